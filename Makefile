@@ -1,0 +1,72 @@
+# Needs only python3 (3.11+), make and git; everything else is installed into .venv from the locked requirements.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+LOCK := requirements/dev.txt
+
+.PHONY: help
+help: ## what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+$(STAMP): $(LOCK) pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "spanscore needs Python 3.11 or newer; set PYTHON=..." >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/uv.txt
+	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip sync -q --require-hashes $(LOCK) requirements/uv.txt
+	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install -q --no-deps --no-build-isolation -e .
+	@touch $@
+
+.PHONY: env
+env: $(STAMP) ## the environment, in .venv
+
+.PHONY: demo
+demo: env ## replay recorded traces through a server of its own and show their scores
+	@$(BIN)/spanscore demo
+
+.PHONY: test
+test: env ## all tests
+	@$(BIN)/pytest -n 2 --dist worksteal
+
+.PHONY: check
+check: env lint proto-check test ## format, lint, types, import contract, generated code, tests
+
+.PHONY: lint
+lint: env
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-logo 2>&1 | tail -n 3
+
+.PHONY: ci
+ci: check ## what CI runs
+
+.PHONY: format
+format: env ## format the code, fix what lint can fix
+	@$(BIN)/ruff check --fix --quiet . || true
+	@$(BIN)/ruff format --quiet .
+
+PROTO := proto/spanscore/v1
+GENERATED := src/spanscore/api/v1
+
+.PHONY: proto
+proto: env ## generate the control service's code from proto/
+	@sh proto/generate.sh $(BIN) $(GENERATED)
+
+.PHONY: proto-check
+proto-check: env
+	@dir=$$(mktemp -d) && sh proto/generate.sh $(BIN) $$dir && diff -r -x __pycache__ $$dir $(GENERATED) \
+		|| { echo "$(GENERATED) is stale: run make proto" >&2; exit 1; }
+
+.PHONY: bench
+bench: env ## spans per CPU second and peak memory, beside a server that does nothing
+	@$(BIN)/python bench/throughput.py
+
+.PHONY: lock
+lock: env ## resolve the dependencies anew (network)
+	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --upgrade \
+		--extra local --group dev pyproject.toml -o $(LOCK)
+
+.PHONY: clean
+clean: ## remove what was made
+	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache out

@@ -1,0 +1,1 @@
+"""The control service: ask for traces and scores, evaluate again, over gRPC."""

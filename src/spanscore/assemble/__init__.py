@@ -1,0 +1,1 @@
+"""Spans to whole traces: when is a trace, and a session, complete."""

@@ -1,0 +1,1 @@
+"""Embeddings behind one port."""

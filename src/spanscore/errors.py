@@ -1,0 +1,74 @@
+"""Every error spanscore raises on purpose, sorted by what the person or program that gets it should do.
+
+::
+
+    SpanscoreError
+    ├── InputError            a file, argument or request is wrong: say what, where, what to do (CLI exit code 2)
+    │   └── ConfigError       the same, for the configuration file
+    ├── RetryableError        may pass: an OTLP client is told UNAVAILABLE / 503 and when to come back
+    ├── PermanentError        will not pass: an OTLP client is told INVALID_ARGUMENT / 400
+    ├── JudgeError            the judge gave no usable answer: the outcome is a Failure
+    │   ├── JudgeTimeoutError       no answer in time, on every model of the list
+    │   ├── JudgeUnavailableError   refused or unreachable after all retries
+    │   ├── JudgeAnswerError        answered, but not in the schema, even after one repair
+    │   └── BudgetExhaustedError    not asked: the budget is spent (the one JudgeError that becomes a Skip)
+    └── EmbeddingError        an embedding provider or model gave no vector: the outcome is a Failure
+"""
+
+
+class SpanscoreError(Exception):
+    """Root of the tree; catching it catches everything that spanscore raises on purpose."""
+
+
+class InputError(SpanscoreError):
+    """Something the user gave is wrong; the message says what, where and what to do, in one line."""
+
+
+class ConfigError(InputError):
+    """The configuration cannot be used; the message names the key."""
+
+
+class RetryableError(SpanscoreError):
+    """A condition that may pass.
+
+    `retry_after_s` is how long the sender should wait before it tries again, in seconds.
+    """
+
+    def __init__(self, message: str, *, retry_after_s: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class PermanentError(SpanscoreError):
+    """A condition that no retry mends."""
+
+
+class JudgeError(SpanscoreError):
+    """The judge gave no usable answer.
+
+    `usage` is what asking cost all the same: a `spanscore.model.score.JudgeUsage`, or None where nothing was sent.
+    """
+
+    def __init__(self, message: str, *, usage: object = None) -> None:
+        super().__init__(message)
+        self.usage = usage
+
+
+class JudgeTimeoutError(JudgeError):
+    """No answer within the time-out, on any model of the list."""
+
+
+class JudgeUnavailableError(JudgeError):
+    """Every model of the list refused or could not be reached, after all retries."""
+
+
+class JudgeAnswerError(JudgeError):
+    """The answer did not fit the schema, not even after one repair."""
+
+
+class BudgetExhaustedError(JudgeError):
+    """The judge was not asked, since the configured budget is spent."""
+
+
+class EmbeddingError(SpanscoreError):
+    """No vector could be had for a text."""

@@ -1,0 +1,1 @@
+"""LLM judges behind one port."""

@@ -1,0 +1,45 @@
+"""The judge's one port: ask a model a question about a transcript, get an answer in a schema."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from pydantic import BaseModel
+
+from spanscore.model.score import JudgeUsage
+
+AnswerT = TypeVar("AnswerT", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a judge is sent, in this order, so that providers' prefix caches hit across metrics.
+
+    `instructions` is the system message, the same for every metric; `transcript` the rendered, redacted and fenced
+    trace; `question` what this metric asks about it.
+    """
+
+    instructions: str
+    transcript: str
+    question: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[AnswerT]):
+    """A validated answer, the model that gave it, and what asking cost."""
+
+    value: AnswerT
+    model: str
+    usage: JudgeUsage
+
+
+class Judge(Protocol):
+    """Anything that answers questions about a transcript."""
+
+    async def ask(self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()) -> Answer[AnswerT]:
+        """Ask, and validate the answer against `schema`.
+
+        `models` are tried in order; empty: the configured ones. Raises a `JudgeError` when no valid answer was had;
+        what was spent by then is `error.usage`.
+        """
+        ...

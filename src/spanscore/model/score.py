@@ -1,0 +1,158 @@
+"""What measuring gives: a Score, a Skip or a Failure; and the Evaluation that says what it rests on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from spanscore.model.trace import Target
+
+ScopeKind: TypeAlias = Literal["trace", "session"]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeUsage:
+    """What asking cost. `cost_usd` is None where the price of a model is not known; `cached` counts answers from cache."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
+    cached: int = 0
+
+    def __add__(self, other: "JudgeUsage") -> "JudgeUsage":
+        known = [x for x in (self.cost_usd, other.cost_usd) if x is not None]
+        return JudgeUsage(
+            self.calls + other.calls,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            sum(known) if known else None,
+            self.cached + other.cached,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A measured value on the metric's scale; `label` only where the metric declares labels of its own."""
+
+    value: float
+    reason: str
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    label: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """The metric could not be measured on this trace, for a reason that is nobody's error."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Measuring went wrong. `type` is the error's class name, `message` what to read at 3 a.m."""
+
+    type: str
+    message: str
+
+
+Outcome: TypeAlias = Score | Skip | Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluator:
+    """Who measured. `prompt_hash` covers prompts, schemas and model; `embedding` names the embedding used."""
+
+    kind: Literal["LLM", "CODE"]
+    name: str
+    version: str
+    model: str | None = None
+    prompt_hash: str | None = None
+    embedding: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """One metric's outcome on one agent trace or session, with all that it rests on.
+
+    `subject_id` is the agent trace's id, or the session id; `trace_id` and `span_id` name the evaluated span (for a
+    session, the target of its last agent trace). `threshold` is None for a metric that has none. `revision` counts
+    from 1.
+    """
+
+    scope: ScopeKind
+    subject_id: str
+    metric: str
+    outcome: Outcome
+    threshold: float | None
+    scale: tuple[float, float]
+    evaluator: Evaluator
+    target: Target
+    session_id: str | None
+    agent_name: str | None = None
+    service_name: str | None = None
+    usage: JudgeUsage = JudgeUsage()
+    revision: int = 1
+    evaluated_at_ns: int = 0
+
+    @property
+    def status(self) -> Literal["scored", "skipped", "failed"]:
+        """Which of the three an outcome is, as a word."""
+        match self.outcome:
+            case Score():
+                return "scored"
+            case Skip():
+                return "skipped"
+            case Failure():
+                return "failed"
+
+    @property
+    def value(self) -> float | None:
+        """The score's value; None for a Skip or a Failure."""
+        return self.outcome.value if isinstance(self.outcome, Score) else None
+
+    @property
+    def label(self) -> str | None:
+        """The metric's own label, else pass or fail by the threshold; None for a Skip or a Failure."""
+        if not isinstance(self.outcome, Score):
+            return None
+        if self.outcome.label is not None or self.threshold is None:
+            return self.outcome.label
+        return "pass" if reaches(self.outcome.value, self.threshold) else "fail"
+
+    @property
+    def reason(self) -> str:
+        """Why the value is what it is, why there is none, or what went wrong."""
+        return self.outcome.message if isinstance(self.outcome, Failure) else self.outcome.reason
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object that `spanscore eval --jsonl` prints on one line."""
+        metadata: dict[str, Any] = {}
+        if isinstance(self.outcome, Score):
+            metadata = {**self.outcome.metadata, "threshold": self.threshold}
+            if self.threshold is not None:
+                metadata["success"] = reaches(self.outcome.value, self.threshold)
+        failure = self.outcome if isinstance(self.outcome, Failure) else None
+        return {
+            "scope": self.scope,
+            "status": self.status,
+            "metric": self.metric,
+            "value": self.value,
+            "scale": list(self.scale),
+            "label": self.label,
+            "threshold": self.threshold,
+            "reason": self.reason,
+            "metadata": metadata,
+            "trace_id": self.target.trace_id,
+            "span_id": self.target.span_id,
+            "session_id": self.session_id,
+            "evaluator": {name: getattr(self.evaluator, name) for name in Evaluator.__dataclass_fields__},
+            "usage": {name: getattr(self.usage, name) for name in JudgeUsage.__dataclass_fields__},
+            "error": {"type": failure.type, "message": failure.message} if failure else None,
+            "revision": self.revision,
+            "evaluated_at_ns": self.evaluated_at_ns,
+        }
+
+
+def reaches(value: float, threshold: float) -> bool:
+    """Whether `value >= threshold`, tolerating what binary floats add up to (.7 + .1 + .1 + .1 reaches 1.0)."""
+    return value >= threshold - 1e-9

@@ -1,0 +1,89 @@
+"""Spans and log records as the rest of the project sees them: OpenTelemetry's facts without protobuf."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+Value: TypeAlias = "None | str | bool | int | float | bytes | list[Value] | dict[str, Value]"
+"""An OTLP AnyValue: arrays are lists, kvlists are dicts, an empty AnyValue is None."""
+
+Attributes: TypeAlias = Mapping[str, Value]
+
+STATUS_UNSET, STATUS_OK, STATUS_ERROR = 0, 1, 2
+"""OTLP's status codes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """What emitted a span or log record."""
+
+    attributes: Attributes = field(default_factory=dict)
+
+    @property
+    def service_name(self) -> str | None:
+        """`service.name`, or None where the resource does not name one."""
+        name = self.attributes.get("service.name")
+        return name if isinstance(name, str) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The instrumentation scope of a span or log record."""
+
+    name: str = ""
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A span event; `time_ns` is Unix time in nanoseconds."""
+
+    name: str
+    time_ns: int = 0
+    attributes: Attributes = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A span link; ids are lower-case hex."""
+
+    trace_id: str
+    span_id: str
+    attributes: Attributes = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One span. Ids are lower-case hex, `parent_span_id` is "" for none; times are Unix time in nanoseconds."""
+
+    trace_id: str
+    span_id: str
+    parent_span_id: str
+    name: str
+    kind: int
+    start_ns: int
+    end_ns: int
+    status_code: int
+    status_message: str
+    attributes: Attributes
+    resource: Resource
+    scope: Scope
+    events: Sequence[Event] = ()
+    links: Sequence[Link] = ()
+    dropped_attributes_count: int = 0
+    dropped_events_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """One log record. `event_name` is the protobuf field, else the attribute `event.name`, else ""; ids "" for none."""
+
+    trace_id: str
+    span_id: str
+    time_ns: int
+    event_name: str
+    body: Value
+    attributes: Attributes
+    resource: Resource
+    scope: Scope
+    severity_number: int = 0

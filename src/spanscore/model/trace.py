@@ -1,0 +1,209 @@
+"""AgentTrace: one turn of an agent, rebuilt from spans; what every metric is given and `inspect --jsonl` prints."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from spanscore.model.json import Json
+from spanscore.model.span import Attributes
+
+Completeness: TypeAlias = Literal["complete", "idle", "truncated"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool on offer. `parameters` is its JSON schema, where the trace holds one."""
+
+    name: str
+    description: str | None = None
+    parameters: Json = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool call that was made.
+
+    `arguments` and `result` are JSON values with every envelope opened; None: the trace did not say. `error` is the
+    error text; `error_inferred` says that no span status stated it: it was recognised in a returned result.
+    """
+
+    call_id: str | None
+    name: str
+    arguments: Json = None
+    result: Json = None
+    error: str | None = None
+    span_id: str | None = None
+    started_ns: int | None = None
+    error_inferred: bool = False
+    agent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedCall:
+    """A tool call as a model asked for it, before any tool ran."""
+
+    call_id: str | None
+    name: str
+    arguments: Json = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """One call of a model; `text` is what it answered, without reasoning. Tokens are None where not recorded."""
+
+    span_id: str
+    model: str | None = None
+    text: str | None = None
+    reasoning: str | None = None
+    tool_calls: tuple[RequestedCall, ...] = ()
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PastMessage:
+    """A message of the conversation before this turn, as the model saw it."""
+
+    role: str
+    text: str | None = None
+    tool_calls: tuple[RequestedCall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """Documents that a retriever returned for a query."""
+
+    span_id: str
+    query: str | None = None
+    documents: tuple[Json, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of a turn: each model call counted once, never a parent's sum on top. None: not recorded."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The span that a trace's scores are put on: the agent's root, else the topmost span received.
+
+    Ids are lower-case hex, times Unix nanoseconds; `response_id` is set where the target is one model call.
+    """
+
+    trace_id: str
+    span_id: str
+    start_ns: int
+    end_ns: int
+    resource: Attributes = field(default_factory=dict)
+    response_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentTrace:
+    """One turn of an agent, from the user's input to its final output.
+
+    None means that the trace did not say; an empty tuple or string that it said there was nothing. In particular
+    `tool_calls` is None when nothing in the trace could have shown a call (content capture was off and no tool spans).
+    `damaged` names the facts (fields of this class) that arrived cut or redacted.
+    """
+
+    trace_ids: tuple[str, ...]
+    root_span_id: str | None
+    target: Target
+    opening_span_id: str
+    started_ns: int
+    ended_ns: int
+    completeness: Completeness = "complete"
+    session_id: str | None = None
+    user_id: str | None = None
+    agent_name: str | None = None
+    service_name: str | None = None
+    user_input: str | None = None
+    final_output: str | None = None
+    system_instructions: str | None = None
+    available_tools: tuple[Tool, ...] | None = None
+    tool_calls: tuple[ToolCall, ...] | None = None
+    model_calls: tuple[ModelCall, ...] = ()
+    history: tuple[PastMessage, ...] = ()
+    retrieved: tuple[Retrieval, ...] = ()
+    plan: str | None = None
+    damaged: tuple[str, ...] = ()
+    usage: Usage = Usage()
+    dialects: tuple[str, ...] = ()
+    unread_spans: int = 0
+
+    @property
+    def id(self) -> str:
+        """32 hex digits that stay the same however often, and in whatever order, the turn's spans arrive.
+
+        Derived from the trace ids and the span that opens the turn, since several turns can share a root.
+        """
+        seed = "\n".join((*sorted(self.trace_ids), self.opening_span_id))
+        return hashlib.sha256(seed.encode()).hexdigest()[:32]
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object that `spanscore inspect --jsonl` prints on one line."""
+        return {
+            "id": self.id,
+            "trace_ids": list(self.trace_ids),
+            "root_span_id": self.root_span_id,
+            "session_id": self.session_id,
+            "user_id": self.user_id,
+            "agent_name": self.agent_name,
+            "service_name": self.service_name,
+            "started_ns": self.started_ns,
+            "ended_ns": self.ended_ns,
+            "completeness": self.completeness,
+            "user_input": self.user_input,
+            "final_output": self.final_output,
+            "system_instructions": self.system_instructions,
+            "available_tools": None if self.available_tools is None else [_plain(x) for x in self.available_tools],
+            "tool_calls": None if self.tool_calls is None else [_plain(x) for x in self.tool_calls],
+            "model_calls": [_plain(x) for x in self.model_calls],
+            "history": [_plain(x) for x in self.history],
+            "retrieved": [_plain(x) for x in self.retrieved],
+            "plan": self.plan,
+            "damaged": list(self.damaged),
+            "usage": _plain(self.usage),
+            "dialects": list(self.dialects),
+            "unread_spans": self.unread_spans,
+            "opening_span_id": self.opening_span_id,
+            "target": _plain(self.target),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "AgentTrace":
+        """The inverse of `to_json`. Raises KeyError or TypeError on an object of another shape."""
+        fields = {k: v for k, v in data.items() if k != "id"}
+        for name, kind in (("available_tools", Tool), ("tool_calls", ToolCall)):
+            if fields.get(name) is not None:
+                fields[name] = tuple(kind(**x) for x in fields[name])
+        for name, asking in (("model_calls", ModelCall), ("history", PastMessage)):
+            fields[name] = tuple(
+                asking(**{**x, "tool_calls": tuple(RequestedCall(**c) for c in x["tool_calls"])}) for x in fields[name]
+            )
+        fields["retrieved"] = tuple(Retrieval(**{**x, "documents": tuple(x["documents"])}) for x in fields["retrieved"])
+        for name in ("trace_ids", "damaged", "dialects"):
+            fields[name] = tuple(fields[name])
+        return cls(**{**fields, "usage": Usage(**fields["usage"]), "target": Target(**fields["target"])})
+
+
+def _plain(item: Any) -> Any:
+    """A slotted dataclass as a dict, nested ones too; JSON values are passed through and not copied."""
+    if hasattr(item, "__dataclass_fields__"):
+        return {name: _plain(getattr(item, name)) for name in item.__dataclass_fields__}
+    if isinstance(item, tuple):
+        return [_plain(x) for x in item]
+    return item
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The agent traces that share a session id, oldest first."""
+
+    session_id: str
+    traces: tuple[AgentTrace, ...]

@@ -1,0 +1,64 @@
+"""What spanscore says of itself: counters that health and logs read, and structured log lines on standard error."""
+
+import logging
+import sys
+import threading
+import time
+from collections import Counter
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from spanscore.model.json import dumps
+
+
+class Config(BaseModel):
+    """How spanscore logs."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    level: Literal["debug", "info", "warn", "error"] = "info"
+    """The least severe level that is logged."""
+
+    encoding: Literal["console", "json"] = "console"
+    """`console` for people, `json` for a log pipeline: one object a line."""
+
+
+class Counters:
+    """Named counts that only go up; safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[str] = Counter()
+
+    def add(self, name: str, count: int = 1) -> None:
+        """Add `count` to `name`."""
+        with self._lock:
+            self._counts[name] += count
+
+    def snapshot(self) -> dict[str, int]:
+        """All counts so far, by name."""
+        with self._lock:
+            return dict(sorted(self._counts.items()))
+
+
+class _JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {
+            "ts": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{record.msecs:03.0f}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "msg": record.getMessage(),
+        }
+        if record.exc_info:
+            fields["stacktrace"] = self.formatException(record.exc_info)
+        return dumps(fields)
+
+
+def configure_logging(config: Config) -> None:
+    """Send spanscore's log lines to standard error as `config` says; other libraries only from WARN up."""
+    handler = logging.StreamHandler(sys.stderr)
+    console = logging.Formatter("%(asctime)s\t%(levelname)s\t%(name)s\t%(message)s")
+    handler.setFormatter(_JsonFormatter() if config.encoding == "json" else console)
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.getLogger("spanscore").setLevel("WARNING" if config.level == "warn" else config.level.upper())

@@ -1,0 +1,1 @@
+"""Steps to agent traces: one turn each."""
