@@ -26,7 +26,7 @@ def duration_ns(text: Any) -> int:
     >>> duration_ns("1m30s")
     90000000000
     """
-    if text == 0 or text == "0":
+    if text in (0, "0"):
         return 0
     parts = _DURATION.findall(text) if isinstance(text, str) else []
     if not parts or "".join(n + u for n, u in parts) != text:

@@ -1,5 +1,6 @@
 """What measuring gives: a Score, a Skip or a Failure; and the Evaluation that says what it rests on."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -11,7 +12,7 @@ ScopeKind: TypeAlias = Literal["trace", "session"]
 
 @dataclass(frozen=True, slots=True)
 class JudgeUsage:
-    """What asking cost. `cost_usd` is None where the price of a model is not known; `cached` counts answers from cache."""
+    """What asking cost. `cost_usd` is None where a model's price is not known; `cached` counts answers from cache."""
 
     calls: int = 0
     input_tokens: int = 0
@@ -93,6 +94,20 @@ class Evaluation:
     usage: JudgeUsage = JudgeUsage()
     revision: int = 1
     evaluated_at_ns: int = 0
+
+    @property
+    def uid(self) -> str:
+        """16 hex digits: the evaluation span's id and the event's `log.record.uid`, the same however often it is sent."""
+        return self._uid_of(self.revision)
+
+    @property
+    def supersedes(self) -> str | None:
+        """The `uid` of the revision before this one; None for the first."""
+        return self._uid_of(self.revision - 1) if self.revision > 1 else None
+
+    def _uid_of(self, revision: int) -> str:
+        seed = "\n".join((self.subject_id, self.target.span_id, self.metric, self.evaluator.version, str(revision)))
+        return hashlib.sha256(seed.encode()).hexdigest()[:16]
 
     @property
     def status(self) -> Literal["scored", "skipped", "failed"]:
