@@ -77,7 +77,7 @@ class Evaluation:
 
     `subject_id` is the agent trace's id, or the session id; `trace_id` and `span_id` name the evaluated span (for a
     session, the target of its last agent trace). `threshold` is None for a metric that has none. `revision` counts
-    from 1.
+    from 1. `inline` says that the score left as attributes on the evaluated span, so that no evaluation span follows.
     """
 
     scope: ScopeKind
@@ -94,10 +94,11 @@ class Evaluation:
     usage: JudgeUsage = JudgeUsage()
     revision: int = 1
     evaluated_at_ns: int = 0
+    inline: bool = False
 
     @property
     def uid(self) -> str:
-        """16 hex digits: the evaluation span's id and the event's `log.record.uid`, the same however often it is sent."""
+        """16 hex digits, the same however often it is sent: the evaluation span's id, the event's `log.record.uid`."""
         return self._uid_of(self.revision)
 
     @property

@@ -1,0 +1,219 @@
+"""Decide when a trace is complete: pure bookkeeping over fragments, with the time passed in."""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from spanscore.assemble.config import Config
+from spanscore.assemble.fragments import Fragment
+from spanscore.model.trace import Completeness
+
+
+@dataclass(slots=True)
+class _Open:
+    """A trace that is waited for."""
+
+    first_ns: int
+    last_ns: int
+    rows: dict[int, None] = field(default_factory=dict)
+    span_ids: set[bytes] = field(default_factory=set)
+    parents: set[bytes] = field(default_factory=set)
+    items: int = 0
+    size_bytes: int = 0
+    has_root: bool = False
+    genai: bool = False
+    reopened: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """A root has ended and every parent that a span names has arrived.
+
+        A parentless span alone is not proof: in a trace with several, another one's children may still be running.
+        """
+        return self.has_root and self.parents <= self.span_ids
+
+
+@dataclass(frozen=True, slots=True)
+class _Closed:
+    """A trace that was cut: what a late span needs to re-open it. Its span ids are not kept, for they are many."""
+
+    closed_ns: int
+    rows: tuple[int, ...]
+    has_root: bool
+    genai: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A trace to be read now: which requests hold it, and how complete it is.
+
+    `genai` False: no request that holds it can contain GenAI spans. `reopened`: it was cut before, and then grew.
+    """
+
+    trace_id: bytes
+    rows: tuple[int, ...]
+    completeness: Completeness
+    genai: bool
+    reopened: bool
+
+
+class Assembler:
+    """Open traces by id, and those cut lately. Not thread-safe.
+
+    `push` and `cut` take constant time a fragment: open traces are kept in the order in which they were last heard of,
+    one order for each of the two quiet times. A row stays referenced while an open trace, a trace that may re-open, or
+    a `Cut` that was not given to `done` needs it; after that it is `released`.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._whole: OrderedDict[bytes, _Open] = OrderedDict()
+        self._partial: OrderedDict[bytes, _Open] = OrderedDict()
+        self._closed: OrderedDict[bytes, _Closed] = OrderedDict()
+        self._past: OrderedDict[bytes, None] = OrderedDict()
+        self._next_age_check_ns = 0
+        self._ready: list[Cut] = []
+        self._released: list[int] = []
+        self._references: dict[int, int] = {}
+
+    @property
+    def open_traces(self) -> int:
+        """How many traces are waited for."""
+        return len(self._whole) + len(self._partial)
+
+    def push(self, fragment: Fragment, now_ns: int) -> bool:
+        """Take in what a request holds of a trace. False: past the late window or the caps, so it is not read."""
+        trace_id = fragment.trace_id
+        if trace_id in self._past:
+            return False
+        trace = self._whole.pop(trace_id, None) or self._partial.pop(trace_id, None) or self._open(trace_id, now_ns)
+        self._add(trace, fragment)
+        trace.last_ns = now_ns
+        if trace.items >= self._config.max_spans or trace.size_bytes >= self._config.max_trace_bytes:
+            self._close(trace_id, trace, "truncated", now_ns)
+            self._bury(trace_id, self._closed.pop(trace_id).rows)
+        elif trace.whole:
+            self._whole[trace_id] = trace
+        else:
+            self._partial[trace_id] = trace
+        return True
+
+    def cut(self, now_ns: int) -> list[Cut]:
+        """The traces that are complete by now; each is handed out once, and wants `done` when it was dealt with."""
+        for traces, quiet_ns, completeness in self._by_patience():
+            for trace_id in list(_quiet_since(traces, now_ns - quiet_ns)):
+                self._close(trace_id, traces.pop(trace_id), completeness, now_ns)
+        while self.open_traces > self._config.max_open_traces:
+            trace_id, trace = (self._partial or self._whole).popitem(last=False)
+            self._close(trace_id, trace, "truncated", now_ns)
+        self._cut_old(now_ns)
+        self._forget(now_ns)
+        ready, self._ready = self._ready, []
+        return ready
+
+    def cut_all(self, now_ns: int) -> list[Cut]:
+        """Every open trace as it is, because nothing more will come."""
+        for traces, _, completeness in self._by_patience():
+            while traces:
+                trace_id, trace = traces.popitem(last=False)
+                self._close(trace_id, trace, completeness, now_ns)
+        ready, self._ready = self._ready, []
+        return ready
+
+    def done(self, cut: Cut) -> None:
+        """The trace was dealt with: unless a late span may re-open it, its rows are needed no more."""
+        self._let_go(cut.rows)
+
+    def released(self) -> list[int]:
+        """The rows that nothing needs any more; each is handed out once."""
+        released, self._released = self._released, []
+        return released
+
+    def restore(self, fragment: Fragment, closed_ns: int) -> None:
+        """Take in a fragment of a trace that was cut before a restart: it opens nothing, but a late span may."""
+        known = self._closed.get(fragment.trace_id) or _Closed(closed_ns, (), has_root=False, genai=False)
+        if fragment.row not in known.rows:
+            self._hold((fragment.row,))
+        self._closed[fragment.trace_id] = _Closed(
+            closed_ns,
+            tuple(dict.fromkeys((*known.rows, fragment.row))),
+            has_root=known.has_root or fragment.has_root,
+            genai=known.genai or fragment.genai,
+        )
+
+    def forget_oldest(self) -> bool:
+        """Give up the trace that was cut longest ago, to make room for new ones. False: there is none."""
+        if not self._closed:
+            return False
+        trace_id, closed = self._closed.popitem(last=False)
+        self._bury(trace_id, closed.rows)
+        return True
+
+    def _by_patience(self) -> Iterator[tuple[OrderedDict[bytes, _Open], int, Completeness]]:
+        yield self._whole, self._config.complete_after, "complete"
+        yield self._partial, self._config.idle_after, "idle"
+
+    def _open(self, trace_id: bytes, now_ns: int) -> _Open:
+        closed = self._closed.pop(trace_id, None)
+        if closed is None:
+            return _Open(now_ns, now_ns)
+        rows = dict.fromkeys(closed.rows)
+        return _Open(now_ns, now_ns, rows, has_root=closed.has_root, genai=closed.genai, reopened=True)
+
+    def _add(self, trace: _Open, fragment: Fragment) -> None:
+        if fragment.row not in trace.rows:
+            trace.rows[fragment.row] = None
+            self._hold((fragment.row,))
+        trace.items += fragment.items
+        trace.size_bytes += fragment.size_bytes
+        trace.has_root |= fragment.has_root
+        trace.genai |= fragment.genai
+        if not trace.reopened:  # the ids of what came before are gone, so nothing can be said of a late span's parent
+            trace.span_ids |= fragment.span_ids
+            trace.parents |= fragment.parents
+
+    def _close(self, trace_id: bytes, trace: _Open, completeness: Completeness, now_ns: int) -> None:
+        rows = tuple(trace.rows)
+        self._hold(rows)
+        self._ready.append(Cut(trace_id, rows, completeness, trace.genai, trace.reopened))
+        self._closed[trace_id] = _Closed(now_ns, rows, trace.has_root, trace.genai)
+
+    def _cut_old(self, now_ns: int) -> None:
+        """Cut what never falls quiet; looked for ten times in `max_age`, since it means a walk over all open traces."""
+        if now_ns < self._next_age_check_ns:
+            return
+        self._next_age_check_ns = now_ns + self._config.max_age // 10
+        oldest_ns = now_ns - self._config.max_age
+        for traces, _, _ in self._by_patience():
+            for trace_id in [t for t, trace in traces.items() if trace.first_ns <= oldest_ns]:
+                self._close(trace_id, traces.pop(trace_id), "truncated", now_ns)
+
+    def _forget(self, now_ns: int) -> None:
+        oldest_ns = now_ns - self._config.late_window
+        limit = self._config.max_closed_traces
+        while self._closed and (len(self._closed) > limit or next(iter(self._closed.values())).closed_ns <= oldest_ns):
+            self.forget_oldest()
+        while len(self._past) > limit:
+            self._past.popitem(last=False)
+
+    def _bury(self, trace_id: bytes, rows: Iterable[int]) -> None:
+        self._past[trace_id] = None
+        self._let_go(rows)
+
+    def _hold(self, rows: Iterable[int]) -> None:
+        for row in rows:
+            self._references[row] = self._references.get(row, 0) + 1
+
+    def _let_go(self, rows: Iterable[int]) -> None:
+        for row in rows:
+            self._references[row] -= 1
+            if not self._references[row]:
+                del self._references[row]
+                self._released.append(row)
+
+
+def _quiet_since(traces: OrderedDict[bytes, _Open], since_ns: int) -> Iterator[bytes]:
+    for trace_id, trace in traces.items():
+        if trace.last_ns > since_ns:
+            return
+        yield trace_id

@@ -1,0 +1,44 @@
+"""When a trace, and a session, counts as complete."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from spanscore.model.quantity import ByteSize, Duration, duration_ns
+
+
+class Config(BaseModel):
+    """When a trace, and a session, counts as complete, and how much is kept until then."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    enabled: bool = True
+    """False: requests are acknowledged and journalled, but no trace is rebuilt from them."""
+
+    complete_after: Duration = duration_ns("10s")
+    """How long a trace with its root and all parents must be quiet. SDKs send every 5s, logs apart from spans."""
+
+    idle_after: Duration = duration_ns("30s")
+    """How long a trace without a root, or with a parent still missing, must be quiet; its completeness is `idle`."""
+
+    max_age: Duration = duration_ns("1h")
+    """A trace that has been growing for so long is cut as it is; its completeness is `truncated`."""
+
+    late_window: Duration = duration_ns("5m")
+    """How long after a trace was cut a late span re-opens it. Later ones are counted and not read."""
+
+    session_idle_after: Duration = duration_ns("5m")
+    """How long a session must be quiet before it is evaluated; when it goes on, it is evaluated again."""
+
+    max_spans: int = Field(10_000, ge=1)
+    """Spans and log records of one trace; at this number it is cut as `truncated`."""
+
+    max_trace_bytes: ByteSize = 64 * 2**20
+    """Bytes of one trace; at this size it is cut as `truncated`."""
+
+    max_open_traces: int = Field(50_000, ge=1)
+    """Traces waited for at once; above it the one that has been quiet longest is cut as `truncated`."""
+
+    max_open_sessions: int = Field(50_000, ge=1)
+    """Sessions waited for at once; above it the one that has been quiet longest is evaluated."""
+
+    max_closed_traces: int = Field(200_000, ge=1)
+    """Traces remembered after they were cut, so that a late span is known as late."""

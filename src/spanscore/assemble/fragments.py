@@ -1,0 +1,66 @@
+"""What the assembler needs to know of a request, and nothing more: no attribute is looked at, no value decoded."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True)
+class Fragment:
+    """What one request holds of one trace.
+
+    `row` is the request's place in the journal (or any other store of requests). `parents` are the parent ids that the
+    fragment's spans name; `has_root` says that a span has none.
+    """
+
+    trace_id: bytes
+    row: int
+    items: int = 0
+    size_bytes: int = 0
+    has_root: bool = False
+    span_ids: set[bytes] = field(default_factory=set)
+    parents: set[bytes] = field(default_factory=set)
+    genai: bool = True
+
+
+def of_traces(request: Any, row: int, *, size_bytes: int = 0, genai: bool = True) -> list[Fragment]:
+    """The fragments of an ExportTraceServiceRequest, one a trace; `size_bytes` is shared out by number of spans."""
+    found: dict[bytes, Fragment] = {}
+    for resource_spans in request.resource_spans:
+        for scope_spans in resource_spans.scope_spans:
+            for span in scope_spans.spans:
+                trace_id = span.trace_id
+                fragment = found.get(trace_id)
+                if fragment is None:
+                    fragment = found[trace_id] = Fragment(trace_id, row, genai=genai)
+                fragment.items += 1
+                fragment.span_ids.add(span.span_id)
+                parent = span.parent_span_id
+                if parent:
+                    fragment.parents.add(parent)
+                else:
+                    fragment.has_root = True
+    return _share_size(list(found.values()), size_bytes)
+
+
+def of_logs(request: Any, row: int, *, size_bytes: int = 0, genai: bool = True) -> list[Fragment]:
+    """The fragments of an ExportLogsServiceRequest; records without a trace id belong to no trace and are left out."""
+    found: dict[bytes, Fragment] = {}
+    for record in _records(request):
+        if record.trace_id:
+            fragment = found.setdefault(record.trace_id, Fragment(record.trace_id, row, genai=genai))
+            fragment.items += 1
+    return _share_size(list(found.values()), size_bytes)
+
+
+def _records(request: Any) -> Iterator[Any]:
+    for resource_logs in request.resource_logs:
+        for scope_logs in resource_logs.scope_logs:
+            yield from scope_logs.log_records
+
+
+def _share_size(fragments: list[Fragment], size_bytes: int) -> list[Fragment]:
+    total = sum(fragment.items for fragment in fragments)
+    for fragment in fragments:
+        fragment.size_bytes = size_bytes * fragment.items // total
+    return fragments

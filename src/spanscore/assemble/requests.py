@@ -1,0 +1,112 @@
+"""The spans and log records of a trace, out of the requests that hold it: from memory while they last, else re-read."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+from spanscore.model.span import LogRecord, Resource, Scope, Span
+from spanscore.otlp import decode
+from spanscore.otlp.signal import WIRE, Signal
+
+_Items = dict[bytes, list[tuple[Any, Resource, Scope]]]
+
+
+class Stored(Protocol):
+    """A request as the journal gives it back: its row, its signal and its protobuf."""
+
+    @property
+    def row(self) -> int: ...  # noqa: D102 # told by the class
+    @property
+    def signal(self) -> str: ...  # noqa: D102 # told by the class
+    @property
+    def body(self) -> bytes: ...  # noqa: D102 # told by the class
+
+
+class _Decoded:
+    """A decoded request; its spans (or log records) are sorted by trace when the first trace is asked for."""
+
+    __slots__ = ("_items", "_message", "signal", "size_bytes")
+
+    def __init__(self, signal: str, message: Any, size_bytes: int) -> None:
+        self.signal = signal
+        self.size_bytes = size_bytes
+        self._message = message
+        self._items: _Items | None = None
+
+    def of_trace(self, trace_id: bytes) -> list[tuple[Any, Resource, Scope]]:
+        if self._items is None:
+            self._items = {}
+            for item, resource, scope in _walk(self.signal, self._message):
+                self._items.setdefault(item.trace_id, []).append((item, resource, scope))
+        return self._items.get(trace_id, [])
+
+
+class Requests:
+    """Decoded requests by row: the latest, up to `max_bytes` of protobuf, in memory; the others from `read`.
+
+    May be used from several threads.
+    """
+
+    def __init__(self, read: Callable[[Iterable[int]], Iterable[Stored]], max_bytes: int = 64 * 2**20) -> None:
+        self._read = read
+        self._max_bytes = max_bytes
+        self._size_bytes = 0
+        self._held: OrderedDict[int, _Decoded] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def put(self, row: int, signal: str, message: Any, size_bytes: int) -> None:
+        """Hold a decoded request of `size_bytes`; the oldest ones make room."""
+        self._hold(row, _Decoded(signal, message, size_bytes))
+
+    def drop(self, rows: Iterable[int]) -> None:
+        """Forget requests that nothing needs any more."""
+        with self._lock:
+            for row in rows:
+                held = self._held.pop(row, None)
+                self._size_bytes -= held.size_bytes if held else 0
+
+    def load(self, trace_id: bytes, rows: Iterable[int]) -> tuple[list[Span], list[LogRecord]]:
+        """The spans and log records of one trace in the requests at `rows`.
+
+        Raises google.protobuf's DecodeError where a journalled request is damaged.
+        """
+        spans: list[Span] = []
+        records: list[LogRecord] = []
+        for request in self._find(rows):
+            items = request.of_trace(trace_id)
+            if request.signal == "traces":
+                spans += [decode.span(*item) for item in items]
+            else:
+                records += [decode.log_record(*item) for item in items]
+        return spans, records
+
+    def _find(self, rows: Iterable[int]) -> Iterator[_Decoded]:
+        for row in rows:
+            with self._lock:
+                held = self._held.get(row)
+            yield from (held,) if held else self._reread(row)
+
+    def _reread(self, row: int) -> Iterator[_Decoded]:
+        for stored in self._read((row,)):
+            signal: Signal = "traces" if stored.signal == "traces" else "logs"
+            request = _Decoded(signal, WIRE[signal].request.FromString(stored.body), len(stored.body))
+            self._hold(row, request)  # its neighbours are likely to be asked for next
+            yield request
+
+    def _hold(self, row: int, request: _Decoded) -> None:
+        with self._lock:
+            self._held[row] = request
+            self._size_bytes += request.size_bytes
+            while self._size_bytes > self._max_bytes:
+                self._size_bytes -= self._held.popitem(last=False)[1].size_bytes
+
+
+def _walk(signal: str, request: Any) -> Iterator[tuple[Any, Resource, Scope]]:
+    groups = request.resource_spans if signal == "traces" else request.resource_logs
+    for group in groups:
+        resource = decode.resource(group.resource)
+        for scoped in group.scope_spans if signal == "traces" else group.scope_logs:
+            scope = decode.scope(scoped.scope)
+            for item in scoped.spans if signal == "traces" else scoped.log_records:
+                yield item, resource, scope

@@ -1,0 +1,193 @@
+"""The one configuration: each stage's own Config in one frozen Settings, read once from collector-style YAML."""
+
+import difflib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from spanscore import telemetry
+from spanscore.api import config as api
+from spanscore.assemble import config as assemble
+from spanscore.embed import config as embed
+from spanscore.errors import ConfigError
+from spanscore.evaluate import config as evaluate
+from spanscore.export import config as export
+from spanscore.judge import config as judge
+from spanscore.model.quantity import Duration, duration_ns
+from spanscore.receive import config as receive
+from spanscore.store import config as store
+from spanscore.store import journal
+
+_MAX_CONFIG_BYTES = 4 * 2**20
+_REFERENCE = re.compile(r"\$\$|\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+
+class Inline(BaseModel):
+    """What holds in inline mode only."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    max_held_roots: int = Field(20_000, ge=1)
+    """Root spans held back at once for their scores; above it a root leaves unscored, and its scores follow."""
+
+
+class Settings(BaseModel):
+    """Everything that can be configured."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    mode: Literal["branch", "inline"] = "branch"
+    """`branch`: the collector sends a copy, and only scores go out. `inline`: what comes in goes out again."""
+
+    inline: Inline = Inline()
+    """What holds in inline mode only."""
+
+    receive: receive.Config = receive.Config()
+    """The OTLP servers."""
+
+    journal: journal.Config = journal.Config()
+    """Where acknowledged requests are kept until they have been dealt with."""
+
+    assemble: assemble.Config = assemble.Config()
+    """When a trace, and a session, is complete."""
+
+    evaluation: evaluate.Config = evaluate.Config()
+    """Which metrics run, and how."""
+
+    judge: judge.Config = judge.Config()
+    """The LLM judge, or the built-in rules."""
+
+    embedding: embed.Config = embed.Config()
+    """Where coherence and loop detection get their vectors from."""
+
+    export: export.Config = export.Config()
+    """Where scores go, and in which forms."""
+
+    store: store.Config = store.Config()
+    """Where traces and scores are kept, and for how long."""
+
+    api: api.Config = api.Config()
+    """The control service."""
+
+    shutdown_timeout: Duration = duration_ns("20s")
+    """How long a SIGTERM waits for what is under way; what is not done by then is picked up after the restart."""
+
+    telemetry: telemetry.Config = telemetry.Config()
+    """What spanscore says of itself."""
+
+
+def load(path: Path, environ: Mapping[str, str] = os.environ) -> Settings:
+    """Read a configuration file. Raises ConfigError: one line for each thing that is wrong, with file and key."""
+    try:
+        if path.stat().st_size > _MAX_CONFIG_BYTES:
+            raise ConfigError(f"{path}: larger than {_MAX_CONFIG_BYTES} bytes; this is no configuration file")
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}; give the configuration file with -c FILE") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from error
+    return parse(text, str(path), environ)
+
+
+def parse(text: str, name: str = "configuration", environ: Mapping[str, str] = os.environ) -> Settings:
+    """Read configuration text; `name` stands in front of error messages. Raises ConfigError."""
+    try:
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{name}: not YAML: {' '.join(str(error).split())}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{name}: nested too deeply") from error
+    if data is not None and not isinstance(data, dict):
+        raise ConfigError(f"{name}: expected keys such as `receive:` at the top, found a {type(data).__name__}")
+    return _validate(_expand(data or {}, environ), name, environ)
+
+
+def default(environ: Mapping[str, str] = os.environ) -> Settings:
+    """The settings without a file. Raises ConfigError when an environment variable has an unusable value."""
+    return _validate({}, "environment", environ)
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON schema (draft 2020-12) of the configuration file, for editors and CI."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "spanscore configuration",
+        **Settings.model_json_schema(),
+    }
+
+
+def _validate(data: dict[str, Any], name: str, environ: Mapping[str, str]) -> Settings:
+    model = environ.get("SPANSCORE_JUDGE_MODEL")
+    if model and "model" not in (data.get("judge") or {}):
+        data = {**data, "judge": {**(data.get("judge") or {}), "model": model}}
+    data = {key: value for key, value in data.items() if value is not None}  # `receive:` with nothing under it
+    try:
+        return Settings.model_validate(data)
+    except ValidationError as error:
+        lines = [f"{name}: {_explain(problem['loc'], problem)}" for problem in error.errors(include_url=False)]
+        raise ConfigError("\n".join(lines)) from error
+
+
+def _explain(location: Sequence[str | int], problem: Mapping[str, Any]) -> str:
+    key = ".".join(str(part) for part in location)
+    if problem["type"] != "extra_forbidden":
+        return f"{key}: {str(problem['msg']).removeprefix('Value error, ')}"
+    known = _fields_at(location[:-1])
+    near = difflib.get_close_matches(str(location[-1]), known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
+    return f"{key}: unknown key; {hint}"
+
+
+def _fields_at(location: Sequence[str | int]) -> list[str]:
+    """The keys that the model at `location` knows; none where that is no model."""
+    kind: Any = Settings
+    for part in location:
+        models = _models(kind)
+        fields = models[0].model_fields if models else {}
+        if part in fields:
+            kind = fields[str(part)].annotation
+        elif models:
+            return []
+    return [name for model in _models(kind)[:1] for name in model.model_fields]
+
+
+def _models(kind: Any) -> list[type[BaseModel]]:
+    """The pydantic models an annotation is made of: itself, or what stands in its union or mapping."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return [kind]
+    return [model for part in get_args(kind) for model in _models(part)]
+
+
+def _expand(value: Any, environ: Mapping[str, str]) -> Any:
+    """`${env:NAME}` and `${env:NAME:-default}` in every string, as the collector expands them; `$$` is one `$`.
+
+    A value that is nothing but one reference is read as YAML, so that numbers and booleans work; an unset variable is
+    empty.
+    """
+    if isinstance(value, dict):
+        return {key: _expand(item, environ) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_expand(item, environ) for item in value]
+    if not isinstance(value, str) or "$" not in value:
+        return value
+    text = _REFERENCE.sub(lambda found: _resolve(found, environ), value)
+    return _scalar(text) if _REFERENCE.fullmatch(value) and value != "$$" else text
+
+
+def _resolve(found: re.Match[str], environ: Mapping[str, str]) -> str:
+    if found[0] == "$$":
+        return "$"
+    return environ.get(found[1]) or found[2] or ""
+
+
+def _scalar(text: str) -> Any:
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
+    return value if isinstance(value, bool | int | float) else text

@@ -1,0 +1,281 @@
+"""The journal: every acknowledged request on disk until all its traces have been dealt with.
+
+An SQLite file of its own through sqlite3, since it is on the path of every request. One thread writes; what waits while
+it commits goes into the next commit together. In WAL mode with `synchronous: normal` a commit survives the death of the
+process (kill -9) but, on a power loss, the last commits before it may be missing; `full` survives both and costs an
+fsync a commit.
+"""
+
+import logging
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from spanscore.errors import ConfigError, RetryableError
+from spanscore.model.quantity import ByteSize
+
+_log = logging.getLogger(__name__)
+
+_SCHEMA_VERSION = 1
+_SCHEMA = """
+CREATE TABLE requests (row INTEGER PRIMARY KEY, signal TEXT NOT NULL, received_ns INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE TABLE closed (trace_id BLOB PRIMARY KEY, last_row INTEGER NOT NULL, closed_ns INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE quarantine (id INTEGER PRIMARY KEY, received_ns INTEGER NOT NULL, signal TEXT NOT NULL,
+                         reason TEXT NOT NULL, body BLOB NOT NULL);
+"""
+_COMMIT_BYTES = 32 * 2**20
+_MAX_QUARANTINED_BYTES = 64 * 2**20
+_PAGE_BYTES = 16_384  # requests are large: fewer pages to write and to checksum
+
+
+class Config(BaseModel):
+    """Where acknowledged requests are kept, and how many."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    path: Path = Path("spanscore-journal.db")
+    """The journal's file. Its folder must be on a local disk."""
+
+    max_bytes: ByteSize = 2 * 2**30
+    """Bytes of requests at most; past it senders are told UNAVAILABLE and keep what they have."""
+
+    synchronous: Literal["normal", "full"] = "normal"
+    """`normal` survives kill -9, `full` a power loss too, for one fsync a commit."""
+
+    max_quarantined: int = Field(1000, ge=0)
+    """Requests kept aside because they could not be read; above it the oldest is dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A journalled request: `body` is the protobuf as it was received."""
+
+    row: int
+    signal: str
+    received_ns: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """A request that was put aside, without its body."""
+
+    id: int
+    received_ns: int
+    signal: str
+    reason: str
+    size_bytes: int
+
+
+_Work: TypeAlias = Callable[[sqlite3.Connection], Any]
+
+
+class Journal:
+    """Append, read and delete requests. Every method may be called from any thread; those that write return futures."""
+
+    def __init__(self, config: Config) -> None:
+        """Open or create the file. Raises ConfigError where that cannot be done."""
+        self._config = config
+        self._writer = _open(config)
+        self._reader = _open(config)
+        self._reading = threading.Lock()
+        self._sizes: dict[int, int] = dict(self._reader.execute("SELECT row, length(body) FROM requests"))
+        self._next_row = max(self._sizes, default=0) + 1
+        self._size_bytes = sum(self._sizes.values())
+        self._counting = threading.Lock()
+        self._todo: queue.SimpleQueue[tuple[_Work, int, Future[Any]] | None] = queue.SimpleQueue()
+        self._closed = False
+        self._thread = threading.Thread(target=self._write, name="journal", daemon=True)
+        self._thread.start()
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the requests held now."""
+        return self._size_bytes
+
+    @property
+    def fill(self) -> float:
+        """Share of `max_bytes` in use, 0 to 1."""
+        return self._size_bytes / self._config.max_bytes
+
+    def append(self, signal: str, body: bytes, received_ns: int) -> "Future[int]":
+        """Keep a request; the future gives its row once it is committed.
+
+        Raises RetryableError, here or from the future, when the journal is full or the disk refuses.
+        """
+        with self._counting:
+            if self._size_bytes + len(body) > self._config.max_bytes:
+                raise RetryableError(
+                    f"the journal is full ({self._config.max_bytes} bytes, see journal.max_bytes)", retry_after_s=5.0
+                )
+            row, self._next_row = self._next_row, self._next_row + 1
+            self._sizes[row] = len(body)
+            self._size_bytes += len(body)
+
+        def insert(db: sqlite3.Connection) -> int:
+            db.execute("INSERT INTO requests VALUES (?, ?, ?, ?)", (row, signal, received_ns, body))
+            return row
+
+        future = self._submit(insert, len(body))
+        future.add_done_callback(lambda done: self._uncount((row,)) if done.exception() else None)
+        return future
+
+    def delete(self, rows: Sequence[int]) -> "Future[None]":
+        """Forget requests that nothing needs any more; unknown rows are ignored."""
+
+        def remove(db: sqlite3.Connection) -> None:
+            db.executemany("DELETE FROM requests WHERE row = ?", [(row,) for row in rows])
+
+        future = self._submit(remove)
+        future.add_done_callback(lambda done: None if done.exception() else self._uncount(rows))
+        return future
+
+    def close_traces(self, closed: Sequence[tuple[bytes, int, int]]) -> "Future[None]":
+        """Remember traces as dealt with: (trace id, last row read, Unix ns)."""
+
+        def insert(db: sqlite3.Connection) -> None:
+            db.executemany("INSERT OR REPLACE INTO closed VALUES (?, ?, ?)", closed)
+
+        return self._submit(insert)
+
+    def forget_closed(self, before_ns: int) -> "Future[None]":
+        """Forget what `close_traces` remembered longer ago than `before_ns`."""
+        return self._submit(lambda db: db.execute("DELETE FROM closed WHERE closed_ns < ?", (before_ns,)) and None)
+
+    def closed_traces(self) -> dict[bytes, tuple[int, int]]:
+        """Trace id to (last row read, Unix ns) of every trace remembered as dealt with."""
+        with self._reading:
+            found = self._reader.execute("SELECT trace_id, last_row, closed_ns FROM closed ORDER BY closed_ns")
+            return {trace_id: (row, closed_ns) for trace_id, row, closed_ns in found}
+
+    def read(self, rows: Iterable[int]) -> list[Request]:
+        """The requests at `rows`, in their order; those that are gone are left out."""
+        with self._reading:
+            found = (
+                self._reader.execute("SELECT row, signal, received_ns, body FROM requests WHERE row = ?", (row,))
+                for row in rows
+            )
+            return [Request(*record) for cursor in found for record in cursor]
+
+    def replay(self) -> Iterator[Request]:
+        """Every request, oldest first, one at a time."""
+        for row in sorted(self._sizes):
+            yield from self.read((row,))
+
+    def quarantine(self, signal: str, body: bytes, reason: str, received_ns: int) -> "Future[None]":
+        """Put a request aside that could not be read, within the bounds on their number and bytes."""
+
+        def insert(db: sqlite3.Connection) -> None:
+            db.execute(
+                "INSERT INTO quarantine (received_ns, signal, reason, body) VALUES (?, ?, ?, ?)",
+                (received_ns, signal, reason[:1000], body),
+            )
+            db.execute(
+                "DELETE FROM quarantine WHERE id IN (SELECT id FROM (SELECT id, row_number() OVER newest AS place, "
+                "sum(length(body)) OVER newest AS total FROM quarantine WINDOW newest AS (ORDER BY id DESC)) "
+                "WHERE place > ? OR total > ?)",
+                (self._config.max_quarantined, _MAX_QUARANTINED_BYTES),
+            )
+
+        return self._submit(insert, len(body))
+
+    def quarantined(self) -> list[Quarantined]:
+        """What was put aside, oldest first."""
+        with self._reading:
+            found = self._reader.execute(
+                "SELECT id, received_ns, signal, reason, length(body) FROM quarantine ORDER BY id"
+            )
+            return [Quarantined(*record) for record in found]
+
+    def close(self) -> None:
+        """Commit what was handed in, then close the file. Calling it again does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        self._todo.put(None)
+        self._thread.join()
+        self._writer.close()
+        with self._reading:
+            self._reader.close()
+
+    def _submit(self, work: _Work, size_bytes: int = 0) -> "Future[Any]":
+        future: Future[Any] = Future()
+        if self._closed:
+            future.set_exception(RetryableError("spanscore is shutting down"))
+        else:
+            self._todo.put((work, size_bytes, future))
+        return future
+
+    def _uncount(self, rows: Iterable[int]) -> None:
+        with self._counting:
+            for row in rows:
+                self._size_bytes -= self._sizes.pop(row, 0)
+
+    def _write(self) -> None:
+        while (first := self._todo.get()) is not None:
+            batch, more = self._gather(first)
+            self._commit(batch)
+            if not more:
+                return
+
+    def _gather(self, first: tuple[_Work, int, Future[Any]]) -> tuple[list[tuple[_Work, int, Future[Any]]], bool]:
+        """What is waiting, as one commit; False: the journal is being closed."""
+        batch, size_bytes = [first], first[1]
+        while size_bytes < _COMMIT_BYTES:
+            try:
+                item = self._todo.get_nowait()
+            except queue.Empty:
+                break
+            if item is None:
+                return batch, False
+            batch.append(item)
+            size_bytes += item[1]
+        return batch, True
+
+    def _commit(self, batch: list[tuple[_Work, int, Future[Any]]]) -> None:
+        try:
+            with self._writer:
+                results = [work(self._writer) for work, _, _ in batch]
+        except (sqlite3.Error, OSError) as error:  # a full disk or a locked file may pass: the sender tries again
+            _log.error("journal: %s; the requests were not acknowledged", error)
+            for _, _, future in batch:
+                future.set_exception(RetryableError(f"the journal cannot be written: {error}", retry_after_s=5.0))
+            return
+        for (_, _, future), result in zip(batch, results, strict=True):
+            future.set_result(result)
+
+
+def list_quarantined(config: Config) -> list[Quarantined]:
+    """What the journal's file holds put aside, also while a server has it open. Raises ConfigError without a file."""
+    if not config.path.exists():
+        raise ConfigError(f"{config.path}: no journal there; see journal.path")
+    db = _open(config)
+    try:
+        found = db.execute("SELECT id, received_ns, signal, reason, length(body) FROM quarantine ORDER BY id")
+        return [Quarantined(*record) for record in found]
+    finally:
+        db.close()
+
+
+def _open(config: Config) -> sqlite3.Connection:
+    try:
+        config.path.parent.mkdir(parents=True, exist_ok=True)
+        db = sqlite3.connect(config.path, check_same_thread=False, timeout=10.0)
+        db.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute(f"PRAGMA synchronous = {config.synchronous}")
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        if version == 0:
+            db.executescript(f"BEGIN;{_SCHEMA}PRAGMA user_version = {_SCHEMA_VERSION};COMMIT;")
+    except (sqlite3.Error, OSError) as error:
+        raise ConfigError(f"{config.path}: cannot be opened as the journal ({error}); see journal.path") from error
+    if version not in (0, _SCHEMA_VERSION):
+        raise ConfigError(f"{config.path}: written by a newer spanscore (schema {version}); use that, or another path")
+    return db

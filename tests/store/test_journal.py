@@ -1,0 +1,127 @@
+"""The journal keeps what it acknowledged, within its bounds."""
+
+import sqlite3
+
+import pytest
+
+from spanscore.errors import ConfigError, RetryableError
+from spanscore.store.journal import Config, Journal, list_quarantined
+
+
+@pytest.fixture
+def config(tmp_path):
+    return Config(path=tmp_path / "journal.db")
+
+
+@pytest.fixture
+def journal(config):
+    opened = Journal(config)
+    yield opened
+    opened.close()
+
+
+def test_what_was_appended_is_read_back(journal):
+    row = journal.append("traces", b"body", 5).result()
+    (request,) = journal.read([row])
+    assert (request.signal, request.received_ns, request.body) == ("traces", 5, b"body")
+
+
+def test_an_acknowledged_request_is_there_after_the_process_died(config):
+    journal = Journal(config)
+    row = journal.append("logs", b"body", 5).result()
+    assert [request.row for request in Journal(config).replay()] == [row]
+
+
+def test_rows_go_on_after_a_restart(config):
+    first = Journal(config)
+    row = first.append("traces", b"a", 0).result()
+    first.close()
+    second = Journal(config)
+    assert second.append("traces", b"b", 0).result() > row
+    second.close()
+
+
+def test_deleted_requests_are_gone_and_their_bytes_free(journal):
+    row = journal.append("traces", b"12345", 0).result()
+    journal.delete([row]).result()
+    assert (journal.read([row]), journal.size_bytes) == ([], 0)
+
+
+def test_a_full_journal_tells_the_sender_to_come_back(tmp_path):
+    journal = Journal(Config(path=tmp_path / "journal.db", max_bytes=10))
+    journal.append("traces", b"1234567890", 0).result()
+    with pytest.raises(RetryableError, match=r"journal\.max_bytes"):
+        journal.append("traces", b"1", 0)
+    journal.close()
+
+
+def test_a_journal_that_has_been_emptied_takes_requests_again(tmp_path):
+    journal = Journal(Config(path=tmp_path / "journal.db", max_bytes=10))
+    row = journal.append("traces", b"1234567890", 0).result()
+    journal.delete([row]).result()
+    assert journal.append("traces", b"1234567890", 0).result() > row
+    journal.close()
+
+
+def test_a_write_error_is_passed_on_as_retryable(journal):
+    journal._writer.execute("DROP TABLE requests")
+    with pytest.raises(RetryableError, match="cannot be written"):
+        journal.append("traces", b"x", 0).result()
+
+
+def test_a_refused_request_takes_no_room(journal):
+    journal._writer.execute("DROP TABLE requests")
+    journal.append("traces", b"x", 0).exception()
+    journal.close()
+    assert journal.size_bytes == 0
+
+
+def test_a_closed_journal_refuses(journal):
+    journal.close()
+    with pytest.raises(RetryableError):
+        journal.append("traces", b"x", 0).result()
+
+
+def test_closing_twice_does_nothing(journal):
+    journal.close()
+    journal.close()
+
+
+def test_closed_traces_are_remembered_until_forgotten(journal):
+    journal.close_traces([(b"a", 3, 100), (b"b", 4, 200)]).result()
+    assert journal.closed_traces() == {b"a": (3, 100), b"b": (4, 200)}
+    journal.forget_closed(150).result()
+    assert journal.closed_traces() == {b"b": (4, 200)}
+
+
+def test_what_was_put_aside_is_listed_while_the_journal_is_open(journal, config):
+    journal.quarantine("traces", b"\xff\xff", "not protobuf", 7).result()
+    (entry,) = list_quarantined(config)
+    assert (entry.signal, entry.reason, entry.size_bytes, entry.received_ns) == ("traces", "not protobuf", 2, 7)
+
+
+def test_the_oldest_of_too_many_put_aside_is_dropped(tmp_path):
+    journal = Journal(Config(path=tmp_path / "journal.db", max_quarantined=2))
+    for number in range(3):
+        journal.quarantine("traces", b"x", f"reason {number}", number).result()
+    assert [entry.reason for entry in journal.quarantined()] == ["reason 1", "reason 2"]
+    journal.close()
+
+
+def test_a_path_that_cannot_be_opened_names_the_setting(tmp_path):
+    with pytest.raises(ConfigError, match=r"journal\.path"):
+        Journal(Config(path=tmp_path))
+
+
+def test_a_journal_of_a_newer_version_is_refused(config):
+    Journal(config).close()
+    db = sqlite3.connect(config.path)
+    db.execute("PRAGMA user_version = 99")
+    db.close()
+    with pytest.raises(ConfigError, match="newer spanscore"):
+        Journal(config)
+
+
+def test_listing_without_a_journal_says_so(config):
+    with pytest.raises(ConfigError, match="no journal there"):
+        list_quarantined(config)
