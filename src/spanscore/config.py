@@ -8,32 +8,37 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core.core_schema import WithDefaultSchema
 
-from spanscore import telemetry
-from spanscore.api import config as api
-from spanscore.assemble import config as assemble
-from spanscore.embed import config as embed
+from spanscore.assemble.config import Config as Assemble
+from spanscore.embed.config import Config as Embedding
 from spanscore.errors import ConfigError
-from spanscore.evaluate import config as evaluate
-from spanscore.export import config as export
-from spanscore.judge import config as judge
-from spanscore.model.quantity import Duration, duration_ns
-from spanscore.receive import config as receive
-from spanscore.store import config as store
-from spanscore.store import journal
+from spanscore.evaluate.config import Config as Evaluation
+from spanscore.export.config import Config as Export
+from spanscore.export.inline import Inline
+from spanscore.judge.config import Config as Judge
+from spanscore.model.quantity import Duration, duration_ns, duration_text, size_text
+from spanscore.receive.config import Config as Receive
+from spanscore.store.config import Config as Store
+from spanscore.store.journal import Config as Journal
+from spanscore.telemetry import Config as Telemetry
 
 _MAX_CONFIG_BYTES = 4 * 2**20
 _REFERENCE = re.compile(r"\$\$|\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
-class Inline(BaseModel):
-    """What holds in inline mode only."""
+class Api(BaseModel):
+    """The control service: lists metrics, traces and scores of a running server, and evaluates again on demand."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-    max_held_roots: int = Field(20_000, ge=1)
-    """Root spans held back at once for their scores; above it a root leaves unscored, and its scores follow."""
+    enabled: bool = True
+    """Whether the service runs."""
+
+    endpoint: str = "127.0.0.1:4329"
+    """Host and port to listen on. It asks for no credentials: keep it on loopback, or behind something that does."""
 
 
 class Settings(BaseModel):
@@ -47,37 +52,37 @@ class Settings(BaseModel):
     inline: Inline = Inline()
     """What holds in inline mode only."""
 
-    receive: receive.Config = receive.Config()
+    receive: Receive = Receive()
     """The OTLP servers."""
 
-    journal: journal.Config = journal.Config()
+    journal: Journal = Journal()
     """Where acknowledged requests are kept until they have been dealt with."""
 
-    assemble: assemble.Config = assemble.Config()
+    assemble: Assemble = Assemble()
     """When a trace, and a session, is complete."""
 
-    evaluation: evaluate.Config = evaluate.Config()
+    evaluation: Evaluation = Evaluation()
     """Which metrics run, and how."""
 
-    judge: judge.Config = judge.Config()
+    judge: Judge = Judge()
     """The LLM judge, or the built-in rules."""
 
-    embedding: embed.Config = embed.Config()
+    embedding: Embedding = Embedding()
     """Where coherence and loop detection get their vectors from."""
 
-    export: export.Config = export.Config()
+    export: Export = Export()
     """Where scores go, and in which forms."""
 
-    store: store.Config = store.Config()
+    store: Store = Store()
     """Where traces and scores are kept, and for how long."""
 
-    api: api.Config = api.Config()
+    api: Api = Api()
     """The control service."""
 
     shutdown_timeout: Duration = duration_ns("20s")
     """How long a SIGTERM waits for what is under way; what is not done by then is picked up after the restart."""
 
-    telemetry: telemetry.Config = telemetry.Config()
+    telemetry: Telemetry = Telemetry()
     """What spanscore says of itself."""
 
 
@@ -117,8 +122,22 @@ def json_schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "spanscore configuration",
-        **Settings.model_json_schema(),
+        **Settings.model_json_schema(schema_generator=_JsonSchema),
     }
+
+
+class _JsonSchema(GenerateJsonSchema):
+    """Gives defaults as a file would write them: `10s`, not nanoseconds."""
+
+    def default_schema(self, schema: WithDefaultSchema) -> JsonSchemaValue:
+        made = super().default_schema(schema)
+        inner: Any = schema["schema"]
+        while inner["type"] == "nullable":
+            inner = inner["schema"]
+        write = inner.get("serialization", {}).get("function")
+        if write in {duration_text, size_text} and made.get("default") is not None:
+            made["default"] = write(schema["default"])
+        return made
 
 
 def _validate(data: dict[str, Any], name: str, environ: Mapping[str, str]) -> Settings:

@@ -1,10 +1,12 @@
 """What spanscore says of itself: counters that health and logs read, and structured log lines on standard error."""
 
+import contextlib
 import logging
 import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -62,3 +64,29 @@ def configure_logging(config: Config) -> None:
     handler.setFormatter(_JsonFormatter() if config.encoding == "json" else console)
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("spanscore").setLevel("WARNING" if config.level == "warn" else config.level.upper())
+
+
+@contextlib.contextmanager
+def instrumentation_suppressed() -> Iterator[None]:
+    """Within this block, calls of a model are not traced, so that the judge's never show up in a user's traces.
+
+    The keys are those that OpenTelemetry's, OpenInference's and Traceloop's instrumentations ask before they trace.
+    """
+    try:
+        from opentelemetry import context  # noqa: PLC0415 - only where the process is instrumented is it installed
+    except ImportError:
+        yield
+        return
+    keys = (
+        context._SUPPRESS_INSTRUMENTATION_KEY,  # noqa: SLF001 - private by name, but what instrumentations import
+        "suppress_instrumentation",
+        "suppress_language_model_instrumentation",
+    )
+    suppressed = context.get_current()
+    for key in keys:
+        suppressed = context.set_value(key, True, suppressed)  # noqa: FBT003 - set_value takes it by position
+    token = context.attach(suppressed)
+    try:
+        yield
+    finally:
+        context.detach(token)

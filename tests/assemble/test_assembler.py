@@ -160,6 +160,20 @@ def test_a_trace_cut_before_a_restart_opens_only_for_a_late_span():
     assert assembler.cut(71 * SECOND)[0].rows == (1, 2)
 
 
+def test_a_trace_cut_before_a_restart_whose_requests_are_gone_is_past():
+    assembler = Assembler(CONFIG)
+    assembler.remember_past([TRACE])
+    assert not assembler.push(fragment(2, b"late", b"root"), 0)
+
+
+def test_a_held_row_is_released_when_it_is_let_go():
+    assembler = Assembler(CONFIG)
+    assembler.hold((7,))
+    assert assembler.released() == []
+    assembler.let_go((7,))
+    assert assembler.released() == [7]
+
+
 def test_a_request_that_may_hold_genai_makes_the_trace_worth_reading():
     assembler = Assembler(CONFIG)
     assembler.push(fragment(1, b"child", b"root", genai=True), 0)

@@ -90,8 +90,15 @@ def test_closing_twice_does_nothing(journal):
 def test_closed_traces_are_remembered_until_forgotten(journal):
     journal.close_traces([(b"a", 3, 100), (b"b", 4, 200)]).result()
     assert journal.closed_traces() == {b"a": (3, 100), b"b": (4, 200)}
-    journal.forget_closed(150).result()
+    journal.forget_closed(1).result()
     assert journal.closed_traces() == {b"b": (4, 200)}
+
+
+def test_a_request_that_was_passed_on_says_so(journal):
+    row = journal.append("traces", b"body", 0).result()
+    assert not journal.read([row])[0].passed_on
+    journal.mark_passed_on(row).result()
+    assert journal.read([row])[0].passed_on
 
 
 def test_what_was_put_aside_is_listed_while_the_journal_is_open(journal, config):

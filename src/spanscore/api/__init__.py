@@ -1,1 +1,1 @@
-"""The control service: ask for traces and scores, evaluate again, over gRPC."""
+"""The control service: what a running spanscore is asked and told, over gRPC on a port of its own."""

@@ -122,24 +122,48 @@ class Assembler:
 
     def done(self, cut: Cut) -> None:
         """The trace was dealt with: unless a late span may re-open it, its rows are needed no more."""
-        self._let_go(cut.rows)
+        self.let_go(cut.rows)
+
+    def is_genai(self, trace_id: bytes) -> bool:
+        """Whether what has come of an open trace may hold GenAI."""
+        trace = self._whole.get(trace_id) or self._partial.get(trace_id)
+        return trace is not None and trace.genai
 
     def released(self) -> list[int]:
         """The rows that nothing needs any more; each is handed out once."""
         released, self._released = self._released, []
         return released
 
+    def hold(self, rows: Iterable[int]) -> None:
+        """Keep rows from being released until `let_go` is called for them as often."""
+        for row in rows:
+            self._references[row] = self._references.get(row, 0) + 1
+
+    def let_go(self, rows: Iterable[int]) -> None:
+        """Undo one `hold`."""
+        for row in rows:
+            self._references[row] -= 1
+            if not self._references[row]:
+                del self._references[row]
+                self._released.append(row)
+
     def restore(self, fragment: Fragment, closed_ns: int) -> None:
         """Take in a fragment of a trace that was cut before a restart: it opens nothing, but a late span may."""
         known = self._closed.get(fragment.trace_id) or _Closed(closed_ns, (), has_root=False, genai=False)
         if fragment.row not in known.rows:
-            self._hold((fragment.row,))
+            self.hold((fragment.row,))
         self._closed[fragment.trace_id] = _Closed(
             closed_ns,
             tuple(dict.fromkeys((*known.rows, fragment.row))),
             has_root=known.has_root or fragment.has_root,
             genai=known.genai or fragment.genai,
         )
+
+    def remember_past(self, trace_ids: Iterable[bytes]) -> None:
+        """After `restore`: of the traces cut before a restart, those whose rows are gone cannot be re-opened."""
+        for trace_id in trace_ids:
+            if trace_id not in self._closed and trace_id not in self._whole and trace_id not in self._partial:
+                self._past[trace_id] = None
 
     def forget_oldest(self) -> bool:
         """Give up the trace that was cut longest ago, to make room for new ones. False: there is none."""
@@ -163,7 +187,7 @@ class Assembler:
     def _add(self, trace: _Open, fragment: Fragment) -> None:
         if fragment.row not in trace.rows:
             trace.rows[fragment.row] = None
-            self._hold((fragment.row,))
+            self.hold((fragment.row,))
         trace.items += fragment.items
         trace.size_bytes += fragment.size_bytes
         trace.has_root |= fragment.has_root
@@ -174,7 +198,7 @@ class Assembler:
 
     def _close(self, trace_id: bytes, trace: _Open, completeness: Completeness, now_ns: int) -> None:
         rows = tuple(trace.rows)
-        self._hold(rows)
+        self.hold(rows)
         self._ready.append(Cut(trace_id, rows, completeness, trace.genai, trace.reopened))
         self._closed[trace_id] = _Closed(now_ns, rows, trace.has_root, trace.genai)
 
@@ -198,18 +222,7 @@ class Assembler:
 
     def _bury(self, trace_id: bytes, rows: Iterable[int]) -> None:
         self._past[trace_id] = None
-        self._let_go(rows)
-
-    def _hold(self, rows: Iterable[int]) -> None:
-        for row in rows:
-            self._references[row] = self._references.get(row, 0) + 1
-
-    def _let_go(self, rows: Iterable[int]) -> None:
-        for row in rows:
-            self._references[row] -= 1
-            if not self._references[row]:
-                del self._references[row]
-                self._released.append(row)
+        self.let_go(rows)
 
 
 def _quiet_since(traces: OrderedDict[bytes, _Open], since_ns: int) -> Iterator[bytes]:

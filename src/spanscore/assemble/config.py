@@ -28,17 +28,17 @@ class Config(BaseModel):
     session_idle_after: Duration = duration_ns("5m")
     """How long a session must be quiet before it is evaluated; when it goes on, it is evaluated again."""
 
-    max_spans: int = Field(10_000, ge=1)
+    max_spans: int = Field(default=10_000, ge=1)
     """Spans and log records of one trace; at this number it is cut as `truncated`."""
 
     max_trace_bytes: ByteSize = 64 * 2**20
     """Bytes of one trace; at this size it is cut as `truncated`."""
 
-    max_open_traces: int = Field(50_000, ge=1)
+    max_open_traces: int = Field(default=50_000, ge=1)
     """Traces waited for at once; above it the one that has been quiet longest is cut as `truncated`."""
 
-    max_open_sessions: int = Field(50_000, ge=1)
+    max_open_sessions: int = Field(default=50_000, ge=1)
     """Sessions waited for at once; above it the one that has been quiet longest is evaluated."""
 
-    max_closed_traces: int = Field(200_000, ge=1)
+    max_closed_traces: int = Field(default=200_000, ge=1)
     """Traces remembered after they were cut, so that a late span is known as late."""

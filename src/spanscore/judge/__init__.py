@@ -1,1 +1,20 @@
-"""LLM judges behind one port."""
+"""LLM judges behind one port: how a model is asked about a transcript, at what cost, and what it is not shown."""
+
+from spanscore.judge.asking import ModelJudge
+from spanscore.judge.cache import Cache
+from spanscore.judge.config import Config
+from spanscore.judge.opening import Estimate, estimate, open_judge, renderer
+from spanscore.judge.port import Answer, Judge, Prompt
+
+__all__ = [
+    "Answer",
+    "Cache",
+    "Config",
+    "Estimate",
+    "Judge",
+    "ModelJudge",
+    "Prompt",
+    "estimate",
+    "open_judge",
+    "renderer",
+]

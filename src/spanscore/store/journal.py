@@ -26,6 +26,7 @@ _log = logging.getLogger(__name__)
 _SCHEMA_VERSION = 1
 _SCHEMA = """
 CREATE TABLE requests (row INTEGER PRIMARY KEY, signal TEXT NOT NULL, received_ns INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE TABLE passed_on (row INTEGER PRIMARY KEY);
 CREATE TABLE closed (trace_id BLOB PRIMARY KEY, last_row INTEGER NOT NULL, closed_ns INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE quarantine (id INTEGER PRIMARY KEY, received_ns INTEGER NOT NULL, signal TEXT NOT NULL,
                          reason TEXT NOT NULL, body BLOB NOT NULL);
@@ -49,18 +50,19 @@ class Config(BaseModel):
     synchronous: Literal["normal", "full"] = "normal"
     """`normal` survives kill -9, `full` a power loss too, for one fsync a commit."""
 
-    max_quarantined: int = Field(1000, ge=0)
+    max_quarantined: int = Field(default=1000, ge=0)
     """Requests kept aside because they could not be read; above it the oldest is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A journalled request: `body` is the protobuf as it was received."""
+    """A journalled request: `body` is the protobuf as it was received; `passed_on` matters in inline mode."""
 
     row: int
     signal: str
     received_ns: int
     body: bytes
+    passed_on: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +134,19 @@ class Journal:
 
         def remove(db: sqlite3.Connection) -> None:
             db.executemany("DELETE FROM requests WHERE row = ?", [(row,) for row in rows])
+            db.executemany("DELETE FROM passed_on WHERE row = ?", [(row,) for row in rows])
 
         future = self._submit(remove)
         future.add_done_callback(lambda done: None if done.exception() else self._uncount(rows))
         return future
+
+    def mark_passed_on(self, row: int) -> "Future[None]":
+        """Remember that a request has left again, in inline mode: after a restart it is not sent a second time."""
+
+        def mark(db: sqlite3.Connection) -> None:
+            db.execute("INSERT OR IGNORE INTO passed_on VALUES (?)", (row,))
+
+        return self._submit(mark)
 
     def close_traces(self, closed: Sequence[tuple[bytes, int, int]]) -> "Future[None]":
         """Remember traces as dealt with: (trace id, last row read, Unix ns)."""
@@ -145,9 +156,17 @@ class Journal:
 
         return self._submit(insert)
 
-    def forget_closed(self, before_ns: int) -> "Future[None]":
-        """Forget what `close_traces` remembered longer ago than `before_ns`."""
-        return self._submit(lambda db: db.execute("DELETE FROM closed WHERE closed_ns < ?", (before_ns,)) and None)
+    def forget_closed(self, keep: int) -> "Future[None]":
+        """Forget all but the `keep` latest of what `close_traces` remembered."""
+
+        def forget(db: sqlite3.Connection) -> None:
+            db.execute(
+                "DELETE FROM closed WHERE closed_ns < "
+                "(SELECT closed_ns FROM closed ORDER BY closed_ns DESC LIMIT 1 OFFSET ?)",
+                (keep - 1,),
+            )
+
+        return self._submit(forget)
 
     def closed_traces(self) -> dict[bytes, tuple[int, int]]:
         """Trace id to (last row read, Unix ns) of every trace remembered as dealt with."""
@@ -159,10 +178,14 @@ class Journal:
         """The requests at `rows`, in their order; those that are gone are left out."""
         with self._reading:
             found = (
-                self._reader.execute("SELECT row, signal, received_ns, body FROM requests WHERE row = ?", (row,))
+                self._reader.execute(
+                    "SELECT row, signal, received_ns, body, EXISTS (SELECT 1 FROM passed_on WHERE row = requests.row) "
+                    "FROM requests WHERE row = ?",
+                    (row,),
+                )
                 for row in rows
             )
-            return [Request(*record) for cursor in found for record in cursor]
+            return [Request(*record[:4], bool(record[4])) for cursor in found for record in cursor]
 
     def replay(self) -> Iterator[Request]:
         """Every request, oldest first, one at a time."""

@@ -1,0 +1,313 @@
+"""AgentTrace and Evaluation as the control service's messages."""
+
+from typing import TYPE_CHECKING, Any, overload
+
+from pydantic import TypeAdapter
+
+from spanscore.api.v1 import agent_trace_pb2 as trace_pb
+from spanscore.api.v1 import control_service_pb2 as control_pb
+from spanscore.api.v1 import score_pb2 as score_pb
+from spanscore.metrics import Metric
+from spanscore.model.json import Json, dumps, loads
+from spanscore.model.score import Evaluation, Failure
+from spanscore.model.trace import (
+    AgentTrace,
+    Completeness,
+    ModelCall,
+    PastMessage,
+    RequestedCall,
+    Retrieval,
+    Target,
+    Tool,
+    ToolCall,
+    Usage,
+)
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+_COMPLETENESS: dict[Completeness, "trace_pb.Completeness.ValueType"] = {
+    "complete": trace_pb.COMPLETENESS_COMPLETE,
+    "idle": trace_pb.COMPLETENESS_IDLE,
+    "truncated": trace_pb.COMPLETENESS_TRUNCATED,
+}
+_COMPLETENESS_WORD = {number: word for word, number in _COMPLETENESS.items()}
+_SCOPE = {"trace": score_pb.SCOPE_TRACE, "session": score_pb.SCOPE_SESSION}
+_STATUS = {"scored": score_pb.STATUS_SCORED, "skipped": score_pb.STATUS_SKIPPED, "failed": score_pb.STATUS_FAILED}
+_KIND = {"LLM": score_pb.EVALUATOR_KIND_LLM, "CODE": score_pb.EVALUATOR_KIND_CODE}
+_INT64_MAX = 2**63 - 1
+
+
+def encode_trace(trace: AgentTrace) -> trace_pb.AgentTrace:
+    """The message of `trace`; whatever it holds, it can be sent."""
+    tools, calls = trace.available_tools, trace.tool_calls
+    return trace_pb.AgentTrace(
+        id=trace.id,
+        trace_ids=trace.trace_ids,
+        root_span_id=trace.root_span_id,
+        opening_span_id=trace.opening_span_id,
+        target=_encode_target(trace.target),
+        started_ns=trace.started_ns,
+        ended_ns=trace.ended_ns,
+        completeness=_COMPLETENESS[trace.completeness],
+        session_id=_text(trace.session_id),
+        user_id=_text(trace.user_id),
+        agent_name=_text(trace.agent_name),
+        service_name=_text(trace.service_name),
+        user_input=_text(trace.user_input),
+        final_output=_text(trace.final_output),
+        system_instructions=_text(trace.system_instructions),
+        available_tools=None if tools is None else trace_pb.ToolList(tools=map(_encode_tool, tools)),
+        tool_calls=None if calls is None else trace_pb.ToolCallList(tool_calls=map(_encode_tool_call, calls)),
+        model_calls=map(_encode_model_call, trace.model_calls),
+        history=map(_encode_past_message, trace.history),
+        retrieved=map(_encode_retrieval, trace.retrieved),
+        plan=_text(trace.plan),
+        damaged=trace.damaged,
+        usage=trace_pb.TokenUsage(
+            input_tokens=_int64(trace.usage.input_tokens), output_tokens=_int64(trace.usage.output_tokens)
+        ),
+        dialects=trace.dialects,
+        unread_spans=trace.unread_spans,
+    )
+
+
+def decode_trace(message: trace_pb.AgentTrace) -> AgentTrace:
+    """The inverse of `encode_trace`. Raises ValueError where a `*_json` field is no JSON."""
+    return AgentTrace(
+        trace_ids=tuple(message.trace_ids),
+        root_span_id=_given(message, "root_span_id"),
+        opening_span_id=message.opening_span_id,
+        target=_decode_target(message.target),
+        started_ns=message.started_ns,
+        ended_ns=message.ended_ns,
+        completeness=_COMPLETENESS_WORD.get(message.completeness, "idle"),
+        session_id=_given(message, "session_id"),
+        user_id=_given(message, "user_id"),
+        agent_name=_given(message, "agent_name"),
+        service_name=_given(message, "service_name"),
+        user_input=_given(message, "user_input"),
+        final_output=_given(message, "final_output"),
+        system_instructions=_given(message, "system_instructions"),
+        available_tools=_decode_tools(message),
+        tool_calls=_decode_tool_calls(message),
+        model_calls=tuple(map(_decode_model_call, message.model_calls)),
+        history=tuple(map(_decode_past_message, message.history)),
+        retrieved=tuple(map(_decode_retrieval, message.retrieved)),
+        plan=_given(message, "plan"),
+        damaged=tuple(message.damaged),
+        usage=Usage(_given(message.usage, "input_tokens"), _given(message.usage, "output_tokens")),
+        dialects=tuple(message.dialects),
+        unread_spans=message.unread_spans,
+    )
+
+
+def encode_score(evaluation: Evaluation) -> score_pb.Score:
+    """The message of `evaluation`; whatever it holds, it can be sent."""
+    outcome, judge = evaluation.outcome, evaluation.usage
+    return score_pb.Score(
+        scope=_SCOPE[evaluation.scope],
+        status=_STATUS[evaluation.status],
+        metric=evaluation.metric,
+        value=evaluation.value,
+        scale=score_pb.Scale(low=evaluation.scale[0], high=evaluation.scale[1]),
+        label=_text(evaluation.label),
+        threshold=evaluation.threshold,
+        reason=_text(evaluation.reason),
+        metadata_json=_text(dumps(evaluation.to_json()["metadata"])),
+        trace_id=evaluation.target.trace_id,
+        span_id=evaluation.target.span_id,
+        session_id=_text(evaluation.session_id),
+        evaluator=score_pb.Evaluator(
+            kind=_KIND[evaluation.evaluator.kind],
+            name=evaluation.evaluator.name,
+            version=evaluation.evaluator.version,
+            model=evaluation.evaluator.model,
+            prompt_hash=evaluation.evaluator.prompt_hash,
+            embedding=evaluation.evaluator.embedding,
+        ),
+        usage=score_pb.JudgeUsage(
+            calls=judge.calls,
+            input_tokens=judge.input_tokens,
+            output_tokens=judge.output_tokens,
+            cost_usd=judge.cost_usd,
+            cached=judge.cached,
+        ),
+        error=_encode_error(outcome) if isinstance(outcome, Failure) else None,
+        revision=evaluation.revision,
+        evaluated_at_ns=evaluation.evaluated_at_ns,
+        subject_id=_text(evaluation.subject_id),
+        uid=evaluation.uid,
+        supersedes=evaluation.supersedes,
+    )
+
+
+def encode_metric(metric: type[Metric]) -> control_pb.Metric:
+    """The message that describes `metric`."""
+    return control_pb.Metric(
+        name=metric.name,
+        scope=_SCOPE[metric.scope],
+        summary=metric.summary,
+        scale=score_pb.Scale(low=metric.scale[0], high=metric.scale[1]),
+        version=metric.version,
+        options_schema_json=dumps(TypeAdapter(metric).json_schema()),
+    )
+
+
+def _encode_error(failure: Failure) -> score_pb.EvaluationError:
+    return score_pb.EvaluationError(type=failure.type, message=_text(failure.message))
+
+
+def _encode_target(target: Target) -> trace_pb.Target:
+    return trace_pb.Target(
+        trace_id=target.trace_id,
+        span_id=target.span_id,
+        start_ns=target.start_ns,
+        end_ns=target.end_ns,
+        resource_json=_text(dumps(target.resource)),
+        response_id=_text(target.response_id),
+    )
+
+
+def _decode_target(message: trace_pb.Target) -> Target:
+    return Target(
+        trace_id=message.trace_id,
+        span_id=message.span_id,
+        start_ns=message.start_ns,
+        end_ns=message.end_ns,
+        resource=loads(message.resource_json),
+        response_id=_given(message, "response_id"),
+    )
+
+
+def _encode_tool(tool: Tool) -> trace_pb.Tool:
+    return trace_pb.Tool(
+        name=_text(tool.name), description=_text(tool.description), parameters_json=_json(tool.parameters)
+    )
+
+
+def _decode_tools(message: trace_pb.AgentTrace) -> tuple[Tool, ...] | None:
+    if not message.HasField("available_tools"):
+        return None
+    return tuple(
+        Tool(tool.name, _given(tool, "description"), _decode_json(tool, "parameters_json"))
+        for tool in message.available_tools.tools
+    )
+
+
+def _encode_tool_call(call: ToolCall) -> trace_pb.ToolCall:
+    return trace_pb.ToolCall(
+        call_id=_text(call.call_id),
+        name=_text(call.name),
+        arguments_json=_json(call.arguments),
+        result_json=_json(call.result),
+        error=_text(call.error),
+        span_id=call.span_id,
+        started_ns=call.started_ns,
+        error_inferred=call.error_inferred,
+        agent=_text(call.agent),
+    )
+
+
+def _decode_tool_calls(message: trace_pb.AgentTrace) -> tuple[ToolCall, ...] | None:
+    if not message.HasField("tool_calls"):
+        return None
+    return tuple(
+        ToolCall(
+            call_id=_given(call, "call_id"),
+            name=call.name,
+            arguments=_decode_json(call, "arguments_json"),
+            result=_decode_json(call, "result_json"),
+            error=_given(call, "error"),
+            span_id=_given(call, "span_id"),
+            started_ns=_given(call, "started_ns"),
+            error_inferred=call.error_inferred,
+            agent=_given(call, "agent"),
+        )
+        for call in message.tool_calls.tool_calls
+    )
+
+
+def _encode_requested_call(call: RequestedCall) -> trace_pb.RequestedCall:
+    return trace_pb.RequestedCall(
+        call_id=_text(call.call_id), name=_text(call.name), arguments_json=_json(call.arguments)
+    )
+
+
+def _decode_requested_call(message: trace_pb.RequestedCall) -> RequestedCall:
+    return RequestedCall(_given(message, "call_id"), message.name, _decode_json(message, "arguments_json"))
+
+
+def _encode_model_call(call: ModelCall) -> trace_pb.ModelCall:
+    return trace_pb.ModelCall(
+        span_id=call.span_id,
+        model=_text(call.model),
+        text=_text(call.text),
+        reasoning=_text(call.reasoning),
+        tool_calls=map(_encode_requested_call, call.tool_calls),
+        input_tokens=_int64(call.input_tokens),
+        output_tokens=_int64(call.output_tokens),
+    )
+
+
+def _decode_model_call(message: trace_pb.ModelCall) -> ModelCall:
+    return ModelCall(
+        span_id=message.span_id,
+        model=_given(message, "model"),
+        text=_given(message, "text"),
+        reasoning=_given(message, "reasoning"),
+        tool_calls=tuple(map(_decode_requested_call, message.tool_calls)),
+        input_tokens=_given(message, "input_tokens"),
+        output_tokens=_given(message, "output_tokens"),
+    )
+
+
+def _encode_past_message(message: PastMessage) -> trace_pb.PastMessage:
+    return trace_pb.PastMessage(
+        role=_text(message.role),
+        text=_text(message.text),
+        tool_calls=map(_encode_requested_call, message.tool_calls),
+    )
+
+
+def _decode_past_message(message: trace_pb.PastMessage) -> PastMessage:
+    return PastMessage(message.role, _given(message, "text"), tuple(map(_decode_requested_call, message.tool_calls)))
+
+
+def _encode_retrieval(retrieval: Retrieval) -> trace_pb.Retrieval:
+    return trace_pb.Retrieval(
+        span_id=retrieval.span_id,
+        query=_text(retrieval.query),
+        documents_json=[_text(dumps(document)) for document in retrieval.documents],
+    )
+
+
+def _decode_retrieval(message: trace_pb.Retrieval) -> Retrieval:
+    return Retrieval(message.span_id, _given(message, "query"), tuple(map(loads, message.documents_json)))
+
+
+def _given(message: "Message", field: str) -> Any:
+    """The value of an optional field, or None where it is not set."""
+    return getattr(message, field) if message.HasField(field) else None
+
+
+def _json(value: Json) -> str | None:
+    return None if value is None else _text(dumps(value))
+
+
+def _decode_json(message: "Message", field: str) -> Json:
+    return loads(getattr(message, field)) if message.HasField(field) else None
+
+
+@overload
+def _text(text: str) -> str: ...
+@overload
+def _text(text: None) -> None: ...
+def _text(text: str | None) -> str | None:
+    """`text` with "?" for lone surrogates, which a JSON string may hold and protobuf refuses."""
+    return text if text is None or text.isascii() else text.encode(errors="replace").decode()
+
+
+def _int64(number: int | None) -> int | None:
+    """`number`, cut to what the field holds: a count in a trace may be any integer."""
+    return None if number is None else max(-_INT64_MAX, min(number, _INT64_MAX))

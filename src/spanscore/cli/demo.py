@@ -1,0 +1,106 @@
+"""`spanscore demo`: the whole way, from a recorded agent's spans to its scores, on this machine and without a key."""
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spanscore.api.v1.score_pb2 import SCOPE_SESSION, Score
+from spanscore.cli import demo_server, replay, scores
+from spanscore.cli.backend import Backend, from_environment
+from spanscore.cli.terminal import console
+from spanscore.errors import SpanscoreError
+from spanscore.judge.config import RULES
+from spanscore.model.trace import AgentTrace
+from spanscore.otlp import decode, files
+from spanscore.rebuild import rebuild_all
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_RECORDING = "pydantic-ai"
+_RULES_TIMEOUT_S, _MODEL_TIMEOUT_S = 45.0, 300.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    parser.add_argument("--keep", action="store_true", help="keep the server's journal and store as well")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Start a server, replay the recording, print its scores, and stop the server. Returns the exit code."""
+    output = console()
+    folder = Path(tempfile.mkdtemp(prefix="spanscore-demo-"))
+    ports = demo_server.Ports.free()
+    backend = _backend(output)
+    model = _model(os.environ, output)
+    recorded = replay.requests(replay.recordings() / _RECORDING, time.time_ns())
+    traces = rebuild_all(span for request in recorded for span in decode.spans(request))
+    settings = demo_server.configuration(folder, ports, model, backend)
+    with demo_server.running(folder, ports, settings) as control:
+        output.print(f"Server: OTLP/gRPC on 127.0.0.1:{ports.grpc}, until its scores are here")
+        server = Backend(f"http://127.0.0.1:{ports.grpc}", "127.0.0.1", ports.grpc, "grpc", secure=False, headers={})
+        for destination in (backend, server):  # the backend first: scores are to follow the spans they are about
+            if destination is not None and not replay.send(recorded, destination):
+                raise SpanscoreError(f"{destination.url} did not take the recorded spans")
+        output.print(f"Sent: {len(traces)} turns of a {_RECORDING} agent, with {replay.exporter_name()}")
+        sessions = sorted({trace.session_id for trace in traces if trace.session_id is not None})
+        timeout_s = _RULES_TIMEOUT_S if model == RULES else _MODEL_TIMEOUT_S
+        with output.status("waiting until the traces and then the sessions have been quiet, and are scored"):
+            found = demo_server.wait_for_scores(control, sessions, timeout_s)
+    output.print()
+    for session_id, of_session in found.items():
+        _print_session(output, session_id, [trace for trace in traces if trace.session_id == session_id], of_session)
+    _print_destinations(output, folder, backend)
+    if not args.keep:
+        for path in folder.glob("*.db*"):
+            path.unlink()
+    return 0
+
+
+def _backend(output: "Console") -> Backend | None:
+    backend = from_environment(os.environ)
+    if backend is None or backend.listens():
+        return backend
+    output.print(f"Nothing listens on OTEL_EXPORTER_OTLP_ENDPOINT ({backend.url}): scores go to a file only")
+    return None
+
+
+def _model(environ: Mapping[str, str], output: "Console") -> str:
+    """The judge's model: that of SPANSCORE_JUDGE_MODEL where there is a key for it, else the rules."""
+    model = environ.get("SPANSCORE_JUDGE_MODEL") or RULES
+    if model == RULES:
+        output.print("Judge: built-in rules, no model (set SPANSCORE_JUDGE_MODEL and a key for one)")
+    elif any(name.endswith("_API_KEY") and value for name, value in environ.items()):
+        output.print(f"Judge: {model}")
+        return model
+    else:
+        output.print(f"Judge: built-in rules (no key for {model}, such as OPENAI_API_KEY)")
+    return RULES
+
+
+def _print_session(output: "Console", session_id: str, traces: Sequence[AgentTrace], found: Sequence[Score]) -> None:
+    for trace in traces:
+        rows = [_row(score) for score in found if score.subject_id == trace.id]
+        scores.print_block(output, f"trace {trace.trace_ids[0]}", trace.user_input, rows)
+    rows = [_row(score) for score in found if score.scope == SCOPE_SESSION]
+    scores.print_block(output, f"session {session_id}", f"{len(traces)} traces", rows)
+
+
+def _row(score: Score) -> scores.Row:
+    status = {1: "scored", 2: "skipped", 3: "failed"}[score.status]
+    return scores.Row(score.metric, status, score.value if score.HasField("value") else None, score.label, score.reason)
+
+
+def _print_destinations(output: "Console", folder: Path, backend: Backend | None) -> None:
+    """Say where the scores went, by what is really there."""
+    path = folder / "scores.jsonl"
+    sent = files.load([path])
+    output.print(f"Scores by OTLP: {len(sent.spans)} spans and {len(sent.logs)} events")
+    output.print(f"  in the file {path}", soft_wrap=True)
+    if backend is not None:
+        output.print(f"  and at {backend.url}, with the spans they are about", soft_wrap=True)
+    output.print("The server's log and configuration are beside the file.")

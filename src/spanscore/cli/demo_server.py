@@ -1,0 +1,135 @@
+"""The demo's server: a child process on free loopback ports, with all it writes in one folder."""
+
+import contextlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import yaml
+
+from spanscore.api.v1 import control_service_pb2 as pb
+from spanscore.api.v1.control_service_pb2_grpc import ControlServiceStub
+from spanscore.api.v1.score_pb2 import SCOPE_SESSION, Score
+from spanscore.cli.backend import Backend
+from spanscore.errors import SpanscoreError
+
+_START_TIMEOUT_S = 30
+_STOP_TIMEOUT_S = 20
+_POLL_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Free loopback ports, one for each listener of the server."""
+
+    grpc: int
+    http: int
+    health: int
+    control: int
+
+    @classmethod
+    def free(cls) -> "Ports":
+        """Four ports that nothing listened on a moment ago."""
+        with contextlib.ExitStack() as stack:
+            taken = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(4)]
+            return cls(*(one.getsockname()[1] for one in taken))
+
+
+def configuration(folder: Path, ports: Ports, model: str, backend: Backend | None) -> dict[str, Any]:
+    """The configuration of a server that keeps everything in `folder` and does not wait long for anything."""
+    exporters: dict[str, Any] = {"otlp_json_file": {"path": str(folder / "scores.jsonl")}}
+    if backend is not None:
+        exporters.update(backend.exporter())
+    return {
+        "receive": {
+            "grpc": {"endpoint": f"127.0.0.1:{ports.grpc}"},
+            "http": {"endpoint": f"127.0.0.1:{ports.http}"},
+            "health": {"endpoint": f"127.0.0.1:{ports.health}"},
+        },
+        "api": {"endpoint": f"127.0.0.1:{ports.control}"},
+        "journal": {"path": str(folder / "journal.db")},
+        "store": {"url": f"sqlite:///{folder / 'store.db'}"},
+        "assemble": {"complete_after": "1s", "idle_after": "2s", "session_idle_after": "2s"},
+        "judge": {"model": model},
+        "export": {"exporters": exporters},
+    }
+
+
+@contextlib.contextmanager
+def running(folder: Path, ports: Ports, settings: dict[str, Any]) -> Iterator[ControlServiceStub]:
+    """Run the server, ready to receive, while the block runs; it is always stopped, and has then sent every score.
+
+    Gives the stub of its control service. Raises SpanscoreError when it does not start, or does not end well.
+    """
+    config, log = folder / "config.yaml", folder / "server.log"
+    config.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
+    command = [sys.executable, "-m", "spanscore.cli.main", "serve", "-c", str(config)]
+    with log.open("wb") as output:
+        # In a session of its own, so that Ctrl-C reaches only this process, which then stops the server.
+        child = subprocess.Popen(  # noqa: S603 - this very program
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
+    try:
+        with grpc.insecure_channel(f"127.0.0.1:{ports.control}") as channel:
+            _wait_until_ready(child, (ports.grpc, ports.control), log)
+            yield ControlServiceStub(channel)
+    finally:
+        _stop(child)
+    if child.returncode:
+        raise SpanscoreError(f"the server ended with exit code {child.returncode}; all it wrote is in {log}")
+
+
+def wait_for_scores(
+    control: ControlServiceStub, session_ids: Sequence[str], timeout_s: float
+) -> dict[str, list[Score]]:
+    """The scores of each session and its traces, once the session itself has some.
+
+    Raises SpanscoreError when that takes longer than `timeout_s` seconds.
+    """
+    deadline_s = time.monotonic() + timeout_s
+    while True:
+        found = {session_id: _scores(control, session_id) for session_id in session_ids}
+        if all(any(score.scope == SCOPE_SESSION for score in of_session) for of_session in found.values()):
+            return found
+        if time.monotonic() > deadline_s:
+            raise SpanscoreError(f"the sessions had no scores within {timeout_s:.0f} s")
+        time.sleep(_POLL_S)
+
+
+def _scores(control: ControlServiceStub, session_id: str) -> list[Score]:
+    try:
+        return list(control.ListScores(pb.ListScoresRequest(session_id=session_id), timeout=5).scores)
+    except grpc.RpcError as error:
+        if error.code() is grpc.StatusCode.NOT_FOUND:
+            return []
+        raise
+
+
+def _wait_until_ready(child: "subprocess.Popen[bytes]", ports: Sequence[int], log: Path) -> None:
+    deadline_s = time.monotonic() + _START_TIMEOUT_S
+    while not all(_listens(port) for port in ports):
+        if child.poll() is not None or time.monotonic() > deadline_s:
+            last = (log.read_text(errors="replace").splitlines() or ["it wrote nothing"])[-1]
+            raise SpanscoreError(f"the server did not start: {last} (all it wrote is in {log})")
+        time.sleep(_POLL_S / 4)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _stop(child: "subprocess.Popen[bytes]") -> None:
+    child.send_signal(signal.SIGTERM)
+    try:
+        child.wait(_STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()

@@ -1,0 +1,182 @@
+"""`spanscore eval`: score the agent traces in files, for a person, for machines, or as a gate in CI."""
+
+import argparse
+import asyncio
+import math
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from spanscore import config
+from spanscore.cli import dry_run, recorded, scores
+from spanscore.cli.metrics import named
+from spanscore.cli.terminal import console, print_json, progress
+from spanscore.config import Settings
+from spanscore.embed import open_embedder
+from spanscore.errors import InputError
+from spanscore.evaluate import Engine, Overrides
+from spanscore.judge import open_judge, renderer
+from spanscore.judge.config import RULES
+from spanscore.metrics import SIGNAL_WEIGHTS
+from spanscore.model.score import Evaluation, JudgeUsage, reaches
+from spanscore.model.trace import AgentTrace, Session
+
+_MAX_TRACES_AT_ONCE = 16
+"""More would wait for the judge's own limit, each with its transcript in memory."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    parser.add_argument("path", metavar="PATH", nargs="+", type=Path, help="a file or folder of OTLP or Jaeger JSON")
+    parser.add_argument("-c", "--config", metavar="FILE", type=Path, help="the configuration; without it, the defaults")
+    parser.add_argument(
+        "--metric", metavar="NAME", action="append", help="measure only this metric; may be given again"
+    )
+    parser.add_argument("--model", metavar="MODEL", help="the model that judges, in place of the configured one")
+    parser.add_argument("--threshold", metavar="X", type=float, help="the score from which on the label is pass")
+    parser.add_argument("--jsonl", action="store_true", help="print one JSON object a line for each score")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="show what a judge would be asked and what it may cost; send nothing"
+    )
+    parser.add_argument("-v", "--verbose", action="store_true", help="with --dry-run: show the whole prompts")
+    parser.add_argument(
+        "--fail-under",
+        metavar="METRIC=VALUE",
+        action="append",
+        default=[],
+        help="exit 1 if the metric's mean is below VALUE, or nothing was scored; may be given again",
+    )
+    parser.add_argument("--fail-on", choices=["failed"], help="exit 1 if measuring failed for any score")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Score every trace and session. Returns the exit code: 1 where a gate is not met."""
+    gates = [_gate(text) for text in args.fail_under]
+    if args.threshold is not None and not math.isfinite(args.threshold):
+        raise InputError(f"--threshold {args.threshold}: give a number to hold the scores against")
+    metrics = tuple(named(name).name for name in args.metric) if args.metric else None
+    overrides = Overrides(metrics=metrics, model=args.model, threshold=args.threshold)
+    settings = _settings(args)
+    engine = _engine(settings)
+    traces = recorded.agent_traces(args.path)
+    if args.dry_run:
+        return dry_run.run(engine, settings, overrides, traces, jsonl=args.jsonl, verbose=args.verbose)
+    evaluations = asyncio.run(_evaluate(engine, overrides, traces))
+    if args.jsonl:
+        for evaluation in evaluations:
+            print_json(evaluation.to_json())
+    else:
+        _print(traces, evaluations)
+    return _verdict(gates, evaluations, any_failed=args.fail_on == "failed")
+
+
+def _settings(args: argparse.Namespace) -> Settings:
+    """The configuration, with a judge where `--model` asks for one and none is configured."""
+    settings = config.load(args.config) if args.config else config.default()
+    if args.model is None or settings.judge.model != RULES:
+        return settings
+    return settings.model_copy(update={"judge": settings.judge.model_copy(update={"model": args.model})})
+
+
+def _engine(settings: Settings) -> Engine:
+    return Engine(
+        settings.evaluation,
+        open_judge(settings.judge),
+        open_embedder(settings.embedding),
+        judge_plan=settings.judge.plan,
+        clock_ns=time.time_ns,
+        render_transcript=renderer(settings.judge),
+    )
+
+
+def _gate(text: str) -> tuple[str, float]:
+    name, _, number = text.partition("=")
+    try:
+        return named(name).name, float(number)
+    except ValueError:
+        raise InputError(f"--fail-under {text}: write METRIC=VALUE, such as {name}=0.7") from None
+
+
+async def _evaluate(engine: Engine, overrides: Overrides, traces: Sequence[AgentTrace]) -> list[Evaluation]:
+    """The scores of all traces, in their order, then those of their sessions."""
+    room = asyncio.Semaphore(_MAX_TRACES_AT_ONCE)
+    with_signals = _with_signals(overrides)
+
+    async def one(trace: AgentTrace, done: Callable[[], object]) -> list[Evaluation]:
+        async with room:
+            found = await engine.evaluate_trace(trace, with_signals)
+        done()
+        return found
+
+    with progress("scoring", len(traces)) as done:
+        of_traces = await asyncio.gather(*(one(trace, done) for trace in traces))
+    signals = {
+        trace.id: {evaluation.metric: evaluation for evaluation in found}
+        for trace, found in zip(traces, of_traces, strict=True)
+    }
+    of_sessions = [await engine.evaluate_session(session, signals, overrides) for session in _sessions(traces)]
+    wanted = overrides.metrics
+    return [x for found in (*of_traces, *of_sessions) for x in found if wanted is None or x.metric in wanted]
+
+
+def _with_signals(overrides: Overrides) -> Overrides:
+    """`overrides` with the trace metrics that a session metric among the wanted ones rests on."""
+    if overrides.metrics is None or all(named(name).scope == "trace" for name in overrides.metrics):
+        return overrides
+    return replace(overrides, metrics=tuple(dict.fromkeys((*overrides.metrics, *SIGNAL_WEIGHTS))))
+
+
+def _sessions(traces: Sequence[AgentTrace]) -> list[Session]:
+    members: defaultdict[str, list[AgentTrace]] = defaultdict(list)
+    for trace in traces:
+        if trace.session_id is not None:
+            members[trace.session_id].append(trace)
+    return [Session(session_id, tuple(found)) for session_id, found in members.items()]
+
+
+def _print(traces: Sequence[AgentTrace], evaluations: Sequence[Evaluation]) -> None:
+    rows: defaultdict[tuple[str, str], list[scores.Row]] = defaultdict(list)
+    for evaluation in evaluations:
+        rows[evaluation.scope, evaluation.subject_id].append(scores.Row.of(evaluation))
+    output = console()
+    for trace in traces:
+        if of_trace := rows["trace", trace.id]:
+            scores.print_block(output, f"trace {trace.trace_ids[0]}", trace.user_input, of_trace)
+    for session in _sessions(traces):
+        if of_session := rows["session", session.session_id]:
+            scores.print_block(output, f"session {session.session_id}", f"{len(session.traces)} traces", of_session)
+    scores.print_means(output, [scores.Row.of(x) for x in evaluations])
+    output.print(f"\n{_judges(evaluations)}")
+
+
+def _judges(evaluations: Sequence[Evaluation]) -> str:
+    """Who judged, and at what cost."""
+    usage = sum((x.usage for x in evaluations), JudgeUsage())
+    models = ", ".join(sorted({x.evaluator.model for x in evaluations if x.evaluator.model}))
+    if models or usage.calls:
+        cost = "at a price that is not known" if usage.cost_usd is None else f"for {usage.cost_usd:.4f} USD"
+        tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+        return f"Judged by {models or 'a model'}: {usage.calls} calls, {usage.cached} from the cache; {tokens}; {cost}."
+    if any(x.evaluator.name == RULES for x in evaluations):
+        return "Judged by the built-in rules, without a model; --model or judge.model names one."
+    return "No judge was asked."
+
+
+def _verdict(gates: Sequence[tuple[str, float]], evaluations: Sequence[Evaluation], *, any_failed: bool) -> int:
+    """The exit code; what is not met is said on standard error."""
+    unmet = []
+    for name, least in gates:
+        mean = scores.mean([scores.Row.of(x) for x in evaluations if x.metric == name])
+        if mean is None:
+            unmet.append(f"{name} has no score to hold against {least:g}")
+        elif not reaches(mean, least):
+            unmet.append(f"the mean of {name} is {mean:.4f}, below {least:g}")
+    failed = sum(x.status == "failed" for x in evaluations)
+    if any_failed and failed:
+        unmet.append(f"measuring failed {failed} times")
+    for text in unmet:
+        print(f"spanscore: {text}", file=sys.stderr)
+    return 1 if unmet else 0

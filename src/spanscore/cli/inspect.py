@@ -1,0 +1,145 @@
+"""`spanscore inspect`: the agent traces in files as they are rebuilt, for a person to read or as JSON lines."""
+
+import argparse
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spanscore.cli import recorded
+from spanscore.cli.terminal import console, on_one_line, print_json, printable
+from spanscore.model.json import Json, dumps
+from spanscore.model.trace import AgentTrace, ToolCall
+
+if TYPE_CHECKING:
+    from rich.text import Text
+    from rich.tree import Tree
+
+_MAX_CHARS = 1000
+_SAID = ("user_input", "final_output", "system_instructions", "available_tools", "tool_calls", "session_id")
+"""The facts that metrics rest on, and whose absence is shown."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    parser.add_argument("path", metavar="PATH", nargs="+", type=Path, help="a file or folder of OTLP or Jaeger JSON")
+    parser.add_argument("--jsonl", action="store_true", help="print one JSON object a line for each agent trace")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print every agent trace. Returns the exit code."""
+    traces = recorded.agent_traces(args.path)
+    if args.jsonl:
+        for trace in traces:
+            print_json(trace.to_json())
+        return 0
+    output = console()
+    for number, trace in enumerate(traces):
+        if number:
+            output.print()
+        output.print(_tree(trace))
+    return 0
+
+
+def _tree(trace: AgentTrace) -> "Tree":
+    from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
+    from rich.tree import Tree  # noqa: PLC0415 - likewise
+
+    more = f" (and {len(trace.trace_ids) - 1} more)" if len(trace.trace_ids) > 1 else ""
+    root = Tree(Text.assemble(("trace ", "bold"), (trace.trace_ids[0], "bold cyan"), more), guide_style="dim")
+    for name, text in (("when", _when(trace)), ("who", _who(trace)), ("input", _cut(trace.user_input))):
+        root.add(_line(name, text))
+    root.add(_line("plan", "none written" if trace.plan is None else _cut(trace.plan)))
+    calls = root.add(_line("calls", _count_of_calls(trace)))
+    for number, call in enumerate(trace.tool_calls or (), start=1):
+        _add_call(calls, number, call, by_other=call.agent not in {None, trace.agent_name})
+    for retrieval in trace.retrieved:
+        found = f"{len(retrieval.documents)} documents for {on_one_line(retrieval.query or '?', 200)}"
+        root.add(_line("search", found))
+    root.add(_line("output", _cut(trace.final_output)))
+    root.add(_line("models", _models(trace)))
+    missing = ", ".join(_missing(trace))
+    root.add(Text.assemble(("missing  ", "bold"), (missing or "nothing", "yellow" if missing else "green")))
+    return root
+
+
+def _add_call(calls: "Tree", number: int, call: ToolCall, *, by_other: bool) -> None:
+    from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
+
+    agent = f"  (by {on_one_line(call.agent or '', 60)})" if by_other else ""
+    name = on_one_line(call.name, 120)
+    branch = calls.add(Text.assemble(f"{number} ", (name, "cyan"), " ", _value(call.arguments), (agent, "dim")))
+    if call.error is not None:
+        inferred = " (recognised in the result)" if call.error_inferred else ""
+        branch.add(Text.assemble(("error  ", "red"), f"{_cut(call.error)}{inferred}"))
+    if call.error is None or call.result not in (None, call.error):
+        branch.add(Text.assemble(("result  ", "dim"), _value(call.result)))
+
+
+def _line(name: str, text: str) -> "Text":
+    from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
+
+    return Text.assemble((f"{name:<7}  ", "bold"), text)
+
+
+def _when(trace: AgentTrace) -> str:
+    started = datetime.fromtimestamp(trace.started_ns // 10**9, UTC)
+    return f"{started:%Y-%m-%d %H:%M:%S} UTC, {(trace.ended_ns - trace.started_ns) / 1e9:.2f} s, {trace.completeness}"
+
+
+def _who(trace: AgentTrace) -> str:
+    facts = {
+        "agent": trace.agent_name,
+        "session": trace.session_id,
+        "user": trace.user_id,
+        "service": trace.service_name,
+        "read as": ", ".join(trace.dialects),
+    }
+    return ", ".join(f"{name} {on_one_line(value, 100)}" for name, value in facts.items() if value) or "not recorded"
+
+
+def _count_of_calls(trace: AgentTrace) -> str:
+    if trace.tool_calls is None:
+        return "not recorded"
+    offered = "" if trace.available_tools is None else f", of {len(trace.available_tools)} tools on offer"
+    return f"{len(trace.tool_calls) or 'none'} made{offered}"
+
+
+def _models(trace: AgentTrace) -> str:
+    names = ", ".join(sorted({on_one_line(call.model, 80) for call in trace.model_calls if call.model}))
+    calls = f"{len(trace.model_calls)} call{'' if len(trace.model_calls) == 1 else 's'}"
+    tokens = f"{_number(trace.usage.input_tokens)} tokens in, {_number(trace.usage.output_tokens)} out"
+    return f"{calls}{' of ' if names else ''}{names}, {tokens}"
+
+
+def _missing(trace: AgentTrace) -> Iterator[str]:
+    for name in _SAID:
+        if getattr(trace, name) is None:
+            yield name
+    for number, call in enumerate(trace.tool_calls or (), start=1):
+        if call.arguments is None:
+            yield f"arguments of call {number}"
+        if call.result is None and call.error is None:
+            yield f"result of call {number}"
+    for name in trace.damaged:
+        yield f"{printable(name)} (cut or redacted)"
+    if trace.unread_spans:
+        yield f"{trace.unread_spans} spans that no dialect reads"
+
+
+def _number(count: int | None) -> str:
+    return "?" if count is None else f"{count:,}"
+
+
+def _value(value: Json) -> str:
+    if value is None:
+        return "not recorded"
+    return _cut(value if isinstance(value, str) else dumps(value))
+
+
+def _cut(text: str | None) -> str:
+    if text is None:
+        return "not recorded"
+    if len(text) <= _MAX_CHARS:
+        return printable(text)
+    return f"{printable(text[:_MAX_CHARS])}… ({len(text):,} characters, --jsonl shows all)"

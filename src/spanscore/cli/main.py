@@ -1,0 +1,80 @@
+"""The entry point of `spanscore`: finds the command, imports only that one, and turns its errors into one line."""
+
+import argparse
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import spanscore
+from spanscore.cli.terminal import printable, survive_encoding
+from spanscore.errors import InputError, SpanscoreError
+
+COMMANDS = {
+    "serve": "receive OTLP, score agent traces, send the scores out",
+    "eval": "score the agent traces in files",
+    "inspect": "show the agent traces in files as they are rebuilt",
+    "metrics": "list the metrics, or explain one",
+    "config": "check a configuration file, or print the schema of one",
+    "quarantine": "list the requests that a server put aside since it could not read them",
+    "demo": "replay recorded traces through a server of its own and show their scores",
+}
+"""Every command and what it does. The module of the same name has `add_arguments(parser)` and `run(args) -> int`."""
+
+_DONE, _FAILED, _BAD_INPUT, _INTERRUPTED, _PIPE_CLOSED = 0, 1, 2, 130, 141
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Returns the exit code: 0 done, 1 failed (or a score did not reach what was asked), 2 bad input, 130 interrupted, 141
+    when nobody reads the output any more.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    survive_encoding()
+    try:
+        args = _parser(words).parse_args(words)
+        code: int = importlib.import_module(f"spanscore.cli.{args.command}").run(args)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # Python would complain about the closed pipe once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _PIPE_CLOSED
+    except Exception as error:  # noqa: BLE001 - the last stop: whatever went wrong is told in one line
+        return _explain(error, debug="--debug" in words)
+    return code
+
+
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser, with the options of the one command that `words` name."""
+    parser = argparse.ArgumentParser(prog="spanscore", description=spanscore.__doc__)
+    parser.add_argument("--version", action="version", version=f"spanscore {spanscore.__version__}")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, title="commands")
+    named = next((word for word in words if not word.startswith("-")), None)
+    for name, summary in COMMANDS.items():
+        command = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+        command.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+        if name == named:
+            importlib.import_module(f"spanscore.cli.{name}").add_arguments(command)
+    return parser
+
+
+def _explain(error: Exception, *, debug: bool) -> int:
+    if debug:
+        traceback.print_exception(error)
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    lines = str(error).splitlines() or [type(error).__name__]
+    if not isinstance(error, SpanscoreError):
+        lines = [f"{type(error).__name__}: {' '.join(lines)} (this is a bug; --debug shows where)"]
+    for line in lines:
+        print(f"spanscore: error: {printable(line)}", file=sys.stderr)
+    return _BAD_INPUT if isinstance(error, InputError) else _FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

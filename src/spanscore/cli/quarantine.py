@@ -1,0 +1,41 @@
+"""`spanscore quarantine`: the requests that a server acknowledged but could not read."""
+
+import argparse
+import dataclasses
+from datetime import UTC, datetime
+from pathlib import Path
+
+from spanscore import config
+from spanscore.cli.terminal import console, print_json, printable
+from spanscore.store import journal
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    parser.add_argument("-c", "--config", metavar="FILE", type=Path, help="the server's configuration")
+    parser.add_argument("--jsonl", action="store_true", help="print one JSON object a line for each request")
+
+
+def run(args: argparse.Namespace) -> int:
+    """List them, oldest first. Returns the exit code."""
+    settings = config.load(args.config) if args.config else config.default()
+    found = journal.list_quarantined(settings.journal)
+    if args.jsonl:
+        for request in found:
+            print_json(dataclasses.asdict(request))
+        return 0
+    if not found:
+        print("nothing was put aside")
+        return 0
+    from rich.table import Table  # noqa: PLC0415 - --jsonl needs no rich
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for heading in ("received (UTC)", "signal", "bytes"):
+        table.add_column(heading, no_wrap=True, justify="right" if heading == "bytes" else "left")
+    table.add_column("why")
+    for request in found:
+        received = datetime.fromtimestamp(request.received_ns // 10**9, UTC)
+        size = f"{request.size_bytes:,}"
+        table.add_row(f"{received:%Y-%m-%d %H:%M:%S}", request.signal, size, printable(request.reason))
+    console().print(table)
+    return 0

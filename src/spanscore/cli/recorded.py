@@ -1,0 +1,29 @@
+"""The agent traces in the files that a command was given."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from spanscore.cli.terminal import printable
+from spanscore.errors import InputError
+from spanscore.model.trace import AgentTrace
+from spanscore.otlp import files
+from spanscore.rebuild import rebuild_all
+
+
+def agent_traces(paths: Sequence[Path]) -> list[AgentTrace]:
+    """Every agent trace in `paths`, by its start; spans that had to be left out are named on standard error.
+
+    Raises InputError when a file cannot be read, or none of them holds an agent trace.
+    """
+    telemetry = files.load(paths)
+    for refused in telemetry.refused:
+        print(f"spanscore: warning: left out {printable(refused)}", file=sys.stderr)
+    traces = rebuild_all(telemetry.spans, telemetry.logs)
+    if not traces:
+        places = ", ".join(str(path) for path in paths)
+        raise InputError(
+            f"{places}: no agent trace in {len(telemetry.spans)} spans and {len(telemetry.logs)} log records; "
+            "is the agent's instrumentation one of GenAI spans?"
+        )
+    return traces

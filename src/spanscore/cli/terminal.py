@@ -1,0 +1,81 @@
+"""Printing: text from traces made harmless, colours only for a terminal, progress on standard error."""
+
+import contextlib
+import io
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from spanscore.model.json import dumps
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# Everything but \n and \t that moves the cursor, starts an escape sequence, turns the writing direction, is invisible,
+# or cannot be encoded at all.
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff"
+    "\U000e0000-\U000e007f]"
+)
+
+
+def printable(text: str) -> str:
+    r"""`text` that can do nothing to a terminal: control characters are shown as their escapes.
+
+    >>> print(printable("\x1b[2J wiped"))
+    \x1b[2J wiped
+    """
+    return _UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def on_one_line(text: str, max_chars: int) -> str:
+    """`text` made printable, its white space collapsed, cut to `max_chars` with an ellipsis.
+
+    >>> on_one_line("What is  the  weather?", 12)
+    'What is the…'
+    """
+    line = " ".join(printable(text[: max_chars * 4]).split())
+    return line if len(line) <= max_chars and len(text) <= max_chars * 4 else f"{line[: max_chars - 1].rstrip()}…"
+
+
+def print_json(value: object) -> None:
+    """Print `value` as one line of JSON; what a terminal might obey is written as a JSON escape, which is the same."""
+    print(_UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", dumps(value)))
+
+
+def survive_encoding() -> None:
+    """Let a terminal that is not UTF-8 show escapes in place of what it lacks, instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def console() -> "Console":
+    """Standard output for tables and trees; nothing that is printed on it is read as markup.
+
+    Colours only on a terminal and without NO_COLOR. Where it is no terminal, lines are 120 wide unless COLUMNS says
+    otherwise.
+    """
+    from rich.console import Console  # noqa: PLC0415 - 60 ms that --help and --jsonl need not spend
+
+    plain = bool(os.environ.get("NO_COLOR"))
+    output = Console(markup=False, emoji=False, highlight=False, color_system=None if plain else "auto")
+    if not output.is_terminal and "COLUMNS" not in os.environ:
+        output.width = 120
+    return output
+
+
+@contextlib.contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[[], Any]]:
+    """Show a bar on standard error while the block runs, if that is a terminal; call what it gives for each step."""
+    if not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
+    from rich.progress import Progress  # noqa: PLC0415 - only a terminal needs it
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda: bar.advance(task)

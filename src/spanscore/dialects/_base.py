@@ -1,0 +1,59 @@
+"""What a dialect is: a name, the spans it claims, and what it reads from one."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from spanscore.dialects._messages import Histories
+from spanscore.model.span import LogRecord, Span
+
+Facts: TypeAlias = dict[str, Any]
+"""The fields of a Step that a span tells, by name: `kind` always, any of the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What is known of a span besides itself.
+
+    `logs` are the log records of the same trace and span id, in order of time. `outermost` says that no span above it
+    in the trace is read by any dialect. `histories` remembers the inputs of the trace's model calls.
+    """
+
+    logs: Sequence[LogRecord]
+    outermost: bool
+    histories: Histories
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One way to write an agent's work into spans.
+
+    `claims` decides by one span and its log records alone, since one trace may mix dialects; it must be cheap. `read`
+    gives the facts of a span that was claimed, and must survive whatever its attributes hold. `marks` are byte strings
+    of which any request that holds a span of this dialect contains at least one.
+    """
+
+    name: str
+    claims: Callable[[Span, Sequence[LogRecord]], bool]
+    read: Callable[[Span, Context], Facts]
+    marks: tuple[bytes, ...]
+
+
+def text(value: object) -> str | None:
+    """`value` where it is text that says something, else None."""
+    return value if isinstance(value, str) and value else None
+
+
+def count(value: object) -> int | None:
+    """A number of tokens, which some write as text; None for anything else.
+
+    >>> count(12), count("12"), count(12.0), count(True), count(-1), count("many")
+    (12, 12, 12, None, None, None)
+    """
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 16:
+        return int(value)
+    if isinstance(value, (int, float)) and 0 <= value < 2**53:
+        return int(value)
+    return None

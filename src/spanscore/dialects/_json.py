@@ -1,0 +1,142 @@
+"""Read an attribute that holds structure (a JSON string, an OTLP array or map, a Python repr), whatever is in it."""
+
+import ast
+import json
+from typing import Any, NamedTuple
+
+import orjson
+
+from spanscore.model.json import Json, dumps, loads
+from spanscore.model.span import Value
+
+MAX_DEPTH = 100
+"""Deeper JSON is not read: it would overrun the recursion limits of those who print it again."""
+
+_MAX_REPR_CHARS = 64 * 1024
+_MAX_NUMBER_CHARS = 40
+_WORDS = frozenset({"true", "false", "null"})
+REDACTED = frozenset({"__REDACTED__", "[REDACTED]", "<REDACTED>"})
+"""What instrumentations put in the place of hidden content."""
+
+
+class Parsed(NamedTuple):
+    """A JSON value, and whether some of it was cut or redacted on the way. A value of None: nothing could be read."""
+
+    value: Any
+    damaged: bool = False
+
+
+def is_redacted(text: object) -> bool:
+    """Whether `text` stands for hidden content."""
+    return isinstance(text, str) and text in REDACTED
+
+
+def structure(value: Value) -> Parsed:
+    """The JSON array or object that an attribute holds.
+
+    Of an array that was cut, the elements that are whole are kept. Text that is no JSON and does not look as if it had
+    been is kept as text.
+    """
+    if not isinstance(value, str):
+        return Parsed(None if isinstance(value, bytes) else value)
+    if is_redacted(value):
+        return Parsed(None, damaged=True)
+    try:
+        parsed = loads(value)
+    except ValueError:
+        return _not_json(value)
+    return Parsed(None, damaged=True) if _too_deep(value, parsed) else Parsed(parsed)
+
+
+def literal(text: str) -> Json:
+    """The value of a Python literal such as `{'city': 'Paris'}`; `text` itself where it is none.
+
+    >>> literal("{'city': 'Paris', 'days': (1, 2)}")
+    {'city': 'Paris', 'days': [1, 2]}
+    """
+    if len(text) > _MAX_REPR_CHARS:
+        return text
+    try:
+        value: Json = json.loads(json.dumps(ast.literal_eval(text.strip())))
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return text
+    return text if _too_deep(text, value) else value
+
+
+def opened(value: Any, *, scalars: bool = True) -> Json:
+    """What a recorded value stands for: JSON in text becomes the value, any other text stays as it is.
+
+    With `scalars` False only arrays and objects are opened, for text that is known not to be JSON-encoded. JSON text
+    inside JSON text is opened when it is an array or object.
+
+    >>> opened('{"a": 1}'), opened("22C, sunny"), opened('"yes"'), opened("0"), opened("0", scalars=False)
+    ({'a': 1}, '22C, sunny', 'yes', 0, '0')
+    """
+    if not isinstance(value, str):
+        return None if isinstance(value, bytes) else value
+    stripped = value.strip()
+    if not stripped or not _may_be_json(stripped, scalars=scalars):
+        return value
+    try:
+        parsed: Json = orjson.loads(stripped)
+    except ValueError:
+        return value
+    if isinstance(parsed, str):
+        return opened(parsed, scalars=False)
+    return value if _too_deep(value, parsed) else parsed
+
+
+def _may_be_json(stripped: str, *, scalars: bool) -> bool:
+    """A quick look that spares most texts the parser."""
+    first, last = stripped[0], stripped[-1]
+    if first in "{[":
+        return last in "}]"
+    if not scalars:
+        return False
+    if first == '"':
+        return last == '"' and len(stripped) > 1
+    return stripped in _WORDS or (first in "-0123456789" and len(stripped) <= _MAX_NUMBER_CHARS)
+
+
+def printed(value: Any) -> str:
+    """Text as it is, any other value as JSON."""
+    return value if isinstance(value, str) else dumps(value)
+
+
+def _not_json(text: str) -> Parsed:
+    start = text.lstrip()[:2]
+    if start[:1] not in ("[", "{"):
+        return Parsed(text)
+    if (value := literal(text)) is not text:
+        return Parsed(value)
+    return Parsed(_whole_elements(text) if start[0] == "[" else None, damaged=True)
+
+
+def _whole_elements(text: str) -> list[Json]:
+    """The elements of a JSON array before the place where it was cut."""
+    decoder, at, elements = json.JSONDecoder(), text.index("[") + 1, list[Json]()
+    while True:
+        while at < len(text) and text[at] in " \t\r\n,":
+            at += 1
+        try:
+            element, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            return elements
+        elements.append(element)
+
+
+def _too_deep(text: str, parsed: object) -> bool:
+    """Whether `parsed` is nested beyond MAX_DEPTH; the text is counted first, since few have brackets enough."""
+    if text.count("[") + text.count("{") + text.count("(") <= MAX_DEPTH:
+        return False
+    level, depth = [parsed], 0
+    while level and depth <= MAX_DEPTH:
+        level = [child for node in level for child in _children(node)]
+        depth += 1
+    return bool(level)
+
+
+def _children(node: Any) -> Any:
+    if isinstance(node, dict):
+        return node.values()
+    return node if isinstance(node, list) else ()

@@ -1,0 +1,96 @@
+"""Open LangChain's envelopes, which both OpenInference and OpenLLMetry record: serialized messages, states, results."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from spanscore.dialects._arguments import result
+from spanscore.dialects._json import printed
+from spanscore.dialects._messages import message
+from spanscore.model.json import Json
+from spanscore.model.step import Message
+
+_ROLES = {
+    "human": "user",
+    "HumanMessage": "user",
+    "HumanMessageChunk": "user",
+    "ai": "assistant",
+    "AIMessage": "assistant",
+    "AIMessageChunk": "assistant",
+    "system": "system",
+    "SystemMessage": "system",
+    "developer": "system",
+    "tool": "tool",
+    "ToolMessage": "tool",
+    "function": "tool",
+    "FunctionMessage": "tool",
+}
+
+
+class ToolOutput(NamedTuple):
+    """What a ToolMessage holds: the result, the id of the call it answers, and the error it states."""
+
+    value: Json
+    call_id: str | None
+    error: str | None
+
+
+def tool_output(value: object) -> ToolOutput | None:
+    """The content of a ToolMessage, in any of the forms LangChain serializes it to; None for what is none."""
+    fields, kind = _fields(value)
+    if kind not in {"tool", "ToolMessage"} or "content" not in fields or "tool_call_id" not in fields:
+        return None
+    content, identity = result(fields["content"]), fields["tool_call_id"]
+    error = printed(content) if fields.get("status") == "error" else None
+    return ToolOutput(content, identity if isinstance(identity, str) else None, error)
+
+
+def state_messages(state: object) -> tuple[Message, ...] | None:
+    """The messages of a graph's state, a model's input or generations; None for what holds no messages."""
+    if isinstance(state, dict) and isinstance(state.get("generations"), list):
+        items: object = list(_generated(state["generations"]))
+    else:
+        items = state.get("messages") if isinstance(state, dict) else state
+    if not isinstance(items, list):
+        return None
+    if len(items) == 1 and isinstance(items[0], list):  # a batch of one conversation
+        items = items[0]
+    found = [_message(x) for x in items]
+    return tuple(x for x in found if x is not None) if any(found) or not items else None
+
+
+def _generated(generations: list[Any]) -> Iterator[Any]:
+    for batch in generations[:1]:
+        for generation in batch if isinstance(batch, list) else ():
+            if isinstance(generation, dict):
+                yield generation.get("message", {"role": "assistant", "content": generation.get("text")})
+
+
+def _message(item: object) -> Message | None:
+    fields, kind = _fields(item)
+    if not fields or ("content" not in fields and "tool_calls" not in fields):
+        return None
+    given = fields.get("role")
+    role = _ROLES.get(kind, given if isinstance(given, str) else "user")
+    calls = fields.get("tool_calls")
+    if not calls and isinstance(fields.get("additional_kwargs"), dict):
+        calls = fields["additional_kwargs"].get("tool_calls")
+    content = fields.get("content")
+    if calls and isinstance(content, list):  # Anthropic's blocks repeat the calls
+        content = [x for x in content if not (isinstance(x, dict) and x.get("type") in {"tool_use", "function_call"})]
+    plain = {"role": role, "content": content, "tool_calls": calls}
+    if role == "tool":
+        plain |= {"tool_call_id": fields.get("tool_call_id"), "status": fields.get("status")}
+    return message(plain, role)
+
+
+def _fields(item: object) -> tuple[dict[str, Any], str]:
+    """The fields of a serialized message and its type's name."""
+    if not isinstance(item, dict):
+        return {}, ""
+    kind, names = item.get("type"), item.get("id")
+    inner = item.get("kwargs") if kind == "constructor" or "type" not in item else item.get("data")
+    if isinstance(inner, dict):
+        class_name = names[-1] if isinstance(names, list) and names else None
+        kind = class_name if kind == "constructor" else inner.get("type", kind)
+        item = inner
+    return item, kind if isinstance(kind, str) else ""

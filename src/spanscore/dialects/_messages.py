@@ -1,0 +1,372 @@
+"""Open messages in every provider's spelling: semconv parts, OpenAI, Anthropic, Bedrock, Gemini and AI SDK blocks."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from spanscore.dialects._arguments import arguments, call_id, result
+from spanscore.dialects._json import REDACTED, is_redacted, opened, printed, structure
+from spanscore.model.json import Json
+from spanscore.model.span import Value
+from spanscore.model.step import Message, ToolResult
+from spanscore.model.trace import RequestedCall
+
+_MAX_NESTING = 8  # blocks inside blocks; providers use two
+
+_MAX_HISTORIES = 4  # conversations that interleave: an agent's and its sub-agents'
+
+_PLAIN_ROLES = frozenset({"user", "assistant", "system", "tool"})
+_ROLES = {
+    "user": "user",
+    "human": "user",
+    "assistant": "assistant",
+    "model": "assistant",
+    "ai": "assistant",
+    "bot": "assistant",
+    "system": "system",
+    "developer": "system",
+    "instruction": "system",
+    "tool": "tool",
+    "function": "tool",
+}
+
+
+class Messages(NamedTuple):
+    """The messages of an attribute, or None where it holds none; and whether some of it was cut or redacted."""
+
+    messages: tuple[Message, ...] | None
+    damaged: bool = False
+
+
+class _Parts:
+    """What the parts of one message add up to."""
+
+    __slots__ = ("calls", "damaged", "reasoning", "results", "texts")
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.reasoning: list[str] = []
+        self.calls: list[RequestedCall] = []
+        self.results: list[ToolResult] = []
+        self.damaged = False
+
+    def text(self, value: object) -> None:
+        if is_redacted(value):
+            self.damaged = True
+        elif isinstance(value, str):
+            self.texts.append(value)
+
+    def think(self, value: object) -> None:
+        if isinstance(value, str) and value:
+            self.reasoning.append(value)
+
+    def call(self, identity: object, name: object, value: Any) -> None:
+        if isinstance(name, str) and name:
+            self.calls.append(RequestedCall(call_id(identity), name, arguments(value)))
+
+    def result(self, identity: object, value: Any, error: str | None = None) -> None:
+        self.damaged |= is_redacted(value)
+        self.results.append(ToolResult(call_id(identity), result(value), error))
+
+    def message(self, role: str) -> Message:
+        return Message(
+            role,
+            "\n".join(self.texts) if self.texts else None,
+            "\n".join(self.reasoning) if self.reasoning else None,
+            tuple(self.calls),
+            tuple(self.results),
+        )
+
+
+class Histories:
+    """The inputs of a trace's model calls that were read last, since each mostly repeats one of them and goes on."""
+
+    __slots__ = ("_read",)
+
+    def __init__(self) -> None:
+        self._read: list[tuple[str, tuple[Message, ...]]] = []
+
+    def messages(self, value: Value) -> Messages:
+        """As `messages`, but reads only what comes after an earlier input that `value` starts with."""
+        if not isinstance(value, str) or value[-1:] != "]":
+            return messages(value)
+        found: Messages | None = None
+        for at, (text, known) in enumerate(self._read):
+            if value[len(text) - 1 : len(text)] == "," and value.startswith(text[:-1]):
+                rest = messages("[" + value[len(text) :])
+                found = Messages(known + (rest.messages or ()), rest.damaged)
+                del self._read[at]
+                break
+        found = found or messages(value)
+        if found.messages is not None and not found.damaged:
+            self._read = [(value, found.messages), *self._read[:_MAX_HISTORIES]]
+        return found
+
+
+def messages(value: Value, default_role: str = "user") -> Messages:
+    """The messages of an attribute: a list of them, one, or plain text. What cannot be read costs only itself."""
+    parsed, damaged = structure(value)
+    if parsed is None:
+        return Messages(None, damaged)
+    items = parsed if isinstance(parsed, list) else [parsed]
+    if len(items) == 1 and isinstance(items[0], list):  # one conversation of a batch
+        items = items[0]
+    found: list[Message] = []
+    for item in items:
+        plain = _plain_message(item)
+        if plain is not None:
+            found.append(plain)
+            continue
+        role, parts = _read(item, default_role)
+        damaged |= parts.damaged
+        if role is not None:
+            found.append(parts.message(role))
+    return Messages(tuple(found), damaged)
+
+
+def _plain_message(item: Any) -> Message | None:  # noqa: C901, PLR0911 # the hot loop: a call for each part shows
+    """The quick way for what nearly all messages are: a text, calls and results as the conventions have them."""
+    if type(item) is not dict or "tool_call_id" in item or "tool_calls" in item:
+        return None
+    parts, role = item.get("parts"), item.get("role")
+    if type(parts) is not list or role not in _PLAIN_ROLES:
+        return None
+    text: str | None = None
+    calls: list[RequestedCall] = []
+    results: list[ToolResult] = []
+    for part in parts:
+        kind = part.get("type") if type(part) is dict else None
+        if kind == "text" and text is None:
+            text = part.get("content")
+            if type(text) is not str or text in REDACTED:
+                return None
+        elif kind == "tool_call":
+            identity, name, given = part.get("id"), part.get("name"), part.get("arguments")
+            if type(identity) is not str or type(name) is not str or type(given) is not dict:
+                return None
+            calls.append(RequestedCall(identity, name, given))
+        elif kind == "tool_call_response":
+            identity, value = part.get("id"), part.get("response")
+            if type(identity) is not str or type(value) is not str or value in REDACTED:
+                return None
+            results.append(ToolResult(identity, opened(value)))
+        else:
+            return None
+    return Message(role, text, None, tuple(calls), tuple(results))
+
+
+def blocks(text: object) -> list[Any] | None:
+    """The provider's content blocks that `text` holds as JSON; None for any other text, JSON or not."""
+    if not isinstance(text, str) or not text.startswith('[{"'):
+        return None
+    parsed = structure(text).value
+    return parsed if isinstance(parsed, list) and parsed and all(map(_is_block, parsed)) else None
+
+
+def _is_block(block: object) -> bool:
+    if not isinstance(block, dict):
+        return False
+    kind = block.get("type")
+    keyed = block.keys() <= {"text"} or not _KEYED_PARTS.keys().isdisjoint(block)
+    return keyed or (isinstance(kind, str) and kind in _PARTS)
+
+
+def message(item: object, default_role: str) -> Message | None:
+    """One message, or None where `item` is none."""
+    role, parts = _read(item, default_role)
+    return None if role is None else parts.message(role)
+
+
+def system_text(value: Value) -> tuple[str | None, bool]:
+    """The text of system instructions, which are parts, messages or plain text; and whether they were redacted."""
+    return _system_of_text(value) if isinstance(value, str) else _system(value)
+
+
+@lru_cache(maxsize=64)  # every call of an agent repeats them
+def _system_of_text(text: str) -> tuple[str | None, bool]:
+    return _system(text)
+
+
+def _system(value: Value) -> tuple[str | None, bool]:
+    parsed, damaged = structure(value)
+    parts = _Parts()
+    for item in parsed if isinstance(parsed, list) else [parsed]:
+        if isinstance(item, dict) and ("parts" in item or "role" in item):
+            parts.texts += _read(item, "system")[1].texts
+        else:
+            _part(item, parts, 0)
+    return ("\n".join(parts.texts) if parts.texts else None), damaged or parts.damaged
+
+
+def _read(item: object, default_role: str) -> tuple[str | None, _Parts]:
+    """The role of a message and its parts; None for what is no message."""
+    parts = _Parts()
+    if isinstance(item, str):
+        parts.text(item)
+        return default_role, parts
+    if not isinstance(item, dict):
+        return None, parts
+    role = item.get("role")
+    if role is None and item.get("type") in _ITEM_ROLES:  # an item of OpenAI's Responses
+        _part(item, parts, 0)
+        return _ITEM_ROLES[item["type"]], parts
+    role = _ROLES.get(role.lower(), role) if isinstance(role, str) and role else default_role
+    content = item.get("parts")
+    if content is None:
+        content = item.get("content")
+    answered = item.get("tool_call_id")
+    if answered is not None or (role == "tool" and _is_bare_result(content)):
+        answered = item.get("id") if answered is None else answered
+        parts.result(answered, content, _stated_error(item, content))
+    else:
+        _content(content, parts, 0)
+        _openai_calls(item, parts)
+    return role, parts
+
+
+def _content(content: Any, parts: _Parts, depth: int) -> None:
+    if isinstance(content, list):
+        for part in content:
+            _part(part, parts, depth)
+    elif content is not None:
+        _part(content, parts, depth)
+
+
+def _is_bare_result(content: Any) -> bool:
+    """Whether the content of a tool's message is the result itself, and not parts of which one is the result."""
+    if not isinstance(content, list):
+        return True
+    return not any(isinstance(x, dict) and (x.get("type") in _RESULTS or "toolResult" in x) for x in content)
+
+
+def _openai_calls(item: dict[str, Any], parts: _Parts) -> None:
+    calls = item.get("tool_calls")
+    for call in calls if isinstance(calls, list) else ():
+        if isinstance(call, str):  # LiveKit prints each call as JSON
+            call = structure(call).value  # noqa: PLW2901 # the same call, opened
+        if isinstance(call, dict):
+            function = call.get("function")
+            _call_part(function if isinstance(function, dict) else call, parts, call.get("id"))
+    function = item.get("function_call")
+    if isinstance(function, dict) and not parts.calls:
+        _call_part(function, parts, None)
+    if isinstance(item.get("reasoning_content"), str):
+        parts.think(item["reasoning_content"])
+
+
+def _part(part: Any, parts: _Parts, depth: int) -> None:
+    """Add one part. A part that is not understood (an image, a file, what is yet to be invented) is left out."""
+    if isinstance(part, str):
+        parts.text(part)
+    elif isinstance(part, dict) and depth < _MAX_NESTING:
+        kind = part.get("type")
+        handler = _PARTS.get(kind) if isinstance(kind, str) else None
+        if handler is not None:
+            handler(part, parts, depth)
+        else:
+            _untyped_part(part, parts, depth)
+
+
+def _untyped_part(part: dict[str, Any], parts: _Parts, depth: int) -> None:
+    """Blocks that say what they are by their key: Bedrock's and Gemini's."""
+    for key, handler in _KEYED_PARTS.items():
+        if isinstance(part.get(key), dict):
+            handler(part[key], parts, depth)
+            return
+    if isinstance(part.get("text"), str):
+        (parts.think if part.get("thought") is True else parts.text)(part["text"])
+
+
+def _text_part(part: dict[str, Any], parts: _Parts, _depth: int) -> None:
+    value = part.get("content")
+    parts.text(part.get("text") if value is None else value)
+
+
+def _reasoning_part(part: dict[str, Any], parts: _Parts, depth: int) -> None:
+    if isinstance(part.get("reasoningText"), dict):
+        part = part["reasoningText"]
+    summary = part.get("summary")
+    for item in summary if isinstance(summary, list) else ():
+        if isinstance(item, dict):
+            _reasoning_part(item, parts, depth)
+    parts.think(_first(part, ("content", "thinking", "text", "reasoning")))
+
+
+def _call_part(part: dict[str, Any], parts: _Parts, identity: object = None) -> None:
+    function = part.get("function")
+    if isinstance(function, dict):
+        identity, part = _first(part, _IDS), function
+    value = _first(part, ("arguments", "input", "args", "parameters", "server_tool_call"))
+    parts.call(_first(part, _IDS) if identity is None else identity, _first(part, ("name", "toolName")), value)
+
+
+def _typed_call_part(part: dict[str, Any], parts: _Parts, _depth: int) -> None:
+    _call_part(part, parts)
+
+
+def _result_part(part: dict[str, Any], parts: _Parts, _depth: int) -> None:
+    value = _first(part, ("response", "result", "output", "content", "server_tool_call_response"))
+    parts.result(_first(part, _RESULT_IDS), value, _stated_error(part, value))
+
+
+def _bedrock_result(part: dict[str, Any], parts: _Parts, _depth: int) -> None:
+    content = part.get("content")
+    value: Any = content
+    if isinstance(content, list) and len(content) == 1 and isinstance(content[0], dict) and len(content[0]) == 1:
+        value = next((content[0][x] for x in ("text", "json") if x in content[0]), content)
+    parts.result(part.get("toolUseId"), value, _stated_error(part, value))
+
+
+def _gemini_result(part: dict[str, Any], parts: _Parts, _depth: int) -> None:
+    parts.result(_first(part, _RESULT_IDS), _first(part, ("response", "output")))
+
+
+def _message_part(part: dict[str, Any], parts: _Parts, depth: int) -> None:
+    _content(part.get("content"), parts, depth + 1)
+
+
+def _stated_error(part: dict[str, Any], value: Any) -> str | None:
+    """The text of a result whose envelope says that it is an error."""
+    if part.get("is_error") is True or part.get("isError") is True or part.get("status") == "error":
+        return printed(result(value))
+    return None
+
+
+def _first(part: dict[str, Any], keys: tuple[str, ...]) -> Json:
+    for key in keys:
+        if key in part and part[key] is not None:
+            return part[key]  # type: ignore[no-any-return] # a value of parsed JSON
+    return None
+
+
+_IDS = ("call_id", "id", "toolCallId", "toolUseId", "ref")
+_RESULT_IDS = ("call_id", "tool_use_id", "tool_call_id", "toolCallId", "toolUseId", "id", "ref")
+_RESULTS = frozenset(
+    {"tool_call_response", "tool_result", "tool-result", "function_call_output", "server_tool_call_response"}
+)
+_PARTS: dict[str, Callable[[dict[str, Any], _Parts, int], None]] = {
+    **dict.fromkeys(("text", "input_text", "output_text", "refusal"), _text_part),
+    **dict.fromkeys(("reasoning", "thinking", "redacted_thinking", "summary_text"), _reasoning_part),
+    **dict.fromkeys(
+        ("tool_call", "tool_use", "tool-call", "function_call", "function", "server_tool_call"), _typed_call_part
+    ),
+    **dict.fromkeys(_RESULTS, _result_part),
+    "message": _message_part,
+}
+_KEYED_PARTS: dict[str, Callable[[dict[str, Any], _Parts, int], None]] = {
+    "toolUse": _typed_call_part,
+    "toolRequest": _typed_call_part,
+    "function_call": _typed_call_part,
+    "functionCall": _typed_call_part,
+    "toolResult": _bedrock_result,
+    "toolResponse": _gemini_result,
+    "function_response": _gemini_result,
+    "functionResponse": _gemini_result,
+    "reasoningContent": _reasoning_part,
+}
+_ITEM_ROLES = {
+    "function_call": "assistant",
+    "reasoning": "assistant",
+    "message": "assistant",
+    "function_call_output": "tool",
+}

@@ -1,0 +1,220 @@
+"""OpenInference (Arize Phoenix): a span kind, flattened messages, and the inputs and outputs of decorated functions."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from spanscore.dialects import _langchain
+from spanscore.dialects._arguments import arguments, call_id, tools
+from spanscore.dialects._base import Context, Dialect, Facts, count, text
+from spanscore.dialects._indexed import elements, indexed
+from spanscore.dialects._json import is_redacted, literal, opened, structure
+from spanscore.dialects._messages import message, messages
+from spanscore.dialects.semconv import status_error
+from spanscore.model.span import Attributes, LogRecord, Span, Value
+from spanscore.model.step import Message
+
+_KINDS = {"LLM": "model", "AGENT": "agent", "CHAIN": "workflow", "TOOL": "tool", "RETRIEVER": "retrieval"}
+_PSEUDO_TOOLS = ("_prepare_chat_with_tools",)  # LlamaIndex's, a step of its model class
+_OPENAI_AGENTS = "openinference.instrumentation.openai_agents"
+_LANGCHAIN = ("openinference.instrumentation.langchain", "@arizeai/openinference-instrumentation-langchain")
+
+
+def claims(span: Span, _logs: Sequence[LogRecord]) -> bool:
+    """Whether the span has OpenInference's kind."""
+    return "openinference.span.kind" in span.attributes
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of an OpenInference span."""
+    attributes = span.attributes
+    kind = _KINDS.get(str(attributes["openinference.span.kind"]).upper(), "other")
+    if kind == "tool" and span.name.endswith(_PSEUDO_TOOLS):
+        kind = "other"
+    facts: Facts = {"kind": kind, "session_id": text(attributes.get("session.id"))}
+    if kind == "model":
+        _read_model(span, facts)
+    elif kind == "tool":
+        _read_tool(span, facts)
+    elif kind == "retrieval":
+        _read_retrieval(attributes, facts)
+    elif kind == "agent" or (kind == "workflow" and context.outermost):
+        _read_function(span, facts)
+    return facts
+
+
+def _read_model(span: Span, facts: Facts) -> None:
+    attributes = span.attributes
+    damaged = set[str]()
+    for fact, side, role in (("input", "input", "user"), ("output", "output", "assistant")):
+        facts[fact], cut = _messages(span, side, role)
+        if cut:
+            damaged.add(fact)
+    facts["damaged"] = frozenset(damaged)
+    offered = [x.get("json_schema") for x in _objects(attributes, "llm.tools.", "tool")]
+    facts["tools"] = _all_tools(offered) if offered else None
+    facts["model"] = text(attributes.get("llm.response.model_name")) or text(attributes.get("llm.model_name"))
+    facts["input_tokens"] = count(attributes.get("llm.token_count.prompt"))
+    facts["output_tokens"] = count(attributes.get("llm.token_count.completion"))
+    reason = text(attributes.get("llm.finish_reason"))
+    facts["finish_reasons"] = (reason,) if reason else ()
+
+
+def _all_tools(definitions: list[Any]) -> tuple[Any, ...]:
+    return tuple(tool for definition in definitions for tool in tools(definition) or ())
+
+
+def _messages(span: Span, side: str, role: str) -> tuple[tuple[Message, ...] | None, bool]:
+    """The messages of one side of a model call, and whether they were redacted.
+
+    LangChain's serialized messages are read first, for the flattened ones of its JavaScript instrumentation lack call
+    ids and some texts. Without flattened messages the request or response itself is looked into.
+    """
+    attributes = span.attributes
+    raw = attributes.get(f"{side}.value")
+    if span.scope.name in _LANGCHAIN and (found := _langchain.state_messages(structure(raw).value)):
+        return found, False
+    items = _objects(attributes, f"llm.{side}_messages.", "message")
+    flat = [_flat_message(x, role) for x in items]
+    if flat:
+        return tuple(x for x in flat if x is not None), any(is_redacted(x.get("content")) for x in items)
+    if is_redacted(raw):
+        return None, True
+    return _of_request(raw, role), False
+
+
+def _objects(attributes: Attributes, prefix: str, name: str) -> list[dict[str, Any]]:
+    """The objects `prefix.N.name`, by N."""
+    return [x[name] for x in indexed(attributes, prefix) if isinstance(x, dict) and isinstance(x.get(name), dict)]
+
+
+def _flat_message(item: dict[str, Any], role: str) -> Message | None:
+    calls = [x.get("tool_call") for x in elements(item.get("tool_calls")) if isinstance(x, dict)]
+    content: Any = item.get("content")
+    parts = [_flat_part(x) for x in elements(item.get("contents")) if isinstance(x, dict)]
+    if parts:
+        content = [x for x in parts if not (calls and x.get("type") == "tool_use")]
+        if not any(x.get("type") == "text" for x in content) and isinstance(item.get("content"), str):
+            content.append({"type": "text", "text": item["content"]})
+    if not calls and isinstance(item.get("function_call_name"), str):
+        calls = [{"name": item["function_call_name"], "arguments": item.get("function_call_arguments_json")}]
+    fields = {"role": item.get("role"), "content": content, "tool_calls": calls}
+    if "tool_call_id" in item:
+        fields["tool_call_id"] = item["tool_call_id"]
+    return message(fields, role)
+
+
+def _flat_part(part: dict[str, Any]) -> dict[str, Any]:
+    content = part.get("message_content")
+    fields = dict(content) if isinstance(content, dict) else {}
+    if isinstance(part.get("tool_call"), dict):
+        fields |= {"type": "tool_use", **part["tool_call"]}
+    return fields
+
+
+def _of_request(raw: Value, role: str) -> tuple[Message, ...] | None:
+    """The messages of a provider's request or response, where the instrumentation did not flatten them."""
+    body = structure(raw).value
+    if isinstance(body, list):
+        return messages(body, role).messages
+    if not isinstance(body, dict):
+        return (Message(role, body),) if isinstance(body, str) and body else None
+    for key in ("messages", "input", "contents", "output"):
+        if isinstance(body.get(key), (list, str)):
+            return messages(body[key], role).messages
+    choices = body.get("choices")
+    if isinstance(choices, list):
+        return messages([x["message"] for x in choices if isinstance(x, dict) and "message" in x], role).messages
+    return messages(body, role).messages if "role" in body or "content" in body else None
+
+
+def _read_tool(span: Span, facts: Facts) -> None:
+    attributes = span.attributes
+    facts["tool_name"] = text(attributes.get("tool.name")) or span.name
+    facts["call_id"] = call_id(attributes.get("tool.id"))
+    facts["error"] = status_error(span)
+    damaged = set[str]()
+    given, returned = attributes.get("input.value"), attributes.get("output.value")
+    if is_redacted(given):
+        damaged.add("arguments")
+    elif given is not None:
+        _read_arguments(span, given, facts)
+    if is_redacted(returned):
+        damaged.add("result")
+    elif returned is not None:
+        _read_result(span, returned, facts)
+    facts["damaged"] = frozenset(damaged)
+
+
+def _read_arguments(span: Span, given: Value, facts: Facts) -> None:
+    value = arguments(given)
+    if isinstance(value, str) and span.scope.name in _LANGCHAIN:
+        value = literal(value)
+    if isinstance(value, dict):
+        if {"args", "kwargs"} <= value.keys() <= {"args", "kwargs", "sanitize_inputs_outputs"}:  # smolagents
+            facts["positional"] = tuple(value["args"]) if isinstance(value["args"], list) else ()
+            value = value["kwargs"] if value["kwargs"] or not facts["positional"] else None
+        facts["arguments"] = value
+    else:
+        facts["positional"] = (value,)
+
+
+def _read_result(span: Span, returned: Value, facts: Facts) -> None:
+    plain = span.attributes.get("output.mime_type") == "text/plain"
+    value = opened(returned, scalars=not plain)
+    if span.scope.name in _LANGCHAIN:
+        if span.scope.name == _LANGCHAIN[1] and isinstance(value, dict) and value.keys() == {"output"}:
+            value = opened(value["output"])
+        answer = _langchain.tool_output(value)
+        if answer is not None:
+            value, facts["call_id"] = answer.value, facts["call_id"] or answer.call_id
+            facts["error"] = facts["error"] or answer.error
+    facts["result"], facts["has_result"] = value, True
+
+
+def _read_retrieval(attributes: Attributes, facts: Facts) -> None:
+    facts["query"] = text(attributes.get("input.value"))
+    facts["documents"] = tuple(_objects(attributes, "retrieval.documents.", "document"))
+
+
+def _read_function(span: Span, facts: Facts) -> None:
+    """An agent's or chain's input and output: a graph's state, or what a decorated function took and returned."""
+    attributes = span.attributes
+    given, returned = attributes.get("input.value"), attributes.get("output.value")
+    metadata = structure(attributes.get("metadata")).value
+    names = metadata if isinstance(metadata, dict) else {}
+    facts["agent_name"] = text(attributes.get("agent.name")) or text(names.get("lc_agent_name"))
+    if facts["agent_name"] is None and facts["kind"] == "agent" and span.scope.name != _OPENAI_AGENTS:
+        facts["agent_name"] = text(span.name)  # by convention; the OpenAI SDK's outermost one is named after a workflow
+    if facts["session_id"] is None:
+        ids = (names.get(x) for x in ("session_id", "conversation_id", "thread_id"))
+        facts["session_id"] = next((x for x in ids if isinstance(x, str) and x), None)
+    facts["user_id"] = text(names.get("user_id"))
+    if span.scope.name in _LANGCHAIN:
+        facts["input"] = _langchain.state_messages(structure(given).value)
+        facts["output"] = _after_question(_langchain.state_messages(structure(returned).value))
+    facts["input_text"] = _plain(given, attributes.get("input.mime_type"))
+    facts["output_text"] = _plain(returned, attributes.get("output.mime_type"))
+    facts["damaged"] = frozenset(fact for fact, value in (("input", given), ("output", returned)) if is_redacted(value))
+
+
+def _after_question(state: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
+    """What a graph added to its state: all after the last thing the user said."""
+    if state is None:
+        return None
+    asked = max((i for i, x in enumerate(state) if x.role == "user" and x.text is not None), default=-1)
+    return state[asked + 1 :]
+
+
+def _plain(value: Value, mime_type: Value) -> str | None:
+    """Text that a function took or returned; JSON only where it is a string or an object that holds one string."""
+    if not isinstance(value, str) or is_redacted(value):
+        return None
+    if mime_type != "application/json":
+        return value
+    parsed = structure(value).value
+    if isinstance(parsed, dict) and len(parsed) == 1:
+        parsed = next(iter(parsed.values()))
+    return parsed if isinstance(parsed, str) else None
+
+
+DIALECT = Dialect("openinference", claims, read, marks=(b"openinference.span.kind",))

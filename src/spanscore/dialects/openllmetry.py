@@ -1,0 +1,160 @@
+"""OpenLLMetry (Traceloop): the semantic conventions, indexed messages, and the envelopes of its decorators."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from spanscore.dialects import _langchain, semconv
+from spanscore.dialects._arguments import arguments, tools
+from spanscore.dialects._base import Context, Dialect, Facts, count, text
+from spanscore.dialects._indexed import elements, indexed
+from spanscore.dialects._json import is_redacted, literal, opened, structure
+from spanscore.dialects._messages import blocks, message
+from spanscore.model.span import Attributes, LogRecord, Span
+from spanscore.model.step import Message
+
+_KINDS = {
+    "workflow": "workflow",
+    "task": "workflow",
+    "agent": "agent",
+    "tool": "tool",
+    "session": "other",
+    "handoff": "other",
+}
+_REQUEST_TYPES = {"chat": "model", "completion": "model", "embedding": "other", "rerank": "other"}
+_MESSAGES = frozenset({"gen_ai.prompt.0.role", "gen_ai.prompt.0.content", "gen_ai.completion.0.content"})
+_LANGCHAIN = "opentelemetry.instrumentation.langchain"
+
+
+def claims(span: Span, _logs: Sequence[LogRecord]) -> bool:
+    """Whether the span has an attribute of Traceloop's, or messages in indexed attributes."""
+    keys = "\n".join(("", *span.attributes))  # quicker to search than key by key, and every span is asked
+    return "\ntraceloop." in keys or "\nllm.request." in keys or not _MESSAGES.isdisjoint(span.attributes)
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of a span of the SDK's decorators or of one of its instrumentations."""
+    facts, attributes = semconv.read(span, context), span.attributes
+    stated = _KINDS.get(str(attributes.get("traceloop.span.kind")))
+    stated = stated or _REQUEST_TYPES.get(str(attributes.get("llm.request.type")))
+    if stated is not None:
+        facts["kind"] = stated
+    elif not _MESSAGES.isdisjoint(attributes):
+        facts["kind"] = "model"
+    _read_association(attributes, facts)
+    if facts["kind"] == "model":
+        _read_model(attributes, facts)
+    elif facts["kind"] == "tool":
+        _read_tool(span, facts)
+    elif facts["kind"] in {"agent", "workflow"}:
+        _read_entity(attributes, facts, outermost=context.outermost)
+    return facts
+
+
+def _read_association(attributes: Attributes, facts: Facts) -> None:
+    own = "traceloop.association.properties."
+    session = text(attributes.get(own + "session_id")) or facts.get("session_id")
+    facts["session_id"] = session or text(attributes.get(own + "thread_id"))
+    facts["user_id"] = text(attributes.get(own + "user_id")) or text(attributes.get("gen_ai.user"))
+
+
+def _read_model(attributes: Attributes, facts: Facts) -> None:
+    damaged = set(facts.get("damaged", ()))
+    for fact, prefix, role in (("input", "gen_ai.prompt.", "user"), ("output", "gen_ai.completion.", "assistant")):
+        if facts.get(fact) is None:
+            items = indexed(attributes, prefix)
+            facts[fact] = tuple(x for x in (_message(item, role) for item in items) if x is not None) if items else None
+            if any(is_redacted(item.get("content")) for item in items):
+                damaged.add(fact)
+    facts["damaged"] = frozenset(damaged)
+    if facts.get("tools") is None:
+        functions = indexed(attributes, "llm.request.functions.")
+        facts["tools"] = tools(functions) if functions else None
+    for fact, name in (("input_tokens", "prompt_tokens"), ("output_tokens", "completion_tokens")):
+        if facts.get(fact) is None:
+            facts[fact] = count(attributes.get("gen_ai.usage." + name))
+
+
+def _message(item: dict[str, Any], role: str) -> Message | None:
+    """A message whose content is text, or a list of the provider's blocks as JSON."""
+    fields = {key: item.get(key) for key in ("role", "content", "tool_call_id", "function_call")}
+    fields["tool_calls"] = elements(item.get("tool_calls"))
+    fields["content"] = blocks(item.get("content")) or item.get("content")
+    if isinstance(item.get("reasoning"), str):
+        fields["reasoning_content"] = item["reasoning"]
+    return message(fields, role)
+
+
+def _read_tool(span: Span, facts: Facts) -> None:
+    attributes = span.attributes
+    entity = text(attributes.get("traceloop.entity.name"))
+    facts["tool_name"] = text(attributes.get("gen_ai.tool.name")) or entity
+    facts["error"] = semconv.status_error(span)
+    for key in ("gen_ai.tool.call.arguments", "traceloop.entity.input"):
+        if (given := attributes.get(key)) is not None:
+            _read_arguments(given, facts)
+            break
+    for key in ("gen_ai.tool.call.result", "traceloop.entity.output"):
+        if (returned := attributes.get(key)) is not None:
+            _read_result(span, returned, facts)
+            break
+
+
+def _read_arguments(given: Any, facts: Facts) -> None:
+    value = arguments(given)
+    if not isinstance(value, dict):
+        facts["arguments"] = value
+    elif value.keys() == {"args", "kwargs"}:  # a decorated function
+        facts["arguments"] = value["kwargs"] or None
+        if isinstance(value["args"], list) and value["args"]:
+            facts["positional"] = tuple(value["args"])
+        elif not value["kwargs"]:
+            facts["arguments"] = {}
+    elif "input_str" in value and {"inputs", "tags", "metadata", "kwargs"} & value.keys():  # LangChain's callback
+        inputs, said = value.get("inputs"), value["input_str"]
+        if not isinstance(inputs, dict) and isinstance(said, str):
+            inputs = opened(said)
+            inputs = literal(said) if inputs is said else inputs
+        facts["arguments"] = inputs if isinstance(inputs, dict) else None
+        facts["positional"] = () if isinstance(inputs, dict) else (inputs,)
+    else:
+        facts["arguments"] = value
+
+
+def _read_result(span: Span, returned: Any, facts: Facts) -> None:
+    value = opened(returned)
+    if span.scope.name == _LANGCHAIN:
+        if isinstance(value, dict) and value.keys() == {"output", "kwargs"}:
+            value = opened(value["output"])
+        answer = _langchain.tool_output(value)
+        if answer is not None:
+            value, facts["call_id"] = answer.value, facts.get("call_id") or answer.call_id
+            facts["error"] = facts["error"] or answer.error
+    facts["result"], facts["has_result"] = value, True
+
+
+def _read_entity(attributes: Attributes, facts: Facts, *, outermost: bool) -> None:
+    """What a workflow or agent was called with and returned; of code inside an agent it is not needed."""
+    if facts["kind"] == "agent":
+        facts["agent_name"] = facts.get("agent_name") or text(attributes.get("traceloop.entity.name"))
+    elif not outermost:
+        return
+    given = structure(attributes.get("traceloop.entity.input")).value
+    returned = structure(attributes.get("traceloop.entity.output")).value
+    if isinstance(given, dict):
+        given = given.get("inputs") or _only_argument(given)
+    if isinstance(returned, dict) and "outputs" in returned:
+        returned = returned["outputs"]
+    if facts.get("input") is None:
+        facts["input"] = _langchain.state_messages(given) if isinstance(given, dict) else None
+    facts["input_text"] = given if isinstance(given, str) else None
+    facts["output_text"] = returned if isinstance(returned, str) else None
+
+
+def _only_argument(call: dict[str, Any]) -> Any:
+    """The one value a decorated function was called with; None where there are several."""
+    args, kwargs = call.get("args"), call.get("kwargs")
+    values = [*(args if isinstance(args, list) else ()), *(kwargs.values() if isinstance(kwargs, dict) else ())]
+    return values[0] if len(values) == 1 else None
+
+
+DIALECT = Dialect("openllmetry", claims, read, marks=(b"traceloop.", b"llm.request.", b"gen_ai."))

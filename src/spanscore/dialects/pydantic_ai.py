@@ -1,0 +1,120 @@
+"""Pydantic AI: the semantic conventions, with the agent's whole conversation and some older names of its own."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from spanscore.dialects import semconv
+from spanscore.dialects._arguments import arguments, call_id, tools
+from spanscore.dialects._base import Context, Dialect, Facts, text
+from spanscore.dialects._json import opened, printed, structure
+from spanscore.dialects._messages import Messages, messages
+from spanscore.model.span import Attributes, LogRecord, Span
+from spanscore.model.step import Message
+from spanscore.model.trace import RequestedCall, Tool
+
+_SCOPE = "pydantic-ai"
+_FINAL_RESULT = "final_result"  # the attribute of the answer, and the tool that stands for it where it has structure
+
+
+def claims(span: Span, _logs: Sequence[LogRecord]) -> bool:
+    """Whether Pydantic AI made the span."""
+    return span.scope.name == _SCOPE
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of one of its spans: agent run, model request or tool call."""
+    facts = semconv.read(span, context)
+    attributes = span.attributes
+    if "gen_ai.operation.name" not in attributes:
+        facts["kind"] = _kind_by_name(span)
+    if facts["kind"] == "agent":
+        _read_agent(attributes, facts)
+    elif facts["kind"] == "model":
+        _read_model(attributes, facts)
+    elif facts["kind"] == "tool":
+        _read_tool(span, facts)
+    return facts
+
+
+def _kind_by_name(span: Span) -> str:
+    """Before its version 3 only the span's name says what it is."""
+    if "tool_arguments" in span.attributes or span.name == "running tool":
+        return "tool"
+    if "all_messages_events" in span.attributes or span.name == "agent run":
+        return "agent"
+    return "other"  # "running 2 tools" wraps parallel calls
+
+
+def _read_agent(attributes: Attributes, facts: Facts) -> None:
+    facts["agent_name"] = facts.get("agent_name") or text(attributes.get("agent_name"))
+    said = _conversation(attributes)
+    if said is not None:
+        start = attributes.get("pydantic_ai.new_message_index")
+        first = start if isinstance(start, int) and 0 <= start <= len(said) else 0
+        asked = next((i for i, x in enumerate(said[first:], first) if x.role == "assistant"), len(said))
+        facts["input"], facts["output"] = said[:asked], said[asked:]
+    final = attributes.get(_FINAL_RESULT)
+    facts["output_text"] = final if isinstance(final, str) else None
+    metadata = structure(attributes.get("metadata")).value
+    if isinstance(metadata, dict):
+        facts["user_id"] = text(metadata.get("user_id"))
+        facts["session_id"] = facts.get("session_id") or text(metadata.get("session_id"))
+
+
+def _conversation(attributes: Attributes) -> tuple[Message, ...] | None:
+    for key in ("pydantic_ai.all_messages", "all_messages_events"):
+        if key in attributes:
+            found = _of_events(attributes[key]) if key == "all_messages_events" else messages(attributes[key])
+            if found.messages is not None:
+                return found.messages
+    return None
+
+
+def _of_events(value: Any) -> Messages:
+    """Messages of version 1, each the body of an event with its name beside it."""
+    parsed, damaged = structure(value)
+    items = [x for x in parsed if isinstance(x, dict)] if isinstance(parsed, list) else []
+    bodies = [x["message"] if isinstance(x.get("message"), dict) else x for x in items]
+    return Messages(messages(bodies).messages if bodies else None, damaged)
+
+
+def _read_model(attributes: Attributes, facts: Facts) -> None:
+    parameters = structure(attributes.get("model_request_parameters")).value
+    if isinstance(parameters, dict):
+        if facts.get("tools") is None:
+            facts["tools"] = tools(parameters.get("function_tools"))
+        _open_output_tools(tools(parameters.get("output_tools")) or (), facts)
+    if facts.get("output") is None and "events" in attributes:
+        said = _of_events(attributes["events"]).messages or ()
+        facts["input"], facts["output"] = said[:-1], said[-1:]
+
+
+def _open_output_tools(output_tools: tuple[Tool, ...], facts: Facts) -> None:
+    """Make structured output text: the model gives it as a call of a tool that only stands for the answer."""
+    names = {x.name for x in output_tools}
+    if names and facts.get("output"):
+        facts["output"] = tuple(_as_text(x, names) for x in facts["output"])
+
+
+def _as_text(message: Message, names: set[str]) -> Message:
+    answers = [x for x in message.calls if x.name in names]
+    if not answers:
+        return message
+    rest: tuple[RequestedCall, ...] = tuple(x for x in message.calls if x.name not in names)
+    return Message(message.role, printed(answers[-1].arguments), message.reasoning, rest, message.results)
+
+
+def _read_tool(span: Span, facts: Facts) -> None:
+    attributes = span.attributes
+    facts["tool_name"] = facts.get("tool_name") or text(attributes.get("gen_ai.tool.name"))
+    if facts["tool_name"] == _FINAL_RESULT:
+        facts["kind"] = "other"
+    facts["call_id"] = facts.get("call_id") or call_id(attributes.get("gen_ai.tool.call.id"))
+    facts["error"] = semconv.status_error(span)
+    if "arguments" not in facts and "tool_arguments" in attributes:
+        facts["arguments"] = arguments(attributes["tool_arguments"])
+    if not facts.get("has_result") and "tool_response" in attributes:
+        facts["result"], facts["has_result"] = opened(attributes["tool_response"]), True
+
+
+DIALECT = Dialect("pydantic_ai", claims, read, marks=(b"pydantic-ai", b"pydantic_ai"))

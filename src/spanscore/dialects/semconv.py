@@ -1,0 +1,249 @@
+"""OpenTelemetry's GenAI semantic conventions, from 1.26's span events to today's message attributes.
+
+Content is looked for on the span, then in `operation.details` events, then in the events of one message each; either
+kind of event comes as a span event or as a log record of the span, its payload in the body or in the attributes.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from spanscore.dialects._arguments import arguments, call_id, tools
+from spanscore.dialects._base import Context, Dialect, Facts, count, text
+from spanscore.dialects._json import is_redacted, opened, structure
+from spanscore.dialects._messages import Histories, Messages, blocks, message, messages, system_text
+from spanscore.model.span import STATUS_ERROR, Attributes, LogRecord, Span, Value
+from spanscore.model.step import Message
+
+_OPERATIONS = {
+    "chat": "model",
+    "generate_content": "model",
+    "text_completion": "model",
+    "completion": "model",
+    "fetch_response": "model",
+    "invoke_agent": "agent",
+    "handle_conversation_turn": "agent",
+    "invoke_workflow": "workflow",
+    "execute_task": "workflow",
+    "execute_tool": "tool",
+    "retrieval": "retrieval",
+    "create_agent": "other",
+    "embeddings": "other",
+    "plan": "other",
+}
+_CLAIMED = frozenset(
+    {
+        "gen_ai.operation.name",
+        "gen_ai.provider.name",
+        "gen_ai.system",
+        "gen_ai.request.model",
+        "gen_ai.tool.name",
+        "gen_ai.input.messages",
+        "mcp.method.name",
+    }
+)
+_DETAILS = "gen_ai.client.inference.operation.details"
+_ROLES_OF_EVENTS = {
+    "gen_ai.system.message": "system",
+    "gen_ai.user.message": "user",
+    "gen_ai.assistant.message": "assistant",
+    "gen_ai.tool.message": "tool",
+}
+_CHOICE = "gen_ai.choice"
+_PROMPT, _COMPLETION = "gen_ai.content.prompt", "gen_ai.content.completion"
+_EVENTS = frozenset({_DETAILS, _CHOICE, _PROMPT, _COMPLETION, *_ROLES_OF_EVENTS})
+_PSEUDO_TOOLS = frozenset({"(merged tools)"})  # Google ADK's span for answering parallel calls at once
+
+
+def claims(span: Span, logs: Sequence[LogRecord]) -> bool:
+    """Whether the span has a GenAI attribute, or a message was logged for it."""
+    return not _CLAIMED.isdisjoint(span.attributes) or any(log.event_name in _EVENTS for log in logs)
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of a span in these conventions."""
+    events = [x for x in _events(span, context) if x[0] in _EVENTS] if span.events or context.logs else []
+    attributes = _with_details(span.attributes, events)
+    kind = _kind(attributes, events)
+    facts: Facts = {
+        "kind": kind,
+        "agent_name": text(attributes.get("gen_ai.agent.name")),
+        "session_id": text(attributes.get("gen_ai.conversation.id")),
+    }
+    if kind == "tool":
+        _read_tool(span, attributes, events, facts)
+    elif kind == "retrieval":
+        _read_retrieval(attributes, facts)
+    elif kind != "other":
+        _read_conversation(attributes, events, context.histories, facts)
+    return facts
+
+
+def status_error(span: Span) -> str | None:
+    """Why a span failed, by its status, its exception event or its `error.type`; None where it did not."""
+    attributes = span.attributes
+    if span.status_code != STATUS_ERROR and "error.type" not in attributes:
+        return None
+    for event in span.events:
+        if event.name == "exception":
+            stated = event.attributes.get("exception.message") or event.attributes.get("exception.type")
+            if text(stated):
+                return str(stated)
+    return span.status_message or text(attributes.get("error.type")) or "error"
+
+
+def _kind(attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]]) -> str:
+    operation = attributes.get("gen_ai.operation.name")
+    tool = attributes.get("gen_ai.tool.name")
+    if isinstance(operation, str) and (kind := _OPERATIONS.get(operation)) is not None:
+        return "other" if kind == "tool" and tool in _PSEUDO_TOOLS else kind
+    method = attributes.get("mcp.method.name")
+    if method is not None and method != "tools/call":
+        return "other"  # MCP's transport
+    if isinstance(tool, str) and tool:
+        return "other" if tool in _PSEUDO_TOOLS else "tool"
+    shown = "gen_ai.input.messages" in attributes or "gen_ai.output.messages" in attributes
+    unnamed = operation is None and method is None and "gen_ai.request.model" in attributes
+    return "model" if events or shown or unnamed else "other"
+
+
+def _read_tool(span: Span, attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]], facts: Facts) -> None:
+    facts["tool_name"] = text(attributes.get("gen_ai.tool.name"))
+    facts["call_id"] = call_id(attributes.get("gen_ai.tool.call.id"))
+    facts["error"] = status_error(span)
+    damaged = set[str]()
+    given, returned = attributes.get("gen_ai.tool.call.arguments"), attributes.get("gen_ai.tool.call.result")
+    for name, payload in events:  # Strands
+        if name == "gen_ai.tool.message" and given is None:
+            given = payload.get("content")
+        elif name == _CHOICE and "gen_ai.tool.call.result" not in attributes:
+            returned = payload.get("message")
+    if is_redacted(given):
+        damaged.add("arguments")
+    elif given is not None:
+        facts["arguments"] = arguments(given)
+    if is_redacted(returned):
+        damaged.add("result")
+    elif returned is not None or "gen_ai.tool.call.result" in attributes:
+        facts["result"], facts["has_result"] = opened(returned), True
+    facts["damaged"] = frozenset(damaged)
+
+
+def _read_retrieval(attributes: Attributes, facts: Facts) -> None:
+    facts["query"] = text(attributes.get("gen_ai.retrieval.query.text"))
+    documents = structure(attributes.get("gen_ai.retrieval.documents")).value
+    facts["documents"] = tuple(documents) if isinstance(documents, list) else ()
+
+
+def _read_conversation(
+    attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]], histories: Histories, facts: Facts
+) -> None:
+    given, produced = _from_attributes(attributes, histories)
+    if (given.messages is None or produced.messages is None) and events:
+        given, produced = _from_events(events, given, produced)
+    facts["input"], facts["output"] = given.messages, produced.messages
+    damaged = {name for name, part in (("input", given), ("output", produced)) if part.damaged}
+    instructions = attributes.get("gen_ai.system_instructions")
+    if instructions is not None:
+        facts["system"], cut = system_text(instructions)
+        if cut:
+            damaged.add("system")
+    definitions = attributes.get("gen_ai.tool.definitions")
+    if definitions is not None:
+        facts["tools"] = tools(definitions)
+        if facts["tools"] is None:
+            damaged.add("tools")
+    facts["damaged"] = frozenset(damaged)
+    facts["model"] = text(attributes.get("gen_ai.response.model")) or text(attributes.get("gen_ai.request.model"))
+    facts["response_id"] = text(attributes.get("gen_ai.response.id"))
+    facts["input_tokens"] = _tokens(attributes, "gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens")
+    facts["output_tokens"] = _tokens(attributes, "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens")
+    reasons = attributes.get("gen_ai.response.finish_reasons")
+    if isinstance(reasons, list):
+        facts["finish_reasons"] = tuple(x for x in reasons if isinstance(x, str))
+
+
+def _tokens(attributes: Attributes, name: str, earlier_name: str) -> int | None:
+    return count(attributes.get(name, attributes.get(earlier_name)))
+
+
+def _from_attributes(attributes: Attributes, histories: Histories) -> tuple[Messages, Messages]:
+    given, produced = attributes.get("gen_ai.input.messages"), attributes.get("gen_ai.output.messages")
+    if given is None:
+        given = attributes.get("gen_ai.prompt")
+    if produced is None:
+        produced = attributes.get("gen_ai.completion")
+    return (
+        histories.messages(given) if given is not None else Messages(None),
+        messages(produced, "assistant") if produced is not None else Messages(None),
+    )
+
+
+def _from_events(
+    events: list[tuple[str, Mapping[str, Any]]], given: Messages, produced: Messages
+) -> tuple[Messages, Messages]:
+    """Complete what a span's attributes hold by the events of one message each, and by those of 1.26."""
+    told, chosen = list[Message](), list[Message]()
+    for name, payload in events:
+        if name == _PROMPT:
+            told += messages(payload.get("gen_ai.prompt")).messages or ()
+        elif name == _COMPLETION:
+            chosen += messages(payload.get("gen_ai.completion"), "assistant").messages or ()
+        elif name == _CHOICE:
+            chosen += _event_messages(_choice(payload), "assistant")
+        elif name in _ROLES_OF_EVENTS:
+            told += _event_messages(dict(payload), _ROLES_OF_EVENTS[name])
+    if given.messages is None and told:
+        given = Messages(tuple(told), given.damaged)
+    if produced.messages is None and chosen:
+        produced = Messages(tuple(chosen), produced.damaged)
+    return given, produced
+
+
+def _choice(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """The message of a choice; its tool calls stand inside or beside it."""
+    inner = payload.get("message")
+    if isinstance(inner, dict):
+        return {**{k: payload[k] for k in ("tool_calls",) if k in payload}, **inner}
+    return {**payload, "content": inner} if inner is not None else dict(payload)
+
+
+def _event_messages(payload: dict[str, Any], role: str) -> list[Message]:
+    """The message of an event, whose blocks and calls may be JSON in text where it came as attributes."""
+    if payload.get("role") is None or role != "system":
+        payload["role"] = role
+    calls = payload.get("tool_calls")
+    if isinstance(calls, str):
+        payload["tool_calls"] = structure(calls).value
+    payload["content"] = blocks(payload.get("content")) or payload.get("content")
+    read_message = message(payload, role)
+    return [] if read_message is None else [read_message]
+
+
+def _with_details(attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]]) -> Attributes:
+    """The span's attributes, completed by those of its `operation.details` events: each may carry another half."""
+    details = [payload for name, payload in events if name == _DETAILS]
+    if not details:
+        return attributes
+    merged: dict[str, Value] = {}
+    for payload in reversed(details):
+        merged.update((k, v) for k, v in payload.items() if v is not None)
+    merged.update((k, v) for k, v in attributes.items() if v is not None)
+    return merged
+
+
+def _events(span: Span, context: Context) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Name and payload of the span's events and log records."""
+    for event in span.events:
+        yield event.name, _payload(None, event.attributes)
+    for log in context.logs:
+        name = log.event_name or log.attributes.get("event_name")  # LiteLLM writes it with an underscore
+        yield str(name), _payload(log.body, log.attributes)
+
+
+def _payload(body: Value, attributes: Attributes) -> Mapping[str, Any]:
+    content = attributes.get("gen_ai.event.content")  # .NET's Microsoft.Extensions.AI
+    parsed = structure(body if content is None else content).value
+    return {**attributes, **parsed} if isinstance(parsed, dict) else attributes
+
+
+DIALECT = Dialect("semconv", claims, read, marks=(b"gen_ai.", b"mcp.method.name"))

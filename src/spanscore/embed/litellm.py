@@ -1,0 +1,120 @@
+"""Embedding by a provider, through litellm."""
+
+import asyncio
+import importlib
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spanscore.embed.config import Config
+from spanscore.errors import EmbeddingError
+from spanscore.telemetry import instrumentation_suppressed
+
+_FIRST_PAUSE_S: Final = 0.5
+_LONGEST_PAUSE_S: Final = 30.0
+_OFFLINE: Final = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}
+"""Before it is imported: prices from the package, not from the network; no `.env` file read from the working folder."""
+
+
+class _TruthyZero(int):
+    """No retries: litellm reads `max_retries or 2` for embeddings, so that a plain 0 would add its retries to ours."""
+
+    def __bool__(self) -> bool:
+        return True
+
+
+class LiteLLM:
+    """A provider's embedding model; `config.model` is set."""
+
+    def __init__(self, config: Config, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+        self._config = config
+        self._sleep = sleep
+
+    @property
+    def name(self) -> str:
+        """`litellm/` and the model's name."""
+        return f"litellm/{self._config.model}"
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Shape (len(texts), the model's dimensions).
+
+        Raises EmbeddingError when the provider refuses, cannot be reached after all retries, or answers with something
+        else than one vector for each text.
+        """
+        litellm = await asyncio.to_thread(_import_litellm)
+        size = self._config.batch_size
+        batches = [list(texts[i : i + size]) for i in range(0, len(texts), size)]
+        return np.concatenate([self._unit_rows(batch, await self._ask(litellm, batch)) for batch in batches])
+
+    async def _ask(self, litellm: Any, texts: list[str]) -> Any:
+        failures = 0
+        while True:
+            try:
+                return await self._request(litellm, texts)
+            except litellm.exceptions.openai.OpenAIError as error:
+                failures += 1
+                if failures > self._config.max_retries or not _may_pass(error):
+                    raise EmbeddingError(f"{self.name} gave no embedding: {_one_line(error)}") from error
+                await self._sleep(_pause_s(error, failures))
+
+    async def _request(self, litellm: Any, texts: list[str]) -> Any:
+        key = self._config.api_key
+        with instrumentation_suppressed():
+            return await litellm.aembedding(
+                model=self._config.model,
+                input=texts,
+                api_base=self._config.api_base,
+                api_key=key.get_secret_value() if key else None,
+                timeout=self._config.timeout / 1e9,
+                max_retries=_TruthyZero(),
+                encoding_format="float",
+                **{"no-log": True},
+            )
+
+    def _unit_rows(self, texts: list[str], response: Any) -> NDArray[np.float32]:
+        """The vectors of an OpenAI-style response (`data`: [{index, embedding}]), scaled to length 1."""
+        try:
+            items = sorted(response.data, key=lambda item: int(item["index"]))
+            rows = np.array([item["embedding"] for item in items], dtype=np.float32)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise EmbeddingError(
+                f"{self.name} answered with something else than vectors: {_one_line(error)}"
+            ) from error
+        if rows.ndim != 2 or len(rows) != len(texts) or not rows.size or not np.isfinite(rows).all():
+            raise EmbeddingError(
+                f"{self.name} answered with an array of shape {rows.shape} for {len(texts)} texts, or not all finite"
+            )
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        rows /= np.where(lengths > 0, lengths, 1)
+        return rows
+
+
+def _import_litellm() -> Any:
+    """Import litellm, which takes seconds, so in a thread and only when a provider is asked."""
+    for name, value in _OFFLINE.items():
+        os.environ.setdefault(name, value)
+    litellm: Any = importlib.import_module("litellm")
+    litellm.suppress_debug_info = True  # or it prints on standard output, where a command's own output goes
+    return litellm
+
+
+def _may_pass(error: Exception) -> bool:
+    status = getattr(error, "status_code", None)
+    return not isinstance(status, int) or status in {408, 409, 429} or status >= 500
+
+
+def _pause_s(error: Exception, failures: int) -> float:
+    """Seconds to wait after the n-th failure: what the provider asks for in Retry-After, else doubling; bounded."""
+    headers = getattr(error, "litellm_response_headers", None) or {}
+    try:
+        asked = float(headers.get("retry-after", ""))
+    except ValueError:  # none, or a date
+        asked = _FIRST_PAUSE_S * 2.0 ** (failures - 1)
+    return min(max(asked, 0.0), _LONGEST_PAUSE_S)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]

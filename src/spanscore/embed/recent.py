@@ -1,0 +1,43 @@
+"""Remember the vectors of recent texts, since metrics and the traces of a session share them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spanscore.embed.port import Embedder
+
+
+class Recent:
+    """Another embedder with a bound on the length of a text and a memory of the texts that came last.
+
+    Holds at most `max_texts` texts of `max_chars` characters and their vectors. For one event loop, not for threads.
+    """
+
+    def __init__(self, embedder: Embedder, *, max_texts: int, max_chars: int) -> None:
+        self._embedder = embedder
+        self._max_texts = max_texts
+        self._max_chars = max_chars
+        self._vectors: dict[str, NDArray[np.float32]] = {}  # in order of last use
+
+    @property
+    def name(self) -> str:
+        """The name of the embedder that makes the vectors."""
+        return self._embedder.name
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """As the embedder that makes the vectors, each distinct text asked for at most once."""
+        if not texts:
+            return np.zeros((0, 0), dtype=np.float32)
+        keys = [text[: self._max_chars] for text in texts]
+        vectors = {key: self._vectors.pop(key) for key in dict.fromkeys(keys) if key in self._vectors}
+        missing = [key for key in dict.fromkeys(keys) if key not in vectors]
+        if missing:
+            vectors.update(zip(missing, await self._embedder.embed(missing), strict=True))
+        self._remember(vectors)
+        return np.stack([vectors[key] for key in keys])
+
+    def _remember(self, vectors: dict[str, NDArray[np.float32]]) -> None:
+        self._vectors.update(vectors)
+        while len(self._vectors) > self._max_texts:
+            del self._vectors[next(iter(self._vectors))]

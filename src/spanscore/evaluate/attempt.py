@@ -1,0 +1,50 @@
+"""The one place where an exception becomes an outcome: whatever a metric or a judge does, the others go on."""
+
+import logging
+from types import TracebackType
+from typing import Self
+
+from spanscore.errors import BudgetExhaustedError, JudgeError, SpanscoreError
+from spanscore.model.score import Failure, JudgeUsage, Outcome, Skip
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class Attempt:
+    """A block in which `outcome` is to be set; an exception ends the block and sets it to a Failure (or a Skip).
+
+    >>> with Attempt("coherence") as attempt:
+    ...     raise BudgetExhaustedError("the judge's budget of this hour is spent")
+    >>> attempt.outcome
+    Skip(reason="the judge's budget of this hour is spent")
+    """
+
+    __slots__ = ("_what", "outcome", "usage")
+
+    def __init__(self, what: str) -> None:
+        """`what` is being measured, as a log line names it."""
+        self._what = what
+        self.outcome: Outcome | None = None
+        self.usage = JudgeUsage()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        if not isinstance(error, Exception):  # cancellation and interruption go on
+            return False
+        if not isinstance(error, SpanscoreError):
+            _LOGGER.warning("%s raised %s", self._what, type(error).__name__, exc_info=error)
+        self.outcome = outcome_of(error)
+        if isinstance(error, JudgeError) and isinstance(error.usage, JudgeUsage):
+            self.usage += error.usage
+        return True
+
+
+def outcome_of(error: Exception) -> Skip | Failure:
+    """A Skip where the budget is spent, since that is nobody's error; else a Failure."""
+    if isinstance(error, BudgetExhaustedError):
+        return Skip(str(error))
+    return Failure(type(error).__name__, str(error) or "no message")

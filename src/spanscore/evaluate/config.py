@@ -1,0 +1,132 @@
+"""Which metrics run, with which options, how often: the configuration, and what one run may change of it."""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
+
+from spanscore import metrics
+from spanscore.errors import InputError
+from spanscore.metrics import SIGNAL_WEIGHTS, Judged, Metric
+
+FAMILY = (
+    "task_completion",
+    "tool_correctness",
+    "argument_correctness",
+    "step_efficiency",
+    "confidence",
+    "plan_adherence",
+    "plan_quality",
+    "coherence",
+    "loop_detection",
+    "agent_reliability",
+    "agent_consistency",
+)
+"""The metrics that run unless the configuration names others."""
+
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Config(BaseModel):
+    """What is measured."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    metrics: dict[str, dict[str, Any] | None] = Field(default={name: {} for name in FAMILY}, validate_default=True)
+    """The metrics to run, by name, each with its options (`spanscore metrics NAME` lists them) or with nothing."""
+
+    signal_weights: dict[str, Weight] = {}
+    """How much a trace metric counts in the session metrics, where it is not to be the metric's own weight."""
+
+    sampling: float = Field(default=1.0, ge=0, le=1)
+    """The share that is evaluated: of sessions, and of the traces that belong to none. Which ones is decided by their
+    ids, so that a retry or another replica decides alike. A run that somebody asks for is never left out."""
+
+    max_concurrent: int = Field(default=16, ge=1)
+    """Metrics that wait for a judge or an embedding at the same time."""
+
+    @field_validator("metrics")
+    @classmethod
+    def _known_metrics(cls, configured: dict[str, dict[str, Any] | None]) -> dict[str, dict[str, Any] | None]:
+        for name, options in configured.items():
+            _metric(name, options or {})
+        return configured
+
+    @field_validator("signal_weights")
+    @classmethod
+    def _known_signals(cls, weights: dict[str, float]) -> dict[str, float]:
+        check_signals(weights)
+        return weights
+
+    def build(self) -> list[Metric]:
+        """The configured metrics, in the order of the configuration."""
+        return [_metric(name, options or {}) for name, options in self.metrics.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What a run that somebody asked for changes; None: as configured.
+
+    `metrics`: which run, also ones that are not configured (with default options then). `model`: judges all of them.
+    `threshold`: for all of them. `signal_weights`: on top of the configured ones.
+    """
+
+    metrics: tuple[str, ...] | None = None
+    model: str | None = None
+    threshold: float | None = None
+    signal_weights: Mapping[str, float] | None = None
+
+    def applied(self, configured: Iterable[Metric]) -> list[Metric]:
+        """The metrics of this run. Raises InputError on a metric that there is not."""
+        by_name = {metric.name: metric for metric in configured}
+        if self.metrics is not None:
+            by_name = {name: by_name[name] if name in by_name else self._unconfigured(name) for name in self.metrics}
+        return [self._changed(metric) for metric in by_name.values()]
+
+    def _unconfigured(self, name: str) -> Metric:
+        try:
+            return _metric(name, {})
+        except ValueError as error:
+            raise InputError(str(error)) from None
+
+    def _changed(self, metric: Metric) -> Metric:
+        changes: dict[str, Any] = {}
+        if self.threshold is not None:
+            changes["threshold"] = self.threshold
+        if self.model is not None and isinstance(metric, Judged):
+            changes["model"] = self.model
+        return replace(metric, **changes) if changes else metric
+
+
+def check_signals(weights: Mapping[str, float]) -> None:
+    """Refuse weights of what is no signal. Raises ValueError."""
+    for name in weights:
+        if name not in SIGNAL_WEIGHTS:
+            raise ValueError(f"{name!r} is no signal of the session metrics; {_nearest(name, SIGNAL_WEIGHTS)}")
+
+
+def _metric(name: str, options: Mapping[str, Any]) -> Metric:
+    """Raises ValueError with what is wrong and the nearest right name."""
+    known = metrics.available()
+    if name not in known:
+        raise ValueError(f"there is no metric {name!r}; {_nearest(name, known)}")
+    try:
+        return TypeAdapter(known[name]).validate_python(dict(options))
+    except ValidationError as error:
+        raise ValueError("; ".join(_told(known[name], x) for x in error.errors())) from None
+
+
+def _told(metric: type[Metric], error: Any) -> str:
+    where = ".".join(map(str, error["loc"]))
+    if error["type"] == "unexpected_keyword_argument":
+        fields = metric.__dataclass_fields__
+        return f"{metric.name} has no option {where!r}; {_nearest(where, fields)}"
+    return f"{metric.name}.{where}: {error['msg']}"
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"

@@ -1,0 +1,276 @@
+"""The engine: runs the metrics on a trace or a session, and turns all that may happen into evaluations."""
+
+import asyncio
+import functools
+import time
+import zlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from spanscore.embed.port import Embedder
+from spanscore.errors import ConfigError, InputError
+from spanscore.evaluate import judging, planning
+from spanscore.evaluate.attempt import Attempt
+from spanscore.evaluate.config import Config, Overrides, check_signals
+from spanscore.evaluate.judging import Case
+from spanscore.evaluate.planning import PlannedCall
+from spanscore.judge.config import RULES
+from spanscore.judge.config import Config as JudgeConfig
+from spanscore.judge.port import Judge
+from spanscore.judge.transcript import Transcript, render
+from spanscore.metrics import SIGNAL_WEIGHTS, Computed, Embedded, Evidence, Judged, Metric, SessionMetric, Signals
+from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Outcome, Score
+from spanscore.model.trace import AgentTrace, Session
+
+JudgePlan = Literal["staged", "fused"]
+TraceSignals = Mapping[str, Evaluation]
+
+_ALL = 1 << 32
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """An outcome with who measured it, and what that cost."""
+
+    outcome: Outcome
+    evaluator: Evaluator
+    usage: JudgeUsage = field(default_factory=JudgeUsage)
+
+
+class Engine:
+    """Evaluates traces and sessions. Belongs to one event loop; no error of a metric or judge escapes it."""
+
+    def __init__(
+        self,
+        config: Config,
+        judge: Judge | None,
+        embedder: Embedder,
+        *,
+        judge_plan: JudgePlan = "staged",
+        clock_ns: Callable[[], int] = time.time_ns,
+        render_transcript: Callable[[AgentTrace], Transcript] | None = None,
+    ) -> None:
+        """`judge` None: the rules judge. Raises ConfigError where a metric names a model and there is no judge."""
+        self._config = config
+        self._judge = judge
+        self._embedder = embedder
+        self._plan = judge_plan
+        self._clock_ns = clock_ns
+        self._render = render_transcript or functools.partial(render, max_tokens=JudgeConfig().max_transcript_tokens)
+        self._metrics = config.build()
+        self._slots = asyncio.Semaphore(config.max_concurrent)
+        if model := self._unanswerable(self._metrics):
+            raise ConfigError(f"a metric's model is {model!r}, but judge.model is rules: there is no judge to ask it")
+
+    async def evaluate_trace(
+        self, trace: AgentTrace, overrides: Overrides | None = None, *, revision: int = 1
+    ) -> list[Evaluation]:
+        """Run the trace metrics on `trace`, but those that run with its session.
+
+        Without `overrides`, which mean that somebody asked for it, a trace outside the sample gives []. Raises
+        InputError where `overrides` name what there is not.
+        """
+        if overrides is None and not self._is_sampled(trace.session_id or trace.id):
+            return []
+        metrics = [x for x in self._selected(overrides) if x.run == "trace"]
+        measured, cases = await self._measured(metrics, trace, ())
+        if cases:
+            await self._judged(cases, trace)
+            measured |= {case.metric.name: self._ruling(case) for case in cases}
+        return [self._of_trace(metric, measured[metric.name], trace, revision) for metric in metrics]
+
+    async def evaluate_session(
+        self,
+        session: Session,
+        signals: Mapping[str, TraceSignals],
+        overrides: Overrides | None = None,
+        *,
+        revision: int = 1,
+    ) -> list[Evaluation]:
+        """Run the session metrics on `session`, and before them the trace metrics that look at earlier traces.
+
+        `signals` are the traces' evaluations by agent trace id and metric name. All that is returned has the
+        session's `revision`. A session without traces, or outside the sample, gives []; for the latter and for errors
+        see `evaluate_trace`.
+        """
+        if not session.traces or (overrides is None and not self._is_sampled(session.session_id)):
+            return []
+        weights = self._weights(overrides)
+        metrics = [x for x in self._selected(overrides) if x.run == "session"]
+        of_session = [x for x in metrics if isinstance(x, SessionMetric)]
+        wanted = [x for x in metrics if x.scope == "trace"]
+        unasked = [x for x in self._metrics if x.run == "session" and x.scope == "trace" and x.name in SIGNAL_WEIGHTS]
+        by_name = {x.name: x for x in (*(unasked if of_session else ()), *wanted)}
+        found: list[Evaluation] = []
+        known = {trace_id: dict(evaluations) for trace_id, evaluations in signals.items()}
+        for place, trace in enumerate(session.traces):
+            measured, _ = await self._measured(list(by_name.values()), trace, session.traces[:place])
+            for name, result in measured.items():
+                evaluation = self._of_trace(by_name[name], result, trace, revision)
+                known.setdefault(trace.id, {})[name] = evaluation
+                found.append(evaluation)
+        names = {x.name for x in wanted}
+        rest_on = read_signals(known)
+        return [x for x in found if x.metric in names] + [
+            self._of_session(metric, session, rest_on, weights, revision) for metric in of_session
+        ]
+
+    def plan(self, trace: AgentTrace, overrides: Overrides | None = None) -> list[PlannedCall]:
+        """The calls that a judge would get for `trace`; nothing is sent. Raises InputError as `evaluate_trace`."""
+        evidence = Evidence(trace)
+        metrics = [x for x in self._selected(overrides) if x.run == "trace" and isinstance(x, Judged)]
+        cases = [Case(x, trace) for x in metrics if self._at_once(x, evidence) is None]
+        transcript = self._render(trace).text if cases else ""
+        if self._plan == "staged":
+            return planning.staged_calls(cases, transcript)
+        groups = _by_models(cases)
+        return [call for group in groups for call in planning.fused_calls(group, transcript)]
+
+    def _selected(self, overrides: Overrides | None) -> list[Metric]:
+        if overrides is None:
+            return self._metrics
+        selected = overrides.applied(self._metrics)
+        if model := self._unanswerable(selected):
+            raise InputError(f"model {model!r} cannot judge: judge.model is rules, so there is no judge to ask it")
+        return selected
+
+    def _unanswerable(self, metrics: Sequence[Metric]) -> str | None:
+        """The first model that a metric names though there is no judge."""
+        named = (x.model for x in metrics if isinstance(x, Judged) and self._judge is None)
+        return next((model for model in named if model not in {None, RULES}), None)
+
+    def _weights(self, overrides: Overrides | None) -> dict[str, float]:
+        changed = (overrides.signal_weights if overrides else None) or {}
+        try:
+            check_signals(changed)
+        except ValueError as error:
+            raise InputError(str(error)) from None
+        return {**SIGNAL_WEIGHTS, **self._config.signal_weights, **changed}
+
+    def _is_sampled(self, subject_id: str) -> bool:
+        share = self._config.sampling
+        return share >= 1 or zlib.crc32(subject_id.encode()) < share * _ALL
+
+    async def _measured(
+        self, metrics: Sequence[Metric], trace: AgentTrace, earlier: Sequence[AgentTrace]
+    ) -> tuple[dict[str, _Measured], list[Case]]:
+        """What can be measured without a judge, by metric name; and what is left for one."""
+        evidence = Evidence(trace)
+        measured: dict[str, _Measured] = {}
+        cases: list[Case] = []
+        for metric in metrics:
+            at_once = self._at_once(metric, evidence)
+            if at_once is not None:
+                measured[metric.name] = at_once
+            elif isinstance(metric, Embedded):
+                measured[metric.name] = await self._embedded(metric, trace, earlier)
+            elif isinstance(metric, Judged):
+                cases.append(Case(metric, trace))
+        return measured, cases
+
+    def _at_once(self, metric: Metric, evidence: Evidence) -> _Measured | None:
+        """The outcome where nothing has to be awaited for it: a Skip, a computed metric, the rules; else None."""
+        by_rules = isinstance(metric, Judged) and (self._judge is None or metric.model == RULES)
+        with Attempt(metric.name) as attempt:
+            attempt.outcome = metric.unmeasurable(evidence.trace)
+            if attempt.outcome is None and isinstance(metric, Judged):
+                attempt.outcome = metric.settle(evidence.trace, {})
+                if attempt.outcome is None and by_rules:
+                    attempt.outcome = metric.measure_by_rules(evidence)
+            elif attempt.outcome is None and isinstance(metric, Computed):
+                attempt.outcome = metric.measure(evidence.trace)
+        if attempt.outcome is None:
+            return None
+        return _Measured(attempt.outcome, self._evaluator(metric, by_rules=by_rules))
+
+    def _evaluator(self, metric: Metric, *, by_rules: bool = False) -> Evaluator:
+        embedding = self._embedder.name if isinstance(metric, Embedded) else None
+        return Evaluator("CODE", RULES if by_rules else metric.name, metric.version, embedding=embedding)
+
+    async def _embedded(self, metric: Embedded, trace: AgentTrace, earlier: Sequence[AgentTrace]) -> _Measured:
+        with Attempt(metric.name) as attempt:
+            attempt.outcome = await metric.measure(trace, earlier, self._embedder)
+        return _Measured(_given(attempt.outcome), self._evaluator(metric))
+
+    async def _judged(self, cases: list[Case], trace: AgentTrace) -> None:
+        """Settle all `cases`."""
+        judge = self._judge
+        with Attempt("rendering the transcript") as attempt:
+            transcript = await asyncio.to_thread(self._render, trace)
+        if judge is None or attempt.outcome is not None:
+            for case in cases:
+                case.outcome = attempt.outcome
+            return
+        async with asyncio.TaskGroup() as group:
+            if self._plan == "fused":
+                for sharing in _by_models(cases):
+                    group.create_task(self._bounded(judging.fused(sharing, judge, transcript.text)))
+            else:
+                for case in cases:
+                    group.create_task(self._bounded(judging.staged(case, judge, transcript.text)))
+        for case in cases:
+            if transcript.elided and isinstance(case.outcome, Score):
+                case.outcome = replace(case.outcome, metadata={**case.outcome.metadata, "transcript_elided": True})
+
+    async def _bounded(self, judged: Awaitable[None]) -> None:
+        async with self._slots:
+            await judged
+
+    def _ruling(self, case: Case) -> _Measured:
+        return _Measured(_given(case.outcome), case.evaluator, case.usage)
+
+    def _of_trace(self, metric: Metric, measured: _Measured, trace: AgentTrace, revision: int) -> Evaluation:
+        return Evaluation(
+            scope="trace",
+            subject_id=trace.id,
+            metric=metric.name,
+            outcome=measured.outcome,
+            threshold=metric.threshold_for(measured.evaluator.embedding),
+            scale=metric.scale,
+            evaluator=measured.evaluator,
+            target=trace.target,
+            session_id=trace.session_id,
+            agent_name=trace.agent_name,
+            service_name=trace.service_name,
+            usage=measured.usage,
+            revision=revision,
+            evaluated_at_ns=self._clock_ns(),
+        )
+
+    def _of_session(
+        self, metric: SessionMetric, session: Session, signals: Signals, weights: Mapping[str, float], revision: int
+    ) -> Evaluation:
+        with Attempt(metric.name) as attempt:
+            attempt.outcome = metric.measure(session, signals, weights)
+        measured = _Measured(_given(attempt.outcome), self._evaluator(metric))
+        of_last = self._of_trace(metric, measured, session.traces[-1], revision)
+        return replace(of_last, scope="session", subject_id=session.session_id, session_id=session.session_id)
+
+
+def read_signals(evaluations: Mapping[str, TraceSignals]) -> Signals:
+    """The signals among `evaluations`, by agent trace id and metric name: the values, and why others have none."""
+    values: dict[str, dict[str, float]] = {}
+    absent: dict[str, dict[str, str]] = {}
+    for trace_id, by_metric in evaluations.items():
+        for name in SIGNAL_WEIGHTS:
+            evaluation = by_metric.get(name)
+            if evaluation is None:
+                continue
+            if evaluation.value is not None:
+                values.setdefault(trace_id, {})[name] = evaluation.value
+            else:
+                absent.setdefault(trace_id, {})[name] = f"{evaluation.status}: {evaluation.reason}"
+    return Signals(values, absent)
+
+
+def _by_models(cases: Sequence[Case]) -> list[list[Case]]:
+    groups: dict[tuple[str, ...], list[Case]] = {}
+    for case in cases:
+        groups.setdefault(case.models, []).append(case)
+    return list(groups.values())
+
+
+def _given(outcome: Outcome | None) -> Outcome:
+    """A metric that gives neither an outcome nor an error is broken: that is its Failure."""
+    return outcome if outcome is not None else Failure("NoOutcomeError", "the metric gave no outcome")

@@ -1,0 +1,111 @@
+"""Batches of scores out of the outbox: from memory where they are still there, encoded once for all exporters."""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from spanscore.export import events, spans
+from spanscore.export.config import Config
+from spanscore.export.port import Outbox
+from spanscore.model.score import Evaluation
+from spanscore.otlp.signal import Signal
+
+_log = logging.getLogger(__name__)
+
+_SHARED = 4
+"""Encoded batches that are kept for exporters a step behind; about a megabyte each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Scores up to `last_seq`, and the requests that carry them, serialised; none where there is nothing to send."""
+
+    last_seq: int
+    evaluations: Sequence[Evaluation]
+    bodies: dict[Signal, bytes]
+
+
+class Window:
+    """The newest scores in memory, by sequence number; above `max_size` the first to come is the first to go."""
+
+    def __init__(self, max_size: int) -> None:
+        self._max_size = max_size
+        self._held: OrderedDict[int, Evaluation] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def add(self, pairs: Iterable[tuple[int, Evaluation]]) -> None:
+        """Hold these, in whatever order they come."""
+        self._held.update(pairs)
+        while len(self._held) > self._max_size:
+            self._held.popitem(last=False)
+
+    def forget(self, up_to: int) -> None:
+        """Let go of what all exporters are done with."""
+        while self._held and next(iter(self._held)) <= up_to:
+            self._held.popitem(last=False)
+
+    def after(self, seq: int, limit: int) -> list[tuple[int, Evaluation]]:
+        """At most `limit` scores that follow `seq` without a gap; empty where the next one is not here.
+
+        A gap is filled by the store: commits are handed over in whatever order their threads come back.
+        """
+        found: list[tuple[int, Evaluation]] = []
+        while len(found) < limit and (evaluation := self._held.get(seq + 1)) is not None:
+            seq += 1
+            found.append((seq, evaluation))
+        return found
+
+
+class Batches:
+    """Makes each batch once, whoever asks first."""
+
+    def __init__(self, config: Config, outbox: Outbox) -> None:
+        self.window = Window(config.max_waiting)
+        self._config = config
+        self._outbox = outbox
+        self._made: OrderedDict[int, asyncio.Task[Batch]] = OrderedDict()
+
+    async def after(self, seq: int, latest: int) -> Batch:
+        """The batch that follows `seq`, where `latest` is the highest number there is.
+
+        Raises RetryableError or PermanentError where the store cannot be read.
+        """
+        task = self._made.get(seq)
+        if task is None or (task.done() and task.exception() is not None):
+            pairs = self.window.after(seq, self._config.batch.max_size)
+            task = self._made[seq] = asyncio.create_task(asyncio.to_thread(self._make, pairs, seq, latest))
+            if len(self._made) > _SHARED:
+                self._made.popitem(last=False)
+        return await asyncio.shield(task)  # one exporter that is stopped takes it from no other
+
+    def _make(self, pairs: list[tuple[int, Evaluation]], seq: int, latest: int) -> Batch:
+        pairs = pairs or self._outbox.outbox(seq, self._config.batch.max_size)
+        evaluations = [evaluation for _, evaluation in pairs]
+        return Batch(pairs[-1][0] if pairs else latest, evaluations, encoded(evaluations, self._config))
+
+
+def encoded(evaluations: Sequence[Evaluation], config: Config) -> dict[Signal, bytes]:
+    """The requests for the spans and events of `evaluations`, serialised.
+
+    An evaluation that cannot be encoded is logged and left out: it must not hold up all that come after it.
+    """
+    try:
+        return _encoded(evaluations, config)
+    except (ValueError, TypeError) as error:
+        if len(evaluations) == 1:
+            _log.error("score %s of %s cannot be exported: %s", evaluations[0].metric, evaluations[0].subject_id, error)
+            return {}
+    return _encoded([x for x in evaluations if encoded([x], config)], config)
+
+
+def _encoded(evaluations: Sequence[Evaluation], config: Config) -> dict[Signal, bytes]:
+    bodies: dict[Signal, bytes] = {}
+    if config.emit.spans:
+        bodies["traces"] = spans.request(evaluations, config.placement, config.max_text_length).SerializeToString()
+    if config.emit.events:
+        bodies["logs"] = events.request(evaluations, config.max_text_length).SerializeToString()
+    return {signal: body for signal, body in bodies.items() if body}

@@ -1,0 +1,218 @@
+"""Where scores go and in which forms, under the names that the OpenTelemetry Collector uses for its exporters."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler, SecretStr
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from spanscore.model.quantity import Duration, duration_ns
+
+EXPORTER_TYPES = ("otlp_grpc", "otlp_http", "otlp_json_file")
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class Tls(_Settings):
+    """How a connection is secured; as in the collector it is, unless `insecure` says otherwise."""
+
+    insecure: bool = False
+    """Send without TLS."""
+
+    insecure_skip_verify: bool = False
+    """Use TLS without checking the server's certificate. Only otlp_http can; for otlp_grpc give `ca_file`."""
+
+    ca_file: Path | None = None
+    """The certificates, in PEM, that the server's certificate must lead back to; null: those of the system."""
+
+    cert_file: Path | None = None
+    """Our own certificate, in PEM, for a server that asks for one."""
+
+    key_file: Path | None = None
+    """The private key, in PEM, of `cert_file`."""
+
+    server_name_override: str | None = None
+    """The name that the server's certificate must be for, where it is not the endpoint's."""
+
+
+class RetryOnFailure(_Settings):
+    """When to send again what a backend did not take."""
+
+    enabled: bool = True
+    """Whether to send again at all."""
+
+    initial_interval: Duration = Field(default=duration_ns("1s"), gt=0)
+    """The wait before the first retry. What the backend asks for (RetryInfo, Retry-After) comes before it."""
+
+    randomization_factor: float = Field(default=0.5, ge=0, le=1)
+    """How far a wait may be off, as a share of it, so that many senders do not come back at once."""
+
+    multiplier: float = Field(default=1.5, ge=1)
+    """By what each wait is longer than the one before it."""
+
+    max_interval: Duration = Field(default=duration_ns("30s"), gt=0)
+    """The longest wait."""
+
+    max_elapsed_time: Duration = Field(default=duration_ns("0s"), ge=0)
+    """After how long to give up and drop; 0: never. What waits is in the store, so there is no need to give up."""
+
+
+class SendingQueue(_Settings):
+    """Received requests that wait to leave again in inline mode; scores need no queue, they wait in the store."""
+
+    queue_size: int = Field(default=1000, ge=1)
+    """Requests at most; past it, senders are told UNAVAILABLE."""
+
+    num_consumers: int = Field(default=10, ge=1, le=100)
+    """Requests that are sent at the same time."""
+
+
+class _Exporter(_Settings):
+    retry_on_failure: RetryOnFailure = RetryOnFailure()
+    """When to send again what was not taken."""
+
+    sending_queue: SendingQueue = SendingQueue()
+    """Requests that wait to leave again in inline mode."""
+
+
+class _Network(_Exporter):
+    tls: Tls = Tls()
+    """How the connection is secured."""
+
+    compression: Literal["gzip", "none"] = "gzip"
+    """`none` spares CPU where the backend is on the same machine."""
+
+    headers: dict[str, SecretStr] = {}
+    """Sent with every request, such as `authorization: "Bearer ${env:TOKEN}"`."""
+
+    timeout: Duration = Field(default=duration_ns("5s"), gt=0)
+    """How long one request may take."""
+
+
+def _grpc_tls(tls: Tls) -> Tls:
+    if tls.insecure_skip_verify:
+        raise ValueError("gRPC for Python cannot skip the check; give ca_file, or insecure: true for no TLS at all")
+    return tls
+
+
+class GrpcConfig(_Network):
+    """OTLP over gRPC."""
+
+    type: Literal["otlp_grpc"] = Field(default="otlp_grpc", exclude=True)
+    """Follows from the exporter's name."""
+
+    endpoint: str = Field(default="127.0.0.1:4317", min_length=1)
+    """host:port, or any target that gRPC knows."""
+
+    tls: Annotated[Tls, AfterValidator(_grpc_tls)] = Tls()
+    """How the connection is secured."""
+
+
+class HttpConfig(_Network):
+    """OTLP over HTTP, protobuf."""
+
+    type: Literal["otlp_http"] = Field(default="otlp_http", exclude=True)
+    """Follows from the exporter's name."""
+
+    endpoint: str = Field(default="http://127.0.0.1:4318", pattern="^https?://.")
+    """The URL that `/v1/traces`, `/v1/logs` and `/v1/metrics` are added to."""
+
+    traces_endpoint: str | None = Field(default=None, pattern="^https?://.")
+    """The whole URL for spans, where it is another."""
+
+    logs_endpoint: str | None = Field(default=None, pattern="^https?://.")
+    """The whole URL for events, where it is another."""
+
+    metrics_endpoint: str | None = Field(default=None, pattern="^https?://.")
+    """The whole URL for the histogram, where it is another."""
+
+
+class JsonFileConfig(_Exporter):
+    """A file of OTLP/JSON, one request a line, as the collector's file exporter writes it."""
+
+    type: Literal["otlp_json_file"] = Field(default="otlp_json_file", exclude=True)
+    """Follows from the exporter's name."""
+
+    path: Path
+    """The file; what is there stays, and new lines are added. It is not rotated."""
+
+
+ExporterConfig: TypeAlias = GrpcConfig | HttpConfig | JsonFileConfig
+
+
+def _name_the_types(exporters: Any) -> Any:
+    """Let an exporter's name say its type, as in the collector: `otlp_grpc`, or `otlp_grpc/NAME` for a further one."""
+    if not isinstance(exporters, Mapping):
+        return exporters
+    typed = {}
+    for name, settings in exporters.items():
+        kind = str(name).partition("/")[0]
+        if kind not in EXPORTER_TYPES:
+            raise ValueError(f"{name}: unknown exporter; known are {', '.join(EXPORTER_TYPES)}, each also as TYPE/NAME")
+        given = {} if settings is None else settings
+        typed[name] = {**given, "type": kind} if isinstance(given, Mapping) else given
+    return typed
+
+
+class _NamedByType:
+    """The JSON schema to go with `_name_the_types`: which settings there are depends on the exporter's name."""
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        union = handler(schema)["additionalProperties"]
+        patterns = {f"^{kind}(/.+)?$": {"$ref": ref} for kind, ref in union["discriminator"]["mapping"].items()}
+        return {"type": "object", "patternProperties": patterns, "additionalProperties": False}
+
+
+class Emit(_Settings):
+    """The forms in which each score goes out."""
+
+    spans: bool = True
+    """An evaluation span under the evaluated one; every tracing backend shows it."""
+
+    events: bool = True
+    """A `gen_ai.evaluation.result` log event for the evaluated span."""
+
+    metrics: bool = True
+    """The histogram `gen_ai.evaluation.score`."""
+
+
+class Batch(_Settings):
+    """How many scores leave together."""
+
+    flush_timeout: Duration = Field(default=duration_ns("200ms"), ge=0)
+    """How long a score waits for others to leave with it."""
+
+    max_size: int = Field(default=512, ge=1, le=8192)
+    """Scores in one request at most."""
+
+
+class Config(_Settings):
+    """Where scores go, and in which forms."""
+
+    exporters: Annotated[
+        dict[str, Annotated[ExporterConfig, Field(discriminator="type")]],
+        BeforeValidator(_name_the_types),
+        _NamedByType(),
+    ] = {}
+    """By name: `otlp_grpc`, `otlp_http` or `otlp_json_file`, and for a further one of a type `TYPE/NAME`. None: scores
+    are kept in the store only."""
+
+    emit: Emit = Emit()
+    """The forms in which each score goes out."""
+
+    placement: Literal["child", "linked"] = "child"
+    """`child`: the evaluation span is in the evaluated span's trace. `linked`: in a trace of its own with a link, for
+    backends that refuse late spans."""
+
+    batch: Batch = Batch()
+    """How many scores leave together."""
+
+    max_text_length: int = Field(default=8192, ge=64)
+    """Characters of a reason, and of a metric's metadata, that leave; what is longer is cut, and says so."""
+
+    max_waiting: int = Field(default=20_000, ge=1)
+    """Scores kept in memory for exporters that are a little behind; one that is further behind reads from the store."""

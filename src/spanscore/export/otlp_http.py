@@ -1,0 +1,112 @@
+"""OTLP over HTTP, in protobuf."""
+
+import asyncio
+import gzip
+import ssl
+from datetime import UTC, datetime
+
+import aiohttp
+from google.protobuf.message import DecodeError
+from google.rpc.status_pb2 import Status
+
+from spanscore.errors import ConfigError
+from spanscore.export import status
+from spanscore.export.config import HttpConfig, Tls
+from spanscore.export.port import UndeliveredError
+from spanscore.otlp.signal import SIGNALS, WIRE, Signal
+
+_MAX_ANSWER_BYTES = 64 * 2**10
+_GZIP_LEVEL = 1  # scores repeat themselves: higher levels cost a third more time and save a few bytes
+
+
+class HttpExporter:
+    """One session to one backend, opened with the first request."""
+
+    def __init__(self, config: HttpConfig) -> None:
+        """Raises ConfigError where a file of the TLS settings cannot be used."""
+        self._tls: ssl.SSLContext | bool = _tls_context(config.tls)
+        self._server_name = config.tls.server_name_override
+        self._gzip = config.compression == "gzip"
+        self._headers = {name: value.get_secret_value() for name, value in config.headers.items()}
+        self._headers |= {"Content-Type": "application/x-protobuf"}
+        self._headers |= {"Content-Encoding": "gzip"} if self._gzip else {}
+        self._urls = {signal: _url(config, signal) for signal in SIGNALS}
+        self._timeout = aiohttp.ClientTimeout(total=config.timeout / 1e9)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def send(self, signal: Signal, body: bytes) -> str | None:
+        """See `port.Exporter.send`."""
+        if self._session is None:
+            self._session = aiohttp.ClientSession(timeout=self._timeout, auto_decompress=True)
+        data = await asyncio.to_thread(gzip.compress, body, _GZIP_LEVEL) if self._gzip else body
+        try:
+            async with self._session.post(
+                self._urls[signal],
+                data=data,
+                headers=self._headers,
+                ssl=self._tls,
+                server_hostname=self._server_name,
+                allow_redirects=False,
+            ) as response:
+                answer = await _read(response)
+        except aiohttp.ClientConnectorError as error:
+            raise UndeliveredError(str(error)) from error
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise UndeliveredError(str(error) or "no answer in time", maybe_delivered=True) from error
+        if response.status // 100 != 2:
+            retry_after = response.headers.get("Retry-After")
+            raise status.http_error(response.status, retry_after, _reason(answer, response), datetime.now(UTC))
+        return _not_taken(signal, answer)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    """The answer's body, as far as it is of a length to be read."""
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > _MAX_ANSWER_BYTES:
+            break
+    return bytes(body)
+
+
+def _url(config: HttpConfig, signal: Signal) -> str:
+    whole: str | None = getattr(config, f"{signal}_endpoint")
+    return whole or config.endpoint.rstrip("/") + WIRE[signal].path
+
+
+def _not_taken(signal: Signal, answer: bytes) -> str | None:
+    """What the answer to a delivered request says; one that is no OTLP says nothing."""
+    try:
+        return status.not_taken(signal, WIRE[signal].response.FromString(answer))
+    except DecodeError:
+        return None
+
+
+def _reason(answer: bytes, response: aiohttp.ClientResponse) -> str:
+    """What an error's body says, as google.rpc.Status where it is one; else HTTP's own word."""
+    if response.content_type == "application/x-protobuf":
+        try:
+            return str(Status.FromString(answer).message)
+        except DecodeError:
+            pass
+    return response.reason or ""
+
+
+def _tls_context(tls: Tls) -> ssl.SSLContext | bool:
+    if tls.insecure_skip_verify:
+        return False
+    try:
+        context = ssl.create_default_context(cafile=tls.ca_file)
+        if tls.cert_file is not None:
+            context.load_cert_chain(tls.cert_file, tls.key_file)
+    except OSError as error:  # ssl.SSLError is one as well
+        raise ConfigError(
+            f"{tls.ca_file or tls.cert_file}: cannot be used ({error}); see tls of the exporter"
+        ) from error
+    return context

@@ -1,0 +1,61 @@
+"""What the export stage asks of an exporter and of the store, and the ways in which sending fails."""
+
+from typing import Protocol
+
+from spanscore.errors import PermanentError, RetryableError
+from spanscore.model.score import Evaluation
+from spanscore.otlp.signal import Signal
+
+
+class UndeliveredError(RetryableError):
+    """Not delivered this time.
+
+    `told_wait_s` is how long the backend asked us to wait, in seconds; None where it did not. `maybe_delivered` says
+    that the request may have arrived all the same: the connection broke, or the answer did not come in time.
+    """
+
+    def __init__(self, message: str, *, told_wait_s: float | None = None, maybe_delivered: bool = False) -> None:
+        super().__init__(message, retry_after_s=1.0 if told_wait_s is None else told_wait_s)
+        self.told_wait_s = told_wait_s
+        self.maybe_delivered = maybe_delivered
+
+
+class UnsupportedSignalError(PermanentError):
+    """The backend has no place for this signal at all."""
+
+
+class Exporter(Protocol):
+    """One place that requests are sent to."""
+
+    async def send(self, signal: Signal, body: bytes) -> str | None:
+        """Send one export request, serialised; returns None, or what the backend says that it did not take of it.
+
+        Raises UndeliveredError where sending again may help, UnsupportedSignalError where the backend does not know the
+        signal, another PermanentError where it refused the request.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections and files. Calling it again does nothing."""
+        ...
+
+
+class Outbox(Protocol):
+    """The store, as far as sending needs it. Called in threads."""
+
+    @property
+    def last_seq(self) -> int:
+        """The highest sequence number so far."""
+        ...
+
+    def outbox(self, after: int, limit: int) -> list[tuple[int, Evaluation]]:
+        """At most `limit` evaluations with sequence numbers above `after`, in their order."""
+        ...
+
+    def cursor(self, exporter: str) -> int | None:
+        """The last sequence number that `exporter` is done with; None for a new one."""
+        ...
+
+    def set_cursor(self, exporter: str, seq: int) -> None:
+        """Remember that `exporter` is done with everything up to `seq`."""
+        ...

@@ -1,0 +1,38 @@
+"""How long to wait before sending again: pure, with time and chance passed in."""
+
+from dataclasses import dataclass
+
+from spanscore.export.config import RetryOnFailure
+
+MAX_TOLD_WAIT_S = 300.0
+"""The longest wait that a backend may ask for, in seconds; one that asks for a day would stop its scores for a day."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Where one request stands: when it was first tried, and the wait that comes next, both in nanoseconds."""
+
+    config: RetryOnFailure
+    started_ns: int
+    interval_ns: int
+
+    @classmethod
+    def begin(cls, config: RetryOnFailure, now_ns: int) -> "Backoff":
+        """The state before the first retry."""
+        return cls(config, now_ns, config.initial_interval)
+
+    def wait_s(self, told_wait_s: float | None, chance: float, now_ns: int) -> float | None:
+        """Seconds to wait now; None: give up.
+
+        `told_wait_s` is what the backend asked for, `chance` a random number in [0, 1).
+        """
+        spread = self.config.randomization_factor * (2 * chance - 1)
+        wait_s = self.interval_ns * (1 + spread) / 1e9 if told_wait_s is None else min(told_wait_s, MAX_TOLD_WAIT_S)
+        deadline_ns = self.started_ns + self.config.max_elapsed_time
+        too_late = self.config.max_elapsed_time and now_ns + wait_s * 1e9 > deadline_ns
+        return None if too_late or not self.config.enabled else wait_s
+
+    def next(self) -> "Backoff":
+        """The state after one more failure."""
+        longer_ns = min(round(self.interval_ns * self.config.multiplier), self.config.max_interval)
+        return Backoff(self.config, self.started_ns, longer_ns)

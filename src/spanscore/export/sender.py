@@ -1,0 +1,187 @@
+"""The loops that send: scores out of the outbox, and in inline mode the requests that pass through."""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from typing import TypeVar
+
+from google.protobuf.message import Message
+
+from spanscore.errors import PermanentError, RetryableError
+from spanscore.export import histogram
+from spanscore.export.batches import Batch, Batches
+from spanscore.export.config import Config
+from spanscore.export.delivery import Delivery, Surroundings
+from spanscore.export.forwarding import Forwarding, forward_to_all
+from spanscore.export.port import Exporter, Outbox
+from spanscore.model.score import Evaluation
+from spanscore.otlp.signal import Signal
+from spanscore.telemetry import Counters
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Sender:
+    """Sends to all exporters; each has its own task and its own place in the outbox, so that none waits for another.
+
+    Belongs to one event loop.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        exporters: Mapping[str, Exporter],
+        outbox: Outbox,
+        counters: Counters,
+        *,
+        clock_ns: Callable[[], int] = time.time_ns,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        """`exporters` by the names that `config` gives them. Reads where the outbox ends now."""
+        self._config = config
+        self._outbox = outbox
+        self._around = Surroundings(clock_ns, sleep, chance, counters)
+        self._deliveries = [
+            Delivery(name, exporter, config.exporters[name].retry_on_failure, self._around)
+            for name, exporter in exporters.items()
+        ]
+        self._forwardings = [Forwarding(x, config.exporters[x.name].sending_queue) for x in self._deliveries]
+        self._batches = Batches(config, outbox)
+        self._latest = self._begin = outbox.last_seq
+        self._cursors: dict[str, int] = {}
+        self._news = asyncio.Event()
+        self._progress = asyncio.Event()
+        self._draining = self._stopped = False
+        self._running: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        """Send until cancelled or stopped."""
+        if not self._deliveries:
+            _log.info("no exporter is configured: scores are kept in the store only")
+        if self._stopped:
+            return
+        self._running = asyncio.create_task(self._run())
+        try:
+            await asyncio.wait([self._running])
+        finally:
+            self._running.cancel()
+        if not self._running.cancelled():
+            self._running.result()
+
+    def offer(self, pairs: Iterable[tuple[int, Evaluation]]) -> None:
+        """Take scores that have just been committed, with their sequence numbers.
+
+        Never blocks: what is too much to hold is read from the store when its time comes.
+        """
+        if not self._deliveries:
+            return
+        fresh = [pair for pair in pairs if pair[0] > self._begin]
+        self._batches.window.add(fresh)
+        self._latest = max(self._latest, max((seq for seq, _ in fresh), default=0))
+        self._news.set()
+
+    def forward(self, signal: Signal, request: Message | bytes) -> "asyncio.Future[None]":
+        """Send a received request on to all exporters; the future is done when each delivered or refused it for good.
+
+        Raises RetryableError at once when a queue is full. The future is cancelled when the sender stops before.
+        """
+        body = request if isinstance(request, bytes) else request.SerializeToString()
+        return forward_to_all(self._forwardings, signal, body)
+
+    def behind(self) -> dict[str, int]:
+        """How many scores each exporter has still to deliver, by its name."""
+        return {x.name: self._latest - self._cursors.get(x.name, 0) for x in self._deliveries}
+
+    async def drain(self, timeout_s: float) -> bool:
+        """Wait until everything offered and forwarded has left; False: not within the time."""
+        self._draining = True
+        try:
+            async with asyncio.timeout(timeout_s):
+                while any(self.behind().values()) or any(x.waiting for x in self._forwardings):
+                    self._progress.clear()
+                    await self._progress.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def stop(self) -> None:
+        """Stop sending and close the exporters; what has not left goes after the next start. Idempotent."""
+        self._stopped = True
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.wait([self._running])
+        for forwarding in self._forwardings:
+            forwarding.abandon()
+        for delivery in self._deliveries:
+            await delivery.close()
+
+    async def _run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for delivery in self._deliveries:
+                tasks.create_task(self._export(delivery))
+            for forwarding in self._forwardings:
+                for work in forwarding.consumers(self._progress.set):
+                    tasks.create_task(work)
+            await asyncio.Event().wait()
+
+    async def _export(self, delivery: Delivery) -> None:
+        cursor = await self._first_cursor(delivery.name)
+        counted_until_ns = self._around.clock_ns()
+        while True:
+            self._cursors[delivery.name] = cursor
+            self._batches.window.forget(min(self._cursors.get(x.name, 0) for x in self._deliveries))
+            self._progress.set()
+            await self._wait_for_more(cursor)
+            batch = await self._patiently(partial(self._batches.after, cursor, self._latest))
+            self._count_lost(delivery.name, batch, cursor)
+            for signal, body in batch.bodies.items():
+                await delivery.deliver(signal, body)
+            cursor = batch.last_seq
+            await self._remember(delivery.name, cursor)
+            # Remembered before it is counted: after a crash a batch may be missing from the histogram, but never twice.
+            if self._config.emit.metrics:
+                now_ns = self._around.clock_ns()
+                counted = histogram.request(batch.evaluations, counted_until_ns, now_ns).SerializeToString()
+                if counted:
+                    await delivery.deliver("metrics", counted, at_most_once=True)
+                counted_until_ns = max(now_ns, counted_until_ns + 1)
+
+    async def _first_cursor(self, name: str) -> int:
+        """Where this exporter goes on; a new one begins with the scores that come after it was configured."""
+        cursor = await self._patiently(partial(asyncio.to_thread, self._outbox.cursor, name))
+        if cursor is None:
+            cursor = self._begin
+            await self._remember(name, cursor)
+        return cursor
+
+    async def _remember(self, name: str, cursor: int) -> None:
+        await self._patiently(partial(asyncio.to_thread, self._outbox.set_cursor, name, cursor))
+
+    async def _wait_for_more(self, cursor: int) -> None:
+        """Until there are scores after `cursor`, and either a batch full of them or the flush time-out has passed."""
+        while cursor >= self._latest:
+            self._news.clear()
+            await self._news.wait()
+        if self._latest - cursor < self._config.batch.max_size and not self._draining:
+            await self._around.sleep(self._config.batch.flush_timeout / 1e9)
+
+    async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """What the store answers, however long it takes: without it nothing can be sent."""
+        while True:
+            try:
+                return await ask()
+            except (RetryableError, PermanentError) as error:
+                _log.error("export waits for the store: %s", error)
+                await self._around.sleep(error.retry_after_s if isinstance(error, RetryableError) else 60.0)
+
+    def _count_lost(self, name: str, batch: Batch, cursor: int) -> None:
+        lost = batch.last_seq - cursor - len(batch.evaluations)
+        if lost > 0:
+            _log.warning("%s: %d scores were deleted by the store's retention before they could be sent", name, lost)
+            self._around.counters.add(f"export_lost_{name}", lost)

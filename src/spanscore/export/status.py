@@ -1,0 +1,84 @@
+"""What an answer means for the sender, sorted as the OpenTelemetry Collector sorts it: pure tables, one a protocol."""
+
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from google.protobuf.message import DecodeError
+from google.rpc.error_details_pb2 import RetryInfo
+from google.rpc.status_pb2 import Status
+
+from spanscore.errors import PermanentError
+from spanscore.export.port import UndeliveredError, UnsupportedSignalError
+from spanscore.otlp.signal import WIRE, Signal
+
+_RETRIED_HTTP = frozenset({429, 502, 503, 504})
+_REFUSED_BEFORE_TAKING_HTTP = frozenset({429, 503})  # 502 and 504: a gateway whose backend may have taken it
+_UNSUPPORTED_HTTP = frozenset({404, 405, 501})
+
+_RETRIED_GRPC = frozenset({"CANCELLED", "DEADLINE_EXCEEDED", "ABORTED", "OUT_OF_RANGE", "UNAVAILABLE", "DATA_LOSS"})
+_RETRIED_WHEN_TOLD = frozenset({"RESOURCE_EXHAUSTED"})
+
+
+def http_error(status: int, retry_after: str | None, text: str, now: datetime) -> UndeliveredError | PermanentError:
+    """The error for an HTTP answer that is not 2xx. `retry_after` is the header; `text` what to tell a person."""
+    what = f"HTTP {status}{': ' if text else ''}{text}"
+    if status in _RETRIED_HTTP:
+        return UndeliveredError(
+            what,
+            told_wait_s=retry_after_s(retry_after, now),
+            maybe_delivered=status not in _REFUSED_BEFORE_TAKING_HTTP,
+        )
+    return UnsupportedSignalError(what) if status in _UNSUPPORTED_HTTP else PermanentError(what)
+
+
+def grpc_error(code: str, details: bytes | None, text: str) -> UndeliveredError | PermanentError:
+    """The error for a gRPC status by its name. `details` is the trailer `grpc-status-details-bin`."""
+    what = f"{code}{': ' if text else ''}{text}"
+    told_wait_s = retry_info_s(details)
+    if code in _RETRIED_GRPC or (code in _RETRIED_WHEN_TOLD and told_wait_s is not None):
+        # RetryInfo comes from a server that has read the request and put it off; anything else may be a broken line.
+        return UndeliveredError(what, told_wait_s=told_wait_s, maybe_delivered=told_wait_s is None)
+    return UnsupportedSignalError(what) if code == "UNIMPLEMENTED" else PermanentError(what)
+
+
+def retry_after_s(header: str | None, now: datetime) -> float | None:
+    """Seconds that a Retry-After header asks for, given as a number or as a date; None for none that can be read.
+
+    >>> retry_after_s("Wed, 21 Oct 2015 07:28:10 GMT", datetime(2015, 10, 21, 7, 28, tzinfo=UTC))
+    10.0
+    """
+    if header is None:
+        return None
+    try:
+        if header.strip().isdecimal():
+            return float(header)
+        date = parsedate_to_datetime(header)
+    except (ValueError, OverflowError):
+        return None
+    return max(0.0, ((date if date.tzinfo else date.replace(tzinfo=UTC)) - now).total_seconds())
+
+
+def retry_info_s(details: bytes | None) -> float | None:
+    """Seconds that the RetryInfo in a google.rpc.Status asks for; None where there is none."""
+    if not details:
+        return None
+    try:
+        for detail in Status.FromString(details).details:
+            info = RetryInfo()
+            if detail.Unpack(info):
+                delay_s: float = info.retry_delay.seconds + info.retry_delay.nanos / 1e9
+                return max(0.0, delay_s)
+    except DecodeError:
+        return None
+    return None
+
+
+def not_taken(signal: Signal, answer: Any) -> str | None:
+    """What a backend's answer says that it did not take of a request, or warns of; None for nothing."""
+    partial = answer.partial_success
+    rejected = getattr(partial, WIRE[signal].rejected)
+    if not rejected and not partial.error_message:
+        return None
+    items = WIRE[signal].rejected.removeprefix("rejected_").replace("_", " ")
+    return f"{rejected} {items} not taken: {partial.error_message or 'no reason given'}"

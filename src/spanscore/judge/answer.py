@@ -1,0 +1,112 @@
+"""From a model's words to a validated answer, and the schema that asks for one."""
+
+import functools
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from spanscore.judge.port import AnswerT
+from spanscore.model.json import dumps
+
+_MAX_PROBLEMS = 10
+_MAX_OBJECTS = 50
+_DECODER = json.JSONDecoder()
+_VALIDATED_HERE = re.compile(
+    "title|default|examples|minimum|maximum|exclusiveM(in|ax)imum|multipleOf|m(in|ax)(Length|Items)|uniqueItems|pattern"
+    "|format"
+)
+
+
+class UnusableAnswerError(Exception):
+    """The text holds no valid answer; the message says why, to the model that wrote it."""
+
+
+def read(text: str, schema: type[AnswerT]) -> AnswerT:
+    """The answer in `text`, which may have prose, a code fence or a model's thoughts around it.
+
+    Of several JSON objects the last valid one counts: models quote before they conclude. Raises UnusableAnswerError.
+    """
+    problem = "The answer holds no JSON object."
+    for found in reversed(list(_objects(text.rpartition("</think>")[2]))):
+        try:
+            return schema.model_validate_json(found)
+        except ValidationError as error:
+            problem = problem if problem.startswith("The JSON") else f"The JSON does not fit the schema: {_told(error)}"
+    raise UnusableAnswerError(problem)
+
+
+@functools.lru_cache(maxsize=256)
+def schema_of(answer: type[BaseModel]) -> Mapping[str, Any]:
+    """The JSON schema of an answer, as it is told to a model in text. Do not change what is returned."""
+    return answer.model_json_schema()
+
+
+def schema_text(answer: type[BaseModel]) -> str:
+    """The request for JSON that stands at the end of a prompt for a model that cannot be held to a schema."""
+    return f"Answer with one JSON object and nothing else. It must fit this JSON schema:\n{dumps(schema_of(answer))}"
+
+
+@functools.lru_cache(maxsize=256)
+def response_format(answer: type[BaseModel]) -> Mapping[str, Any]:
+    """`response_format` of an OpenAI-style request, in the subset that providers enforce strictly.
+
+    There, every object names all its properties as required and allows no other; bounds and defaults are left to our
+    own validation. A schema with free-form objects cannot be strict and is sent as a guide.
+    """
+    schema = schema_of(answer)
+    strict = all(set(x) & {"properties", "$ref"} for x in _nested(schema) if x.get("type") == "object")
+    shown = _strict(schema) if strict else schema
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", answer.__name__)[:64]
+    return {"type": "json_schema", "json_schema": {"name": name, "schema": shown, "strict": strict}}
+
+
+def _objects(text: str) -> Iterator[str]:
+    """The outermost JSON objects in `text`, at most `_MAX_OBJECTS` of the first that look like one."""
+    start = 0
+    for _ in range(_MAX_OBJECTS):
+        start = text.find("{", start)
+        if start < 0:
+            return
+        try:
+            _, end = _DECODER.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            start += 1
+        else:
+            yield text[start:end]
+            start = end
+
+
+def _told(error: ValidationError) -> str:
+    problems = error.errors(include_url=False, include_context=False, include_input=False)
+    told = [f"{'.'.join(map(str, x['loc'])) or 'the object'}: {x['msg']}" for x in problems[:_MAX_PROBLEMS]]
+    return "; ".join(told)[:2000]
+
+
+def _nested(schema: Any) -> Iterator[Mapping[str, Any]]:
+    """Every schema within `schema`, itself included."""
+    if isinstance(schema, Mapping):
+        yield schema
+    children = schema.values() if isinstance(schema, Mapping) else schema if isinstance(schema, list) else ()
+    for child in children:
+        yield from _nested(child)
+
+
+def _strict(schema: Any, *, is_schema: bool = True) -> Any:
+    """`schema` in the strict subset; the keys of `properties` and `$defs` are names and stay."""
+    if isinstance(schema, list):
+        return [_strict(x) for x in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    if not is_schema:
+        return {name: _strict(x) for name, x in schema.items()}
+    kept = {
+        key: _strict(value, is_schema=key not in ("properties", "$defs"))
+        for key, value in schema.items()
+        if not _VALIDATED_HERE.fullmatch(key)
+    }
+    if "properties" in kept:
+        kept |= {"required": list(kept["properties"]), "additionalProperties": False}
+    return kept

@@ -1,0 +1,199 @@
+"""The judge that asks language models: cached, budgeted, retried, repaired once, with other models to fall back on."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic
+
+from spanscore.errors import (
+    BudgetExhaustedError,
+    JudgeAnswerError,
+    JudgeError,
+    JudgeTimeoutError,
+    JudgeUnavailableError,
+)
+from spanscore.judge import redact, retries
+from spanscore.judge.answer import UnusableAnswerError, read, response_format, schema_of, schema_text
+from spanscore.judge.budget import Budget
+from spanscore.judge.cache import Cache, SingleFlight, content_key
+from spanscore.judge.config import Config
+from spanscore.judge.port import Answer, AnswerT, Prompt
+from spanscore.judge.provider import CallError, Completion, Message, Provider
+from spanscore.judge.transcript import estimate_tokens
+from spanscore.model.score import JudgeUsage
+
+_MAX_SHOWN_CHARACTERS = 8000
+
+
+@dataclass(slots=True)
+class _Asking(Generic[AnswerT]):
+    """One asking of one model: what is asked and what it has cost so far. No other asking sees its messages."""
+
+    model: str
+    prompt: Prompt
+    schema: type[AnswerT]
+    started_ns: int = 0
+    usage: JudgeUsage = field(default_factory=JudgeUsage)
+
+
+class ModelJudge:
+    """A `Judge` that asks models through a `Provider`. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        config: Config,
+        provider: Provider,
+        cache: Cache | None = None,
+        timing: retries.Timing = retries.Timing(),  # noqa: B008 - frozen
+    ) -> None:
+        self._config = config
+        self._provider = provider
+        self._cache = cache
+        self._timing = timing
+        self._budget = Budget(config.budget)
+        self._slots = asyncio.Semaphore(config.max_concurrent)
+        self._flights: SingleFlight[Answer[Any] | JudgeError] = SingleFlight()
+        self._policy = retries.Policy(
+            max_retries=config.max_retries,
+            timeout_s=config.timeout / 1e9,
+            initial_interval_s=config.backoff.initial_interval / 1e9,
+            max_interval_s=config.backoff.max_interval / 1e9,
+            max_elapsed_s=config.backoff.max_elapsed_time / 1e9,
+        )
+        self._parameters = {
+            "temperature": config.temperature,
+            "max_output_tokens": config.max_output_tokens,
+            "api_base": config.api_base,
+            **config.extra,
+        }
+
+    async def ask(self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()) -> Answer[AnswerT]:
+        """See `Judge.ask`. Nothing of `prompt` is sent before it has been redacted, if redaction is on."""
+        prompt = await asyncio.to_thread(self._redacted, prompt)
+        spent = JudgeUsage()
+        failures: list[JudgeError] = []
+        for model in models or self._config.models:
+            outcome = await self._from_one(_Asking(model, prompt, schema))
+            if isinstance(outcome, Answer):
+                return replace(outcome, usage=spent + outcome.usage)
+            if isinstance(outcome.usage, JudgeUsage):
+                spent += outcome.usage
+            failures.append(outcome)
+            if isinstance(outcome, BudgetExhaustedError):
+                break
+        raise _summed_up(failures, spent)
+
+    def _redacted(self, prompt: Prompt) -> Prompt:
+        """The transcript is redacted when it is rendered; this holds whatever a prompt was made of."""
+        redactor = redact.Redactor(self._config.redact.rules, numbered=False)
+        return Prompt(prompt.instructions, redactor.redact(prompt.transcript), redactor.redact(prompt.question))
+
+    async def _from_one(self, asking: _Asking[AnswerT]) -> Answer[AnswerT] | JudgeError:
+        """One model's answer: kept, being had by another asking at this moment, or asked for now."""
+        key = content_key(asking.model, asking.prompt, schema_of(asking.schema), self._parameters)
+        outcome, shared = await self._flights.run(key, lambda: self._kept_or_asked(key, asking))
+        if not shared:
+            return outcome
+        if isinstance(outcome, JudgeError):
+            return type(outcome)(str(outcome))
+        return replace(outcome, usage=JudgeUsage(cached=1))
+
+    async def _kept_or_asked(self, key: str, asking: _Asking[AnswerT]) -> Answer[AnswerT] | JudgeError:
+        kept = await asyncio.to_thread(self._cache.get, key) if self._cache else None
+        if kept is not None:
+            try:
+                return Answer(read(kept, asking.schema), asking.model, JudgeUsage(cached=1))
+            except UnusableAnswerError:
+                pass  # not ours, or damaged: as good as not there
+        try:
+            async with self._slots:
+                asking.started_ns = self._timing.clock_ns()
+                value = await self._converse(asking)
+        except JudgeError as error:
+            error.usage = asking.usage
+            return error
+        if self._cache:
+            await asyncio.to_thread(self._cache.put, key, value.model_dump_json(by_alias=True))
+        return Answer(value, asking.model, asking.usage)
+
+    async def _converse(self, asking: _Asking[AnswerT]) -> AnswerT:
+        """Ask; if the answer is unusable show the model its error and ask once more. Raises JudgeError."""
+        enforced = self._config.json_schema == "always" or (
+            self._config.json_schema == "auto" and await self._provider.takes_schema(asking.model)
+        )
+        question = f"{asking.prompt.transcript}\n\n{asking.prompt.question}"
+        if not enforced:
+            question += f"\n\n{schema_text(asking.schema)}"
+        messages = [Message("system", asking.prompt.instructions), Message("user", question)]
+        completion = await self._call(asking, messages, enforced=enforced)
+        try:
+            return read(completion.text, asking.schema)
+        except UnusableAnswerError as error:
+            messages += _repair(completion, error)
+        completion = await self._call(asking, messages, enforced=enforced)
+        try:
+            return read(completion.text, asking.schema)
+        except UnusableAnswerError as error:
+            cut_off = " It was cut off at judge.max_output_tokens." if completion.cut_off else ""
+            raise JudgeAnswerError(
+                f"{asking.model} gave no valid answer, not even after one repair. {error}{cut_off}"
+            ) from None
+
+    async def _call(self, asking: _Asking[AnswerT], messages: Sequence[Message], *, enforced: bool) -> Completion:
+        """One completion, with retries. Raises JudgeError."""
+        schema = response_format(asking.schema) if enforced else None
+
+        async def once(timeout_s: float) -> Completion:
+            return await self._paid(asking, messages, schema, timeout_s)
+
+        try:
+            return await retries.retrying(once, self._policy, self._timing, asking.started_ns)
+        except CallError as error:
+            kind = JudgeTimeoutError if error.timed_out else JudgeUnavailableError
+            raise kind(f"{asking.model}: {error} (calls made: {asking.usage.calls})") from None
+
+    async def _paid(
+        self, asking: _Asking[AnswerT], messages: Sequence[Message], schema: Any, timeout_s: float
+    ) -> Completion:
+        """One call, booked on the budget. Raises CallError, BudgetExhaustedError."""
+        tokens = sum(estimate_tokens(x.content) for x in messages)
+        most = self._config.max_output_tokens
+        usd = 0.0
+        if self._budget.counts_usd:
+            price = await self._provider.cost_usd(asking.model, tokens, most)
+            if price is None:
+                raise JudgeUnavailableError(
+                    f"{asking.model} was not asked: judge.budget.max_usd is set and its price is not known; add it to "
+                    "judge.prices"
+                )
+            usd = price
+        reserved = self._budget.reserve(tokens + most, usd, self._timing.clock_ns())
+        asking.usage += JudgeUsage(calls=1)
+        try:
+            completion = await self._provider.complete(asking.model, messages, schema, timeout_s)
+        except CallError as error:
+            if not error.timed_out:  # a call that timed out may well have been worked on and billed
+                self._budget.settle(reserved, 0, 0.0)
+            raise
+        self._budget.settle(reserved, completion.input_tokens + completion.output_tokens, completion.cost_usd or 0.0)
+        asking.usage += JudgeUsage(0, completion.input_tokens, completion.output_tokens, completion.cost_usd)
+        return completion
+
+
+def _repair(completion: Completion, error: UnusableAnswerError) -> list[Message]:
+    why = f"{error} The answer was cut off; be brief." if completion.cut_off else str(error)
+    return [
+        Message("assistant", completion.text[:_MAX_SHOWN_CHARACTERS] or "(empty)"),
+        Message(
+            "user", f"{why} Give the whole answer again as one JSON object that fits the schema, and nothing else."
+        ),
+    ]
+
+
+def _summed_up(failures: Sequence[JudgeError], spent: JudgeUsage) -> JudgeError:
+    """One error for all models: of the type that says most about why there is no score."""
+    if not failures:
+        return JudgeUnavailableError("no model to ask: set judge.model", usage=spent)
+    order = (BudgetExhaustedError, JudgeAnswerError, JudgeUnavailableError, JudgeTimeoutError)
+    kind = next(x for x in order if any(isinstance(failure, x) for failure in failures))
+    return kind("; then ".join(map(str, failures)), usage=spent)

@@ -1,0 +1,180 @@
+"""How the judge is configured: which models, how patiently, at what cost, and what is hidden from them."""
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+
+from spanscore.judge import redact
+from spanscore.model.quantity import Duration, duration_ns
+
+RULES = "rules"
+"""The model name that stands for the built-in judge without a model."""
+
+_RESERVED = re.compile(
+    "model|messages|api_key|api_base|base_url|timeout|temperature|max_(completion_)?tokens|response_format|num_retries"
+    "|max_retries|fallbacks|stream|n|tools|callbacks|success_callback|failure_callback"
+)
+_STRICT = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+def _not_reserved(extra: dict[str, Any]) -> dict[str, Any]:
+    taken = [name for name in extra if _RESERVED.fullmatch(name)]
+    if taken:
+        raise ValueError(f"{', '.join(taken)} cannot be set here: spanscore sets it itself, or has a key of its own")
+    return extra
+
+
+def _compiles(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"not a regular expression: {error}") from error
+    return pattern
+
+
+def _no_rules(models: tuple[str, ...]) -> tuple[str, ...]:
+    if RULES in models:
+        raise ValueError(f"{RULES} is no model to fall back on: scores of one metric would not be comparable")
+    return models
+
+
+class Price(BaseModel):
+    """What a model costs, where the built-in price list does not know it or is wrong."""
+
+    model_config = _STRICT
+
+    input_usd_per_million_tokens: float = Field(ge=0)
+    """USD for a million input tokens."""
+
+    output_usd_per_million_tokens: float = Field(ge=0)
+    """USD for a million output tokens."""
+
+
+class Backoff(BaseModel):
+    """How long to wait between tries of one model."""
+
+    model_config = _STRICT
+
+    initial_interval: Duration = duration_ns("1s")
+    """The wait before the first retry, doubled for each further one; half of it is random."""
+
+    max_interval: Duration = duration_ns("30s")
+    """The longest wait that is chosen by doubling. A provider's Retry-After may ask for more."""
+
+    max_elapsed_time: Duration = duration_ns("3m")
+    """The bound on all calls and waits for one answer of one model; after it the next model is asked."""
+
+
+class Budget(BaseModel):
+    """What may be spent on judging in one hour or day, by this process; what is past it is skipped."""
+
+    model_config = _STRICT
+
+    max_tokens: int | None = Field(default=None, ge=1)
+    """Input and output tokens together; null: no limit."""
+
+    max_usd: float | None = Field(default=None, gt=0)
+    """USD; null: no limit. A model whose price is not known cannot be asked under this limit (see `prices`)."""
+
+    per: Literal["hour", "day"] = "day"
+    """The window: clock hours or days, in UTC."""
+
+
+class CacheConfig(BaseModel):
+    """Whether an answer is kept, so that the same question about the same transcript is not paid for twice."""
+
+    model_config = _STRICT
+
+    enabled: bool = True
+    """Keep valid answers, in the store where there is one."""
+
+    max_entries: int = Field(default=4096, ge=1)
+    """Answers kept in memory where there is no store."""
+
+
+class RedactConfig(BaseModel):
+    """What is replaced before anything is sent to a provider."""
+
+    model_config = _STRICT
+
+    enabled: bool = True
+    """Replace secrets and personal data by markers such as `[REDACTED:email]`."""
+
+    patterns: dict[
+        Annotated[str, Field(pattern="^[a-z][a-z0-9_]{0,31}$")], Annotated[str, AfterValidator(_compiles)]
+    ] = {}
+    """Further kinds and their regular expressions, e.g. `customer_id: 'C-\\d{8}'`; a named group is the part to
+    replace. They run on hostile text: nothing like `(a+)+`."""
+
+    @property
+    def rules(self) -> tuple[redact.Rule, ...]:
+        """What is redacted; nothing when redaction is off."""
+        return redact.rules(self.patterns) if self.enabled else ()
+
+
+class Config(BaseModel):
+    """The judge: a language model, or the built-in rules."""
+
+    model_config = _STRICT
+
+    model: str = Field(default=RULES, min_length=1)
+    """`rules`: no model, deterministic checks. Else a model as litellm names it, e.g. `openai/gpt-4o-mini`."""
+
+    fallback_models: Annotated[tuple[str, ...], AfterValidator(_no_rules)] = ()
+    """Models to ask, in order, when the one before gave no valid answer."""
+
+    plan: Literal["staged", "fused"] = "staged"
+    """`staged`: one call for each stage of each metric. `fused`: all metrics share at most two calls."""
+
+    timeout: Duration = duration_ns("60s")
+    """The longest that one call may take."""
+
+    max_retries: int = Field(default=4, ge=0, le=100)
+    """Retries of a call after a 408, 409, 429, 5xx, time-out or connection error, before the next model is asked."""
+
+    backoff: Backoff = Backoff()
+    """How long to wait between tries of one model."""
+
+    max_concurrent: int = Field(default=8, ge=1)
+    """Questions under way at once; one that waits to be retried is under way."""
+
+    temperature: float | None = Field(default=0.0, ge=0, le=2)
+    """Sampling temperature; dropped for models that refuse one. null: the model's own default."""
+
+    max_transcript_tokens: int = Field(default=32_000, ge=500)
+    """The length a transcript is shortened to, in estimated tokens (three bytes of UTF-8 each)."""
+
+    max_output_tokens: int = Field(default=4096, ge=64)
+    """The longest answer, in tokens; models that reason need room for that as well."""
+
+    json_schema: Literal["auto", "always", "never"] = "auto"
+    """Whether the answer's schema is given as `response_format` or in the text. `auto`: as `response_format` where
+    litellm's model list says that the model supports it."""
+
+    api_base: Annotated[str | None, BeforeValidator(lambda url: url or None)] = None
+    """The provider's address, where it is not the public one. Used for models of `model`'s provider only."""
+
+    api_key: Annotated[SecretStr | None, BeforeValidator(lambda key: key or None)] = None
+    """The provider's key; null: its environment variable, e.g. OPENAI_API_KEY. Used for models of `model`'s provider
+    only."""
+
+    prices: dict[str, Price] = {}
+    """Prices by model name, in place of litellm's list."""
+
+    budget: Budget = Budget()
+    """What may be spent."""
+
+    cache: CacheConfig = CacheConfig()
+    """Whether answers are kept."""
+
+    redact: RedactConfig = RedactConfig()
+    """What is hidden from providers."""
+
+    extra: Annotated[dict[str, Any], AfterValidator(_not_reserved)] = Field(default={}, repr=False)
+    """Further parameters of litellm's `acompletion`, e.g. `reasoning_effort: low`."""
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models in the order in which they are asked; empty for the rules."""
+        return () if self.model == RULES else (self.model, *self.fallback_models)

@@ -1,0 +1,146 @@
+"""The provider behind the judge: litellm, which speaks every model's API. Nothing else in this package imports it."""
+
+import asyncio
+import functools
+import logging
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from spanscore.judge import redact
+from spanscore.judge.config import Config
+from spanscore.judge.provider import CallError, Completion, Message
+from spanscore.judge.transcript import estimate_tokens
+from spanscore.telemetry import instrumentation_suppressed
+
+_MAX_MESSAGE_CHARACTERS = 500
+_PREFIX = re.compile(r"^litellm\.(\w+): (?:\w+: )?(?:\w+Exception - )?")
+
+
+@functools.cache
+def load() -> Any:
+    """Import litellm (seconds) so that it asks nobody for prices or headers, reads no `.env` file and says nothing."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    os.environ.setdefault("LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS", "True")
+    os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
+    import litellm  # noqa: PLC0415 - seconds to import, and only a judge with a model needs it
+
+    litellm.suppress_debug_info = True
+    litellm.telemetry = False
+    for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # its lines may quote prompts; our errors say what failed
+    return litellm
+
+
+class LiteLLM:
+    """A `Provider` for every model that litellm knows."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        key = config.api_key.get_secret_value() if config.api_key else ""
+        self._secrets = sorted({x for x in (key, *_strings(config.extra)) if len(x) >= 8}, key=len, reverse=True)
+
+    async def complete(
+        self, model: str, messages: Sequence[Message], schema: Mapping[str, Any] | None, timeout_s: float
+    ) -> Completion:
+        """One call, not retried, hidden from any instrumentation of the process. Raises CallError."""
+        litellm = await asyncio.to_thread(load)
+        arguments = {
+            **self._config.extra,
+            **self._credentials(litellm, model),
+            "model": model,
+            "messages": [{"role": x.role, "content": x.content} for x in messages],
+            "max_tokens": self._config.max_output_tokens,
+            "timeout": timeout_s,
+            "num_retries": 0,
+            "max_retries": 0,
+            "drop_params": True,
+            "no-log": True,  # no callback that the process has registered with litellm sees the judge's calls
+        }
+        if self._config.temperature is not None:
+            arguments["temperature"] = self._config.temperature
+        if schema is not None:
+            arguments |= {"response_format": schema, "allowed_openai_params": ["response_format"]}
+        try:
+            with instrumentation_suppressed():
+                async with asyncio.timeout(timeout_s):  # the HTTP client's bounds each read, not the call
+                    response = await litellm.acompletion(**arguments)
+        except TimeoutError:
+            raise CallError(f"no answer within {timeout_s:g} s", timed_out=True) from None
+        except tuple(litellm.LITELLM_EXCEPTION_TYPES) as error:
+            raise self._call_error(litellm, error) from None  # the original may quote the key
+        return self._completion(litellm, model, messages, response)
+
+    async def takes_schema(self, model: str) -> bool:
+        """Whether litellm's model list says that `model` can be held to a JSON schema."""
+        litellm = await asyncio.to_thread(load)
+        return bool(litellm.supports_response_schema(model))
+
+    async def cost_usd(self, model: str, input_tokens: int, output_tokens: int) -> float | None:
+        """By `judge.prices`, else by litellm's list; None where neither knows the model."""
+        return await asyncio.to_thread(self.known_cost_usd, model, input_tokens, output_tokens)
+
+    def known_cost_usd(self, model: str, input_tokens: int, output_tokens: int) -> float | None:
+        """`cost_usd` without waiting; imports litellm."""
+        return self._cost(load(), model, input_tokens, output_tokens)
+
+    def _credentials(self, litellm: Any, model: str) -> dict[str, str]:
+        """The configured address and key, for models of the configured model's provider: no other may see the key."""
+        if _provider(litellm, model) != _provider(litellm, self._config.model):
+            return {}
+        key = self._config.api_key
+        given = {"api_base": self._config.api_base, "api_key": key.get_secret_value() if key else None}
+        return {name: value for name, value in given.items() if value}
+
+    def _completion(self, litellm: Any, model: str, messages: Sequence[Message], response: Any) -> Completion:
+        choice = response.choices[0] if response.choices else None
+        text = getattr(getattr(choice, "message", None), "content", None) or ""
+        usage = getattr(response, "usage", None)
+        tokens_in = getattr(usage, "prompt_tokens", None) or sum(estimate_tokens(x.content) for x in messages)
+        tokens_out = getattr(usage, "completion_tokens", None) or estimate_tokens(text)
+        cost = self._cost(litellm, model, tokens_in, tokens_out, usage)
+        return Completion(text, tokens_in, tokens_out, cost, cut_off=getattr(choice, "finish_reason", None) == "length")
+
+    def _cost(self, litellm: Any, model: str, tokens_in: int, tokens_out: int, usage: Any = None) -> float | None:
+        """`usage` lets litellm count tokens from the provider's prompt cache at their own price."""
+        price = self._config.prices.get(model)
+        if price:
+            input_usd = tokens_in * price.input_usd_per_million_tokens
+            return (input_usd + tokens_out * price.output_usd_per_million_tokens) / 1e6
+        try:
+            parts = litellm.cost_per_token(
+                model=model, prompt_tokens=tokens_in, completion_tokens=tokens_out, usage_object=usage
+            )
+        except Exception:  # noqa: BLE001 - for an unknown model it raises what differs from version to version
+            return None
+        return float(sum(parts))
+
+    def _call_error(self, litellm: Any, error: Any) -> CallError:
+        headers = getattr(error, "litellm_response_headers", None) or {}
+        said = _PREFIX.sub(r"\1: ", " ".join(str(error).split()).partition(" Traceback ")[0])
+        for secret in self._secrets:
+            said = said.replace(secret, "[REDACTED:api_key]")
+        said = redact.redact(said).text[:_MAX_MESSAGE_CHARACTERS]
+        return CallError(
+            said,
+            status=getattr(error, "status_code", None),
+            timed_out=isinstance(error, litellm.Timeout),
+            retry_after=headers.get("retry-after"),
+            hopeless="insufficient_quota" in str(getattr(error, "body", "")),
+        )
+
+
+def _provider(litellm: Any, model: str) -> str:
+    try:
+        return str(litellm.get_llm_provider(model)[1])
+    except litellm.BadRequestError:  # a name without a known provider; the call itself will say so
+        return model
+
+
+def _strings(value: Any) -> list[str]:
+    """Every string in a JSON-like value."""
+    if isinstance(value, str):
+        return [value]
+    children = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    return [text for child in children for text in _strings(child)]

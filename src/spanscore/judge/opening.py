@@ -1,0 +1,49 @@
+"""How the judge that a configuration describes is put together, and what it would cost to ask it."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pydantic import BaseModel
+
+from spanscore.judge.answer import schema_text
+from spanscore.judge.asking import ModelJudge
+from spanscore.judge.cache import Cache, MemoryCache
+from spanscore.judge.config import RULES, Config
+from spanscore.judge.litellm import LiteLLM
+from spanscore.judge.port import Judge, Prompt
+from spanscore.judge.transcript import Transcript, estimate_tokens, render
+from spanscore.model.trace import AgentTrace
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A call's size before it is made. `cost_usd` is its upper bound, None where the price is not known."""
+
+    input_tokens: int
+    max_output_tokens: int
+    cost_usd: float | None
+
+
+def open_judge(config: Config, cache: Cache | None = None) -> Judge | None:
+    """The judge that `config` describes; None for the rules, which need none.
+
+    `cache` keeps answers beyond this process; without it they are kept in memory. Nothing is imported or sent yet.
+    """
+    if config.model == RULES:
+        return None
+    kept = (cache or MemoryCache(config.cache.max_entries)) if config.cache.enabled else None
+    return ModelJudge(config, LiteLLM(config), kept)
+
+
+def renderer(config: Config) -> Callable[[AgentTrace], Transcript]:
+    """`transcript.render` with the length and the redaction that `config` asks for."""
+    return functools.partial(render, max_tokens=config.max_transcript_tokens, rules=config.redact.rules)
+
+
+def estimate(prompt: Prompt, schema: type[BaseModel], model: str, config: Config = Config()) -> Estimate:  # noqa: B008 - frozen
+    """What asking `model` once would take, by the rule of `estimate_tokens` and litellm's price list; sends nothing."""
+    texts = (prompt.instructions, prompt.transcript, prompt.question, schema_text(schema))
+    tokens = sum(map(estimate_tokens, texts))
+    cost = LiteLLM(config).known_cost_usd(model, tokens, config.max_output_tokens)
+    return Estimate(tokens, config.max_output_tokens, cost)

@@ -1,0 +1,65 @@
+"""What the judge needs of a model provider, so that the asking knows no vendor's library."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a chat."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A model's raw answer. `cost_usd` is None where the price is not known; `cut_off`: it hit the token limit."""
+
+    text: str
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None
+    cut_off: bool = False
+
+
+class CallError(Exception):
+    """A call got no completion. The message holds no secret.
+
+    `status` is the HTTP status, None where there was none; `retry_after` the header of that name; `hopeless` says that
+    no retry helps although the status sounds like it (a spent quota).
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        timed_out: bool = False,
+        retry_after: str | None = None,
+        hopeless: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.timed_out = timed_out
+        self.retry_after = retry_after
+        self.hopeless = hopeless
+
+
+class Provider(Protocol):
+    """A way to reach models by name."""
+
+    async def complete(
+        self, model: str, messages: Sequence[Message], schema: Mapping[str, Any] | None, timeout_s: float
+    ) -> Completion:
+        """One call of `model`, never retried; `schema` is its `response_format`. Raises CallError."""
+        ...
+
+    async def takes_schema(self, model: str) -> bool:
+        """Whether `model` can be held to a JSON schema by its provider."""
+        ...
+
+    async def cost_usd(self, model: str, input_tokens: int, output_tokens: int) -> float | None:
+        """What a call of this size costs; None where the price is not known."""
+        ...

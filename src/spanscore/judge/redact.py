@@ -1,0 +1,238 @@
+"""Secrets and personal data are replaced before a transcript leaves the process, without hiding what judging needs.
+
+Every pattern runs in linear time: its repetitions are bounded, or cannot begin again inside what they have just passed
+over. A number is only taken for personal data when a checksum, its form or its label says so, since order ids, dates,
+amounts and timestamps are what a judge compares. Only ASCII neighbours can make a value part of something else: in
+scripts without spaces it stands right beside letters.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from spanscore.judge.checksums import iban_extent, is_card
+
+MAX_CHARACTERS = 1_000_000
+"""A longer text loses its middle before it is searched."""
+
+_MARKER = re.compile(r"(\[REDACTED:[a-z][a-z0-9_]*(?::(?:\d+|\?))?\])")
+_MAX_ROUNDS = 8
+_LABEL_END = r"\\?[\"']?\s{0,4}[:=]\s{0,4}"
+_LABELS = (
+    "password|passwd|passphrase|passcode|pwd|api[_-]?key|secret[_-]?key|access[_-]?key|private[_-]?key|secret|"
+    "(?:access|refresh|auth|session|id)[_-]?token"
+)
+_NO_SECRET = re.compile(
+    r"(none|null|true|false|string|str|text|bytes|required|optional|undefined|unknown|empty|missing|invalid|incorrect|"
+    r"wrong|expired|changed|reset|protected|must|should|cannot|hidden)[.!?:]*|[*.x_•-]+|\$\{?[a-z0-9_]+\}?|(/[\w.-]+){2,}/?|<[^>]*>|\[.*",
+    re.IGNORECASE | re.DOTALL,
+)
+_API_KEYS = (
+    r"sk-(?=[A-Za-z_-]{0,40}[0-9])[A-Za-z0-9_-]{20,400}",  # OpenAI, Anthropic, OpenRouter, Langfuse, ...
+    r"AIza[A-Za-z0-9_-]{35}",  # Google
+    r"gh[pousr]_[A-Za-z0-9]{30,255}|github_pat_[A-Za-z0-9_]{40,255}|glpat-[A-Za-z0-9_-]{20,64}",
+    r"xox[abeoprs]-[A-Za-z0-9-]{10,255}|xapp-[A-Za-z0-9-]{20,255}",  # Slack
+    r"[srp]k_(?:live|test)_[A-Za-z0-9]{16,255}|whsec_[A-Za-z0-9+/=]{24,255}",  # Stripe
+    r"hf_[A-Za-z0-9]{30,64}|gsk_[A-Za-z0-9]{40,64}|xai-[A-Za-z0-9]{40,128}|r8_[A-Za-z0-9]{30,64}",
+    r"pplx-[A-Za-z0-9]{40,64}|lsv2_(?:pt|sk)_[A-Za-z0-9_]{30,128}|dapi[0-9a-f]{32}|tvly-[A-Za-z0-9-]{20,64}",
+    r"SG\.[A-Za-z0-9_-]{16,64}\.[A-Za-z0-9_-]{16,64}|npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_-]{50,255}",
+    r"dop_v1_[0-9a-f]{64}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}",
+)
+_SAME = {"email": str.casefold} | dict.fromkeys(
+    ("card", "iban", "phone", "ssn"), lambda value: re.sub(r"[^0-9A-Za-z]", "", value)
+)
+
+
+def _whole(value: str) -> int:
+    return len(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One kind of thing to redact.
+
+    A named group of `pattern` is the candidate, else the whole match; `extent` says how many of its characters are
+    replaced (0: it is a false alarm). Where a text in lower case holds none of `hints`, the pattern is not tried.
+    """
+
+    kind: str
+    pattern: re.Pattern[str]
+    hints: tuple[str, ...] = ()
+    extent: Callable[[str], int] = _whole
+
+
+@dataclass(frozen=True, slots=True)
+class Redacted:
+    """A text with markers, and how many times each kind was replaced."""
+
+    text: str
+    counts: Mapping[str, int]
+
+
+def _credential(value: str) -> int:
+    """A letter and a digit, as credentials have and words have not."""
+    return len(value) if any(c.isdigit() for c in value) and any(c.isalpha() for c in value) else 0
+
+
+def _secret(value: str) -> int:
+    """No type, word of prose, path, reference or mask."""
+    return 0 if _NO_SECRET.fullmatch(value) else len(value)
+
+
+def _card(value: str) -> int:
+    return len(value) if is_card(value) else 0
+
+
+def _international(value: str) -> int:
+    """No signed decimal, no time zone with a date behind it."""
+    return 0 if re.search(r"^\+\d+\.\d+$|\d{4}-\d\d-\d\d", value) else len(value)
+
+
+RULES = (
+    Rule(
+        "private_key",
+        re.compile(
+            r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+            r"(?:(?:(?!-----)[\s\S]){0,32768}-----END [A-Z0-9 ]{0,60}-----|[A-Za-z0-9+/=\s\\]*)"
+        ),
+        ("private key",),
+    ),
+    Rule("jwt", re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"), ("eyj",)),
+    Rule(
+        "aws_key",
+        re.compile(r"(?<![A-Za-z0-9])A(?:KI|SI|BI|CC)A[A-Z0-9]{16}(?![A-Za-z0-9])"),
+        ("akia", "asia", "abia", "acca"),
+    ),
+    Rule("api_key", re.compile(rf"(?<![A-Za-z0-9_-])(?:{'|'.join(_API_KEYS)})")),
+    Rule(
+        "token",
+        re.compile(
+            r"(?i:(?<![a-z0-9])bearer[ \t]{1,4}"
+            r"|(?<![a-z0-9])authorization\\?[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\?[\"']?(?:basic|token)[ \t]{1,4})"
+            r"(?P<value>[A-Za-z0-9._~+/=-]{12,})"
+        ),
+        ("bearer", "authorization"),
+        _credential,
+    ),
+    Rule("password", re.compile(r"://[^\s:/@\"'\\]{0,128}:(?P<value>[^\s/@\"'\\]{1,256})@"), ("://",)),
+    Rule(
+        "password",
+        re.compile(
+            rf"(?i:{_LABELS}){_LABEL_END}(?:\\\"(?P<escaped>[^\"\\\n]{{4,}})|\"(?P<quoted>(?:[^\"\\\n]|\\.){{4,}})"
+            r"|'(?P<single>[^'\\\n]{4,})|(?P<bare>[^\s\"'\\,;&<>{}()\[\]]{4,}))"
+        ),
+        ("pass", "pwd", "key", "secret", "token"),
+        _secret,
+    ),
+    Rule(
+        "password", re.compile(rf"(?i:{_LABELS}) is (?P<value>[^\s\"',;&<>{{}}()\[\]]{{4,}})"), (" is ",), _credential
+    ),
+    Rule(
+        "email",
+        re.compile(r"(?<![\w.%+-])[\w.%+-]+@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![A-Za-z0-9_-])"),
+        ("@",),
+    ),
+    Rule("iban", re.compile(r"(?<![A-Za-z0-9])[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]){11,40}"), extent=iban_extent),
+    Rule(
+        "card",
+        re.compile(
+            r"(?<![A-Za-z0-9_.])(?:[0-9]{14,19}|[0-9]{4}([ -])[0-9]{4}\1[0-9]{4}\1[0-9]{4}"
+            r"|[0-9]{4}([ -])[0-9]{6}\2[0-9]{4,5})(?![A-Za-z0-9_]|[.-][0-9])"
+        ),
+        extent=_card,
+    ),
+    Rule(
+        "ssn",
+        re.compile(r"(?<![A-Za-z0-9_-])(?!000|666|9)[0-9]{3}-(?!00)[0-9]{2}-(?!0000)[0-9]{4}(?![A-Za-z0-9_-])"),
+        ("-",),
+    ),
+    Rule(
+        "phone",
+        re.compile(r"(?<![A-Za-z0-9_+])\+(?=[1-9])(?:[ ().-]{0,2}[0-9]){8,15}(?![0-9])"),
+        ("+",),
+        _international,
+    ),
+    Rule(
+        "phone",
+        re.compile(
+            r"(?<![A-Za-z0-9_.+-])(?:1[ .-])?(?:\([2-9][0-9]{2}\) ?|[2-9][0-9]{2}[.-])[2-9][0-9]{2}[.-][0-9]{4}"
+            r"(?![A-Za-z0-9_-]|\.[0-9])"
+        ),
+    ),
+    Rule(
+        "phone",
+        re.compile(
+            rf"(?i:(?:phone|mobile|cell|fax|whatsapp)(?:[_ -]?(?:number|no|nr))?){_LABEL_END}\\?[\"']?"
+            r"(?P<value>\(?[0-9][0-9 ()./-]{5,18}[0-9])"
+        ),
+        ("phone", "mobile", "cell", "fax", "whatsapp"),
+    ),
+)
+"""What is redacted unless configured otherwise, in the order in which it is looked for."""
+
+
+def rules(patterns: Mapping[str, str]) -> tuple[Rule, ...]:
+    """The built-in rules, behind one for each of `patterns` (kind: regular expression)."""
+    return (*(Rule(kind, re.compile(pattern)) for kind, pattern in patterns.items()), *RULES)
+
+
+class Redactor:
+    """Redacts the texts of one transcript, so that a value has the same marker in all of them.
+
+    The first value of a kind becomes `[REDACTED:kind]`, the second `[REDACTED:kind:2]`, so that a judge still sees
+    whether two values are the same. Not `numbered`: each becomes `[REDACTED:kind:?]`.
+    """
+
+    def __init__(self, rules: Sequence[Rule] = RULES, *, numbered: bool = True) -> None:
+        self.counts: Counter[str] = Counter()
+        self._rules = rules
+        self._numbered = numbered
+        self._numbers: defaultdict[str, dict[str, int]] = defaultdict(dict)
+
+    def redact(self, text: str) -> str:
+        """`text` with markers. Never raises; redacting the result again changes nothing."""
+        if not self._rules:
+            return text
+        if len(text) > MAX_CHARACTERS:
+            half = MAX_CHARACTERS // 2
+            text = f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"
+        for _ in range(_MAX_ROUNDS):  # a replacement can uncover a neighbour that the replaced text had hidden
+            before, lower = text, text.lower()
+            for rule in self._rules:
+                if not rule.hints or any(hint in lower for hint in rule.hints):
+                    text = self._apply(rule, text)
+            if text == before:
+                break
+        return text
+
+    def _apply(self, rule: Rule, text: str) -> str:
+        pieces = _MARKER.split(text)
+        pieces[::2] = [rule.pattern.sub(lambda found: self._replace(rule, found), piece) for piece in pieces[::2]]
+        return "".join(pieces)
+
+    def _replace(self, rule: Rule, found: re.Match[str]) -> str:
+        start, end = found.span(next((name for name in rule.pattern.groupindex if found[name] is not None), 0))
+        extent = rule.extent(found.string[start:end]) if end > start else 0
+        if not extent:
+            return found[0]
+        self.counts[rule.kind] += 1
+        marker = self._marker(rule.kind, found.string[start : start + extent])
+        return found.string[found.start() : start] + marker + found.string[start + extent : found.end()]
+
+    def _marker(self, kind: str, value: str) -> str:
+        if not self._numbered:
+            return f"[REDACTED:{kind}:?]"
+        numbers = self._numbers[kind]
+        number = numbers.setdefault(_SAME.get(kind, str)(value), len(numbers) + 1)
+        return f"[REDACTED:{kind}]" if number == 1 else f"[REDACTED:{kind}:{number}]"
+
+
+def redact(text: str, rules: Sequence[Rule] = RULES) -> Redacted:
+    """Redact one text.
+
+    >>> redact("Write to anna@example.com or bo@example.com, not to anna@example.com!").text
+    'Write to [REDACTED:email] or [REDACTED:email:2], not to [REDACTED:email]!'
+    """
+    redactor = Redactor(rules)
+    return Redacted(redactor.redact(text), dict(redactor.counts))

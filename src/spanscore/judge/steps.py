@@ -1,0 +1,181 @@
+"""What a judge reads of an agent trace, in reading order: each fact once, each step numbered, no JSON dump."""
+
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterator, Sequence
+
+from spanscore.judge.fitting import Passage
+from spanscore.model.json import Json, dumps
+from spanscore.model.trace import AgentTrace, ModelCall, PastMessage, RequestedCall, Retrieval, Tool, ToolCall
+
+_UNTOLD = "(not recorded)"
+_MAX_SCHEMA_CHARACTERS = 300
+
+
+def passages(trace: AgentTrace) -> Iterator[Passage]:
+    """The passages of `trace`: its frame, the history, the input, what was retrieved, the steps, the final output."""
+    yield from _frame(trace)
+    if trace.history:
+        yield Passage("Conversation before this turn:")
+        for number, message in enumerate(trace.history):
+            yield Passage(_past(message), "history", number)
+    yield Passage(_section("User input", trace.user_input))
+    if trace.plan is not None:
+        yield Passage(_section("Plan that the agent stated", trace.plan))
+    if trace.retrieved:
+        yield Passage("Documents that were retrieved:")
+        yield from (passage for retrieval in trace.retrieved for passage in _retrieval(retrieval))
+    yield Passage("Steps:")
+    if trace.tool_calls is None:
+        yield Passage("(tool calls were not recorded)")
+    yield from _steps(trace)
+    yield Passage(_section("Final output", trace.final_output))
+
+
+def text_of(value: Json) -> str:
+    """A JSON value for reading: a string as it is, anything else as compact JSON."""
+    return value if isinstance(value, str) else dumps(value)
+
+
+def _frame(trace: AgentTrace) -> Iterator[Passage]:
+    if trace.agent_name:
+        yield Passage(f"Agent: {_indented(trace.agent_name)}")
+    if trace.completeness != "complete":
+        yield Passage("The record may lack its end.")
+    if trace.damaged:
+        yield Passage(f"Arrived cut or masked: {', '.join(trace.damaged)}")
+    if trace.available_tools:
+        yield Passage("Tools on offer:")
+        for tool in trace.available_tools:
+            yield Passage(_tool(tool), long=True)
+    else:
+        yield Passage(f"Tools on offer: {_UNTOLD if trace.available_tools is None else '(none)'}")
+    if trace.system_instructions is not None:
+        yield Passage(_section("System instructions of the agent", trace.system_instructions))
+
+
+def _section(title: str, text: str | None) -> str:
+    if text is None:
+        return f"{title}: {_UNTOLD}"
+    return f"{title}:\n  {_indented(text)}" if text else f"{title}: (empty)"
+
+
+def _indented(text: str, depth: int = 2) -> str:
+    """No line of a trace's text begins where the transcript's own lines begin, so none can pass for one."""
+    return ("\n" + " " * depth).join(text.splitlines())
+
+
+def _tool(tool: Tool) -> str:
+    lines = [f"- {_indented(tool.name)}" + (f": {_indented(tool.description, 4)}" if tool.description else "")]
+    schema = tool.parameters if isinstance(tool.parameters, dict) else {}
+    properties, required = schema.get("properties"), schema.get("required")
+    needed = required if isinstance(required, list) else []
+    if isinstance(properties, dict):
+        lines += [_parameter(name, about, name in needed) for name, about in properties.items()]
+    elif tool.parameters:
+        lines.append(f"    parameters: {_indented(text_of(tool.parameters), 6)}")
+    return "\n".join(lines)
+
+
+def _parameter(name: str, about: Json, needed: bool) -> str:
+    """One parameter of a tool, e.g. `cabin (string, one of ["economy","business"], required): the class to book`."""
+    schema = about if isinstance(about, dict) else {}
+    rest = {k: v for k, v in schema.items() if k not in ("type", "description", "title", "enum")}
+    facts = [text_of(schema["type"])] if "type" in schema else []
+    if "enum" in schema:
+        facts.append(f"one of {dumps(schema['enum'])}")
+    if rest:
+        facts.append(dumps(rest)[:_MAX_SCHEMA_CHARACTERS])
+    if needed:
+        facts.append("required")
+    described = f": {text_of(schema['description'])}" if schema.get("description") else ""
+    return "    " + _indented(name + (f" ({', '.join(facts)})" if facts else "") + described, 6)
+
+
+def _past(message: PastMessage) -> str:
+    calls = " ".join(f"[called {_requested(call)}]" for call in message.tool_calls)
+    return f"- {_indented(message.role)}: {_indented(' '.join(x for x in (message.text, calls) if x))}"
+
+
+def _requested(call: RequestedCall) -> str:
+    return f"{call.name} with {_UNTOLD if call.arguments is None else dumps(call.arguments)}"
+
+
+def _retrieval(retrieval: Retrieval) -> Iterator[Passage]:
+    yield Passage(f"- for the query: {_UNTOLD if retrieval.query is None else _indented(retrieval.query)}")
+    for document in retrieval.documents:
+        yield Passage(f"    document: {_indented(text_of(document), 6)}", long=True)
+
+
+def _steps(trace: AgentTrace) -> Iterator[Passage]:
+    """Each model call that said something, followed by the tool calls that it asked for."""
+    calls = trace.tool_calls or ()
+    following: defaultdict[int, list[ToolCall]] = defaultdict(list)
+    for call, place in zip(calls, _asked_by(trace.model_calls, calls), strict=True):
+        following[place].append(call)
+    made = {name for call in calls for name in (call.call_id, call.name) if name}
+    number = 0
+    for place in range(-1, len(trace.model_calls)):
+        if place >= 0:
+            said = list(_said(trace, trace.model_calls[place], number + 1, made))
+            number += bool(said)
+            yield from said
+        for call in following[place]:
+            number += 1
+            yield from _called(call, number)
+    if not number:
+        yield Passage("(none)")
+
+
+def _asked_by(models: Sequence[ModelCall], calls: Sequence[ToolCall]) -> list[int]:
+    """For each tool call, the place of the model call that it follows; -1: it comes before all of them.
+
+    A call belongs to the model call that requested it, by id, else by name and arguments; one that nobody requested
+    follows the tool call before it. Places never go down, since the tool calls are in order.
+    """
+    by_id = {x.call_id: place for place, model in enumerate(models) for x in model.tool_calls if x.call_id}
+    by_content: defaultdict[tuple[str, str], deque[int]] = defaultdict(deque)
+    for place, model in enumerate(models):
+        for x in model.tool_calls:
+            by_content[x.name, dumps(x.arguments)].append(place)
+    places: list[int] = []
+    place = -1
+    for call in calls:
+        found = by_id.get(call.call_id, -1) if call.call_id else -1
+        same = by_content[call.name, dumps(call.arguments)]
+        if found < 0 and same:
+            found = same.popleft()
+        place = max(place, found)
+        places.append(place)
+    return places
+
+
+def _said(trace: AgentTrace, model: ModelCall, number: int, made: Collection[str]) -> Iterator[Passage]:
+    """What a model call adds to the record: its text and reasoning, unless they stand elsewhere, and unmet requests.
+
+    `made` are the ids and names of the tool calls that were made.
+    """
+    lines = [f"{number}. the model answered" + (f" ({_indented(model.model)})" if model.model else "")]
+    if model.text and model.text != trace.final_output:
+        lines.append("   the plan above" if model.text == trace.plan else f"   text: {_indented(model.text, 6)}")
+    lines += [
+        f"   asked for {_indented(_requested(x), 6)}; no such call is recorded"
+        for x in model.tool_calls
+        if x.call_id not in made and x.name not in made
+    ]
+    if len(lines) > 1 or model.reasoning:
+        yield Passage("\n".join(lines), "step", number)
+    if model.reasoning:
+        yield Passage(f"   reasoning: {_indented(model.reasoning, 6)}", "step", number, long=True)
+
+
+def _called(call: ToolCall, number: int) -> Iterator[Passage]:
+    by = f" (by agent {_indented(call.agent)})" if call.agent else ""
+    yield Passage(f"{number}. the tool {_indented(call.name)} was called{by}", "step", number)
+    given = _UNTOLD if call.arguments is None else _indented(text_of(call.arguments), 6)
+    yield Passage(f"   arguments: {given}", "step", number, long=True)
+    if call.error is not None:
+        how = " (recognised in the result)" if call.error_inferred else ""
+        yield Passage(f"   error{how}: {_indented(call.error, 6)}", "step", number, long=True)
+    if call.result is not None or call.error is None:
+        result = _UNTOLD if call.result is None else _indented(text_of(call.result), 6)
+        yield Passage(f"   result: {result}", "step", number, long=True)

@@ -1,0 +1,211 @@
+"""What a metric is: the classes that every metric derives from, and that the engine, the docs and the tests read."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from spanscore.embed.port import Embedder
+from spanscore.metrics._evidence import Evidence
+from spanscore.model.score import Outcome, ScopeKind, Score, Skip
+from spanscore.model.trace import AgentTrace, Session
+
+DEFAULT_THRESHOLD = 0.5
+
+Threshold: TypeAlias = Annotated[
+    float,
+    Field(allow_inf_nan=False, description="The score from which on the label is `pass`. It never changes the score."),
+]
+Model: TypeAlias = Annotated[
+    str | None,
+    Field(description="The model that judges this metric, in place of the judge's configured ones."),
+]
+
+Answers: TypeAlias = Mapping[str, Any]
+"""What a judge has answered so far, by `Question.key`."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A way to measure an agent trace or a session. Subclasses are frozen dataclasses whose fields are their options.
+
+    `needs` names the fields of `AgentTrace` without which there is nothing to measure; `run` is the evaluation run
+    that measures the metric: a metric of a trace that looks at the session's earlier traces runs with the session.
+    A changed `version` says that scores are not comparable with earlier ones.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    scope: ClassVar[ScopeKind] = "trace"
+    run: ClassVar[Literal["trace", "session"]] = "trace"
+    scale: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    better: ClassVar[Literal["higher", "lower"]] = "higher"
+    version: ClassVar[str] = "1"
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    threshold: Threshold | Mapping[str, Threshold] = DEFAULT_THRESHOLD
+
+    def threshold_for(self, embedding: str | None) -> float:
+        """The threshold that holds for scores made with `embedding`, a name as `Embedder.name` states it."""
+        del embedding
+        if isinstance(self.threshold, Mapping):
+            raise TypeError(f"{self.name} takes one threshold")
+        return self.threshold
+
+    def unmeasurable(self, trace: AgentTrace) -> Skip | None:
+        """Why `trace` cannot be measured: a fact in `needs` was not recorded, or arrived cut or redacted."""
+        for fact in self.needs:
+            if getattr(trace, fact) is None:
+                return Skip(f"The trace did not record {fact}.")
+            if fact in trace.damaged:
+                return Skip(f"The trace's {fact} arrived cut or redacted.")
+        return None
+
+
+@dataclass(frozen=True)
+class Computed(Metric):
+    """A metric that is computed from the trace alone."""
+
+    threshold: Threshold = DEFAULT_THRESHOLD
+
+    def measure(self, trace: AgentTrace) -> Outcome:
+        """Measure `trace`, which holds all that `needs` names."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Embedded(Metric):
+    """A metric that is computed from embeddings of the trace's texts."""
+
+    threshold: Annotated[
+        Threshold | Mapping[str, Threshold],
+        Field(
+            description="The score from which on the label is `pass`: a number, or one for each embedding (since each "
+            "has its own scale), keyed by the beginning of its name; the longest that fits counts, else 0.5."
+        ),
+    ] = DEFAULT_THRESHOLD
+
+    def threshold_for(self, embedding: str | None) -> float:
+        """The threshold whose key begins the name of `embedding`, the longest such key; 0.5 where none does.
+
+        >>> Embedded(threshold={"ngram": 0.2, "model2vec/potion": 0.4}).threshold_for("ngram-1")
+        0.2
+        """
+        if not isinstance(self.threshold, Mapping):
+            return self.threshold
+        fitting = [prefix for prefix in self.threshold if (embedding or "").startswith(prefix)]
+        return self.threshold[max(fitting, key=len)] if fitting else DEFAULT_THRESHOLD
+
+    async def measure(self, trace: AgentTrace, earlier: Sequence[AgentTrace], embedder: Embedder) -> Outcome:
+        """Measure `trace`, which holds all that `needs` names.
+
+        `earlier` are the session's traces before this one, oldest first (empty in a stand-alone run of the trace).
+        Raises EmbeddingError when there are no vectors to be had.
+        """
+        raise NotImplementedError
+
+
+class Judgement(BaseModel):
+    """A judge's answer to most scoring questions."""
+
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+
+    reason: str
+    """What in the transcript decides the score, in one to three sentences."""
+
+    score: Annotated[float, Field(ge=0, le=1)]
+    """From 0.0 to 1.0, by the guide in the question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One thing a judge is asked about a transcript.
+
+    `text` is a `string.Template`; its placeholders are the keys of `needs` and what `Judged.quotes` gives. `answer` is
+    the type that pydantic validates the answer against. Metrics that ask the same question share one object, so that
+    it is asked once where questions share a call.
+    """
+
+    key: str
+    text: str
+    answer: Any
+    needs: tuple[str, ...] = ()
+    """Keys of the answers that must be had before, since the text quotes them."""
+
+
+@dataclass(frozen=True)
+class Judged(Metric):
+    """A metric that asks a judge, in stages; and that has a method of its own for when the judge is the rules."""
+
+    stages: ClassVar[tuple[tuple[Question, ...], ...]]
+    """What is asked, in order; the questions of one stage are asked in one call."""
+
+    threshold: Threshold = DEFAULT_THRESHOLD
+    model: Model = None
+
+    def quotes(self, trace: AgentTrace, answers: Answers) -> Mapping[str, str]:
+        """Texts that the questions' templates name, beyond the answers in `Question.needs`."""
+        del trace, answers
+        return {}
+
+    def objection(self, trace: AgentTrace, answers: Answers) -> str | None:
+        """What is wrong with the newest, valid answers; the judge is told and asked that stage again, once."""
+        del trace, answers
+        return None
+
+    def metadata(self, trace: AgentTrace, answers: Answers) -> dict[str, Any]:
+        """What the score carries beside value and reason."""
+        del trace, answers
+        return {}
+
+    def settle(self, trace: AgentTrace, answers: Answers) -> Outcome | None:
+        """The outcome, as soon as the answers so far allow it; None while the next stage is needed.
+
+        Called before the first stage with no answers, and after each stage. Unless overridden, the metric's own
+        `Judgement`, which is the answer to the question that bears its name, is the score.
+        """
+        judgement = answers.get(self.name)
+        if judgement is None:
+            return None
+        return Score(judgement.score, judgement.reason, self.metadata(trace, answers))
+
+    def measure_by_rules(self, evidence: Evidence) -> Outcome:
+        """Measure without a model, by a deterministic method that this docstring describes to users."""
+        raise NotImplementedError
+
+
+SIGNAL_WEIGHTS: Mapping[str, float] = {
+    "confidence": 1.0,
+    "loop_detection": 1.0,
+    "tool_correctness": 0.8,
+    "coherence": 1.0,
+}
+"""The signals, by metric name, and how much each counts unless a run says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """What a session metric rests on: the scores of the session's traces, by agent trace id and metric name.
+
+    `absent` says why a signal gave no score though it was to be measured (a Skip or a Failure), by the same keys.
+    """
+
+    values: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    absent: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SessionMetric(Metric):
+    """A metric of a whole session, computed from its traces' scores."""
+
+    scope: ClassVar[ScopeKind] = "session"
+    run: ClassVar[Literal["trace", "session"]] = "session"
+
+    threshold: Threshold = DEFAULT_THRESHOLD
+
+    def measure(self, session: Session, signals: Signals, weights: Mapping[str, float]) -> Outcome:
+        """Measure `session` by `signals`; `weights` are the weights of the signals by metric name."""
+        raise NotImplementedError

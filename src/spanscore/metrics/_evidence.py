@@ -1,0 +1,187 @@
+"""What the rules judge looks at, read off a trace once and shared by all metrics that judge it."""
+
+import re
+from functools import cached_property, lru_cache
+
+from spanscore.metrics._plans import plan_steps
+from spanscore.metrics._words import MAX_TEXT_CHARS, content_words, plain
+from spanscore.model.json import Json, dumps
+from spanscore.model.trace import AgentTrace, ToolCall
+
+_NAME_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_SHOWN_CHARS = 500
+_EDGE_CHARS = 200
+_READING_VERBS = (
+    "analyze browse calculate check compute count describe fetch find get inspect list load lookup query read retrieve "
+    "search show view"
+)
+_READING = frozenset(_READING_VERBS.split())
+
+
+class Evidence:
+    """Facts derived from one agent trace, each computed when first asked for and kept.
+
+    Texts are as `plain` gives them; indices are places in `calls`.
+    """
+
+    def __init__(self, trace: AgentTrace) -> None:
+        self.trace = trace
+        self.calls: tuple[ToolCall, ...] = trace.tool_calls or ()
+
+    @property
+    def task(self) -> str:
+        """The user's input, at most 500 characters of it: all that the rules know of the task."""
+        return (self.trace.user_input or "")[:_SHOWN_CHARS]
+
+    @cached_property
+    def request(self) -> str:
+        """The user's input."""
+        return plain(self.trace.user_input or "")
+
+    @cached_property
+    def request_words(self) -> list[str]:
+        """The content words of the user's input."""
+        return content_words(self.request)
+
+    @cached_property
+    def answer(self) -> str:
+        """The final output."""
+        return plain(self.trace.final_output or "")
+
+    @cached_property
+    def opening(self) -> str:
+        """The first 200 characters of the final output."""
+        return plain((self.trace.final_output or "")[:_EDGE_CHARS])
+
+    @cached_property
+    def raw_results(self) -> list[str]:
+        """What each call returned, or the error it ended with, as text; "" where that was not recorded."""
+        return [_text(call.error if call.result is None else call.result) for call in self.calls]
+
+    @cached_property
+    def results(self) -> list[str]:
+        """What each call returned, or the error it ended with."""
+        return [plain(text) for text in self.raw_results]
+
+    @cached_property
+    def arguments(self) -> list[str]:
+        """The arguments of each call."""
+        return [plain(text) for text in self._raw_arguments]
+
+    @cached_property
+    def _raw_arguments(self) -> list[str]:
+        return [_text(call.arguments) for call in self.calls]
+
+    @cached_property
+    def raw_given(self) -> tuple[str, str]:
+        """What the agent was told before it acted: the conversation; its instructions and what was retrieved."""
+        trace = self.trace
+        conversation = [trace.user_input or "", *(x.text or "" for x in trace.history)]
+        documents = [_text(document) for retrieval in trace.retrieved for document in retrieval.documents]
+        background = [trace.system_instructions or "", *documents]
+        return "\n".join(conversation)[:MAX_TEXT_CHARS], "\n".join(background)[:MAX_TEXT_CHARS]
+
+    @cached_property
+    def given(self) -> tuple[str, str]:
+        """As `raw_given`."""
+        conversation, background = self.raw_given
+        return (plain(conversation) if self.trace.history else self.request), _plain_background(background)
+
+    @cached_property
+    def plan(self) -> list[str]:
+        """The steps of the plan that the agent stated; empty where it stated none."""
+        return plan_steps(self.trace)
+
+    @cached_property
+    def plan_words(self) -> list[list[str]]:
+        """The content words of each step of `plan`."""
+        return [content_words(plain(step)) for step in self.plan]
+
+    @cached_property
+    def repeats(self) -> dict[int, int]:
+        """Each call that has the name and arguments of an earlier one, with the latest such."""
+        seen: dict[tuple[str, str], int] = {}
+        found: dict[int, int] = {}
+        for index, (call, arguments) in enumerate(zip(self.calls, self._raw_arguments, strict=True)):
+            signature = (call.name, arguments)
+            if signature in seen and call.arguments is not None:
+                found[index] = seen[signature]
+            seen[signature] = index
+        return found
+
+    @cached_property
+    def duplicates(self) -> list[int]:
+        """Repeats of a call that had succeeded, and that brought nothing new: asking twice was needless."""
+        return [
+            index
+            for index, before in self.repeats.items()
+            if self.calls[before].error is None and self.calls[index].result == self.calls[before].result
+        ]
+
+    @cached_property
+    def blind_retries(self) -> list[int]:
+        """Repeats of a call that had failed, unchanged, and that failed again."""
+        return [i for i, before in self.repeats.items() if self.calls[before].error and self.calls[i].error]
+
+    @cached_property
+    def unrecovered(self) -> list[int]:
+        """Failed calls after which the same tool never succeeded."""
+        found: list[int] = []
+        recovered: set[str] = set()
+        for index in range(len(self.calls) - 1, -1, -1):
+            call = self.calls[index]
+            if call.error is None:
+                recovered.add(call.name)
+            elif call.name not in recovered:
+                found.append(index)
+        return found[::-1]
+
+    @cached_property
+    def unused(self) -> list[int]:
+        """Calls that only read, and of whose result nothing new reached the final output or a later call.
+
+        New is a word of four letters or more, or a number of two digits or more, that the input does not hold.
+        """
+        found: list[int] = []
+        reached = set(self.answer.split())
+        known = set(self.request.split())
+        for index in range(len(self.calls) - 1, -1, -1):
+            call = self.calls[index]
+            if call.error is None and reads(call.name):
+                words = set(self.results[index].split()) - known
+                if not any(map(_tells, words & reached)) and any(map(_tells, words)):
+                    found.append(index)
+            reached.update(self.arguments[index].split())
+        return found[::-1]
+
+
+@lru_cache(maxsize=1024)
+def name_words(name: str) -> tuple[str, ...]:
+    """The words of a tool's name, in lower case.
+
+    >>> name_words("searchFlights_v2"), name_words("get-HTTP-status")
+    (('search', 'flights', 'v', '2'), ('get', 'http', 'status'))
+    """
+    return tuple(word.lower() for word in _NAME_PART.findall(name[:200]))
+
+
+def reads(name: str) -> bool:
+    """Whether a tool, by its name, only looks something up."""
+    words = name_words(name)
+    return bool(words) and words[0] in _READING
+
+
+@lru_cache(maxsize=64)
+def _plain_background(text: str) -> str:
+    """An agent's instructions are the same in all of its traces."""
+    return plain(text)
+
+
+def _tells(word: str) -> bool:
+    return len(word) > 3 or (len(word) > 1 and word.isdigit())
+
+
+def _text(value: Json) -> str:
+    if value is None:
+        return ""
+    return (value if isinstance(value, str) else dumps(value))[:MAX_TEXT_CHARS]

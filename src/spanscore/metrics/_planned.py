@@ -1,0 +1,31 @@
+"""What the metrics of an agent's plan share: which answers they need, and that no plan means nothing to evaluate."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from spanscore.metrics._base import Answers, Judged
+from spanscore.metrics._evidence import Evidence
+from spanscore.model.score import Outcome, Score
+from spanscore.model.trace import AgentTrace
+
+_NO_PLAN = "The agent stated no plan: there is nothing to evaluate."
+
+
+@dataclass(frozen=True)
+class OfPlan(Judged):
+    """A metric of the plan that the agent showed; metadata `task` and `plan`, a list of steps."""
+
+    def metadata(self, trace: AgentTrace, answers: Answers) -> dict[str, Any]:
+        """What was judged."""
+        del trace
+        return {"task": answers["task"], "plan": answers["plan"]}
+
+    def settle(self, trace: AgentTrace, answers: Answers) -> Outcome | None:
+        """See `Judged.settle`. With no plan there is nothing to ask."""
+        if answers.get("plan") == [] and "task" in answers:
+            return Score(1.0, _NO_PLAN, self.metadata(trace, answers))
+        return super().settle(trace, answers)
+
+    def scored_by_rules(self, evidence: Evidence, value: float | None, reason: str = _NO_PLAN) -> Score:
+        """The score of the plan in `evidence`; `value` None: there is no plan."""
+        return Score(1.0 if value is None else round(value, 4), reason, {"task": evidence.task, "plan": evidence.plan})

@@ -1,0 +1,197 @@
+"""A small JSON Schema validator: the keywords that tools' parameters use, bounded, since traces may be hostile."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from spanscore.model.json import Json
+
+MAX_DEPTH = 16
+MAX_STEPS = 2_000
+MAX_VIOLATIONS = 5
+_BRIEF_CHARS = 60
+_PLAIN = frozenset(("type", "description", "title", "default", "examples"))
+_BOUNDS = frozenset(
+    ("enum", "const", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+)
+
+
+def violations(value: Json, schema: Json) -> list[str]:
+    """What in `value` breaks `schema`, at most five sentences; empty when nothing does, or the schema says nothing.
+
+    Knows type, enum, const, properties, required, additionalProperties, items, anyOf, oneOf, allOf, local $ref and
+    the bounds of numbers, lengths and counts. Other keywords are ignored; `pattern` is, since a regular expression
+    from a trace could take for ever.
+
+    >>> violations({"city": 7}, {"properties": {"city": {"type": "string"}, "day": {}}, "required": ["day"]})
+    ["'day' is missing", "'city' must be of type string and is 7"]
+    """
+    found: list[str] = []
+    for violation in _Validator(schema).walk(value, schema, "", 0):
+        found.append(violation)
+        if len(found) == MAX_VIOLATIONS:
+            break
+    return found
+
+
+def choices(schema: Json, depth: int = 0) -> Iterator[str]:
+    """The strings that a schema itself offers as values: of every `enum`, `const` and `default` in it.
+
+    >>> sorted(choices({"properties": {"unit": {"enum": ["C", "F"], "default": "C"}}}))
+    ['C', 'C', 'F']
+    """
+    if depth > MAX_DEPTH or not isinstance(schema, dict | list):
+        return
+    if isinstance(schema, list):
+        for item in schema:
+            yield from choices(item, depth + 1)
+        return
+    for keyword, part in schema.items():
+        if keyword in {"enum", "const", "default"}:
+            yield from (x for x in (part if isinstance(part, list) else [part]) if isinstance(x, str))
+        else:
+            yield from choices(part, depth + 1)
+
+
+class _Validator:
+    """Walks one value; yields nothing more after `MAX_STEPS`, which only a schema made to stall needs."""
+
+    def __init__(self, root: Json) -> None:
+        self._root = root
+        self._steps = 0
+
+    def walk(self, value: Json, schema: Json, path: str, depth: int) -> Iterator[str]:
+        self._steps += 1
+        if not isinstance(schema, dict) or depth > MAX_DEPTH or self._steps > MAX_STEPS:
+            return
+        if "$ref" in schema:
+            yield from self.walk(value, self._resolve(schema["$ref"]), path, depth + 1)
+        if "type" in schema and not _is_of(value, schema):
+            yield f"{_at(path)} must be of type {_type_name(schema['type'])} and is {_brief(value)}"
+            return
+        if not _BOUNDS.isdisjoint(schema):
+            yield from _value_bounds(value, schema, path)
+        if isinstance(value, dict):
+            yield from self._members(value, schema, path, depth)
+        elif isinstance(value, list):
+            yield from self._elements(value, schema, path, depth)
+        if "allOf" in schema or "anyOf" in schema or "oneOf" in schema:
+            yield from self._combined(value, schema, path, depth)
+
+    def _members(self, value: dict[str, Json], schema: dict[str, Json], path: str, depth: int) -> Iterator[str]:
+        required, properties = schema.get("required"), schema.get("properties")
+        for name in required if isinstance(required, list) else ():
+            if isinstance(name, str) and name not in value:
+                yield f"{_at(_join(path, name))} is missing"
+        known = properties if isinstance(properties, dict) else {}
+        others = schema.get("additionalProperties")
+        for name, member in value.items():
+            if name in known and _fits_plainly(member, known[name]):
+                continue
+            if name in known:
+                yield from self.walk(member, known[name], _join(path, name), depth + 1)
+            elif others is False:
+                yield f"{_at(_join(path, name))} is not a parameter"
+            elif isinstance(others, dict):
+                yield from self.walk(member, others, _join(path, name), depth + 1)
+
+    def _elements(self, value: list[Json], schema: dict[str, Json], path: str, depth: int) -> Iterator[str]:
+        yield from _between(len(value), schema, "minItems", "maxItems", f"the length of {_at(path)}")
+        items = schema.get("items")
+        if isinstance(items, dict):
+            for index, item in enumerate(value):
+                yield from self.walk(item, items, f"{path}[{index}]", depth + 1)
+
+    def _combined(self, value: Json, schema: dict[str, Json], path: str, depth: int) -> Iterator[str]:
+        for part in _schemas(schema, "allOf"):
+            yield from self.walk(value, part, path, depth + 1)
+        for keyword in ("anyOf", "oneOf"):
+            parts = _schemas(schema, keyword)
+            if parts and all(next(self.walk(value, part, path, depth + 1), None) for part in parts):
+                yield f"{_at(path)} fits none of the allowed forms and is {_brief(value)}"
+
+    def _resolve(self, ref: Json) -> Json:
+        if not isinstance(ref, str) or not ref.startswith("#/"):
+            return None
+        found = self._root
+        for key in ref[2:].split("/"):
+            found = found.get(key) if isinstance(found, dict) else None
+        return found
+
+
+def _schemas(schema: dict[str, Json], keyword: str) -> list[Json]:
+    parts = schema.get(keyword)
+    return parts if isinstance(parts, list) else []
+
+
+def _value_bounds(value: Any, schema: dict[str, Any], path: str) -> Iterator[str]:
+    enum = schema.get("enum")
+    if isinstance(enum, list) and value not in enum:
+        yield f"{_at(path)} must be one of {_brief(enum)} and is {_brief(value)}"
+    if "const" in schema and value != schema["const"]:
+        yield f"{_at(path)} must be {_brief(schema['const'])} and is {_brief(value)}"
+    if isinstance(value, str):
+        yield from _between(len(value), schema, "minLength", "maxLength", f"the length of {_at(path)}")
+    elif _is_number(value):
+        yield from _between(value, schema, "minimum", "maximum", _at(path))
+        low, high = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
+        if _is_number(low) and value <= low:
+            yield f"{_at(path)} must be more than {low} and is {value}"
+        if _is_number(high) and value >= high:
+            yield f"{_at(path)} must be less than {high} and is {value}"
+
+
+def _between(size: Any, schema: dict[str, Any], least: str, most: str, what: str) -> Iterator[str]:
+    low, high = schema.get(least), schema.get(most)
+    if _is_number(low) and size < low:
+        yield f"{what} must be at least {low} and is {size}"
+    if _is_number(high) and size > high:
+        yield f"{what} must be at most {high} and is {size}"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_KINDS: dict[Any, Callable[[Any], bool]] = {
+    "string": lambda x: isinstance(x, str),
+    "integer": lambda x: _is_number(x) and (isinstance(x, int) or x.is_integer()),
+    "number": _is_number,
+    "boolean": lambda x: isinstance(x, bool),
+    "object": lambda x: isinstance(x, dict),
+    "array": lambda x: isinstance(x, list),
+    "null": lambda x: x is None,
+}
+
+
+def _fits_plainly(value: Json, schema: Json) -> bool:
+    """The common case, decided without a walk: a schema that only gives a type, and a value of it."""
+    if not isinstance(schema, dict) or not _PLAIN.issuperset(schema):
+        return False
+    kind = schema.get("type")
+    return isinstance(kind, str) and kind in _KINDS and _KINDS[kind](value)
+
+
+def _is_of(value: Json, schema: dict[str, Json]) -> bool:
+    declared = schema["type"]
+    kinds = declared if isinstance(declared, list) else [declared]
+    if value is None and schema.get("nullable") is True:
+        return True
+    # A type that JSON Schema does not know forbids nothing.
+    return any(not isinstance(kind, str) or kind not in _KINDS or _KINDS[kind](value) for kind in kinds)
+
+
+def _type_name(declared: Json) -> str:
+    return " or ".join(map(str, declared)) if isinstance(declared, list) else str(declared)
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _at(path: str) -> str:
+    return repr(path) if path else "the whole"
+
+
+def _brief(value: Json) -> str:
+    text = repr(value)
+    return text if len(text) <= _BRIEF_CHARS else f"{text[:_BRIEF_CHARS]}..."

@@ -1,0 +1,178 @@
+"""Argument correctness: were the arguments right, call by call?"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from spanscore.metrics._base import Answers, Judged, Question
+from spanscore.metrics._evidence import Evidence
+from spanscore.metrics._grounding import Said, ungrounded
+from spanscore.metrics._schema import violations
+from spanscore.model.json import Json
+from spanscore.model.score import Outcome, Score, Skip
+from spanscore.model.trace import AgentTrace, ToolCall
+
+_MAX_NAME_CHARS = 80
+_REFUSED = re.compile(
+    r"validation error|invalid (?:argument|parameter|input|value|type)|(?:missing|unexpected|required) "
+    r"(?:\d+ )?(?:required )?(?:positional |keyword )*(?:argument|parameter|field|property)",
+    re.IGNORECASE,
+)
+
+
+class Verdict(BaseModel):
+    """Whether one call's arguments are right."""
+
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+
+    reason: str
+    """Which argument decides the verdict, and what it should be or rests on; one sentence."""
+
+    verdict: Literal["yes", "no"]
+    """`yes`: the arguments are right. `no`: at least one is wrong, missing or made up."""
+
+
+class Summary(BaseModel):
+    """The reason of the whole score."""
+
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+
+    reason: str
+    """One or two sentences."""
+
+
+_VERDICTS = Question(
+    "verdicts",
+    """\
+Were the arguments of each tool call right? Take the calls one by one, in this order:
+$calls
+For each, decide whether the arguments are what this call needed at that point: they fit the tool's parameters, none \
+that was needed is missing, and each value is taken rightly from the conversation, from an earlier result or from the \
+agent's instructions, none made up. Judge the arguments only: whether it was wise to call the tool, or what it \
+returned, does not matter here.
+Give exactly one verdict for each call of the list, in the order of the list, also for calls that repeat another.""",
+    list[Verdict],
+)
+
+_OVERALL = Question(
+    "argument_correctness",
+    """\
+These tool calls were judged to have wrong arguments, for these reasons:
+$wrong_calls
+Sum up in one or two sentences what was wrong with the arguments in this turn. Do not judge anew.""",
+    Summary,
+    needs=("verdicts",),
+)
+
+
+@dataclass(frozen=True)
+class ArgumentCorrectness(Judged):
+    """The share of tool calls whose arguments were right; computed from one verdict for each call.
+
+    A turn that made no tool call scores 1.0: there is nothing to evaluate. Where the arguments of a call were not
+    recorded there is no score. Metadata: `user_input` and `verdicts` [{`verdict` yes or no, `reason`}], in the order
+    of the calls.
+
+    >>> "tool_calls" in ArgumentCorrectness.needs
+    True
+    """
+
+    name: ClassVar[str] = "argument_correctness"
+    summary: ClassVar[str] = "Were the arguments of each tool call right?"
+    needs: ClassVar[tuple[str, ...]] = ("tool_calls",)
+    stages: ClassVar[tuple[tuple[Question, ...], ...]] = ((_VERDICTS,), (_OVERALL,))
+
+    def quotes(self, trace: AgentTrace, answers: Answers) -> Mapping[str, str]:
+        """`calls`: their names, numbered; `wrong_calls`: those judged wrong, and why."""
+        names = [call.name[:_MAX_NAME_CHARS] for call in trace.tool_calls or ()]
+        numbered = [f"{number}. {name}" for number, name in enumerate(names, 1)]
+        wrong = [
+            f"{call}: {verdict.reason}"
+            for call, verdict in zip(numbered, answers.get("verdicts", ()), strict=False)
+            if verdict.verdict == "no"
+        ]
+        return {"calls": "\n".join(numbered), "wrong_calls": "\n".join(wrong)}
+
+    def objection(self, trace: AgentTrace, answers: Answers) -> str | None:
+        """There must be as many verdicts as calls."""
+        given, calls = len(answers.get("verdicts", ())), len(trace.tool_calls or ())
+        if "verdicts" not in answers or given == calls:
+            return None
+        return f"{given} verdicts were given for {calls} tool calls; exactly one for each call is needed."
+
+    def settle(self, trace: AgentTrace, answers: Answers) -> Outcome | None:
+        """See `Judged.settle`. With no wrong call there is no reason to ask for."""
+        if "verdicts" not in answers:
+            return _at_first(trace)
+        verdicts: Sequence[Verdict] = answers["verdicts"]
+        summary: Summary | None = answers.get(self.name)
+        if summary is not None:
+            return _score(trace, verdicts, summary.reason)
+        if all(x.verdict == "yes" for x in verdicts):
+            return _score(trace, verdicts, f"The arguments of {_counted(len(verdicts))} are right.")
+        return None
+
+    def measure_by_rules(self, evidence: Evidence) -> Outcome:
+        """One verdict for each call; a call is wrong when any of this holds.
+
+        Its arguments break the tool's own JSON schema, where the trace holds one. The tool refused them as invalid. A
+        value comes from nowhere: neither the conversation, the agent's instructions, retrieved documents or the
+        result of an earlier call hold it, nor the tool's own enums and defaults. Values are compared without case,
+        punctuation and endings, numbers by value ("two" is 2), dates by month and day. A text of up to six words must
+        be found by more than half of its words, a longer one by a third; its numbers all. Booleans, null, 0, 1 and
+        codes of up to three letters are choices and need no source.
+        """
+        schemas = {tool.name: tool.parameters for tool in evidence.trace.available_tools or ()}
+        verdicts = []
+        for index, call in enumerate(evidence.calls):
+            faults = list(_faults(evidence, index, call, schemas.get(call.name)))
+            reason = "; ".join(faults) or "fits what is known of the tool, and every value has a source"
+            verdicts.append(Verdict(reason=reason, verdict="no" if faults else "yes"))
+        wrong = [
+            f"call {number} ({call.name}): {verdict.reason}"
+            for number, (call, verdict) in enumerate(zip(evidence.calls, verdicts, strict=True), 1)
+            if verdict.verdict == "no"
+        ]
+        reason = "; ".join(wrong) if wrong else f"The arguments of {_counted(len(verdicts))} are right"
+        return _score(evidence.trace, verdicts, f"{reason[:1].upper()}{reason[1:]}.")
+
+
+def _at_first(trace: AgentTrace) -> Outcome | None:
+    """What can be said before any verdict."""
+    if not trace.tool_calls:
+        return Score(
+            1.0, "No tool was called: there is nothing to evaluate.", {"user_input": trace.user_input, "verdicts": []}
+        )
+    if trace.user_input is None or "user_input" in trace.damaged:
+        return Skip("The trace did not record user_input, or it arrived cut or redacted.")
+    silent = sorted({call.name for call in trace.tool_calls if call.arguments is None})
+    if silent:
+        return Skip(f"The trace did not record the arguments of {', '.join(silent)}.")
+    return None
+
+
+def _score(trace: AgentTrace, verdicts: Sequence[Verdict], reason: str) -> Score:
+    right = sum(x.verdict == "yes" for x in verdicts)
+    shown = [{"verdict": x.verdict, "reason": x.reason} for x in verdicts]
+    return Score(right / len(verdicts), reason, {"user_input": trace.user_input, "verdicts": shown})
+
+
+def _counted(calls: int) -> str:
+    return "the one call" if calls == 1 else f"all {calls} calls"
+
+
+def _faults(evidence: Evidence, index: int, call: ToolCall, schema: Json) -> Iterator[str]:
+    if schema is not None:
+        yield from violations(call.arguments, schema)
+    if call.error and _REFUSED.search(call.error):
+        yield "the tool refused them as invalid"
+    said = Said(
+        [*evidence.raw_given, *evidence.raw_results[:index]],
+        [*evidence.given, *evidence.results[:index]],
+    )
+    yield from (
+        f"{value} is in nothing the agent was told or had found" for value in ungrounded(call.arguments, said, schema)
+    )

@@ -1,0 +1,106 @@
+"""Loop detection: does the agent say again what it has just said?"""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from spanscore.embed.port import Embedder
+from spanscore.metrics._base import Embedded
+from spanscore.metrics._words import MAX_TEXT_CHARS, STOP_WORDS, plain
+from spanscore.model.score import Outcome, Score, Skip
+from spanscore.model.trace import AgentTrace
+
+
+@dataclass(frozen=True)
+class LoopDetection(Embedded):
+    """How little the final output repeats the outputs of the session's traces just before.
+
+    Against each of the last `window` traces: the cosine of the embeddings times the Jaccard similarity of the word
+    sets (lower-cased, without stop words and words of one letter). The score is 1 minus the highest product, clamped
+    to 0..1. Similar meaning in the same words is a loop; in other words it is enumeration, as it should be. No session,
+    nothing earlier or an empty output: 1.0. Metadata: `window_size`, `max_hybrid` and `comparisons` [{`trace_index`,
+    `cosine_similarity`, `jaccard_similarity`, `hybrid_score`}], the index being the earlier trace's place in the
+    session, from 0.
+
+    >>> sorted(words("I've sent the invoice to Lyon; the invoice is 42 EUR."))
+    ['42', 'eur', 'invoice', 'lyon', 'sent']
+    """
+
+    name: ClassVar[str] = "loop_detection"
+    summary: ClassVar[str] = "Is the agent repeating its earlier outputs of the session?"
+    run: ClassVar[Literal["trace", "session"]] = "session"
+    needs: ClassVar[tuple[str, ...]] = ("final_output",)
+
+    window: Annotated[int, Field(ge=1, le=100)] = 3
+    """How many traces before this one its output is held against."""
+
+    async def measure(self, trace: AgentTrace, earlier: Sequence[AgentTrace], embedder: Embedder) -> Outcome:
+        """Measure by one embedding of the output and the earlier ones together."""
+        output = trace.final_output or ""
+        if not output.strip():
+            return self._no_loop("The output is empty: there is nothing that could repeat.")
+        first = max(len(earlier) - self.window, 0)
+        outputs = enumerate(map(_recorded_output, earlier[first:]), first)
+        recorded = {i: text for i, text in outputs if text is not None}
+        said = {i: text for i, text in recorded.items() if text.strip()}
+        if not said and len(recorded) < len(earlier) - first:
+            return Skip("The traces before this one did not record their final_output.")
+        if not said:
+            return self._no_loop("The session holds no earlier output: there is nothing to repeat.")
+        vectors = await embedder.embed([output, *said.values()])
+        if not vectors[0].any():
+            return Skip(f"{embedder.name} knows no word of the output.")
+        return self._score(_comparisons(output, said, vectors), embedder.name)
+
+    def _no_loop(self, reason: str) -> Score:
+        return Score(1.0, reason, {"window_size": self.window, "max_hybrid": 0.0, "comparisons": []})
+
+    def _score(self, comparisons: list[dict[str, Any]], embedding: str) -> Score:
+        nearest = max(comparisons, key=lambda x: x["hybrid_score"])
+        metadata = {"window_size": self.window, "max_hybrid": nearest["hybrid_score"], "comparisons": comparisons}
+        reason = (
+            f"The nearest of {len(comparisons)} earlier outputs is that of trace {nearest['trace_index']} of the "
+            f"session: a similarity of {nearest['cosine_similarity']:.2f} under {embedding}, and of the words "
+            f"{nearest['jaccard_similarity']:.2f} shared; their product is {nearest['hybrid_score']:.2f}."
+        )
+        return Score(min(max(1.0 - nearest["hybrid_score"], 0.0), 1.0), reason, metadata)
+
+
+def _recorded_output(trace: AgentTrace) -> str | None:
+    return None if "final_output" in trace.damaged else trace.final_output
+
+
+def _comparisons(output: str, said: dict[int, str], vectors: NDArray[np.float32]) -> list[dict[str, Any]]:
+    """`vectors` holds the output's, then one for each text in `said`, which is by place in the session."""
+    mine = words(output[:MAX_TEXT_CHARS])
+    comparisons = []
+    for (index, text), vector in zip(said.items(), vectors[1:], strict=True):
+        # To the places that float32 holds: the same texts give the same score, whatever they were embedded beside.
+        cosine = round(float(vector @ vectors[0]), 6)
+        jaccard = _jaccard(mine, words(text[:MAX_TEXT_CHARS]))
+        comparisons.append(
+            {
+                "trace_index": index,
+                "cosine_similarity": cosine,
+                "jaccard_similarity": jaccard,
+                "hybrid_score": cosine * jaccard,
+            }
+        )
+    return comparisons
+
+
+def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:
+    """Words in both over words in either; 0 where neither has any."""
+    union = len(one | other)
+    return len(one & other) / union if union else 0.0
+
+
+@functools.lru_cache(maxsize=64)  # a text is compared several times, within one session and so in short order
+def words(text: str) -> frozenset[str]:
+    """The distinct words of `text` in lower case, without stop words and those of one letter."""
+    return frozenset(word for word in plain(text).split() if len(word) > 1) - STOP_WORDS

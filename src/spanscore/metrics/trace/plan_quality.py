@@ -1,0 +1,86 @@
+"""Plan quality: was the agent's plan a good one, whether or not it was followed?"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from spanscore.metrics._base import Judgement, Question
+from spanscore.metrics._evidence import Evidence, name_words
+from spanscore.metrics._planned import OfPlan
+from spanscore.metrics._questions import PLAN, TASK
+from spanscore.metrics._words import STOP_WORDS, holds, share_held, stem
+from spanscore.model.score import Outcome
+
+_QUESTION = Question(
+    "plan_quality",
+    """\
+Was the agent's plan a good one for this task, whether or not it was followed?
+The user's task:
+$task
+The agent's plan:
+$plan
+Judge it as it stood when it was made, by five criteria: completeness (it covers all that the task needs), logical \
+coherence (each step builds on what is known by then), economy (nothing needless), level of detail (concrete enough to \
+act on, no padding), and fit with the task and the tools on offer.
+Guide: 1.0 excellent; 0.75 good; 0.5 adequate but flawed; 0.25 weak; 0.0 inadequate.""",
+    Judgement,
+    needs=("task", "plan"),
+)
+_FULL_DETAIL_WORDS = 3
+_MAX_ECONOMIC_STEPS = 10
+
+
+@dataclass(frozen=True)
+class PlanQuality(OfPlan):
+    """How good the agent's plan was: complete, coherent, economic, detailed enough, and fitting the task.
+
+    Where it showed no plan the score is 1.0: there is nothing to evaluate. Metadata: `task` and `plan`, a list of
+    steps.
+
+    >>> PlanQuality.stages[2][0].needs
+    ('task', 'plan')
+    """
+
+    name: ClassVar[str] = "plan_quality"
+    summary: ClassVar[str] = "Was the agent's plan a good one?"
+    needs: ClassVar[tuple[str, ...]] = ("user_input", "final_output")
+    stages: ClassVar[tuple[tuple[Question, ...], ...]] = ((TASK,), (PLAN,), (_QUESTION,))
+
+    def measure_by_rules(self, evidence: Evidence) -> Outcome:
+        """The mean of four marks of the plan that plan_adherence describes.
+
+        Completeness: the share of the input's content words that the plan takes up, doubled, at most 1. Detail: the
+        mean over the steps of their content words, of which three are full detail. Economy: the share of steps that
+        say something new (more than half of their words are not in one earlier step), times 10 / steps when there
+        are more than ten. Means: the share of steps that name a tool on offer by a word, doubled, at most 1; left
+        out where the trace does not hold the tools on offer.
+        """
+        if not evidence.plan:
+            return self.scored_by_rules(evidence, None)
+        marks = _marks(evidence)
+        reason = ", ".join(f"{name} {mark:.2f}" for name, mark in marks.items())
+        return self.scored_by_rules(evidence, sum(marks.values()) / len(marks), f"{reason[:1].upper()}{reason[1:]}.")
+
+
+def _marks(evidence: Evidence) -> dict[str, float]:
+    words = evidence.plan_words
+    everything = f" {' '.join(word for step in words for word in step)} "
+    marks = {
+        "completeness": min(1.0, 2 * share_held(evidence.request_words, everything)),
+        "detail": sum(min(1.0, len(x) / _FULL_DETAIL_WORDS) for x in words) / len(words),
+        "economy": _economy(words),
+    }
+    tools = evidence.trace.available_tools
+    if tools and "available_tools" not in evidence.trace.damaged:
+        names = " ".join(word for tool in tools for word in name_words(tool.name) if word not in STOP_WORDS)
+        armed = sum(any(holds(f" {names} ", word) for word in x) for x in words)
+        marks["means"] = min(1.0, 2 * armed / len(words))
+    return marks
+
+
+def _economy(words: list[list[str]]) -> float:
+    stems = [{stem(word) for word in x} for x in words]
+    new = sum(
+        not any(earlier and 2 * len(step & earlier) > len(step | earlier) for earlier in stems[:index])
+        for index, step in enumerate(stems)
+    )
+    return new / len(stems) * min(1.0, _MAX_ECONOMIC_STEPS / len(stems))

@@ -1,0 +1,172 @@
+"""Task completion: did the agent do what the user asked?"""
+
+import re
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from spanscore.metrics._base import Answers, Judged, Judgement, Question
+from spanscore.metrics._evidence import Evidence, name_words, reads
+from spanscore.metrics._questions import OUTCOME, TASK
+from spanscore.metrics._words import content_words, phrases, plain, share_held
+from spanscore.model.score import Outcome, Score
+from spanscore.model.trace import AgentTrace
+
+_QUESTION = Question(
+    "task_completion",
+    """\
+How far does what happened fulfil what was asked?
+The user's task:
+$task
+What the agent did and what came of it:
+$outcome
+Compare the two, condition by condition. Where the transcript contradicts the description of the outcome, the \
+transcript holds. How the agent got there does not matter here, only what the user now has.
+Guide: 1.0 fully done; 0.75 to 0.99 mostly done, minor aspects are missing; 0.5 to 0.74 partly done; 0.25 to 0.49 \
+significant gaps; 0 to 0.24 the task was not meaningfully addressed.""",
+    Judgement,
+    needs=("task", "outcome"),
+)
+
+_GAVE_UP = phrases("""
+I'm sorry
+I am sorry
+I'm afraid
+I am afraid
+unable to
+not able to
+can't
+cannot
+couldn't
+could not
+failed to
+an error
+something went wrong
+not possible
+don't have access
+do not have access
+don't have information
+do not have information
+""")
+_ANNOUNCED = phrases("""
+I'll check
+I will check
+I will now
+I'll now
+I'll look
+I'll search
+I'll find
+I'll get back
+I'll proceed
+I will proceed
+let me check
+let me look
+let me search
+let me find
+please wait
+please hold
+one moment
+hold on
+""")
+_PART = re.compile(r"[.!?;\n]+\s*|,?\s+(?:and|then|also|plus)\s+", re.IGNORECASE)
+_CLOSING_CHARS = 200
+_SHOWN_CHARS = 500
+_MAX_PARTS = 12
+
+
+@dataclass(frozen=True)
+class TaskCompletion(Judged):
+    """How far the agent did what the user asked, whatever way it took.
+
+    Metadata: `task`, the user's goal, and `outcome`, what the agent did, in facts.
+
+    >>> TaskCompletion.needs
+    ('user_input', 'final_output')
+    """
+
+    name: ClassVar[str] = "task_completion"
+    summary: ClassVar[str] = "Did the agent do what the user asked?"
+    needs: ClassVar[tuple[str, ...]] = ("user_input", "final_output")
+    stages: ClassVar[tuple[tuple[Question, ...], ...]] = ((TASK, OUTCOME), (_QUESTION,))
+
+    def metadata(self, trace: AgentTrace, answers: Answers) -> dict[str, Any]:
+        """What was compared."""
+        del trace
+        return {"task": answers["task"], "outcome": answers["outcome"]}
+
+    def measure_by_rules(self, evidence: Evidence) -> Outcome:
+        """Signs of an answer that addresses the request; whether the answer is true cannot be seen.
+
+        0 for an empty final output. Else 0.4, and 0.6 times how well the parts of the input (its sentences and
+        clauses) are addressed: a part is when half of its words, or more, come back in the final output or in the
+        calls; an input of one part counts as addressed by half at least, since a short answer repeats no word of its
+        question. This is multiplied: by 0.7 where tools that look something up returned something and nothing of it
+        was used; by 1 - 0.5 x the share of failed calls whose tool never succeeded; by 0.6 where the last call is one
+        of those; by 0.8 where the output says somewhere that something could not be done. It is at most 0.3 where the
+        output opens with that, at most 0.4 where it ends by announcing work instead of its result, and at most 0.7
+        where it ends with a question.
+        """
+        output = (evidence.trace.final_output or "").rstrip()
+        metadata = {"task": evidence.task, "outcome": _outcome(evidence)}
+        if not output:
+            return Score(0.0, "The final output is empty.", metadata)
+        addressed = _addressed(evidence)
+        value, notes = 0.4 + 0.6 * addressed, [f"{addressed:.0%} of the request is addressed in words"]
+        for factor, note in _failings(evidence):
+            value *= factor
+            notes.append(note)
+        for most, note in _endings(evidence, output):
+            value = min(value, most)
+            notes.append(note)
+        return Score(round(value, 4), f"{'; '.join(notes)}.", metadata)
+
+
+def _addressed(evidence: Evidence) -> float:
+    parts = [content_words(plain(x)) for x in _PART.split((evidence.trace.user_input or "")[:4000])]
+    parts = [words for words in parts if words][:_MAX_PARTS]
+    if not parts:
+        return 1.0
+    deeds = " ".join(
+        [evidence.answer, *(f" {' '.join(name_words(x.name))} " for x in evidence.calls), *evidence.arguments]
+    )
+    addressed = sum(min(1.0, 2 * share_held(words, deeds)) for words in parts) / len(parts)
+    return max(addressed, 0.5) if len(parts) == 1 else addressed
+
+
+def _failings(evidence: Evidence) -> list[tuple[float, str]]:
+    """(factor, note) of each thing that went wrong on the way."""
+    failings = []
+    informative = [
+        i for i, x in enumerate(evidence.calls) if reads(x.name) and x.error is None and evidence.raw_results[i]
+    ]
+    if informative and set(informative) <= set(evidence.unused):
+        failings.append((0.7, "nothing that was looked up was used"))
+    lost = evidence.unrecovered
+    if lost:
+        failings.append((1 - 0.5 * len(lost) / len(evidence.calls), f"{len(lost)} failed call(s) were never made good"))
+    if lost and lost[-1] == len(evidence.calls) - 1:
+        failings.append((0.6, "the last call failed"))
+    if any(x in evidence.answer and x not in evidence.opening for x in _GAVE_UP):
+        failings.append((0.8, "the output says that something could not be done"))
+    return failings
+
+
+def _endings(evidence: Evidence, output: str) -> list[tuple[float, str]]:
+    """(upper bound, note) of each way in which an output is no result."""
+    endings = []
+    if any(x in evidence.opening for x in _GAVE_UP):
+        endings.append((0.3, "the output opens with what could not be done"))
+    closing = plain(output[-_CLOSING_CHARS:])
+    if any(x in closing for x in _ANNOUNCED):
+        endings.append((0.4, "the output ends by announcing work"))
+    if output.endswith("?"):
+        endings.append((0.7, "the output ends with a question"))
+    return endings
+
+
+def _outcome(evidence: Evidence) -> str:
+    calls = [x.name + (" (failed)" if x.error else "") for x in evidence.calls[:20]]
+    if evidence.trace.tool_calls is None:
+        did = "Tool calls were not recorded."
+    else:
+        did = f"Called {', '.join(calls)}." if calls else "Called no tool."
+    return f"{did} Answered: {(evidence.trace.final_output or '(nothing)')[:_SHOWN_CHARS]}"

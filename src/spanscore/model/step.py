@@ -1,0 +1,96 @@
+"""What a dialect makes of one span: a Step; and the Reading of a whole trace that turns are built from."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from spanscore.model.json import Json
+from spanscore.model.span import Span
+from spanscore.model.trace import RequestedCall, Tool
+
+StepKind: TypeAlias = Literal["agent", "workflow", "model", "tool", "retrieval", "other"]
+"""What a span stands for.
+
+A `workflow` is code that wraps agents or models (chains, graph nodes, tasks). `other` is a span that belongs to an
+agent but is none of the rest: bookkeeping, embeddings, guardrails.
+"""
+
+StepFact: TypeAlias = Literal["input", "output", "system", "tools", "arguments", "result"]
+"""The facts of a Step that can arrive cut or redacted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool returned, as a message tells it. `error` is set where the message itself says that it failed."""
+
+    call_id: str | None
+    value: Json
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation, its parts sorted by what they are; `role` is system, user, assistant or tool.
+
+    `text` is None where the message holds no text part, "" where it holds an empty one.
+    """
+
+    role: str
+    text: str | None = None
+    reasoning: str | None = None
+    calls: tuple[RequestedCall, ...] = ()
+    results: tuple[ToolResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One span, read. None means everywhere: the span did not say.
+
+    `input` is all that a model or agent was given, history included; `output` all that it produced. `input_text` and
+    `output_text` are what a decorated function was called with and returned, where that is not a list of messages.
+
+    A tool's `arguments` are a JSON value, or `positional` where the instrumentation recorded values without names.
+    `has_result` tells a result that is null from one that was not recorded. `damaged` names the facts that were cut or
+    redacted on the way.
+    """
+
+    span: Span
+    dialect: str
+    kind: StepKind
+    agent_name: str | None = None
+    session_id: str | None = None
+    user_id: str | None = None
+    input: tuple[Message, ...] | None = None
+    output: tuple[Message, ...] | None = None
+    input_text: str | None = None
+    output_text: str | None = None
+    system: str | None = None
+    tools: tuple[Tool, ...] | None = None
+    model: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    response_id: str | None = None
+    finish_reasons: tuple[str, ...] = ()
+    call_id: str | None = None
+    tool_name: str | None = None
+    arguments: Json = None
+    positional: tuple[Json, ...] = ()
+    result: Json = None
+    has_result: bool = False
+    error: str | None = None
+    query: str | None = None
+    documents: tuple[Json, ...] = ()
+    damaged: frozenset[StepFact] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """All that the dialects made of one trace.
+
+    `spans` are the trace's spans, each id once, by start time; `steps` those that a dialect reads, in the same order,
+    and those of kind `other` without a dialect that only name a session or user. `unread` counts the spans that no
+    dialect reads. Spans that a judge or evaluator emitted are in neither.
+    """
+
+    spans: tuple[Span, ...]
+    steps: tuple[Step, ...]
+    unread: int = 0

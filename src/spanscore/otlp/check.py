@@ -1,0 +1,56 @@
+"""Which spans of a request cannot be used, so that they can be refused by name and the rest be kept."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+_SHOWN: Final = 3
+"""How many refused spans a message names; a request can hold thousands."""
+
+_NAME_CHARS: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A span, log record or metric that was taken out of its request: its name, and why."""
+
+    name: str
+    reason: str
+
+
+def remove_damaged(request: Any) -> list[Refusal]:
+    """Take out of an ExportTraceServiceRequest the spans that no trace can hold, and say which they were.
+
+    Refused is what OpenTelemetry's specification calls invalid: a trace id that is not 16 bytes or is all zeros, a span
+    id that is not 8 bytes or is all zeros.
+    """
+    refused: list[Refusal] = []
+    for by_resource in request.resource_spans:
+        for by_scope in by_resource.scope_spans:
+            spans = by_scope.spans
+            faults = [(i, reason) for i, span in enumerate(spans) if (reason := _fault(span))]
+            refused += [Refusal(spans[i].name, reason) for i, reason in faults]
+            for i, _ in reversed(faults):
+                del spans[i]
+    return refused
+
+
+def describe(refused: Sequence[Refusal], item: str = "span") -> str:
+    """One line that says how many spans (or what `item` names) were refused, and names the first few.
+
+    >>> describe([Refusal("chat", "its trace id is all zeros")])
+    "1 span refused, the rest is kept: 'chat' (its trace id is all zeros)"
+    """
+    named = "; ".join(f"{x.name[:_NAME_CHARS]!r} ({x.reason})" for x in refused[:_SHOWN])
+    more = f"; and {len(refused) - _SHOWN} more" if len(refused) > _SHOWN else ""
+    return f"{len(refused)} {item}{'' if len(refused) == 1 else 's'} refused, the rest is kept: {named}{more}"
+
+
+def _fault(span: Any) -> str | None:
+    return _id_fault("trace id", span.trace_id, 16) or _id_fault("span id", span.span_id, 8)
+
+
+def _id_fault(what: str, held: bytes, length: int) -> str | None:
+    if len(held) != length:
+        return f"its {what} has {len(held)} bytes, not {length}" if held else f"it has no {what}"
+    return None if any(held) else f"its {what} is all zeros"

@@ -1,0 +1,107 @@
+"""OTLP messages to the model: plain loops, since every span that is received passes through here."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from spanscore.model.span import Event, Link, LogRecord, Resource, Scope, Span, Value
+
+MAX_DEPTH: Final = 32
+"""How many arrays and key-value lists may lie inside one another; what lies deeper is read as None."""
+
+_NO_SPAN: Final = bytes(8)
+
+
+def value(message: Any, depth: int = 0) -> Value:
+    """The Python value of an AnyValue; None for one that is empty, or that lies below MAX_DEPTH."""
+    kind = message.WhichOneof("value")
+    if kind == "array_value":
+        return [value(x, depth + 1) for x in message.array_value.values] if depth < MAX_DEPTH else None
+    if kind == "kvlist_value":
+        return attributes(message.kvlist_value.values, depth + 1) if depth < MAX_DEPTH else None
+    if kind is None or kind == "string_value_strindex":  # an index into a table that only profiles have
+        return None
+    return getattr(message, kind)  # type: ignore[no-any-return]  # a scalar, by the oneof
+
+
+def attributes(pairs: Iterable[Any], depth: int = 0) -> dict[str, Value]:
+    """A repeated KeyValue as a dict; of a key that comes twice the last counts."""
+    read: dict[str, Value] = {}
+    for pair in pairs:
+        held = pair.value
+        text = held.string_value  # most values are text, and asking for it first is the faster way
+        read[pair.key] = text or value(held, depth)
+    return read
+
+
+def resource(message: Any) -> Resource:
+    """A Resource message; its attributes are read now."""
+    return Resource(attributes(message.attributes))
+
+
+def scope(message: Any) -> Scope:
+    """An InstrumentationScope message."""
+    return Scope(message.name, message.version)
+
+
+def span(message: Any, resource: Resource, scope: Scope) -> Span:
+    """A Span message, with the resource and scope that it came under."""
+    status = message.status
+    events, links, parent = message.events, message.links, message.parent_span_id
+    return Span(
+        message.trace_id.hex(),
+        message.span_id.hex(),
+        "" if parent == _NO_SPAN else parent.hex(),
+        message.name,
+        message.kind,
+        message.start_time_unix_nano,
+        message.end_time_unix_nano,
+        status.code,
+        status.message,
+        attributes(message.attributes),
+        resource,
+        scope,
+        tuple(Event(x.name, x.time_unix_nano, attributes(x.attributes)) for x in events) if events else (),
+        tuple(Link(x.trace_id.hex(), x.span_id.hex(), attributes(x.attributes)) for x in links) if links else (),
+        message.dropped_attributes_count,
+        message.dropped_events_count,
+    )
+
+
+def log_record(message: Any, resource: Resource, scope: Scope) -> LogRecord:
+    """A LogRecord message, with the resource and scope that it came under.
+
+    Its time is when it happened or, where that is not recorded, when it was observed.
+    """
+    read = attributes(message.attributes)
+    named = message.event_name or read.get("event.name")
+    return LogRecord(
+        message.trace_id.hex(),
+        message.span_id.hex(),
+        message.time_unix_nano or message.observed_time_unix_nano,
+        named if isinstance(named, str) else "",
+        value(message.body),
+        read,
+        resource,
+        scope,
+        message.severity_number,
+    )
+
+
+def spans(request: Any) -> Iterator[Span]:
+    """Every span of an ExportTraceServiceRequest, in its order."""
+    for by_resource in request.resource_spans:
+        owner = resource(by_resource.resource)
+        for by_scope in by_resource.scope_spans:
+            instrumented_by = scope(by_scope.scope)
+            for message in by_scope.spans:
+                yield span(message, owner, instrumented_by)
+
+
+def log_records(request: Any) -> Iterator[LogRecord]:
+    """Every log record of an ExportLogsServiceRequest, in its order."""
+    for by_resource in request.resource_logs:
+        owner = resource(by_resource.resource)
+        for by_scope in by_resource.scope_logs:
+            instrumented_by = scope(by_scope.scope)
+            for message in by_scope.log_records:
+                yield log_record(message, owner, instrumented_by)

@@ -1,0 +1,144 @@
+"""Recorded telemetry: the files that people, collectors and backends keep spans in, read into the model."""
+
+import gzip
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from google.protobuf.message import DecodeError, Message
+
+from spanscore.errors import InputError
+from spanscore.model import json as plain_json
+from spanscore.model.span import LogRecord, Span
+from spanscore.otlp import check, decode, jaeger, json
+from spanscore.otlp.check import Refusal
+from spanscore.otlp.mend import mend
+from spanscore.otlp.signal import SIGNALS, WIRE, Signal
+
+_GZIP: Final = b"\x1f\x8b"
+_SUFFIXES: Final = (".pb", ".json", ".jsonl", ".ndjson")
+_KNOWN: Final = "OTLP (*.pb, JSON or JSON Lines), Jaeger JSON or a Tempo export"
+
+
+@dataclass(slots=True)
+class Telemetry:
+    """What files held, in their order. `refused` names each span that was left out, with its file and the reason."""
+
+    spans: list[Span] = field(default_factory=list)
+    logs: list[LogRecord] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+
+def load(paths: Sequence[Path]) -> Telemetry:
+    """Everything that the files, and the folders with all below them, hold; metrics are passed over.
+
+    A file is an export request in protobuf (`*.pb`, of logs where its name starts with `logs`), OTLP/JSON (one request,
+    an array of them, or JSON Lines as the collector's file exporter writes them), Jaeger's JSON or a Tempo export;
+    each may be gzipped. Raises InputError where something is not.
+    """
+    found = Telemetry()
+    for path in _files(paths):
+        for signal, request, undecodable in _requests(path):
+            if signal == "traces":
+                refused = undecodable + check.remove_damaged(request)
+                found.refused += [f"{path}: {x.name!r}: {x.reason}" for x in refused]
+                found.spans += decode.spans(request)
+            elif signal == "logs":
+                found.refused += [f"{path}: a log record: {x.reason}" for x in undecodable]
+                found.logs += decode.log_records(request)
+    return found
+
+
+def _requests(path: Path) -> Iterator[tuple[Signal, Message, list[Refusal]]]:
+    """The export requests of one file, in its order, each with what could not be decoded of it."""
+    content = _content(path)
+    if content[:64].lstrip()[:1] in (b"{", b"[") and not path.name.removesuffix(".gz").endswith(".pb"):
+        yield from ((signal, request, []) for signal, request in _json_requests(path, content))
+    else:
+        yield _binary_request(path, content)
+
+
+def _binary_request(path: Path, content: bytes) -> tuple[Signal, Message, list[Refusal]]:
+    signal: Signal = next((x for x in SIGNALS if path.name.startswith(x)), "traces")
+    request = WIRE[signal].request
+    try:
+        return signal, request.FromString(content), []
+    except DecodeError:
+        try:
+            mended = mend(signal, content)
+        except ValueError as error:
+            raise InputError(f"{path}: {error}: give {_KNOWN}") from None
+        return signal, request.FromString(mended.body), mended.refused
+
+
+def _files(paths: Iterable[Path]) -> Iterator[Path]:
+    for path in paths:
+        if not path.is_dir():
+            yield path
+            continue
+        inside = sorted(x for x in path.rglob("*") if x.name.removesuffix(".gz").endswith(_SUFFIXES) and x.is_file())
+        if not inside:
+            raise InputError(f"{path}: nothing in this folder is {_KNOWN}")
+        yield from inside
+
+
+def _content(path: Path) -> bytes:
+    try:
+        content = path.read_bytes()
+        return gzip.decompress(content) if content.startswith(_GZIP) else content
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{path}: damaged gzip ({error}): fetch the file again") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}): give {_KNOWN}") from None
+
+
+def _json_requests(path: Path, content: bytes) -> Iterator[tuple[Signal, Message]]:
+    for place, text in _documents(path, content):
+        try:
+            yield from _from_json(plain_json.loads(text))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            fault = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            raise InputError(f"{place}: {fault}: give {_KNOWN}, whole and unchanged") from None
+
+
+def _documents(path: Path, content: bytes) -> Iterator[tuple[str, bytes]]:
+    """(place, JSON text) of each document: each line, where the first one is a document by itself; else the whole."""
+    first = content.lstrip().split(b"\n", 1)[0]
+    try:
+        plain_json.loads(first)
+    except ValueError:
+        yield str(path), content
+        return
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        if line.strip():
+            yield f"{path}:{number}", line
+
+
+def _from_json(parsed: Any) -> Iterator[tuple[Signal, Message]]:
+    for one in parsed if isinstance(parsed, list) else [parsed]:
+        if not isinstance(one, dict):
+            raise TypeError(f"expected a JSON object, found {type(one).__name__}")
+        inner = one.get("trace")  # what Tempo's second API wraps its answer in
+        yield from _from_object(inner if isinstance(inner, dict) else one)
+
+
+def _from_object(parsed: dict[str, Any]) -> Iterator[tuple[Signal, Message]]:
+    signals = [x for x in SIGNALS if WIRE[x].json_key in parsed]
+    if signals:
+        yield from ((x, json.from_object(x, parsed)) for x in signals)
+    elif jaeger.is_trace(parsed):
+        yield "traces", jaeger.request(parsed)
+    elif isinstance(parsed.get("data"), list):  # what Jaeger's API answers
+        yield from (("traces", jaeger.request(x)) for x in parsed["data"])
+    elif "batches" in parsed:
+        yield "traces", json.from_object("traces", {"resourceSpans": [_renamed(x) for x in parsed["batches"]]})
+    else:
+        raise ValueError(f"neither OTLP, Jaeger nor Tempo: the object has {', '.join(map(repr, list(parsed)[:5]))}")
+
+
+def _renamed(batch: dict[str, Any]) -> dict[str, Any]:
+    """A Tempo batch with the names that OTLP has had since scopes stopped being called instrumentation libraries."""
+    scopes = batch.get("instrumentationLibrarySpans") or batch.get("scopeSpans") or []
+    return {**batch, "scopeSpans": [{"scope": x.get("instrumentationLibrary"), **x} for x in scopes]}

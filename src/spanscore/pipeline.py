@@ -1,0 +1,398 @@
+"""The only file that knows every stage: requests in, traces cut, read, evaluated and committed, scores out."""
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from spanscore import dialects
+from spanscore.assemble import fragments, loop
+from spanscore.assemble.assembler import Assembler, Cut
+from spanscore.assemble.requests import Requests
+from spanscore.assemble.sessions import Sessions
+from spanscore.config import Settings
+from spanscore.embed import open_embedder
+from spanscore.errors import RetryableError
+from spanscore.evaluate import Engine, Overrides
+from spanscore.export.inline import Held, Passing
+from spanscore.export.opening import open_exporters
+from spanscore.export.sender import Sender
+from spanscore.judge import open_judge, renderer
+from spanscore.model.json import dumps
+from spanscore.model.score import Evaluation
+from spanscore.model.trace import AgentTrace
+from spanscore.otlp.signal import SIGNALS, WIRE, Signal
+from spanscore.rebuild import rebuild
+from spanscore.receive.server import Server
+from spanscore.store.journal import Journal, Request
+from spanscore.store.store import Store, StoredTrace
+from spanscore.telemetry import Counters
+
+_log = logging.getLogger(__name__)
+
+_QUEUED = 1000
+"""Cut traces that wait for a worker; they are small, and what is behind them waits in the assembler."""
+
+_BATCH = 32
+"""Traces that a worker reads, evaluates and commits together: one commit for many, without a long wait for any."""
+
+_WORKERS = 4
+"""Batches at once: while a judge answers slowly, what needs no judge goes on."""
+
+_SHARE_FOR_LATE_SPANS = 0.5
+"""Above this fill of the journal, requests kept only for late spans make room for new ones."""
+
+_TIDY_EVERY_S = 60.0
+_RETRY_STORE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Finished:
+    """A cut trace with the agent traces in it that are new or have changed; `held` are its roots, in inline mode."""
+
+    cut: Cut
+    traces: tuple[StoredTrace, ...]
+    held: tuple[Held, ...] = ()
+
+
+class Pipeline:
+    """The running server but for its control service: `receive.Intake` and `api.Backend`. Belongs to one event loop."""
+
+    def __init__(self, settings: Settings, *, clock_ns: Callable[[], int] = time.time_ns) -> None:
+        """Open journal, store and exporters. Raises ConfigError where one cannot be opened."""
+        self.counters = Counters()
+        self._settings = settings
+        self._clock_ns = clock_ns
+        self._journal = Journal(settings.journal)
+        self._store = Store.open(settings.store, clock_ns=clock_ns)
+        self._engine = Engine(
+            settings.evaluation,
+            open_judge(settings.judge, self._store),
+            open_embedder(settings.embedding),
+            judge_plan=settings.judge.plan,
+            clock_ns=clock_ns,
+            render_transcript=renderer(settings.judge),
+        )
+        self._sender = Sender(
+            settings.export, open_exporters(settings.export), self._store, self.counters, clock_ns=clock_ns
+        )
+        self._passing = (
+            Passing(settings.inline, self._sender, left=self._passed_on, clock_ns=clock_ns)
+            if settings.mode == "inline"
+            else None
+        )
+        self._requests = Requests(self._journal.read)
+        self._assembler = Assembler(settings.assemble)
+        self._sessions = Sessions(settings.assemble)
+        self._cuts: asyncio.Queue[Cut] = asyncio.Queue(_QUEUED)
+        self._quiet_sessions: asyncio.Queue[str] = asyncio.Queue(_QUEUED)
+        self.server = Server(settings.receive, self, self.counters)
+
+    async def run(self, stopping: asyncio.Event, started: Callable[[], None] = lambda: None) -> None:
+        """Serve until `stopping` is set; then stop receiving, finish what is under way within the bound, and close.
+
+        `started` is called when all ports are bound. Raises ConfigError where one is taken.
+        """
+        self._recover()  # before there is anybody to keep waiting
+        try:
+            await self.server.start()
+            async with asyncio.TaskGroup() as tasks:
+                running = [tasks.create_task(work) for work in self._loops()]
+                started()
+                await stopping.wait()
+                await self._drain()
+                for task in running:
+                    task.cancel()
+        finally:
+            await self.server.stop(0.0)
+            await self._sender.stop()
+            await asyncio.to_thread(self._journal.close)
+            self._store.close()
+
+    async def accept(self, signal: Signal, body: bytes, request: Any) -> None:
+        """Keep a request; when this returns it is in the journal. Raises RetryableError when it cannot be kept now."""
+        self.counters.add(f"requests_{signal}")
+        if signal == "metrics" and self._passing is None:
+            return  # nothing is evaluated from metrics, and in branch mode the backend has them already
+        if self._passing is not None:
+            self._passing.require_room()
+        now_ns = self._clock_ns()
+        self._make_room()
+        row = await asyncio.wrap_future(self._journal.append(signal, body, now_ns))
+        self._take_in(signal, row, body, request, now_ns)
+
+    async def quarantine(self, signal: Signal, body: bytes, reason: str) -> None:
+        """Put aside a request that cannot be read. Raises RetryableError when it cannot be kept now."""
+        self.counters.add("requests_quarantined")
+        await asyncio.wrap_future(self._journal.quarantine(signal, body, reason, self._clock_ns()))
+
+    def health(self) -> dict[str, Any]:
+        """What the health endpoint shows beside the counters."""
+        return {
+            "judge": self._settings.judge.model,
+            "open_traces": self._assembler.open_traces,
+            "open_sessions": len(self._sessions),
+            "waiting_traces": self._cuts.qsize(),
+            "held_roots": self._passing.held_roots if self._passing else 0,
+            "journal_bytes": self._journal.size_bytes,
+            "scores_to_export": self._sender.behind(),
+        }
+
+    def trace(self, trace_id: str) -> AgentTrace | None:
+        """The rebuilt trace with this agent trace id, or of this OTel trace; None where there is none."""
+        return self._store.trace(trace_id)
+
+    def evaluations(self, *, trace_id: str | None = None, session_id: str | None = None) -> list[Evaluation]:
+        """The newest scores of a trace, or of a session and its traces."""
+        return self._store.evaluations(trace_id=trace_id, session_id=session_id)
+
+    async def evaluate(
+        self, *, trace_id: str | None = None, session_id: str | None = None, overrides: Overrides | None = None
+    ) -> list[Evaluation]:
+        """Evaluate a stored trace or session again, as its next revision; [] where it is not known.
+
+        Raises InputError when `overrides` cannot be met.
+        """
+        overrides = overrides or Overrides()
+        if session_id is not None:
+            return await self._evaluate_session(session_id, overrides)
+        trace = await asyncio.to_thread(self._store.trace, trace_id or "")
+        if trace is None:
+            return []
+        known = await asyncio.to_thread(self._store.known, [trace.id])
+        revision, digest = known[trace.id]
+        evaluations = await self._engine.evaluate_trace(trace, overrides, revision=revision + 1)
+        await self._commit([StoredTrace(trace, revision + 1, digest)], evaluations)
+        return evaluations
+
+    def _loops(self) -> list[Coroutine[Any, Any, None]]:
+        cutting = loop.run(
+            self._assembler,
+            self._sessions,
+            traces_out=self._cuts,
+            sessions_out=self._quiet_sessions,
+            clock_ns=self._clock_ns,
+            every_s=loop.interval_s(self._settings.assemble),
+        )
+        passing = [self._passing.run()] if self._passing else []
+        workers = [self._work() for _ in range(_WORKERS)]
+        return [self._sender.run(), cutting, *workers, self._work_on_sessions(), self._tidy(), *passing]
+
+    def _recover(self) -> None:
+        """Take up what the journal holds from before a restart, and the sessions that were still open."""
+        closed = self._journal.closed_traces()
+        now_ns = self._clock_ns()
+        for request in self._journal.replay():
+            self.counters.add("requests_replayed")
+            self._replay(request, closed, now_ns)
+        self._assembler.remember_past(closed)
+        for session_id, last_ns in self._store.open_sessions():
+            self._sessions.push(session_id, last_ns)
+
+    def _replay(self, request: Request, closed: Mapping[bytes, tuple[int, int]], now_ns: int) -> None:
+        signal = next(x for x in SIGNALS if x == request.signal)
+        message = WIRE[signal].request.FromString(request.body)
+        self._assembler.hold((request.row,))
+        for fragment in self._fragments(signal, request.row, request.body, message):
+            last_row, closed_ns = closed.get(fragment.trace_id, (0, 0))
+            if request.row <= last_row:
+                self._assembler.restore(fragment, closed_ns)
+            else:
+                self._assembler.push(fragment, now_ns)
+        if not request.passed_on:
+            self._pass_on(signal, request.row, request.body, message)
+        self._assembler.let_go((request.row,))
+
+    def _take_in(self, signal: Signal, row: int, body: bytes, request: Any, now_ns: int) -> None:
+        """Hand a journalled request to the assembler and, in inline mode, on its way."""
+        self._requests.put(row, signal, request, len(body))
+        self._assembler.hold((row,))
+        for fragment in self._fragments(signal, row, body, request):
+            self.counters.add(f"items_{signal}", fragment.items)
+            if not self._assembler.push(fragment, now_ns):
+                self.counters.add("items_late", fragment.items)
+        self._pass_on(signal, row, body, request)
+        self._assembler.let_go((row,))
+
+    def _fragments(self, signal: Signal, row: int, body: bytes, request: Any) -> list[fragments.Fragment]:
+        if signal == "metrics" or not self._settings.assemble.enabled:
+            return []
+        take_apart = fragments.of_traces if signal == "traces" else fragments.of_logs
+        return take_apart(request, row, size_bytes=len(body), genai=dialects.shows_genai(body))
+
+    def _pass_on(self, signal: Signal, row: int, body: bytes, request: Any) -> None:
+        if self._passing is None:
+            return
+        self._assembler.hold((row,))
+        self._passing.pass_on(signal, row, body, request, is_agent=self._assembler.is_genai)
+
+    def _passed_on(self, row: int) -> None:
+        self._journal.mark_passed_on(row)
+        self._assembler.let_go((row,))
+
+    def _make_room(self) -> None:
+        if self._journal.fill > _SHARE_FOR_LATE_SPANS:
+            self._assembler.forget_oldest()
+        self._release()
+
+    def _release(self) -> None:
+        """Delete the requests that nothing needs any more."""
+        if rows := self._assembler.released():
+            self._requests.drop(rows)
+            self._journal.delete(rows)
+
+    async def _work(self) -> None:
+        while True:
+            cuts = [await self._cuts.get()]
+            while len(cuts) < _BATCH and not self._cuts.empty():
+                cuts.append(self._cuts.get_nowait())
+            await self._finish(cuts)
+            for _ in cuts:
+                self._cuts.task_done()
+
+    async def _finish(self, cuts: Sequence[Cut]) -> None:
+        """Read, evaluate and commit what was cut; then let go of its requests."""
+        rebuilt = await self._patiently(self._rebuild, cuts)
+        finished = [self._with_held(x) for x in rebuilt] if self._passing else rebuilt
+        evaluated = await asyncio.gather(*(self._evaluate(x) for x in finished))
+        traces = [stored for x in finished for stored in x.traces]
+        await self._commit(traces, [evaluation for evaluations in evaluated for evaluation in evaluations])
+        if self._passing is not None:
+            for done, evaluations in zip(finished, evaluated, strict=True):
+                await self._passing.release(done.held, _by_span(evaluations or self._stored_scores(done)))
+        now_ns = self._clock_ns()
+        for stored in traces:
+            if stored.trace.session_id is not None:
+                self._sessions.push(stored.trace.session_id, now_ns)
+        self._journal.close_traces([(cut.trace_id, max(cut.rows), now_ns) for cut in cuts])
+        for cut in cuts:
+            self._assembler.done(cut)
+        self.counters.add("traces_finished", len(cuts))
+        self._release()
+
+    def _rebuild(self, cuts: Sequence[Cut]) -> list[_Finished]:
+        """The agent traces in `cuts` that were not evaluated just so before. Runs in a thread."""
+        found = [(cut, self._read(cut)) for cut in cuts]
+        known = self._store.known([trace.id for _, traces in found for trace in traces])
+        finished = []
+        for cut, traces in found:
+            stored = []
+            for trace in traces:
+                revision, digest = known.get(trace.id, (0, ""))
+                now = _digest(trace)
+                if now == digest:
+                    self.counters.add("agent_traces_unchanged")
+                else:
+                    stored.append(StoredTrace(trace, revision + 1, now))
+            finished.append(_Finished(cut, tuple(stored)))
+        return finished
+
+    def _read(self, cut: Cut) -> list[AgentTrace]:
+        if not cut.genai:
+            self.counters.add("traces_without_genai")
+            return []
+        try:
+            spans, records = self._requests.load(cut.trace_id, cut.rows)
+            return rebuild(spans, records, completeness=cut.completeness)
+        except Exception:  # noqa: BLE001 - whatever crashes a reader would crash it again after every restart
+            _log.exception("trace %s cannot be read; its requests are in quarantine", cut.trace_id.hex())
+            self.counters.add("traces_quarantined")
+            for request in self._journal.read(cut.rows):
+                self._journal.quarantine(
+                    request.signal, request.body, f"trace {cut.trace_id.hex()} crashed a reader", self._clock_ns()
+                )
+            return []
+
+    async def _evaluate(self, finished: _Finished) -> list[Evaluation]:
+        evaluations: list[Evaluation] = []
+        for stored in finished.traces:
+            evaluations += await self._engine.evaluate_trace(stored.trace, revision=stored.revision)
+        waiting = {root.span_id for root in finished.held}
+        return [replace(x, inline=True) if x.target.span_id in waiting else x for x in evaluations]
+
+    def _stored_scores(self, finished: _Finished) -> list[Evaluation]:
+        """The scores of roots held back again after a restart, whose trace was evaluated before it."""
+        return self._store.evaluations(trace_id=finished.cut.trace_id.hex()) if finished.held else []
+
+    def _with_held(self, finished: _Finished) -> _Finished:
+        """From here on the trace's roots leave with their scores: none of them can become overdue any more."""
+        assert self._passing is not None  # noqa: S101 - for the type checker: called in inline mode only
+        return replace(finished, held=tuple(self._passing.take(finished.cut.trace_id)))
+
+    async def _work_on_sessions(self) -> None:
+        while True:
+            session_id = await self._quiet_sessions.get()
+            await self._evaluate_session(session_id, None)
+            self.counters.add("sessions_evaluated")
+            self._quiet_sessions.task_done()
+
+    async def _evaluate_session(self, session_id: str, overrides: Overrides | None) -> list[Evaluation]:
+        session = await self._patiently(self._store.session, session_id)
+        if session is None:
+            return []
+        revision = 1 + await self._patiently(self._store.session_revision, session_id)
+        signals: dict[str, dict[str, Evaluation]] = {}
+        for evaluation in await self._patiently(lambda: self._store.evaluations(session_id=session_id)):
+            if evaluation.scope == "trace":
+                signals.setdefault(evaluation.subject_id, {})[evaluation.metric] = evaluation
+        evaluations = await self._engine.evaluate_session(session, signals, overrides, revision=revision)
+        await self._commit([], evaluations)
+        return evaluations
+
+    async def _commit(self, traces: Sequence[StoredTrace], evaluations: Sequence[Evaluation]) -> None:
+        """Keep traces and scores, then hand the scores to the exporters: never the other way round."""
+        if not traces and not evaluations:
+            return
+        numbers = await self._patiently(self._store.commit, traces, evaluations)
+        self._sender.offer(zip(numbers, evaluations, strict=True))
+        self.counters.add("agent_traces", len(traces))
+        for evaluation in evaluations:
+            self.counters.add(f"evaluations_{evaluation.status}")
+
+    async def _patiently(self, ask: Callable[..., Any], *arguments: Any) -> Any:
+        """What the store answers in a thread, however long it takes: a full disk or a locked file may pass."""
+        while True:
+            try:
+                return await asyncio.to_thread(ask, *arguments)
+            except RetryableError as error:
+                _log.error("waiting for the store: %s", error)
+                await asyncio.sleep(_RETRY_STORE_S)
+
+    async def _tidy(self) -> None:
+        """Hold the store to its retention, and let the journal forget traces that no late span can reach."""
+        while True:
+            now_ns = self._clock_ns()
+            deleted = await self._patiently(self._store.prune, now_ns)
+            self.counters.add("store_records_pruned", deleted)
+            self._journal.forget_closed(self._settings.assemble.max_closed_traces)
+            self._release()
+            await asyncio.sleep(_TIDY_EVERY_S)
+
+    async def _drain(self) -> None:
+        """Stop receiving, then finish what was cut and send what was scored, all within the configured bound."""
+        deadline_s = time.monotonic() + self._settings.shutdown_timeout / 1e9
+        await self.server.stop(self._settings.shutdown_timeout / 1e9 / 4)
+        try:
+            async with asyncio.timeout(max(0.0, deadline_s - time.monotonic())):
+                await self._cuts.join()
+                await self._quiet_sessions.join()
+        except TimeoutError:
+            _log.warning("traces are still being evaluated; they are taken up again after the restart")
+        if not await self._sender.drain(max(0.0, deadline_s - time.monotonic())):
+            _log.warning("scores are still to be sent; they leave after the restart")
+
+
+def _digest(trace: AgentTrace) -> str:
+    """What tells whether a rebuilt trace says the same; how complete it was when it was cut does not count."""
+    facts = {**trace.to_json(), "completeness": None}
+    return hashlib.blake2b(dumps(facts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def _by_span(evaluations: Sequence[Evaluation]) -> dict[str, list[Evaluation]]:
+    found: dict[str, list[Evaluation]] = {}
+    for evaluation in evaluations:
+        found.setdefault(evaluation.target.span_id, []).append(evaluation)
+    return found

@@ -1,0 +1,124 @@
+"""How the OTLP servers are reached and what they take, under the names that the OpenTelemetry Collector uses."""
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from spanscore.model.quantity import ByteSize, Duration, duration_ns
+
+_ENDPOINT = re.compile(r"(\[[0-9A-Fa-f:.%a-z]+\]|[^\s:/\[\]]+):([0-9]{1,5})")
+
+
+def split_endpoint(endpoint: str) -> tuple[str, int]:
+    """Host and port of `host:port`. Raises ValueError on anything else.
+
+    >>> split_endpoint("[::1]:4327")
+    ('::1', 4327)
+    """
+    match = _ENDPOINT.fullmatch(endpoint)
+    if not match or int(match[2]) > 65535:
+        raise ValueError(f"{endpoint!r} is no endpoint: write host:port, such as 127.0.0.1:4327 or [::1]:4327")
+    return match[1].strip("[]"), int(match[2])
+
+
+def _checked(endpoint: str) -> str:
+    split_endpoint(endpoint)
+    return endpoint
+
+
+Endpoint = Annotated[str, AfterValidator(_checked)]
+"""A configuration field that is written as host:port; port 0 takes any free one."""
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class ServerParameters(_Model):
+    """How long connections are kept, and how it is found out that one is dead."""
+
+    max_connection_idle: Duration | None = None
+    """Close a connection that has had no request for this long. Not set: never."""
+
+    max_connection_age: Duration | None = None
+    """Close a connection that is this old, so that clients spread anew over several servers. Not set: never."""
+
+    max_connection_age_grace: Duration | None = None
+    """How long the requests of a connection that is closed for its age may take. Not set: as long as they need."""
+
+    time: Duration = duration_ns("2h")
+    """Ping a client that has been silent for this long."""
+
+    timeout: Duration = duration_ns("20s")
+    """Close the connection when such a ping has no answer for this long."""
+
+
+class EnforcementPolicy(_Model):
+    """How often clients may ping."""
+
+    min_time: Duration = duration_ns("5m")
+    """A client that pings more often while no request is under way is disconnected."""
+
+    permit_without_stream: bool = False
+    """Whether clients may ping while no request is under way."""
+
+
+class Keepalive(_Model):
+    """Keepalive of gRPC connections."""
+
+    server_parameters: ServerParameters = ServerParameters()
+    """How long connections are kept, and how it is found out that one is dead."""
+
+    enforcement_policy: EnforcementPolicy = EnforcementPolicy()
+    """How often clients may ping."""
+
+
+class Grpc(_Model):
+    """OTLP over gRPC."""
+
+    endpoint: Endpoint = "127.0.0.1:4327"
+    """Host and port to listen on. It asks for no credentials: on an address that others reach, they can send too."""
+
+    max_recv_msg_size_mib: int = Field(default=16, ge=1, le=1024)
+    """MiB that one request may have, decompressed. gRPC answers a larger one so that senders drop it: keep batches
+    below."""
+
+    max_concurrent_streams: int = Field(default=100, ge=1)
+    """Requests under way at once on one connection; a client holds further ones back."""
+
+    keepalive: Keepalive = Keepalive()
+    """Keepalive of the connections."""
+
+
+class Http(_Model):
+    """OTLP over HTTP/1.1, in protobuf or JSON."""
+
+    endpoint: Endpoint = "127.0.0.1:4328"
+    """Host and port to listen on. It asks for no credentials: on an address that others reach, they can send too."""
+
+    max_request_body_size: ByteSize = Field(default=20 * 2**20, ge=1)
+    """Bytes that the body of a request may have, both as it is sent and decompressed. A larger one is answered 413."""
+
+    read_timeout: Duration = duration_ns("30s")
+    """How long a client may take to send the body of a request."""
+
+
+class Health(_Model):
+    """The health check: `GET /` answers 200 while requests are taken, else 503."""
+
+    endpoint: Endpoint = "127.0.0.1:13134"
+    """Host and port to listen on. It shows counters, never contents."""
+
+
+class Config(_Model):
+    """Where OTLP comes in."""
+
+    grpc: Grpc = Grpc()
+    """OTLP over gRPC."""
+
+    http: Http = Http()
+    """OTLP over HTTP."""
+
+    health: Health = Health()
+    """The health check."""

@@ -1,0 +1,101 @@
+"""OTLP over gRPC: the three export services, health and reflection."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from spanscore.errors import ConfigError, PermanentError, RetryableError
+from spanscore.otlp.signal import SIGNALS, WIRE, Signal
+from spanscore.receive import status
+from spanscore.receive.config import Grpc
+from spanscore.receive.exports import Exports
+
+_log = logging.getLogger(__name__)
+
+_NS_PER_MS: Final = 10**6
+_DETAILS_KEY: Final = "grpc-status-details-bin"
+
+
+def channel_options(config: Grpc) -> list[tuple[str, int]]:
+    """`config` as gRPC's own settings; sizes in bytes, times in milliseconds."""
+    parameters, policy = config.keepalive.server_parameters, config.keepalive.enforcement_policy
+    max_bytes = config.max_recv_msg_size_mib * 2**20
+    optional = {
+        "grpc.max_connection_idle_ms": parameters.max_connection_idle,
+        "grpc.max_connection_age_ms": parameters.max_connection_age,
+        "grpc.max_connection_age_grace_ms": parameters.max_connection_age_grace,
+    }
+    return [
+        ("grpc.so_reuseport", 0),  # else a second server on the same port starts, and takes half of the requests
+        ("grpc.max_receive_message_length", max_bytes),
+        ("grpc.max_concurrent_streams", config.max_concurrent_streams),
+        ("grpc.keepalive_time_ms", parameters.time // _NS_PER_MS),
+        ("grpc.keepalive_timeout_ms", parameters.timeout // _NS_PER_MS),
+        ("grpc.http2.min_ping_interval_without_data_ms", policy.min_time // _NS_PER_MS),
+        ("grpc.keepalive_permit_without_calls", int(policy.permit_without_stream)),
+        *((name, duration_ns // _NS_PER_MS) for name, duration_ns in optional.items() if duration_ns is not None),
+    ]
+
+
+class GrpcServer:
+    """Serves the export services until it is stopped; `port` is the one it is bound to."""
+
+    def __init__(self, config: Grpc, exports: Exports) -> None:
+        self.port = 0
+        self._config = config
+        self._exports = exports
+        self._health = health.aio.HealthServicer()
+        self._server: grpc.aio.Server | None = None  # made in `start`, since it takes the loop that runs
+
+    async def start(self) -> None:
+        """Bind and serve. Raises ConfigError where the endpoint cannot be bound."""
+        server = grpc.aio.server(options=channel_options(self._config))
+        names = [WIRE[signal].service for signal in SIGNALS]
+        for signal in SIGNALS:
+            # Without a deserializer the handler gets the bytes as received, which is what the journal keeps.
+            method = grpc.unary_unary_rpc_method_handler(self._handler(signal))
+            server.add_generic_rpc_handlers(
+                (grpc.method_handlers_generic_handler(WIRE[signal].service, {"Export": method}),)
+            )
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
+        try:
+            self.port = server.add_insecure_port(self._config.endpoint)
+        except RuntimeError:
+            raise ConfigError(
+                f"receive.grpc.endpoint: cannot listen on {self._config.endpoint}: "
+                "is another spanscore running there? give a free port"
+            ) from None
+        for name in names:
+            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        await server.start()
+        self._server = server
+
+    async def refuse(self) -> None:
+        """Tell health checks that nothing is taken any more."""
+        await self._health.enter_graceful_shutdown()
+
+    async def stop(self, grace_s: float) -> None:
+        """Close all connections, those with a request or a health watch under way after `grace_s` seconds."""
+        if self._server is not None:
+            await self._server.stop(grace_s)
+
+    def _handler(self, signal: Signal) -> Callable[[bytes, Any], Awaitable[bytes]]:
+        async def export(body: bytes, context: Any) -> bytes:
+            try:
+                with self._exports.admitted():
+                    return (await self._exports.export(signal, body)).SerializeToString()
+            except (RetryableError, PermanentError) as error:
+                answer = status.answer(error)
+            except Exception as error:  # noqa: BLE001 - an escaped exception is UNKNOWN, on which collectors drop data
+                _log.exception("%s: a gRPC request failed", signal)
+                answer = status.answer(error)
+            details = ((_DETAILS_KEY, answer.status().SerializeToString()),)
+            await context.abort(answer.grpc_code, answer.message, trailing_metadata=details)
+            raise AssertionError("abort raises")
+
+        return export

@@ -1,0 +1,185 @@
+"""OTLP over HTTP: protobuf and JSON, gzip, bodies with and without Content-Length."""
+
+import asyncio
+import logging
+import zlib
+from typing import Any, Final
+
+from aiohttp import web
+from aiohttp.client_exceptions import ClientPayloadError
+from aiohttp.http_exceptions import HttpProcessingError
+
+from spanscore.errors import ConfigError, PermanentError, RetryableError
+from spanscore.model.json import dumps
+from spanscore.otlp import json
+from spanscore.otlp.signal import WIRE, Signal
+from spanscore.receive import status
+from spanscore.receive.config import Http, split_endpoint
+from spanscore.receive.exports import Exports
+
+_log = logging.getLogger(__name__)
+
+_PROTOBUF: Final = "application/x-protobuf"
+_JSON: Final = "application/json"
+_SIGNALS: Final[dict[str, Signal]] = {wire.path: signal for signal, wire in WIRE.items()}
+_ZLIB_OR_GZIP: Final = 47  # zlib's window bits for: either header, found by itself
+_MAX_MEMBERS: Final = 16
+"""Streams that a compressed body may be strung together from. Clients send one; each costs a copy of those after it."""
+
+_SMALL_BODY_BYTES: Final = 64 * 2**10
+"""Up to this size a body is decompressed in the event loop; above it in a thread."""
+
+_NS_PER_S: Final = 10**9
+
+
+class _RefusedError(Exception):
+    """The request is wrong as HTTP, before any OTLP is read."""
+
+    def __init__(self, http_status: int, message: str) -> None:
+        super().__init__(message)
+        self.http_status = http_status
+
+
+def decompress(body: bytes, max_bytes: int) -> bytes | None:
+    """`body` without its gzip or zlib compression; None where that has more than `max_bytes`, however small it came.
+
+    Raises ValueError on what is not gzip or zlib, or is cut.
+    """
+    parts: list[bytes] = []
+    room = max_bytes
+    for _ in range(_MAX_MEMBERS):
+        if not body:
+            return b"".join(parts)
+        stream = zlib.decompressobj(_ZLIB_OR_GZIP)
+        try:
+            part = stream.decompress(body, room + 1)
+        except zlib.error as error:
+            raise ValueError(str(error)) from error
+        if len(part) > room:
+            return None
+        if not stream.eof:
+            raise ValueError("the compressed data end too early")
+        parts.append(part)
+        room -= len(part)
+        body = stream.unused_data
+    raise ValueError(f"more than {_MAX_MEMBERS} compressed streams in one body")
+
+
+class HttpServer:
+    """Serves the export paths until it is stopped; `port` is the one it is bound to."""
+
+    def __init__(self, config: Http, exports: Exports) -> None:
+        self.port = 0
+        self._config = config
+        self._exports = exports
+        self._runner: web.ServerRunner | None = None
+
+    async def start(self) -> None:
+        """Bind and serve. Raises ConfigError where the endpoint cannot be bound."""
+        # aiohttp's own decompression has another limit, and no way to tell a broken body from a large one.
+        server = web.Server(self._handle, auto_decompress=False, access_log=None)
+        self._runner, self.port = await listen(server, self._config.endpoint, "receive.http.endpoint")
+
+    async def stop(self) -> None:
+        """Close all connections."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            signal, as_json = _checked(request)
+        except _RefusedError as error:
+            allow = {"Allow": "POST"} if error.http_status == 405 else None
+            return web.Response(status=error.http_status, text=f"{error}\n", headers=allow)
+        try:
+            with self._exports.admitted():
+                body = await self._body(request)
+                response = await self._exports.export(signal, body, as_json=as_json)
+        except _RefusedError as error:
+            refused = status.answer(PermanentError(str(error)))
+            return _refusal(refused, as_json, http_status=error.http_status)
+        except (RetryableError, PermanentError) as error:
+            return _refusal(status.answer(error), as_json)
+        except Exception as error:  # noqa: BLE001 - aiohttp makes it a 500, on which clients drop data
+            _log.exception("%s: an HTTP request failed", signal)
+            return _refusal(status.answer(error), as_json)
+        return _response(200, json.encode(response) if as_json else response.SerializeToString())
+
+    async def _body(self, request: web.BaseRequest) -> bytes:
+        """The request's body, decompressed."""
+        max_bytes = self._config.max_request_body_size
+        try:
+            async with asyncio.timeout(self._config.read_timeout / _NS_PER_S):
+                body = await _read(request, max_bytes)
+        except TimeoutError:
+            raise RetryableError("the body of the request did not arrive in time (see read_timeout)") from None
+        except (ClientPayloadError, HttpProcessingError, ConnectionError) as error:
+            raise _RefusedError(400, f"the body of the request ended early or is wrongly chunked: {error}") from None
+        if request.headers.get("Content-Encoding", "identity").lower() == "identity":
+            return body
+        try:
+            if len(body) <= _SMALL_BODY_BYTES:
+                plain = decompress(body, max_bytes)
+            else:
+                plain = await asyncio.to_thread(decompress, body, max_bytes)
+        except ValueError as error:
+            raise _RefusedError(400, f"the body of the request cannot be decompressed: {error}") from None
+        if plain is None:
+            raise _too_large(max_bytes)
+        return plain
+
+
+def _checked(request: web.BaseRequest) -> tuple[Signal, bool]:
+    """The signal of a request, and whether it is JSON. Raises _RefusedError on what no OTLP client sends."""
+    signal = _SIGNALS.get(request.path)
+    if signal is None:
+        raise _RefusedError(404, f"nothing is here: OTLP is taken at {', '.join(_SIGNALS)}")
+    if request.method != "POST":
+        raise _RefusedError(405, f"{request.method} is not for {request.path}: send OTLP with POST")
+    if request.content_type not in (_PROTOBUF, _JSON):
+        raise _RefusedError(415, f"Content-Type {request.content_type} is not OTLP: use {_PROTOBUF} or {_JSON}")
+    if request.headers.get("Content-Encoding", "identity").lower() not in ("identity", "gzip", "deflate"):
+        raise _RefusedError(415, "this Content-Encoding is not known here: use gzip, deflate or none")
+    return signal, request.content_type == _JSON
+
+
+async def _read(request: web.BaseRequest, max_bytes: int) -> bytes:
+    if (request.content_length or 0) > max_bytes:
+        raise _too_large(max_bytes)
+    body = bytearray()
+    async for chunk in request.content.iter_any():
+        body += chunk
+        if len(body) > max_bytes:
+            raise _too_large(max_bytes)
+    return bytes(body)
+
+
+def _too_large(max_bytes: int) -> _RefusedError:
+    return _RefusedError(413, f"the body of the request has more than {max_bytes} bytes: send smaller batches")
+
+
+def _refusal(answer: status.Answer, as_json: bool, *, http_status: int | None = None) -> web.Response:
+    body = dumps(answer.status_object()) if as_json else answer.status().SerializeToString()
+    return _response(http_status or answer.http_status, body, answer.headers)
+
+
+def _response(http_status: int, body: str | bytes, headers: dict[str, str] | None = None) -> web.Response:
+    if isinstance(body, str):
+        return web.Response(status=http_status, text=body, content_type=_JSON, headers=headers)
+    return web.Response(status=http_status, body=body, content_type=_PROTOBUF, headers=headers)
+
+
+async def listen(server: Any, endpoint: str, key: str) -> tuple[web.ServerRunner, int]:
+    """Serve aiohttp's `server` at `endpoint`; returns its runner and the bound port.
+
+    Raises ConfigError, which names the configuration's `key`, where the endpoint cannot be bound.
+    """
+    host, port = split_endpoint(endpoint)
+    runner = web.ServerRunner(server, shutdown_timeout=0.5)  # requests were waited for before
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except OSError as error:
+        await runner.cleanup()
+        raise ConfigError(f"{key}: cannot listen on {endpoint} ({error.strerror}): give a free port") from None
+    return runner, runner.addresses[0][1]

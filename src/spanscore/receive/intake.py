@@ -1,0 +1,24 @@
+"""Who takes over what the servers receive."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from google.protobuf.message import Message
+
+from spanscore.otlp.signal import Signal
+
+
+class Intake(Protocol):
+    """Takes requests over; once a method returns, the sender is told that its data are safe."""
+
+    async def accept(self, signal: Signal, body: bytes, request: Message) -> None:
+        """Keep a request: `body` in protobuf, `request` the same decoded. Raises RetryableError when it cannot now."""
+        ...
+
+    async def quarantine(self, signal: Signal, body: bytes, reason: str) -> None:
+        """Put aside a request that cannot be decoded: `body` as it came. Raises RetryableError when it cannot now."""
+        ...
+
+    def health(self) -> Mapping[str, Any]:
+        """What the health check shows beside the counters, as a JSON object."""
+        ...

@@ -1,0 +1,72 @@
+"""The one table from spanscore's errors to what OTLP clients are told, over gRPC and over HTTP."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+from google.protobuf.duration_pb2 import Duration
+from google.rpc.error_details_pb2 import RetryInfo
+from google.rpc.status_pb2 import Status
+from grpc import StatusCode
+
+from spanscore.errors import PermanentError, RetryableError
+
+TABLE: Final[tuple[tuple[type[Exception], StatusCode, int], ...]] = (
+    (RetryableError, StatusCode.UNAVAILABLE, 503),
+    (PermanentError, StatusCode.INVALID_ARGUMENT, 400),
+    (Exception, StatusCode.UNAVAILABLE, 503),
+)
+"""Error class, gRPC code, HTTP status; the first class that fits counts.
+
+The last row is what keeps data: a collector drops for good what is answered UNKNOWN or INTERNAL, which is what gRPC
+makes of an exception that escapes, and a fault of ours may pass.
+"""
+
+_RETRY_AFTER_FAULT_S: Final = 5.0
+"""When to come back after a fault nobody foresaw: late enough not to meet it in a tight loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a client is told. `retry_after_s` is None where it must not try again."""
+
+    grpc_code: StatusCode
+    http_status: int
+    message: str
+    retry_after_s: float | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The HTTP headers that say when to try again: whole seconds, at least one."""
+        return {} if self.retry_after_s is None else {"Retry-After": str(max(1, math.ceil(self.retry_after_s)))}
+
+    def status(self) -> Status:
+        """The google.rpc.Status: gRPC's `grpc-status-details-bin`, and the body of an HTTP error."""
+        status = Status(code=self.grpc_code.value[0], message=self.message)
+        if self.retry_after_s is not None:
+            status.details.add().Pack(RetryInfo(retry_delay=self._delay))
+        return status
+
+    def status_object(self) -> dict[str, Any]:
+        """`status` in protobuf's JSON mapping."""
+        shown: dict[str, Any] = {"code": self.grpc_code.value[0], "message": self.message}
+        if self.retry_after_s is not None:
+            kind = f"type.googleapis.com/{RetryInfo.DESCRIPTOR.full_name}"
+            shown["details"] = [{"@type": kind, "retryDelay": self._delay.ToJsonString()}]
+        return shown
+
+    @property
+    def _delay(self) -> Duration:
+        delay = Duration()
+        delay.FromNanoseconds(round((self.retry_after_s or 0.0) * 1e9))
+        return delay
+
+
+def answer(error: Exception) -> Answer:
+    """What a client is told of `error`. The text of an error that nobody foresaw stays inside."""
+    code, http_status = next((code, http) for kind, code, http in TABLE if isinstance(error, kind))
+    if isinstance(error, RetryableError):
+        return Answer(code, http_status, str(error), error.retry_after_s)
+    if isinstance(error, PermanentError):
+        return Answer(code, http_status, str(error))
+    return Answer(code, http_status, "spanscore met a fault of its own and logged it: try again", _RETRY_AFTER_FAULT_S)

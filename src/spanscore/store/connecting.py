@@ -1,0 +1,89 @@
+"""How the store reaches its database: one engine for SQLite and PostgreSQL, and errors sorted by what to do."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import create_engine, event
+from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, InternalError, OperationalError, SQLAlchemyError
+
+from spanscore.errors import ConfigError, PermanentError, RetryableError
+from spanscore.store import schema
+from spanscore.store.config import Config
+
+_WRITES = "spanscore_writes"
+_PRAGMAS = (
+    "page_size = 16384",  # records are large: a tenth less CPU a commit than with 4096
+    "journal_mode = WAL",
+    "synchronous = NORMAL",
+)
+_MAY_PASS = (OperationalError, InterfaceError, InternalError)
+
+
+def connect(config: Config) -> Engine:
+    """An engine for `config.url`, its tables created where there are none.
+
+    Raises ConfigError where it cannot be opened, or a newer spanscore has written it.
+    """
+    try:
+        url = make_url(config.url)
+    except ArgumentError as error:
+        raise ConfigError("store.url: not a database URL such as sqlite:///spanscore.db") from error
+    shown = url.render_as_string(hide_password=True)
+    try:
+        engine = _sqlite(url, config.busy_timeout) if url.get_backend_name() == "sqlite" else create_engine(url)
+        with transaction(engine) as connection:
+            schema.prepare(connection, shown)
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"store.url: {shown} needs the Python package {error.name}; install it") from error
+    except (RetryableError, PermanentError, SQLAlchemyError, OSError) as error:
+        raise ConfigError(f"store.url: {shown} cannot be opened ({error})") from error
+    return engine
+
+
+@contextmanager
+def transaction(engine: Engine) -> Iterator[Connection]:
+    """A transaction that writes. Raises RetryableError where the fault may pass, else PermanentError."""
+    with _sorted_errors(), engine.execution_options(**{_WRITES: True}).begin() as connection:
+        yield connection
+
+
+@contextmanager
+def snapshot(engine: Engine) -> Iterator[Connection]:
+    """A transaction that only reads; it waits for no writer. Raises as `transaction` does."""
+    with _sorted_errors(), engine.begin() as connection:
+        yield connection
+
+
+@contextmanager
+def _sorted_errors() -> Iterator[None]:
+    try:
+        yield
+    except DBAPIError as error:
+        what = f"the store cannot be used: {error.orig}"
+        if error.connection_invalidated or isinstance(error, _MAY_PASS):  # locked, disk full, server gone
+            raise RetryableError(what, retry_after_s=5.0) from error
+        raise PermanentError(what) from error
+
+
+def _sqlite(url: URL, busy_timeout_ns: int) -> Engine:
+    if not url.database or url.database == ":memory:":
+        raise ConfigError("store.url: SQLite needs a file here: sqlite:///FILE (threads share no database in memory)")
+    Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+    engine = create_engine(url)
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # the driver's own transactions begin too late to read and write as one
+        for pragma in (*_PRAGMAS, f"busy_timeout = {busy_timeout_ns // 10**6}"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        # A writer takes the lock at once: one that has read before could not wait for it, it would fail.
+        writes = connection.get_execution_options().get(_WRITES)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine

@@ -1,0 +1,87 @@
+"""Traces and evaluations to the JSON text that the store keeps of them, and back."""
+
+import base64
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from spanscore.model.json import loads
+from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Outcome, Score, Skip
+from spanscore.model.trace import AgentTrace, Target
+
+_BYTES_KEY = "$bytes"
+_MAX_DEPTH = 128
+
+
+def encode(item: AgentTrace | Evaluation) -> str:
+    """The JSON text of `item`, field by field.
+
+    Reading it back gives an equal object, except that a metric's metadata comes back as JSON has it: tuples as lists,
+    what JSON has no form for as text, and what lies deeper than 128 levels, where anything does, as None.
+    """
+    try:
+        return orjson.dumps(item, default=_plain, option=orjson.OPT_NON_STR_KEYS).decode()
+    except TypeError:  # what orjson refuses but JSON does not: integers beyond 64 bits, lone surrogates, deep nesting
+        return json.dumps(_fields(item, 0), default=_plain, separators=(",", ":"))
+
+
+def decode_trace(text: str) -> AgentTrace:
+    """The trace that `encode` printed."""
+    data = loads(text)
+    return AgentTrace.from_json({**data, "target": _target_fields(data["target"])})
+
+
+def decode_evaluation(text: str) -> Evaluation:
+    """The evaluation that `encode` printed."""
+    data = loads(text)
+    return Evaluation(
+        **{
+            **data,
+            "outcome": _outcome(data["outcome"]),
+            "scale": tuple(data["scale"]),
+            "evaluator": Evaluator(**data["evaluator"]),
+            "target": Target(**_target_fields(data["target"])),
+            "usage": JudgeUsage(**data["usage"]),
+        }
+    )
+
+
+def _outcome(data: dict[str, Any]) -> Outcome:
+    if "value" in data:
+        return Score(**data)
+    return Failure(**data) if "type" in data else Skip(**data)
+
+
+def _target_fields(data: dict[str, Any]) -> dict[str, Any]:
+    return {**data, "resource": {key: _value(item) for key, item in data["resource"].items()}}
+
+
+def _value(item: Any) -> Any:
+    """A resource attribute's value: what scores leave under must equal, byte for byte, what the trace came under."""
+    if isinstance(item, dict):
+        if item.keys() == {_BYTES_KEY}:
+            return base64.b64decode(item[_BYTES_KEY])
+        return {key: _value(x) for key, x in item.items()}
+    return [_value(x) for x in item] if isinstance(item, list) else item
+
+
+def _fields(item: Any, depth: int) -> Any:
+    """Slotted dataclasses as dicts, as orjson prints them; what lies below `_MAX_DEPTH` is None."""
+    if depth > _MAX_DEPTH:
+        return None
+    if dataclasses.is_dataclass(item):
+        return {field.name: _fields(getattr(item, field.name), depth + 1) for field in dataclasses.fields(item)}
+    if isinstance(item, Mapping):
+        return {str(key): _fields(x, depth + 1) for key, x in item.items()}
+    return [_fields(x, depth + 1) for x in item] if isinstance(item, list | tuple) else item
+
+
+def _plain(item: Any) -> Any:
+    if isinstance(item, bytes):
+        return {_BYTES_KEY: base64.b64encode(item).decode()}
+    if isinstance(item, Mapping):
+        return dict(item)
+    return sorted(item, key=str) if isinstance(item, set | frozenset) else str(item)

@@ -1,0 +1,97 @@
+"""The store's tables, and the version that says which spanscore can read them."""
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    insert,
+    select,
+)
+from sqlalchemy.engine import Connection
+
+from spanscore.errors import ConfigError
+
+VERSION = 1
+"""Raised whenever a table changes in a way that an older spanscore cannot work with."""
+
+tables = MetaData()
+
+_BIG = BigInteger().with_variant(Integer, "sqlite")  # SQLite's row ids are INTEGER, which has 64 bits there
+
+versions = Table("spanscore_schema", tables, Column("version", Integer, primary_key=True, autoincrement=False))
+
+agent_traces = Table(
+    "agent_traces",
+    tables,
+    Column("row", _BIG, primary_key=True, autoincrement=False),  # rises with every commit: the order of deletion
+    Column("id", String(32), nullable=False, unique=True),
+    Column("revision", Integer, nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("session_id", String(256)),
+    Column("started_ns", _BIG, nullable=False),
+    Column("stored_ns", _BIG, nullable=False),
+    Column("size_bytes", Integer, nullable=False),
+    Column("record", Text, nullable=False),
+)
+Index("agent_traces_by_session", agent_traces.c.session_id, sqlite_where=agent_traces.c.session_id.is_not(None))
+
+otel_traces = Table(
+    "otel_traces",
+    tables,
+    Column("trace_id", String(32), primary_key=True),
+    Column("agent_trace_id", String(32), primary_key=True, index=True),
+    sqlite_with_rowid=False,
+)
+"""OTel trace ids of each agent trace. An agent trace's id derives from them, so they never change."""
+
+evaluations = Table(
+    "evaluations",
+    tables,
+    Column("seq", _BIG, primary_key=True, autoincrement=False),  # the order of the outbox
+    Column("subject_id", String(256), nullable=False),
+    Column("uid", String(16), nullable=False),
+    Column("scope", String(7), nullable=False),
+    Column("metric", String(256), nullable=False),
+    Column("revision", Integer, nullable=False),
+    Column("evaluated_ns", _BIG, nullable=False),
+    Column("stored_ns", _BIG, nullable=False),
+    Column("size_bytes", Integer, nullable=False),
+    Column("record", Text, nullable=False),
+    UniqueConstraint("subject_id", "uid"),  # also the index by subject; a uid derives from its subject
+)
+
+cursors = Table(
+    "export_cursors",
+    tables,
+    Column("exporter", String(256), primary_key=True),
+    Column("seq", _BIG, nullable=False),
+)
+
+judge_answers = Table(
+    "judge_answers",
+    tables,
+    Column("row", _BIG, primary_key=True, autoincrement=False),
+    Column("key", String(256), nullable=False, unique=True),
+    Column("stored_ns", _BIG, nullable=False),
+    Column("size_bytes", Integer, nullable=False),
+    Column("value", Text, nullable=False),
+)
+
+
+def prepare(connection: Connection, url: str) -> None:
+    """Create the tables in an empty database. Raises ConfigError where a newer spanscore has written it."""
+    tables.create_all(connection)
+    found = connection.execute(select(versions.c.version)).scalar()
+    if found is None:
+        connection.execute(insert(versions).values(version=VERSION))
+    elif found > VERSION:
+        raise ConfigError(
+            f"{url}: written by a newer spanscore (schema {found}, this one knows {VERSION}); "
+            "use that version, or another store.url"
+        )

@@ -1,0 +1,249 @@
+"""The store: what was rebuilt and scored, the outbox of what is to be sent, and the judge's answers."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlalchemy import Column, Row, Select, delete, func, insert, select, update
+from sqlalchemy.engine import Connection, Engine
+
+from spanscore.errors import PermanentError, RetryableError
+from spanscore.model.score import Evaluation
+from spanscore.model.trace import AgentTrace, Session
+from spanscore.store import connecting, pruning, records, writing
+from spanscore.store.config import Config
+from spanscore.store.schema import agent_traces, cursors, evaluations, judge_answers, otel_traces
+from spanscore.store.writing import StoredTrace
+
+__all__ = ["MAX_SESSION_TRACES", "Store", "StoredTrace"]
+
+_log = logging.getLogger(__name__)
+
+MAX_SESSION_TRACES = 1000
+"""Agent traces of a session that are read at most, the newest: a session id may be shared by everything there is."""
+
+_PRUNED_TO = 0.9  # of max_bytes, so that a full store is not pruned for every commit
+
+
+class Store:
+    """Every method may be called from any thread, and blocks while it reads or writes.
+
+    All but the judge's cache raise RetryableError where the database cannot be used now (locked, full, unreachable),
+    and PermanentError where waiting will not help (damaged). One process writes to a database at a time.
+    """
+
+    def __init__(self, engine: Engine, config: Config, clock_ns: Callable[[], int]) -> None:
+        """Use `Store.open` instead."""
+        self._engine = engine
+        self._config = config
+        self._clock_ns = clock_ns
+        self._writing = threading.Lock()
+        with connecting.snapshot(engine) as connection:
+            self._last_seq = max(_highest(connection, evaluations.c.seq), _highest(connection, cursors.c.seq))
+            self._last_row = _highest(connection, agent_traces.c.row)
+            self._last_answer = _highest(connection, judge_answers.c.row)
+            self._size_bytes = pruning.size_bytes(connection)
+
+    @classmethod
+    def open(cls, config: Config, *, clock_ns: Callable[[], int] = time.time_ns) -> "Store":
+        """Open the database, and create its tables where there are none.
+
+        Raises ConfigError where it cannot be opened or was written by a newer spanscore.
+        """
+        return cls(connecting.connect(config), config, clock_ns)
+
+    @property
+    def last_seq(self) -> int:
+        """The outbox's highest sequence number so far; 0 before the first."""
+        return self._last_seq
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the records held, without the database's own overhead."""
+        return self._size_bytes
+
+    def commit(self, traces: Sequence[StoredTrace], scored: Sequence[Evaluation]) -> list[int]:
+        """Keep traces and evaluations in one transaction; returns the evaluations' outbox sequence numbers, in order.
+
+        A trace takes the place of its earlier revision. An evaluation that is there already, by its `uid`, is ignored
+        and keeps the number that it has. Numbers rise by one from commit to commit, without gaps.
+        """
+        now_ns = self._clock_ns()
+        with self._writing:
+            with connecting.transaction(self._engine) as connection:
+                trace_bytes = writing.put_traces(connection, traces, self._last_row, now_ns)
+                numbers, score_bytes = writing.put_evaluations(connection, scored, self._last_seq, now_ns)
+            self._last_row += len(traces)
+            self._last_seq = max(self._last_seq, *numbers, 0)
+            self._size_bytes += trace_bytes + score_bytes
+        return numbers
+
+    def known(self, ids: Sequence[str]) -> dict[str, tuple[int, str]]:
+        """Agent trace id to (revision, digest) of those among `ids` that are stored."""
+        columns = select(agent_traces.c.id, agent_traces.c.revision, agent_traces.c.digest)
+        found: dict[str, tuple[int, str]] = {}
+        with connecting.snapshot(self._engine) as connection:
+            for some in writing.chunks(ids):
+                rows = connection.execute(columns.where(agent_traces.c.id.in_(some)))
+                found.update((id_, (revision, digest)) for id_, revision, digest in rows)
+        return found
+
+    def trace(self, trace_id: str) -> AgentTrace | None:
+        """The trace with this agent trace id, else the first turn of the OTel trace with this id."""
+        query = select(agent_traces.c.record).order_by(agent_traces.c.started_ns, agent_traces.c.row).limit(1)
+        with connecting.snapshot(self._engine) as connection:
+            turns = _turns(connection, trace_id)
+            found = connection.execute(query.where(agent_traces.c.id.in_(turns))).scalar_one_or_none()
+        return None if found is None else records.decode_trace(found)
+
+    def session(self, session_id: str) -> Session | None:
+        """The session's agent traces, oldest first, the newest `MAX_SESSION_TRACES` of them; None for none."""
+        query = _of_session(agent_traces.c.record, session_id)
+        with connecting.snapshot(self._engine) as connection:
+            found = connection.execute(query).scalars().all()
+        traces = tuple(records.decode_trace(text) for text in reversed(found))
+        return Session(session_id, traces) if traces else None
+
+    def evaluations(self, *, trace_id: str | None = None, session_id: str | None = None) -> list[Evaluation]:
+        """The newest revision of each (subject, metric), in the order in which they were committed.
+
+        Of a trace, by agent trace id or OTel trace id; of a session: its own and those of its traces.
+        """
+        newest: dict[tuple[str, str], Row[Any]] = {}
+        with connecting.snapshot(self._engine) as connection:
+            traces = [] if trace_id is None else _turns(connection, trace_id)
+            sessions = []
+            if session_id is not None:
+                traces += connection.execute(_of_session(agent_traces.c.id, session_id)).scalars().all()
+                sessions.append(writing.key(session_id))
+            for scope, subjects in (("trace", traces), ("session", sessions)):
+                for some in writing.chunks(subjects):
+                    rows = connection.execute(_scores(scope, some))
+                    newest.update(((row.subject_id, row.metric), row) for row in rows)
+        return [records.decode_evaluation(row.record) for row in sorted(newest.values(), key=lambda row: row.seq)]
+
+    def session_revision(self, session_id: str) -> int:
+        """The highest revision of the session's own evaluations; 0 before the first."""
+        query = select(func.coalesce(func.max(evaluations.c.revision), 0)).where(
+            evaluations.c.subject_id == writing.key(session_id), evaluations.c.scope == "session"
+        )
+        with connecting.snapshot(self._engine) as connection:
+            revision: int = connection.execute(query).scalar_one()
+        return revision
+
+    def open_sessions(self) -> list[tuple[str, int]]:
+        """(session id, Unix ns when its last trace was stored) of sessions that went on since their last evaluation."""
+        last_stored = func.max(agent_traces.c.stored_ns)
+        last_evaluated = (
+            select(func.coalesce(func.max(evaluations.c.evaluated_ns), 0))
+            .where(evaluations.c.subject_id == agent_traces.c.session_id, evaluations.c.scope == "session")
+            .scalar_subquery()
+        )
+        query = (
+            select(agent_traces.c.session_id, last_stored)
+            .where(agent_traces.c.session_id.is_not(None))
+            .group_by(agent_traces.c.session_id)
+            .having(last_stored > last_evaluated)
+            .order_by(last_stored)
+        )
+        with connecting.snapshot(self._engine) as connection:
+            return [(session_id, stored_ns) for session_id, stored_ns in connection.execute(query)]
+
+    def outbox(self, after: int, limit: int) -> list[tuple[int, Evaluation]]:
+        """At most `limit` evaluations with sequence numbers above `after`, in their order."""
+        query = select(evaluations.c.seq, evaluations.c.record).where(evaluations.c.seq > after)
+        with connecting.snapshot(self._engine) as connection:
+            found = connection.execute(query.order_by(evaluations.c.seq).limit(limit)).all()
+        return [(seq, records.decode_evaluation(text)) for seq, text in found]
+
+    def cursor(self, exporter: str) -> int | None:
+        """The last sequence number that `exporter` is done with; None for an exporter that is new here."""
+        with connecting.snapshot(self._engine) as connection:
+            return connection.execute(select(cursors.c.seq).where(cursors.c.exporter == exporter)).scalar()
+
+    def set_cursor(self, exporter: str, seq: int) -> None:
+        """Remember that `exporter` is done with everything up to `seq`."""
+        with self._writing, connecting.transaction(self._engine) as connection:
+            changed = connection.execute(update(cursors).where(cursors.c.exporter == exporter).values(seq=seq))
+            if not changed.rowcount:
+                connection.execute(insert(cursors).values(exporter=exporter, seq=seq))
+
+    def get(self, key: str) -> str | None:
+        """The judge's answer kept under `key`. What cannot be read is not there: nothing is raised."""
+        try:
+            with connecting.snapshot(self._engine) as connection:
+                return connection.execute(select(judge_answers.c.value).where(judge_answers.c.key == key)).scalar()
+        except (RetryableError, PermanentError) as error:
+            _log.warning("judge cache: %s", error)
+            return None
+
+    def put(self, key: str, value: str) -> None:
+        """Keep a judge's answer. One that cannot be kept is paid for again another time: nothing is raised."""
+        there = select(func.coalesce(func.sum(judge_answers.c.size_bytes), 0)).where(judge_answers.c.key == key)
+        try:
+            with self._writing:
+                row = self._last_answer + 1
+                answer = {"row": row, "key": key, "value": value, "size_bytes": len(value)}
+                with connecting.transaction(self._engine) as connection:
+                    replaced = connection.execute(there).scalar_one()
+                    connection.execute(delete(judge_answers).where(judge_answers.c.key == key))
+                    connection.execute(insert(judge_answers).values(**answer, stored_ns=self._clock_ns()))
+                self._last_answer = row
+                self._size_bytes += len(value) - replaced
+        except (RetryableError, PermanentError) as error:
+            _log.warning("judge cache: %s", error)
+
+    def prune(self, now_ns: int) -> int:
+        """Delete what retention no longer keeps, oldest first; returns how many agent traces went.
+
+        Evaluations go at their age whether delivered or not: an exporter that was blocked for longer than `max_age`
+        loses what it had not taken by then.
+        """
+        bounds = self._config.retention
+        traces = 0
+        if bounds.max_age is not None:
+            while (pruned := self._prune_step(now_ns - bounds.max_age)).records:
+                traces += pruned.traces
+        if bounds.max_bytes is not None and self._size_bytes > bounds.max_bytes:
+            while self._size_bytes > bounds.max_bytes * _PRUNED_TO and (pruned := self._prune_step(None)).records:
+                traces += pruned.traces
+        return traces
+
+    def close(self) -> None:
+        """Close all connections. Calling it again does nothing."""
+        self._engine.dispose()
+
+    def _prune_step(self, before_ns: int | None) -> pruning.Pruned:
+        with self._writing:
+            with connecting.transaction(self._engine) as connection:
+                pruned = pruning.step(connection, before_ns)
+            self._size_bytes -= pruned.size_bytes
+        return pruned
+
+
+def _highest(connection: Connection, column: Column[int]) -> int:
+    return connection.execute(select(func.coalesce(func.max(column), 0))).scalar_one()
+
+
+def _turns(connection: Connection, trace_id: str) -> list[str]:
+    """The ids of the agent traces that `trace_id`, an agent trace id or an OTel trace id, stands for."""
+    lowered = trace_id.lower()
+    if connection.execute(select(agent_traces.c.id).where(agent_traces.c.id == lowered)).scalar():
+        return [lowered]
+    query = select(otel_traces.c.agent_trace_id).where(otel_traces.c.trace_id == lowered).limit(MAX_SESSION_TRACES)
+    return list(connection.execute(query).scalars())
+
+
+def _of_session(column: Column[str], session_id: str) -> Select[Any]:
+    """`column` of the session's newest agent traces, newest first."""
+    query = select(column).where(agent_traces.c.session_id == writing.key(session_id))
+    return query.order_by(agent_traces.c.started_ns.desc(), agent_traces.c.row.desc()).limit(MAX_SESSION_TRACES)
+
+
+def _scores(scope: str, subjects: Sequence[str]) -> Select[Any]:
+    """All evaluations of these subjects, the newest revision of each metric last."""
+    table = evaluations.c
+    query = select(table.subject_id, table.metric, table.seq, table.record)
+    return query.where(table.subject_id.in_(subjects), table.scope == scope).order_by(table.revision, table.seq)

@@ -1,0 +1,130 @@
+"""What one commit writes: rows of traces and of evaluations, by as few statements as there are tables."""
+
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from sqlalchemy import Table, delete, insert, select
+from sqlalchemy.engine import Connection
+
+from spanscore.model.score import Evaluation
+from spanscore.model.trace import AgentTrace
+from spanscore.store import records
+from spanscore.store.schema import agent_traces, evaluations, otel_traces
+
+_Row: TypeAlias = tuple[Any, ...]
+
+_MAX_KEY_CHARS = 256
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+_MAX_IDS = 500  # bind parameters of one statement
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTrace:
+    """An agent trace as it is kept: `revision` counts from 1, `digest` tells whether a rebuilt trace has changed."""
+
+    trace: AgentTrace
+    revision: int
+    digest: str
+
+
+def key(session_id: str) -> str:
+    """`session_id` as a column can hold it: one that is too long, or that no database takes as text, by its SHA-256.
+
+    A key is its own key.
+    """
+    if len(session_id) <= _MAX_KEY_CHARS and not _NO_TEXT.search(session_id):
+        return session_id
+    return "sha256:" + hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def chunks(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    """`ids` in parts that one statement can name."""
+    return (ids[start : start + _MAX_IDS] for start in range(0, len(ids), _MAX_IDS))
+
+
+def put_traces(connection: Connection, traces: Sequence[StoredTrace], after_row: int, now_ns: int) -> int:
+    """Write traces in place of their earlier revisions; returns by how many bytes the store has grown."""
+    newest = {stored.trace.id: stored for stored in traces}
+    replaced: dict[str, int] = {}
+    for ids in chunks(list(newest)):
+        there = select(agent_traces.c.id, agent_traces.c.size_bytes).where(agent_traces.c.id.in_(ids))
+        replaced.update((id_, size_bytes) for id_, size_bytes in connection.execute(there))
+    for ids in chunks(list(replaced)):
+        connection.execute(delete(agent_traces).where(agent_traces.c.id.in_(ids)))
+    rows = [_trace_row(stored, id_, row, now_ns) for row, (id_, stored) in enumerate(newest.items(), after_row + 1)]
+    new_ids = [
+        (trace_id, id_)
+        for id_, stored in newest.items()
+        if id_ not in replaced
+        for trace_id in set(stored.trace.trace_ids)
+    ]
+    _insert(connection, agent_traces, rows)
+    _insert(connection, otel_traces, new_ids)
+    return sum(len(row[-1]) for row in rows) - sum(replaced.values())
+
+
+def put_evaluations(
+    connection: Connection, scored: Sequence[Evaluation], after_seq: int, now_ns: int
+) -> tuple[list[int], int]:
+    """Write the evaluations that are new; returns every one's sequence number, and the bytes written."""
+    subjects = list({_subject(evaluation) for evaluation in scored})
+    numbers: dict[tuple[str, str], int] = {}
+    for some in chunks(subjects):
+        there = select(evaluations.c.subject_id, evaluations.c.uid, evaluations.c.seq)
+        found = connection.execute(there.where(evaluations.c.subject_id.in_(some)))
+        numbers.update(((subject_id, uid), seq) for subject_id, uid, seq in found)
+    rows, order = [], []
+    for evaluation in scored:
+        subject, uid = _subject(evaluation), evaluation.uid
+        if (subject, uid) not in numbers:
+            after_seq += 1
+            numbers[subject, uid] = after_seq
+            rows.append(_evaluation_row(evaluation, subject, uid, after_seq, now_ns))
+        order.append(numbers[subject, uid])
+    _insert(connection, evaluations, rows)
+    return order, sum(len(row[-1]) for row in rows)
+
+
+def _subject(evaluation: Evaluation) -> str:
+    return key(evaluation.subject_id) if evaluation.scope == "session" else evaluation.subject_id
+
+
+def _trace_row(stored: StoredTrace, id_: str, row: int, now_ns: int) -> _Row:
+    trace, record = stored.trace, records.encode(stored.trace)
+    session = None if trace.session_id is None else key(trace.session_id)
+    return (row, id_, stored.revision, stored.digest, session, trace.started_ns, now_ns, len(record), record)
+
+
+def _evaluation_row(evaluation: Evaluation, subject: str, uid: str, seq: int, now_ns: int) -> _Row:
+    record = records.encode(evaluation)
+    return (
+        seq,
+        subject,
+        uid,
+        evaluation.scope,
+        evaluation.metric,
+        evaluation.revision,
+        evaluation.evaluated_at_ns,
+        now_ns,
+        len(record),
+        record,
+    )
+
+
+def _insert(connection: Connection, table: Table, rows: list[_Row]) -> None:
+    """Insert rows whose values are in the order of the table's columns.
+
+    Handed to the driver as they are: SQLAlchemy's own handling of parameters would take a fifth of a commit.
+    """
+    if not rows:
+        return
+    dialect = connection.dialect
+    statement = str(insert(table).compile(dialect=dialect))
+    if dialect.positional:
+        connection.exec_driver_sql(statement, rows)
+    else:
+        names = table.columns.keys()
+        connection.exec_driver_sql(statement, [dict(zip(names, row, strict=True)) for row in rows])

@@ -1,0 +1,85 @@
+"""Tell what belongs to this turn from what came before it: the question, its history and the messages after it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spanscore.model.json import dumps
+from spanscore.model.step import Message
+from spanscore.model.trace import PastMessage
+
+MAX_HISTORY = 200
+"""How many messages before the turn are kept: the latest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """Where a turn starts in the messages a model or agent was given: `question` is an index, -1 for none."""
+
+    messages: tuple[Message, ...]
+    question: int
+
+    @property
+    def text(self) -> str | None:
+        """What the user said."""
+        return self.messages[self.question].text if self.question >= 0 else None
+
+
+def opening(messages: tuple[Message, ...]) -> Opening:
+    """Find the question that opens a turn in the input of its first model call: the last thing the user said.
+
+    Of several messages of the user in a row it is the last one.
+    """
+    return Opening(messages, _last_said(messages))
+
+
+def tail(messages: Sequence[Message], question: str | None) -> Sequence[Message]:
+    """The messages of this turn in a later model call's input: those after the question, or what the user said last.
+
+    A question that was asked before in the same session is found at its last place.
+    """
+    at = -1
+    if question is not None:
+        at = next((i for i in range(len(messages) - 1, -1, -1) if _is_said(messages[i], question)), -1)
+    return messages[(at if at >= 0 else _last_said(messages)) + 1 :]
+
+
+def history(start: Opening) -> tuple[PastMessage, ...]:
+    """What came before the question, without system messages, at most MAX_HISTORY messages."""
+    before = [x for x in start.messages[: max(start.question, 0)] if x.role != "system"]
+    return tuple(_past(x) for x in before[-MAX_HISTORY:])
+
+
+def system_text(messages: Sequence[Message]) -> str | None:
+    """The text of the system messages of an input."""
+    texts = [x.text for x in messages if x.role == "system" and x.text]
+    return "\n\n".join(texts) if texts else None
+
+
+def final_text(output: Sequence[Message]) -> str | None:
+    """The text of the last message that answers instead of calling a tool."""
+    if not output or output[-1].calls or output[-1].role != "assistant":
+        return None
+    return output[-1].text
+
+
+def _is_said(message: Message, text: str) -> bool:
+    return message.role == "user" and message.text == text
+
+
+def _speaks(message: Message) -> bool:
+    """Whether the user says something, if only by an image; a tool's result in the user's name is not said."""
+    return message.role == "user" and (message.text is not None or not message.results)
+
+
+def _last_said(messages: Sequence[Message]) -> int:
+    for at in range(len(messages) - 1, -1, -1):
+        if _speaks(messages[at]):
+            return at
+    return -1
+
+
+def _past(message: Message) -> PastMessage:
+    text = message.text
+    if text is None and message.results:
+        text = "\n".join(x.value if isinstance(x.value, str) else dumps(x.value) for x in message.results)
+    return PastMessage("tool" if message.results and message.text is None else message.role, text, message.calls)

@@ -1,0 +1,108 @@
+"""One call that two instrumentations report is one call: find the reports of the same call and merge them."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from spanscore.model.step import Step
+from spanscore.turns._tree import Tree
+
+_MODEL_FACTS = ("input", "output", "system", "tools", "model", "input_tokens", "output_tokens", "response_id")
+_TOOL_FACTS = ("call_id", "arguments", "error")
+
+
+def model_calls(steps: Iterable[Step], tree: Tree) -> list[Step]:
+    """The model calls among `steps`, each once, in order of time.
+
+    A call reported inside another one is the same call. Where two or more calls that tell something lie inside one,
+    the outer is a wrapper that only sums up, and they are the calls. Reports side by side are the same call when they
+    overlap in time and share their response id.
+    """
+    calls = [x for x in steps if x.kind == "model"]
+    inner: defaultdict[str, list[Step]] = defaultdict(list)
+    for step in calls:
+        above = tree.place(step).model
+        if above is not None:
+            inner[above.span.span_id].append(step)
+    if inner:
+        calls = _without_nesting(calls, inner, tree)
+    if len({x.response_id for x in calls if x.response_id}) < sum(1 for x in calls if x.response_id):
+        calls = _without_siblings(calls)
+    return sorted(calls, key=lambda x: (x.span.start_ns, len(x.input or ()), x.span.span_id))
+
+
+def tool_calls(steps: Iterable[Step], tree: Tree) -> list[Step]:
+    """The tool calls that `steps` report by spans, each once, in order of time.
+
+    A tool span right inside another one of the same name (the client's or server's side of MCP) is the same call, as
+    long as their ids and arguments do not say otherwise.
+    """
+    found: dict[str, Step] = {}
+    merged_into: dict[str, str] = {}
+    for step in sorted((x for x in steps if x.kind == "tool"), key=lambda x: (tree.place(x).depth, x.span.span_id)):
+        above = tree.place(step).tool
+        outer_id = None if above is None else merged_into.get(above.span.span_id, above.span.span_id)
+        outer = None if outer_id is None else found.get(outer_id)
+        if outer is not None and outer_id is not None and _same_tool_call(outer, step):
+            merged_into[step.span.span_id] = outer_id
+            merged = _fill(outer, step, _TOOL_FACTS)
+            if not merged.has_result and step.has_result:
+                merged = replace(merged, result=step.result, has_result=True)
+            found[outer_id] = merged
+        else:
+            found[step.span.span_id] = step
+    return sorted(found.values(), key=lambda x: (x.span.start_ns, x.span.span_id))
+
+
+def _without_nesting(calls: list[Step], inner: dict[str, list[Step]], tree: Tree) -> list[Step]:
+    """Merge inward out, so that a call reported three times is merged twice."""
+    current = {x.span.span_id: x for x in calls}
+    for step in sorted(calls, key=lambda x: (-tree.place(x).depth, x.span.span_id)):
+        below = [current[x.span.span_id] for x in inner.get(step.span.span_id, ()) if x.span.span_id in current]
+        telling = [x for x in below if x.output is not None or x.output_tokens is not None]
+        if len(telling) > 1:
+            del current[step.span.span_id]
+            for other in inner[step.span.span_id]:
+                above = tree.place(step).model
+                if above is not None:  # what lay in the wrapper now lies in what the wrapper lies in
+                    inner.setdefault(above.span.span_id, []).append(other)
+            continue
+        for other in below:
+            current[step.span.span_id] = _fill(current[step.span.span_id], other, _MODEL_FACTS)
+            del current[other.span.span_id]
+    return list(current.values())
+
+
+def _without_siblings(calls: list[Step]) -> list[Step]:
+    found: list[Step] = []
+    by_response: defaultdict[str, list[int]] = defaultdict(list)
+    for step in sorted(calls, key=lambda x: (x.span.start_ns, x.span.span_id)):
+        twin = None
+        if step.response_id:
+            twin = next((i for i in by_response[step.response_id] if _overlap(found[i], step)), None)
+        if twin is not None:
+            found[twin] = _fill(found[twin], step, _MODEL_FACTS)
+            continue
+        if step.response_id:
+            by_response[step.response_id].append(len(found))
+        found.append(step)
+    return found
+
+
+def _overlap(one: Step, other: Step) -> bool:
+    return one.span.start_ns <= other.span.end_ns and other.span.start_ns <= one.span.end_ns
+
+
+def _same_tool_call(outer: Step, inner: Step) -> bool:
+    if outer.tool_name != inner.tool_name:
+        return False
+    if outer.call_id and inner.call_id:
+        return outer.call_id == inner.call_id
+    return outer.arguments is None or inner.arguments is None or outer.arguments == inner.arguments
+
+
+def _fill(step: Step, other: Step, facts: tuple[str, ...]) -> Step:
+    """`step`, with the facts that it does not tell taken from `other`."""
+    missing: dict[str, Any] = {x: getattr(other, x) for x in facts if getattr(step, x) is None}
+    return replace(step, **{k: v for k, v in missing.items() if v is not None})

@@ -1,0 +1,85 @@
+"""Where each step stands in its trace: which agent, model call or tool it runs inside of. Survives cycles and gaps."""
+
+from typing import NamedTuple
+
+from spanscore.model.span import Span
+from spanscore.model.step import Reading, Step
+
+
+class Place(NamedTuple):
+    """What lies above a span. Each is the nearest one, or None; `agents` counts all agents above.
+
+    `model` and `tool` are only told where no agent lies between; `outer` is the nearest step that is an agent,
+    workflow or model call.
+    """
+
+    depth: int = 0
+    agents: int = 0
+    agent: Step | None = None
+    model: Step | None = None
+    tool: Step | None = None
+    outer: Step | None = None
+
+
+_TOP = Place()
+
+
+class Tree:
+    """The spans of one trace by their parents."""
+
+    __slots__ = ("_below", "_places", "_spans", "_steps", "root", "top")
+
+    def __init__(self, reading: Reading) -> None:
+        self._spans = {x.span_id: x for x in reading.spans}
+        self._steps = {x.span.span_id: x for x in reading.steps}
+        self._places: dict[str, Place] = {}
+        self._below: dict[str, Place] = {}
+        for span in reading.spans:
+            if span.span_id not in self._places:
+                self._settle(span)
+        tops = [x for x in reading.spans if self._places[x.span_id] is _TOP]
+        self.root: Span | None = next((x for x in tops if not x.parent_span_id), None)
+        self.top: Span | None = self.root or next(iter(tops), None)
+
+    def place(self, step: Step) -> Place:
+        """Where `step` stands."""
+        return self._places[step.span.span_id]
+
+    def opening_id(self) -> str:
+        """The id of the span that opens the trace, which stays the same when that span itself comes last.
+
+        The topmost span received names its parent even where that parent has not arrived.
+        """
+        if self.top is None:
+            return ""
+        return self.top.parent_span_id or self.top.span_id
+
+    def _settle(self, span: Span) -> None:
+        """Find the place of a span and of all above it. Of a cycle, the span that is reached last is the top."""
+        path, seen = [span], {span.span_id}
+        parent = self._spans.get(span.parent_span_id)
+        while parent is not None and parent.span_id not in self._places and parent.span_id not in seen:
+            path.append(parent)
+            seen.add(parent.span_id)
+            parent = self._spans.get(parent.parent_span_id)
+        if parent is None or parent.span_id not in self._places:
+            self._places[path.pop().span_id] = _TOP
+        for below in reversed(path):
+            self._places[below.span_id] = self._below.get(below.parent_span_id) or self._under(below.parent_span_id)
+
+    def _under(self, parent_id: str) -> Place:
+        """The place of all children of a span whose own place is known."""
+        above, step = self._places[parent_id], self._steps.get(parent_id)
+        depth, agents, agent, model, tool, outer = above
+        if step is None or step.kind in {"other", "retrieval"}:
+            place = Place(depth + 1, agents, agent, model, tool, outer)
+        elif step.kind == "agent":
+            place = Place(depth + 1, agents + 1, step, None, None, step)
+        elif step.kind == "model":
+            place = Place(depth + 1, agents, agent, step, tool, step)
+        elif step.kind == "tool":
+            place = Place(depth + 1, agents, agent, None, step, outer)
+        else:
+            place = Place(depth + 1, agents, agent, model, tool, step)
+        self._below[parent_id] = place
+        return place

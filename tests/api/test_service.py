@@ -1,0 +1,284 @@
+"""The control service over real gRPC, in front of a backend that holds what a test gave it."""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import threading
+
+import grpc
+import pytest
+from google.protobuf.descriptor_pool import DescriptorPool
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+
+from spanscore.api.service import Server
+from spanscore.api.v1 import control_service_pb2 as pb
+from spanscore.api.v1 import score_pb2
+from spanscore.api.v1.control_service_pb2_grpc import ControlServiceStub
+from spanscore.config import Api
+from spanscore.errors import ConfigError, InputError, RetryableError
+from spanscore.evaluate.config import Overrides
+from spanscore.model.json import loads
+from spanscore.model.score import Evaluation, Evaluator, Score
+from spanscore.model.trace import AgentTrace, Target
+
+_OTEL_ID = "0af7651916cd43dd8448eb211c80319c"
+_TARGET = Target(_OTEL_ID, "b7ad6b7169203331", 1, 2)
+_TRACE = AgentTrace(
+    trace_ids=(_OTEL_ID,),
+    root_span_id="b7ad6b7169203331",
+    target=_TARGET,
+    opening_span_id="b7ad6b7169203331",
+    started_ns=1,
+    ended_ns=2,
+    session_id="session-42",
+    user_input="What is the weather in Tokyo?",
+)
+
+
+def _evaluation(metric, value, revision=1):
+    return Evaluation(
+        scope="trace",
+        subject_id=_TRACE.id,
+        metric=metric,
+        outcome=Score(value, "because"),
+        threshold=0.5,
+        scale=(0.0, 1.0),
+        evaluator=Evaluator("CODE", "spanscore", "1"),
+        target=_TARGET,
+        session_id="session-42",
+        revision=revision,
+    )
+
+
+class FakeBackend:
+    def __init__(self, error=None):
+        self.asked = []
+        self._error = error
+
+    def trace(self, trace_id):
+        return _TRACE if trace_id in {_TRACE.id, _OTEL_ID} else None
+
+    def evaluations(self, *, trace_id=None, session_id=None):
+        known = session_id == "session-42" or trace_id in {_TRACE.id, _OTEL_ID}
+        return [_evaluation("coherence", 0.75)] if known else []
+
+    async def evaluate(self, *, trace_id=None, session_id=None, overrides=None):
+        if self._error is not None:
+            raise self._error
+        self.asked.append((trace_id, session_id, overrides))
+        known = session_id == "session-42" or trace_id in {_TRACE.id, _OTEL_ID}
+        return [_evaluation(name, 1.0, revision=2) for name in overrides.metrics or ("coherence",)] if known else []
+
+
+@contextlib.contextmanager
+def _serving(backend=None, endpoint="127.0.0.1:0"):
+    """A channel to a server that runs in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    def wait_for(coroutine):
+        return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+
+    async def start():
+        server = Server(Api(endpoint=endpoint), backend or FakeBackend())
+        await server.start()
+        return server
+
+    server = wait_for(start())
+    try:
+        with grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+            yield channel
+    finally:
+        wait_for(server.stop(0))
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+@pytest.fixture
+def stub():
+    with _serving() as channel:
+        yield ControlServiceStub(channel)
+
+
+def _refused(call, request):
+    with pytest.raises(grpc.RpcError) as caught:
+        call(request)
+    return caught.value.code(), caught.value.details()
+
+
+def test_every_metric_is_listed_with_the_schema_of_its_options(stub):
+    listed = (stub.ListMetrics(pb.ListMetricsRequest())).metrics
+    coherence = next(metric for metric in listed if metric.name == "coherence")
+    assert "threshold" in loads(coherence.options_schema_json)["properties"]
+
+
+def test_a_trace_is_found_by_its_agent_trace_id(stub):
+    found = stub.GetTrace(pb.GetTraceRequest(trace_id=_TRACE.id))
+    assert found.trace.user_input == "What is the weather in Tokyo?"
+
+
+def test_a_trace_is_found_by_its_otel_trace_id_in_any_case(stub):
+    found = stub.GetTrace(pb.GetTraceRequest(trace_id=_OTEL_ID.upper()))
+    assert found.trace.id == _TRACE.id
+
+
+def test_a_trace_that_is_not_stored_is_not_found_and_says_why_it_may_be(stub):
+    code, text = _refused(stub.GetTrace, pb.GetTraceRequest(trace_id="f" * 32))
+    assert code == grpc.StatusCode.NOT_FOUND
+    assert "may not be complete yet" in text
+
+
+def test_what_is_no_id_is_an_invalid_argument(stub):
+    code, text = _refused(stub.GetTrace, pb.GetTraceRequest(trace_id="x" * 10_000))
+    assert code == grpc.StatusCode.INVALID_ARGUMENT
+    assert "32 hex digits" in text
+
+
+def test_the_scores_of_a_session_are_listed(stub):
+    found = stub.ListScores(pb.ListScoresRequest(session_id="session-42"))
+    assert [(score.metric, score.value) for score in found.scores] == [("coherence", 0.75)]
+
+
+def test_a_session_that_is_not_known_is_not_found(stub):
+    code, _ = _refused(stub.ListScores, pb.ListScoresRequest(session_id="other"))
+    assert code == grpc.StatusCode.NOT_FOUND
+
+
+def test_a_known_trace_without_scores_has_an_empty_list():
+    backend = FakeBackend()
+    backend.evaluations = lambda **_: []
+    with _serving(backend) as channel:
+        found = ControlServiceStub(channel).ListScores(pb.ListScoresRequest(trace_id=_OTEL_ID))
+    assert not found.scores
+
+
+def test_scores_of_nothing_in_particular_are_an_invalid_argument(stub):
+    code, text = _refused(stub.ListScores, pb.ListScoresRequest())
+    assert (code, text) == (grpc.StatusCode.INVALID_ARGUMENT, "nothing to look up: set trace_id or session_id")
+
+
+def test_evaluate_hands_every_override_to_the_backend():
+    backend = FakeBackend()
+    request = pb.EvaluateRequest(
+        session_id="session-42",
+        metrics=["coherence"],
+        model="openai/gpt-4o-mini",
+        threshold=0.9,
+        signal_weights={"coherence": 0.5},
+    )
+    with _serving(backend) as channel:
+        ControlServiceStub(channel).Evaluate(request)
+    wanted = Overrides(("coherence",), "openai/gpt-4o-mini", 0.9, {"coherence": 0.5})
+    assert backend.asked == [(None, "session-42", wanted)]
+
+
+def test_evaluate_without_overrides_gives_the_backend_none():
+    backend = FakeBackend()
+    with _serving(backend) as channel:
+        ControlServiceStub(channel).Evaluate(pb.EvaluateRequest(trace_id=_OTEL_ID))
+    assert backend.asked == [(_OTEL_ID, None, Overrides())]
+
+
+def test_a_threshold_of_zero_is_an_override():
+    backend = FakeBackend()
+    with _serving(backend) as channel:
+        ControlServiceStub(channel).Evaluate(pb.EvaluateRequest(trace_id=_OTEL_ID, threshold=0.0))
+    assert backend.asked[0][2].threshold == 0.0
+
+
+def test_evaluate_answers_with_the_new_revision(stub):
+    scores = stub.Evaluate(pb.EvaluateRequest(trace_id=_OTEL_ID)).scores
+    assert [(score.status, score.revision) for score in scores] == [(score_pb2.STATUS_SCORED, 2)]
+
+
+def test_evaluating_what_is_not_stored_is_not_found(stub):
+    code, _ = _refused(stub.Evaluate, pb.EvaluateRequest(trace_id="f" * 32))
+    assert code == grpc.StatusCode.NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("wrong", "hint"),
+    [
+        ({"metrics": ["coherance"]}, "did you mean 'coherence'?"),
+        ({"signal_weights": {"coherance": 1.0}}, "did you mean 'coherence'?"),
+        ({"signal_weights": {"coherence": -1.0}}, "at least 0"),
+        ({"threshold": float("nan")}, "no number"),
+    ],
+)
+def test_an_impossible_override_is_an_invalid_argument_that_says_what_to_do(stub, wrong, hint):
+    code, text = _refused(stub.Evaluate, pb.EvaluateRequest(trace_id=_OTEL_ID, **wrong))
+    assert code == grpc.StatusCode.INVALID_ARGUMENT
+    assert hint in text
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (InputError("no such model"), grpc.StatusCode.INVALID_ARGUMENT),
+        (RetryableError("too busy", retry_after_s=3), grpc.StatusCode.UNAVAILABLE),
+    ],
+)
+def test_the_backends_errors_become_status_codes(error, code):
+    with _serving(FakeBackend(error)) as channel:
+        got, text = _refused(ControlServiceStub(channel).Evaluate, pb.EvaluateRequest(trace_id=_OTEL_ID))
+    assert got == code
+    assert str(error) in text
+
+
+def test_reflection_describes_the_service():
+    with _serving() as channel:
+        pool = DescriptorPool(ProtoReflectionDescriptorDatabase(channel))
+        names = {method.name for method in pool.FindServiceByName("spanscore.v1.ControlService").methods}
+    assert names == {"ListMetrics", "GetTrace", "ListScores", "Evaluate"}
+
+
+def test_health_says_that_it_serves():
+    with _serving() as channel:
+        request = health_pb2.HealthCheckRequest(service="spanscore.v1.ControlService")
+        answer = health_pb2_grpc.HealthStub(channel).Check(request)
+    assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+
+def test_a_port_in_use_is_a_configuration_error():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        endpoint = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(ConfigError, match="is something else listening there"):
+            asyncio.run(Server(Api(endpoint=endpoint), FakeBackend()).start())
+
+
+def test_two_servers_do_not_share_a_port():
+    async def run():
+        first = Server(Api(endpoint="127.0.0.1:0"), FakeBackend())
+        await first.start()
+        try:
+            await Server(Api(endpoint=f"127.0.0.1:{first.port}"), FakeBackend()).start()
+        finally:
+            await first.stop(0)
+
+    with pytest.raises(ConfigError):
+        asyncio.run(run())
+
+
+def test_stopping_twice_or_before_the_start_is_fine():
+    async def run():
+        server = Server(Api(endpoint="127.0.0.1:0"), FakeBackend())
+        await server.stop(0)
+        await server.start()
+        await server.stop(0)
+        await server.stop(0)
+        return server.port
+
+    port = asyncio.run(run())
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port)).close()
+
+
+@pytest.mark.parametrize(("endpoint", "warns"), [("0.0.0.0:0", True), ("127.0.0.1:0", False), ("localhost:0", False)])
+def test_only_an_endpoint_that_others_can_reach_warns(endpoint, warns, caplog):
+    with caplog.at_level(logging.WARNING, "spanscore"), _serving(endpoint=endpoint):
+        pass
+    assert bool(caplog.records) == warns

@@ -1,0 +1,134 @@
+"""Agent traces shown to a person, and as JSON lines."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from spanscore.cli import recorded
+from spanscore.cli.main import main
+from spanscore.model.trace import AgentTrace, ModelCall, Target, Tool, ToolCall, Usage
+
+_RECORDING = str(Path(__file__).parents[2] / "examples" / "recordings" / "pydantic-ai")
+
+
+def _trace(**facts):
+    return AgentTrace(
+        trace_ids=("a" * 32,),
+        root_span_id="b" * 16,
+        target=Target("a" * 32, "b" * 16, 0, 10**9),
+        opening_span_id="b" * 16,
+        started_ns=0,
+        ended_ns=1_500_000_000,
+        **facts,
+    )
+
+
+@pytest.fixture
+def shown(monkeypatch, capsys):
+    """What `inspect` prints of a trace."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def show(**facts):
+        monkeypatch.setattr(recorded, "agent_traces", lambda paths: [_trace(**facts)])
+        assert main(["inspect", "anywhere.pb"]) == 0
+        return capsys.readouterr().out
+
+    return show
+
+
+def _line(text, name):
+    return next(line.split(name, 1)[1].strip() for line in text.splitlines() if f" {name} " in line)
+
+
+def test_a_recorded_trace_is_shown_with_its_input_calls_and_output(capsys):
+    assert main(["inspect", _RECORDING]) == 0
+    text = capsys.readouterr().out
+    for fact in ("Move the booking to 20:00.", "restaurant_booking", "Booked R-4821 at 20:00", "is now at 20:00"):
+        assert fact in text
+
+
+def test_json_lines_are_one_agent_trace_each(capsys):
+    main(["inspect", "--jsonl", _RECORDING])
+    traces = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [trace["session_id"] for trace in traces] == ["session-42", "session-42", "session-43", "session-43"]
+
+
+def test_json_lines_read_back_as_the_same_traces(capsys):
+    main(["inspect", "--jsonl", _RECORDING])
+    lines = capsys.readouterr().out.splitlines()
+    traces = recorded.agent_traces([Path(_RECORDING)])
+    assert [AgentTrace.from_json(json.loads(line)) for line in lines] == traces
+
+
+def test_the_header_says_when_how_long_and_how_complete(shown):
+    assert _line(shown(completeness="idle"), "when") == "1970-01-01 00:00:00 UTC, 1.50 s, idle"
+
+
+def test_what_was_not_recorded_is_listed_as_missing(shown):
+    missing = _line(shown(user_input="Hi"), "missing")
+    assert missing == "final_output, system_instructions, available_tools, tool_calls, session_id"
+
+
+def test_a_trace_with_every_fact_misses_nothing(shown):
+    text = shown(
+        user_input="Hi",
+        final_output="Hello",
+        system_instructions="Be kind.",
+        available_tools=(),
+        tool_calls=(),
+        session_id="1",
+    )
+    assert _line(text, "missing") == "nothing"
+
+
+def test_calls_that_were_not_recorded_differ_from_none_made(shown):
+    assert _line(shown(tool_calls=None), "calls") == "not recorded"
+    assert _line(shown(tool_calls=(), available_tools=(Tool("x"),)), "calls") == "none made, of 1 tools on offer"
+
+
+def test_a_call_without_result_is_missing_its_result(shown):
+    assert "result of call 1" in shown(tool_calls=(ToolCall("1", "lookup", {"city": "Paris"}),))
+
+
+def test_an_error_that_is_also_the_result_is_shown_once(shown):
+    text = shown(tool_calls=(ToolCall("1", "lookup", {}, "timeout", error="timeout", error_inferred=True),))
+    assert text.count("timeout") == 1
+
+
+def test_a_call_by_another_agent_names_it(shown):
+    text = shown(agent_name="planner", tool_calls=(ToolCall("1", "lookup", {}, "x", agent="researcher"),))
+    assert "(by researcher)" in text
+
+
+def test_unknown_tokens_are_not_zero(shown):
+    text = shown(model_calls=(ModelCall("c" * 16, "gpt-4o-mini"),), usage=Usage(None, 0))
+    assert _line(text, "models") == "1 call of gpt-4o-mini, ? tokens in, 0 out"
+
+
+def test_damaged_facts_are_missing_as_well(shown):
+    assert "final_output (cut or redacted)" in shown(final_output="Hel…", damaged=("final_output",))
+
+
+def test_a_long_text_is_cut_and_says_how_long_it_is(shown):
+    text = " ".join(shown(final_output="x" * 50_000).split())
+    assert "(50,000 characters, --jsonl shows all)" in text
+    assert len(text) < 3000
+
+
+def test_text_from_a_trace_is_neither_markup_nor_an_escape_sequence(shown):
+    text = shown(user_input="[bold]\x1b[31mred[/bold] :smile:", tool_calls=(ToolCall(None, "a\x1b]0;b\x07", {}),))
+    assert "\x1b" not in text
+    assert "[bold]\\x1b[31mred[/bold] :smile:" in text
+
+
+def test_files_without_an_agent_trace_are_bad_input(tmp_path, capsys):
+    empty = tmp_path / "traces.pb"
+    empty.write_bytes(b"")
+    assert main(["inspect", str(empty)]) == 2
+    assert "no agent trace in 0 spans" in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_there_is_bad_input(capsys):
+    assert main(["inspect", "nowhere.pb"]) == 2
+    assert capsys.readouterr().err.startswith("spanscore: error: nowhere.pb: ")

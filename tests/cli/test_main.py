@@ -1,0 +1,126 @@
+"""The entry point: exit codes, one-line errors, and what it imports."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import spanscore
+from spanscore.cli import main as entry
+from spanscore.errors import InputError, SpanscoreError
+
+_RECORDING = Path(__file__).parents[2] / "examples" / "recordings" / "pydantic-ai"
+
+
+@pytest.fixture
+def command(monkeypatch):
+    """Put a function in the place of a command's `run`, since what happens around it is the subject."""
+
+    def put(run):
+        monkeypatch.setattr("spanscore.cli.metrics.run", run)
+        return lambda *options: entry.main([*options, "metrics"])
+
+    return put
+
+
+def _raising(error):
+    def run(args):
+        raise error
+
+    return run
+
+
+def _spanscore(*words, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "spanscore.cli.main", *words],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_exit_code_is_the_commands(command):
+    assert command(lambda args: 1)() == 1
+
+
+def test_bad_input_is_one_line_and_exit_code_2(command, capsys):
+    assert command(_raising(InputError("x.pb: no such file; give another")))() == 2
+    assert capsys.readouterr().err == "spanscore: error: x.pb: no such file; give another\n"
+
+
+def test_each_thing_that_is_wrong_has_a_line_of_its_own(command, capsys):
+    command(_raising(InputError("a: wrong\nb: wrong")))()
+    assert capsys.readouterr().err.splitlines() == ["spanscore: error: a: wrong", "spanscore: error: b: wrong"]
+
+
+def test_another_error_of_ours_is_exit_code_1(command):
+    assert command(_raising(SpanscoreError("the server did not start")))() == 1
+
+
+def test_an_unforeseen_error_says_that_it_is_a_bug(command, capsys):
+    assert command(_raising(KeyError("x")))() == 1
+    assert capsys.readouterr().err == "spanscore: error: KeyError: 'x' (this is a bug; --debug shows where)\n"
+
+
+def test_debug_shows_the_traceback(command, capsys):
+    command(_raising(InputError("wrong")))("--debug")
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_an_error_cannot_speak_to_the_terminal(command, capsys):
+    command(_raising(InputError("\x1b[2J")))()
+    assert "\x1b" not in capsys.readouterr().err
+
+
+def test_an_interrupt_is_exit_code_130_without_a_word(command, capsys):
+    assert command(_raising(KeyboardInterrupt()))() == 130
+    assert capsys.readouterr().err == ""
+
+
+def test_the_version_is_the_packages():
+    assert _spanscore("--version").stdout == f"spanscore {spanscore.__version__}\n"
+
+
+def test_no_command_is_exit_code_2_and_shows_the_usage():
+    done = _spanscore()
+    assert (done.returncode, done.stderr.startswith("usage: spanscore")) == (2, True)
+
+
+def test_a_closed_pipe_ends_it_without_a_complaint():
+    with subprocess.Popen(
+        [sys.executable, "-m", "spanscore.cli.main", "config", "schema"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as child:
+        child.stdout.close()
+        assert (child.wait(60), child.stderr.read()) == (141, b"")
+
+
+@pytest.mark.parametrize("words", [("--help",), ("--version",)])
+def test_help_and_version_import_nothing_heavy(words):
+    code = (
+        "import sys\nfrom spanscore.cli.main import main\n"
+        f"try:\n    main({list(words)})\nexcept SystemExit:\n    pass\n"
+        "print([x for x in ('rich', 'pydantic', 'grpc', 'numpy', 'yaml', 'asyncio') if x in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_command_imports_no_other_commands_module():
+    code = (
+        "import sys\nfrom spanscore.cli.main import main\nmain(['metrics'])\n"
+        "print(sorted(x for x in sys.modules if x.startswith('spanscore.cli.')), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stderr.strip() == "['spanscore.cli.main', 'spanscore.cli.metrics', 'spanscore.cli.terminal']"
+
+
+def test_a_terminal_that_is_not_utf8_gets_escapes_in_place_of_an_error():
+    done = _spanscore("inspect", str(_RECORDING), PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert done.returncode == 0

@@ -1,0 +1,51 @@
+"""The metrics, listed and explained."""
+
+import pytest
+
+from spanscore import metrics
+from spanscore.cli.main import main
+
+
+@pytest.fixture
+def shown(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def show(*words):
+        assert main(["metrics", *words]) == 0
+        return capsys.readouterr().out
+
+    return show
+
+
+def test_every_metric_is_listed_with_its_summary(shown):
+    text = " ".join(shown().split())
+    assert [x.name for x in metrics.available().values() if f"{x.name} {x.scope} " not in text] == []
+    assert all(x.summary in text for x in metrics.available().values())
+
+
+@pytest.mark.parametrize("name", metrics.available())
+def test_a_metric_is_explained_with_every_option_and_its_default(shown, name):
+    text = shown(name)
+    assert "threshold: 0.5" in text
+
+
+@pytest.mark.parametrize("name", [x for x, kind in metrics.available().items() if issubclass(kind, metrics.Judged)])
+def test_a_judged_metric_is_explained_with_every_prompt_and_the_method_of_the_rules(shown, name):
+    text = " ".join(shown(name).split())
+    questions = [question for stage in metrics.available()[name].stages for question in stage]
+    assert all(" ".join(question.text.split()) in text for question in questions)
+    assert "Without a model (judge.model: rules)" in text
+
+
+def test_doctests_are_not_part_of_an_explanation(shown):
+    assert ">>>" not in shown("coherence")
+
+
+def test_an_unknown_metric_is_bad_input_with_the_nearest_name(capsys):
+    assert main(["metrics", "coherance"]) == 2
+    assert capsys.readouterr().err == "spanscore: error: no metric 'coherance'; did you mean coherence?\n"
+
+
+def test_a_name_that_is_near_none_lists_them_all(capsys):
+    main(["metrics", "xyz"])
+    assert "; there are agent_consistency, " in capsys.readouterr().err

@@ -1,0 +1,73 @@
+"""Scores as a person reads them."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from spanscore.cli import scores
+from spanscore.cli.scores import Row
+
+
+@pytest.fixture(params=[80, 120])
+def printed(request):
+    """A function that prints on a console of that width, and what was printed."""
+    file = io.StringIO()
+    console = Console(file=file, width=request.param, markup=False, emoji=False, highlight=False)
+
+    def run(function, *args):
+        function(console, *args)
+        return file.getvalue()
+
+    run.width = request.param
+    return run
+
+
+def _scored(metric, value, label="pass", reason="fine"):
+    return Row(metric, "scored", value, label, reason)
+
+
+def test_no_line_is_wider_than_the_terminal(printed):
+    rows = [_scored("argument_correctness", 0.5, reason="word " * 100), Row("coherence", "skipped", None, "", "none")]
+    text = printed(scores.print_block, "trace " + "a" * 32, "What is the weather? " * 20, rows)
+    assert max(map(len, text.splitlines())) <= printed.width
+
+
+def test_a_block_shows_metric_score_label_and_reason(printed):
+    text = printed(scores.print_block, "trace abc", "Hi", [_scored("coherence", 0.756)])
+    assert text.splitlines()[-2].split() == ["coherence", "0.76", "pass", "fine"]
+
+
+def test_a_skip_shows_its_reason_and_no_score(printed):
+    text = printed(scores.print_block, "trace abc", None, [Row("coherence", "skipped", None, "", "no output")])
+    assert text.splitlines()[-2].split() == ["coherence", "-", "skipped", "no", "output"]
+
+
+def test_an_endless_reason_is_cut(printed):
+    text = printed(scores.print_block, "trace abc", None, [_scored("coherence", 1.0, reason="x " * 10_000)])
+    assert len(text) < 3000
+
+
+def test_a_reason_is_neither_markup_nor_an_escape_sequence(printed):
+    text = printed(scores.print_block, "\x1b[2J", "\x1b[2J", [_scored("coherence", 1.0, reason="[red]\x1b[2J[/red]")])
+    assert "\x1b" not in text
+    assert "[red]\\x1b[2J[/red]" in text
+
+
+def test_means_count_what_was_scored_and_what_was_not(printed):
+    rows = [
+        _scored("coherence", 0.25, "fail"),
+        _scored("coherence", 0.75),
+        Row("coherence", "skipped", None, "", "no output"),
+        Row("confidence", "failed", None, "", "timeout"),
+    ]
+    lines = [line.split() for line in printed(scores.print_means, rows).splitlines()]
+    assert lines == [
+        ["metric", "mean", "scores", "passed", "skipped", "failed"],
+        ["coherence", "0.50", "2", "1", "1", "-"],
+        ["confidence", "-", "-", "-", "-", "1"],
+    ]
+
+
+def test_a_mean_of_nothing_is_none():
+    assert scores.mean([Row("coherence", "skipped", None, "", "")]) is None

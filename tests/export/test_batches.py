@@ -1,0 +1,73 @@
+"""Batches come from memory while they are there, and are made once."""
+
+import asyncio
+
+from spanscore.export.batches import Batches, Window, encoded
+from spanscore.export.config import Config
+
+
+def window(make, *numbers, max_size=100):
+    held = Window(max_size)
+    held.add(make.many(*numbers))
+    return held
+
+
+def test_the_window_gives_what_follows(make):
+    assert [seq for seq, _ in window(make, 1, 2, 3).after(1, 10)] == [2, 3]
+
+
+def test_the_window_gives_no_more_than_asked_for(make):
+    assert [seq for seq, _ in window(make, 1, 2, 3).after(0, 2)] == [1, 2]
+
+
+def test_the_window_stops_at_a_gap(make):
+    assert [seq for seq, _ in window(make, 1, 2, 4).after(0, 10)] == [1, 2]
+
+
+def test_the_window_gives_nothing_when_the_next_one_is_missing(make):
+    assert window(make, 3, 4).after(1, 10) == []
+
+
+def test_the_order_of_arrival_does_not_matter(make):
+    assert [seq for seq, _ in window(make, 3, 4, 1, 2).after(0, 10)] == [1, 2, 3, 4]
+
+
+def test_the_window_is_bounded(make):
+    held = window(make, *range(1, 20), max_size=5)
+    assert (len(held), held.after(0, 10)) == (5, [])
+
+
+def test_the_window_lets_go_of_what_is_done(make):
+    held = window(make, 1, 2, 3)
+    held.forget(2)
+    assert len(held) == 1
+
+
+async def test_two_exporters_at_the_same_place_share_one_batch(make, fakes):
+    outbox = fakes.Outbox(make.many(1, 2))
+    batches = Batches(Config(), outbox)
+    first, second = await asyncio.gather(batches.after(0, 2), batches.after(0, 2))
+    assert (first is second, outbox.reads) == (True, 1)
+
+
+async def test_what_is_in_memory_is_not_read_from_the_store(make, fakes):
+    outbox = fakes.Outbox()
+    batches = Batches(Config(), outbox)
+    batches.window.add(make.many(1, 2))
+    assert ((await batches.after(0, 2)).last_seq, outbox.reads) == (2, 0)
+
+
+async def test_where_the_store_has_nothing_more_the_batch_ends_at_the_latest(make, fakes):
+    batch = await Batches(Config(), fakes.Outbox()).after(0, 7)
+    assert (batch.last_seq, batch.evaluations, batch.bodies) == (7, [], {})
+
+
+def test_only_the_forms_that_are_switched_on_are_encoded(make):
+    config = Config.model_validate({"emit": {"spans": False}})
+    assert list(encoded([make.score()], config)) == ["logs"]
+
+
+def test_a_score_that_cannot_be_encoded_is_left_out(make, caplog):
+    broken = make.score("broken", target=make.target(resource={"key": object()}))
+    bodies = encoded([make.score("fine"), broken], Config())
+    assert (b"fine" in bodies["traces"], b"broken" in bodies["traces"], "broken" in caplog.text) == (True, False, True)

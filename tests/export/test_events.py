@@ -1,0 +1,63 @@
+"""What an evaluation event looks like, rule by rule."""
+
+from spanscore.export import events
+
+
+def only_record(evaluation):
+    return events.request([evaluation], 8192).resource_logs[0].scope_logs[0].log_records[0]
+
+
+def test_its_name_is_in_the_field_and_in_the_attribute(make):
+    record = only_record(make.score())
+    assert (record.event_name, make.attributes(record)["event.name"]) == ("gen_ai.evaluation.result",) * 2
+
+
+def test_it_has_the_ids_of_the_evaluated_span(make):
+    record = only_record(make.score())
+    assert (record.trace_id, record.span_id) == (b"\x0a" * 16, b"\x0b" * 8)
+
+
+def test_it_has_the_attributes_of_the_conventions(make):
+    assert make.attributes(only_record(make.score())) == {
+        "event.name": "gen_ai.evaluation.result",
+        "gen_ai.evaluation.name": "task_completion",
+        "gen_ai.evaluation.score.value": 0.83,
+        "gen_ai.evaluation.score.label": "pass",
+        "gen_ai.evaluation.explanation": "because",
+        "log.record.uid": make.score().uid,
+        "spanscore.emitted": True,
+        "spanscore.scope": "trace",
+        "spanscore.revision": 1,
+    }
+
+
+def test_its_time_is_that_of_the_evaluation(make):
+    assert only_record(make.score()).time_unix_nano == make.score().evaluated_at_ns
+
+
+def test_a_target_that_is_one_model_call_is_named_by_its_response(make):
+    record = only_record(make.score(target=make.target(response_id="resp-1")))
+    assert make.attributes(record)["gen_ai.response.id"] == "resp-1"
+
+
+def test_a_failed_evaluation_warns_and_has_no_score(make):
+    record = only_record(make.failed())
+    found = make.attributes(record)
+    assert (record.severity_text, found["error.type"], "gen_ai.evaluation.score.value" in found) == (
+        "WARN",
+        "JudgeTimeoutError",
+        False,
+    )
+
+
+def test_a_score_that_left_inline_still_has_its_event(make):
+    assert only_record(make.score(inline=True)).event_name == "gen_ai.evaluation.result"
+
+
+def test_a_skipped_evaluation_is_not_exported(make):
+    assert not events.request([make.skipped()], 100).resource_logs
+
+
+def test_a_session_score_names_its_session(make):
+    found = make.attributes(only_record(make.score(scope="session", subject_id="s-1")))
+    assert (found["session.id"], found["gen_ai.conversation.id"]) == ("s-1", "s-1")

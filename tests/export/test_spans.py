@@ -1,0 +1,210 @@
+"""What an evaluation span looks like, rule by rule."""
+
+import json
+
+import spanscore
+from spanscore.export import spans
+from spanscore.model.score import Score
+
+
+def only_span(evaluation, placement="child", max_text_length=8192):
+    message = spans.request([evaluation], placement, max_text_length)
+    return message.resource_spans[0].scope_spans[0].spans[0]
+
+
+def facts(make, evaluation, **settings):
+    return make.attributes(only_span(evaluation, **settings))
+
+
+def test_the_name_says_metric_and_verdict(make):
+    assert only_span(make.score()).name == "evaluation task_completion: pass"
+
+
+def test_without_a_label_the_name_says_the_metric(make):
+    assert only_span(make.score(threshold=None)).name == "evaluation task_completion"
+
+
+def test_it_is_internal(make):
+    assert only_span(make.score()).kind == 1
+
+
+def test_it_is_a_child_of_the_evaluated_span(make):
+    span = only_span(make.score())
+    assert (span.trace_id, span.parent_span_id) == (b"\x0a" * 16, b"\x0b" * 8)
+
+
+def test_a_child_has_no_link(make):
+    assert not only_span(make.score()).links
+
+
+def test_its_id_is_the_evaluations_uid(make):
+    assert only_span(make.score()).span_id.hex() == make.score().uid
+
+
+def test_it_lies_in_the_last_millisecond_of_the_evaluated_span(make):
+    span = only_span(make.score())
+    assert (span.start_time_unix_nano, span.end_time_unix_nano) == (make.end_ns - 10**6, make.end_ns)
+
+
+def test_it_does_not_begin_before_a_short_span(make):
+    start_ns, end_ns = spans.times(make.target(end_ns=make.start_ns + 10))
+    assert (start_ns, end_ns) == (make.start_ns, make.start_ns + 10)
+
+
+def test_under_a_span_of_no_length_it_is_a_microsecond_long(make):
+    assert spans.times(make.target(end_ns=make.start_ns)) == (make.start_ns, make.start_ns + 1000)
+
+
+def test_under_a_span_that_ends_before_it_starts_it_is_a_microsecond_long(make):
+    assert spans.times(make.target(end_ns=0)) == (make.start_ns, make.start_ns + 1000)
+
+
+def test_the_status_is_unset_when_it_fails_the_threshold(make):
+    assert not only_span(make.score(value=0.0)).HasField("status")
+
+
+def test_the_status_is_unset_when_the_evaluation_failed(make):
+    assert not only_span(make.failed()).HasField("status")
+
+
+def test_it_comes_under_the_evaluated_spans_resource(make):
+    message = spans.request([make.score()], "child", 100)
+    assert make.attributes(message.resource_spans[0].resource) == {"service.name": "shop", "host.name": "h1"}
+
+
+def test_resources_with_the_same_contents_are_one(make):
+    scores = [make.score(target=make.target(resource={"service.name": name})) for name in ("a", "b", "a")]
+    message = spans.request(scores, "child", 100)
+    assert [len(x.scope_spans[0].spans) for x in message.resource_spans] == [2, 1]
+
+
+def test_the_scope_is_spanscore_with_its_version(make):
+    scope = spans.request([make.score()], "child", 100).resource_spans[0].scope_spans[0].scope
+    assert (scope.name, scope.version) == ("spanscore", spanscore.__version__)
+
+
+def test_the_summary_says_it_all(make):
+    assert facts(make, make.score())["evaluation.summary"] == "task_completion = 0.83 (pass)"
+
+
+def test_it_has_the_attributes_of_the_conventions(make):
+    found = facts(make, make.score())
+    assert {key: value for key, value in found.items() if key.startswith("gen_ai.")} == {
+        "gen_ai.operation.name": "evaluation",
+        "gen_ai.evaluation.name": "task_completion",
+        "gen_ai.evaluation.score.value": 0.83,
+        "gen_ai.evaluation.score.label": "pass",
+        "gen_ai.evaluation.explanation": "because",
+    }
+
+
+def test_openinference_knows_it_as_an_evaluator(make):
+    assert facts(make, make.score())["openinference.span.kind"] == "EVALUATOR"
+
+
+def test_the_output_is_summary_and_reason(make):
+    found = facts(make, make.score())
+    assert (found["output.value"], found["output.mime_type"]) == (
+        "task_completion = 0.83 (pass)\nbecause",
+        "text/plain",
+    )
+
+
+def test_it_says_who_measured_and_what_it_rests_on(make):
+    found = facts(make, make.score(revision=2))
+    assert {key: value for key, value in found.items() if key.startswith("spanscore.")} == {
+        "spanscore.emitted": True,
+        "spanscore.scope": "trace",
+        "spanscore.agent_trace_id": "c" * 32,
+        "spanscore.scale": [0.0, 1.0],
+        "spanscore.threshold": 0.5,
+        "spanscore.metadata": '{"task":"buy"}',
+        "spanscore.revision": 2,
+        "spanscore.supersedes": make.score(revision=1).uid,
+        "spanscore.evaluated_at": "2023-11-14T22:13:33.189000+00:00",
+        "spanscore.evaluator.kind": "LLM",
+        "spanscore.evaluator.name": "judge",
+        "spanscore.evaluator.version": "1",
+        "spanscore.evaluator.model": "gpt-4o",
+        "spanscore.evaluator.prompt_hash": "abcd",
+        "spanscore.judge.calls": 1,
+        "spanscore.judge.input_tokens": 200,
+        "spanscore.judge.output_tokens": 30,
+        "spanscore.judge.cost_usd": 0.01,
+        "spanscore.judge.cached": 0,
+    }
+
+
+def test_nothing_looks_like_tokens_or_a_model_of_the_users(make):
+    refused = ("gen_ai.usage.", "llm.", "gen_ai.request.", "gen_ai.response.")
+    assert not [key for key in facts(make, make.score()) if key.startswith(refused)]
+
+
+def test_a_skipped_evaluation_is_not_exported(make):
+    assert not spans.request([make.skipped()], "child", 100).resource_spans
+
+
+def test_a_score_that_left_inline_has_no_span(make):
+    assert not spans.request([make.score(inline=True)], "child", 100).resource_spans
+
+
+def test_a_failed_evaluation_has_its_errors_type_and_no_score(make):
+    found = facts(make, make.failed())
+    assert (found["error.type"], found["output.value"], "gen_ai.evaluation.score.value" in found) == (
+        "JudgeTimeoutError",
+        "task_completion failed: JudgeTimeoutError\nno answer",
+        False,
+    )
+
+
+def test_a_session_score_names_its_session(make):
+    found = facts(make, make.score(scope="session", subject_id="s-1"))
+    assert (found["session.id"], found["gen_ai.conversation.id"], found["spanscore.scope"]) == ("s-1", "s-1", "session")
+
+
+def test_a_trace_score_leaves_the_session_to_its_trace(make):
+    assert "session.id" not in facts(make, make.score())
+
+
+def test_linked_it_is_in_a_trace_of_its_own(make):
+    span = only_span(make.score(), placement="linked")
+    assert (len(span.trace_id), span.trace_id != b"\x0a" * 16, span.parent_span_id) == (16, True, b"")
+
+
+def test_linked_it_has_a_link_to_the_evaluated_span(make):
+    (link,) = only_span(make.score(), placement="linked").links
+    assert (link.trace_id, link.span_id) == (b"\x0a" * 16, b"\x0b" * 8)
+
+
+def test_linked_it_has_the_same_ids_when_it_is_sent_again(make):
+    first, again = (only_span(make.score(), placement="linked") for _ in range(2))
+    assert (first.trace_id, first.span_id) == (again.trace_id, again.span_id)
+
+
+def test_a_long_reason_is_cut_and_says_so(make):
+    found = facts(make, make.score(outcome=Score(1.0, "x" * 1000)), max_text_length=100)
+    assert (len(found["gen_ai.evaluation.explanation"]), found["gen_ai.evaluation.explanation"][-5:]) == (100, "[cut]")
+
+
+def test_long_metadata_is_shortened_and_still_json(make):
+    score = Score(1.0, "", {"verdicts": [{"reason": "x" * 300}] * 100, "task": "buy"})
+    found = facts(make, make.score(outcome=score), max_text_length=8192)
+    assert len(json.loads(found["spanscore.metadata"])["verdicts"]) == 20
+
+
+def test_metadata_that_stays_too_long_names_its_keys(make):
+    score = Score(1.0, "", {"verdicts": [{"reason": "x" * 300}] * 100, "task": "buy"})
+    found = facts(make, make.score(outcome=score), max_text_length=100)
+    assert found["spanscore.metadata"] == '{"cut":["verdicts","task"]}'
+
+
+def test_metadata_nested_without_end_is_shortened(make):
+    deep = []
+    for _ in range(5000):
+        deep = [deep]
+    assert "spanscore.metadata" in facts(make, make.score(outcome=Score(1.0, "", {"deep": deep})))
+
+
+def test_lone_surrogates_are_replaced(make):
+    found = facts(make, make.score(outcome=Score(1.0, "a\ud800b")))
+    assert found["gen_ai.evaluation.explanation"] == "a\ufffdb"

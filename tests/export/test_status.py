@@ -1,0 +1,88 @@
+"""Answers are sorted as the OpenTelemetry Collector sorts them."""
+
+from datetime import UTC, datetime
+
+import pytest
+from google.rpc.error_details_pb2 import RetryInfo
+from google.rpc.status_pb2 import Status
+
+from spanscore.errors import PermanentError
+from spanscore.export import status
+from spanscore.export.port import UndeliveredError, UnsupportedSignalError
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def with_retry_info(seconds):
+    answer = Status(code=8)
+    info = RetryInfo()
+    info.retry_delay.FromMilliseconds(round(seconds * 1000))
+    answer.details.add().Pack(info)
+    return answer.SerializeToString()
+
+
+@pytest.mark.parametrize("code", [429, 502, 503, 504])
+def test_http_answers_that_are_retried(code):
+    assert isinstance(status.http_error(code, None, "", NOW), UndeliveredError)
+
+
+@pytest.mark.parametrize("code", [400, 401, 403, 413, 500, 302])
+def test_http_answers_that_are_refusals(code):
+    assert type(status.http_error(code, None, "", NOW)) is PermanentError
+
+
+@pytest.mark.parametrize("code", [404, 405, 501])
+def test_http_answers_of_a_backend_without_the_signal(code):
+    assert isinstance(status.http_error(code, None, "", NOW), UnsupportedSignalError)
+
+
+@pytest.mark.parametrize(("code", "maybe"), [(429, False), (503, False), (502, True), (504, True)])
+def test_a_gateway_may_have_passed_on_what_it_could_not_answer(code, maybe):
+    assert status.http_error(code, None, "", NOW).maybe_delivered is maybe
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("7", 7.0),
+        ("Thu, 01 Jan 2026 00:00:30 GMT", 30.0),
+        ("Wed, 31 Dec 2025 00:00:00 GMT", 0.0),
+        ("soon", None),
+        (None, None),
+    ],
+)
+def test_retry_after_is_a_number_or_a_date(header, seconds):
+    assert status.http_error(503, header, "", NOW).told_wait_s == seconds
+
+
+@pytest.mark.parametrize(
+    "code", ["UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED", "OUT_OF_RANGE", "DATA_LOSS", "CANCELLED"]
+)
+def test_grpc_answers_that_are_retried(code):
+    assert isinstance(status.grpc_error(code, None, ""), UndeliveredError)
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["INVALID_ARGUMENT", "INTERNAL", "UNKNOWN", "UNAUTHENTICATED", "PERMISSION_DENIED", "FAILED_PRECONDITION"],
+)
+def test_grpc_answers_that_are_refusals(code):
+    assert type(status.grpc_error(code, None, "")) is PermanentError
+
+
+def test_unimplemented_is_a_backend_without_the_signal():
+    assert isinstance(status.grpc_error("UNIMPLEMENTED", None, ""), UnsupportedSignalError)
+
+
+def test_resource_exhausted_is_retried_only_when_told_when():
+    told = status.grpc_error("RESOURCE_EXHAUSTED", with_retry_info(2.5), "")
+    assert (told.told_wait_s, type(status.grpc_error("RESOURCE_EXHAUSTED", None, ""))) == (2.5, PermanentError)
+
+
+def test_what_was_put_off_by_the_server_was_not_taken():
+    told, broken = (status.grpc_error("UNAVAILABLE", details, "") for details in (with_retry_info(1), None))
+    assert (told.maybe_delivered, broken.maybe_delivered) == (False, True)
+
+
+def test_details_that_cannot_be_read_say_nothing():
+    assert status.grpc_error("UNAVAILABLE", b"\xff\xff", "").told_wait_s is None

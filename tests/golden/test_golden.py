@@ -1,0 +1,67 @@
+"""Recorded telemetry of each dialect against the agent traces that it stands for."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from spanscore import dialects
+from spanscore.dialects import DIALECTS
+from spanscore.model.trace import AgentTrace
+from spanscore.otlp import files
+from spanscore.rebuild import rebuild_all
+
+CASES = sorted(x.parent for x in Path(__file__).parent.glob("*/*/SOURCE"))
+
+
+def name(case):
+    return f"{case.parent.name}/{case.name}"
+
+
+def recorded(case):
+    return files.load(sorted(case.glob("*.pb.gz")))
+
+
+def as_json(traces):
+    return json.loads(json.dumps([x.to_json() for x in traces]))
+
+
+@pytest.mark.parametrize("case", CASES, ids=name)
+def test_a_recording_gives_its_agent_traces(case, request):
+    telemetry, expected = recorded(case), case / "expected.json"
+    rebuilt = as_json(rebuild_all(telemetry.spans, telemetry.logs))
+    if request.config.getoption("--write-golden", default=False):
+        expected.write_text(json.dumps(rebuilt, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    assert rebuilt == json.loads(expected.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=name)
+def test_order_and_repetition_change_nothing(case):
+    telemetry = recorded(case)
+    once = as_json(rebuild_all(telemetry.spans, telemetry.logs))
+    spans, logs = telemetry.spans * 2, telemetry.logs * 2
+    for seed in range(5):
+        chance = random.Random(seed)  # noqa: S311 # an order, no secret
+        chance.shuffle(spans)
+        chance.shuffle(logs)
+        assert as_json(rebuild_all(spans, logs)) == once
+
+
+@pytest.mark.parametrize("case", CASES, ids=name)
+def test_an_agent_trace_survives_json(case):
+    telemetry = recorded(case)
+    for trace in rebuild_all(telemetry.spans, telemetry.logs):
+        assert AgentTrace.from_json(json.loads(json.dumps(trace.to_json()))) == trace
+
+
+@pytest.mark.parametrize("case", CASES, ids=name)
+def test_a_recording_shows_that_it_is_genai(case):
+    import gzip
+
+    for path in case.glob("traces.pb.gz"):
+        assert dialects.shows_genai(gzip.decompress(path.read_bytes()))
+
+
+def test_every_dialect_has_a_recording():
+    assert {x.parent.name for x in CASES} == {x.name for x in DIALECTS}

@@ -1,0 +1,75 @@
+"""Schemas as providers enforce them, and answers as models write them."""
+
+from typing import Any, Literal
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from judge_harness import Verdict
+from pydantic import BaseModel, Field
+
+from spanscore.judge.answer import UnusableAnswerError, read, response_format
+
+
+class Item(BaseModel):
+    title: str = Field(description="a property called title")
+    verdict: Literal["yes", "no"]
+
+
+class Nested(BaseModel):
+    items: list[Item] = Field(min_length=1)
+    note: str | None = None
+
+
+class FreeForm(BaseModel):
+    facts: dict[str, Any]
+
+
+def shown(answer):
+    return response_format(answer)["json_schema"]
+
+
+def test_every_object_of_a_strict_schema_requires_all_it_has():
+    schema = shown(Nested)["schema"]
+
+    assert (schema["required"], schema["$defs"]["Item"]["required"]) == (["items", "note"], ["title", "verdict"])
+
+
+def test_every_object_of_a_strict_schema_allows_nothing_else():
+    schema = shown(Nested)["schema"]
+
+    assert (schema["additionalProperties"], schema["$defs"]["Item"]["additionalProperties"]) == (False, False)
+
+
+def test_bounds_are_left_to_our_own_validation():
+    assert shown(Verdict)["schema"]["properties"]["score"] == {"type": "number"}
+
+
+def test_a_property_may_bear_the_name_of_a_keyword():
+    assert shown(Nested)["schema"]["$defs"]["Item"]["properties"]["title"]["type"] == "string"
+
+
+def test_a_schema_with_free_form_objects_is_a_guide_only():
+    assert shown(FreeForm)["strict"] is False
+
+
+@pytest.mark.parametrize("answer", [Verdict, Nested, FreeForm])
+def test_what_is_sent_is_a_valid_json_schema(answer):
+    jsonschema.Draft202012Validator.check_schema(shown(answer)["schema"])
+
+
+@given(st.text(alphabet='{}[]":,ab1 \\', max_size=200))
+def test_reading_anything_gives_an_answer_or_the_reason_why_not(text):
+    with pytest.raises(UnusableAnswerError):
+        read(text, Verdict)
+
+
+def test_deep_nesting_is_no_answer():
+    with pytest.raises(UnusableAnswerError):
+        read('{"a":' * 100_000, Verdict)
+
+
+def test_the_reason_names_each_field_that_is_wrong():
+    with pytest.raises(UnusableAnswerError, match=r"score: .*; reason: Field required"):
+        read('{"score": "high"}', Verdict)

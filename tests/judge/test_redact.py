@@ -1,0 +1,157 @@
+"""Secrets and personal data go; what a judge compares stays."""
+
+import re
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spanscore.judge.redact import MAX_CHARACTERS, RULES, Redactor, redact, rules
+
+
+@pytest.mark.parametrize(
+    ("text", "secret", "kind"),
+    [
+        ("key sk-proj-Ab12Cd34Ef56Gh78Ij90Kl12 here", "sk-proj-Ab12Cd34Ef56Gh78Ij90Kl12", "api_key"),
+        ("sk-ant-api03-" + "aB3_" * 20, "aB3_aB3_", "api_key"),
+        ("AIza" + "Sy5" * 11 + "Zz", "Sy5Sy5", "api_key"),
+        ("token ghp_" + "a1B2" * 9, "a1B2a1B2", "api_key"),
+        ("xoxb-123456789012-abcdefGHIJKL", "123456789012", "api_key"),
+        ("sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc", "4eC39HqLyjWD", "api_key"),
+        ("hf_" + "AbCdEfGhIjKlMnOpQrStUvWxYz012345", "AbCdEfGhIjKl", "api_key"),
+        ("AKIAIOSFODNN7EXAMPLE", "AKIAIOSFODNN7EXAMPLE", "aws_key"),
+        ("aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "wJalrXUtnFEMI", "password"),
+        ("Authorization: Bearer abc123.def456-ghi", "abc123.def456-ghi", "token"),
+        ('{"Authorization": "Basic dXNlcjpwYXNzd29yZDE="}', "dXNlcjpwYXNzd29yZDE=", "token"),
+        ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dBjftJeZ4CVP", "eyJzdWIiOiIxMjM0In0", "jwt"),
+        ("-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n-----END RSA PRIVATE KEY-----", "MIIEow", "private_key"),
+        ('"-----BEGIN PRIVATE KEY-----\\nMIIEvQ\\n-----END PRIVATE KEY-----\\n"', "MIIEvQ", "private_key"),
+        ("-----BEGIN EC PRIVATE KEY-----\nMHcCAQEE", "MHcCAQEE", "private_key"),
+        ("postgres://app:s3cr3t@db.internal:5432/x", "s3cr3t", "password"),
+        ("password=hunter22&user=x", "hunter22", "password"),
+        ('{"password": "correct horse battery"}', "horse", "password"),
+        ('{\\"db_password\\": \\"swordfish\\"}', "swordfish", "password"),
+        ('{"password": "a\\"bcdef"}', "bcdef", "password"),
+        ("my password is hunter22 ok", "hunter22", "password"),
+        ("mail anna.smith+x@mail.example.co.uk now", "anna.smith", "email"),
+        ("連絡先はa@x.comです", "@x.com", "email"),
+        ("番号4111111111111111です", "4111", "card"),
+        ("card 4111 1111 1111 1111 exp 12/26", "4111", "card"),
+        ("amex 3782-822463-10005", "822463", "card"),
+        ('"number": 5555555555554444}', "5555555555554444", "card"),
+        ("IBAN DE89 3704 0044 0532 0130 00 BIC COBADEFF", "3704", "iban"),
+        ("BE71096123456769", "BE71096123456769", "iban"),
+        ("SSN 123-45-6789.", "123-45-6789", "ssn"),
+        ("ring +49 (0)30 901820 today", "901820", "phone"),
+        ("ring (212) 555-0187", "555", "phone"),
+        ("212-555-0187", "0187", "phone"),
+        ('{"phone_number": "5551234567"}', "5551234567", "phone"),
+    ],
+)
+def test_a_secret_or_personal_value_is_replaced(text, secret, kind):
+    redacted = redact(text)
+
+    assert (secret in redacted.text, redacted.counts) == (False, {kind: 1})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "order #W2890441, item 1504875851, user sara_doe_496",
+        "order 112-1234567-1234567 shipped as 1Z999AA10123456784",
+        "payment credit_card_4421486, gift_card_8887175, certificate_7504069",
+        "flight HAT136 from JFK to SEA on 2024-05-20, DL 1234, gate B12",
+        "2024-05-20T10:15:00+02:00 to 2024-05-21 11:30:00.123456Z",
+        "started_ns 1732194000123456789, at 1732194000123 ms, 1732194000 s",
+        "total 1,234,567.89 USD, 4.111111111111111 and 0.4000000000000002",
+        "lat +48.858370, lon -122.419416",
+        "trace 4bf92f3577b34da6a3ce929d0e0e4736 span 00f067aa0ba902b7",
+        "id 550e8400-e29b-41d4-a716-446655440000",
+        "server 192.168.10.12:8080, version 1.12.3, build 20240520.1",
+        "isbn 978-3-16-148410-0, case 12-34-5678, zip 94107-1234",
+        "card number 4111111111111112 fails its check",
+        '{"api_key": {"type": "string"}, "password": "string", "secret": null}',
+        "The password is incorrect. Password: required. api_key=$API_KEY secret: ******",
+        "max_tokens=4096, next_page_token: CAEQAA, token: 12, key: value",
+        "scikit-learn and task-force-one-two-three-four, risk-adjusted-return-2024",
+        "the bearer of good news is well regarded here",
+        "+1000 2024-05-01 10:00 (git), room 212 555 0187",
+        "npm install left-pad@1.3.0 && ping user@localhost",
+        "https://example.com:8080/path?x=1@2",
+        "GB82 is not an account number, nor is FR14 2004 1010",
+    ],
+)
+def test_what_a_judge_compares_stays(text):
+    assert redact(text).text == text
+
+
+def test_equal_values_have_equal_markers_and_others_another():
+    text = "from a@x.com to b@x.com, cc A@x.com"
+
+    assert redact(text).text == "from [REDACTED:email] to [REDACTED:email:2], cc [REDACTED:email]"
+
+
+def test_a_number_is_the_same_however_it_is_grouped():
+    assert redact("4111 1111 1111 1111 = 4111-1111-1111-1111").text == "[REDACTED:card] = [REDACTED:card]"
+
+
+def test_a_redactor_numbers_over_all_its_texts():
+    redactor = Redactor()
+    redactor.redact("a@x.com")
+
+    assert redactor.redact("b@x.com a@x.com") == "[REDACTED:email:2] [REDACTED:email]"
+
+
+def test_unnumbered_markers_claim_no_identity():
+    assert Redactor(numbered=False).redact("a@x.com b@x.com") == "[REDACTED:email:?] [REDACTED:email:?]"
+
+
+def test_a_configured_pattern_replaces_its_named_group():
+    assert redact("customer C-12345678", rules({"customer": r"customer (?P<value>C-\d+)"})).text == (
+        "customer [REDACTED:customer]"
+    )
+
+
+def test_a_configured_pattern_does_not_see_markers():
+    assert redact("a@x.com", rules({"word": "[A-Z]+"})).text == "[REDACTED:email]"
+
+
+def test_no_rules_change_nothing():
+    assert Redactor(()).redact("a@x.com") == "a@x.com"
+
+
+def test_a_longer_text_than_is_searched_loses_its_middle():
+    assert len(redact("x" * (MAX_CHARACTERS + 5000)).text) < MAX_CHARACTERS + 100
+
+
+FRAGMENTS = [
+    "sk-proj-Ab12Cd34Ef56Gh78Ij90Kl12", "password=", 'password: "', "Bearer ", "a@x.com", "@", "4111111111111111",
+    "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "eyJabcdefgh.", "+1", "212-555-0187", "[REDACTED:", "]",
+    "[REDACTED:email]", "[REDACTED:email:2]", "://u:", "DE89370400440532013000", " ", "\n", "'", "\\",
+    "phone: ", "123-45-6789",
+]  # fmt: skip
+HOSTILE = st.lists(st.one_of(st.sampled_from(FRAGMENTS), st.text(max_size=5)), max_size=12).map("".join)
+
+
+@given(HOSTILE)
+def test_redacting_twice_changes_nothing(text):
+    once = redact(text).text
+
+    assert redact(once).text == once
+
+
+@given(HOSTILE)
+def test_no_email_survives_wherever_it_stands(text):
+    found = re.findall(r"(?<![\w.%+-])[a-z]+@x\.com(?![\w.-])", redact(text).text, re.ASCII)
+
+    assert not found
+
+
+@pytest.mark.parametrize("unit", [*FRAGMENTS, "a", "1 ", "a.", "x@a.", "DE11 ", "sk-", "eyJ-", *string.punctuation])
+def test_a_long_repetition_of_anything_is_searched_in_linear_time(unit):
+    redact(unit * (200_000 // len(unit)))  # a quadratic pattern would run into the suite's time-out
+
+
+def test_every_kind_is_a_word_that_its_marker_can_carry():
+    assert all(re.fullmatch("[a-z][a-z0-9_]*", rule.kind) for rule in RULES)

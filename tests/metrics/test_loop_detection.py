@@ -1,0 +1,167 @@
+import asyncio
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from spanscore.embed.ngrams import Ngrams
+from spanscore.errors import EmbeddingError
+from spanscore.metrics.trace.loop_detection import LoopDetection, words
+from spanscore.model.score import Skip
+from spanscore.model.trace import AgentTrace, Target
+
+REFUND = "Refund granted to your card today"
+REFUND_AGAIN = "Refund granted again to your card"
+WEATHER = "Sunny weather tomorrow"
+VECTORS = {REFUND: [0.9, 0.1, 0.2], REFUND_AGAIN: [0.8, 0.3, 0.2], WEATHER: [-0.1, 0.2, 0.9]}
+
+
+class Table:
+    """An embedder with a vector of length 1 for each text it knows, which remembers what it was asked."""
+
+    name = "table-1"
+
+    def __init__(self):
+        self.asked = []
+
+    async def embed(self, texts):
+        self.asked += texts
+        return np.array([np.array(VECTORS[x]) / np.linalg.norm(VECTORS[x]) for x in texts], dtype=np.float32)
+
+
+class Unreachable:
+    name = "unreachable-1"
+
+    async def embed(self, texts):
+        raise EmbeddingError("no vectors today")
+
+
+def trace(output):
+    return AgentTrace(
+        trace_ids=("a" * 32,),
+        root_span_id="b" * 16,
+        target=Target("a" * 32, "b" * 16, 0, 1),
+        opening_span_id="b" * 16,
+        started_ns=0,
+        ended_ns=1,
+        session_id="s",
+        final_output=output,
+    )
+
+
+def measured(output, *earlier, embedder=None, window=3):
+    traces = [x if isinstance(x, AgentTrace) else trace(x) for x in earlier]
+    return asyncio.run(LoopDetection(window=window).measure(trace(output), traces, embedder or Table()))
+
+
+def cosine(one, other):
+    one, other = np.array(VECTORS[one]), np.array(VECTORS[other])
+    return one @ other / (np.linalg.norm(one) * np.linalg.norm(other))
+
+
+def test_the_score_is_one_minus_cosine_times_jaccard():
+    # {refund, granted, again, card} and {refund, granted, card, today}: "again", "to" and "your" are stop words.
+    assert measured(REFUND_AGAIN, REFUND).value == pytest.approx(1 - cosine(REFUND, REFUND_AGAIN) * 3 / 4)
+
+
+def test_the_nearest_of_the_earlier_outputs_counts():
+    assert measured(REFUND_AGAIN, REFUND, WEATHER).value == measured(REFUND_AGAIN, REFUND).value
+
+
+def test_the_same_output_again_scores_zero():
+    assert measured(REFUND, REFUND).value == pytest.approx(0.0, abs=1e-6)
+
+
+def test_other_words_are_no_loop_however_near_the_meaning():
+    assert measured(WEATHER, REFUND).value == 1.0
+
+
+def test_each_comparison_is_in_the_metadata():
+    comparison = measured(REFUND_AGAIN, WEATHER, REFUND).metadata["comparisons"][1]
+    assert comparison == {
+        "trace_index": 1,
+        "cosine_similarity": pytest.approx(cosine(REFUND, REFUND_AGAIN)),
+        "jaccard_similarity": 0.75,
+        "hybrid_score": pytest.approx(cosine(REFUND, REFUND_AGAIN) * 0.75),
+    }
+
+
+def test_the_highest_product_is_in_the_metadata():
+    metadata = measured(REFUND_AGAIN, WEATHER, REFUND).metadata
+    assert metadata["max_hybrid"] == max(x["hybrid_score"] for x in metadata["comparisons"])
+
+
+def test_only_the_window_is_compared():
+    assert measured(REFUND, REFUND, WEATHER, WEATHER, WEATHER).value == 1.0
+
+
+def test_the_window_can_be_set():
+    assert measured(REFUND, REFUND, WEATHER, WEATHER, WEATHER, window=4).value == pytest.approx(0.0, abs=1e-6)
+
+
+def test_the_window_is_in_the_metadata():
+    assert measured(REFUND, window=2).metadata["window_size"] == 2
+
+
+def test_an_index_is_the_place_in_the_session():
+    comparisons = measured(REFUND, WEATHER, WEATHER, REFUND, WEATHER).metadata["comparisons"]
+    assert [x["trace_index"] for x in comparisons] == [1, 2, 3]
+
+
+def test_a_trace_without_output_keeps_its_place_and_is_not_compared():
+    comparisons = measured(REFUND, WEATHER, "", REFUND_AGAIN).metadata["comparisons"]
+    assert [x["trace_index"] for x in comparisons] == [0, 2]
+
+
+def test_all_texts_are_embedded_together():
+    table = Table()
+    measured(REFUND, WEATHER, REFUND_AGAIN, embedder=table)
+    assert table.asked == [REFUND, WEATHER, REFUND_AGAIN]
+
+
+@pytest.mark.parametrize("earlier", [[], ["", " "]])
+def test_nothing_earlier_scores_one_with_a_note(earlier):
+    outcome = measured(REFUND, *earlier, embedder=Unreachable())
+    assert (outcome.value, "no earlier output" in outcome.reason) == (1.0, True)
+
+
+def test_an_empty_output_scores_one_with_a_note():
+    outcome = measured(" ", REFUND, embedder=Unreachable())
+    assert (outcome.value, "output is empty" in outcome.reason) == (1.0, True)
+
+
+def test_without_a_comparison_the_metadata_has_the_same_keys():
+    assert measured(REFUND).metadata == {"window_size": 3, "max_hybrid": 0.0, "comparisons": []}
+
+
+def test_an_output_that_was_not_recorded_is_a_skip():
+    assert isinstance(LoopDetection().unmeasurable(trace(None)), Skip)
+
+
+def test_earlier_outputs_that_were_not_recorded_are_a_skip():
+    assert isinstance(measured(REFUND, None, None), Skip)
+
+
+def test_earlier_outputs_that_were_redacted_are_a_skip():
+    assert isinstance(measured(REFUND, replace(trace("[redacted]"), damaged=("final_output",))), Skip)
+
+
+def test_recorded_outputs_count_beside_ones_that_were_not():
+    assert measured(REFUND, None, REFUND).value == pytest.approx(0.0, abs=1e-6)
+
+
+def test_an_output_of_stop_words_alone_repeats_nothing():
+    assert measured("it is that", "it is that", embedder=Ngrams()).value == 1.0
+
+
+def test_words_of_one_letter_and_stop_words_do_not_count():
+    assert words("The X is a plane; I like planes") == {"plane", "planes"}
+
+
+def test_case_makes_no_difference_to_words():
+    assert words("PLANE Plane plane") == {"plane"}
+
+
+def test_an_embedding_that_fails_is_not_made_a_score():
+    with pytest.raises(EmbeddingError):
+        measured(REFUND, REFUND, embedder=Unreachable())

@@ -1,0 +1,225 @@
+"""Every kind of file that recorded telemetry comes in, and what is said of a file that is not one."""
+
+import gzip
+import json as stdlib_json
+from pathlib import Path
+
+import pytest
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from spanscore.errors import InputError
+from spanscore.otlp import files, json
+
+SAMPLES = Path(__file__).parent / "samples"
+
+
+def traces(*names):
+    request = ExportTraceServiceRequest()
+    by_scope = request.resource_spans.add().scope_spans.add()
+    for name in names:
+        by_scope.spans.add(name=name, trace_id=b"t" * 16, span_id=b"s" * 8)
+    return request
+
+
+def logs(name):
+    request = ExportLogsServiceRequest()
+    request.resource_logs.add().scope_logs.add().log_records.add(event_name=name)
+    return request
+
+
+def names(path):
+    return [x.name for x in files.load([path]).spans]
+
+
+def write(folder, name, content):
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def refusal(path):
+    with pytest.raises(InputError) as caught:
+        files.load([path])
+    return str(caught.value)
+
+
+def test_a_binary_request_is_read(tmp_path):
+    assert names(write(tmp_path, "traces-1.pb", traces("a").SerializeToString())) == ["a"]
+
+
+def test_a_binary_request_of_any_name_is_taken_for_traces(tmp_path):
+    assert names(write(tmp_path, "capture.pb", traces("a").SerializeToString())) == ["a"]
+
+
+def test_a_binary_request_whose_name_starts_with_logs_is_read_as_logs(tmp_path):
+    found = files.load([write(tmp_path, "logs-1.pb", logs("choice").SerializeToString())])
+    assert [x.event_name for x in found.logs] == ["choice"]
+
+
+def test_metrics_are_passed_over(tmp_path):
+    write(tmp_path, "metrics-1.pb", ExportMetricsServiceRequest().SerializeToString())
+    write(tmp_path, "traces-1.pb", traces("a").SerializeToString())
+    assert names(tmp_path) == ["a"]
+
+
+def test_one_json_request_is_read_whether_pretty_or_on_one_line(tmp_path):
+    shown = json.to_object(traces("a"))
+    pretty = write(tmp_path, "pretty.json", stdlib_json.dumps(shown, indent=2))
+    flat = write(tmp_path, "flat.json", stdlib_json.dumps(shown))
+    assert names(pretty) == names(flat) == ["a"]
+
+
+def test_an_array_of_json_requests_is_read(tmp_path):
+    shown = [json.to_object(traces(x)) for x in "ab"]
+    assert names(write(tmp_path, "many.json", stdlib_json.dumps(shown, indent=1))) == ["a", "b"]
+
+
+def test_json_lines_may_mix_traces_and_logs(tmp_path):
+    lines = [json.encode(traces("a")), json.encode(logs("choice")), "", json.encode(traces("b"))]
+    found = files.load([write(tmp_path, "out.jsonl", "\n".join(lines))])
+    assert ([x.name for x in found.spans], len(found.logs)) == (["a", "b"], 1)
+
+
+def test_json_lines_may_have_the_ending_json(tmp_path):
+    assert names(write(tmp_path, "out.json", f"{json.encode(traces('a'))}\n{json.encode(traces('b'))}\n")) == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", ["out.jsonl.gz", "out.jsonl"])
+def test_gzip_is_recognised_by_its_content(tmp_path, name):
+    assert names(write(tmp_path, name, gzip.compress(json.encode(traces("a")).encode()))) == ["a"]
+
+
+def test_a_folder_is_read_with_all_below_it_in_order_of_name(tmp_path):
+    (tmp_path / "sub").mkdir()
+    write(tmp_path / "sub", "2.pb", traces("b").SerializeToString())
+    write(tmp_path, "1.json", json.encode(traces("a")))
+    write(tmp_path, "README.md", "not telemetry")
+    assert names(tmp_path) == ["a", "b"]
+
+
+def test_a_span_that_no_trace_can_hold_is_left_out_and_named(tmp_path):
+    request = traces("bad", "good")
+    request.resource_spans[0].scope_spans[0].spans[0].trace_id = b""
+    path = write(tmp_path, "1.pb", request.SerializeToString())
+    found = files.load([path])
+    assert ([x.name for x in found.spans], found.refused) == (["good"], [f"{path}: 'bad': it has no trace id"])
+
+
+def test_a_binary_request_with_text_cut_within_a_character_is_read(tmp_path):
+    body = traces("cut here").SerializeToString().replace(b"cut here", b"cut her\xc3")
+    assert names(write(tmp_path, "1.pb", body)) == ["cut her\ufffd"]
+
+
+def test_a_tempo_export_is_read():
+    spans = files.load([SAMPLES / "tempo.json"]).spans
+    assert {x.scope.name for x in spans} == {
+        "go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp",
+        "opentelemetry.instrumentation.httpx",
+    }
+
+
+def test_the_answer_of_tempos_second_api_is_read(tmp_path):
+    assert names(write(tmp_path, "tempo2.json", stdlib_json.dumps({"trace": json.to_object(traces("a"))}))) == ["a"]
+
+
+@pytest.fixture(scope="module")
+def jaeger():
+    return files.load([SAMPLES / "jaeger.json"]).spans
+
+
+def test_a_jaeger_span_keeps_its_times_in_nanoseconds(jaeger):
+    shown = stdlib_json.loads((SAMPLES / "jaeger.json").read_text())["data"][0]["spans"][0]
+    start_ns = shown["startTime"] * 1000
+    assert (jaeger[0].start_ns, jaeger[0].end_ns) == (start_ns, start_ns + shown["duration"] * 1000)
+
+
+def test_a_jaeger_reference_becomes_the_parent(jaeger):
+    by_id = {x.span_id: x for x in jaeger}
+    assert sum(x.parent_span_id in by_id for x in jaeger) >= 1
+
+
+def test_a_jaeger_process_becomes_the_resource(jaeger):
+    assert jaeger[0].resource.attributes == {"service.name": "helm_agent", "service.namespace": "kagent"}
+
+
+def test_what_opentelemetry_keeps_in_fields_is_taken_out_of_jaegers_tags(jaeger):
+    moved = {"span.kind", "otel.scope.name", "otel.scope.version", "otel.status_code", "error"}
+    assert not any(moved & x.attributes.keys() for x in jaeger)
+
+
+def test_a_failed_jaeger_span_has_status_error(jaeger):
+    assert [x.status_code for x in jaeger].count(2) == 1
+
+
+def test_a_jaeger_log_becomes_an_event(jaeger):
+    events = [event for x in jaeger for event in x.events]
+    assert {x.name for x in events} == {"exception"}
+
+
+def jaeger_span(tmp_path, **fields):
+    span = {
+        "traceID": "1f", "spanID": "2f", "operationName": "op", "startTime": 1, "duration": 1, "processID": "p1",
+        "references": [], "tags": [], "logs": [], **fields,
+    }  # fmt: skip
+    trace = {"traceID": "1f", "spans": [span], "processes": {"p1": {"serviceName": "svc"}}}
+    return files.load([write(tmp_path, "jaeger.json", stdlib_json.dumps(trace))]).spans[0]
+
+
+def test_jaeger_ids_get_their_leading_zeros_back(tmp_path):
+    span = jaeger_span(tmp_path)
+    assert (span.trace_id, span.span_id) == ("1f".zfill(32), "2f".zfill(16))
+
+
+def test_a_jaeger_reference_to_another_trace_becomes_a_link(tmp_path):
+    span = jaeger_span(tmp_path, references=[{"refType": "CHILD_OF", "traceID": "99", "spanID": "98"}])
+    assert (span.parent_span_id, [x.trace_id for x in span.links]) == ("", ["99".zfill(32)])
+
+
+def test_a_jaeger_reference_that_follows_is_the_parent_where_there_is_no_other(tmp_path):
+    span = jaeger_span(tmp_path, references=[{"refType": "FOLLOWS_FROM", "traceID": "1f", "spanID": "98"}])
+    assert span.parent_span_id == "98".zfill(16)
+
+
+def test_jaeger_tags_keep_their_types(tmp_path):
+    tags = [
+        {"key": "f", "type": "float64", "value": 1},
+        {"key": "b", "type": "binary", "value": "AAE="},
+        {"key": "i", "type": "int64", "value": 7},
+        {"key": "t", "type": "bool", "value": True},
+    ]
+    attributes = jaeger_span(tmp_path, tags=tags).attributes
+    assert {k: (v, type(v)) for k, v in attributes.items()} == {
+        "f": (1.0, float), "b": (b"\x00\x01", bytes), "i": (7, int), "t": (True, bool),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.pb", b"\xff\xff\xff", "a.pb: not an OTLP export request of traces ("),
+        ("a.json", '{"resourceSpans": [', "a.json: "),
+        ("a.jsonl", f"{json.encode(traces('a'))}\n{{broken\n", "a.jsonl:2: "),
+        ("a.jsonl", '{"resourceSpans": 5}', "a.jsonl:1: resourceSpans: expected a list, found 5"),
+        ("a.json", '{"hello": 1}', "a.json:1: neither OTLP, Jaeger nor Tempo: the object has 'hello'"),
+        ("a.json", "[[[1]]]", "a.json:1: expected a JSON object, found list"),
+        ("a.json", '{"spans": [{}], "processes": {}}', "a.json:1: 'traceID' is missing"),
+        ("a.json", '{"data": [5]}', "a.json:1: "),
+        ("a.json.gz", b"\x1f\x8bnot gzip", "a.json.gz: damaged gzip"),
+    ],
+)
+def test_a_file_that_is_something_else_is_refused_with_its_place(tmp_path, name, content, said):
+    assert said in refusal(write(tmp_path, name, content))
+
+
+def test_a_refusal_is_one_line(tmp_path):
+    assert "\n" not in refusal(write(tmp_path, "a.json", '{\n"resourceSpans": [\n'))
+
+
+def test_a_path_that_does_not_exist_is_refused(tmp_path):
+    assert "nowhere.json: cannot be read (No such file or directory)" in refusal(tmp_path / "nowhere.json")
+
+
+def test_a_folder_without_telemetry_is_refused(tmp_path):
+    assert "nothing in this folder is" in refusal(tmp_path)

@@ -1,0 +1,48 @@
+"""The same store on PostgreSQL, where the environment names one and its driver is installed."""
+
+import os
+
+import pytest
+from sqlalchemy import make_url
+
+from spanscore.store.config import Config
+from spanscore.store.store import Store
+
+URL = os.environ.get("SPANSCORE_TEST_POSTGRESQL_URL", "")
+
+
+@pytest.fixture
+def postgresql(clock):
+    if not URL:
+        pytest.skip("SPANSCORE_TEST_POSTGRESQL_URL names no database; it is emptied by this test")
+    pytest.importorskip(make_url(URL).get_driver_name() or "psycopg")
+    from spanscore.store.connecting import connect
+    from spanscore.store.schema import tables
+
+    engine = connect(Config(url=URL))
+    tables.drop_all(engine)
+    engine.dispose()
+    store = Store.open(Config.model_validate({"url": URL, "retention": {"max_age": "1s"}}), clock_ns=clock)
+    yield store
+    store.close()
+
+
+def test_the_store_works_on_postgresql(postgresql, make, clock):
+    trace = make.trace(session_id="a\0b", user_input="nul \0, 100 %, :name")
+    own = make.score(trace, scope="session", subject_id="a\0b", evaluated_at_ns=clock.now_ns + 1)
+    assert postgresql.commit([make.stored(trace)], [make.score(trace), own]) == [1, 2]
+    assert postgresql.commit([make.stored(trace, 2)], [make.score(trace)]) == [1]
+    postgresql.set_cursor("otlp_grpc", 1)
+    postgresql.put("key", "value")
+    found = (
+        postgresql.trace(trace.trace_ids[0]),
+        postgresql.known([trace.id]),
+        postgresql.session("a\0b").traces,
+        [seq for seq, _ in postgresql.outbox(postgresql.cursor("otlp_grpc"), 10)],
+        len(postgresql.evaluations(session_id="a\0b")),
+        postgresql.open_sessions(),
+        postgresql.session_revision("a\0b"),
+        postgresql.get("key"),
+        postgresql.prune(clock.now_ns + 2 * 10**9),
+    )
+    assert found == (trace, {trace.id: (2, "digest 2")}, (trace,), [2], 2, [], 1, "value", 1)

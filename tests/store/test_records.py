@@ -1,0 +1,108 @@
+"""What the store keeps of traces and scores reads back as what went in."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Score, Skip
+from spanscore.model.trace import (
+    AgentTrace,
+    ModelCall,
+    PastMessage,
+    RequestedCall,
+    Retrieval,
+    Target,
+    Tool,
+    ToolCall,
+    Usage,
+)
+from spanscore.store import records
+
+TEXT = st.text(max_size=8)
+MAYBE = st.none() | TEXT
+NUMBER = st.integers(0, 2**63 - 1)
+FLOAT = st.floats(allow_nan=False, allow_infinity=False)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | FLOAT | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+OTEL_VALUE = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | FLOAT | TEXT | st.binary(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+REQUESTED = st.builds(RequestedCall, MAYBE, TEXT, JSON)
+
+
+def many(item):
+    return st.lists(item, max_size=2).map(tuple)
+
+
+TARGET = st.builds(Target, TEXT, TEXT, NUMBER, NUMBER, st.dictionaries(TEXT, OTEL_VALUE, max_size=3), st.none() | TEXT)
+TRACE = st.builds(
+    AgentTrace,
+    trace_ids=many(TEXT),
+    root_span_id=MAYBE,
+    target=TARGET,
+    opening_span_id=TEXT,
+    started_ns=NUMBER,
+    ended_ns=NUMBER,
+    session_id=MAYBE,
+    user_input=MAYBE,
+    available_tools=st.none() | many(st.builds(Tool, TEXT, MAYBE, JSON)),
+    tool_calls=st.none() | many(st.builds(ToolCall, MAYBE, TEXT, JSON, JSON, MAYBE)),
+    model_calls=many(st.builds(ModelCall, TEXT, MAYBE, MAYBE, MAYBE, many(REQUESTED))),
+    history=many(st.builds(PastMessage, TEXT, MAYBE, many(REQUESTED))),
+    retrieved=many(st.builds(Retrieval, TEXT, MAYBE, many(JSON))),
+    usage=st.builds(Usage, st.none() | NUMBER, st.none() | NUMBER),
+    damaged=many(TEXT),
+)
+OUTCOME = (
+    st.builds(Score, FLOAT, TEXT, st.dictionaries(TEXT, JSON, max_size=3), MAYBE)
+    | st.builds(Skip, TEXT)
+    | st.builds(Failure, TEXT, TEXT)
+)
+EVALUATION = st.builds(
+    Evaluation,
+    scope=st.sampled_from(["trace", "session"]),
+    subject_id=TEXT,
+    metric=TEXT,
+    outcome=OUTCOME,
+    threshold=st.none() | FLOAT,
+    scale=st.tuples(FLOAT, FLOAT),
+    evaluator=st.builds(Evaluator, st.sampled_from(["LLM", "CODE"]), TEXT, TEXT, MAYBE, MAYBE, MAYBE),
+    target=TARGET,
+    session_id=MAYBE,
+    usage=st.builds(JudgeUsage, NUMBER, NUMBER, NUMBER, st.none() | FLOAT, NUMBER),
+    revision=st.integers(1, 100),
+    evaluated_at_ns=NUMBER,
+    inline=st.booleans(),
+)
+
+
+@given(TRACE)
+def test_a_trace_reads_back_as_it_was(trace):
+    assert records.decode_trace(records.encode(trace)) == trace
+
+
+@given(EVALUATION)
+def test_an_evaluation_reads_back_as_it_was(evaluation):
+    assert records.decode_evaluation(records.encode(evaluation)) == evaluation
+
+
+def test_lone_surrogates_read_back_as_they_were(make):
+    trace = make.trace(user_input="\ud800")
+    assert records.decode_trace(records.encode(trace)).user_input == "\ud800"
+
+
+def test_arguments_nested_without_end_are_cut_and_not_an_error(make):
+    arguments = []
+    for _ in range(5000):
+        arguments = [arguments]
+    trace = make.trace(tool_calls=(ToolCall("1", "search", arguments),))
+    assert records.decode_trace(records.encode(trace)).tool_calls[0].name == "search"
+
+
+def test_a_tuple_in_metadata_reads_back_as_a_list(make):
+    evaluation = make.score(make.trace(), outcome=Score(1.0, "", {"pair": (1, 2)}))
+    assert records.decode_evaluation(records.encode(evaluation)).outcome.metadata == {"pair": [1, 2]}

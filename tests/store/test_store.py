@@ -1,0 +1,245 @@
+"""What is committed is found again; the outbox counts without gaps."""
+
+import sqlite3
+import threading
+from dataclasses import replace
+
+import pytest
+
+from spanscore.errors import ConfigError, RetryableError
+from spanscore.model.score import Skip
+from spanscore.store.config import Config
+from spanscore.store.store import MAX_SESSION_TRACES, Store
+
+
+def test_a_trace_is_found_by_its_agent_trace_id(store, make):
+    trace = make.trace()
+    store.commit([make.stored(trace)], [])
+    assert store.trace(trace.id) == trace
+
+
+def test_a_trace_is_found_by_each_of_its_otel_trace_ids(store, make):
+    trace = make.trace(trace_ids=("a" * 32, "b" * 32))
+    store.commit([make.stored(trace)], [])
+    assert [store.trace("a" * 32), store.trace("B" * 32)] == [trace, trace]
+
+
+def test_an_otel_trace_of_several_turns_gives_the_first(store, make):
+    later, first = (make.trace(n, trace_ids=("a" * 32,)) for n in (2, 1))
+    store.commit([make.stored(later), make.stored(first)], [])
+    assert store.trace("a" * 32) == first
+
+
+def test_an_unknown_trace_is_none(store):
+    assert store.trace("a" * 32) is None
+
+
+def test_a_later_revision_takes_the_place_of_the_earlier(store, make):
+    trace = make.trace()
+    store.commit([make.stored(trace)], [])
+    changed = replace(trace, user_input="changed")
+    store.commit([make.stored(changed, 2)], [])
+    assert (store.trace(trace.id), store.known([trace.id, "no"])) == (changed, {trace.id: (2, "digest 2")})
+
+
+def test_sequence_numbers_rise_by_one_over_commits(store, make):
+    traces = [make.trace(n) for n in (1, 2)]
+    numbers = [store.commit([make.stored(t)], [make.score(t, "a"), make.score(t, "b")]) for t in traces]
+    assert numbers == [[1, 2], [3, 4]]
+
+
+def test_sequence_numbers_go_on_after_a_restart(open_store, make):
+    trace = make.trace()
+    open_store().commit([], [make.score(trace, "a")])
+    assert open_store().commit([], [make.score(trace, "b")]) == [2]
+
+
+def test_a_second_commit_of_the_same_score_is_ignored(store, make):
+    trace = make.trace()
+    store.commit([], [make.score(trace, "a"), make.score(trace, "b")])
+    numbers = store.commit([], [make.score(trace, "b", value=0.1), make.score(trace, "c")])
+    assert (numbers, [x.value for _, x in store.outbox(0, 10)]) == ([2, 3], [0.75, 0.75, 0.75])
+
+
+def test_the_same_score_twice_in_one_commit_is_kept_once(store, make):
+    score = make.score(make.trace())
+    assert (store.commit([], [score, score]), len(store.outbox(0, 10))) == ([1, 1], 1)
+
+
+def test_threads_that_commit_at_once_share_no_number(store, make):
+    numbers = []
+
+    def commit(number):
+        numbers.extend(store.commit([], [make.score(make.trace(number), m) for m in "abc"]))
+
+    threads = [threading.Thread(target=commit, args=(n,)) for n in range(1, 9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(numbers) == list(range(1, 25))
+
+
+def test_the_outbox_gives_what_comes_after_a_number(store, make):
+    scores = [make.score(make.trace(), metric) for metric in "abcd"]
+    store.commit([], scores)
+    assert store.outbox(1, 2) == [(2, scores[1]), (3, scores[2])]
+
+
+def test_a_new_exporter_has_no_cursor(store):
+    assert store.cursor("otlp_grpc") is None
+
+
+def test_a_cursor_outlives_a_restart(open_store):
+    store = open_store()
+    store.set_cursor("otlp_grpc", 4)
+    store.set_cursor("otlp_grpc", 7)
+    assert open_store().cursor("otlp_grpc") == 7
+
+
+def test_numbers_are_not_used_again_when_all_scores_are_gone(open_store, make, clock):
+    store = open_store(max_age="1s")
+    store.commit([], [make.score(make.trace())])
+    store.set_cursor("otlp_grpc", 1)
+    store.prune(clock.now_ns + 2 * 10**9)
+    assert open_store().commit([], [make.score(make.trace(2))]) == [2]
+
+
+def test_a_trace_has_the_newest_revision_of_each_metric(store, make):
+    trace = make.trace()
+    store.commit([make.stored(trace)], [make.score(trace, "a", 0.1), make.score(trace, "b", 0.2)])
+    store.commit([], [make.score(trace, "a", 0.9, revision=2)])
+    assert [(x.metric, x.value) for x in store.evaluations(trace_id=trace.id)] == [("b", 0.2), ("a", 0.9)]
+
+
+def test_a_lower_revision_committed_later_is_not_the_newest(store, make):
+    trace = make.trace()
+    store.commit([make.stored(trace)], [make.score(trace, "a", 0.9, revision=2)])
+    store.commit([], [make.score(trace, "a", 0.1, revision=1)])
+    assert [x.value for x in store.evaluations(trace_id=trace.id)] == [0.9]
+
+
+def test_scores_are_found_by_otel_trace_id(store, make):
+    trace = make.trace()
+    store.commit([make.stored(trace)], [make.score(trace)])
+    assert len(store.evaluations(trace_id=trace.trace_ids[0])) == 1
+
+
+def test_a_session_has_its_traces_oldest_first(store, make):
+    traces = [make.trace(n, session_id="s") for n in (3, 1, 2)]
+    store.commit([make.stored(t) for t in traces], [])
+    assert [t.started_ns for t in store.session("s").traces] == [1000, 2000, 3000]
+
+
+def test_an_unknown_session_is_none(store):
+    assert store.session("s") is None
+
+
+def test_a_session_of_too_many_traces_keeps_the_newest(store, make):
+    traces = [make.trace(n, session_id="s") for n in range(1, MAX_SESSION_TRACES + 3)]
+    store.commit([make.stored(t) for t in traces], [])
+    found = store.session("s").traces
+    assert (len(found), found[0].started_ns) == (MAX_SESSION_TRACES, 3000)
+
+
+def test_a_session_has_its_own_scores_and_those_of_its_traces(store, make):
+    trace = make.trace(session_id="s")
+    own = make.score(trace, "satisfaction", scope="session", subject_id="s")
+    store.commit([make.stored(trace)], [make.score(trace), own])
+    assert {x.scope for x in store.evaluations(session_id="s")} == {"trace", "session"}
+
+
+@pytest.mark.parametrize("session_id", ["x" * 10_000, "a\0b", "\ud800", "naïve 会話 👩‍🚀"])
+def test_any_text_can_be_a_session_id(store, make, session_id):
+    trace = make.trace(session_id=session_id)
+    store.commit([make.stored(trace)], [])
+    assert store.session(session_id).traces == (trace,)
+
+
+def test_a_session_is_open_until_it_is_evaluated(store, make, clock):
+    trace = make.trace(session_id="s")
+    store.commit([make.stored(trace)], [])
+    before = store.open_sessions()
+    own = make.score(trace, scope="session", subject_id="s", evaluated_at_ns=clock.now_ns + 1)
+    store.commit([], [own])
+    assert (before, store.open_sessions()) == ([("s", clock.now_ns)], [])
+
+
+def test_a_session_that_goes_on_is_open_again(store, make, clock):
+    trace = make.trace(session_id="s")
+    own = make.score(trace, scope="session", subject_id="s", evaluated_at_ns=clock.now_ns + 1, outcome=Skip("short"))
+    store.commit([make.stored(trace)], [own])
+    clock.now_ns += 10
+    store.commit([make.stored(make.trace(2, session_id="s"))], [])
+    assert store.open_sessions() == [("s", clock.now_ns)]
+
+
+def test_a_session_revision_counts_its_own_scores_only(store, make):
+    trace = make.trace(session_id="s")
+    store.commit([make.stored(trace)], [make.score(trace, revision=7)])
+    before = store.session_revision("s")
+    store.commit([], [make.score(trace, scope="session", subject_id="s", revision=2)])
+    assert (before, store.session_revision("s")) == (0, 2)
+
+
+def test_a_judges_answer_is_kept(open_store):
+    store = open_store()
+    store.put("key", "old")
+    store.put("key", "new")
+    assert (open_store().get("key"), store.get("other")) == ("new", None)
+
+
+def test_a_locked_file_is_a_fault_that_may_pass(tmp_path, make):
+    url = f"sqlite:///{tmp_path}/spanscore.db"
+    store = Store.open(Config(url=url, busy_timeout="1ms"))
+    other = sqlite3.connect(tmp_path / "spanscore.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(RetryableError, match="locked"):
+        store.commit([], [make.score(make.trace())])
+    other.close()
+    assert store.commit([], [make.score(make.trace())]) == [1]
+
+
+def test_a_judge_is_not_told_of_a_locked_file(tmp_path):
+    store = Store.open(Config(url=f"sqlite:///{tmp_path}/spanscore.db", busy_timeout="1ms"))
+    other = sqlite3.connect(tmp_path / "spanscore.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    store.put("key", "value")
+    other.close()
+    assert store.get("key") is None
+
+
+def test_a_full_disk_is_a_fault_that_may_pass(store, make):
+    with store._engine.connect() as connection:
+        pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
+        connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(RetryableError, match="full"):
+        store.commit([make.stored(make.trace(user_input="x" * 10**6))], [])
+
+
+def test_a_newer_schema_is_refused(open_store, tmp_path):
+    open_store().close()
+    with sqlite3.connect(tmp_path / "spanscore.db") as db:
+        db.execute("UPDATE spanscore_schema SET version = 99")
+    with pytest.raises(ConfigError, match="newer spanscore"):
+        open_store()
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("nonsense", "not a database URL"),
+        ("sqlite://", "needs a file"),
+        ("sqlite:////proc/nowhere/spanscore.db", "cannot be opened"),
+        ("nosuchdb://host/name", "cannot be opened"),
+    ],
+)
+def test_a_url_that_cannot_be_used_says_so(url, message):
+    with pytest.raises(ConfigError, match=message):
+        Store.open(Config(url=url))
+
+
+def test_a_password_is_not_shown(tmp_path):
+    with pytest.raises(ConfigError) as caught:
+        Store.open(Config(url="nosuchdb://me:secret@host/name"))
+    assert "secret" not in str(caught.value)

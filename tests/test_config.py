@@ -1,0 +1,127 @@
+"""The configuration file: read once, expanded as the collector does, refused with the nearest right key."""
+
+import jsonschema
+import pytest
+import yaml
+
+from spanscore import config
+from spanscore.errors import ConfigError
+
+NO_ENV: dict[str, str] = {}
+
+
+def parse(text, environ=NO_ENV):
+    return config.parse(text, "spanscore.yaml", environ)
+
+
+def test_an_empty_file_gives_the_defaults():
+    assert parse("") == config.default(NO_ENV)
+
+
+def test_the_default_ports_leave_those_of_collector_jaeger_and_phoenix_alone():
+    settings = config.default(NO_ENV)
+    endpoints = (settings.receive.grpc.endpoint, settings.receive.http.endpoint, settings.api.endpoint)
+    assert endpoints == ("127.0.0.1:4327", "127.0.0.1:4328", "127.0.0.1:4329")
+    assert settings.receive.health.endpoint == "127.0.0.1:13134"
+
+
+def test_durations_and_sizes_have_units():
+    settings = parse("assemble: {complete_after: 1m30s, max_trace_bytes: 4MiB}")
+    assert (settings.assemble.complete_after, settings.assemble.max_trace_bytes) == (90 * 10**9, 4 * 2**20)
+
+
+def test_a_duration_without_a_unit_is_refused_with_an_example():
+    with pytest.raises(ConfigError, match=r"spanscore\.yaml: assemble\.complete_after: .*10s"):
+        parse("assemble: {complete_after: 10}")
+
+
+def test_an_unknown_key_names_the_nearest_right_one():
+    with pytest.raises(ConfigError, match=r"assemble\.complete_aftr: unknown key; did you mean complete_after\?"):
+        parse("assemble: {complete_aftr: 10s}")
+
+
+def test_an_unknown_key_with_nothing_near_lists_what_is_known():
+    with pytest.raises(ConfigError, match=r"xyz: unknown key; known here: mode, "):
+        parse("xyz: 1")
+
+
+def test_every_mistake_is_told_at_once():
+    with pytest.raises(ConfigError) as raised:
+        parse("mode: sideways\nassemble: {max_spans: 0}")
+    assert len(str(raised.value).splitlines()) == 2
+
+
+def test_a_section_left_empty_is_the_default():
+    assert parse("assemble:\nreceive:\n") == config.default(NO_ENV)
+
+
+@pytest.mark.parametrize(
+    ("written", "expanded"),
+    [
+        ("${env:PORT}", "127.0.0.1:9"),
+        ("${PORT}", "127.0.0.1:9"),
+        ("${env:UNSET:-127.0.0.1:7}", "127.0.0.1:7"),
+        ("127.0.0.1:${env:NUMBER}", "127.0.0.1:8"),
+    ],
+)
+def test_environment_variables_are_expanded(written, expanded):
+    settings = parse(f"api: {{endpoint: '{written}'}}", {"PORT": "127.0.0.1:9", "NUMBER": "8"})
+    assert settings.api.endpoint == expanded
+
+
+def test_a_variable_that_is_a_number_is_one():
+    assert parse("assemble: {max_spans: '${env:N}'}", {"N": "5"}).assemble.max_spans == 5
+
+
+def test_two_dollars_are_one():
+    assert str(parse("journal: {path: 'a$$b'}").journal.path) == "a$b"
+
+
+def test_the_judge_of_the_environment_counts_where_the_file_names_none():
+    environ = {"SPANSCORE_JUDGE_MODEL": "gpt-4o-mini"}
+    assert config.default(environ).judge.model == "gpt-4o-mini"
+    assert parse("judge: {model: rules}", environ).judge.model == "rules"
+
+
+def test_text_that_is_not_yaml_says_where():
+    with pytest.raises(ConfigError, match=r"not YAML.*line 1"):
+        parse("a: [")
+
+
+def test_a_list_at_the_top_is_refused():
+    with pytest.raises(ConfigError, match="expected keys"):
+        parse("- a")
+
+
+def test_a_missing_file_says_what_to_do(tmp_path):
+    with pytest.raises(ConfigError, match="-c FILE"):
+        config.load(tmp_path / "none.yaml")
+
+
+def test_the_published_schema_accepts_what_is_accepted():
+    text = "mode: inline\nassemble: {complete_after: 5s}\njournal: {max_bytes: 1GiB}\n"
+    parse(text)
+    jsonschema.validate(yaml.safe_load(text), config.json_schema())
+
+
+def test_the_published_schema_refuses_an_unknown_key():
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"assemble": {"complete_aftr": "5s"}}, config.json_schema())
+
+
+def undocumented(schema):
+    """Keys without a text of their own, whose model has none either."""
+    for name, definition in schema["$defs"].items():
+        for key, value in definition.get("properties", {}).items():
+            model = schema["$defs"].get(value.get("$ref", "").removeprefix("#/$defs/"), {})
+            if not (value.get("description") or model.get("description")):
+                yield f"{name}.{key}"
+
+
+def test_every_key_is_documented():
+    assert list(undocumented(config.json_schema())) == []
+
+
+def test_every_default_is_written_as_a_file_would_write_it():
+    assemble = config.json_schema()["$defs"]["spanscore__assemble__config__Config"]["properties"]
+    assert (assemble["complete_after"]["default"], assemble["max_trace_bytes"]["default"]) == ("10s", "64MiB")

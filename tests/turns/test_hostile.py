@@ -1,0 +1,180 @@
+"""Telemetry is written by strangers: nothing in it may crash a rebuild, make it hang, or make it depend on order."""
+
+import json
+import random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spanscore.model.json import dumps
+from spanscore.model.span import Event, LogRecord, Resource, Scope, Span
+from spanscore.rebuild import rebuild
+
+KEYS = (
+    "gen_ai.operation.name",
+    "gen_ai.system",
+    "gen_ai.request.model",
+    "gen_ai.agent.name",
+    "gen_ai.conversation.id",
+    "gen_ai.input.messages",
+    "gen_ai.output.messages",
+    "gen_ai.system_instructions",
+    "gen_ai.tool.definitions",
+    "gen_ai.tool.name",
+    "gen_ai.tool.call.id",
+    "gen_ai.tool.call.arguments",
+    "gen_ai.tool.call.result",
+    "gen_ai.usage.input_tokens",
+    "gen_ai.response.id",
+    "gen_ai.response.finish_reasons",
+    "gen_ai.prompt.0.role",
+    "gen_ai.prompt.0.content",
+    "gen_ai.prompt.999999999999999999999.content",
+    "gen_ai.completion.0.tool_calls.0.name",
+    "gen_ai.prompt",
+    "gen_ai.completion",
+    "openinference.span.kind",
+    "input.value",
+    "output.value",
+    "llm.input_messages.0.message.role",
+    "llm.input_messages.0.message.content",
+    "llm.input_messages.0.message",
+    "llm.output_messages.0.message.tool_calls.0.tool_call.function.name",
+    "llm.tools.0.tool.json_schema",
+    "retrieval.documents.0.document.content",
+    "metadata",
+    "traceloop.span.kind",
+    "traceloop.entity.input",
+    "traceloop.entity.output",
+    "traceloop.entity.name",
+    "llm.request.functions.0.name",
+    "pydantic_ai.all_messages",
+    "pydantic_ai.new_message_index",
+    "all_messages_events",
+    "model_request_parameters",
+    "events",
+    "final_result",
+    "session.id",
+    "user.id",
+    "mcp.method.name",
+    "error.type",
+)
+WORDS = ("chat", "invoke_agent", "execute_tool", "LLM", "AGENT", "TOOL", "CHAIN", "agent", "tool", "workflow", "f", "")
+SCOPES = ("", "pydantic-ai", "openinference.instrumentation.langchain", "opentelemetry.instrumentation.langchain")
+EVENTS = ("gen_ai.choice", "gen_ai.user.message", "gen_ai.tool.message", "gen_ai.client.inference.operation.details")
+
+parts = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": st.sampled_from(("text", "tool_call", "tool_call_response", "reasoning", "message", 7)),
+        "content": st.recursive(st.none() | st.text(max_size=4) | st.integers(), st.lists, max_leaves=4),
+        "id": st.sampled_from(("a", "b", None, 3)),
+        "name": st.sampled_from(("f", "g", "", None, 1)),
+        "arguments": st.sampled_from(({"x": 1}, '{"x": 1}', "{", None, [])),
+        "response": st.sampled_from((0, False, None, "", [], {"error": "no"}, "ERROR: x")),
+    },
+)
+messages = st.lists(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "role": st.sampled_from(("user", "assistant", "tool", "system", "", None, 5)),
+            "parts": st.lists(parts | st.none() | st.text(max_size=3), max_size=3),
+            "content": st.text(max_size=3) | st.none() | st.lists(parts, max_size=2),
+            "tool_calls": st.lists(parts | st.none(), max_size=2) | st.just("x"),
+        },
+    )
+    | st.none()
+    | st.text(max_size=3),
+    max_size=4,
+)
+values = st.one_of(
+    st.sampled_from(WORDS),
+    st.integers(-1, 3),
+    st.booleans(),
+    st.none(),
+    st.binary(max_size=2),
+    messages,
+    messages.map(json.dumps),
+    messages.map(lambda x: json.dumps(x)[:-3]),
+    st.lists(st.text(max_size=2), max_size=2),
+    st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
+    st.sampled_from(
+        ("[" * 50_000, '{"a":' * 2_000, "[REDACTED]", "{'a': 1}", '{"args": 1, "kwargs": 2}', "NaN", "1e999")
+    ),
+)
+attributes = st.dictionaries(st.sampled_from(KEYS), values, max_size=8)
+ids = st.sampled_from(("1", "2", "3", "4"))
+spans = st.builds(
+    Span,
+    trace_id=st.just("t"),
+    span_id=ids,
+    parent_span_id=ids | st.sampled_from(("", "9")),
+    name=st.sampled_from(("chat", "agent run", "x")),
+    kind=st.just(1),
+    start_ns=st.integers(0, 3),
+    end_ns=st.integers(0, 3),
+    status_code=st.integers(0, 2),
+    status_message=st.just(""),
+    attributes=attributes,
+    resource=st.just(Resource()),
+    scope=st.sampled_from(SCOPES).map(Scope),
+    events=st.lists(st.builds(Event, st.sampled_from(EVENTS), attributes=attributes), max_size=2).map(tuple),
+)
+logs = st.builds(
+    LogRecord,
+    trace_id=st.just("t"),
+    span_id=ids,
+    time_ns=st.integers(0, 2),
+    event_name=st.sampled_from(EVENTS),
+    body=values,
+    attributes=attributes,
+    resource=st.just(Resource()),
+    scope=st.just(Scope()),
+)
+
+
+def printed(traces):
+    return [dumps(x.to_json()) for x in traces]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(spans, max_size=6), st.lists(logs, max_size=4), st.randoms(use_true_random=False))
+def test_no_content_raises_and_no_order_or_repetition_matters(some_spans, some_logs, chance):
+    once = printed(rebuild(some_spans, some_logs))
+    again, logged = [*some_spans, *some_spans], [*some_logs, *some_logs]
+    chance.shuffle(again)
+    chance.shuffle(logged)
+    assert printed(rebuild(again, logged)) == once
+
+
+def chain(length, **attributes_of_all):
+    return [
+        Span("t", f"{i:x}", f"{i - 1:x}", "s", 1, i, i + 1, 0, "", dict(attributes_of_all), Resource(), Scope())
+        for i in range(1, length + 1)
+    ]
+
+
+def test_a_chain_of_thousands_of_nested_agents_is_read():
+    assert rebuild(chain(5_000, **{"gen_ai.operation.name": "invoke_agent"}))
+
+
+def test_thousands_of_identical_calls_are_read():
+    made = chain(3_000, **{"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f"})
+    flat = [
+        Span("t", x.span_id, "1", "s", 1, x.start_ns, x.end_ns, 0, "", x.attributes, Resource(), Scope())
+        for x in made[1:]
+    ]
+    root = chain(1, **{"gen_ai.operation.name": "invoke_agent"})
+    random.Random(0).shuffle(flat)  # noqa: S311 # an order, no secret
+    (trace,) = rebuild(root + flat)
+    assert len(trace.tool_calls) == 2_999
+
+
+def test_spans_that_are_each_others_parent_are_read():
+    attributes_of_all = {"gen_ai.operation.name": "chat"}
+    cycle = [
+        Span("t", a, b, "chat", 1, 1, 2, 0, "", attributes_of_all, Resource(), Scope())
+        for a, b in (("1", "2"), ("2", "3"), ("3", "1"))
+    ]
+    assert rebuild(cycle) == rebuild(cycle[::-1])
