@@ -11,7 +11,9 @@ import yaml
 from rich.console import Console
 
 from spanscore import config
-from spanscore.cli import demo, demo_server
+from spanscore.api.v1 import control_service_pb2 as pb
+from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_TRACE, Score
+from spanscore.cli import demo, demo_server, recorded, replay
 from spanscore.cli.backend import from_environment
 from spanscore.errors import SpanscoreError
 from spanscore.otlp import files
@@ -77,6 +79,42 @@ def test_a_server_that_does_not_start_says_where_to_look(tmp_path):
         demo_server.running(tmp_path, _PORTS, settings),
     ):
         pass
+
+
+class FakeControl:
+    """Answers each ListScores with the next of its answers, then with the last of them."""
+
+    def __init__(self, *answers):
+        self._answers = list(answers)
+
+    def ListScores(self, request, timeout):  # noqa: N802 - gRPC names it
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        return pb.ListScoresResponse(scores=answer)
+
+
+def _score(subject_id, scope, evaluated_at_ns):
+    return Score(subject_id=subject_id, scope=scope, evaluated_at_ns=evaluated_at_ns)
+
+
+@pytest.fixture
+def session():
+    return recorded.sessions(recorded.agent_traces([replay.recordings() / "pydantic-ai"]))[0]
+
+
+def test_scores_are_waited_for_until_the_session_has_been_scored_after_its_last_trace(session, monkeypatch):
+    monkeypatch.setattr(demo_server, "_POLL_S", 0)
+    first, second = (trace.id for trace in session.traces)
+    early = [_score(first, SCOPE_TRACE, 1), _score("session-42", SCOPE_SESSION, 2)]
+    late = [_score(second, SCOPE_TRACE, 3)]
+    whole = [*early[:1], *late, _score("session-42", SCOPE_SESSION, 4)]
+    control = FakeControl([], early, [*early, *late], whole)
+    assert demo_server.wait_for_scores(control, [session], 60) == {"session-42": whole}
+
+
+def test_scores_that_do_not_come_are_an_error(session, monkeypatch):
+    monkeypatch.setattr(demo_server, "_POLL_S", 0)
+    with pytest.raises(SpanscoreError, match="no scores within 0 s"):
+        demo_server.wait_for_scores(FakeControl([]), [session], 0)
 
 
 def test_the_demo_shows_the_scores_of_every_turn_and_session(done):

@@ -86,9 +86,25 @@ def test_the_version_is_the_packages():
     assert _spanscore("--version").stdout == f"spanscore {spanscore.__version__}\n"
 
 
-def test_no_command_is_exit_code_2_and_shows_the_usage():
-    done = _spanscore()
-    assert (done.returncode, done.stderr.startswith("usage: spanscore")) == (2, True)
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "the following arguments are required: COMMAND; see spanscore --help"),
+        (("eval",), "the following arguments are required: PATH; see spanscore eval --help"),
+        (
+            ("eval", "x", "--threshold", "y"),
+            "argument --threshold: invalid float value: 'y'; see spanscore eval --help",
+        ),
+    ],
+)
+def test_wrong_arguments_are_one_line_that_says_where_to_look(words, message, capsys):
+    assert entry.main(words) == 2
+    assert capsys.readouterr().err == f"spanscore: error: {message}\n"
+
+
+def test_an_unknown_command_is_bad_input_that_lists_those_there_are(capsys):
+    assert entry.main(["evl"]) == 2
+    assert "choose from serve, eval, " in capsys.readouterr().err.replace("'", "")
 
 
 def test_a_closed_pipe_ends_it_without_a_complaint():

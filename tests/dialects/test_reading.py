@@ -257,6 +257,14 @@ def test_a_tool_message_brings_its_call_id_and_error():
     assert (step.call_id, step.error) == ("1", "refused")
 
 
+@pytest.mark.parametrize(
+    ("text", "result"), [("{'result': None}", {"result": None}), ("False", False), ("None of it", "None of it")]
+)
+def test_what_the_openai_agents_sdk_made_text_of_is_a_value_again(text, result):
+    step = read(OI_TOOL | {"output.value": text}, scope="openinference.instrumentation.openai_agents")
+    assert (step.result, step.has_result) == (result, True)
+
+
 def test_plain_text_that_looks_like_a_number_stays_text():
     assert read(OI_TOOL | {"output.value": "500", "output.mime_type": "text/plain"}).result == "500"
 

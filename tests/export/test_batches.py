@@ -4,6 +4,7 @@ import asyncio
 
 from spanscore.export.batches import Batches, Window, encoded
 from spanscore.export.config import Config
+from spanscore.model.score import Score
 
 
 def window(make, *numbers, max_size=100):
@@ -59,15 +60,22 @@ async def test_what_is_in_memory_is_not_read_from_the_store(make, fakes):
 
 async def test_where_the_store_has_nothing_more_the_batch_ends_at_the_latest(make, fakes):
     batch = await Batches(Config(), fakes.Outbox()).after(0, 7)
-    assert (batch.last_seq, batch.evaluations, batch.bodies) == (7, [], {})
+    assert (batch.last_seq, batch.evaluations, batch.requests) == (7, [], [])
 
 
 def test_only_the_forms_that_are_switched_on_are_encoded(make):
     config = Config.model_validate({"emit": {"spans": False}})
-    assert list(encoded([make.score()], config)) == ["logs"]
+    assert [signal for signal, _ in encoded([make.score()], config)] == ["logs"]
 
 
 def test_a_score_that_cannot_be_encoded_is_left_out(make, caplog):
     broken = make.score("broken", target=make.target(resource={"key": object()}))
-    bodies = encoded([make.score("fine"), broken], Config())
-    assert (b"fine" in bodies["traces"], b"broken" in bodies["traces"], "broken" in caplog.text) == (True, False, True)
+    requests = encoded([make.score("fine"), broken, make.score("good")], Config())
+    sent = b"".join(body for _, body in requests)
+    assert (b"fine" in sent, b"good" in sent, b"broken" in sent, "broken" in caplog.text) == (True, True, False, True)
+
+
+def test_no_request_is_longer_than_a_backend_takes(make):
+    scores = [make.score(f"m{n}", outcome=Score(1.0, f"{n}" * 8000)) for n in range(512)]
+    requests = encoded(scores, Config())
+    assert (len(requests) > 2, max(len(body) for _, body in requests) < 2**21) == (True, True)

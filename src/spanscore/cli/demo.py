@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spanscore.api.v1.score_pb2 import SCOPE_SESSION, Score
-from spanscore.cli import demo_server, replay, scores
+from spanscore.api.v1.score_pb2 import SCOPE_SESSION, STATUS_FAILED, STATUS_SCORED, STATUS_SKIPPED, Score
+from spanscore.cli import demo_server, recorded, replay, scores
 from spanscore.cli.backend import Backend, from_environment
 from spanscore.cli.terminal import console
 from spanscore.errors import SpanscoreError
 from spanscore.judge.config import RULES
-from spanscore.model.trace import AgentTrace
+from spanscore.model.trace import Session
 from spanscore.otlp import decode, files
 from spanscore.rebuild import rebuild_all
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _RECORDING = "pydantic-ai"
+_STATUS = {STATUS_SCORED: "scored", STATUS_SKIPPED: "skipped", STATUS_FAILED: "failed"}
 _RULES_TIMEOUT_S, _MODEL_TIMEOUT_S = 45.0, 300.0
 
 
@@ -37,23 +38,23 @@ def run(args: argparse.Namespace) -> int:
     ports = demo_server.Ports.free()
     backend = _backend(output)
     model = _model(os.environ, output)
-    recorded = replay.requests(replay.recordings() / _RECORDING, time.time_ns())
-    traces = rebuild_all(span for request in recorded for span in decode.spans(request))
+    requests = replay.requests(replay.recordings() / _RECORDING, time.time_ns())
+    traces = rebuild_all(span for request in requests for span in decode.spans(request))
+    sessions = recorded.sessions(traces)
     settings = demo_server.configuration(folder, ports, model, backend)
     with demo_server.running(folder, ports, settings) as control:
         output.print(f"Server: OTLP/gRPC on 127.0.0.1:{ports.grpc}, until its scores are here")
         server = Backend(f"http://127.0.0.1:{ports.grpc}", "127.0.0.1", ports.grpc, "grpc", secure=False, headers={})
         for destination in (backend, server):  # the backend first: scores are to follow the spans they are about
-            if destination is not None and not replay.send(recorded, destination):
+            if destination is not None and not replay.send(requests, destination):
                 raise SpanscoreError(f"{destination.url} did not take the recorded spans")
         output.print(f"Sent: {len(traces)} turns of a {_RECORDING} agent, with {replay.exporter_name()}")
-        sessions = sorted({trace.session_id for trace in traces if trace.session_id is not None})
         timeout_s = _RULES_TIMEOUT_S if model == RULES else _MODEL_TIMEOUT_S
-        with output.status("waiting until the traces and then the sessions have been quiet, and are scored"):
+        with output.status("waiting until traces and sessions have been quiet, and are scored"):
             found = demo_server.wait_for_scores(control, sessions, timeout_s)
     output.print()
-    for session_id, of_session in found.items():
-        _print_session(output, session_id, [trace for trace in traces if trace.session_id == session_id], of_session)
+    for session in sessions:
+        _print_session(output, session, found[session.session_id])
     _print_destinations(output, folder, backend)
     if not args.keep:
         for path in folder.glob("*.db*"):
@@ -82,17 +83,17 @@ def _model(environ: Mapping[str, str], output: "Console") -> str:
     return RULES
 
 
-def _print_session(output: "Console", session_id: str, traces: Sequence[AgentTrace], found: Sequence[Score]) -> None:
-    for trace in traces:
+def _print_session(output: "Console", session: Session, found: Sequence[Score]) -> None:
+    for trace in session.traces:
         rows = [_row(score) for score in found if score.subject_id == trace.id]
         scores.print_block(output, f"trace {trace.trace_ids[0]}", trace.user_input, rows)
     rows = [_row(score) for score in found if score.scope == SCOPE_SESSION]
-    scores.print_block(output, f"session {session_id}", f"{len(traces)} traces", rows)
+    scores.print_block(output, f"session {session.session_id}", f"{len(session.traces)} traces", rows)
 
 
 def _row(score: Score) -> scores.Row:
-    status = {1: "scored", 2: "skipped", 3: "failed"}[score.status]
-    return scores.Row(score.metric, status, score.value if score.HasField("value") else None, score.label, score.reason)
+    value = score.value if score.HasField("value") else None
+    return scores.Row(score.metric, _STATUS[score.status], value, score.label, score.reason)
 
 
 def _print_destinations(output: "Console", folder: Path, backend: Backend | None) -> None:

@@ -16,9 +16,10 @@ import yaml
 
 from spanscore.api.v1 import control_service_pb2 as pb
 from spanscore.api.v1.control_service_pb2_grpc import ControlServiceStub
-from spanscore.api.v1.score_pb2 import SCOPE_SESSION, Score
+from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_TRACE, Score
 from spanscore.cli.backend import Backend
 from spanscore.errors import SpanscoreError
+from spanscore.model.trace import Session
 
 _START_TIMEOUT_S = 30
 _STOP_TIMEOUT_S = 20
@@ -87,20 +88,28 @@ def running(folder: Path, ports: Ports, settings: dict[str, Any]) -> Iterator[Co
 
 
 def wait_for_scores(
-    control: ControlServiceStub, session_ids: Sequence[str], timeout_s: float
+    control: ControlServiceStub, sessions: Sequence[Session], timeout_s: float
 ) -> dict[str, list[Score]]:
-    """The scores of each session and its traces, once the session itself has some.
+    """The scores of each session and its traces, by session id, once all have theirs.
 
-    Raises SpanscoreError when that takes longer than `timeout_s` seconds.
+    Raises SpanscoreError when that takes longer than `timeout_s` seconds, or the server does not answer.
     """
     deadline_s = time.monotonic() + timeout_s
     while True:
-        found = {session_id: _scores(control, session_id) for session_id in session_ids}
-        if all(any(score.scope == SCOPE_SESSION for score in of_session) for of_session in found.values()):
+        found = {session.session_id: _scores(control, session.session_id) for session in sessions}
+        if all(_is_whole(found[session.session_id], session) for session in sessions):
             return found
         if time.monotonic() > deadline_s:
             raise SpanscoreError(f"the sessions had no scores within {timeout_s:.0f} s")
         time.sleep(_POLL_S)
+
+
+def _is_whole(scores: Sequence[Score], session: Session) -> bool:
+    """Whether every trace has scores, and the session itself has some that are younger than all of those."""
+    of_traces = [score.evaluated_at_ns for score in scores if score.scope == SCOPE_TRACE]
+    of_session = [score.evaluated_at_ns for score in scores if score.scope == SCOPE_SESSION]
+    missing = {trace.id for trace in session.traces} - {score.subject_id for score in scores}
+    return bool(of_session) and not missing and min(of_session) >= max(of_traces, default=0)
 
 
 def _scores(control: ControlServiceStub, session_id: str) -> list[Score]:
@@ -109,7 +118,7 @@ def _scores(control: ControlServiceStub, session_id: str) -> list[Score]:
     except grpc.RpcError as error:
         if error.code() is grpc.StatusCode.NOT_FOUND:
             return []
-        raise
+        raise SpanscoreError(f"the server does not answer: {error.code().name}, {error.details()}") from error
 
 
 def _wait_until_ready(child: "subprocess.Popen[bytes]", ports: Sequence[int], log: Path) -> None:

@@ -22,7 +22,7 @@ from spanscore.judge import open_judge, renderer
 from spanscore.judge.config import RULES
 from spanscore.metrics import SIGNAL_WEIGHTS
 from spanscore.model.score import Evaluation, JudgeUsage, reaches
-from spanscore.model.trace import AgentTrace, Session
+from spanscore.model.trace import AgentTrace
 
 _MAX_TRACES_AT_ONCE = 16
 """More would wait for the judge's own limit, each with its transcript in memory."""
@@ -93,11 +93,16 @@ def _engine(settings: Settings) -> Engine:
 
 
 def _gate(text: str) -> tuple[str, float]:
+    """The metric and the least mean of a `--fail-under`."""
     name, _, number = text.partition("=")
+    metric = named(name)
     try:
-        return named(name).name, float(number)
+        least = float(number)
     except ValueError:
-        raise InputError(f"--fail-under {text}: write METRIC=VALUE, such as {name}=0.7") from None
+        least = math.nan
+    if not math.isfinite(least):
+        raise InputError(f"--fail-under {text}: write METRIC=VALUE, such as {metric.name}=0.7")
+    return metric.name, least
 
 
 async def _evaluate(engine: Engine, overrides: Overrides, traces: Sequence[AgentTrace]) -> list[Evaluation]:
@@ -117,7 +122,7 @@ async def _evaluate(engine: Engine, overrides: Overrides, traces: Sequence[Agent
         trace.id: {evaluation.metric: evaluation for evaluation in found}
         for trace, found in zip(traces, of_traces, strict=True)
     }
-    of_sessions = [await engine.evaluate_session(session, signals, overrides) for session in _sessions(traces)]
+    of_sessions = [await engine.evaluate_session(session, signals, overrides) for session in recorded.sessions(traces)]
     wanted = overrides.metrics
     return [x for found in (*of_traces, *of_sessions) for x in found if wanted is None or x.metric in wanted]
 
@@ -129,14 +134,6 @@ def _with_signals(overrides: Overrides) -> Overrides:
     return replace(overrides, metrics=tuple(dict.fromkeys((*overrides.metrics, *SIGNAL_WEIGHTS))))
 
 
-def _sessions(traces: Sequence[AgentTrace]) -> list[Session]:
-    members: defaultdict[str, list[AgentTrace]] = defaultdict(list)
-    for trace in traces:
-        if trace.session_id is not None:
-            members[trace.session_id].append(trace)
-    return [Session(session_id, tuple(found)) for session_id, found in members.items()]
-
-
 def _print(traces: Sequence[AgentTrace], evaluations: Sequence[Evaluation]) -> None:
     rows: defaultdict[tuple[str, str], list[scores.Row]] = defaultdict(list)
     for evaluation in evaluations:
@@ -145,7 +142,7 @@ def _print(traces: Sequence[AgentTrace], evaluations: Sequence[Evaluation]) -> N
     for trace in traces:
         if of_trace := rows["trace", trace.id]:
             scores.print_block(output, f"trace {trace.trace_ids[0]}", trace.user_input, of_trace)
-    for session in _sessions(traces):
+    for session in recorded.sessions(traces):
         if of_session := rows["session", session.session_id]:
             scores.print_block(output, f"session {session.session_id}", f"{len(session.traces)} traces", of_session)
     scores.print_means(output, [scores.Row.of(x) for x in evaluations])

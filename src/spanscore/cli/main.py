@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import NoReturn
 
 import spanscore
 from spanscore.cli.terminal import printable, survive_encoding
@@ -22,7 +23,7 @@ COMMANDS = {
 }
 """Every command and what it does. The module of the same name has `add_arguments(parser)` and `run(args) -> int`."""
 
-_DONE, _FAILED, _BAD_INPUT, _INTERRUPTED, _PIPE_CLOSED = 0, 1, 2, 130, 141
+_FAILED, _BAD_INPUT, _INTERRUPTED, _PIPE_CLOSED = 1, 2, 130, 141
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -48,9 +49,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
+class _Parser(argparse.ArgumentParser):
+    """Tells what is wrong with the arguments like every other error: in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"{message}; see {self.prog} --help")
+
+
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """The parser, with the options of the one command that `words` name."""
-    parser = argparse.ArgumentParser(prog="spanscore", description=spanscore.__doc__)
+    parser = _Parser(prog="spanscore", description=spanscore.__doc__)
     parser.add_argument("--version", action="version", version=f"spanscore {spanscore.__version__}")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, title="commands")

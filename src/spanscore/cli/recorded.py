@@ -1,12 +1,13 @@
-"""The agent traces in the files that a command was given."""
+"""The agent traces in the files that a command was given, and the sessions they make up."""
 
 import sys
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
 from spanscore.cli.terminal import printable
 from spanscore.errors import InputError
-from spanscore.model.trace import AgentTrace
+from spanscore.model.trace import AgentTrace, Session
 from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all
 
@@ -27,3 +28,12 @@ def agent_traces(paths: Sequence[Path]) -> list[AgentTrace]:
             "is the agent's instrumentation one of GenAI spans?"
         )
     return traces
+
+
+def sessions(traces: Sequence[AgentTrace]) -> list[Session]:
+    """The sessions of `traces`, each in the order in which its first trace is there; traces without one left out."""
+    members: defaultdict[str, list[AgentTrace]] = defaultdict(list)
+    for trace in traces:
+        if trace.session_id is not None:
+            members[trace.session_id].append(trace)
+    return [Session(session_id, tuple(found)) for session_id, found in members.items()]

@@ -1,19 +1,16 @@
-"""`spanscore serve`: the server, from its configuration to SIGTERM."""
+"""`spanscore serve`: the server."""
 
 import argparse
 import asyncio
 import logging
 import signal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from spanscore import config, telemetry
-from spanscore.api.service import Server
-from spanscore.config import Settings
-from spanscore.pipeline import Pipeline
+if TYPE_CHECKING:
+    from spanscore.config import Settings
 
 _log = logging.getLogger(__name__)
-
-_CONTROL_GRACE_S = 2.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,31 +19,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until SIGTERM or SIGINT, then finish what is under way. Returns the exit code."""
+    """Serve until SIGTERM or SIGINT, then drain. Returns the exit code."""
+    from spanscore import config, telemetry  # noqa: PLC0415 - the servers' libraries, which no other command needs
+
     settings = config.load(args.config) if args.config else config.default()
     telemetry.configure_logging(settings.telemetry)
     asyncio.run(_serve(settings))
     return 0
 
 
-async def _serve(settings: Settings) -> None:
+async def _serve(settings: "Settings") -> None:
+    from spanscore.api.service import Server  # noqa: PLC0415 - as above
+    from spanscore.pipeline import Pipeline  # noqa: PLC0415 - as above
+
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     pipeline = Pipeline(settings)
     control = Server(settings.api, pipeline)
-    if settings.api.enabled:
-        await control.start()
-    closing = asyncio.create_task(_close(control, stopping))
+    if settings.judge.model == "rules":
+        _log.info("no judge model is configured: the built-in rules judge; set judge.model or SPANSCORE_JUDGE_MODEL")
     try:
+        if settings.api.enabled:
+            await control.start()
         await pipeline.run(stopping, started=lambda: _log.info("ready"))
     finally:
-        stopping.set()
-        await closing
+        await control.stop()
     _log.info("stopped")
-
-
-async def _close(control: Server, stopping: asyncio.Event) -> None:
-    """Stop answering before the store that the answers come from is closed."""
-    await stopping.wait()
-    await control.stop(_CONTROL_GRACE_S)

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import os
 import re
 import sys
@@ -42,7 +43,7 @@ def on_one_line(text: str, max_chars: int) -> str:
 
 def print_json(value: object) -> None:
     """Print `value` as one line of JSON; what a terminal might obey is written as a JSON escape, which is the same."""
-    print(_UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", dumps(value)))
+    print(_UNPRINTABLE.sub(lambda found: json.dumps(found[0])[1:-1], dumps(value)))
 
 
 def survive_encoding() -> None:

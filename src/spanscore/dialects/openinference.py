@@ -16,6 +16,7 @@ from spanscore.model.step import Message
 _KINDS = {"LLM": "model", "AGENT": "agent", "CHAIN": "workflow", "TOOL": "tool", "RETRIEVER": "retrieval"}
 _PSEUDO_TOOLS = ("_prepare_chat_with_tools",)  # LlamaIndex's, a step of its model class
 _OPENAI_AGENTS = "openinference.instrumentation.openai_agents"
+_REPR_STARTS = ("{", "[", "(", "True", "False", "None")
 _LANGCHAIN = ("openinference.instrumentation.langchain", "@arizeai/openinference-instrumentation-langchain")
 
 
@@ -161,6 +162,8 @@ def _read_arguments(span: Span, given: Value, facts: Facts) -> None:
 def _read_result(span: Span, returned: Value, facts: Facts) -> None:
     plain = span.attributes.get("output.mime_type") == "text/plain"
     value = opened(returned, scalars=not plain)
+    if span.scope.name == _OPENAI_AGENTS and isinstance(value, str) and value.startswith(_REPR_STARTS):
+        value = literal(value)  # the SDK makes text of a result by str()
     if span.scope.name in _LANGCHAIN:
         if span.scope.name == _LANGCHAIN[1] and isinstance(value, dict) and value.keys() == {"output"}:
             value = opened(value["output"])

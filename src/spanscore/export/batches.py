@@ -17,14 +17,17 @@ _log = logging.getLogger(__name__)
 _SHARED = 4
 """Encoded batches that are kept for exporters a step behind; about a megabyte each."""
 
+_MAX_REQUEST_BYTES = 2 * 2**20
+"""A longer request is halved: gRPC servers refuse what is above 4 MiB, unless they are told otherwise."""
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Scores up to `last_seq`, and the requests that carry them, serialised; none where there is nothing to send."""
+    """Scores up to `last_seq`, and the requests that carry them, serialised."""
 
     last_seq: int
     evaluations: Sequence[Evaluation]
-    bodies: dict[Signal, bytes]
+    requests: Sequence[tuple[Signal, bytes]]
 
 
 class Window:
@@ -88,24 +91,30 @@ class Batches:
         return Batch(pairs[-1][0] if pairs else latest, evaluations, encoded(evaluations, self._config))
 
 
-def encoded(evaluations: Sequence[Evaluation], config: Config) -> dict[Signal, bytes]:
-    """The requests for the spans and events of `evaluations`, serialised.
+def encoded(evaluations: Sequence[Evaluation], config: Config) -> list[tuple[Signal, bytes]]:
+    """The requests for the spans and events of `evaluations`, serialised, none longer than a backend takes.
 
     An evaluation that cannot be encoded is logged and left out: it must not hold up all that come after it.
     """
+    alone = len(evaluations) == 1
     try:
-        return _encoded(evaluations, config)
+        requests = _encoded(evaluations, config)
     except (ValueError, TypeError) as error:
-        if len(evaluations) == 1:
+        if alone:
             _log.error("score %s of %s cannot be exported: %s", evaluations[0].metric, evaluations[0].subject_id, error)
-            return {}
-    return _encoded([x for x in evaluations if encoded([x], config)], config)
+            return []
+    else:
+        if alone or all(len(body) <= _MAX_REQUEST_BYTES for _, body in requests):
+            return requests
+    middle = len(evaluations) // 2
+    return encoded(evaluations[:middle], config) + encoded(evaluations[middle:], config)
 
 
-def _encoded(evaluations: Sequence[Evaluation], config: Config) -> dict[Signal, bytes]:
-    bodies: dict[Signal, bytes] = {}
+def _encoded(evaluations: Sequence[Evaluation], config: Config) -> list[tuple[Signal, bytes]]:
+    requests: list[tuple[Signal, bytes]] = []
     if config.emit.spans:
-        bodies["traces"] = spans.request(evaluations, config.placement, config.max_text_length).SerializeToString()
+        message = spans.request(evaluations, config.placement, config.max_text_length)
+        requests.append(("traces", message.SerializeToString()))
     if config.emit.events:
-        bodies["logs"] = events.request(evaluations, config.max_text_length).SerializeToString()
-    return {signal: body for signal, body in bodies.items() if body}
+        requests.append(("logs", events.request(evaluations, config.max_text_length).SerializeToString()))
+    return [(signal, body) for signal, body in requests if body]

@@ -140,7 +140,7 @@ class Sender:
             await self._wait_for_more(cursor)
             batch = await self._patiently(partial(self._batches.after, cursor, self._latest))
             self._count_lost(delivery.name, batch, cursor)
-            for signal, body in batch.bodies.items():
+            for signal, body in batch.requests:
                 await delivery.deliver(signal, body)
             cursor = batch.last_seq
             await self._remember(delivery.name, cursor)

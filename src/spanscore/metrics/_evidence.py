@@ -4,7 +4,7 @@ import re
 from functools import cached_property, lru_cache
 
 from spanscore.metrics._plans import plan_steps
-from spanscore.metrics._words import MAX_TEXT_CHARS, content_words, plain
+from spanscore.metrics._words import MAX_TEXT_CHARS, STOP_WORDS, content_words, plain
 from spanscore.model.json import Json, dumps
 from spanscore.model.trace import AgentTrace, ToolCall
 
@@ -165,6 +165,17 @@ def name_words(name: str) -> tuple[str, ...]:
     return tuple(word.lower() for word in _NAME_PART.findall(name[:200]))
 
 
+@lru_cache(maxsize=1024)
+def plain_name(name: str) -> str:
+    """The telling words of a tool's name, as `plain` gives a text.
+
+    >>> plain_name("get_weather")
+    ' weather '
+    """
+    return f" {' '.join(x for x in name_words(name) if x not in STOP_WORDS)} "
+
+
+@lru_cache(maxsize=1024)
 def reads(name: str) -> bool:
     """Whether a tool, by its name, only looks something up."""
     words = name_words(name)

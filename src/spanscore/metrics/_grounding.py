@@ -1,48 +1,63 @@
 """Whether the values an agent passed to a tool come from somewhere: what it was told, or what a tool had returned."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 
 from spanscore.metrics._schema import choices
-from spanscore.metrics._words import NUMBER_WORDS, content_words, holds, plain
+from spanscore.metrics._words import content_words, holds, phrases, plain
 from spanscore.model.json import Json
 
 MAX_VALUES = 200
 MAX_DEPTH = 16
 _CODE_CHARS = 3
 _SHORT_WORDS = 6
+_BEFORE_CHARS, _AFTER_CHARS = 10, 20  # "20th of May", "September 20th"
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?!\d)")
-_RELATIVE = (
-    " today ",
-    " tomorrow ",
-    " yesterday ",
-    " tonight ",
-    " next ",
-    " last ",
-    " this week",
-    " this month ",
-    " ago ",
-)
+_RELATIVE = phrases("""
+today
+tonight
+tomorrow
+yesterday
+this week
+this weekend
+next week
+next weekend
+next month
+last week
+last month
+monday
+tuesday
+wednesday
+thursday
+friday
+saturday
+sunday
+""")
 _MONTHS = (" jan", " feb", " mar", " apr", " may", " jun", " jul", " aug", " sep", " oct", " nov", " dec")
-_SPELLED = {digits: f" {word} " for word, digits in NUMBER_WORDS.items()}
 
 
 class Said:
-    """The texts that a value may come from."""
+    """All that was said up to some point: what a value may come from."""
 
-    def __init__(self, raw: Sequence[str], texts: Sequence[str]) -> None:
-        """`raw` are the texts as they were, `texts` the same as `plain` gives them; the first is the conversation."""
+    def __init__(self, conversation: str, raw: str, text: str) -> None:
+        """`raw` is all of it as it was, `text` the same as `plain` gives it; `conversation` the dialogue, plain."""
+        self._conversation = conversation
         self._raw = raw
-        self._texts = texts
+        self._text = text
+
+    def then(self, raw: str, text: str) -> "Said":
+        """With one more text."""
+        return Said(self._conversation, f"{self._raw}\n{raw}", self._text + text)
 
     def grounds(self, value: Json) -> bool:
-        """Whether some text holds `value`, in this form or another.
+        """Whether what was said holds `value`, in this form or another.
 
         Booleans, null, 0 and 1, empty strings and codes of at most three letters are choices, not facts: always true.
 
-        >>> said = Said(["Two seats on May 20th, at 1,250.50"], [plain("Two seats on May 20th, at 1,250.50")])
+        >>> text = "Two seats on May 20th, at 1,250.50"
+        >>> said = Said(plain(text), text, plain(text))
         >>> [said.grounds(x) for x in (2, "2024-05-20", 1250.5, "Two Seats", 7, "window seats")]
         [True, True, True, True, False, False]
         """
@@ -54,20 +69,21 @@ class Said:
 
     @cached_property
     def _numbers(self) -> set[float]:
-        return {float(x.replace(",", "")) for text in self._raw for x in _NUMBER.findall(text)}
+        return {float(x.replace(",", "")) for x in _NUMBER.findall(self._raw)}
 
     def _grounds_number(self, value: float) -> bool:
-        if value in (0, 1):
+        if value in {0, 1} or (isinstance(value, int) and holds(self._text, str(value))):
             return True
-        number = f" {value} " if isinstance(value, int) else plain(str(value))
-        return self._holds(number) or self._holds(_SPELLED.get(str(value), "\0")) or abs(value) in self._numbers
+        return abs(value) in self._numbers
 
     def _grounds_text(self, value: str) -> bool:
         phrase = plain(value)
-        words = phrase.split()
-        if not words or self._holds(f" {' '.join(words)} ") or self._holds(phrase):
+        if phrase in self._text:
             return True
-        if len(words) == 1 and len(words[0]) <= _CODE_CHARS and words[0].isalpha():
+        words = phrase.split()
+        if not words or (len(words) == 1 and len(words[0]) <= _CODE_CHARS and words[0].isalpha()):
+            return True
+        if f" {' '.join(words)} " in self._text:
             return True
         dated = _DATE.match(value)
         if dated:
@@ -77,22 +93,26 @@ class Said:
         return self._grounds_words(content_words(phrase))
 
     def _grounds_words(self, words: list[str]) -> bool:
-        """More than half of a short text, a third of a longer one, which an agent words itself; all of its numbers."""
-        held = [word for word in words if any(holds(text, word) for text in self._texts)]
-        if any(word.isdigit() and word not in held for word in words):
-            return False
-        return 2 * len(held) > len(words) if len(words) <= _SHORT_WORDS else 3 * len(held) >= len(words)
-
-    def _holds(self, phrase: str) -> bool:
-        return any(phrase in text for text in self._texts)
+        """More than half of a short text and all of its numbers; a third of a longer one, which agents word freely."""
+        held = [word for word in words if holds(self._text, word)]
+        if len(words) > _SHORT_WORDS:
+            return 3 * len(held) >= len(words)
+        return 2 * len(held) > len(words) and all(word in held for word in words if word.isdigit())
 
     def _holds_date(self, month: int, day: int) -> bool:
-        """Whether a text names this day of this month, or the conversation some day without its date ("tomorrow")."""
+        """Whether this day stands near this month somewhere, or the dialogue names a day without its date."""
+        if any(x in self._conversation for x in _RELATIVE):
+            return True
         months = (_MONTHS[month - 1] if 1 <= month <= len(_MONTHS) else "\0", f" {month} ", f" {month:02} ")
         days = [f" {day}{ending} " for ending in ("", "st", "nd", "rd", "th")] + [f" {day:02} "]
-        return any(x in self._texts[0] for x in _RELATIVE) or any(
-            any(x in text for x in months) and any(x in text for x in days) for text in self._texts
-        )
+        return any(x in window for name in months for window in self._around(name) for x in days)
+
+    def _around(self, name: str) -> Iterator[str]:
+        """What stands around `name`, wherever it occurs."""
+        place = self._text.find(name)
+        while place >= 0:
+            yield self._text[max(0, place - _BEFORE_CHARS) : place + _AFTER_CHARS]
+            place = self._text.find(name, place + 1)
 
 
 def ungrounded(arguments: Json, said: Said, schema: Json) -> list[str]:

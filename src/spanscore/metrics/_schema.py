@@ -9,7 +9,9 @@ MAX_DEPTH = 16
 MAX_STEPS = 2_000
 MAX_VIOLATIONS = 5
 _BRIEF_CHARS = 60
-_PLAIN = frozenset(("type", "description", "title", "default", "examples"))
+_PLAIN = frozenset(
+    ("type", "description", "title", "default", "examples", "properties", "required", "additionalProperties", "$schema")
+)
 _BOUNDS = frozenset(
     ("enum", "const", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 )
@@ -25,6 +27,8 @@ def violations(value: Json, schema: Json) -> list[str]:
     >>> violations({"city": 7}, {"properties": {"city": {"type": "string"}, "day": {}}, "required": ["day"]})
     ["'day' is missing", "'city' must be of type string and is 7"]
     """
+    if _fits_plainly(value, schema, 0):
+        return []
     found: list[str] = []
     for violation in _Validator(schema).walk(value, schema, "", 0):
         found.append(violation)
@@ -85,8 +89,6 @@ class _Validator:
         known = properties if isinstance(properties, dict) else {}
         others = schema.get("additionalProperties")
         for name, member in value.items():
-            if name in known and _fits_plainly(member, known[name]):
-                continue
             if name in known:
                 yield from self.walk(member, known[name], _join(path, name), depth + 1)
             elif others is False:
@@ -163,12 +165,26 @@ _KINDS: dict[Any, Callable[[Any], bool]] = {
 }
 
 
-def _fits_plainly(value: Json, schema: Json) -> bool:
-    """The common case, decided without a walk: a schema that only gives a type, and a value of it."""
-    if not isinstance(schema, dict) or not _PLAIN.issuperset(schema):
+def _fits_plainly(value: Json, schema: Json, depth: int) -> bool:
+    """The common case, decided fast: types, properties and required names alone, and a value that fits them.
+
+    False says nothing.
+    """
+    if not isinstance(schema, dict) or depth > MAX_DEPTH or not _PLAIN.issuperset(schema):
         return False
     kind = schema.get("type")
-    return isinstance(kind, str) and kind in _KINDS and _KINDS[kind](value)
+    if not isinstance(kind, str) or kind not in _KINDS or not _KINDS[kind](value):
+        return False
+    return not isinstance(value, dict) or _members_fit_plainly(value, schema, depth)
+
+
+def _members_fit_plainly(value: dict[str, Json], schema: dict[str, Json], depth: int) -> bool:
+    properties, required = schema.get("properties", {}), schema.get("required", [])
+    if not isinstance(properties, dict) or not isinstance(required, list):
+        return False
+    if not all(isinstance(name, str) and name in value for name in required):
+        return False
+    return all(name in properties and _fits_plainly(value[name], properties[name], depth + 1) for name in value)
 
 
 def _is_of(value: Json, schema: dict[str, Json]) -> bool:

@@ -91,7 +91,7 @@ def holds(plain_text: str, word: str) -> bool:
 
 def share_held(words: list[str], plain_text: str) -> float:
     """The share of `words` that `plain_text` holds, 1.0 for no words."""
-    return sum(holds(plain_text, word) for word in words) / len(words) if words else 1.0
+    return len([1 for word in words if holds(plain_text, word)]) / len(words) if words else 1.0
 
 
 def phrases(text: str) -> tuple[str, ...]:

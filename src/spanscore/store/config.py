@@ -1,5 +1,7 @@
 """What can be configured about the store: where it is, and how long things stay in it."""
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from spanscore.model.quantity import ByteSize, Duration, duration_ns
@@ -30,3 +32,6 @@ class Config(BaseModel):
 
     busy_timeout: Duration = Field(default=duration_ns("5s"), ge=0)
     """How long a write waits for another process that holds the SQLite file."""
+
+    synchronous: Literal["normal", "full"] = "normal"
+    """SQLite only: `normal` survives kill -9, `full` a power loss too, for one fsync a commit."""

@@ -14,11 +14,7 @@ from spanscore.store import schema
 from spanscore.store.config import Config
 
 _WRITES = "spanscore_writes"
-_PRAGMAS = (
-    "page_size = 16384",  # records are large: a tenth less CPU a commit than with 4096
-    "journal_mode = WAL",
-    "synchronous = NORMAL",
-)
+_PAGE_BYTES = 16384  # records are large: a tenth less CPU a commit than with 4096
 _MAY_PASS = (OperationalError, InterfaceError, InternalError)
 
 
@@ -33,7 +29,7 @@ def connect(config: Config) -> Engine:
         raise ConfigError("store.url: not a database URL such as sqlite:///spanscore.db") from error
     shown = url.render_as_string(hide_password=True)
     try:
-        engine = _sqlite(url, config.busy_timeout) if url.get_backend_name() == "sqlite" else create_engine(url)
+        engine = _sqlite(url, config) if url.get_backend_name() == "sqlite" else create_engine(url)
         with transaction(engine) as connection:
             schema.prepare(connection, shown)
     except ModuleNotFoundError as error:
@@ -68,16 +64,22 @@ def _sorted_errors() -> Iterator[None]:
         raise PermanentError(what) from error
 
 
-def _sqlite(url: URL, busy_timeout_ns: int) -> Engine:
+def _sqlite(url: URL, config: Config) -> Engine:
     if not url.database or url.database == ":memory:":
         raise ConfigError("store.url: SQLite needs a file here: sqlite:///FILE (threads share no database in memory)")
     Path(url.database).parent.mkdir(parents=True, exist_ok=True)
     engine = create_engine(url)
+    pragmas = (
+        f"page_size = {_PAGE_BYTES}",
+        "journal_mode = WAL",
+        f"synchronous = {config.synchronous}",
+        f"busy_timeout = {config.busy_timeout // 10**6}",
+    )
 
     @event.listens_for(engine, "connect")
     def configure(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # the driver's own transactions begin too late to read and write as one
-        for pragma in (*_PRAGMAS, f"busy_timeout = {busy_timeout_ns // 10**6}"):
+        for pragma in pragmas:
             connection.execute(f"PRAGMA {pragma}")
 
     @event.listens_for(engine, "begin")

@@ -141,7 +141,7 @@ def _named_arguments(step: Step, schemas: dict[str, Any]) -> Json:
     if not step.positional:
         return step.arguments
     given = step.arguments if isinstance(step.arguments, dict) else {}
-    values = [x for x in step.positional if x is not None]
+    values: list[Json] = [x for x in step.positional if x is not None]
     schema = schemas.get(step.tool_name or "")
     properties = schema.get("properties") if isinstance(schema, dict) else None
     names = [x for x in properties if x not in given] if isinstance(properties, dict) else []

@@ -16,6 +16,7 @@ from spanscore.model.score import Outcome, Score, Skip
 from spanscore.model.trace import AgentTrace, ToolCall
 
 _MAX_NAME_CHARS = 80
+_NO_FAULT = "fits what is known of the tool, and every value has a source"
 _REFUSED = re.compile(
     r"validation error|invalid (?:argument|parameter|input|value|type)|(?:missing|unexpected|required) "
     r"(?:\d+ )?(?:required )?(?:positional |keyword )*(?:argument|parameter|field|property)",
@@ -107,11 +108,11 @@ class ArgumentCorrectness(Judged):
         """See `Judged.settle`. With no wrong call there is no reason to ask for."""
         if "verdicts" not in answers:
             return _at_first(trace)
-        verdicts: Sequence[Verdict] = answers["verdicts"]
+        verdicts = [{"verdict": x.verdict, "reason": x.reason} for x in answers["verdicts"]]
         summary: Summary | None = answers.get(self.name)
         if summary is not None:
             return _score(trace, verdicts, summary.reason)
-        if all(x.verdict == "yes" for x in verdicts):
+        if all(x["verdict"] == "yes" for x in verdicts):
             return _score(trace, verdicts, f"The arguments of {_counted(len(verdicts))} are right.")
         return None
 
@@ -122,21 +123,23 @@ class ArgumentCorrectness(Judged):
         value comes from nowhere: neither the conversation, the agent's instructions, retrieved documents or the
         result of an earlier call hold it, nor the tool's own enums and defaults. Values are compared without case,
         punctuation and endings, numbers by value ("two" is 2), dates by month and day. A text of up to six words must
-        be found by more than half of its words, a longer one by a third; its numbers all. Booleans, null, 0, 1 and
-        codes of up to three letters are choices and need no source.
+        be found by more than half of its words and all of its numbers, a longer one by a third. Booleans, null, 0, 1
+        and codes of up to three letters are choices and need no source.
         """
         schemas = {tool.name: tool.parameters for tool in evidence.trace.available_tools or ()}
-        verdicts = []
+        conversation, background = evidence.given
+        said = Said(conversation, "\n".join(evidence.raw_given), conversation + background)
+        faults = []
         for index, call in enumerate(evidence.calls):
-            faults = list(_faults(evidence, index, call, schemas.get(call.name)))
-            reason = "; ".join(faults) or "fits what is known of the tool, and every value has a source"
-            verdicts.append(Verdict(reason=reason, verdict="no" if faults else "yes"))
+            faults.append("; ".join(_faults(call, said, schemas.get(call.name))))
+            said = said.then(evidence.raw_results[index], evidence.results[index])
         wrong = [
-            f"call {number} ({call.name}): {verdict.reason}"
-            for number, (call, verdict) in enumerate(zip(evidence.calls, verdicts, strict=True), 1)
-            if verdict.verdict == "no"
+            f"call {number} ({call.name}): {fault}"
+            for number, (call, fault) in enumerate(zip(evidence.calls, faults, strict=True), 1)
+            if fault
         ]
-        reason = "; ".join(wrong) if wrong else f"The arguments of {_counted(len(verdicts))} are right"
+        reason = "; ".join(wrong) or f"The arguments of {_counted(len(faults))} are right"
+        verdicts = [{"verdict": "no" if fault else "yes", "reason": fault or _NO_FAULT} for fault in faults]
         return _score(evidence.trace, verdicts, f"{reason[:1].upper()}{reason[1:]}.")
 
 
@@ -154,25 +157,21 @@ def _at_first(trace: AgentTrace) -> Outcome | None:
     return None
 
 
-def _score(trace: AgentTrace, verdicts: Sequence[Verdict], reason: str) -> Score:
-    right = sum(x.verdict == "yes" for x in verdicts)
-    shown = [{"verdict": x.verdict, "reason": x.reason} for x in verdicts]
-    return Score(right / len(verdicts), reason, {"user_input": trace.user_input, "verdicts": shown})
+def _score(trace: AgentTrace, verdicts: Sequence[Mapping[str, str]], reason: str) -> Score:
+    """`verdicts` are as the metadata shows them."""
+    right = sum(x["verdict"] == "yes" for x in verdicts)
+    return Score(right / len(verdicts), reason, {"user_input": trace.user_input, "verdicts": list(verdicts)})
 
 
 def _counted(calls: int) -> str:
     return "the one call" if calls == 1 else f"all {calls} calls"
 
 
-def _faults(evidence: Evidence, index: int, call: ToolCall, schema: Json) -> Iterator[str]:
+def _faults(call: ToolCall, said: Said, schema: Json) -> Iterator[str]:
+    """What is wrong with a call's arguments, given what had been `said` before it."""
     if schema is not None:
         yield from violations(call.arguments, schema)
     if call.error and _REFUSED.search(call.error):
         yield "the tool refused them as invalid"
-    said = Said(
-        [*evidence.raw_given, *evidence.raw_results[:index]],
-        [*evidence.given, *evidence.results[:index]],
-    )
-    yield from (
-        f"{value} is in nothing the agent was told or had found" for value in ungrounded(call.arguments, said, schema)
-    )
+    for value in ungrounded(call.arguments, said, schema):
+        yield f"{value} is in nothing the agent was told or had found"

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from spanscore.metrics._base import Judgement, Question
-from spanscore.metrics._evidence import Evidence, name_words
+from spanscore.metrics._evidence import Evidence, plain_name
 from spanscore.metrics._planned import OfPlan
 from spanscore.metrics._questions import PLAN, TASK
-from spanscore.metrics._words import STOP_WORDS, holds, share_held
+from spanscore.metrics._words import holds, share_held
 from spanscore.model.score import Outcome
 
 _QUESTION = Question(
@@ -81,7 +81,7 @@ def _calls_of(words: list[str], evidence: Evidence) -> list[int]:
     """The calls that carry out a step of these words; one past the last call stands for the final output."""
     found = []
     for index, call in enumerate(evidence.calls):
-        name = f" {' '.join(x for x in name_words(call.name) if x not in STOP_WORDS)} "
+        name = plain_name(call.name)
         if any(holds(name, word) for word in words) or share_held(words, evidence.arguments[index]) > _MOST:
             found.append(index)
     if not _ANSWERING.isdisjoint(words) and evidence.answer.strip():

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from spanscore.metrics._base import Judgement, Question
-from spanscore.metrics._evidence import Evidence, name_words
+from spanscore.metrics._evidence import Evidence, plain_name
 from spanscore.metrics._planned import OfPlan
 from spanscore.metrics._questions import PLAN, TASK
-from spanscore.metrics._words import STOP_WORDS, holds, share_held, stem
+from spanscore.metrics._words import holds, share_held, stem
 from spanscore.model.score import Outcome
 
 _QUESTION = Question(
@@ -71,8 +71,8 @@ def _marks(evidence: Evidence) -> dict[str, float]:
     }
     tools = evidence.trace.available_tools
     if tools and "available_tools" not in evidence.trace.damaged:
-        names = " ".join(word for tool in tools for word in name_words(tool.name) if word not in STOP_WORDS)
-        armed = sum(any(holds(f" {names} ", word) for word in x) for x in words)
+        names = "".join([plain_name(tool.name) for tool in tools])
+        armed = sum(any(holds(names, word) for word in x) for x in words)
         marks["means"] = min(1.0, 2 * armed / len(words))
     return marks
 

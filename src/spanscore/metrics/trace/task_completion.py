@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from spanscore.metrics._base import Answers, Judged, Judgement, Question
-from spanscore.metrics._evidence import Evidence, name_words, reads
+from spanscore.metrics._evidence import Evidence, plain_name, reads
 from spanscore.metrics._questions import OUTCOME, TASK
 from spanscore.metrics._words import content_words, phrases, plain, share_held
 from spanscore.model.score import Outcome, Score
@@ -125,9 +125,7 @@ def _addressed(evidence: Evidence) -> float:
     parts = [words for words in parts if words][:_MAX_PARTS]
     if not parts:
         return 1.0
-    deeds = " ".join(
-        [evidence.answer, *(f" {' '.join(name_words(x.name))} " for x in evidence.calls), *evidence.arguments]
-    )
+    deeds = "".join([evidence.answer, *(plain_name(x.name) for x in evidence.calls), *evidence.arguments])
     addressed = sum(min(1.0, 2 * share_held(words, deeds)) for words in parts) / len(parts)
     return max(addressed, 0.5) if len(parts) == 1 else addressed
 

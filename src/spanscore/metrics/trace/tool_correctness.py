@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from spanscore.metrics._base import Answers, Judged, Judgement, Question
@@ -99,8 +100,15 @@ def _is_among(words: tuple[str, ...], names: set[tuple[str, ...]]) -> bool:
 
 
 def _ignored(tool: Tool, evidence: Evidence) -> bool:
-    words = [x for x in name_words(tool.name) if x not in STOP_WORDS and len(x) > 1]
-    topic = words[1:] if reads(tool.name) and len(words) > 1 else words
+    topic = _topic(tool.name)
     if not topic or not all(holds(evidence.request, word) for word in topic):
         return False
-    return not any(set(topic) & set(name_words(call.name)) for call in evidence.calls)
+    return not any(topic & set(name_words(call.name)) for call in evidence.calls)
+
+
+@lru_cache(maxsize=1024)
+def _topic(name: str) -> frozenset[str]:
+    """The telling words of a tool's name, without the verb of one that reads."""
+    words = [x for x in name_words(name) if x not in STOP_WORDS and len(x) > 1]
+    verb = name_words(name)[0] if reads(name) else None
+    return frozenset(words[1:] if len(words) > 1 and words[0] == verb else words)

@@ -1,0 +1,87 @@
+"""The reference page of the metrics, written from their classes: `python -m spanscore.metrics._reference`."""
+
+import inspect
+import sys
+from collections.abc import Iterator
+
+from pydantic import TypeAdapter
+
+from spanscore.metrics import INSTRUCTIONS, Embedded, Judged, Metric, available
+from spanscore.model.json import dumps
+
+_INTRODUCTION = """\
+# The metrics
+
+This page is written by `python -m spanscore.metrics._reference > docs/metrics.md` from the metrics' classes; a test
+holds it to them. `spanscore metrics NAME` prints the same of the installed version.
+
+A metric gives a score, a skip or a failure. It is skipped, with the reason, where the trace did not record a fact that
+it needs, or where that fact arrived cut or redacted: missing is neither 0 nor 1. It fails, with the error, where a
+judge or an embedding gave no usable answer; a spent budget is a skip. On every score are also `threshold` and
+`success`. Without a model (`judge.model: rules`) the judged metrics use the method described under *By rules*; what
+that cannot see is in [rules-judge.md](rules-judge.md).
+"""
+
+
+def reference() -> str:
+    """The page, in Markdown."""
+    return "\n".join(_lines())
+
+
+def _lines() -> Iterator[str]:
+    found = sorted(available().values(), key=lambda x: (x.scope == "session", x.name))
+    yield _INTRODUCTION
+    yield "| metric | of a | method | what it asks |"
+    yield "|---|---|---|---|"
+    yield from (f"| [{x.name}](#{x.name}) | {x.scope} | {_method(x)} | {x.summary} |" for x in found)
+    for metric in found:
+        yield from _section(metric)
+    yield "\n## What every judge is told\n"
+    yield from _quoted(INSTRUCTIONS)
+    yield ""
+
+
+def _section(metric: type[Metric]) -> Iterator[str]:
+    low, high = metric.scale
+    yield f"\n## {metric.name}\n"
+    yield "\n\n".join(_paragraphs(metric.__doc__ or metric.summary))
+    needs = f"; needs {', '.join(f'`{x}`' for x in metric.needs)}" if metric.needs else ""
+    yield f"\n*Scale* {low:g} to {high:g}, {metric.better} is better; runs with the {metric.run}{needs}.\n"
+    yield "| option | default | meaning |"
+    yield "|---|---|---|"
+    for name, option in TypeAdapter(metric).json_schema()["properties"].items():
+        meaning = " ".join(option.get("description", "").split())
+        yield f"| `{name}` | `{dumps(option.get('default'))}` | {meaning} |"
+    if issubclass(metric, Judged):
+        yield from _judged(metric)
+
+
+def _judged(metric: type[Judged]) -> Iterator[str]:
+    for number, stage in enumerate(metric.stages, start=1):
+        for question in stage:
+            yield f"\n*Stage {number}*, `{question.key}`:\n"
+            yield from _quoted(question.text)
+    yield "\n*By rules*:\n"
+    yield "\n\n".join(_paragraphs(metric.measure_by_rules.__doc__ or ""))
+
+
+def _method(metric: type[Metric]) -> str:
+    if issubclass(metric, Judged):
+        return "judge"
+    return "embedding" if issubclass(metric, Embedded) else "computed"
+
+
+def _paragraphs(docstring: str) -> Iterator[str]:
+    for paragraph in inspect.cleandoc(docstring).split("\n\n"):
+        if not paragraph.startswith(">>>"):
+            yield paragraph
+
+
+def _quoted(text: str) -> Iterator[str]:
+    yield "```text"
+    yield text
+    yield "```"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(reference())

@@ -1,0 +1,42 @@
+"""A configuration file checked, and the schema of one."""
+
+import json
+
+import jsonschema
+import pytest
+
+from spanscore.cli.main import main
+
+
+@pytest.fixture
+def checked(tmp_path, capsys):
+    def check(text):
+        file = tmp_path / "spanscore.yaml"
+        file.write_text(text)
+        code = main(["config", "check", str(file)])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err.replace(str(file), "FILE")
+
+    return check
+
+
+def test_a_file_that_can_be_used_is_said_to_be(checked):
+    code, out, err = checked("judge: {model: rules}")
+    assert (code, out.endswith(": can be used\n"), err) == (0, True, "")
+
+
+def test_an_unknown_key_is_named_with_the_nearest_right_one(checked):
+    code, _, err = checked("juge: {model: rules}")
+    assert (code, err) == (2, "spanscore: error: FILE: juge: unknown key; did you mean judge?\n")
+
+
+def test_everything_that_is_wrong_is_said_at_once(checked):
+    _, _, err = checked("juge: {}\nassemble: {complete_after: 10}")
+    assert [line.split(":")[3].strip() for line in err.splitlines()] == ["assemble.complete_after", "juge"]
+
+
+def test_the_schema_is_valid_and_accepts_a_configuration(capsys):
+    assert main(["config", "schema"]) == 0
+    schema = json.loads(capsys.readouterr().out)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate({"assemble": {"complete_after": "5s"}}, schema)

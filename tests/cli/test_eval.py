@@ -1,0 +1,176 @@
+"""Scores of the traces in files: the table, the JSON lines, the gates, the dry run."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from spanscore import metrics
+from spanscore.cli.main import main
+
+_RECORDING = str(Path(__file__).parents[2] / "examples" / "recordings" / "pydantic-ai")
+_MODEL = "openai/gpt-4o-mini"
+
+
+@pytest.fixture
+def evaluated(monkeypatch, capsys):
+    """Run `eval` on the recording: exit code, standard output, standard error."""
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.delenv("SPANSCORE_JUDGE_MODEL", raising=False)
+
+    def run(*words):
+        code = main(["eval", _RECORDING, *words])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+def _lines(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def _means(text):
+    """The rows of the last table, by metric."""
+    rows = [line.split() for line in text.split("passed", 1)[1].splitlines()[1:] if line]
+    return {row[0]: row[1:] for row in rows if row[0] in metrics.available()}
+
+
+def test_every_metric_has_a_score_for_every_trace_or_session(evaluated):
+    means = _means(evaluated()[1])
+    assert {name: int(row[1]) for name, row in means.items()} == {
+        name: 2 if metric.scope == "session" else 4 for name, metric in metrics.available().items()
+    }
+
+
+def test_sessions_come_after_traces(evaluated):
+    text = evaluated()[1]
+    assert text.rindex("\ntrace ") < text.index("\nsession session-42") < text.index("\nsession session-43")
+
+
+def test_the_table_says_that_the_rules_judged(evaluated):
+    assert evaluated()[1].rstrip().splitlines()[-1].startswith("Judged by the built-in rules")
+
+
+def test_json_lines_are_scores_with_their_provenance(evaluated):
+    code, text, _ = evaluated("--jsonl")
+    scores = _lines(text)
+    assert (code, len(scores)) == (0, 4 * 9 + 2 * 2)
+    assert all(score["status"] == "scored" and score["evaluator"]["kind"] == "CODE" for score in scores)
+
+
+def test_the_same_files_give_the_same_scores(evaluated):
+    first, second = (
+        [(x["trace_id"], x["metric"], x["value"]) for x in _lines(evaluated("--jsonl")[1])] for _ in range(2)
+    )
+    assert first == second
+
+
+def test_only_the_wanted_metrics_are_measured(evaluated):
+    scores = _lines(evaluated("--jsonl", "--metric", "confidence", "--metric", "coherence")[1])
+    assert {score["metric"] for score in scores} == {"confidence", "coherence"}
+
+
+def test_a_session_metric_alone_is_what_it_is_among_all(evaluated):
+    def reliability(*words):
+        return [x["value"] for x in _lines(evaluated("--jsonl", *words)[1]) if x["metric"] == "agent_reliability"]
+
+    assert reliability("--metric", "agent_reliability") == reliability()
+
+
+def test_a_threshold_changes_labels_and_no_score(evaluated):
+    def scored(*words):
+        return [(x["value"], x["label"]) for x in _lines(evaluated("--jsonl", "--metric", "confidence", *words)[1])]
+
+    low, high = scored("--threshold", "0"), scored("--threshold", "1")
+    assert [value for value, _ in low] == [value for value, _ in high]
+    assert [label for _, label in low] != [label for _, label in high]
+
+
+def test_a_configuration_says_what_is_measured(evaluated, tmp_path):
+    file = tmp_path / "spanscore.yaml"
+    file.write_text("evaluation: {metrics: {coherence: {threshold: 0.1}}}")
+    scores = _lines(evaluated("--jsonl", "-c", str(file))[1])
+    assert {(score["metric"], score["threshold"]) for score in scores} == {("coherence", 0.1)}
+
+
+@pytest.mark.parametrize(("least", "code"), [("0.5", 0), ("0.9", 1)])
+def test_a_gate_is_held_against_the_mean(evaluated, least, code):
+    assert evaluated("--fail-under", f"confidence={least}")[0] == code
+
+
+def test_an_unmet_gate_says_by_how_much(evaluated):
+    assert evaluated("--fail-under", "confidence=0.9")[2] == "spanscore: the mean of confidence is 0.8750, below 0.9\n"
+
+
+def test_a_gate_on_a_metric_that_has_no_score_is_not_met(evaluated):
+    code, _, err = evaluated("--metric", "coherence", "--fail-under", "confidence=0")
+    assert (code, err) == (1, "spanscore: confidence has no score to hold against 0\n")
+
+
+def test_a_gate_tolerates_what_binary_floats_add_up_to(evaluated):
+    assert evaluated("--fail-under", "confidence=0.8750000000001")[0] == 0
+
+
+def test_failures_fail_only_when_asked(evaluated, monkeypatch):
+    broken = metrics.available()["coherence"]
+    monkeypatch.setattr(broken, "measure", None)
+    assert evaluated("--metric", "coherence")[0] == 0
+    code, _, err = evaluated("--metric", "coherence", "--fail-on", "failed")
+    assert (code, err) == (1, "spanscore: measuring failed 4 times\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("--metric", "coherance"), "did you mean coherence?"),
+        (("--fail-under", "coherance=1"), "did you mean coherence?"),
+        (("--fail-under", "coherence"), "write METRIC=VALUE, such as coherence=0.7"),
+        (("--fail-under", "coherence=nan"), "write METRIC=VALUE, such as coherence=0.7"),
+        (("--threshold", "nan"), "give a number"),
+        (("-c", "nowhere.yaml"), "nowhere.yaml"),
+    ],
+)
+def test_bad_input_is_exit_code_2_and_says_what_to_do(evaluated, words, hint):
+    code, out, err = evaluated(*words)
+    assert (code, out) == (2, "")
+    assert err.startswith("spanscore: error: ")
+    assert hint in err
+
+
+def test_a_dry_run_without_a_model_asks_nobody(evaluated):
+    assert "No judge would be asked" in evaluated("--dry-run")[1]
+
+
+def test_a_dry_run_lists_every_call_with_bounds(evaluated):
+    code, text, _ = evaluated("--dry-run", "--model", _MODEL, "--metric", "task_completion")
+    rows = [line.split() for line in text.splitlines()[1:9]]
+    assert (code, [row[1:3] for row in rows]) == (0, [["1", "task_completion"], ["2", "task_completion"]] * 4)
+    assert [row[3].startswith("<") for row in rows] == [False, True] * 4
+
+
+def test_a_dry_run_adds_up_what_its_calls_may_cost(evaluated):
+    words = ("--dry-run", "--model", _MODEL, "--metric", "confidence")
+    calls = _lines(evaluated(*words, "--jsonl")[1])
+    most = sum(call["max_cost_usd"] for call in calls)
+    assert most > 0
+    assert f"at most {most:.4f} USD" in " ".join(evaluated(*words)[1].split())
+
+
+def test_a_dry_run_knows_no_price_of_an_unknown_model(evaluated):
+    text = evaluated("--dry-run", "--model", "openai/no-such-model", "--metric", "confidence")[1]
+    assert "at a price that is not known" in " ".join(text.split())
+
+
+def test_a_dry_run_shows_prompts_only_when_asked(evaluated):
+    words = ("--dry-run", "--model", _MODEL, "--metric", "confidence")
+    assert "Move the booking to 20:00." not in evaluated(*words)[1]
+    assert "Move the booking to 20:00." in evaluated(*words, "-v")[1]
+
+
+def test_a_dry_run_shows_what_would_be_redacted_as_it_would_be_sent(evaluated, tmp_path):
+    file = tmp_path / "spanscore.yaml"
+    file.write_text("judge: {redact: {patterns: {booking: 'R-[0-9]{4}'}}}")
+    text = evaluated("--dry-run", "-v", "--model", _MODEL, "-c", str(file))[1]
+    assert "R-4821" not in text
+    assert "[REDACTED:booking]" in text

@@ -1,0 +1,62 @@
+"""The server as a process: how it starts, and how it ends."""
+
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from spanscore.cli import demo_server
+from spanscore.cli.main import main
+
+
+@pytest.fixture
+def configured(tmp_path):
+    """A configuration file with free ports and all data in the test's folder, and the ports."""
+    ports = demo_server.Ports.free()
+    settings = demo_server.configuration(tmp_path, ports, "rules", None)
+    file = tmp_path / "spanscore.yaml"
+    file.write_text(yaml.safe_dump(settings))
+    return file, ports
+
+
+def _started(file):
+    child = subprocess.Popen(
+        [sys.executable, "-m", "spanscore.cli.main", "serve", "-c", str(file)], stderr=subprocess.PIPE, text=True
+    )
+    for line in child.stderr:
+        if line.endswith("\tready\n"):
+            return child
+    raise AssertionError(f"it ended with {child.wait()} and was never ready")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_with_exit_code_0(configured, number):
+    with _started(configured[0]) as child:
+        child.send_signal(number)
+        assert child.wait(30) == 0
+
+
+def test_it_listens_on_every_configured_port(configured):
+    file, ports = configured
+    with _started(file) as child:
+        for port in (ports.grpc, ports.http, ports.health, ports.control):
+            socket.create_connection(("127.0.0.1", port)).close()
+        child.send_signal(signal.SIGTERM)
+
+
+@pytest.mark.parametrize("listener", ["grpc", "http", "health", "control"])
+def test_a_port_in_use_is_bad_input(configured, capsys, listener):
+    file, ports = configured
+    with socket.create_server(("127.0.0.1", getattr(ports, listener))):
+        assert main(["serve", "-c", str(file)]) == 2
+    assert str(getattr(ports, listener)) in capsys.readouterr().err
+
+
+def test_a_configuration_that_cannot_be_used_is_bad_input(tmp_path, capsys):
+    file = tmp_path / "spanscore.yaml"
+    file.write_text("juge: {}")
+    assert main(["serve", "-c", str(file)]) == 2
+    assert "did you mean judge?" in capsys.readouterr().err

@@ -1,0 +1,52 @@
+"""Everything that leaves, and every setting of the stage, is in docs/exporting.md."""
+
+from pathlib import Path
+
+import pytest
+
+from spanscore.export import config, events, histogram, spans
+from spanscore.export.attributes import annotate
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "exporting.md").read_text(encoding="utf-8")
+PREFIXES = ("spanscore.evaluator.", "spanscore.judge.", "gen_ai.evaluation.")
+
+
+def is_documented(name):
+    """Whether a name stands there, perhaps shortened to its end after another one with the same beginning."""
+    return f"`{name}`" in DOCUMENT or any(
+        name.startswith(prefix) and f"`.{name.removeprefix(prefix)}`" in DOCUMENT for prefix in PREFIXES
+    )
+
+
+def settings(model, path=""):
+    """The keys of a model and of the models in it, as they are written: `emit.spans`."""
+    for name, field in model.model_fields.items():
+        nested = field.annotation if isinstance(field.annotation, type) else None
+        if nested is not None and issubclass(nested, config.BaseModel):
+            yield from settings(nested, f"{path}{name}.")
+        elif name != "type":
+            yield path + name
+
+
+def test_every_attribute_is_documented(make):
+    scores = [make.score(revision=2), make.failed(), make.score(scope="session", target=make.target(response_id="r"))]
+    messages = [
+        *spans.request(scores, "child", 100).resource_spans[0].scope_spans[0].spans,
+        *events.request(scores, 100).resource_logs[0].scope_logs[0].log_records,
+        *histogram.request(scores, 1, 2).resource_metrics[0].scope_metrics[0].metrics[0].histogram.data_points,
+    ]
+    names = {name for message in messages for name in make.attributes(message)}
+    assert sorted(name for name in names if not is_documented(name)) == []
+
+
+def test_every_inline_attribute_is_documented(make):
+    span = spans.Span()
+    annotate(span, [make.score(), make.failed()])
+    names = {x.replace("task_completion", "METRIC").replace("s.0.", "s.N.") for x in make.attributes(span)}
+    missing = [x for x in names if f"`{x}`" not in DOCUMENT and f"`.{x.rpartition('.')[2]}`" not in DOCUMENT]
+    assert missing == []
+
+
+@pytest.mark.parametrize("model", [config.Config, config.GrpcConfig, config.HttpConfig, config.JsonFileConfig])
+def test_every_setting_is_documented(model):
+    assert [name for name in settings(model) if f"`{name}`" not in DOCUMENT] == []

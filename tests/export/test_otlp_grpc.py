@@ -1,0 +1,155 @@
+"""OTLP over gRPC, against a real server on loopback."""
+
+import asyncio
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from shutil import which
+
+import grpc
+import pytest
+from google.rpc.error_details_pb2 import RetryInfo
+from google.rpc.status_pb2 import Status
+
+from spanscore.errors import ConfigError, PermanentError
+from spanscore.export.config import GrpcConfig
+from spanscore.export.otlp_grpc import GrpcExporter
+from spanscore.export.port import UndeliveredError, UnsupportedSignalError
+from spanscore.otlp.signal import WIRE
+
+
+class Collector(grpc.GenericRpcHandler):
+    """Takes trace requests; remembers bodies and metadata; `behave(context)` may refuse and returns the answer."""
+
+    def __init__(self, behave):
+        self.behave = behave
+        self.bodies, self.metadata = [], []
+
+    def service(self, call):
+        if not call.method.endswith("TraceService/Export"):
+            return None
+        return grpc.unary_unary_rpc_method_handler(self.export)
+
+    def export(self, body, context):
+        self.metadata.append(dict(context.invocation_metadata()))
+        answer = self.behave(context)
+        self.bodies.append(body)
+        return (answer or WIRE["traces"].response()).SerializeToString()
+
+
+@asynccontextmanager
+async def connected(behave=lambda context: None, credentials=None, **settings):
+    server = grpc.server(ThreadPoolExecutor(2))
+    collector = Collector(behave)
+    server.add_generic_rpc_handlers((collector,))
+    add = server.add_insecure_port if credentials is None else lambda at: server.add_secure_port(at, credentials)
+    port = add("127.0.0.1:0")
+    server.start()
+    tls = {} if credentials else {"tls": {"insecure": True}}
+    exporter = GrpcExporter(GrpcConfig.model_validate({"endpoint": f"127.0.0.1:{port}", **tls, **settings}))
+    try:
+        yield exporter, collector
+    finally:
+        await exporter.close()
+        await asyncio.to_thread(server.stop(0).wait)
+
+
+async def test_a_request_arrives_as_it_was():
+    async with connected() as (exporter, collector):
+        assert await exporter.send("traces", b"\x0a\x02\x1a\x00") is None
+    assert collector.bodies == [b"\x0a\x02\x1a\x00"]
+
+
+async def test_headers_arrive():
+    async with connected(headers={"Authorization": "Bearer t"}) as (exporter, collector):
+        await exporter.send("traces", b"")
+    assert collector.metadata[0]["authorization"] == "Bearer t"
+
+
+async def test_an_endpoint_may_have_a_scheme():
+    async with connected() as (exporter, collector):
+        exporter._config = exporter._config.model_copy(update={"endpoint": "http://" + exporter._config.endpoint})
+        await exporter.send("traces", b"")
+    assert collector.bodies == [b""]
+
+
+async def test_partial_success_is_told():
+    def partly(context):
+        return WIRE["traces"].partial(2, "too old")
+
+    async with connected(partly) as (exporter, _):
+        assert await exporter.send("traces", b"") == "2 spans not taken: too old"
+
+
+async def test_retry_info_is_read():
+    def busy(context):
+        answer = Status(code=grpc.StatusCode.RESOURCE_EXHAUSTED.value[0])
+        info = RetryInfo()
+        info.retry_delay.FromSeconds(7)
+        answer.details.add().Pack(info)
+        context.set_trailing_metadata((("grpc-status-details-bin", answer.SerializeToString()),))
+        context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "busy")
+
+    async with connected(busy) as (exporter, _):
+        with pytest.raises(UndeliveredError) as caught:
+            await exporter.send("traces", b"")
+    assert (caught.value.told_wait_s, caught.value.maybe_delivered) == (7.0, False)
+
+
+async def test_a_refusal_is_for_good():
+    def refuse(context):
+        context.abort(grpc.StatusCode.INVALID_ARGUMENT, "no")
+
+    async with connected(refuse) as (exporter, _):
+        with pytest.raises(PermanentError, match="INVALID_ARGUMENT: no"):
+            await exporter.send("traces", b"")
+
+
+async def test_a_signal_without_a_service_is_not_supported():
+    async with connected() as (exporter, _):
+        with pytest.raises(UnsupportedSignalError):
+            await exporter.send("logs", b"")
+
+
+async def test_where_nothing_listens_nothing_arrived():
+    exporter = GrpcExporter(
+        GrpcConfig.model_validate({"endpoint": "127.0.0.1:1", "tls": {"insecure": True}, "timeout": "50ms"})
+    )
+    with pytest.raises(UndeliveredError) as caught:
+        await exporter.send("traces", b"")
+    await exporter.close()
+    await exporter.close()
+    assert not caught.value.maybe_delivered
+
+
+async def test_an_answer_that_does_not_come_leaves_it_open_whether_it_arrived():
+    done = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def dawdle(context):
+        context.add_callback(lambda: loop.call_soon_threadsafe(done.set))
+        asyncio.run_coroutine_threadsafe(done.wait(), loop).result()
+
+    async with connected(dawdle, timeout="200ms") as (exporter, _):
+        with pytest.raises(UndeliveredError, match="DEADLINE_EXCEEDED") as caught:
+            await exporter.send("traces", b"")
+        await done.wait()
+    assert caught.value.maybe_delivered
+
+
+@pytest.mark.skipif(which("openssl") is None, reason="makes its certificate with openssl")
+async def test_tls_is_checked_against_the_ca_file(tmp_path):
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate]
+    names = ["-days", "1", "-subj", "/CN=scores.test", "-addext", "subjectAltName=DNS:scores.test"]
+    await asyncio.to_thread(subprocess.run, [*made, *names], check=True, capture_output=True)
+    credentials = grpc.ssl_server_credentials([(key.read_bytes(), certificate.read_bytes())])
+    tls = {"ca_file": str(certificate), "server_name_override": "scores.test"}
+    async with connected(credentials=credentials, tls=tls) as (exporter, collector):
+        await exporter.send("traces", b"")
+    assert collector.bodies == [b""]
+
+
+def test_a_certificate_that_is_not_there_is_said():
+    with pytest.raises(ConfigError, match=r"nowhere\.pem: cannot be read"):
+        GrpcExporter(GrpcConfig.model_validate({"tls": {"ca_file": "nowhere.pem"}}))

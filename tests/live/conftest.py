@@ -1,0 +1,158 @@
+"""The real server as a process of its own, and recordings to send to it."""
+
+import gzip
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+import yaml
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from spanscore.store.config import Config
+from spanscore.store.store import Store
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+DEADLINE_S = 60
+
+
+class Recording:
+    """A golden recording: its requests, and the AgentTraces that a file of it gives."""
+
+    def __init__(self, case):
+        folder = GOLDEN / case
+        self.traces = ExportTraceServiceRequest.FromString(gzip.decompress((folder / "traces.pb.gz").read_bytes()))
+        logs = folder / "logs.pb.gz"
+        self.logs = ExportLogsServiceRequest.FromString(gzip.decompress(logs.read_bytes())) if logs.exists() else None
+        self.expected = json.loads((folder / "expected.json").read_text())
+
+    def spans_one_by_one(self):
+        """Each span as a request of its own."""
+        for group in self.traces.resource_spans:
+            for scoped in group.scope_spans:
+                for span in scoped.spans:
+                    request = ExportTraceServiceRequest()
+                    alone = request.resource_spans.add(resource=group.resource)
+                    alone.scope_spans.add(scope=scoped.scope, spans=[span])
+                    yield request
+
+
+class RunningServer:
+    """`spanscore serve` with short waits, its data in `folder`, its scores in a file there."""
+
+    def __init__(self, folder, **settings):
+        self.folder = folder
+        self.grpc, self.http, self.health, self.api = free_ports(4)
+        self.scores = folder / "scores.jsonl"
+        config = {
+            "receive": {
+                "grpc": {"endpoint": f"127.0.0.1:{self.grpc}"},
+                "http": {"endpoint": f"127.0.0.1:{self.http}"},
+                "health": {"endpoint": f"127.0.0.1:{self.health}"},
+            },
+            "api": {"endpoint": f"127.0.0.1:{self.api}"},
+            "journal": {"path": str(folder / "journal.db")},
+            "store": {"url": f"sqlite:///{folder}/store.db"},
+            "assemble": {"complete_after": "700ms", "idle_after": "700ms", "session_idle_after": "1s"},
+            "judge": {"model": "rules"},
+            "export": {"exporters": {"otlp_json_file": {"path": str(self.scores)}}},
+        }
+        (folder / "config.yaml").write_text(yaml.safe_dump(config | settings))
+        self.process = None
+
+    def start(self):
+        command = [sys.executable, "-m", "spanscore.cli.main", "serve", "-c", str(self.folder / "config.yaml")]
+        environ = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "SPANSCORE_"))}
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environ)
+        self.wait_until(lambda state: state is not None)
+        return self
+
+    def state(self):
+        """What the health endpoint says; None before it answers."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.health}/", timeout=5) as answer:
+                return json.load(answer)
+        except OSError:
+            return None
+
+    def wait_until(self, holds):
+        """Poll the health endpoint until `holds` of its answer."""
+        deadline = time.monotonic() + DEADLINE_S
+        while not holds(state := self.state()):
+            assert self.process.poll() is None, (self.folder / "log").read_text()
+            assert time.monotonic() < deadline, f"still {state}\n{(self.folder / 'log').read_text()}"
+            time.sleep(0.05)
+
+    def wait_until_finished(self, traces):
+        """Until `traces` traces were evaluated, all sessions too, and every score has left."""
+
+        def finished(state):
+            if state is None or state["counters"].get("traces_finished", 0) < traces:
+                return False
+            waiting = state["open_traces"] + state["waiting_traces"] + state["open_sessions"]
+            return not waiting and not any(state["scores_to_export"].values())
+
+        self.wait_until(finished)
+
+    def stop(self):
+        """End it as a supervisor does; returns its exit code."""
+        self.process.terminate()
+        return self.process.wait(30)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def agent_traces(self, ids):
+        store = Store.open(Config(url=f"sqlite:///{self.folder}/store.db"))
+        found = [store.trace(trace_id) for trace_id in ids]
+        store.close()
+        return [trace.to_json() if trace else None for trace in found]
+
+    def exported(self, kind):
+        """The exported `spans` or `logRecords`, in the order of the file."""
+        found = []
+        for line in self.scores.read_text().splitlines():
+            for group in json.loads(line).get({"spans": "resourceSpans", "logRecords": "resourceLogs"}[kind], []):
+                for scoped in group.get("scopeSpans", group.get("scopeLogs")):
+                    found += scoped[kind]
+        return found
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+@pytest.fixture
+def recording():
+    return Recording
+
+
+@pytest.fixture
+def server(tmp_path):
+    """Call it with settings to get a server that is not started yet; it is killed at the end."""
+    made = []
+
+    def make(**settings):
+        folder = tmp_path / str(len(made))
+        folder.mkdir()
+        made.append(RunningServer(folder, **settings))
+        return made[-1]
+
+    yield make
+    for one in made:
+        if one.process is not None and one.process.poll() is None:
+            one.kill()

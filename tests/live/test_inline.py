@@ -1,0 +1,93 @@
+"""Inline mode: all that came in leaves, once; the agent's root leaves with its scores on it."""
+
+import grpc
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2_grpc import MetricsServiceStub
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
+
+TRACES = 4
+
+
+def export(server, requests, stub=TraceServiceStub):
+    with grpc.insecure_channel(f"127.0.0.1:{server.grpc}") as channel:
+        for request in requests:
+            stub(channel).Export(request, timeout=30)
+
+
+def attributes(span):
+    return {x["key"]: x["value"] for x in span.get("attributes", [])}
+
+
+def received(recorded):
+    return sorted(
+        span.span_id.hex()
+        for request in recorded.spans_one_by_one()
+        for span in request.resource_spans[0].scope_spans[0].spans
+    )
+
+
+def passed_on(server):
+    return [span for span in server.exported("spans") if "spanscore.emitted" not in attributes(span)]
+
+
+def test_every_span_leaves_once_and_the_root_with_its_scores(server, recording):
+    recorded, running = recording("semconv/message-attributes"), server(mode="inline").start()
+    export(running, recorded.spans_one_by_one())
+    running.wait_until_finished(TRACES)
+    assert running.stop() == 0
+    spans = passed_on(running)
+    assert sorted(span["spanId"] for span in spans) == received(recorded)
+    roots = [span for span in spans if not span.get("parentSpanId")]
+    assert all("spanscore.task_completion.score" in attributes(root) for root in roots)
+
+
+def test_trace_scores_on_the_root_are_not_sent_as_spans_too(server, recording):
+    recorded, running = recording("semconv/message-attributes"), server(mode="inline").start()
+    export(running, [recorded.traces])
+    running.wait_until_finished(TRACES)
+    running.stop()
+    emitted = [attributes(span) for span in running.exported("spans") if "spanscore.emitted" in attributes(span)]
+    names = {x["gen_ai.evaluation.name"]["stringValue"] for x in emitted}
+    assert names == {"loop_detection", "agent_reliability", "agent_consistency"}
+
+
+def test_a_root_whose_time_is_up_leaves_without_scores_and_they_follow(server, recording):
+    settings = {"mode": "inline", "inline": {"max_delay": "0"}}
+    recorded, running = recording("semconv/message-attributes"), server(**settings).start()
+    export(running, [recorded.traces])
+    running.wait_until_finished(TRACES)
+    running.stop()
+    assert sorted(span["spanId"] for span in passed_on(running)) == received(recorded)
+    assert not any("spanscore.task_completion.score" in attributes(span) for span in passed_on(running))
+    emitted = [attributes(x) for x in running.exported("spans") if "spanscore.emitted" in attributes(x)]
+    assert "task_completion" in {x["gen_ai.evaluation.name"]["stringValue"] for x in emitted}
+
+
+def test_spans_without_genai_leave_at_once(server):
+    slow = {"complete_after": "1h", "idle_after": "1h", "session_idle_after": "1h"}
+    running = server(mode="inline", assemble=slow).start()
+    request = ExportTraceServiceRequest()
+    request.resource_spans.add().scope_spans.add().spans.add(name="GET", trace_id=b"t" * 16, span_id=b"s" * 8)
+    export(running, [request])
+    running.wait_until(lambda state: state["counters"].get("export_sent_traces_otlp_json_file"))
+    assert [span["name"] for span in running.exported("spans")] == ["GET"]
+
+
+def test_metrics_are_passed_on(server):
+    running = server(mode="inline").start()
+    request = ExportMetricsServiceRequest()
+    request.resource_metrics.add().scope_metrics.add().metrics.add(name="requests")
+    export(running, [request], MetricsServiceStub)
+    running.wait_until(lambda state: state["counters"].get("export_sent_metrics_otlp_json_file"))
+    assert '"requests"' in running.scores.read_text()
+
+
+def test_roots_held_back_leave_after_a_kill(server, recording):
+    recorded, running = recording("semconv/message-attributes"), server(mode="inline").start()
+    export(running, [recorded.traces])
+    running.kill()
+    running.start()
+    running.wait_until_finished(TRACES)
+    running.stop()
+    assert {span["spanId"] for span in passed_on(running)} == set(received(recorded))

@@ -1,0 +1,95 @@
+"""What was acknowledged is scored, once, whatever happens to the process."""
+
+import os
+import random
+
+import grpc
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
+
+CONVERSATIONS = 30
+
+
+def copies(recorded, count):
+    """The recording's traces `count` times, each time under other trace ids, span ids and sessions, shuffled."""
+    requests = []
+    for number in range(count):
+        salt = number.to_bytes(2, "big")
+        for request in recorded.spans_one_by_one():
+            span = request.resource_spans[0].scope_spans[0].spans[0]
+            span.trace_id = span.trace_id[:-2] + salt
+            for attribute in span.attributes:
+                if attribute.key in {"session.id", "gen_ai.conversation.id"}:
+                    attribute.value.string_value += f"-{number}"
+            requests.append(request)
+    random.Random(3).shuffle(requests)
+    return requests
+
+
+def traces_of(requests):
+    return {request.resource_spans[0].scope_spans[0].spans[0].trace_id for request in requests}
+
+
+def test_every_trace_acknowledged_before_a_kill_is_scored_once(server, recording):
+    running = server().start()
+    requests = copies(recording("semconv/message-attributes"), CONVERSATIONS)
+    half = len(requests) // 2
+    with grpc.insecure_channel(f"127.0.0.1:{running.grpc}") as channel:
+        for request in requests[:half]:
+            TraceServiceStub(channel).Export(request, timeout=30)
+    running.kill()
+    running.start()
+    with grpc.insecure_channel(f"127.0.0.1:{running.grpc}") as channel:
+        for request in requests[half:]:
+            TraceServiceStub(channel).Export(request, timeout=30)
+    expected = len(traces_of(requests))
+    running.wait_until_finished(expected)
+    running.stop()
+    scored = [
+        (span["traceId"], span["name"].split(":")[0])
+        for span in running.exported("spans")
+        if not any(a["key"] == "spanscore.scope" and a["value"]["stringValue"] == "session" for a in span["attributes"])
+    ]
+    assert len({trace_id for trace_id, _ in scored}) == expected
+    assert len(set(scored)) == len(scored)
+
+
+def test_a_kill_while_traces_are_evaluated_scores_none_twice(server, recording):
+    running = server().start()
+    requests = copies(recording("semconv/message-attributes"), CONVERSATIONS)
+    with grpc.insecure_channel(f"127.0.0.1:{running.grpc}") as channel:
+        for request in requests:
+            TraceServiceStub(channel).Export(request, timeout=30)
+    running.wait_until(lambda state: state["counters"].get("traces_finished", 0) >= 10)
+    running.kill()
+    running.start()
+    running.wait_until(lambda state: not state["open_traces"] and not state["waiting_traces"])
+    running.wait_until_finished(0)
+    running.stop()
+    spans = running.exported("spans")
+    assert len({span["spanId"] for span in spans}) == len(spans)
+    assert len({span["traceId"] for span in spans}) == len(traces_of(requests))
+
+
+def test_stopping_keeps_an_unfinished_trace_for_the_next_start(server, recording):
+    settings = {"assemble": {"complete_after": "2s", "idle_after": "2s", "session_idle_after": "1s"}}
+    running = server(**settings).start()
+    with grpc.insecure_channel(f"127.0.0.1:{running.grpc}") as channel:
+        TraceServiceStub(channel).Export(recording("semconv/message-attributes").traces, timeout=30)
+    assert running.stop() == 0
+    running.start()
+    running.wait_until_finished(4)
+
+
+def test_a_full_journal_sends_the_sender_away_to_come_back(server, tmp_path):
+    running = server(journal={"path": str(tmp_path / "small.db"), "max_bytes": 100}).start()
+    request = ExportTraceServiceRequest()
+    span = request.resource_spans.add().scope_spans.add().spans.add(trace_id=b"t" * 16, span_id=b"s" * 8)
+    span.name = os.urandom(100).hex()
+    with grpc.insecure_channel(f"127.0.0.1:{running.grpc}") as channel:
+        try:
+            TraceServiceStub(channel).Export(request, timeout=30)
+            code = grpc.StatusCode.OK
+        except grpc.RpcError as error:
+            code = error.code()
+    assert code is grpc.StatusCode.UNAVAILABLE

@@ -1,0 +1,179 @@
+"""What holds for every metric there is, whoever wrote it."""
+
+import asyncio
+import dataclasses
+import doctest
+import inspect
+import string
+import sys
+
+import numpy as np
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from spanscore.metrics import (
+    SIGNAL_WEIGHTS,
+    Computed,
+    Embedded,
+    Evidence,
+    Judged,
+    SessionMetric,
+    Signals,
+    available,
+)
+from spanscore.model.score import Failure, Score, Skip
+from spanscore.model.trace import AgentTrace, Session
+
+ALL = sorted(available().items())
+OF_TRACES = [(name, x) for name, x in ALL if x.scope == "trace"]
+JUDGED = [(name, x) for name, x in ALL if issubclass(x, Judged)]
+EMPTY = {"user_input": "", "final_output": "", "tool_calls": (), "available_tools": ()}
+
+
+class Flat:
+    """Embeds every text alike."""
+
+    name = "flat-1"
+
+    async def embed(self, texts):
+        return np.ones((len(texts), 1), dtype=np.float32)
+
+
+def measured(metric, trace):
+    """As the engine does it, with the rules for a judge."""
+    skip = metric.unmeasurable(trace)
+    if skip is not None:
+        return skip
+    if isinstance(metric, Judged):
+        return metric.settle(trace, {}) or metric.measure_by_rules(Evidence(trace))
+    if isinstance(metric, Embedded):
+        return asyncio.run(metric.measure(trace, (), Flat()))
+    assert isinstance(metric, Computed)
+    return metric.measure(trace)
+
+
+def worse(name, call):
+    """What makes a trace plainly worse work under a metric."""
+    failed = dataclasses.replace(call, result=None, error="503")
+    return {
+        "task_completion": {"final_output": "I'm sorry, I can't help with that."},
+        "tool_correctness": {"tool_calls": (call, call)},
+        "argument_correctness": {"tool_calls": (dataclasses.replace(call, arguments={"city": "Oslo"}),)},
+        "step_efficiency": {"tool_calls": (call, call, call)},
+        "confidence": {"tool_calls": (failed, failed), "final_output": "Perhaps it is sunny, maybe. I am not sure."},
+        "plan_adherence": {"tool_calls": ()},
+        "plan_quality": {"plan": "1. Do it\n2. Do it"},
+    }[name]
+
+
+every = pytest.mark.parametrize(("name", "metric"), ALL)
+every_of_traces = pytest.mark.parametrize(("name", "metric"), OF_TRACES)
+every_judged = pytest.mark.parametrize(("name", "metric"), JUDGED)
+
+
+def test_the_eleven_metrics_are_found():
+    assert len(ALL) >= 11
+
+
+@every
+def test_the_class_says_what_it_is(name, metric):
+    assert metric.name == name
+    assert metric.summary.endswith("?")
+    assert metric.better in {"higher", "lower"}
+    assert metric.scope in {"trace", "session"}
+    assert metric.scale[0] < metric.scale[1]
+    assert set(metric.needs) <= set(AgentTrace.__dataclass_fields__)
+
+
+@every
+def test_the_file_bears_the_metrics_name(name, metric):
+    assert metric.__module__ == f"spanscore.metrics.{metric.scope}.{name}"
+
+
+@every
+def test_the_class_is_a_frozen_dataclass_with_a_doctest(name, metric):
+    assert metric.__dataclass_params__.frozen
+    assert doctest.DocTestFinder(recurse=False).find(metric, globs=vars(sys.modules[metric.__module__]))[0].examples
+
+
+@every
+def test_every_option_has_a_default_and_a_meaning(name, metric):
+    schema = TypeAdapter(metric).json_schema()
+    assert all("default" in x and x.get("description") for x in schema["properties"].values())
+
+
+@every
+def test_an_unknown_option_is_refused(name, metric):
+    with pytest.raises(ValidationError):
+        TypeAdapter(metric).validate_python({"treshold": 1})
+
+
+@every_of_traces
+def test_a_trace_that_recorded_nothing_is_skipped(name, metric, make_trace):
+    nothing = dict.fromkeys(("user_input", "final_output", "available_tools", "tool_calls"))
+    assert isinstance(measured(metric(), make_trace(**nothing)), Skip)
+
+
+@every_of_traces
+def test_a_damaged_fact_that_is_needed_is_a_skip(name, metric, make_trace):
+    for fact in metric.needs:
+        outcome = measured(metric(), make_trace(damaged=(fact,)))
+        assert isinstance(outcome, Skip)
+        assert fact in outcome.reason
+
+
+@every_of_traces
+@pytest.mark.parametrize("fields", [{}, EMPTY], ids=["whole", "recorded as empty"])
+def test_a_score_lies_on_the_scale_and_says_why(name, metric, make_trace, fields):
+    outcome = measured(metric(), make_trace(**fields))
+    assert isinstance(outcome, Score)
+    assert metric.scale[0] <= outcome.value <= metric.scale[1]
+    assert outcome.reason
+
+
+@every_of_traces
+def test_measuring_twice_gives_the_same(name, metric, make_trace):
+    assert measured(metric(), make_trace()) == measured(metric(), make_trace())
+
+
+@every_of_traces
+def test_the_threshold_never_changes_the_score(name, metric, make_trace):
+    assert measured(metric(threshold=0.9), make_trace()) == measured(metric(), make_trace())
+
+
+@every
+def test_a_threshold_holds_whatever_the_embedding(name, metric):
+    assert metric(threshold=0.7).threshold_for("some-1") == 0.7
+
+
+@every_judged
+def test_questions_quote_only_what_is_there(name, metric, make_trace):
+    quotes = set(metric().quotes(make_trace(), {}))
+    for question in (x for stage in metric.stages for x in stage):
+        assert set(string.Template(question.text).get_identifiers()) <= quotes | set(question.needs)
+
+
+@every_judged
+def test_what_a_question_needs_is_asked_in_an_earlier_stage(name, metric):
+    known: set[str] = set()
+    for stage in metric.stages:
+        assert all(known >= set(x.needs) for x in stage)
+        known |= {x.key for x in stage}
+
+
+@every_judged
+def test_the_rules_have_a_documented_method(name, metric):
+    assert len(inspect.getdoc(metric.measure_by_rules)) > 100
+
+
+@every_judged
+def test_the_rules_tell_good_work_from_bad(name, metric, make_trace):
+    good = make_trace(plan="1. Search the weather of Rome\n2. Report it to the user")
+    bad = dataclasses.replace(good, **worse(name, good.tool_calls[0]))
+    assert measured(metric(), bad).value < measured(metric(), good).value
+
+
+@pytest.mark.parametrize(("name", "metric"), [(n, x) for n, x in ALL if issubclass(x, SessionMetric)])
+def test_a_session_metric_scores_an_empty_session(name, metric):
+    outcome = metric().measure(Session("s", ()), Signals(), SIGNAL_WEIGHTS)
+    assert not isinstance(outcome, Failure | Skip)

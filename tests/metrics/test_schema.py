@@ -1,0 +1,73 @@
+"""The small validator against jsonschema, which is the oracle for what it claims to know."""
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spanscore.metrics._schema import MAX_VIOLATIONS, violations
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.floats(-5, 5) | st.sampled_from(["", "a", "red", "long text"]),
+    lambda x: st.lists(x, max_size=3) | st.dictionaries(st.sampled_from("abc"), x, max_size=3),
+    max_leaves=8,
+)
+types = st.sampled_from(["string", "integer", "number", "boolean", "object", "array", "null"])
+leaves = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": types | st.lists(types, min_size=1, max_size=2, unique=True),
+        "minimum": st.integers(-3, 3),
+        "maximum": st.integers(-3, 3),
+        "exclusiveMinimum": st.integers(-3, 3),
+        "minLength": st.integers(0, 4),
+        "maxItems": st.integers(0, 3),
+        "description": st.just("text"),
+    },
+)
+schemas = st.recursive(
+    leaves,
+    lambda x: st.fixed_dictionaries(
+        {},
+        optional={
+            "type": types,
+            "properties": st.dictionaries(st.sampled_from("abc"), x, max_size=3),
+            "required": st.lists(st.sampled_from("abc"), max_size=2, unique=True),
+            "additionalProperties": st.booleans() | x,
+            "items": x,
+            "anyOf": st.lists(x, min_size=1, max_size=2),
+            "allOf": st.lists(x, min_size=1, max_size=2),
+        },
+    ),
+    max_leaves=6,
+)
+
+
+@given(values, schemas)
+def test_it_agrees_with_jsonschema(value, schema):
+    assert (not violations(value, schema)) == jsonschema.Draft202012Validator(schema).is_valid(value)
+
+
+@pytest.mark.parametrize("schema", [None, "text", 7, [], {"type": 3}, {"properties": 1, "required": 2}, {"anyOf": 5}])
+def test_what_is_no_schema_forbids_nothing(schema):
+    assert violations({"a": 1}, schema) == []
+
+
+def test_a_local_reference_is_followed():
+    schema = {"properties": {"a": {"$ref": "#/$defs/day"}}, "$defs": {"day": {"type": "integer"}}}
+    assert violations({"a": "x"}, schema) == ["'a' must be of type integer and is 'x'"]
+
+
+def test_a_reference_to_itself_ends():
+    assert violations({"a": 1}, {"$ref": "#/", "anyOf": [{"$ref": "#/x"}] * 9}) == []
+
+
+def test_a_schema_made_to_stall_ends():
+    nested = {"type": "null"}
+    for _ in range(14):
+        nested = {"allOf": [nested] * 50}
+    assert len(violations(1, nested)) <= MAX_VIOLATIONS
+
+
+def test_no_more_than_a_few_violations_are_told():
+    assert len(violations({}, {"required": [str(x) for x in range(100)]})) == MAX_VIOLATIONS

@@ -1,0 +1,154 @@
+"""The session metrics against the worked example, and against independent arithmetic in numpy."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spanscore.metrics import SIGNAL_WEIGHTS, Signals
+from spanscore.metrics.session.agent_consistency import AgentConsistency
+from spanscore.metrics.session.agent_reliability import AgentReliability
+from spanscore.model.score import Skip
+from spanscore.model.trace import AgentTrace, Session, Target
+
+NAMES = ("confidence", "loop_detection", "tool_correctness", "coherence")
+unit = st.floats(0, 1)
+rows = st.lists(st.tuples(*[st.none() | unit] * 4), max_size=40)
+weights = st.fixed_dictionaries(dict.fromkeys(NAMES, st.floats(0, 3)))
+
+
+def session_of(count: int) -> Session:
+    return Session(
+        "s",
+        tuple(
+            AgentTrace(
+                trace_ids=(f"{i:032x}",),
+                root_span_id=None,
+                target=Target(f"{i:032x}", "a" * 16, 0, 1),
+                opening_span_id="a" * 16,
+                started_ns=i,
+                ended_ns=i,
+            )
+            for i in range(count)
+        ),
+    )
+
+
+def signals_of(session: Session, table) -> Signals:
+    return Signals(
+        {
+            trace.id: {name: value for name, value in zip(NAMES, row, strict=True) if value is not None}
+            for trace, row in zip(session.traces, table, strict=True)
+        }
+    )
+
+
+EXAMPLE = ((0.88, 0.95, 0.90, 0.97), (0.35, 0.28, 0.90, 0.85), (0.90, None, None, None))
+
+
+@pytest.fixture
+def example():
+    session = session_of(3)
+    return session, signals_of(session, EXAMPLE)
+
+
+def test_the_worked_example_gives_its_reliability(example):
+    score = AgentReliability().measure(*example, SIGNAL_WEIGHTS)
+    assert score.value == pytest.approx(0.28, abs=5e-7)
+    assert score.metadata["raw_risk"] == pytest.approx(0.72, abs=5e-7)
+
+
+def test_the_worked_example_gives_its_consistency(example):
+    score = AgentConsistency().measure(*example, SIGNAL_WEIGHTS)
+    assert score.value == pytest.approx(0.261548, abs=5e-7)
+    rms = np.sqrt((0.01937664 + 1.60655625 + 0.01) / 3)
+    assert score.metadata["aggregation"] == {"method": "weighted_rms", "rms_value": pytest.approx(rms, abs=1e-9)}
+
+
+def test_the_worked_example_flags_only_its_second_trace(example):
+    session, signals = example
+    metadata = AgentReliability().measure(session, signals, SIGNAL_WEIGHTS).metadata
+    assert metadata["flagged_traces"] == [session.traces[1].id]
+
+
+def test_each_trace_shows_its_risks_and_null_for_what_is_missing(example):
+    session, signals = example
+    shown = AgentReliability().measure(session, signals, SIGNAL_WEIGHTS).metadata["per_trace_signals"]
+    assert shown[session.traces[2].id] == {
+        "confidence_risk": pytest.approx(0.1),
+        "loop_risk": None,
+        "tool_risk": None,
+        "coherence_risk": None,
+        "step_risk": pytest.approx(0.1),
+    }
+
+
+def test_each_trace_shows_its_penalty_and_uncertainty(example):
+    session, signals = example
+    shown = AgentConsistency().measure(session, signals, SIGNAL_WEIGHTS).metadata["per_trace_signals"]
+    second = shown[session.traces[1].id]
+    assert (second["situational_penalty"], second["weighted_uncertainty"]) == pytest.approx((0.95, 1.2675))
+
+
+@given(rows, weights)
+def test_reliability_is_what_numpy_makes_of_it(table, chosen):
+    session = session_of(len(table))
+    score = AgentReliability().measure(session, signals_of(session, table), chosen)
+    risk = (1 - np.array(table, dtype=float).reshape(-1, 4)) * np.array([chosen[x] for x in NAMES])
+    risk = risk[~np.isnan(risk).all(axis=1)]
+    expected = 1.0
+    if len(risk):
+        worst = np.sort(np.nanmax(risk, axis=1))[::-1]
+        k = max(1, int(np.ceil(len(worst) * 0.15)))
+        expected = np.clip(1 - (0.9 * worst[:k].mean() + 0.1 * worst.max()), 0, 1)
+    assert score.value == pytest.approx(expected, abs=1e-9)
+
+
+@given(rows, weights)
+def test_consistency_is_what_numpy_makes_of_it(table, chosen):
+    session = session_of(len(table))
+    score = AgentConsistency().measure(session, signals_of(session, table), chosen)
+    values = np.array(table, dtype=float).reshape(-1, 4)
+    values = values[~np.isnan(values[:, 0])]
+    expected = 1.0
+    if len(values):
+        penalty = np.nansum((1 - values[:, 1:]) * np.array([chosen[x] for x in NAMES[1:]]), axis=1)
+        uncertainty = (1 + penalty) * chosen["confidence"] * (1 - values[:, 0])
+        expected = np.clip(1 - np.sqrt(np.mean(uncertainty**2)), 0, 1)
+    assert score.value == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("metric", [AgentReliability(), AgentConsistency()])
+def test_nothing_to_evaluate_is_full_marks(metric):
+    score = metric.measure(session_of(2), Signals(), SIGNAL_WEIGHTS)
+    assert (score.value, score.reason) == (1.0, "No traces or signals to evaluate.")
+
+
+def test_consistency_without_a_trace_that_counts_is_full_marks():
+    session = session_of(1)
+    score = AgentConsistency().measure(session, signals_of(session, [(None, 0.2, None, None)]), SIGNAL_WEIGHTS)
+    assert (score.value, score.reason) == (1.0, "No evaluable traces.")
+
+
+@pytest.mark.parametrize("metric", [AgentReliability(), AgentConsistency()])
+def test_signals_that_failed_give_a_skip_that_names_them(metric):
+    session = session_of(1)
+    absent = {session.traces[0].id: {"confidence": "failed: the judge could not be reached"}}
+    outcome = metric.measure(session, Signals({}, absent), SIGNAL_WEIGHTS)
+    assert isinstance(outcome, Skip)
+    assert "confidence is missing in 1 of 1 traces (failed: the judge could not be reached)" in outcome.reason
+
+
+def test_a_signal_missing_beside_others_is_left_out_and_said():
+    session = session_of(1)
+    trace_id = session.traces[0].id
+    signals = Signals({trace_id: {"coherence": 0.9}}, {trace_id: {"confidence": "failed: time-out"}})
+    score = AgentReliability().measure(session, signals, SIGNAL_WEIGHTS)
+    assert score.value == pytest.approx(0.9)
+    assert "Left out: confidence" in score.reason
+
+
+def test_one_trace_is_evaluated_like_any_other():
+    session = session_of(1)
+    score = AgentReliability().measure(session, signals_of(session, [(0.4, None, None, None)]), SIGNAL_WEIGHTS)
+    assert score.value == pytest.approx(0.4)
