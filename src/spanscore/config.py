@@ -21,6 +21,7 @@ from spanscore.export.inline import Inline
 from spanscore.judge.config import Config as Judge
 from spanscore.model.quantity import Duration, duration_ns, duration_text, size_text
 from spanscore.receive.config import Config as Receive
+from spanscore.receive.config import Endpoint
 from spanscore.store.config import Config as Store
 from spanscore.store.journal import Config as Journal
 from spanscore.telemetry import Config as Telemetry
@@ -37,7 +38,7 @@ class Api(BaseModel):
     enabled: bool = True
     """Whether the service runs."""
 
-    endpoint: str = "127.0.0.1:4329"
+    endpoint: Endpoint = "127.0.0.1:4329"
     """Host and port to listen on. It asks for no credentials: keep it on loopback, or behind something that does."""
 
 

@@ -39,10 +39,12 @@ async def _serve(settings: "Settings") -> None:
     control = Server(settings.api, pipeline)
     if settings.judge.model == "rules":
         _log.info("no judge model is configured: the built-in rules judge; set judge.model or SPANSCORE_JUDGE_MODEL")
-    try:
-        if settings.api.enabled:
-            await control.start()
-        await pipeline.run(stopping, started=lambda: _log.info("ready"))
-    finally:
-        await control.stop()
+    if settings.api.enabled:
+        await control.start()
+    serving = asyncio.create_task(pipeline.run(stopping, started=lambda: _log.info("ready")))
+    asked_to_stop = asyncio.create_task(stopping.wait())
+    await asyncio.wait({serving, asked_to_stop}, return_when=asyncio.FIRST_COMPLETED)
+    asked_to_stop.cancel()
+    await control.stop()  # while the store that it asks is still open
+    await serving
     _log.info("stopped")

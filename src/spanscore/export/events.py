@@ -26,7 +26,6 @@ def request(evaluations: Iterable[Evaluation], max_text_length: int) -> ExportLo
 
 def _fill(record: LogRecord, evaluation: Evaluation, max_text_length: int) -> None:
     target, outcome = evaluation.target, evaluation.outcome
-    record.ParseFromString(_same_for_many(evaluation.metric, evaluation.scope, isinstance(outcome, Failure)))
     record.time_unix_nano = record.observed_time_unix_nano = evaluation.evaluated_at_ns
     record.trace_id = bytes.fromhex(target.trace_id)
     record.span_id = bytes.fromhex(target.span_id)
@@ -50,6 +49,7 @@ def _fill(record: LogRecord, evaluation: Evaluation, max_text_length: int) -> No
         session_id = encode.well_formed(evaluation.session_id or evaluation.subject_id)
         add(key="session.id").value.string_value = session_id
         add(key="gen_ai.conversation.id").value.string_value = session_id
+    record.MergeFromString(_same_for_many(evaluation.metric, evaluation.scope, isinstance(outcome, Failure)))
 
 
 @lru_cache(maxsize=1024)

@@ -1,0 +1,166 @@
+"""What the engine does with metrics, errors, overrides and samples."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+from pydantic import ValidationError
+
+from spanscore import metrics
+from spanscore.errors import ConfigError, EmbeddingError, InputError
+from spanscore.evaluate import Config, Overrides
+from spanscore.metrics import Computed
+from spanscore.model.score import Failure, Score
+
+TRACE_METRICS = {
+    "task_completion",
+    "tool_correctness",
+    "argument_correctness",
+    "step_efficiency",
+    "confidence",
+    "plan_adherence",
+    "plan_quality",
+    "coherence",
+}
+
+
+@dataclass(frozen=True)
+class Broken(Computed):
+    name: ClassVar[str] = "broken"
+    summary: ClassVar[str] = "Does it break?"
+
+    def measure(self, trace):
+        raise ZeroDivisionError("by zero")
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    monkeypatch.setattr(metrics, "available", lambda found=metrics.available(): {**found, "broken": Broken})
+
+
+def evaluate(engine, trace, overrides=None, **options):
+    return {x.metric: x for x in asyncio.run(engine.evaluate_trace(trace, overrides, **options))}
+
+
+def test_by_default_all_metrics_of_a_trace_run_but_loop_detection(make_engine, make_trace):
+    assert set(evaluate(make_engine(), make_trace())) == TRACE_METRICS
+
+
+def test_the_rules_judge_is_code_and_says_its_name(make_engine, make_trace):
+    evaluator = evaluate(make_engine(), make_trace())["confidence"].evaluator
+    assert (evaluator.kind, evaluator.name, evaluator.model) == ("CODE", "rules", None)
+
+
+def test_a_model_judges_as_llm(make_engine, make_trace, scripted):
+    evaluator = evaluate(make_engine(scripted()), make_trace())["confidence"].evaluator
+    assert (evaluator.kind, evaluator.model) == ("LLM", "scripted")
+    assert len(evaluator.prompt_hash) == 16
+
+
+def test_a_metric_can_be_left_to_the_rules_beside_a_judge(make_engine, make_trace, scripted):
+    judge = scripted()
+    found = evaluate(make_engine(judge, metrics={"confidence": {"model": "rules"}}), make_trace())
+    assert (found["confidence"].evaluator.name, judge.asked) == ("rules", [])
+
+
+def test_an_embedded_metric_says_which_embedding(make_engine, make_trace):
+    assert evaluate(make_engine(), make_trace())["coherence"].evaluator.embedding == "flat-1"
+
+
+def test_a_threshold_for_an_embedding_is_the_one_that_counts(make_engine, make_trace):
+    engine = make_engine(metrics={"coherence": {"threshold": {"flat": 0.9, "other": 0.1}}})
+    assert evaluate(engine, make_trace())["coherence"].threshold == 0.9
+
+
+def test_an_evaluation_carries_target_session_agent_and_time(make_engine, make_trace):
+    trace = make_trace(session_id="s1", agent_name="guide", service_name="travel")
+    found = evaluate(make_engine(), trace, revision=3)["confidence"]
+    assert (found.target, found.subject_id, found.session_id) == (trace.target, trace.id, "s1")
+    assert (found.agent_name, found.service_name) == ("guide", "travel")
+    assert (found.revision, found.evaluated_at_ns) == (3, 42)
+
+
+@pytest.mark.usefixtures("broken")
+def test_a_metric_that_raises_fails_alone(make_engine, make_trace):
+    found = evaluate(make_engine(metrics={"broken": {}, "confidence": {}}), make_trace())
+    assert found["broken"].outcome == Failure("ZeroDivisionError", "by zero")
+    assert isinstance(found["confidence"].outcome, Score)
+
+
+def test_an_embedding_that_cannot_be_had_is_a_failure(make_engine, make_trace, flat_embedder):
+    engine = make_engine(embedder=flat_embedder(EmbeddingError("the provider is down")))
+    found = evaluate(engine, make_trace())
+    assert found["coherence"].outcome == Failure("EmbeddingError", "the provider is down")
+    assert found["confidence"].status == "scored"
+
+
+def test_a_transcript_that_was_cut_is_said_on_the_score(make_engine, make_trace, scripted):
+    found = evaluate(make_engine(scripted(), metrics={"confidence": {}}), make_trace(final_output="long " * 100_000))
+    assert found["confidence"].outcome.metadata["transcript_elided"] is True
+
+
+def test_a_run_can_name_its_metrics(make_engine, make_trace):
+    engine = make_engine(metrics={"confidence": {}})
+    assert list(evaluate(engine, make_trace(), Overrides(metrics=("coherence",)))) == ["coherence"]
+
+
+def test_a_run_can_have_a_threshold_of_its_own(make_engine, make_trace):
+    found = evaluate(make_engine(), make_trace(), Overrides(threshold=0.99))
+    assert {x.threshold for x in found.values()} == {0.99}
+
+
+def test_a_run_can_have_a_model_of_its_own(make_engine, make_trace, scripted):
+    judge = scripted()
+    evaluate(make_engine(judge, metrics={"confidence": {}}), make_trace(), Overrides(model="big"))
+    assert judge.asked[0][2] == ("big",)
+
+
+def test_a_run_cannot_name_a_model_without_a_judge(make_engine, make_trace):
+    with pytest.raises(InputError, match="no judge to ask"):
+        evaluate(make_engine(), make_trace(), Overrides(model="big"))
+
+
+def test_a_metric_cannot_name_a_model_without_a_judge(make_engine):
+    with pytest.raises(ConfigError, match="no judge to ask"):
+        make_engine(metrics={"confidence": {"model": "big"}})
+
+
+def test_an_unknown_metric_of_a_run_is_refused_with_the_nearest(make_engine, make_trace):
+    with pytest.raises(InputError, match="did you mean 'confidence'"):
+        evaluate(make_engine(), make_trace(), Overrides(metrics=("confidense",)))
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"metrics": {"coherance": {}}}, "did you mean 'coherence'"),
+        ({"metrics": {"coherence": {"treshold": 1}}}, "did you mean 'threshold'"),
+        ({"metrics": {"coherence": {"threshold": "high"}}}, "coherence.threshold"),
+        ({"signal_weights": {"confidense": 1}}, "did you mean 'confidence'"),
+        ({"signal_weights": {"confidence": -1}}, "greater than or equal to 0"),
+        ({"sampling": 2}, "less than or equal to 1"),
+    ],
+)
+def test_a_wrong_configuration_is_refused(config, message):
+    with pytest.raises(ValidationError, match=message):
+        Config(**config)
+
+
+def test_a_sample_of_nothing_evaluates_nothing(make_engine, make_trace):
+    assert evaluate(make_engine(sampling=0), make_trace()) == {}
+
+
+def test_who_asks_is_answered_whatever_the_sample(make_engine, make_trace):
+    assert evaluate(make_engine(sampling=0), make_trace(), Overrides())
+
+
+def test_a_sample_has_about_the_share_asked_for(make_engine, make_trace):
+    engine = make_engine(sampling=0.3, metrics={"confidence": {}})
+    assert 60 <= sum(bool(evaluate(engine, make_trace(x))) for x in range(300)) <= 120
+
+
+def test_a_sample_takes_all_traces_of_a_session_or_none(make_engine, make_trace):
+    engine = make_engine(sampling=0.5, metrics={"confidence": {}})
+    for session in "abcdef":
+        assert len({bool(evaluate(engine, make_trace(x, session_id=session))) for x in range(5)}) == 1
