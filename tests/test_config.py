@@ -45,6 +45,18 @@ def test_an_unknown_key_with_nothing_near_lists_what_is_known():
         parse("xyz: 1")
 
 
+@pytest.mark.parametrize("name", ["otlp_grpc", "otlp_grpc/backup"])
+def test_an_unknown_key_of_an_exporter_is_named_as_the_file_has_it(name):
+    told = rf"spanscore\.yaml: export\.exporters\.{name}\.tls\.insecur: unknown key; did you mean insecure\?"
+    with pytest.raises(ConfigError, match=told):
+        parse(f"export: {{exporters: {{{name}: {{tls: {{insecur: true}}}}}}}}")
+
+
+def test_inline_mode_without_an_exporter_is_refused():
+    with pytest.raises(ConfigError, match=r"export\.exporters must name where to"):
+        parse("mode: inline")
+
+
 def test_every_mistake_is_told_at_once():
     with pytest.raises(ConfigError) as raised:
         parse("mode: sideways\nassemble: {max_spans: 0}")
@@ -99,7 +111,7 @@ def test_a_missing_file_says_what_to_do(tmp_path):
 
 
 def test_the_published_schema_accepts_what_is_accepted():
-    text = "mode: inline\nassemble: {complete_after: 5s}\njournal: {max_bytes: 1GiB}\n"
+    text = "mode: branch\nassemble: {complete_after: 5s}\njournal: {max_bytes: 1GiB}\n"
     parse(text)
     jsonschema.validate(yaml.safe_load(text), config.json_schema())
 

@@ -5,10 +5,11 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from types import UnionType
+from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import WithDefaultSchema
 
@@ -86,6 +87,12 @@ class Settings(BaseModel):
     telemetry: Telemetry = Telemetry()
     """What spanscore says of itself."""
 
+    @model_validator(mode="after")
+    def _inline_leads_somewhere(self) -> Self:
+        if self.mode == "inline" and not self.export.exporters:
+            raise ValueError("mode: inline sends on what it receives, so export.exporters must name where to")
+        return self
+
 
 def load(path: Path, environ: Mapping[str, str] = os.environ) -> Settings:
     """Read a configuration file. Raises ConfigError: one line for each thing that is wrong, with file and key."""
@@ -154,33 +161,47 @@ def _validate(data: dict[str, Any], name: str, environ: Mapping[str, str]) -> Se
 
 
 def _explain(location: Sequence[str | int], problem: Mapping[str, Any]) -> str:
-    key = ".".join(str(part) for part in location)
-    if problem["type"] != "extra_forbidden":
+    parts, model = _walk(location)
+    key = ".".join(parts) or "the configuration"
+    if problem["type"] != "extra_forbidden" or model is None:
         return f"{key}: {str(problem['msg']).removeprefix('Value error, ')}"
-    known = _fields_at(location[:-1])
-    near = difflib.get_close_matches(str(location[-1]), known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
+    near = difflib.get_close_matches(parts[-1], model.model_fields, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(model.model_fields)}"
     return f"{key}: unknown key; {hint}"
 
 
-def _fields_at(location: Sequence[str | int]) -> list[str]:
-    """The keys that the model at `location` knows; none where that is no model."""
+def _walk(location: Sequence[str | int]) -> tuple[list[str], type[BaseModel] | None]:
+    """The keys of pydantic's `location` as the file has them, and the model that the last of them stands in."""
     kind: Any = Settings
+    model: type[BaseModel] | None = None
+    keys: list[str] = []
     for part in location:
-        models = _models(kind)
-        fields = models[0].model_fields if models else {}
-        if part in fields:
-            kind = fields[str(part)].annotation
-        elif models:
-            return []
-    return [name for model in _models(kind)[:1] for name in model.model_fields]
+        kind = _bare(kind)
+        if get_origin(kind) in {Union, UnionType}:  # here pydantic names the member, not a key
+            kind = next((x for x in get_args(kind) if _default(x, "type") == part), None)
+            continue
+        keys.append(str(part))
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            model = kind
+            field = model.model_fields.get(str(part))
+            kind = field.annotation if field else None
+        else:
+            kind = next(iter(get_args(kind)[-1:]), None)  # what a mapping or a list holds
+    return keys, model
 
 
-def _models(kind: Any) -> list[type[BaseModel]]:
-    """The pydantic models an annotation is made of: itself, or what stands in its union or mapping."""
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
-        return [kind]
-    return [model for part in get_args(kind) for model in _models(part)]
+def _bare(kind: Any) -> Any:
+    """An annotation without what pydantic is told beside it, and without `| None`."""
+    while get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    members = [x for x in get_args(kind) if x is not type(None)]
+    is_union = get_origin(kind) in {Union, UnionType}
+    return _bare(members[0]) if is_union and len(members) == 1 else kind
+
+
+def _default(kind: Any, field: str) -> Any:
+    fields = getattr(kind, "model_fields", {})
+    return fields[field].default if field in fields else None
 
 
 def _expand(value: Any, environ: Mapping[str, str]) -> Any:

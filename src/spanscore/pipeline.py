@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from spanscore import dialects
@@ -21,12 +22,12 @@ from spanscore.export.inline import Held, Passing
 from spanscore.export.opening import open_exporters
 from spanscore.export.sender import Sender
 from spanscore.judge import open_judge, renderer
-from spanscore.model.json import dumps
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
 from spanscore.rebuild import rebuild
 from spanscore.receive.server import Server
+from spanscore.store import records
 from spanscore.store.journal import Journal, Request
 from spanscore.store.store import Store, StoredTrace
 from spanscore.telemetry import Counters
@@ -164,8 +165,9 @@ class Pipeline:
             return []
         known = await asyncio.to_thread(self._store.known, [trace.id])
         revision, digest = known[trace.id]
-        evaluations = await self._engine.evaluate_trace(trace, overrides, revision=revision + 1)
-        await self._commit([StoredTrace(trace, revision + 1, digest)], evaluations)
+        stored = StoredTrace(trace, revision + 1, digest)
+        evaluations = await self._evaluate_trace(stored, overrides)
+        await self._commit([stored], evaluations)
         return evaluations
 
     def _loops(self) -> list[Coroutine[Any, Any, None]]:
@@ -309,9 +311,17 @@ class Pipeline:
     async def _evaluate(self, finished: _Finished) -> list[Evaluation]:
         evaluations: list[Evaluation] = []
         for stored in finished.traces:
-            evaluations += await self._engine.evaluate_trace(stored.trace, revision=stored.revision)
+            evaluations += await self._evaluate_trace(stored, None)
         waiting = {root.span_id for root in finished.held}
         return [replace(x, inline=True) if x.target.span_id in waiting else x for x in evaluations]
+
+    async def _evaluate_trace(self, stored: StoredTrace, overrides: Overrides | None) -> list[Evaluation]:
+        evaluations = await self._engine.evaluate_trace(stored.trace, overrides, revision=stored.revision)
+        if stored.revision == 1:
+            return evaluations
+        return _superseding(
+            evaluations, await self._patiently(partial(self._store.evaluations, trace_id=stored.trace.id))
+        )
 
     def _stored_scores(self, finished: _Finished) -> list[Evaluation]:
         """The scores of roots held back again after a restart, whose trace was evaluated before it."""
@@ -334,11 +344,13 @@ class Pipeline:
         if session is None:
             return []
         revision = 1 + await self._patiently(self._store.session_revision, session_id)
+        before = await self._patiently(partial(self._store.evaluations, session_id=session_id))
         signals: dict[str, dict[str, Evaluation]] = {}
-        for evaluation in await self._patiently(lambda: self._store.evaluations(session_id=session_id)):
+        for evaluation in before:
             if evaluation.scope == "trace":
                 signals.setdefault(evaluation.subject_id, {})[evaluation.metric] = evaluation
-        evaluations = await self._engine.evaluate_session(session, signals, overrides, revision=revision)
+        found = await self._engine.evaluate_session(session, signals, overrides, revision=revision)
+        evaluations = _superseding(found, before)
         await self._commit([], evaluations)
         return evaluations
 
@@ -387,8 +399,14 @@ class Pipeline:
 
 def _digest(trace: AgentTrace) -> str:
     """What tells whether a rebuilt trace says the same; how complete it was when it was cut does not count."""
-    facts = {**trace.to_json(), "completeness": None}
-    return hashlib.blake2b(dumps(facts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    facts = records.encode(replace(trace, completeness="complete"))
+    return hashlib.blake2b(facts.encode(), digest_size=16).hexdigest()
+
+
+def _superseding(evaluations: Sequence[Evaluation], before: Sequence[Evaluation]) -> list[Evaluation]:
+    """The evaluations, each with the uid of the one before it of the same subject and metric."""
+    uids = {(x.subject_id, x.metric): x.uid for x in before}
+    return [replace(x, supersedes=uids.get((x.subject_id, x.metric))) for x in evaluations]
 
 
 def _by_span(evaluations: Sequence[Evaluation]) -> dict[str, list[Evaluation]]:

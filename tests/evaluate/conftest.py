@@ -1,48 +1,9 @@
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
 from spanscore.evaluate import Config, Engine
 from spanscore.judge.port import Answer
 from spanscore.model.score import JudgeUsage
-from spanscore.model.trace import AgentTrace, Target, Tool, ToolCall
-
-Make = Callable[..., AgentTrace]
-
-WEATHER = Tool(
-    "get_weather",
-    "The weather of a city",
-    {
-        "type": "object",
-        "properties": {"city": {"type": "string"}, "unit": {"type": "string", "enum": ["celsius", "fahrenheit"]}},
-        "required": ["city"],
-    },
-)
-
-
-@pytest.fixture
-def make_trace() -> Make:
-    """A whole turn that asked for Rome's weather and got it; any field can be given another value."""
-
-    def make(number: int = 1, **fields) -> AgentTrace:
-        trace_id = f"{number:032x}"
-        given = {
-            "trace_ids": (trace_id,),
-            "root_span_id": "a" * 16,
-            "target": Target(trace_id, "a" * 16, 0, 1),
-            "opening_span_id": "a" * 16,
-            "started_ns": 0,
-            "ended_ns": 1,
-            "user_input": "What is the weather in Rome?",
-            "final_output": "The weather in Rome is sunny at 31 degrees.",
-            "available_tools": (WEATHER,),
-            "tool_calls": (ToolCall("c1", "get_weather", {"city": "Rome"}, "sunny, 31 degrees"),),
-        }
-        return AgentTrace(**{**given, **fields})
-
-    return make
-
 
 VERDICT = {"verdict": "yes", "reason": "taken from the input"}
 ANSWERS = {

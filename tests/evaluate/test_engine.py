@@ -36,7 +36,8 @@ class Broken(Computed):
 
 @pytest.fixture
 def broken(monkeypatch):
-    monkeypatch.setattr(metrics, "available", lambda found=metrics.available(): {**found, "broken": Broken})
+    found = {**metrics.available(), "broken": Broken}
+    monkeypatch.setattr(metrics, "available", lambda: found)
 
 
 def evaluate(engine, trace, overrides=None, **options):
@@ -164,3 +165,9 @@ def test_a_sample_takes_all_traces_of_a_session_or_none(make_engine, make_trace)
     engine = make_engine(sampling=0.5, metrics={"confidence": {}})
     for session in "abcdef":
         assert len({bool(evaluate(engine, make_trace(x, session_id=session))) for x in range(5)}) == 1
+
+
+def test_the_published_schema_names_the_options_of_every_metric():
+    schema = Config.model_json_schema()["properties"]["metrics"]
+    assert set(schema["properties"]) == set(metrics.available())
+    assert "window" in schema["properties"]["loop_detection"]["anyOf"][0]["properties"]

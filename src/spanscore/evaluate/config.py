@@ -29,12 +29,21 @@ FAMILY = (
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
+def _options_of_metrics(schema: dict[str, Any]) -> None:
+    """Say in the published schema which metrics there are, and which options each has."""
+    options = {name: TypeAdapter(metric).json_schema() for name, metric in metrics.available().items()}
+    schema["properties"] = {name: {"anyOf": [of_one, {"type": "null"}]} for name, of_one in options.items()}
+    schema["additionalProperties"] = False
+
+
 class Config(BaseModel):
     """What is measured."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-    metrics: dict[str, dict[str, Any] | None] = Field(default={name: {} for name in FAMILY}, validate_default=True)
+    metrics: dict[str, dict[str, Any] | None] = Field(
+        default={name: {} for name in FAMILY}, json_schema_extra=_options_of_metrics
+    )
     """The metrics to run, by name, each with its options (`spanscore metrics NAME` lists them) or with nothing."""
 
     signal_weights: dict[str, Weight] = {}

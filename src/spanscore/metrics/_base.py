@@ -109,7 +109,7 @@ class Embedded(Metric):
 
 
 class Judgement(BaseModel):
-    """A judge's answer to most scoring questions."""
+    """A score, and what decides it."""
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 

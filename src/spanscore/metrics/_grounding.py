@@ -25,6 +25,13 @@ this weekend
 next week
 next weekend
 next month
+next day
+day after
+day before
+day later
+day earlier
+days later
+days earlier
 last week
 last month
 monday

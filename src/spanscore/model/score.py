@@ -77,7 +77,8 @@ class Evaluation:
 
     `subject_id` is the agent trace's id, or the session id; `trace_id` and `span_id` name the evaluated span (for a
     session, the target of its last agent trace). `threshold` is None for a metric that has none. `revision` counts
-    from 1. `inline` says that the score left as attributes on the evaluated span, so that no evaluation span follows.
+    from 1; `supersedes` is the `uid` of the evaluation that a later revision takes the place of. `inline` says that the
+    score left as attributes on the evaluated span, so that no evaluation span follows.
     """
 
     scope: ScopeKind
@@ -93,22 +94,17 @@ class Evaluation:
     service_name: str | None = None
     usage: JudgeUsage = JudgeUsage()
     revision: int = 1
+    supersedes: str | None = None
     evaluated_at_ns: int = 0
     inline: bool = False
 
     @property
     def uid(self) -> str:
         """16 hex digits, the same however often it is sent: the evaluation span's id, the event's `log.record.uid`."""
-        return self._uid_of(self.revision)
-
-    @property
-    def supersedes(self) -> str | None:
-        """The `uid` of the revision before this one; None for the first."""
-        return self._uid_of(self.revision - 1) if self.revision > 1 else None
-
-    def _uid_of(self, revision: int) -> str:
-        seed = "\n".join((self.subject_id, self.target.span_id, self.metric, self.evaluator.version, str(revision)))
-        return hashlib.sha256(seed.encode()).hexdigest()[:16]
+        seed = "\n".join(
+            (self.subject_id, self.target.span_id, self.metric, self.evaluator.version, str(self.revision))
+        )
+        return hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
     @property
     def status(self) -> Literal["scored", "skipped", "failed"]:
