@@ -23,7 +23,7 @@ from spanscore.export.opening import open_exporters
 from spanscore.export.sender import Sender
 from spanscore.judge import open_judge, renderer
 from spanscore.model.score import Evaluation
-from spanscore.model.trace import AgentTrace
+from spanscore.model.trace import AgentTrace, Session
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
 from spanscore.rebuild import rebuild
 from spanscore.receive.server import Server
@@ -159,7 +159,7 @@ class Pipeline:
         """
         overrides = overrides or Overrides()
         if session_id is not None:
-            return await self._evaluate_session(session_id, overrides)
+            return await self._evaluate_sessions([session_id], overrides)
         trace = await asyncio.to_thread(self._store.trace, trace_id or "")
         if trace is None:
             return []
@@ -334,25 +334,38 @@ class Pipeline:
 
     async def _work_on_sessions(self) -> None:
         while True:
-            session_id = await self._quiet_sessions.get()
-            await self._evaluate_session(session_id, None)
-            self.counters.add("sessions_evaluated")
-            self._quiet_sessions.task_done()
+            ids = [await self._quiet_sessions.get()]
+            while len(ids) < _BATCH and not self._quiet_sessions.empty():
+                ids.append(self._quiet_sessions.get_nowait())
+            await self._evaluate_sessions(ids, None)
+            self.counters.add("sessions_evaluated", len(ids))
+            for _ in ids:
+                self._quiet_sessions.task_done()
 
-    async def _evaluate_session(self, session_id: str, overrides: Overrides | None) -> list[Evaluation]:
-        session = await self._patiently(self._store.session, session_id)
-        if session is None:
-            return []
-        revision = 1 + await self._patiently(self._store.session_revision, session_id)
-        before = await self._patiently(partial(self._store.evaluations, session_id=session_id))
-        signals: dict[str, dict[str, Evaluation]] = {}
-        for evaluation in before:
-            if evaluation.scope == "trace":
-                signals.setdefault(evaluation.subject_id, {})[evaluation.metric] = evaluation
-        found = await self._engine.evaluate_session(session, signals, overrides, revision=revision)
-        evaluations = _superseding(found, before)
+    async def _evaluate_sessions(self, ids: Sequence[str], overrides: Overrides | None) -> list[Evaluation]:
+        known = await self._patiently(self._load_sessions, ids)
+        evaluations: list[Evaluation] = []
+        for session, revision, before in known:
+            signals: dict[str, dict[str, Evaluation]] = {}
+            for evaluation in before:
+                if evaluation.scope == "trace":
+                    signals.setdefault(evaluation.subject_id, {})[evaluation.metric] = evaluation
+            found = await self._engine.evaluate_session(session, signals, overrides, revision=revision)
+            evaluations += found if revision == 1 else _superseding(found, before)
         await self._commit([], evaluations)
         return evaluations
+
+    def _load_sessions(self, ids: Sequence[str]) -> list[tuple[Session, int, list[Evaluation]]]:
+        """The sessions that are known, each with its next revision and its scores so far. Runs in a thread."""
+        sessions = [session for session_id in ids if (session := self._store.session(session_id))]
+        return [
+            (
+                session,
+                1 + self._store.session_revision(session.session_id),
+                self._store.evaluations(session_id=session.session_id),
+            )
+            for session in sessions
+        ]
 
     async def _commit(self, traces: Sequence[StoredTrace], evaluations: Sequence[Evaluation]) -> None:
         """Keep traces and scores, then hand the scores to the exporters: never the other way round."""

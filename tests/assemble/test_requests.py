@@ -1,5 +1,6 @@
 """Spans of a trace out of requests in memory and in the journal."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -61,6 +62,19 @@ def test_log_records_are_given_beside_the_spans():
     requests = Requests(journal(), max_bytes=1000)
     requests.put(0, "logs", request, 100)
     assert [record.event_name for record in requests.load(ONE, [0])[1]] == ["gen_ai.choice"]
+
+
+def test_two_threads_that_ask_at_once_both_get_whole_traces():
+    ids = [number.to_bytes(16, "big") for number in range(1, 400)]
+    request = traces()
+    for trace_id in ids:
+        request.MergeFrom(traces("span", trace_id=trace_id))
+    for _ in range(20):
+        requests = Requests(journal(), max_bytes=1000)
+        requests.put(0, "traces", request, 100)
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda trace_id, held=requests: held.load(trace_id, [0])[0], reversed(ids)))
+        assert all(len(spans) == 1 for spans in found)
 
 
 def test_a_request_is_taken_apart_by_trace():

@@ -34,9 +34,18 @@ class Broken(Computed):
         raise ZeroDivisionError("by zero")
 
 
+@dataclass(frozen=True)
+class Silent(Computed):
+    name: ClassVar[str] = "silent"
+    summary: ClassVar[str] = "Does it say anything?"
+
+    def measure(self, trace):
+        return None
+
+
 @pytest.fixture
 def broken(monkeypatch):
-    found = {**metrics.available(), "broken": Broken}
+    found = {**metrics.available(), "broken": Broken, "silent": Silent}
     monkeypatch.setattr(metrics, "available", lambda: found)
 
 
@@ -87,6 +96,11 @@ def test_a_metric_that_raises_fails_alone(make_engine, make_trace):
     found = evaluate(make_engine(metrics={"broken": {}, "confidence": {}}), make_trace())
     assert found["broken"].outcome == Failure("ZeroDivisionError", "by zero")
     assert isinstance(found["confidence"].outcome, Score)
+
+
+@pytest.mark.usefixtures("broken")
+def test_a_metric_that_gives_no_outcome_fails(make_engine, make_trace):
+    assert evaluate(make_engine(metrics={"silent": {}}), make_trace())["silent"].status == "failed"
 
 
 def test_an_embedding_that_cannot_be_had_is_a_failure(make_engine, make_trace, flat_embedder):

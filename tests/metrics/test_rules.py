@@ -237,3 +237,18 @@ def test_texts_of_any_size_are_judged_in_bounds(make_trace):
 def test_a_damaged_list_of_tools_is_as_good_as_none(make_trace):
     trace = make_trace(available_tools=(Tool("other"),), damaged=("available_tools",))
     assert score(ToolCorrectness, trace).metadata["available_tools"] is None
+
+
+def test_a_value_may_come_from_a_result_that_was_not_recorded(make_trace):
+    found = calls(("find", {}, None), ("load", {"user": "mia_li_3668"}, None))
+    assert score(ArgumentCorrectness, make_trace(tool_calls=found)).value == 1.0
+
+
+def test_a_value_may_come_from_a_conversation_that_arrived_cut(make_trace):
+    trace = make_trace(tool_calls=calls(("do", {"city": "Oslo"}, None)), damaged=("history",))
+    assert score(ArgumentCorrectness, trace).value == 1.0
+
+
+def test_a_schema_that_arrived_cut_is_not_held_against_arguments(make_trace):
+    trace = make_trace(tool_calls=calls(("get_weather", {}, None)), damaged=("available_tools",))
+    assert score(ArgumentCorrectness, trace).value == 1.0

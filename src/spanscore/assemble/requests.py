@@ -36,9 +36,10 @@ class _Decoded:
 
     def of_trace(self, trace_id: bytes) -> list[tuple[Any, Resource, Scope]]:
         if self._items is None:
-            self._items = {}
+            items: _Items = {}
             for item, resource, scope in _walk(self.signal, self._message):
-                self._items.setdefault(item.trace_id, []).append((item, resource, scope))
+                items.setdefault(item.trace_id, []).append((item, resource, scope))
+            self._items = items  # only now that it is whole: another thread may be asking for a neighbour
         return self._items.get(trace_id, [])
 
 

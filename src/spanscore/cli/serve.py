@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import gc
 import logging
 import signal
 from pathlib import Path
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     from spanscore.config import Settings
 
 _log = logging.getLogger(__name__)
+
+_COLLECT_EVERY = 50_000
+"""Objects between two collections: spans and messages come by the ten thousand, and hold no cycles."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +45,8 @@ async def _serve(settings: "Settings") -> None:
         _log.info("no judge model is configured: the built-in rules judge; set judge.model or SPANSCORE_JUDGE_MODEL")
     if settings.api.enabled:
         await control.start()
+    gc.freeze()
+    gc.set_threshold(_COLLECT_EVERY)
     serving = asyncio.create_task(pipeline.run(stopping, started=lambda: _log.info("ready")))
     asked_to_stop = asyncio.create_task(stopping.wait())
     await asyncio.wait({serving, asked_to_stop}, return_when=asyncio.FIRST_COMPLETED)

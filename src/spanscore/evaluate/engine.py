@@ -167,6 +167,8 @@ class Engine:
                 measured[metric.name] = await self._embedded(metric, trace, earlier)
             elif isinstance(metric, Judged):
                 cases.append(Case(metric, trace))
+            else:
+                measured[metric.name] = _Measured(_given(None), self._evaluator(metric))
         return measured, cases
 
     def _at_once(self, metric: Metric, evidence: Evidence) -> _Measured | None:

@@ -6,7 +6,7 @@ from functools import cached_property, lru_cache
 from spanscore.metrics._plans import plan_steps
 from spanscore.metrics._words import MAX_TEXT_CHARS, STOP_WORDS, content_words, plain
 from spanscore.model.json import Json, dumps
-from spanscore.model.trace import AgentTrace, ToolCall
+from spanscore.model.trace import AgentTrace, Tool, ToolCall
 
 _NAME_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SHOWN_CHARS = 500
@@ -32,6 +32,11 @@ class Evidence:
     def task(self) -> str:
         """The user's input, at most 500 characters of it: all that the rules know of the task."""
         return (self.trace.user_input or "")[:_SHOWN_CHARS]
+
+    @property
+    def offered(self) -> tuple[Tool, ...] | None:
+        """The tools on offer; None where the trace did not say, or what it said arrived cut or redacted."""
+        return None if "available_tools" in self.trace.damaged else self.trace.available_tools
 
     @cached_property
     def request(self) -> str:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from spanscore.metrics._schema import choices
 from spanscore.metrics._words import content_words, holds, phrases, plain
@@ -108,10 +108,9 @@ class Said:
 
     def _holds_date(self, month: int, day: int) -> bool:
         """Whether this day stands near this month somewhere, or the dialogue names a day without its date."""
-        if any(x in self._conversation for x in _RELATIVE):
+        if _names_some_day(self._conversation):
             return True
-        months = (_MONTHS[month - 1] if 1 <= month <= len(_MONTHS) else "\0", f" {month} ", f" {month:02} ")
-        days = [f" {day}{ending} " for ending in ("", "st", "nd", "rd", "th")] + [f" {day:02} "]
+        months, days = _forms_of_date(month, day)
         return any(x in window for name in months for window in self._around(name) for x in days)
 
     def _around(self, name: str) -> Iterator[str]:
@@ -120,6 +119,19 @@ class Said:
         while place >= 0:
             yield self._text[max(0, place - _BEFORE_CHARS) : place + _AFTER_CHARS]
             place = self._text.find(name, place + 1)
+
+
+@lru_cache(maxsize=64)  # one dialogue is asked about for every date in its calls
+def _names_some_day(conversation: str) -> bool:
+    return any(x in conversation for x in _RELATIVE)
+
+
+@lru_cache(maxsize=512)
+def _forms_of_date(month: int, day: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """How `plain` texts write a month, and a day."""
+    names = (_MONTHS[month - 1],) if 1 <= month <= len(_MONTHS) else ()
+    ordinals = (f" {day}{ending} " for ending in ("", "st", "nd", "rd", "th"))
+    return (*names, f" {month} ", f" {month:02} "), (*ordinals, f" {day:02} ")
 
 
 def ungrounded(arguments: Json, said: Said, schema: Json) -> list[str]:

@@ -9,11 +9,11 @@ MAX_DEPTH = 16
 MAX_STEPS = 2_000
 MAX_VIOLATIONS = 5
 _BRIEF_CHARS = 60
-_PLAIN = frozenset(
-    ("type", "description", "title", "default", "examples", "properties", "required", "additionalProperties", "$schema")
-)
 _BOUNDS = frozenset(
     ("enum", "const", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+)
+_PLAIN = _BOUNDS.union(
+    ("type", "description", "title", "default", "examples", "properties", "required", "additionalProperties", "$schema")
 )
 
 
@@ -166,7 +166,7 @@ _KINDS: dict[Any, Callable[[Any], bool]] = {
 
 
 def _fits_plainly(value: Json, schema: Json, depth: int) -> bool:
-    """The common case, decided fast: types, properties and required names alone, and a value that fits them.
+    """The common case, decided fast: types, bounds, properties and required names, and a value that fits them.
 
     False says nothing.
     """
@@ -174,6 +174,8 @@ def _fits_plainly(value: Json, schema: Json, depth: int) -> bool:
         return False
     kind = schema.get("type")
     if not isinstance(kind, str) or kind not in _KINDS or not _KINDS[kind](value):
+        return False
+    if not _BOUNDS.isdisjoint(schema) and any(_value_bounds(value, schema, "")):
         return False
     return not isinstance(value, dict) or _members_fit_plainly(value, schema, depth)
 

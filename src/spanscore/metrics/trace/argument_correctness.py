@@ -16,7 +16,8 @@ from spanscore.model.score import Outcome, Score, Skip
 from spanscore.model.trace import AgentTrace, ToolCall
 
 _MAX_NAME_CHARS = 80
-_NO_FAULT = "fits what is known of the tool, and every value has a source"
+_NO_FAULT = "fits what is known of the tool and of what was said before"
+_TOLD = frozenset(("history", "system_instructions", "retrieved"))
 _REFUSED = re.compile(
     r"validation error|invalid (?:argument|parameter|input|value|type)|(?:missing|unexpected|required) "
     r"(?:\d+ )?(?:required )?(?:positional |keyword )*(?:argument|parameter|field|property)",
@@ -124,15 +125,15 @@ class ArgumentCorrectness(Judged):
         result of an earlier call hold it, nor the tool's own enums and defaults. Values are compared without case,
         punctuation and endings, numbers by value ("two" is 2), dates by month and day. A text of up to six words must
         be found by more than half of its words and all of its numbers, a longer one by a third. Booleans, null, 0, 1
-        and codes of up to three letters are choices and need no source.
+        and codes of up to three letters are choices and need no source. Where a source was not recorded (the result of
+        an earlier call) or arrived damaged, values may come from there, and only the first two count.
         """
-        schemas = {tool.name: tool.parameters for tool in evidence.trace.available_tools or ()}
-        conversation, background = evidence.given
-        said = Said(conversation, "\n".join(evidence.raw_given), conversation + background)
-        faults = []
-        for index, call in enumerate(evidence.calls):
-            faults.append("; ".join(_faults(call, said, schemas.get(call.name))))
-            said = said.then(evidence.raw_results[index], evidence.results[index])
+        schemas = {tool.name: tool.parameters for tool in evidence.offered or ()}
+        sources = _sources(evidence)
+        faults = [
+            "; ".join(_faults(call, said, schemas.get(call.name)))
+            for call, said in zip(evidence.calls, sources, strict=True)
+        ]
         wrong = [
             f"call {number} ({call.name}): {fault}"
             for number, (call, fault) in enumerate(zip(evidence.calls, faults, strict=True), 1)
@@ -167,11 +168,23 @@ def _counted(calls: int) -> str:
     return "the one call" if calls == 1 else f"all {calls} calls"
 
 
-def _faults(call: ToolCall, said: Said, schema: Json) -> Iterator[str]:
-    """What is wrong with a call's arguments, given what had been `said` before it."""
+def _sources(evidence: Evidence) -> Iterator[Said | None]:
+    """For each call, all that had been said before it; None where part of that was not recorded, or is damaged."""
+    conversation, background = evidence.given
+    said: Said | None = Said(conversation, "\n".join(evidence.raw_given), conversation + background)
+    if not _TOLD.isdisjoint(evidence.trace.damaged):
+        said = None
+    for call, raw, text in zip(evidence.calls, evidence.raw_results, evidence.results, strict=True):
+        yield said
+        told = call.result is not None or call.error is not None
+        said = said.then(raw, text) if said and told else None
+
+
+def _faults(call: ToolCall, said: Said | None, schema: Json) -> Iterator[str]:
+    """What is wrong with a call's arguments, given what had been `said` before it, if that is known."""
     if schema is not None:
         yield from violations(call.arguments, schema)
     if call.error and _REFUSED.search(call.error):
         yield "the tool refused them as invalid"
-    for value in ungrounded(call.arguments, said, schema):
+    for value in ungrounded(call.arguments, said, schema) if said else ():
         yield f"{value} is in nothing the agent was told or had found"

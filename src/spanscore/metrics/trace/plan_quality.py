@@ -69,9 +69,8 @@ def _marks(evidence: Evidence) -> dict[str, float]:
         "detail": sum(min(1.0, len(x) / _FULL_DETAIL_WORDS) for x in words) / len(words),
         "economy": _economy(words),
     }
-    tools = evidence.trace.available_tools
-    if tools and "available_tools" not in evidence.trace.damaged:
-        names = "".join([plain_name(tool.name) for tool in tools])
+    if evidence.offered:
+        names = "".join([plain_name(tool.name) for tool in evidence.offered])
         armed = sum(any(holds(names, word) for word in x) for x in words)
         marks["means"] = min(1.0, 2 * armed / len(words))
     return marks

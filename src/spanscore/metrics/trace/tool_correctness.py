@@ -48,7 +48,7 @@ class ToolCorrectness(Judged):
     def metadata(self, trace: AgentTrace, answers: Answers) -> dict[str, Any]:
         """The facts that were judged, from the trace."""
         del answers
-        offered = _offered(trace)
+        offered = Evidence(trace).offered
         return {
             "user_input": trace.user_input,
             "tools_called": [{"name": x.name, "parameters": x.arguments} for x in trace.tool_calls or ()],
@@ -67,7 +67,7 @@ class ToolCorrectness(Judged):
         or search may be missing), and no tool called shares them. A turn without calls scores 1 if no such tool was
         ignored, else 0.
         """
-        calls, offered = evidence.calls, _offered(evidence.trace)
+        calls, offered = evidence.calls, evidence.offered
         faults = dict(_faults(evidence, offered))
         right = {call.name for index, call in enumerate(calls) if index not in faults}
         ignored = [x.name for x in offered or () if _ignored(x, evidence)]
@@ -78,10 +78,6 @@ class ToolCorrectness(Judged):
         problems += [f"the input names {name}, which was on offer and not called" for name in ignored]
         reason = f"{'; '.join(problems)}." if problems else f"No fault in {len(calls)} call{'s' * (len(calls) != 1)}."
         return Score(value, reason[:1].upper() + reason[1:], self.metadata(evidence.trace, {}))
-
-
-def _offered(trace: AgentTrace) -> tuple[Tool, ...] | None:
-    return None if "available_tools" in trace.damaged else trace.available_tools
 
 
 def _faults(evidence: Evidence, offered: tuple[Tool, ...] | None) -> Iterator[tuple[int, str]]:
