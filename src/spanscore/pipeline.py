@@ -4,15 +4,15 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from spanscore import dialects
-from spanscore.assemble import fragments, loop
-from spanscore.assemble.assembler import Assembler, Cut
-from spanscore.assemble.requests import Requests
+from spanscore.assemble import loop
+from spanscore.assemble.assembler import Cut
+from spanscore.assemble.backlog import Backlog, Kept
 from spanscore.assemble.sessions import Sessions
 from spanscore.config import Settings
 from spanscore.embed import open_embedder
@@ -24,11 +24,11 @@ from spanscore.export.sender import Sender
 from spanscore.judge import open_judge, renderer
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, Session
-from spanscore.otlp.signal import SIGNALS, WIRE, Signal
+from spanscore.otlp.signal import Signal
 from spanscore.rebuild import rebuild
 from spanscore.receive.server import Server
 from spanscore.store import records
-from spanscore.store.journal import Journal, Request
+from spanscore.store.journal import Journal
 from spanscore.store.store import Store, StoredTrace
 from spanscore.telemetry import Counters
 
@@ -42,9 +42,6 @@ _BATCH = 32
 
 _WORKERS = 4
 """Batches at once: while a judge answers slowly, what needs no judge goes on."""
-
-_SHARE_FOR_LATE_SPANS = 0.5
-"""Above this fill of the journal, requests kept only for late spans make room for new ones."""
 
 _TIDY_EVERY_S = 60.0
 _RETRY_STORE_S = 1.0
@@ -67,7 +64,13 @@ class Pipeline:
         self.counters = Counters()
         self._settings = settings
         self._clock_ns = clock_ns
-        self._journal = Journal(settings.journal)
+        self._backlog = Backlog(
+            settings.assemble,
+            Journal(settings.journal),
+            self.counters,
+            shows_genai=dialects.shows_genai,
+            clock_ns=clock_ns,
+        )
         self._store = Store.open(settings.store, clock_ns=clock_ns)
         self._engine = Engine(
             settings.evaluation,
@@ -81,12 +84,10 @@ class Pipeline:
             settings.export, open_exporters(settings.export), self._store, self.counters, clock_ns=clock_ns
         )
         self._passing = (
-            Passing(settings.inline, self._sender, left=self._passed_on, clock_ns=clock_ns)
+            Passing(settings.inline, self._sender, left=self._backlog.passed_on, clock_ns=clock_ns)
             if settings.mode == "inline"
             else None
         )
-        self._requests = Requests(self._journal.read)
-        self._assembler = Assembler(settings.assemble)
         self._sessions = Sessions(settings.assemble)
         self._cuts: asyncio.Queue[Cut] = asyncio.Queue(_QUEUED)
         self._quiet_sessions: asyncio.Queue[str] = asyncio.Queue(_QUEUED)
@@ -110,7 +111,7 @@ class Pipeline:
         finally:
             await self.server.stop(0.0)
             await self._sender.stop()
-            await asyncio.to_thread(self._journal.close)
+            await asyncio.to_thread(self._backlog.close)
             self._store.close()
 
     async def accept(self, signal: Signal, body: bytes, request: Any) -> None:
@@ -120,25 +121,24 @@ class Pipeline:
             return  # nothing is evaluated from metrics, and in branch mode the backend has them already
         if self._passing is not None:
             self._passing.require_room()
-        now_ns = self._clock_ns()
-        self._make_room()
-        row = await asyncio.wrap_future(self._journal.append(signal, body, now_ns))
-        self._take_in(signal, row, body, request, now_ns)
+        kept = await self._backlog.add(signal, body, request)
+        self._pass_on(kept)
+        self._backlog.let_go(kept.row)
 
     async def quarantine(self, signal: Signal, body: bytes, reason: str) -> None:
         """Put aside a request that cannot be read. Raises RetryableError when it cannot be kept now."""
         self.counters.add("requests_quarantined")
-        await asyncio.wrap_future(self._journal.quarantine(signal, body, reason, self._clock_ns()))
+        await self._backlog.quarantine(signal, body, reason)
 
     def health(self) -> dict[str, Any]:
         """What the health endpoint shows beside the counters."""
         return {
             "judge": self._settings.judge.model,
-            "open_traces": self._assembler.open_traces,
+            "open_traces": self._backlog.assembler.open_traces,
             "open_sessions": len(self._sessions),
             "waiting_traces": self._cuts.qsize(),
             "held_roots": self._passing.held_roots if self._passing else 0,
-            "journal_bytes": self._journal.size_bytes,
+            "journal_bytes": self._backlog.size_bytes,
             "scores_to_export": self._sender.behind(),
         }
 
@@ -172,7 +172,7 @@ class Pipeline:
 
     def _loops(self) -> list[Coroutine[Any, Any, None]]:
         cutting = loop.run(
-            self._assembler,
+            self._backlog.assembler,
             self._sessions,
             traces_out=self._cuts,
             sessions_out=self._quiet_sessions,
@@ -185,66 +185,18 @@ class Pipeline:
 
     def _recover(self) -> None:
         """Take up what the journal holds from before a restart, and the sessions that were still open."""
-        closed = self._journal.closed_traces()
-        now_ns = self._clock_ns()
-        for request in self._journal.replay():
-            self.counters.add("requests_replayed")
-            self._replay(request, closed, now_ns)
-        self._assembler.remember_past(closed)
+        for kept, passed_on in self._backlog.recover():
+            if not passed_on:
+                self._pass_on(kept)
+            self._backlog.let_go(kept.row)
         for session_id, last_ns in self._store.open_sessions():
             self._sessions.push(session_id, last_ns)
 
-    def _replay(self, request: Request, closed: Mapping[bytes, tuple[int, int]], now_ns: int) -> None:
-        signal = next(x for x in SIGNALS if x == request.signal)
-        message = WIRE[signal].request.FromString(request.body)
-        self._assembler.hold((request.row,))
-        for fragment in self._fragments(signal, request.row, request.body, message):
-            last_row, closed_ns = closed.get(fragment.trace_id, (0, 0))
-            if request.row <= last_row:
-                self._assembler.restore(fragment, closed_ns)
-            else:
-                self._assembler.push(fragment, now_ns)
-        if not request.passed_on:
-            self._pass_on(signal, request.row, request.body, message)
-        self._assembler.let_go((request.row,))
-
-    def _take_in(self, signal: Signal, row: int, body: bytes, request: Any, now_ns: int) -> None:
-        """Hand a journalled request to the assembler and, in inline mode, on its way."""
-        self._requests.put(row, signal, request, len(body))
-        self._assembler.hold((row,))
-        for fragment in self._fragments(signal, row, body, request):
-            self.counters.add(f"items_{signal}", fragment.items)
-            if not self._assembler.push(fragment, now_ns):
-                self.counters.add("items_late", fragment.items)
-        self._pass_on(signal, row, body, request)
-        self._assembler.let_go((row,))
-
-    def _fragments(self, signal: Signal, row: int, body: bytes, request: Any) -> list[fragments.Fragment]:
-        if signal == "metrics" or not self._settings.assemble.enabled:
-            return []
-        take_apart = fragments.of_traces if signal == "traces" else fragments.of_logs
-        return take_apart(request, row, size_bytes=len(body), genai=dialects.shows_genai(body))
-
-    def _pass_on(self, signal: Signal, row: int, body: bytes, request: Any) -> None:
-        if self._passing is None:
-            return
-        self._assembler.hold((row,))
-        self._passing.pass_on(signal, row, body, request, is_agent=self._assembler.is_genai)
-
-    def _passed_on(self, row: int) -> None:
-        self._journal.mark_passed_on(row)
-        self._assembler.let_go((row,))
-
-    def _make_room(self) -> None:
-        if self._journal.fill > _SHARE_FOR_LATE_SPANS:
-            self._assembler.forget_oldest()
-        self._release()
-
-    def _release(self) -> None:
-        """Delete the requests that nothing needs any more."""
-        if rows := self._assembler.released():
-            self._requests.drop(rows)
-            self._journal.delete(rows)
+    def _pass_on(self, kept: Kept) -> None:
+        if self._passing is not None:
+            self._backlog.hold(kept.row)
+            is_agent = self._backlog.assembler.is_genai
+            self._passing.pass_on(kept.signal, kept.row, kept.body, kept.message, is_agent=is_agent)
 
     async def _work(self) -> None:
         while True:
@@ -269,11 +221,8 @@ class Pipeline:
         for stored in traces:
             if stored.trace.session_id is not None:
                 self._sessions.push(stored.trace.session_id, now_ns)
-        self._journal.close_traces([(cut.trace_id, max(cut.rows), now_ns) for cut in cuts])
-        for cut in cuts:
-            self._assembler.done(cut)
+        self._backlog.finish(cuts)
         self.counters.add("traces_finished", len(cuts))
-        self._release()
 
     def _rebuild(self, cuts: Sequence[Cut]) -> list[_Finished]:
         """The agent traces in `cuts` that were not evaluated just so before. Runs in a thread."""
@@ -297,15 +246,12 @@ class Pipeline:
             self.counters.add("traces_without_genai")
             return []
         try:
-            spans, records = self._requests.load(cut.trace_id, cut.rows)
-            return rebuild(spans, records, completeness=cut.completeness)
+            spans, logs = self._backlog.load(cut)
+            return rebuild(spans, logs, completeness=cut.completeness)
         except Exception:  # noqa: BLE001 - whatever crashes a reader would crash it again after every restart
             _log.exception("trace %s cannot be read; its requests are in quarantine", cut.trace_id.hex())
             self.counters.add("traces_quarantined")
-            for request in self._journal.read(cut.rows):
-                self._journal.quarantine(
-                    request.signal, request.body, f"trace {cut.trace_id.hex()} crashed a reader", self._clock_ns()
-                )
+            self._backlog.put_aside(cut, f"trace {cut.trace_id.hex()} crashed a reader")
             return []
 
     async def _evaluate(self, finished: _Finished) -> list[Evaluation]:
@@ -392,8 +338,7 @@ class Pipeline:
             now_ns = self._clock_ns()
             deleted = await self._patiently(self._store.prune, now_ns)
             self.counters.add("store_records_pruned", deleted)
-            self._journal.forget_closed(self._settings.assemble.max_closed_traces)
-            self._release()
+            self._backlog.tidy()
             await asyncio.sleep(_TIDY_EVERY_S)
 
     async def _drain(self) -> None:

@@ -1,0 +1,154 @@
+"""What has been acknowledged and is not dealt with: journal, assembler and decoded requests, kept in step."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spanscore.assemble import fragments
+from spanscore.assemble.assembler import Assembler, Cut
+from spanscore.assemble.config import Config
+from spanscore.assemble.requests import Requests
+from spanscore.model.span import LogRecord, Span
+from spanscore.otlp.signal import SIGNALS, WIRE, Signal
+from spanscore.store.journal import Journal, Request
+from spanscore.telemetry import Counters
+
+_SHARE_FOR_LATE_SPANS = 0.5
+"""Above this fill of the journal, requests kept only for late spans make room for new ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A request that is in the journal, decoded; whoever was given it must `let_go` of its row."""
+
+    signal: Signal
+    row: int
+    body: bytes
+    message: Any
+
+
+class Backlog:
+    """Requests go in, traces to be read come out, and what nothing needs any more leaves the journal.
+
+    `shows_genai` says of a request's protobuf whether it may hold GenAI spans. Belongs to one event loop, but for
+    `load`.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        journal: Journal,
+        counters: Counters,
+        *,
+        shows_genai: Callable[[bytes], bool],
+        clock_ns: Callable[[], int],
+    ) -> None:
+        self.assembler = Assembler(config)
+        self._config = config
+        self._journal = journal
+        self._counters = counters
+        self._shows_genai = shows_genai
+        self._clock_ns = clock_ns
+        self._requests = Requests(journal.read)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the requests in the journal."""
+        return self._journal.size_bytes
+
+    async def add(self, signal: Signal, body: bytes, message: Any) -> Kept:
+        """Keep a request; when this returns it is in the journal. Raises RetryableError when it cannot be kept now."""
+        now_ns = self._clock_ns()
+        self._make_room()
+        row = await asyncio.wrap_future(self._journal.append(signal, body, now_ns))
+        self._requests.put(row, signal, message, len(body))
+        kept = Kept(signal, row, body, message)
+        self.hold(row)
+        for fragment in self._fragments(kept):
+            self._counters.add(f"items_{signal}", fragment.items)
+            if not self.assembler.push(fragment, now_ns):
+                self._counters.add("items_late", fragment.items)
+        return kept
+
+    def recover(self) -> Iterator[tuple[Kept, bool]]:
+        """Take up what the journal holds from before a restart; with each request, whether it had been passed on."""
+        closed = self._journal.closed_traces()
+        now_ns = self._clock_ns()
+        for request in self._journal.replay():
+            self._counters.add("requests_replayed")
+            kept = _decoded(request)
+            self.hold(kept.row)
+            for fragment in self._fragments(kept):
+                last_row, closed_ns = closed.get(fragment.trace_id, (0, 0))
+                if kept.row <= last_row:
+                    self.assembler.restore(fragment, closed_ns)
+                else:
+                    self.assembler.push(fragment, now_ns)
+            yield kept, request.passed_on
+        self.assembler.remember_past(closed)
+
+    def load(self, cut: Cut) -> tuple[list[Span], list[LogRecord]]:
+        """The spans and log records of a trace that was cut. May be called from any thread."""
+        return self._requests.load(cut.trace_id, cut.rows)
+
+    def put_aside(self, cut: Cut, reason: str) -> None:
+        """Copy what holds this trace into quarantine. May be called from any thread."""
+        for request in self._journal.read(cut.rows):
+            self._journal.quarantine(request.signal, request.body, reason, self._clock_ns())
+
+    async def quarantine(self, signal: Signal, body: bytes, reason: str) -> None:
+        """Put a request aside that cannot be decoded. Raises RetryableError when it cannot be kept now."""
+        await asyncio.wrap_future(self._journal.quarantine(signal, body, reason, self._clock_ns()))
+
+    def finish(self, cuts: Sequence[Cut]) -> None:
+        """These traces were dealt with: remember that, and let go of what held them."""
+        now_ns = self._clock_ns()
+        self._journal.close_traces([(cut.trace_id, max(cut.rows), now_ns) for cut in cuts])
+        for cut in cuts:
+            self.assembler.done(cut)
+        self._release()
+
+    def hold(self, row: int) -> None:
+        """Keep a row until `let_go` is called for it."""
+        self.assembler.hold((row,))
+
+    def let_go(self, row: int) -> None:
+        """Undo one `hold`."""
+        self.assembler.let_go((row,))
+
+    def passed_on(self, row: int) -> None:
+        """A request has left again, in inline mode: remember that, and undo the `hold` for its sake."""
+        self._journal.mark_passed_on(row)
+        self.let_go(row)
+
+    def tidy(self) -> None:
+        """Let the journal forget requests that nothing needs, and the oldest of the traces that were dealt with."""
+        self._journal.forget_closed(self._config.max_closed_traces)
+        self._release()
+
+    def close(self) -> None:
+        """Commit what is under way, and close the journal."""
+        self._journal.close()
+
+    def _fragments(self, kept: Kept) -> list[fragments.Fragment]:
+        if kept.signal == "metrics" or not self._config.enabled:
+            return []
+        take_apart = fragments.of_traces if kept.signal == "traces" else fragments.of_logs
+        genai = self._shows_genai(kept.body)
+        return take_apart(kept.message, kept.row, size_bytes=len(kept.body), genai=genai)
+
+    def _make_room(self) -> None:
+        if self._journal.fill > _SHARE_FOR_LATE_SPANS:
+            self.assembler.forget_oldest()
+        self._release()
+
+    def _release(self) -> None:
+        if rows := self.assembler.released():
+            self._requests.drop(rows)
+            self._journal.delete(rows)
+
+
+def _decoded(request: Request) -> Kept:
+    signal = next(x for x in SIGNALS if x == request.signal)
+    return Kept(signal, request.row, request.body, WIRE[signal].request.FromString(request.body))

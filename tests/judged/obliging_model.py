@@ -1,0 +1,68 @@
+"""A model that gives a valid answer to whatever schema it is shown, so that every judged metric gets one."""
+
+import json
+import re
+from typing import Any
+
+from scripted_server import Reply, answer
+
+SAID: dict[str, Any] = {"score": 0.8, "verdict": "yes", "plan": ["look it up", "report it"]}
+_IN_TEXT = "It must fit this JSON schema:\n"
+_LISTED_CALL = re.compile(r"^\d+\. ", re.MULTILINE)
+
+
+class ObligingModel:
+    """Answers a request by the JSON schema in it, given as `response_format` or in the text.
+
+    A property named in `said` has that value, or what that gives when called with the request; any other has the first
+    value that its schema allows, and a text says which property it is. There is a verdict for each listed call.
+    """
+
+    def __init__(self, *, input_tokens: int = 100, output_tokens: int = 20, **said: Any) -> None:
+        self._said = {**SAID, **said}
+        self._tokens = {"input_tokens": input_tokens, "output_tokens": output_tokens}
+
+    def __call__(self, request: dict[str, Any]) -> Reply:
+        """The completion for a request's body."""
+        schema = schema_of(request)
+        return answer(self._value("", schema, schema.get("$defs", {}), request), **self._tokens)
+
+    def _value(self, name: str, schema: dict[str, Any], defs: dict[str, Any], request: dict[str, Any]) -> Any:
+        if name in self._said:
+            value = self._said[name]
+            return value(request) if callable(value) else value
+        if "$ref" in schema:
+            return self._value(name, defs[schema["$ref"].rpartition("/")[2]], defs, request)
+        if "enum" in schema:
+            return schema["enum"][0]
+        match schema["type"]:
+            case "object":
+                return {key: self._value(key, inner, defs, request) for key, inner in schema["properties"].items()}
+            case "array":
+                return [self._value("", schema["items"], defs, request) for _ in range(listed_calls(request))]
+            case "string":
+                return f"what the model says of {name}"
+        raise NotImplementedError(schema)
+
+
+def schema_of(request: dict[str, Any]) -> dict[str, Any]:
+    """The JSON schema that the answer to a request must fit."""
+    if "response_format" in request:
+        return request["response_format"]["json_schema"]["schema"]
+    return json.loads(question_of(request).rpartition(_IN_TEXT)[2])
+
+
+def question_of(request: dict[str, Any]) -> str:
+    """The user's message: transcript and question."""
+    return request["messages"][1]["content"]
+
+
+def asked_for(request: dict[str, Any]) -> frozenset[str]:
+    """The names of what a request asks for."""
+    return frozenset(schema_of(request)["properties"])
+
+
+def listed_calls(request: dict[str, Any]) -> int:
+    """How many tool calls the question lists for verdicts."""
+    listed = question_of(request).partition("Take the calls one by one, in this order:\n")[2]
+    return len(_LISTED_CALL.findall(listed.partition("\n</untrusted-data")[0]))
