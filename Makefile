@@ -7,7 +7,7 @@ LOCK := requirements/dev.txt
 
 .PHONY: help
 help: ## what can be made
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 $(STAMP): $(LOCK) pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "spanscore needs Python 3.11 or newer; set PYTHON=..." >&2; exit 1; }
@@ -57,6 +57,10 @@ proto: env ## generate the control service's code from proto/
 proto-check: env
 	@dir=$$(mktemp -d) && sh proto/generate.sh $(BIN) $$dir && diff -r -x __pycache__ $$dir $(GENERATED) \
 		|| { echo "$(GENERATED) is stale: run make proto" >&2; exit 1; }
+
+.PHONY: docs
+docs: env ## write the pages that are made from the code
+	@$(BIN)/python docs/generate.py
 
 .PHONY: bench
 bench: env ## spans per CPU second and peak memory, beside a server that does nothing

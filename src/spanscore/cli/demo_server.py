@@ -19,7 +19,11 @@ from spanscore.api.v1.control_service_pb2_grpc import ControlServiceStub
 from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_TRACE, Score
 from spanscore.cli.backend import Backend
 from spanscore.errors import SpanscoreError
+from spanscore.evaluate.config import FAMILY
 from spanscore.model.trace import Session
+
+NGRAMS_THRESHOLD = 0.15
+"""What docs/embeddings.md recommends for coherence under character n-grams, whose scale is not that of meaning."""
 
 _START_TIMEOUT_S = 30
 _STOP_TIMEOUT_S = 20
@@ -59,6 +63,11 @@ def configuration(folder: Path, ports: Ports, model: str, backend: Backend | Non
         "store": {"url": f"sqlite:///{folder / 'store.db'}"},
         "assemble": {"complete_after": "1s", "idle_after": "2s", "session_idle_after": "2s"},
         "judge": {"model": model},
+        "embedding": {"provider": "ngrams"},
+        "evaluation": {
+            "metrics": {name: {"threshold": NGRAMS_THRESHOLD} if name == "coherence" else {} for name in FAMILY},
+            "signal_weights": {"coherence": 0},
+        },
         "export": {"exporters": exporters},
     }
 

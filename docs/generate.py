@@ -1,0 +1,77 @@
+"""Writes the pages that are made from the code: docs/configuration.md and docs/metrics.md (`make docs`)."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from spanscore import config
+from spanscore.metrics import _reference
+
+FOLDER = Path(__file__).parent
+
+_INTRODUCTION = """\
+# Configuration
+
+<!-- written by `make docs` from the code: change the code, not this page -->
+
+One YAML file, given with `spanscore serve -c FILE`. `${env:NAME}` and `${env:NAME:-default}` are replaced by
+environment variables, as in the collector; `$$` is one dollar sign. Durations are written as `200ms`, `10s`, `5m`,
+`24h`, sizes as `64KiB`, `4MiB`, `1GiB`. An unknown key is refused, with the nearest right one. `spanscore config check
+FILE` says what is wrong; `spanscore config schema` prints the JSON schema, for editors.
+
+`SPANSCORE_JUDGE_MODEL` in the environment is `judge.model` where the file does not set it.
+"""
+
+
+def configuration() -> str:
+    """The page of all keys, one table a section."""
+    schema = config.json_schema()
+    lines = [_INTRODUCTION]
+    top = {key: value for key, value in schema["properties"].items() if "$ref" not in value}
+    lines += ["| key | default | meaning |", "|---|---|---|", *_rows("", {"properties": top}, schema), ""]
+    for key, value in schema["properties"].items():
+        if "$ref" in value:
+            section = _resolve(value, schema)
+            lines += [f"## {key}", "", value.get("description") or section["description"], ""]
+            lines += ["| key | default | meaning |", "|---|---|---|", *_rows("", section, schema), ""]
+    return "\n".join(lines)
+
+
+def _rows(prefix: str, model: dict[str, Any], schema: dict[str, Any]) -> Iterator[str]:
+    for key, value in model.get("properties", {}).items():
+        held = _resolve(value, schema)
+        text = " ".join((value.get("description") or held.get("description", "")).split()).replace("|", "\\|")
+        default = "" if "properties" in held else f"`{_default(value)}`"
+        yield f"| `{prefix}{key}` | {default} | {text} |"
+        if "properties" in held:
+            yield from _rows(f"{prefix}{key}.", held, schema)
+        for pattern, inner in held.get("patternProperties", {}).items():
+            name = pattern.strip("^$").removesuffix("(/.+)?")
+            yield from _rows(f"{prefix}{key}.{name}.", _resolve(inner, schema), schema)
+
+
+def _resolve(value: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    reference = value.get("$ref", "").removeprefix("#/$defs/")
+    return schema["$defs"][reference] if reference else value
+
+
+def _default(value: dict[str, Any]) -> str:
+    written = value.get("default")
+    if isinstance(written, dict) and written and all(not x for x in written.values()):
+        return ", ".join(written)  # metrics without options
+    return written if isinstance(written, str) else json.dumps(written)
+
+
+PAGES = {"configuration.md": configuration, "metrics.md": _reference.reference}
+
+
+def main() -> int:
+    for name, page in PAGES.items():
+        (FOLDER / name).write_text(page(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+"""Vercel AI SDK: its own `ai.*` attributes up to version 6, the semantic conventions with them from version 7 on."""
+
+from typing import Any
+
+from spanscore.dialects import semconv
+from spanscore.dialects._arguments import arguments, call_id, tools
+from spanscore.dialects._base import Context, Dialect, Facts, count, first_text, text
+from spanscore.dialects._json import is_redacted, opened, structure
+from spanscore.dialects._messages import message, messages
+from spanscore.model.span import Attributes, Span
+from spanscore.model.step import Message
+
+_OPERATION = "ai.operationId"
+_INNER = (".doGenerate", ".doStream")  # one call of a provider; the span around it is the whole loop
+_OUTER = frozenset({"ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject"})
+_APPLICATION = ("ai.telemetry.metadata.", "ai.settings.context.")  # what the application added: up to 6; from 7 on
+_SESSIONS = tuple(x + y for y in ("sessionId", "session_id", "conversationId", "threadId") for x in _APPLICATION)
+_USERS = tuple(x + y for y in ("userId", "user_id") for x in _APPLICATION)
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of one of its spans: `generateText` and the like, a provider's call in it, or a tool call."""
+    attributes = span.attributes
+    operation = attributes.get(_OPERATION)
+    if not isinstance(operation, str):
+        facts = semconv.read(span, context)
+    elif operation.endswith(_INNER):
+        facts = {"kind": "model", "model": first_text(attributes, ("ai.response.model", "ai.model.id"))}
+        _read_call(attributes, context, facts)
+    elif operation in _OUTER:
+        facts = {"kind": "agent", "agent_name": text(attributes.get("ai.telemetry.functionId"))}
+        _read_loop(attributes, facts)
+    elif operation == "ai.toolCall":
+        facts = _tool_call(span)
+    else:
+        facts = {"kind": "other"}  # embeddings
+    facts["session_id"] = facts.get("session_id") or first_text(attributes, _SESSIONS)
+    facts["user_id"] = first_text(attributes, _USERS)
+    return facts
+
+
+def _read_call(attributes: Attributes, context: Context, facts: Facts) -> None:
+    given = attributes.get("ai.prompt.messages")
+    if given is not None:
+        told = context.histories.messages(given)
+        facts["input"], facts["damaged"] = told.messages, frozenset({"input"} if told.damaged else ())
+    definitions = attributes.get("ai.prompt.tools")
+    facts["tools"] = None if definitions is None else tools(definitions)
+    produced = _response(attributes)
+    facts["output"] = None if produced is None else (produced,)
+    facts["response_id"] = text(attributes.get("ai.response.id"))
+    reason = text(attributes.get("ai.response.finishReason"))
+    facts["finish_reasons"] = (reason,) if reason else ()
+    _read_usage(attributes, facts)
+
+
+def _read_loop(attributes: Attributes, facts: Facts) -> None:
+    """What the application asked and was answered. The calls of all steps stand in it beside the answer to them."""
+    prompt, damaged = structure(attributes.get("ai.prompt"))
+    facts["damaged"] = frozenset({"input"} if damaged else ())
+    if isinstance(prompt, dict):
+        facts["system"] = _system(prompt.get("system", prompt.get("instructions")))
+        facts["input"] = _asked(prompt)
+    answer = _response(attributes)
+    if answer is not None and answer.calls and answer.text and attributes.get("ai.response.finishReason") == "stop":
+        facts["output"] = (Message("assistant", calls=answer.calls), Message("assistant", answer.text))
+    else:
+        facts["output"] = None if answer is None else (answer,)
+    _read_usage(attributes, facts)
+
+
+def _system(instructions: Any) -> str | None:
+    """Instructions are text, a system message, or several."""
+    if isinstance(instructions, str):
+        return instructions
+    told = messages(instructions, "system").messages if instructions is not None else None
+    texts = [x.text for x in told or () if x.text is not None]
+    return "\n".join(texts) if texts else None
+
+
+def _asked(prompt: dict[str, Any]) -> tuple[Message, ...] | None:
+    said = prompt.get("prompt")
+    if isinstance(said, str):
+        return (Message("user", said),)
+    for listed in (prompt.get("messages"), said):
+        if isinstance(listed, list):
+            return messages(listed).messages
+    return None
+
+
+def _response(attributes: Attributes) -> Message | None:
+    """The answer of a model or of the whole loop; `ai.result.*` before version 4. A generated object is an answer."""
+    said = next((x for x in map(attributes.get, _ANSWERS) if isinstance(x, str)), None)
+    listed = structure(first_text(attributes, ("ai.response.toolCalls", "ai.result.toolCalls"))).value
+    calls = [{**x, "type": "tool-call"} for x in listed if isinstance(x, dict)] if isinstance(listed, list) else []
+    thought = text(attributes.get("ai.response.reasoning"))
+    if said is None and not calls and thought is None:
+        return None
+    parts = [{"type": "text", "text": x} for x in (said,) if x is not None]
+    return message({"role": "assistant", "content": [*parts, *calls], "reasoning_content": thought}, "assistant")
+
+
+_ANSWERS = ("ai.response.text", "ai.response.object", "ai.result.text", "ai.result.object")
+
+
+def _read_usage(attributes: Attributes, facts: Facts) -> None:
+    for fact, names in (("input_tokens", ("inputTokens", "promptTokens")), ("output_tokens", _PRODUCED)):
+        facts[fact] = next((x for x in (count(attributes.get("ai.usage." + y)) for y in names) if x is not None), None)
+
+
+_PRODUCED = ("outputTokens", "completionTokens")
+
+
+def _tool_call(span: Span) -> Facts:
+    attributes = span.attributes
+    facts: Facts = {
+        "kind": "tool",
+        "tool_name": text(attributes.get("ai.toolCall.name")),
+        "call_id": call_id(attributes.get("ai.toolCall.id")),
+        "error": semconv.status_error(span),
+    }
+    given, returned = attributes.get("ai.toolCall.args"), attributes.get("ai.toolCall.result")
+    facts["damaged"] = frozenset(x for x, y in (("arguments", given), ("result", returned)) if is_redacted(y))
+    if given is not None and not is_redacted(given):
+        facts["arguments"] = arguments(given)
+    if returned is not None and not is_redacted(returned):
+        facts["result"], facts["has_result"] = opened(returned), True
+    return facts
+
+
+DIALECT = Dialect("vercel_ai", read, scopes=("gen_ai",), keys=(_OPERATION,), marks=(b"ai.operationId", b"gen_ai"))

@@ -1,0 +1,45 @@
+"""The pages are true: what is made from the code is fresh, links lead somewhere, shown configurations are accepted."""
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+from spanscore import config
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+
+
+def name(path):
+    return str(path.relative_to(ROOT))
+
+
+def test_the_configuration_page_is_fresh():
+    page = runpy.run_path(str(ROOT / "docs/generate.py"))["configuration"]()
+    assert (ROOT / "docs/configuration.md").read_text() == page, "run: make docs"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name)
+def test_links_lead_to_files_that_are_there(path):
+    targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", path.read_text())
+    missing = [x for x in targets if "://" not in x and not (path.parent / x).exists()]
+    assert missing == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name)
+def test_shown_configurations_are_accepted(path):
+    for block in re.findall(r"```yaml\n(.*?)```", path.read_text(), re.DOTALL):
+        config.parse(block, name(path), {})
+
+
+def test_the_example_configuration_is_accepted():
+    config.load(ROOT / "examples/spanscore.yaml", {})
+
+
+def test_the_readme_lists_every_metric():
+    from spanscore import metrics
+
+    readme = (ROOT / "README.md").read_text()
+    assert [x for x in metrics.available() if f"| `{x}` |" not in readme] == []
