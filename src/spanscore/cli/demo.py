@@ -44,8 +44,8 @@ def run(args: argparse.Namespace) -> int:
     settings = demo_server.configuration(folder, ports, model, backend)
     with demo_server.running(folder, ports, settings) as control:
         output.print(
-            f"Coherence: character n-grams, no embedding model; passes from {demo_server.NGRAMS_THRESHOLD}, and is left "
-            "out of the session scores (docs/embeddings.md)"
+            f"Coherence: character n-grams, no embedding model; passes from {demo_server.NGRAMS_THRESHOLD}, "
+            "left out of the session scores (docs/embeddings.md)"
         )
         output.print(f"Server: OTLP/gRPC on 127.0.0.1:{ports.grpc}, until its scores are here")
         server = Backend(f"http://127.0.0.1:{ports.grpc}", "127.0.0.1", ports.grpc, "grpc", secure=False, headers={})

@@ -1,0 +1,140 @@
+"""What the pipeline does when a stage goes wrong."""
+
+import asyncio
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from spanscore import config, pipeline
+from spanscore.errors import RetryableError
+from spanscore.store.journal import list_quarantined
+
+GENAI = "gen_ai.operation.name"
+
+
+@pytest.fixture
+def settings(tmp_path):
+    ports = {key: {"endpoint": "127.0.0.1:0"} for key in ("grpc", "http", "health")}
+    return config.Settings.model_validate(
+        {
+            "receive": ports,
+            "journal": {"path": tmp_path / "journal.db"},
+            "store": {"url": f"sqlite:///{tmp_path}/store.db"},
+            "assemble": {"complete_after": "20ms", "idle_after": "20ms", "session_idle_after": "20ms"},
+        }
+    )
+
+
+def request(trace_id=b"t" * 16, session="s"):
+    made = ExportTraceServiceRequest()
+    span = made.resource_spans.add().scope_spans.add().spans.add(name="chat m", trace_id=trace_id, span_id=b"s" * 8)
+    span.end_time_unix_nano = 1_000_000
+    for key, value in ((GENAI, "chat"), ("gen_ai.conversation.id", session), ("gen_ai.request.model", "m")):
+        span.attributes.add(key=key).value.string_value = value
+    return made
+
+
+async def reached(running, holds):
+    async with asyncio.timeout(30):
+        while not holds(running.counters.snapshot()):  # noqa: ASYNC110 # counters have no events
+            await asyncio.sleep(0.01)
+
+
+def served(settings, use, until):
+    """Run a pipeline, `use` it, and stop it once its counters are as `until` says; returns its counters."""
+
+    async def main():
+        running, stopping, ready = pipeline.Pipeline(settings), asyncio.Event(), asyncio.Event()
+        serving = asyncio.create_task(running.run(stopping, ready.set))
+        await ready.wait()
+        await use(running)
+        await reached(running, until)
+        stopping.set()
+        await serving
+        return running.counters.snapshot()
+
+    return asyncio.run(main())
+
+
+async def accept(running, message):
+    await running.accept("traces", message.SerializeToString(), message)
+
+
+def test_a_trace_that_crashes_a_reader_is_put_aside(settings, monkeypatch):
+    def crash(*_, **__):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(pipeline, "rebuild", crash)
+    served(settings, lambda running: accept(running, request()), lambda x: x.get("traces_finished"))
+    (entry,) = list_quarantined(settings.journal)
+    assert "crashed a reader" in entry.reason
+
+
+def test_a_trace_that_crashes_a_reader_costs_no_other(settings, monkeypatch):
+    rebuild = pipeline.rebuild
+
+    def crash_once(spans, logs, **options):
+        if spans[0].trace_id == "00" * 15 + "01":
+            raise ZeroDivisionError
+        return rebuild(spans, logs, **options)
+
+    async def send(running):
+        for number in (1, 2):
+            await accept(running, request(number.to_bytes(16, "big")))
+
+    monkeypatch.setattr(pipeline, "rebuild", crash_once)
+    counters = served(settings, send, lambda x: x.get("traces_finished") == 2)
+    assert counters["agent_traces"] == 1
+
+
+def test_a_store_that_cannot_be_written_is_waited_for(settings, monkeypatch):
+    failures = [RetryableError("disk full")] * 2
+    commit = pipeline.Store.commit
+
+    def sometimes(self, *arguments):
+        if failures:
+            raise failures.pop()
+        return commit(self, *arguments)
+
+    monkeypatch.setattr(pipeline, "_RETRY_STORE_S", 0.01)
+    monkeypatch.setattr(pipeline.Store, "commit", sometimes)
+    counters = served(settings, lambda running: accept(running, request()), lambda x: x.get("traces_finished"))
+    assert counters["agent_traces"] == 1
+
+
+def test_a_session_that_goes_on_is_evaluated_again(settings):
+    async def send(running):
+        await accept(running, request(b"1" * 16))
+        await reached(running, lambda x: x.get("sessions_evaluated"))
+        await accept(running, request(b"2" * 16))
+
+    served(settings, send, lambda x: x.get("sessions_evaluated") == 2)
+    store = pipeline.Store.open(settings.store)
+    scores = store.evaluations(session_id="s")
+    store.close()
+    assert {x.revision for x in scores if x.scope == "session"} == {2}
+
+
+def test_a_later_revision_says_what_it_supersedes(settings):
+    found = []
+
+    async def evaluate_twice(running):
+        await accept(running, request())
+        await reached(running, lambda x: x.get("traces_finished"))
+        trace_id = (b"t" * 16).hex()
+        found.append(running.evaluations(trace_id=trace_id))
+        found.append(await running.evaluate(trace_id=trace_id))
+
+    served(settings, evaluate_twice, lambda _: True)
+    first, second = ({x.metric: x for x in evaluations} for evaluations in found)
+    assert {name: x.supersedes for name, x in second.items()} == {name: first[name].uid for name in second}
+
+
+def test_a_trace_nobody_knows_is_not_evaluated(settings):
+    found = []
+
+    async def ask(running):
+        found.append(await running.evaluate(trace_id="0" * 32))
+
+    served(settings, ask, lambda _: True)
+    assert found == [[]]
