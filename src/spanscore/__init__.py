@@ -1,7 +1,51 @@
-"""Scores for AI agents, in the traces they already emit."""
+"""Scores for AI agents, in the traces they already emit.
 
+>>> from spanscore import load, rebuild_all
+>>> telemetry = load([])
+>>> rebuild_all(telemetry.spans, telemetry.logs)
+[]
+"""
+
+from importlib import import_module
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from spanscore.model.score import Evaluation, Failure, Outcome, Score, Skip
+    from spanscore.model.trace import AgentTrace, Session
+    from spanscore.otlp.files import load
+    from spanscore.rebuild import rebuild_all
+
+__all__ = [
+    "AgentTrace",
+    "Evaluation",
+    "Failure",
+    "Outcome",
+    "Score",
+    "Session",
+    "Skip",
+    "__version__",
+    "load",
+    "rebuild_all",
+]
 
 __version__ = version("spanscore")
+
+_HOMES = {
+    "AgentTrace": "spanscore.model.trace",
+    "Evaluation": "spanscore.model.score",
+    "Failure": "spanscore.model.score",
+    "Outcome": "spanscore.model.score",
+    "Score": "spanscore.model.score",
+    "Session": "spanscore.model.trace",
+    "Skip": "spanscore.model.score",
+    "load": "spanscore.otlp.files",
+    "rebuild_all": "spanscore.rebuild",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used, so that `spanscore --help` waits for none of them."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'spanscore' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

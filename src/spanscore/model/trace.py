@@ -109,6 +109,9 @@ class AgentTrace:
     None means that the trace did not say; an empty tuple or string that it said there was nothing. In particular
     `tool_calls` is None when nothing in the trace could have shown a call (content capture was off and no tool spans).
     `damaged` names the facts (fields of this class) that arrived cut or redacted.
+
+    `id` is 32 hex digits that stay the same however often, and in whatever order, the turn's spans arrive. It derives
+    from the trace ids and the span that opens the turn, since several turns can share a root.
     """
 
     trace_ids: tuple[str, ...]
@@ -135,15 +138,11 @@ class AgentTrace:
     usage: Usage = Usage()
     dialects: tuple[str, ...] = ()
     unread_spans: int = 0
+    id: str = field(init=False, compare=False)
 
-    @property
-    def id(self) -> str:
-        """32 hex digits that stay the same however often, and in whatever order, the turn's spans arrive.
-
-        Derived from the trace ids and the span that opens the turn, since several turns can share a root.
-        """
+    def __post_init__(self) -> None:
         seed = "\n".join((*sorted(self.trace_ids), self.opening_span_id))
-        return hashlib.sha256(seed.encode()).hexdigest()[:32]
+        object.__setattr__(self, "id", hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:32])
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object that `spanscore inspect --jsonl` prints on one line."""
