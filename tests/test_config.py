@@ -106,7 +106,7 @@ def test_a_list_at_the_top_is_refused():
 
 
 def test_a_missing_file_says_what_to_do(tmp_path):
-    with pytest.raises(ConfigError, match="-c FILE"):
+    with pytest.raises(ConfigError, match="can be read"):
         config.load(tmp_path / "none.yaml")
 
 

@@ -5,8 +5,9 @@ import asyncio
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from spanscore import config, pipeline
-from spanscore.errors import RetryableError
+from spanscore import config, pipeline, scoring
+from spanscore.errors import InputError, RetryableError
+from spanscore.evaluate import Overrides
 from spanscore.store.journal import list_quarantined
 
 GENAI = "gen_ai.operation.name"
@@ -67,7 +68,7 @@ def test_a_trace_that_crashes_a_reader_is_put_aside(settings, monkeypatch):
     monkeypatch.setattr(pipeline, "rebuild", crash)
     served(settings, lambda running: accept(running, request()), lambda x: x.get("traces_finished"))
     (entry,) = list_quarantined(settings.journal)
-    assert "crashed a reader" in entry.reason
+    assert "ZeroDivisionError" in entry.reason
 
 
 def test_a_trace_that_crashes_a_reader_costs_no_other(settings, monkeypatch):
@@ -96,7 +97,7 @@ def test_a_store_that_cannot_be_written_is_waited_for(settings, monkeypatch):
             raise failures.pop()
         return commit(self, *arguments)
 
-    monkeypatch.setattr(pipeline, "_RETRY_STORE_S", 0.01)
+    monkeypatch.setattr(scoring, "_RETRY_STORE_S", 0.01)
     monkeypatch.setattr(pipeline.Store, "commit", sometimes)
     counters = served(settings, lambda running: accept(running, request()), lambda x: x.get("traces_finished"))
     assert counters["agent_traces"] == 1
@@ -138,3 +139,55 @@ def test_a_trace_nobody_knows_is_not_evaluated(settings):
 
     served(settings, ask, lambda _: True)
     assert found == [[]]
+
+
+def test_a_trace_that_cannot_be_stored_is_put_aside_and_costs_no_other(settings, monkeypatch):
+    commit = pipeline.Store.commit
+
+    def refuse(self, traces, evaluations):
+        if any(x.trace.trace_ids == ("00" * 15 + "01",) for x in traces):
+            raise OverflowError
+        return commit(self, traces, evaluations)
+
+    async def send(running):
+        for number in (1, 2):
+            await accept(running, request(number.to_bytes(16, "big")))
+
+    monkeypatch.setattr(pipeline.Store, "commit", refuse)
+    counters = served(settings, send, lambda x: x.get("traces_finished") == 2)
+    assert counters["agent_traces"] == 1
+    assert len(list_quarantined(settings.journal)) == 1
+
+
+def test_a_request_whose_sender_goes_away_is_scored_all_the_same(settings):
+    async def cancel(running):
+        sending = asyncio.create_task(accept(running, request()))
+        await asyncio.sleep(0)
+        sending.cancel()
+        await asyncio.wait([sending])
+
+    counters = served(settings, cancel, lambda x: x.get("traces_finished"))
+    assert counters["agent_traces"] == 1
+
+
+def test_two_evaluations_at_once_are_two_revisions(settings):
+    found = []
+
+    async def evaluate_twice(running):
+        await accept(running, request())
+        await reached(running, lambda x: x.get("traces_finished"))
+        trace_id = (b"t" * 16).hex()
+        asked = Overrides(metrics=("confidence",))
+        found.extend(await asyncio.gather(*(running.evaluate(trace_id=trace_id, overrides=asked) for _ in range(2))))
+
+    served(settings, evaluate_twice, lambda _: True)
+    assert sorted(x.revision for evaluations in found for x in evaluations) == [2, 3]
+
+
+@pytest.mark.parametrize(("subject", "metric"), [("trace_id", "loop_detection"), ("session_id", "confidence")])
+def test_a_metric_that_runs_with_something_else_is_refused(settings, subject, metric):
+    async def ask(running):
+        with pytest.raises(InputError, match=f"{metric} runs with a"):
+            await running.evaluate(**{subject: "x"}, overrides=Overrides(metrics=(metric,)))
+
+    served(settings, ask, lambda _: True)

@@ -101,7 +101,7 @@ def load(path: Path, environ: Mapping[str, str] = os.environ) -> Settings:
             raise ConfigError(f"{path}: larger than {_MAX_CONFIG_BYTES} bytes; this is no configuration file")
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or error}; give the configuration file with -c FILE") from error
+        raise ConfigError(f"{path}: {error.strerror or error}; name a configuration file that can be read") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from error
     return parse(text, str(path), environ)
@@ -112,7 +112,8 @@ def parse(text: str, name: str = "configuration", environ: Mapping[str, str] = o
     try:
         data = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ConfigError(f"{name}: not YAML: {' '.join(str(error).split())}") from error
+        told = " ".join(str(error).replace('in "<unicode string>", ', "at ").split())
+        raise ConfigError(f"{name}: not YAML: {told}") from error
     except RecursionError as error:
         raise ConfigError(f"{name}: nested too deeply") from error
     if data is not None and not isinstance(data, dict):
@@ -128,9 +129,9 @@ def default(environ: Mapping[str, str] = os.environ) -> Settings:
 def json_schema() -> dict[str, Any]:
     """The JSON schema (draft 2020-12) of the configuration file, for editors and CI."""
     return {
+        **Settings.model_json_schema(schema_generator=_JsonSchema),
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "spanscore configuration",
-        **Settings.model_json_schema(schema_generator=_JsonSchema),
     }
 
 

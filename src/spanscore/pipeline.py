@@ -1,12 +1,10 @@
-"""The only file that knows every stage: requests in, traces cut, read, evaluated and committed, scores out."""
+"""The only file that knows every stage: requests in, traces cut, read and scored, scores out."""
 
 import asyncio
-import hashlib
 import logging
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from spanscore import dialects
@@ -16,18 +14,20 @@ from spanscore.assemble.backlog import Backlog, Kept
 from spanscore.assemble.sessions import Sessions
 from spanscore.config import Settings
 from spanscore.embed import open_embedder
-from spanscore.errors import RetryableError
 from spanscore.evaluate import Engine, Overrides
 from spanscore.export.inline import Held, Passing
 from spanscore.export.opening import open_exporters
 from spanscore.export.sender import Sender
 from spanscore.judge import open_judge, renderer
+from spanscore.judge.config import RULES
 from spanscore.model.score import Evaluation
-from spanscore.model.trace import AgentTrace, Session
+from spanscore.model.span import Resource
+from spanscore.model.trace import AgentTrace
+from spanscore.otlp import decode
 from spanscore.otlp.signal import Signal
 from spanscore.rebuild import rebuild
 from spanscore.receive.server import Server
-from spanscore.store import records
+from spanscore.scoring import Scoring, refuse_misplaced
 from spanscore.store.journal import Journal
 from spanscore.store.store import Store, StoredTrace
 from spanscore.telemetry import Counters
@@ -37,23 +37,23 @@ _log = logging.getLogger(__name__)
 _QUEUED = 1000
 """Cut traces that wait for a worker; they are small, and what is behind them waits in the assembler."""
 
-_BATCH = 32
-"""Traces that a worker reads, evaluates and commits together: one commit for many, without a long wait for any."""
+_BATCH, _WORKERS = 32, 4
+"""Traces that a worker reads, evaluates and commits together, and workers, where no judge is asked: few commits."""
 
-_WORKERS = 4
-"""Batches at once: while a judge answers slowly, what needs no judge goes on."""
+_JUDGED_BATCH, _JUDGED_WORKERS = 1, 32
+"""The same with a judge: no trace waits for the answers about another."""
 
 _TIDY_EVERY_S = 60.0
-_RETRY_STORE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Finished:
-    """A cut trace with the agent traces in it that are new or have changed; `held` are its roots, in inline mode."""
+    """A cut trace, the agent traces in it that are new or have changed, and their scores."""
 
     cut: Cut
-    traces: tuple[StoredTrace, ...]
-    held: tuple[Held, ...] = ()
+    traces: Sequence[StoredTrace]
+    evaluations: Sequence[Evaluation] = ()
+    held: Sequence[Held] = ()
 
 
 class Pipeline:
@@ -72,7 +72,10 @@ class Pipeline:
             clock_ns=clock_ns,
         )
         self._store = Store.open(settings.store, clock_ns=clock_ns)
-        self._engine = Engine(
+        self._sender = Sender(
+            settings.export, open_exporters(settings.export), self._store, self.counters, clock_ns=clock_ns
+        )
+        engine = Engine(
             settings.evaluation,
             open_judge(settings.judge, self._store),
             open_embedder(settings.embedding),
@@ -80,17 +83,22 @@ class Pipeline:
             clock_ns=clock_ns,
             render_transcript=renderer(settings.judge),
         )
-        self._sender = Sender(
-            settings.export, open_exporters(settings.export), self._store, self.counters, clock_ns=clock_ns
-        )
+        self._scoring = Scoring(engine, self._store, self._sender, self.counters)
         self._passing = (
-            Passing(settings.inline, self._sender, left=self._backlog.passed_on, clock_ns=clock_ns)
+            Passing(
+                settings.inline,
+                self._sender,
+                is_agent=_is_agent,
+                left=self._backlog.passed_on,
+                clock_ns=clock_ns,
+            )
             if settings.mode == "inline"
             else None
         )
         self._sessions = Sessions(settings.assemble)
         self._cuts: asyncio.Queue[Cut] = asyncio.Queue(_QUEUED)
         self._quiet_sessions: asyncio.Queue[str] = asyncio.Queue(_QUEUED)
+        self._taking: set[asyncio.Task[None]] = set()
         self.server = Server(settings.receive, self, self.counters)
 
     async def run(self, stopping: asyncio.Event, started: Callable[[], None] = lambda: None) -> None:
@@ -121,9 +129,10 @@ class Pipeline:
             return  # nothing is evaluated from metrics, and in branch mode the backend has them already
         if self._passing is not None:
             self._passing.require_room()
-        kept = await self._backlog.add(signal, body, request)
-        self._pass_on(kept)
-        self._backlog.let_go(kept.row)
+        taking = asyncio.create_task(self._take_in(signal, body, request))
+        self._taking.add(taking)
+        taking.add_done_callback(self._taking.discard)
+        await asyncio.shield(taking)  # a sender that goes away meanwhile must not leave a row that nobody knows of
 
     async def quarantine(self, signal: Signal, body: bytes, reason: str) -> None:
         """Put aside a request that cannot be read. Raises RetryableError when it cannot be kept now."""
@@ -157,18 +166,33 @@ class Pipeline:
 
         Raises InputError when `overrides` cannot be met.
         """
-        overrides = overrides or Overrides()
+        asked = overrides or Overrides()
+        refuse_misplaced(asked, "trace" if session_id is None else "session")
         if session_id is not None:
-            return await self._evaluate_sessions([session_id], overrides)
-        trace = await asyncio.to_thread(self._store.trace, trace_id or "")
-        if trace is None:
-            return []
-        known = await asyncio.to_thread(self._store.known, [trace.id])
-        revision, digest = known[trace.id]
-        stored = StoredTrace(trace, revision + 1, digest)
-        evaluations = await self._evaluate_trace(stored, overrides)
-        await self._commit([stored], evaluations)
-        return evaluations
+            return await self._scoring.sessions([session_id], asked)
+        return await self._scoring.again(trace_id or "", asked)
+
+    async def _take_in(self, signal: Signal, body: bytes, request: Any) -> None:
+        kept = await self._backlog.add(signal, body, request)
+        self._pass_on(kept)
+        self._backlog.let_go(kept.row)
+
+    def _pass_on(self, kept: Kept) -> None:
+        if self._passing is not None:
+            self._backlog.hold(kept.row)
+            is_genai = self._backlog.assembler.is_genai
+            self._passing.pass_on(kept.signal, kept.row, kept.body, kept.message, is_genai=is_genai)
+
+    def _recover(self) -> None:
+        """Take up what the journal holds from before a restart, and the sessions that were still open."""
+        for kept, passed_on in self._backlog.recover():
+            if not passed_on:
+                self._pass_on(kept)
+            elif self._passing is not None and kept.signal == "traces":
+                self._passing.hold_roots(kept.message, self._backlog.assembler.is_genai)
+            self._backlog.let_go(kept.row)
+        for session_id, last_ns in self._store.open_sessions():
+            self._sessions.push(session_id, last_ns)
 
     def _loops(self) -> list[Coroutine[Any, Any, None]]:
         cutting = loop.run(
@@ -180,66 +204,47 @@ class Pipeline:
             every_s=loop.interval_s(self._settings.assemble),
         )
         passing = [self._passing.run()] if self._passing else []
-        workers = [self._work() for _ in range(_WORKERS)]
-        return [self._sender.run(), cutting, *workers, self._work_on_sessions(), self._tidy(), *passing]
+        is_quick = self._settings.judge.model == RULES
+        batch, count = (_BATCH, _WORKERS) if is_quick else (_JUDGED_BATCH, _JUDGED_WORKERS)
+        workers = [_batches(self._cuts, batch, self._finish_all) for _ in range(count)]
+        sessions = _batches(self._quiet_sessions, _BATCH, self._finish_sessions)
+        return [self._sender.run(), cutting, *workers, sessions, self._tidy(), *passing]
 
-    def _recover(self) -> None:
-        """Take up what the journal holds from before a restart, and the sessions that were still open."""
-        for kept, passed_on in self._backlog.recover():
-            if not passed_on:
-                self._pass_on(kept)
-            self._backlog.let_go(kept.row)
-        for session_id, last_ns in self._store.open_sessions():
-            self._sessions.push(session_id, last_ns)
-
-    def _pass_on(self, kept: Kept) -> None:
-        if self._passing is not None:
-            self._backlog.hold(kept.row)
-            is_agent = self._backlog.assembler.is_genai
-            self._passing.pass_on(kept.signal, kept.row, kept.body, kept.message, is_agent=is_agent)
-
-    async def _work(self) -> None:
-        while True:
-            cuts = [await self._cuts.get()]
-            while len(cuts) < _BATCH and not self._cuts.empty():
-                cuts.append(self._cuts.get_nowait())
+    async def _finish_all(self, cuts: Sequence[Cut]) -> None:
+        """Finish a batch; where that fails, each by itself, and what fails by itself is put aside."""
+        try:
             await self._finish(cuts)
-            for _ in cuts:
-                self._cuts.task_done()
+        except Exception as error:  # noqa: BLE001 - one trace must not stop the server, nor stop it again at every start
+            if len(cuts) > 1:
+                for cut in cuts:
+                    await self._finish_all([cut])
+                return
+            self._give_up(cuts[0], error)
+            self._backlog.finish(cuts)
+            self.counters.add("traces_finished")
 
     async def _finish(self, cuts: Sequence[Cut]) -> None:
         """Read, evaluate and commit what was cut; then let go of its requests."""
-        rebuilt = await self._patiently(self._rebuild, cuts)
-        finished = [self._with_held(x) for x in rebuilt] if self._passing else rebuilt
-        evaluated = await asyncio.gather(*(self._evaluate(x) for x in finished))
+        rebuilt = await self._scoring.patiently(self._rebuild, cuts)
+        finished = [self._with_held(x) for x in await asyncio.gather(*map(self._evaluated, rebuilt))]
         traces = [stored for x in finished for stored in x.traces]
-        await self._commit(traces, [evaluation for evaluations in evaluated for evaluation in evaluations])
-        if self._passing is not None:
-            for done, evaluations in zip(finished, evaluated, strict=True):
-                await self._passing.release(done.held, _by_span(evaluations or self._stored_scores(done)))
+        await self._scoring.commit(traces, [evaluation for x in finished for evaluation in x.evaluations])
         now_ns = self._clock_ns()
         for stored in traces:
             if stored.trace.session_id is not None:
                 self._sessions.push(stored.trace.session_id, now_ns)
-        self._backlog.finish(cuts)
+        if self._passing is None:
+            self._backlog.finish(cuts)
+        else:
+            for one in finished:
+                self._release_roots(self._passing, one)
         self.counters.add("traces_finished", len(cuts))
 
     def _rebuild(self, cuts: Sequence[Cut]) -> list[_Finished]:
         """The agent traces in `cuts` that were not evaluated just so before. Runs in a thread."""
         found = [(cut, self._read(cut)) for cut in cuts]
-        known = self._store.known([trace.id for _, traces in found for trace in traces])
-        finished = []
-        for cut, traces in found:
-            stored = []
-            for trace in traces:
-                revision, digest = known.get(trace.id, (0, ""))
-                now = _digest(trace)
-                if now == digest:
-                    self.counters.add("agent_traces_unchanged")
-                else:
-                    stored.append(StoredTrace(trace, revision + 1, now))
-            finished.append(_Finished(cut, tuple(stored)))
-        return finished
+        new = {x.trace.id: x for x in self._scoring.new([trace for _, traces in found for trace in traces])}
+        return [_Finished(cut, [new[x.id] for x in traces if x.id in new]) for cut, traces in found]
 
     def _read(self, cut: Cut) -> list[AgentTrace]:
         if not cut.genai:
@@ -248,95 +253,50 @@ class Pipeline:
         try:
             spans, logs = self._backlog.load(cut)
             return rebuild(spans, logs, completeness=cut.completeness)
-        except Exception:  # noqa: BLE001 - whatever crashes a reader would crash it again after every restart
-            _log.exception("trace %s cannot be read; its requests are in quarantine", cut.trace_id.hex())
-            self.counters.add("traces_quarantined")
-            self._backlog.put_aside(cut, f"trace {cut.trace_id.hex()} crashed a reader")
+        except Exception as error:  # noqa: BLE001 - what crashes a reader would crash it again after every restart
+            self._give_up(cut, error)
             return []
 
-    async def _evaluate(self, finished: _Finished) -> list[Evaluation]:
+    def _give_up(self, cut: Cut, error: Exception) -> None:
+        trace_id = cut.trace_id.hex()
+        _log.error("trace %s cannot be scored; its requests are put aside", trace_id, exc_info=error)
+        self.counters.add("traces_quarantined")
+        self._backlog.put_aside(cut, f"trace {trace_id} cannot be scored: {type(error).__name__}")
+
+    async def _evaluated(self, finished: _Finished) -> _Finished:
         evaluations: list[Evaluation] = []
         for stored in finished.traces:
-            evaluations += await self._evaluate_trace(stored, None)
-        waiting = {root.span_id for root in finished.held}
-        return [replace(x, inline=True) if x.target.span_id in waiting else x for x in evaluations]
-
-    async def _evaluate_trace(self, stored: StoredTrace, overrides: Overrides | None) -> list[Evaluation]:
-        evaluations = await self._engine.evaluate_trace(stored.trace, overrides, revision=stored.revision)
-        if stored.revision == 1:
-            return evaluations
-        return _superseding(
-            evaluations, await self._patiently(partial(self._store.evaluations, trace_id=stored.trace.id))
-        )
-
-    def _stored_scores(self, finished: _Finished) -> list[Evaluation]:
-        """The scores of roots held back again after a restart, whose trace was evaluated before it."""
-        return self._store.evaluations(trace_id=finished.cut.trace_id.hex()) if finished.held else []
+            evaluations += await self._scoring.evaluate(stored)
+        return replace(finished, evaluations=evaluations)
 
     def _with_held(self, finished: _Finished) -> _Finished:
-        """From here on the trace's roots leave with their scores: none of them can become overdue any more."""
-        assert self._passing is not None  # noqa: S101 - for the type checker: called in inline mode only
-        return replace(finished, held=tuple(self._passing.take(finished.cut.trace_id)))
+        """In inline mode, the trace's roots that are still held back: from here on they leave with their scores."""
+        held = self._passing.take(finished.cut.trace_id) if self._passing else []
+        waiting = {root.span_id for root in held}
+        placed = [replace(x, inline=True) if x.target.span_id in waiting else x for x in finished.evaluations]
+        return replace(finished, evaluations=placed, held=held)
 
-    async def _work_on_sessions(self) -> None:
-        while True:
-            ids = [await self._quiet_sessions.get()]
-            while len(ids) < _BATCH and not self._quiet_sessions.empty():
-                ids.append(self._quiet_sessions.get_nowait())
-            await self._evaluate_sessions(ids, None)
-            self.counters.add("sessions_evaluated", len(ids))
-            for _ in ids:
-                self._quiet_sessions.task_done()
-
-    async def _evaluate_sessions(self, ids: Sequence[str], overrides: Overrides | None) -> list[Evaluation]:
-        known = await self._patiently(self._load_sessions, ids)
-        evaluations: list[Evaluation] = []
-        for session, revision, before in known:
-            signals: dict[str, dict[str, Evaluation]] = {}
-            for evaluation in before:
-                if evaluation.scope == "trace":
-                    signals.setdefault(evaluation.subject_id, {})[evaluation.metric] = evaluation
-            found = await self._engine.evaluate_session(session, signals, overrides, revision=revision)
-            evaluations += found if revision == 1 else _superseding(found, before)
-        await self._commit([], evaluations)
-        return evaluations
-
-    def _load_sessions(self, ids: Sequence[str]) -> list[tuple[Session, int, list[Evaluation]]]:
-        """The sessions that are known, each with its next revision and its scores so far. Runs in a thread."""
-        sessions = [session for session_id in ids if (session := self._store.session(session_id))]
-        return [
-            (
-                session,
-                1 + self._store.session_revision(session.session_id),
-                self._store.evaluations(session_id=session.session_id),
-            )
-            for session in sessions
-        ]
-
-    async def _commit(self, traces: Sequence[StoredTrace], evaluations: Sequence[Evaluation]) -> None:
-        """Keep traces and scores, then hand the scores to the exporters: never the other way round."""
-        if not traces and not evaluations:
-            return
-        numbers = await self._patiently(self._store.commit, traces, evaluations)
-        self._sender.offer(zip(numbers, evaluations, strict=True))
-        self.counters.add("agent_traces", len(traces))
+    def _release_roots(self, passing: Passing, finished: _Finished) -> None:
+        """Send held roots on with their scores; until they are delivered, the journal keeps what they were in."""
+        evaluations = finished.evaluations
+        if finished.held and not evaluations:  # held back again after a restart, before which it was evaluated
+            evaluations = self._store.evaluations(trace_id=finished.cut.trace_id.hex())
+        by_span: dict[str, list[Evaluation]] = {}
         for evaluation in evaluations:
-            self.counters.add(f"evaluations_{evaluation.status}")
+            by_span.setdefault(evaluation.target.span_id, []).append(evaluation)
+        passing.release(finished.held, by_span, left=lambda: self._backlog.finish([finished.cut]))
 
-    async def _patiently(self, ask: Callable[..., Any], *arguments: Any) -> Any:
-        """What the store answers in a thread, however long it takes: a full disk or a locked file may pass."""
-        while True:
-            try:
-                return await asyncio.to_thread(ask, *arguments)
-            except RetryableError as error:
-                _log.error("waiting for the store: %s", error)
-                await asyncio.sleep(_RETRY_STORE_S)
+    async def _finish_sessions(self, ids: Sequence[str]) -> None:
+        try:
+            await self._scoring.sessions(ids)
+        except Exception:  # noqa: BLE001 - as for traces; a session that goes on is evaluated again
+            _log.exception("sessions %s cannot be scored", ", ".join(ids))
+        self.counters.add("sessions_evaluated", len(ids))
 
     async def _tidy(self) -> None:
-        """Hold the store to its retention, and let the journal forget traces that no late span can reach."""
+        """Hold the store to its retention, and the journal to what is still needed."""
         while True:
-            now_ns = self._clock_ns()
-            deleted = await self._patiently(self._store.prune, now_ns)
+            deleted = await self._scoring.patiently(self._store.prune, self._clock_ns())
             self.counters.add("store_records_pruned", deleted)
             self._backlog.tidy()
             await asyncio.sleep(_TIDY_EVERY_S)
@@ -355,20 +315,20 @@ class Pipeline:
             _log.warning("scores are still to be sent; they leave after the restart")
 
 
-def _digest(trace: AgentTrace) -> str:
-    """What tells whether a rebuilt trace says the same; how complete it was when it was cut does not count."""
-    facts = records.encode(replace(trace, completeness="complete"))
-    return hashlib.blake2b(facts.encode(), digest_size=16).hexdigest()
+async def _batches(
+    waiting: "asyncio.Queue[Any]", size: int, work: Callable[[list[Any]], Coroutine[Any, Any, None]]
+) -> None:
+    """Do `work` on what is waiting, at most `size` at a time, for ever."""
+    while True:
+        batch = [await waiting.get()]
+        while len(batch) < size and not waiting.empty():
+            batch.append(waiting.get_nowait())
+        await work(batch)
+        for _ in batch:
+            waiting.task_done()
 
 
-def _superseding(evaluations: Sequence[Evaluation], before: Sequence[Evaluation]) -> list[Evaluation]:
-    """The evaluations, each with the uid of the one before it of the same subject and metric."""
-    uids = {(x.subject_id, x.metric): x.uid for x in before}
-    return [replace(x, supersedes=uids.get((x.subject_id, x.metric))) for x in evaluations]
-
-
-def _by_span(evaluations: Sequence[Evaluation]) -> dict[str, list[Evaluation]]:
-    found: dict[str, list[Evaluation]] = {}
-    for evaluation in evaluations:
-        found.setdefault(evaluation.target.span_id, []).append(evaluation)
-    return found
+def _is_agent(span: Any, scope: Any) -> bool:
+    """Whether a span is an agent's, as its dialect reads it."""
+    reading = dialects.read([decode.span(span, Resource(), decode.scope(scope))])
+    return any(step.kind == "agent" for step in reading.steps)

@@ -103,6 +103,31 @@ def test_what_comes_above_the_cap_is_refused():
     assert not assembler.push(fragment(2, b"b", b"root"), 0)
 
 
+def test_the_cap_of_spans_holds_over_all_openings():
+    assembler = Assembler(Config(max_spans=3))
+    cuts = []
+    for number in range(3):
+        assembler.push(fragment(number, b"%d" % number, b"root"), number * 60 * SECOND)
+        cuts += assembler.cut(number * 60 * SECOND + 30 * SECOND)
+    assert completeness(cuts) == ["idle", "idle", "truncated"]
+
+
+def test_a_trace_that_lacked_a_parent_is_idle_again_when_it_grows():
+    assembler = Assembler(CONFIG)
+    assembler.push(fragment(1, b"root"), 0)
+    assembler.push(fragment(1, b"child", b"missing"), 0)
+    assembler.cut(30 * SECOND)
+    assembler.push(fragment(2, b"late", b"root"), 40 * SECOND)
+    assert completeness(assembler.cut(70 * SECOND)) == ["idle"]
+
+
+def test_above_the_number_of_open_spans_the_quietest_is_cut():
+    assembler = Assembler(Config(max_open_spans=1))
+    assembler.push(fragment(1, b"a", b"x", trace_id=b"1" * 16), 0)
+    assembler.push(fragment(2, b"a", b"x", trace_id=b"2" * 16), 1)
+    assert [cut.trace_id for cut in assembler.cut(1)] == [b"1" * 16]
+
+
 def test_a_trace_that_never_falls_quiet_is_cut_at_its_age():
     assembler = Assembler(CONFIG)
     cuts = []

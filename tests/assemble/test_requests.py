@@ -89,3 +89,14 @@ def test_log_records_without_a_trace_belong_to_no_fragment():
     request = ExportLogsServiceRequest()
     request.resource_logs.add().scope_logs.add().log_records.add(event_name="x")
     assert fragments.of_logs(request, 1, size_bytes=10) == []
+
+
+def test_a_parent_of_zeros_is_no_parent():
+    (fragment,) = fragments.of_traces(traces("a", parent=bytes(8)), 1)
+    assert (fragment.has_root, fragment.parents) == (True, set())
+
+
+def test_what_spanscore_emitted_belongs_to_no_trace():
+    request = traces("evaluation coherence: pass")
+    request.resource_spans[0].scope_spans[0].scope.name = "spanscore"
+    assert fragments.of_traces(request, 1) == []

@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import pytest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from spanscore.export import config, events, histogram, spans
 from spanscore.export.attributes import annotate
+from spanscore.otlp.signal import WIRE
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "exporting.md").read_text(encoding="utf-8")
 PREFIXES = ("spanscore.evaluator.", "spanscore.judge.", "gen_ai.evaluation.")
@@ -29,18 +31,25 @@ def settings(model, path=""):
 
 
 def test_every_attribute_is_documented(make):
-    scores = [make.score(revision=2), make.failed(), make.score(scope="session", target=make.target(response_id="r"))]
+    scores = [
+        make.score(revision=2, supersedes="d" * 16),
+        make.failed(),
+        make.score(scope="session", target=make.target(response_id="r")),
+    ]
+    traces = WIRE["traces"].request.FromString(spans.request(scores, "child", 100))
+    logs = WIRE["logs"].request.FromString(events.request(scores, 100))
+    metrics = WIRE["metrics"].request.FromString(histogram.request(scores, 1, 2))
     messages = [
-        *spans.request(scores, "child", 100).resource_spans[0].scope_spans[0].spans,
-        *events.request(scores, 100).resource_logs[0].scope_logs[0].log_records,
-        *histogram.request(scores, 1, 2).resource_metrics[0].scope_metrics[0].metrics[0].histogram.data_points,
+        *traces.resource_spans[0].scope_spans[0].spans,
+        *logs.resource_logs[0].scope_logs[0].log_records,
+        *metrics.resource_metrics[0].scope_metrics[0].metrics[0].histogram.data_points,
     ]
     names = {name for message in messages for name in make.attributes(message)}
     assert sorted(name for name in names if not is_documented(name)) == []
 
 
 def test_every_inline_attribute_is_documented(make):
-    span = spans.Span()
+    span = Span()
     annotate(span, [make.score(), make.failed()])
     names = {x.replace("task_completion", "METRIC").replace("s.0.", "s.N.") for x in make.attributes(span)}
     missing = [x for x in names if f"`{x}`" not in DOCUMENT and f"`.{x.rpartition('.')[2]}`" not in DOCUMENT]

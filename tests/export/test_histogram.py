@@ -1,11 +1,16 @@
 """What the histogram of scores looks like, rule by rule."""
 
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+
 from spanscore.export import histogram
 
 
+def groups(evaluations, start_ns=1, end_ns=2):
+    return ExportMetricsServiceRequest.FromString(histogram.request(evaluations, start_ns, end_ns)).resource_metrics
+
+
 def points(evaluations, start_ns=1, end_ns=2):
-    message = histogram.request(evaluations, start_ns, end_ns)
-    scopes = [sm for rm in message.resource_metrics for sm in rm.scope_metrics]
+    scopes = [sm for rm in groups(evaluations, start_ns, end_ns) for sm in rm.scope_metrics]
     return [point for sm in scopes for metric in sm.metrics for point in metric.histogram.data_points]
 
 
@@ -15,7 +20,7 @@ def buckets(value, make, **facts):
 
 
 def test_it_is_one_histogram_of_deltas(make):
-    (metric,) = histogram.request([make.score()], 1, 2).resource_metrics[0].scope_metrics[0].metrics
+    (metric,) = groups([make.score()])[0].scope_metrics[0].metrics
     assert (metric.name, metric.histogram.aggregation_temporality) == ("gen_ai.evaluation.score", 1)
 
 
@@ -30,7 +35,7 @@ def test_a_series_is_a_metric_a_label_and_an_agent(make):
 
 
 def test_the_resource_is_the_service_alone(make):
-    (message,) = histogram.request([make.score()], 1, 2).resource_metrics
+    (message,) = groups([make.score()])
     assert make.attributes(message.resource) == {"service.name": "shop"}
 
 

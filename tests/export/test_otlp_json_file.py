@@ -1,6 +1,7 @@
 """The file exporter: one request a line, and no line twice over a crash."""
 
 import json
+import shutil
 
 import pytest
 
@@ -12,7 +13,7 @@ from spanscore.export.port import UndeliveredError
 
 
 def traces(*scores):
-    return spans.request(scores, "child", 8192).SerializeToString()
+    return spans.request(scores, "child", 8192)
 
 
 def span_names(path):
@@ -43,7 +44,7 @@ async def test_a_request_is_a_line_of_otlp_json(make, path):
 
 
 async def test_all_signals_go_to_the_same_file(make, path):
-    logs = events.request([make.score()], 8192).SerializeToString()
+    logs = events.request([make.score()], 8192)
     await write(path, ("traces", traces(make.score())), ("logs", logs))
     assert [next(iter(json.loads(line))) for line in path.read_text().splitlines()] == ["resourceSpans", "resourceLogs"]
 
@@ -68,7 +69,7 @@ async def test_a_request_that_is_there_as_a_whole_makes_no_line(make, path):
 
 async def test_events_are_told_apart_by_their_uid(make, path):
     for scores in ([make.score("a")], [make.score("a"), make.score("b")]):
-        await write(path, ("logs", events.request(scores, 8192).SerializeToString()))
+        await write(path, ("logs", events.request(scores, 8192)))
     records = [
         record
         for line in path.read_text().splitlines()
@@ -117,6 +118,36 @@ async def test_half_a_line_is_taken_back_when_the_disk_is_full(make, path, monke
         await exporter.send("traces", traces(make.score("b")))
     await exporter.close()
     assert path.read_bytes() == whole
+
+
+async def test_a_folder_that_is_deleted_meanwhile_is_made_anew(make, path):
+    exporter = JsonFileExporter(JsonFileConfig(path=path))
+    await exporter.send("traces", traces(make.score("a")))
+    shutil.rmtree(path.parent)
+    await exporter.send("traces", traces(make.score("b")))
+    await exporter.close()
+    assert span_names(path) == ["b"]
+
+
+async def test_a_file_that_is_moved_away_meanwhile_is_made_anew(make, path):
+    exporter = JsonFileExporter(JsonFileConfig(path=path))
+    await exporter.send("traces", traces(make.score("a")))
+    path.rename(path.with_suffix(".1"))
+    await exporter.send("traces", traces(make.score("b")))
+    await exporter.close()
+    assert (span_names(path.with_suffix(".1")), span_names(path)) == (["a"], ["b"])
+
+
+async def test_a_folder_that_cannot_be_made_is_a_fault_that_may_pass(make, path):
+    exporter = JsonFileExporter(JsonFileConfig(path=path))
+    shutil.rmtree(path.parent)
+    path.parent.write_text("in the way")
+    with pytest.raises(UndeliveredError, match=r"scores.jsonl: cannot be written \("):
+        await exporter.send("traces", traces(make.score("a")))
+    path.parent.unlink()
+    await exporter.send("traces", traces(make.score("a")))
+    await exporter.close()
+    assert span_names(path) == ["a"]
 
 
 def test_a_path_that_cannot_be_written_is_said(tmp_path):

@@ -148,6 +148,44 @@ async def test_an_unsupported_signal_is_said_once_and_left_out(make, fakes, star
     )
 
 
+async def test_a_backend_that_is_down_all_night_is_a_line_a_minute(make, fakes, start, clock, caplog):
+    exporter = fakes.Exporter({"traces": [UndeliveredError(f"down, attempt {n}") for n in range(1000)]})
+    began_ns = clock.now_ns
+    async with start({"otlp_grpc": exporter}, fakes.Outbox()) as up:
+        up.commit(make.many(1))
+        await up.settle()
+    minutes = (clock.now_ns - began_ns) / 60e9
+    assert minutes / 2 < caplog.text.count("otlp_grpc: traces: not delivered") <= minutes + 1
+
+
+async def test_what_is_refused_is_said_although_a_retry_was_just_said(make, fakes, start, caplog):
+    exporter = fakes.Exporter({"traces": [DOWN, PermanentError("HTTP 400")]})
+    async with start({"otlp_grpc": exporter}, fakes.Outbox()) as up:
+        up.commit(make.many(1))
+        await up.settle()
+    assert "otlp_grpc: traces: dropped: HTTP 400" in caplog.text
+
+
+async def test_a_recovery_is_said_once(make, fakes, start, caplog):
+    caplog.set_level("INFO")
+    exporter = fakes.Exporter({"traces": [DOWN, DOWN]})
+    async with start({"otlp_grpc": exporter}, fakes.Outbox()) as up:
+        for number in (1, 2):
+            up.commit(make.many(number))
+            await up.settle()
+    assert caplog.text.count("otlp_grpc: traces: delivering again") == 1
+
+
+async def test_a_signal_that_stays_unsupported_is_said_once_in_all(make, fakes, start, clock, caplog):
+    exporter = fakes.Exporter({"logs": [ABSENT, ABSENT]})
+    async with start({"otlp_grpc": exporter}, fakes.Outbox()) as up:
+        for number in (1, 2):
+            up.commit(make.many(number))
+            await up.settle()
+            clock.now_ns += 11 * 60 * 10**9
+    assert (exporter.tries.count("logs"), caplog.text.count("not supported")) == (2, 1)
+
+
 async def test_an_unsupported_signal_is_asked_for_again_later(make, fakes, start, clock):
     exporter = fakes.Exporter({"logs": [ABSENT]})
     async with start({"otlp_grpc": exporter}, fakes.Outbox()) as up:
@@ -205,7 +243,7 @@ async def test_counts_cover_times_that_follow_one_another(make, fakes, start):
     assert first.start_time_unix_nano < first.time_unix_nano <= second.start_time_unix_nano < second.time_unix_nano
 
 
-async def test_a_store_that_cannot_be_read_is_waited_for(make, fakes, start):
+async def test_a_store_that_cannot_be_read_is_waited_for(make, fakes, start, caplog):
     class Locked(fakes.Outbox):
         failures = 2
 
@@ -219,7 +257,7 @@ async def test_a_store_that_cannot_be_read_is_waited_for(make, fakes, start):
     async with start({"otlp_grpc": exporter}, Locked()) as up:
         up.commit(make.many(1))
         await up.settle()
-    assert exporter.names() == ["m1"]
+    assert (exporter.names(), caplog.text.count("export waits for the store: locked")) == (["m1"], 1)
 
 
 async def test_scores_that_retention_took_first_are_counted_as_lost(make, fakes, start):

@@ -2,14 +2,19 @@
 
 import json
 
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
 import spanscore
 from spanscore.export import spans
 from spanscore.model.score import Score
 
 
-def only_span(evaluation, placement="child", max_text_length=8192):
-    message = spans.request([evaluation], placement, max_text_length)
-    return message.resource_spans[0].scope_spans[0].spans[0]
+def decoded(*evaluations, placement="child", max_text_length=8192):
+    return ExportTraceServiceRequest.FromString(spans.request(evaluations, placement, max_text_length))
+
+
+def only_span(evaluation, **settings):
+    return decoded(evaluation, **settings).resource_spans[0].scope_spans[0].spans[0]
 
 
 def facts(make, evaluation, **settings):
@@ -68,18 +73,18 @@ def test_the_status_is_unset_when_the_evaluation_failed(make):
 
 
 def test_it_comes_under_the_evaluated_spans_resource(make):
-    message = spans.request([make.score()], "child", 100)
+    message = decoded(make.score())
     assert make.attributes(message.resource_spans[0].resource) == {"service.name": "shop", "host.name": "h1"}
 
 
 def test_resources_with_the_same_contents_are_one(make):
     scores = [make.score(target=make.target(resource={"service.name": name})) for name in ("a", "b", "a")]
-    message = spans.request(scores, "child", 100)
+    message = decoded(*scores)
     assert [len(x.scope_spans[0].spans) for x in message.resource_spans] == [2, 1]
 
 
 def test_the_scope_is_spanscore_with_its_version(make):
-    scope = spans.request([make.score()], "child", 100).resource_spans[0].scope_spans[0].scope
+    scope = decoded(make.score()).resource_spans[0].scope_spans[0].scope
     assert (scope.name, scope.version) == ("spanscore", spanscore.__version__)
 
 
@@ -111,7 +116,7 @@ def test_the_output_is_summary_and_reason(make):
 
 
 def test_it_says_who_measured_and_what_it_rests_on(make):
-    found = facts(make, make.score(revision=2))
+    found = facts(make, make.score(revision=2, supersedes="d" * 16))
     assert {key: value for key, value in found.items() if key.startswith("spanscore.")} == {
         "spanscore.emitted": True,
         "spanscore.scope": "trace",
@@ -120,7 +125,7 @@ def test_it_says_who_measured_and_what_it_rests_on(make):
         "spanscore.threshold": 0.5,
         "spanscore.metadata": '{"task":"buy"}',
         "spanscore.revision": 2,
-        "spanscore.supersedes": make.score(revision=1).uid,
+        "spanscore.supersedes": "d" * 16,
         "spanscore.evaluated_at": "2023-11-14T22:13:33.189000+00:00",
         "spanscore.evaluator.kind": "LLM",
         "spanscore.evaluator.name": "judge",
@@ -141,11 +146,11 @@ def test_nothing_looks_like_tokens_or_a_model_of_the_users(make):
 
 
 def test_a_skipped_evaluation_is_not_exported(make):
-    assert not spans.request([make.skipped()], "child", 100).resource_spans
+    assert spans.request([make.skipped()], "child", 100) == b""
 
 
 def test_a_score_that_left_inline_has_no_span(make):
-    assert not spans.request([make.score(inline=True)], "child", 100).resource_spans
+    assert spans.request([make.score(inline=True)], "child", 100) == b""
 
 
 def test_a_failed_evaluation_has_its_errors_type_and_no_score(make):

@@ -1,5 +1,6 @@
 """An OpenAI-compatible chat server on loopback that does, call by call, what a test told it to."""
 
+import contextlib
 import json
 import threading
 from collections.abc import Callable
@@ -119,12 +120,13 @@ def _handler(server: ScriptedServer) -> type[BaseHTTPRequestHandler]:
             if reply.status == 0:
                 return
             payload = reply.body.encode()
-            self.send_response(reply.status)
-            for name, value in {**reply.headers, "Content-Type": "application/json"}.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(payload)))
-            self.end_headers()
-            self.wfile.write(payload)
+            with contextlib.suppress(ConnectionError):  # a client that did not wait is gone
+                self.send_response(reply.status)
+                for name, value in {**reply.headers, "Content-Type": "application/json"}.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(payload)))
+                self.end_headers()
+                self.wfile.write(payload)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as http.server names it
             """Say nothing: a test's output is its own."""

@@ -1,19 +1,18 @@
 """What these tests share: the recorded traces, and an engine whose judge is litellm before a scripted server."""
 
 import asyncio
-import gzip
 from functools import cache
 from pathlib import Path
 
 from judge_harness import World, config_for
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from spanscore.embed import Config as EmbedConfig
 from spanscore.embed import open_embedder
 from spanscore.evaluate import Config, Engine
 from spanscore.judge import ModelJudge, renderer
 from spanscore.judge.litellm import LiteLLM
-from spanscore.otlp import decode
+from spanscore.model.score import JudgeUsage
+from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -28,21 +27,22 @@ STAGES = {
 }
 """The judged metrics, and how many stages each has."""
 
+PRICES = {"openai/scripted": {"input_usd_per_million_tokens": 3, "output_usd_per_million_tokens": 10}}
+
 
 @cache
 def recorded(case="pydantic_ai/openai"):
-    """The agent traces of a golden recording."""
-    body = gzip.decompress((GOLDEN / case / "traces.pb.gz").read_bytes())
-    return rebuild_all(list(decode.spans(ExportTraceServiceRequest.FromString(body))), [])
+    """The agent traces of a golden recording; of this one, the first shows a plan and the third failing calls."""
+    telemetry = files.load(sorted((GOLDEN / case).glob("*.pb.gz")))
+    return rebuild_all(telemetry.spans, telemetry.logs)
 
 
-def engine_for(server, plan="staged", *, metrics=STAGES, world=None, cache=None, **judge):
-    """An engine that measures `metrics` (names, or options by name); `judge` are settings of the judge."""
+def engine_for(server, plan="staged", *, metrics=None, world=None, cache=None, **judge):
+    """An engine that measures `metrics` (options by name; None: all judged ones); `judge` are settings of the judge."""
     config = config_for(server, plan=plan, **judge)
-    options = metrics if isinstance(metrics, dict) and metrics is not STAGES else dict.fromkeys(metrics)
     asking = ModelJudge(config, LiteLLM(config), cache, (world or World()).timing())
     return Engine(
-        Config(metrics=options),
+        Config(metrics=metrics or dict.fromkeys(STAGES)),
         asking,
         open_embedder(EmbedConfig()),
         judge_plan=plan,
@@ -51,15 +51,11 @@ def engine_for(server, plan="staged", *, metrics=STAGES, world=None, cache=None,
     )
 
 
-def evaluate(engine, traces, overrides=None):
-    """Every evaluation of `traces`, one trace after the other."""
-
-    async def all_of_them():
-        return [x for trace in traces for x in await engine.evaluate_trace(trace, overrides)]
-
-    return asyncio.run(all_of_them())
-
-
-def by_metric(engine, trace, overrides=None):
+def evaluate(engine, trace, overrides=None):
     """The evaluations of one trace by metric."""
-    return {x.metric: x for x in evaluate(engine, [trace], overrides)}
+    return {x.metric: x for x in asyncio.run(engine.evaluate_trace(trace, overrides))}
+
+
+def spent(found):
+    """What the evaluations cost together."""
+    return sum((x.usage for x in found.values()), JudgeUsage())

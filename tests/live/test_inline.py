@@ -91,3 +91,22 @@ def test_roots_held_back_leave_after_a_kill(server, recording):
     running.wait_until_finished(TRACES)
     running.stop()
     assert {span["spanId"] for span in passed_on(running)} == set(received(recorded))
+
+
+def test_an_agent_under_an_http_server_leaves_with_its_scores(server, recording):
+    recorded, running = recording("semconv/message-attributes"), server(mode="inline").start()
+    groups = [scoped for group in recorded.traces.resource_spans for scoped in group.scope_spans]
+    for agent in [span for scoped in groups for span in scoped.spans if not span.parent_span_id]:
+        trace_id = agent.trace_id
+        http = (
+            recorded.traces.resource_spans[0]
+            .scope_spans.add()
+            .spans.add(name="POST /chat", trace_id=trace_id, span_id=b"http" + trace_id[:4])
+        )
+        http.start_time_unix_nano, http.end_time_unix_nano = agent.start_time_unix_nano, agent.end_time_unix_nano
+        agent.parent_span_id = http.span_id
+    export(running, [recorded.traces])
+    running.wait_until_finished(TRACES)
+    running.stop()
+    scored = [x["name"] for x in passed_on(running) if "spanscore.task_completion.score" in attributes(x)]
+    assert scored == ["invoke_agent travel-assistant"] * TRACES

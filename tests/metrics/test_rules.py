@@ -17,6 +17,8 @@ from spanscore.metrics.trace.tool_correctness import ToolCorrectness
 from spanscore.model.score import Skip
 from spanscore.model.trace import ModelCall, PastMessage, RequestedCall, Tool, ToolCall
 
+FAILED = ToolCall(None, "get_weather", {"city": "Rome"}, error="503 upstream timeout")
+
 
 def score(metric, trace):
     return metric().measure_by_rules(Evidence(trace))
@@ -122,9 +124,42 @@ def test_a_failed_call_that_was_made_good_is_no_fault(make_trace):
     assert score(ToolCorrectness, make_trace(tool_calls=(failed, call))).value == 1.0
 
 
-def test_a_failed_call_that_was_never_made_good_is_a_fault(make_trace):
-    failed = ToolCall(None, "get_weather", {"city": "Rome"}, error="503")
-    assert score(ToolCorrectness, make_trace(tool_calls=(failed,))).value == 0.0
+def test_that_the_right_tool_failed_is_no_fault_of_the_choice(make_trace):
+    assert score(ToolCorrectness, make_trace(tool_calls=(FAILED,))).value == 1.0
+
+
+def test_the_right_tool_called_in_vain_again_and_again_is_half_right(make_trace):
+    assert score(ToolCorrectness, make_trace(tool_calls=(FAILED,) * 3)).value == pytest.approx(0.5)
+
+
+def test_a_repetition_that_succeeds_is_no_fault(make_trace):
+    again = dataclasses.replace(FAILED, error=None, result="sunny")
+    assert score(ToolCorrectness, make_trace(tool_calls=(FAILED, again))).value == 1.0
+
+
+def test_a_tool_that_its_own_error_does_not_know_is_a_fault(make_trace):
+    unknown = ToolCall(None, "launch", {}, error="Unknown tool name: 'launch'. Available tools: get_weather")
+    assert score(ToolCorrectness, make_trace(tool_calls=(unknown,), available_tools=None)).value == 0.0
+
+
+@pytest.mark.parametrize(
+    ("other", "value"),
+    [("weather_forecast_search", 2 / 3), ("find_weather", 2 / 3), ("get_news", 1.0), ("set_weather", 1.0)],
+)
+def test_an_alternative_to_a_tool_that_failed_for_good_is_to_be_tried(make_trace, other, value):
+    trace = make_trace(user_input="Rome?", tool_calls=(FAILED,), available_tools=(Tool("get_weather"), Tool(other)))
+    assert score(ToolCorrectness, trace).value == pytest.approx(value)
+
+
+def test_a_tool_is_no_alternative_to_itself_under_the_prefix_of_a_server(make_trace):
+    failed = dataclasses.replace(FAILED, name="weather_server.get_weather")
+    assert score(ToolCorrectness, make_trace(tool_calls=(failed,))).value == 1.0
+
+
+def test_an_alternative_that_was_tried_is_not_missed(make_trace):
+    tools = (Tool("get_weather"), Tool("find_weather"))
+    tried = calls(("find_weather", {"city": "Rome"}, "sunny"))
+    assert score(ToolCorrectness, make_trace(tool_calls=(FAILED, *tried), available_tools=tools)).value == 1.0
 
 
 def test_polling_that_brings_something_new_is_no_duplicate(make_trace):
@@ -157,13 +192,11 @@ def test_work_that_is_only_announced_is_not_done(make_trace):
 
 
 def test_an_error_at_the_end_costs(make_trace):
-    failed = ToolCall(None, "get_weather", {"city": "Rome"}, error="503")
-    assert score(TaskCompletion, make_trace(tool_calls=(failed,))).value < 0.5
+    assert score(TaskCompletion, make_trace(tool_calls=(FAILED,))).value < 0.5
 
 
 def test_the_outcome_names_calls_and_failures(make_trace):
-    failed = ToolCall(None, "get_weather", {"city": "Rome"}, error="503")
-    outcome = score(TaskCompletion, make_trace(tool_calls=(failed,))).metadata["outcome"]
+    outcome = score(TaskCompletion, make_trace(tool_calls=(FAILED,))).metadata["outcome"]
     assert outcome.startswith("Called get_weather (failed). Answered: ")
 
 
@@ -181,6 +214,20 @@ def test_a_tool_left_for_another_after_failing_costs(make_trace):
     failed = ToolCall(None, "get_forecast", {"city": "Rome"}, error="503")
     trace = make_trace(tool_calls=(failed, *make_trace().tool_calls))
     assert score(Confidence, trace).value == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize(
+    ("plan", "reason"),
+    [
+        ("1. Get the weather\n2. Book a hotel", "2 of 2 planned steps were executed, 1 of them in order."),
+        ("1. Book a hotel\n2. Get the weather", "2 of 2 planned steps were executed, in order."),
+        ("1. Book a hotel\n2. Rent a car", "1 of 2 planned steps was executed; not seen: Rent a car; 1 call beyond"),
+        ("Rent a car", "The one planned step was not executed"),
+    ],
+)
+def test_the_reason_says_which_steps_of_the_plan_were_executed(make_trace, plan, reason):
+    done = calls(("book_hotel", {}, "ok"), ("get_weather", {"city": "Rome"}, "sunny"))
+    assert score(PlanAdherence, make_trace(plan=plan, tool_calls=done)).reason.startswith(reason)
 
 
 def test_no_plan_is_nothing_to_evaluate(make_trace):

@@ -29,6 +29,7 @@ def test_what_was_appended_is_read_back(journal):
 def test_an_acknowledged_request_is_there_after_the_process_died(config):
     journal = Journal(config)
     row = journal.append("logs", b"body", 5).result()
+    journal._lock.close()  # as the kernel does for a process that died
     assert [request.row for request in Journal(config).replay()] == [row]
 
 
@@ -76,6 +77,17 @@ def test_a_refused_request_takes_no_room(journal):
     assert journal.size_bytes == 0
 
 
+def test_a_caller_that_goes_away_does_not_stop_the_journal(journal):
+    gone = journal.append("traces", b"a", 0)
+    assert not gone.cancel()
+    assert journal.append("traces", b"b", 0).result() > gone.result()
+
+
+def test_a_second_server_on_the_same_journal_is_refused(journal, config):
+    with pytest.raises(ConfigError, match="in use by another spanscore"):
+        Journal(config)
+
+
 def test_a_closed_journal_refuses(journal):
     journal.close()
     with pytest.raises(RetryableError):
@@ -111,8 +123,8 @@ def test_the_oldest_of_too_many_put_aside_is_dropped(tmp_path):
     journal = Journal(Config(path=tmp_path / "journal.db", max_quarantined=2))
     for number in range(3):
         journal.quarantine("traces", b"x", f"reason {number}", number).result()
-    assert [entry.reason for entry in journal.quarantined()] == ["reason 1", "reason 2"]
     journal.close()
+    assert [entry.reason for entry in list_quarantined(journal._config)] == ["reason 1", "reason 2"]
 
 
 def test_a_path_that_cannot_be_opened_names_the_setting(tmp_path):

@@ -37,11 +37,11 @@ def test_the_store_works_on_postgresql(postgresql, make, clock):
     found = (
         postgresql.trace(trace.trace_ids[0]),
         postgresql.known([trace.id]),
-        postgresql.session("a\0b").traces,
+        postgresql.sessions(["a\0b", "unknown"])[0].session.traces,
         [seq for seq, _ in postgresql.outbox(postgresql.cursor("otlp_grpc"), 10)],
         len(postgresql.evaluations(session_id="a\0b")),
         postgresql.open_sessions(),
-        postgresql.session_revision("a\0b"),
+        postgresql.sessions(["a\0b"])[0].revision,
         postgresql.get("key"),
         postgresql.prune(clock.now_ns + 2 * 10**9),
     )

@@ -75,6 +75,7 @@ EVALUATION = st.builds(
     session_id=MAYBE,
     usage=st.builds(JudgeUsage, NUMBER, NUMBER, NUMBER, st.none() | FLOAT, NUMBER),
     revision=st.integers(1, 100),
+    supersedes=MAYBE,
     evaluated_at_ns=NUMBER,
     inline=st.booleans(),
 )
@@ -87,7 +88,19 @@ def test_a_trace_reads_back_as_it_was(trace):
 
 @given(EVALUATION)
 def test_an_evaluation_reads_back_as_it_was(evaluation):
-    assert records.decode_evaluation(records.encode(evaluation)) == evaluation
+    assert records.decode_evaluations([records.encode(evaluation)]) == [evaluation]
+
+
+@given(st.lists(EVALUATION, max_size=4))
+def test_evaluations_read_together_are_each_as_they_were(evaluations):
+    twice = [evaluation for evaluation in evaluations for _ in range(2)]
+    assert records.decode_evaluations(records.encode(x) for x in twice) == twice
+
+
+def test_evaluations_of_one_trace_share_their_target(make):
+    trace = make.trace()
+    first, second = records.decode_evaluations(records.encode(make.score(trace, metric)) for metric in "ab")
+    assert first.target is second.target
 
 
 def test_lone_surrogates_read_back_as_they_were(make):
@@ -105,4 +118,4 @@ def test_arguments_nested_without_end_are_cut_and_not_an_error(make):
 
 def test_a_tuple_in_metadata_reads_back_as_a_list(make):
     evaluation = make.score(make.trace(), outcome=Score(1.0, "", {"pair": (1, 2)}))
-    assert records.decode_evaluation(records.encode(evaluation)).outcome.metadata == {"pair": [1, 2]}
+    assert records.decode_evaluations([records.encode(evaluation)])[0].outcome.metadata == {"pair": [1, 2]}

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from spanscore.errors import ConfigError, RetryableError
-from spanscore.model.score import Skip
+from spanscore.model.score import Evaluator, Skip
+from spanscore.model.trace import Session
 from spanscore.store.config import Config
 from spanscore.store.store import MAX_SESSION_TRACES, Store
 
@@ -128,17 +129,44 @@ def test_scores_are_found_by_otel_trace_id(store, make):
 def test_a_session_has_its_traces_oldest_first(store, make):
     traces = [make.trace(n, session_id="s") for n in (3, 1, 2)]
     store.commit([make.stored(t) for t in traces], [])
-    assert [t.started_ns for t in store.session("s").traces] == [1000, 2000, 3000]
+    (found,) = store.sessions(["s"])
+    assert [t.started_ns for t in found.session.traces] == [1000, 2000, 3000]
 
 
-def test_an_unknown_session_is_none(store):
-    assert store.session("s") is None
+def test_sessions_come_in_the_order_asked_for_each_with_its_own(store, make):
+    traces = {name: make.trace(n, session_id=name) for n, name in enumerate("abc", 1)}
+    store.commit([make.stored(t) for t in traces.values()], [make.score(t) for t in traces.values()])
+    found = store.sessions(["c", "unknown", "a"])
+    assert [(x.session.session_id, x.session.traces, [y.subject_id for y in x.scores]) for x in found] == [
+        ("c", (traces["c"],), [traces["c"].id]),
+        ("a", (traces["a"],), [traces["a"].id]),
+    ]
+
+
+def test_more_sessions_than_one_statement_can_name_are_found(store, make):
+    traces = [make.trace(n, session_id=f"s{n}") for n in range(1, 1001)]
+    store.commit([make.stored(t) for t in traces], [make.score(t) for t in traces])
+    found = store.sessions([t.session_id for t in traces])
+    assert [x.scores[0].subject_id for x in found] == [t.id for t in traces]
+
+
+def test_a_session_asked_for_twice_comes_once(store, make):
+    store.commit([make.stored(make.trace(session_id="s"))], [])
+    assert len(store.sessions(["s", "s"])) == 1
+
+
+def test_an_unknown_session_is_left_out(store):
+    assert store.sessions(["s"]) == []
+
+
+def test_no_sessions_are_no_question(store):
+    assert store.sessions([]) == []
 
 
 def test_a_session_of_too_many_traces_keeps_the_newest(store, make):
     traces = [make.trace(n, session_id="s") for n in range(1, MAX_SESSION_TRACES + 3)]
     store.commit([make.stored(t) for t in traces], [])
-    found = store.session("s").traces
+    found = store.sessions(["s"])[0].session.traces
     assert (len(found), found[0].started_ns) == (MAX_SESSION_TRACES, 3000)
 
 
@@ -149,11 +177,38 @@ def test_a_session_has_its_own_scores_and_those_of_its_traces(store, make):
     assert {x.scope for x in store.evaluations(session_id="s")} == {"trace", "session"}
 
 
+def test_a_session_has_the_newest_revision_of_each_score(store, make):
+    trace = make.trace(session_id="s")
+    old, new = (
+        [make.score(trace, x, scope=x, subject_id=y, revision=n) for x, y in (("trace", trace.id), ("session", "s"))]
+        for n in (1, 2)
+    )
+    store.commit([make.stored(trace)], old)
+    store.commit([], new)
+    assert store.sessions(["s"])[0].scores == new
+
+
+def test_the_later_of_two_scores_of_one_revision_is_the_newest(store, make):
+    trace = make.trace()
+    store.commit([make.stored(trace)], [make.score(trace, value=0.1)])
+    store.commit([], [make.score(trace, value=0.2, evaluator=Evaluator("CODE", "rules", "2"))])
+    assert [x.value for x in store.evaluations(trace_id=trace.id)] == [0.2]
+
+
 @pytest.mark.parametrize("session_id", ["x" * 10_000, "a\0b", "\ud800", "naïve 会話 👩‍🚀"])
 def test_any_text_can_be_a_session_id(store, make, session_id):
     trace = make.trace(session_id=session_id)
-    store.commit([make.stored(trace)], [])
-    assert store.session(session_id).traces == (trace,)
+    own = make.score(trace, scope="session", subject_id=session_id)
+    store.commit([make.stored(trace)], [own])
+    (found,) = store.sessions([session_id])
+    assert (found.session, found.scores) == (Session(session_id, (trace,)), [own])
+
+
+def test_a_session_that_was_open_before_a_restart_has_its_own_id_back(store, make):
+    session_id = "x" * 10_000
+    store.commit([make.stored(make.trace(session_id=session_id))], [])
+    ((key, _),) = store.open_sessions()
+    assert store.sessions([key])[0].session.session_id == session_id
 
 
 def test_a_session_is_open_until_it_is_evaluated(store, make, clock):
@@ -177,9 +232,10 @@ def test_a_session_that_goes_on_is_open_again(store, make, clock):
 def test_a_session_revision_counts_its_own_scores_only(store, make):
     trace = make.trace(session_id="s")
     store.commit([make.stored(trace)], [make.score(trace, revision=7)])
-    before = store.session_revision("s")
+    (before,) = store.sessions(["s"])
     store.commit([], [make.score(trace, scope="session", subject_id="s", revision=2)])
-    assert (before, store.session_revision("s")) == (0, 2)
+    (after,) = store.sessions(["s"])
+    assert (before.revision, after.revision) == (0, 2)
 
 
 def test_a_judges_answer_is_kept(open_store):

@@ -6,6 +6,7 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spanscore.dialects import DIALECTS
 from spanscore.model.json import dumps
 from spanscore.model.span import Event, LogRecord, Resource, Scope, Span
 from spanscore.rebuild import rebuild
@@ -58,18 +59,61 @@ KEYS = (
     "user.id",
     "mcp.method.name",
     "error.type",
+    "ai.operationId",
+    "ai.prompt",
+    "ai.prompt.messages",
+    "ai.prompt.tools",
+    "ai.response.toolCalls",
+    "ai.response.text",
+    "ai.toolCall.result",
+    "gcp.vertex.agent.llm_request",
+    "gcp.vertex.agent.llm_response",
+    "gcp.vertex.agent.tool_response",
+    "langfuse.observation.type",
+    "langfuse.observation.input",
+    "langfuse.observation.output",
+    "langfuse.observation.usage_details",
+    "langsmith.span.kind",
+    "langsmith.metadata.lc_agent_name",
+    "llm.openai.messages",
+    "llm.openai.choices",
+    "llm.openai.usage",
+    "gen_ai.agent.tools",
+    "mlflow.spanType",
+    "mlflow.spanInputs",
+    "mlflow.spanOutputs",
+    "mlflow.chat.tokenUsage",
+    "genkit:type",
+    "genkit:metadata:subtype",
+    "genkit:input",
+    "genkit:output",
+    "tool_name",
+    "tool_input",
+    "response.model_output",
+    "input_tokens",
+    "query_source",
 )
 WORDS = ("chat", "invoke_agent", "execute_tool", "LLM", "AGENT", "TOOL", "CHAIN", "agent", "tool", "workflow", "f", "")
-SCOPES = ("", "pydantic-ai", "openinference.instrumentation.langchain", "opentelemetry.instrumentation.langchain")
+WORDS += ("ai.generateText", "ai.streamText.doStream", "ai.toolCall", "generation", "llm", "chain", "retriever")
+WORDS += ('"AGENT"', '"CHAT_MODEL"', '"TOOL"', "model", "flow")
+SCOPES = ("", "openinference.instrumentation.langchain", "opentelemetry.instrumentation.langchain")
+SCOPES += ("openinference.instrumentation.smolagents", "@arizeai/openinference-instrumentation-openai")
+SCOPES += tuple(scope for dialect in DIALECTS for scope in dialect.scopes)
 EVENTS = ("gen_ai.choice", "gen_ai.user.message", "gen_ai.tool.message", "gen_ai.client.inference.operation.details")
 
 parts = st.fixed_dictionaries(
     {},
     optional={
-        "type": st.sampled_from(("text", "tool_call", "tool_call_response", "reasoning", "message", 7)),
+        "type": st.sampled_from(
+            ("text", "tool_call", "tool_call_response", "tool-result", "reasoning", "message", 7, [], {})
+        ),
+        "output": st.fixed_dictionaries(
+            {"type": st.sampled_from(("text", "json", [], None))}, optional={"value": st.none()}
+        ),
+        "function_response": st.fixed_dictionaries({"response": st.sampled_from(({"result": []}, 0, None))}),
         "content": st.recursive(st.none() | st.text(max_size=4) | st.integers(), st.lists, max_leaves=4),
-        "id": st.sampled_from(("a", "b", None, 3)),
-        "name": st.sampled_from(("f", "g", "", None, 1)),
+        "id": st.sampled_from(("a", "b", None, 3, [], {})),
+        "name": st.sampled_from(("f", "g", "", None, 1, [])),
         "arguments": st.sampled_from(({"x": 1}, '{"x": 1}', "{", None, [])),
         "response": st.sampled_from((0, False, None, "", [], {"error": "no"}, "ERROR: x")),
     },
@@ -78,8 +122,11 @@ messages = st.lists(
     st.fixed_dictionaries(
         {},
         optional={
-            "role": st.sampled_from(("user", "assistant", "tool", "system", "", None, 5)),
+            "role": st.sampled_from(("user", "assistant", "tool", "system", "", None, 5, [], {})),
             "parts": st.lists(parts | st.none() | st.text(max_size=3), max_size=3),
+            "type": st.sampled_from(("function_call", "constructor", "tool", "human", [], {})),
+            "tool_call_id": st.sampled_from(("a", None, [])),
+            "status": st.sampled_from(("error", None, [])),
             "content": st.text(max_size=3) | st.none() | st.lists(parts, max_size=2),
             "tool_calls": st.lists(parts | st.none(), max_size=2) | st.just("x"),
         },
@@ -88,7 +135,14 @@ messages = st.lists(
     | st.text(max_size=3),
     max_size=4,
 )
+bodies = st.dictionaries(
+    st.sampled_from(("messages", "contents", "content", "config", "choices", "generations", "output", "tools", "args")),
+    messages | messages.map(lambda x: {"parts": x}) | st.integers() | st.none(),
+    max_size=3,
+)
 values = st.one_of(
+    bodies.map(json.dumps),
+    bodies,
     st.sampled_from(WORDS),
     st.integers(-1, 3),
     st.booleans(),
@@ -110,7 +164,9 @@ spans = st.builds(
     trace_id=st.just("t"),
     span_id=ids,
     parent_span_id=ids | st.sampled_from(("", "9")),
-    name=st.sampled_from(("chat", "agent run", "x")),
+    name=st.sampled_from(
+        ("chat", "agent run", "raw_gen_ai_request", "claude_code.llm_request", "claude_code.tool", "x")
+    ),
     kind=st.just(1),
     start_ns=st.integers(0, 3),
     end_ns=st.integers(0, 3),
@@ -166,7 +222,7 @@ def test_thousands_of_identical_calls_are_read():
         for x in made[1:]
     ]
     root = chain(1, **{"gen_ai.operation.name": "invoke_agent"})
-    random.Random(0).shuffle(flat)  # noqa: S311 # an order, no secret
+    random.Random(0).shuffle(flat)  # an order, no secret
     (trace,) = rebuild(root + flat)
     assert len(trace.tool_calls) == 2_999
 

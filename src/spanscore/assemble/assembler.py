@@ -23,14 +23,16 @@ class _Open:
     has_root: bool = False
     genai: bool = False
     reopened: bool = False
+    was_whole: bool = True
 
     @property
     def whole(self) -> bool:
         """A root has ended and every parent that a span names has arrived.
 
-        A parentless span alone is not proof: in a trace with several, another one's children may still be running.
+        A parentless span alone is not proof: in a trace with several, another one's children may still be running. Of a
+        trace that was re-opened only what held before is known.
         """
-        return self.has_root and self.parents <= self.span_ids
+        return self.has_root and self.was_whole and self.parents <= self.span_ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +40,12 @@ class _Closed:
     """A trace that was cut: what a late span needs to re-open it. Its span ids are not kept, for they are many."""
 
     closed_ns: int
-    rows: tuple[int, ...]
-    has_root: bool
-    genai: bool
+    rows: tuple[int, ...] = ()
+    items: int = 0
+    size_bytes: int = 0
+    has_root: bool = False
+    genai: bool = False
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,7 @@ class Assembler:
         self._closed: OrderedDict[bytes, _Closed] = OrderedDict()
         self._past: OrderedDict[bytes, None] = OrderedDict()
         self._next_age_check_ns = 0
+        self._open_items = 0
         self._ready: list[Cut] = []
         self._released: list[int] = []
         self._references: dict[int, int] = {}
@@ -103,7 +109,7 @@ class Assembler:
         for traces, quiet_ns, completeness in self._by_patience():
             for trace_id in list(_quiet_since(traces, now_ns - quiet_ns)):
                 self._close(trace_id, traces.pop(trace_id), completeness, now_ns)
-        while self.open_traces > self._config.max_open_traces:
+        while self.open_traces > self._config.max_open_traces or self._open_items > self._config.max_open_spans:
             trace_id, trace = (self._partial or self._whole).popitem(last=False)
             self._close(trace_id, trace, "truncated", now_ns)
         self._cut_old(now_ns)
@@ -149,12 +155,14 @@ class Assembler:
 
     def restore(self, fragment: Fragment, closed_ns: int) -> None:
         """Take in a fragment of a trace that was cut before a restart: it opens nothing, but a late span may."""
-        known = self._closed.get(fragment.trace_id) or _Closed(closed_ns, (), has_root=False, genai=False)
+        known = self._closed.get(fragment.trace_id) or _Closed(closed_ns)
         if fragment.row not in known.rows:
             self.hold((fragment.row,))
         self._closed[fragment.trace_id] = _Closed(
             closed_ns,
             tuple(dict.fromkeys((*known.rows, fragment.row))),
+            known.items + fragment.items,
+            known.size_bytes + fragment.size_bytes,
             has_root=known.has_root or fragment.has_root,
             genai=known.genai or fragment.genai,
         )
@@ -181,14 +189,25 @@ class Assembler:
         closed = self._closed.pop(trace_id, None)
         if closed is None:
             return _Open(now_ns, now_ns)
-        rows = dict.fromkeys(closed.rows)
-        return _Open(now_ns, now_ns, rows, has_root=closed.has_root, genai=closed.genai, reopened=True)
+        self._open_items += closed.items
+        return _Open(
+            now_ns,
+            now_ns,
+            dict.fromkeys(closed.rows),
+            items=closed.items,
+            size_bytes=closed.size_bytes,
+            has_root=closed.has_root,
+            genai=closed.genai,
+            reopened=True,
+            was_whole=closed.whole,
+        )
 
     def _add(self, trace: _Open, fragment: Fragment) -> None:
         if fragment.row not in trace.rows:
             trace.rows[fragment.row] = None
             self.hold((fragment.row,))
         trace.items += fragment.items
+        self._open_items += fragment.items
         trace.size_bytes += fragment.size_bytes
         trace.has_root |= fragment.has_root
         trace.genai |= fragment.genai
@@ -200,7 +219,10 @@ class Assembler:
         rows = tuple(trace.rows)
         self.hold(rows)
         self._ready.append(Cut(trace_id, rows, completeness, trace.genai, trace.reopened))
-        self._closed[trace_id] = _Closed(now_ns, rows, trace.has_root, trace.genai)
+        self._open_items -= trace.items
+        self._closed[trace_id] = _Closed(
+            now_ns, rows, trace.items, trace.size_bytes, trace.has_root, trace.genai, trace.whole
+        )
 
     def _cut_old(self, now_ns: int) -> None:
         """Cut what never falls quiet; looked for ten times in `max_age`, since it means a walk over all open traces."""

@@ -37,6 +37,9 @@ class Config(BaseModel):
     max_open_traces: int = Field(default=50_000, ge=1)
     """Traces waited for at once; above it the one that has been quiet longest is cut as `truncated`."""
 
+    max_open_spans: int = Field(default=2_000_000, ge=1)
+    """Spans and log records of all of them; above it the trace that has been quiet longest is cut as `truncated`."""
+
     max_open_sessions: int = Field(default=50_000, ge=1)
     """Sessions waited for at once; above it the one that has been quiet longest is evaluated."""
 

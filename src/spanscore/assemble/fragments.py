@@ -4,6 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+_NO_SPAN = bytes(8)
+"""How some senders write that a span has no parent."""
+
+_OWN_SCOPE = "spanscore"
+
 
 @dataclass(slots=True)
 class Fragment:
@@ -24,10 +29,15 @@ class Fragment:
 
 
 def of_traces(request: Any, row: int, *, size_bytes: int = 0, genai: bool = True) -> list[Fragment]:
-    """The fragments of an ExportTraceServiceRequest, one a trace; `size_bytes` is shared out by number of spans."""
+    """The fragments of an ExportTraceServiceRequest, one a trace; `size_bytes` is shared out by number of spans.
+
+    What spanscore itself emitted belongs to none, so that scores that come back re-open nothing.
+    """
     found: dict[bytes, Fragment] = {}
     for resource_spans in request.resource_spans:
         for scope_spans in resource_spans.scope_spans:
+            if scope_spans.scope.name == _OWN_SCOPE:
+                continue
             for span in scope_spans.spans:
                 trace_id = span.trace_id
                 fragment = found.get(trace_id)
@@ -36,7 +46,7 @@ def of_traces(request: Any, row: int, *, size_bytes: int = 0, genai: bool = True
                 fragment.items += 1
                 fragment.span_ids.add(span.span_id)
                 parent = span.parent_span_id
-                if parent:
+                if parent and parent != _NO_SPAN:
                     fragment.parents.add(parent)
                 else:
                     fragment.has_root = True

@@ -1,13 +1,15 @@
 """`spanscore eval --dry-run`: what a judge would be asked and what that may cost, with nothing sent."""
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from spanscore.cli.terminal import console, on_one_line, print_json, printable
+from spanscore.cli.terminal import console, on_one_line, print_json, printable, progress
 from spanscore.config import Settings
 from spanscore.evaluate import Engine, Overrides, PlannedCall
 from spanscore.judge import Config, Estimate, Prompt, estimate
+from spanscore.judge.config import RULES
 from spanscore.judge.redact import Redactor
 from spanscore.judge.transcript import BYTES_PER_TOKEN
 from spanscore.model.json import dumps
@@ -15,6 +17,10 @@ from spanscore.model.trace import AgentTrace
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+_MAX_ROWS = 60
+"""With more calls than that, a row stands for all that ask the same about different traces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +41,7 @@ class _Call:
             "metrics": list(self.planned.metrics),
             "stage": self.planned.stage,
             "model": self.model,
-            "placeholders": self.planned.placeholders,
+            "placeholders": bool(self.planned.placeholders),
             "max_input_tokens": self.estimate.input_tokens,
             "max_output_tokens": self.estimate.max_output_tokens,
             "max_cost_usd": self.estimate.cost_usd,
@@ -53,7 +59,11 @@ def run(
     verbose: bool,
 ) -> int:
     """Print the calls that a judge would get. Returns the exit code."""
-    calls = [call for trace in traces for call in _planned(engine, settings.judge, overrides, trace)]
+    calls: list[_Call] = []
+    with progress("planning", len(traces)) as done:
+        for trace in traces:
+            calls += _planned(engine, settings.judge, overrides, trace)
+            done()
     if jsonl:
         for call in calls:
             print_json(call.to_json(with_prompt=verbose))
@@ -64,24 +74,33 @@ def run(
             _print_prompt(output, number, call)
     if calls:
         _print_calls(output, calls)
-    output.print(_summary(calls))
+    output.print(_summary(calls) if calls else _nothing(settings.judge, overrides))
     if settings.embedding.chosen == "litellm":
-        output.print("An embedding provider would be sent inputs and outputs besides: see embedding.model.")
+        output.print("An embedding provider would be sent inputs and outputs besides; see embedding.model.")
     return 0
 
 
 def _planned(engine: Engine, config: Config, overrides: Overrides, trace: AgentTrace) -> Iterator[_Call]:
     redactor = Redactor(config.redact.rules, numbered=False)
-    for planned in engine.plan(trace, overrides):
+    for planned in _distinct(engine.plan(trace, overrides)) if config.cache.enabled else engine.plan(trace, overrides):
         model = planned.models[0] if planned.models else config.model
         prompt = replace(planned.prompt, question=redactor.redact(planned.prompt.question))  # as the judge sends it
         yield _Call(trace.trace_ids[0], planned, model, prompt, _bound(planned, prompt, model, config))
 
 
+def _distinct(planned: Sequence[PlannedCall]) -> list[PlannedCall]:
+    """The calls, with those that are the same put into one for all of their metrics: the cache answers the others."""
+    found: dict[object, PlannedCall] = {}
+    for place, call in enumerate(planned):
+        same = place if call.placeholders else (call.models, call.prompt, call.schema)
+        found[same] = replace(call, metrics=(*found[same].metrics, *call.metrics)) if same in found else call
+    return list(found.values())
+
+
 def _bound(planned: PlannedCall, prompt: Prompt, model: str, config: Config) -> Estimate:
-    """The call's size, with room for the longest answers there can be where a later stage quotes earlier ones."""
-    earlier_calls = planned.stage - 1 if planned.placeholders else 0
-    room = "x" * (earlier_calls * config.max_output_tokens * BYTES_PER_TOKEN)
+    """The call's size, with room for the longest answers there can be, as often as they are quoted."""
+    quoted = (planned.stage - 1) * planned.placeholders
+    room = "x" * (quoted * config.max_output_tokens * BYTES_PER_TOKEN)
     return estimate(replace(prompt, question=prompt.question + room), planned.schema, model, config)
 
 
@@ -95,37 +114,69 @@ def _print_prompt(output: "Console", number: int, call: _Call) -> None:
 
 
 def _print_calls(output: "Console", calls: Sequence[_Call]) -> None:
+    models = dict.fromkeys(call.model for call in calls)
+    for model in models:
+        if len(models) > 1:
+            output.print(on_one_line(model, 80), style="bold")
+        own = [call for call in calls if call.model == model]
+        if len(calls) <= _MAX_ROWS:
+            _print_table(output, "trace", [(call.trace_id[:8], [call]) for call in own])
+        else:
+            _print_table(output, "calls", _alike(own))
+        output.print()
+
+
+def _print_table(output: "Console", first: str, rows: Iterable[tuple[str, Sequence[_Call]]]) -> None:
+    """Print calls of one model; each row has what stands under the heading `first`, and the calls it adds up."""
     from rich.table import Table  # noqa: PLC0415 - --jsonl needs no rich
 
-    several = len({call.model for call in calls}) > 1
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for heading in ("trace", "stage", *(("model",) if several else ()), "metrics", "tokens in", "out", "USD"):
-        figures = heading in {"stage", "tokens in", "out", "USD"}
-        table.add_column(heading, no_wrap=heading not in {"metrics", "model"}, justify="right" if figures else "left")
-    for call in calls:
-        size = call.estimate
+    for heading in (first, "stage", "metrics", "tokens in", "out", "USD"):
+        words = heading in {"trace", "metrics"}
+        table.add_column(heading, no_wrap=heading != "metrics", justify="left" if words else "right")
+    for which, group in rows:
+        cost = _cost(group)
         table.add_row(
-            call.trace_id[:8],
-            str(call.planned.stage),
-            *((on_one_line(call.model, 40),) if several else ()),
-            ", ".join(call.planned.metrics),
-            f"{'<' if call.planned.placeholders else ''}{size.input_tokens:,}",
-            f"<{size.max_output_tokens:,}",
-            "?" if size.cost_usd is None else f"<{size.cost_usd:.4f}",
+            which,
+            str(group[0].planned.stage),
+            ", ".join(group[0].planned.metrics),
+            f"{'<' if group[0].planned.placeholders else ''}{sum(call.estimate.input_tokens for call in group):,}",
+            f"<{sum(call.estimate.max_output_tokens for call in group):,}",
+            "?" if cost is None else f"<{cost:.4f}",
         )
     output.print(table)
 
 
+def _alike(calls: Sequence[_Call]) -> list[tuple[str, list[_Call]]]:
+    """The calls of one model that ask the same about different traces, with their number."""
+    groups: defaultdict[object, list[_Call]] = defaultdict(list)
+    for call in calls:
+        groups[call.planned.stage, call.planned.metrics].append(call)
+    return [(f"{len(group):,}", group) for group in groups.values()]
+
+
+def _cost(calls: Sequence[_Call]) -> float | None:
+    """What the calls cost at most, in USD; None where one has no known price."""
+    costs = [call.estimate.cost_usd for call in calls if call.estimate.cost_usd is not None]
+    return sum(costs) if len(costs) == len(calls) else None
+
+
+def _nothing(config: Config, overrides: Overrides) -> str:
+    """Why there is no call."""
+    rules = RULES in {config.model, overrides.model}
+    why = "the built-in rules judge; --model or judge.model names a model" if rules else "nothing is left to judge"
+    return f"No judge would be asked: {why}. Nothing was sent."
+
+
 def _summary(calls: Sequence[_Call]) -> str:
-    if not calls:
-        return "No judge would be asked: the built-in rules judge, or nothing is left to judge. Nothing was sent."
     tokens_in = sum(call.estimate.input_tokens for call in calls)
     tokens_out = sum(call.estimate.max_output_tokens for call in calls)
     models = ", ".join(sorted({on_one_line(call.model, 80) for call in calls}))
-    costs = [call.estimate.cost_usd for call in calls if call.estimate.cost_usd is not None]
-    price = f"at most {sum(costs):.4f} USD" if len(costs) == len(calls) else "at a price that is not known for all"
+    cost = _cost(calls)
+    price = "at a price that is not known for all" if cost is None else f"at most {cost:.4f} USD"
+    each = "" if len(calls) <= _MAX_ROWS else " --jsonl lists each call."
     return (
-        f"\n{len(calls)} calls of {models}, at most {tokens_in:,} tokens in and {tokens_out:,} out, {price}. A later "
-        "stage quotes the answers before it, and is counted with the longest that there can be. Retries and repairs "
-        "come on top. Nothing was sent."
+        f"{len(calls):,} call{'s' if len(calls) > 1 else ''} of {models}, at most {tokens_in:,} tokens in and "
+        f"{tokens_out:,} out, {price}. A later stage quotes the answers before it, and is counted with the longest "
+        f"that there can be. Retries and repairs come on top.{each} Nothing was sent."
     )

@@ -18,9 +18,9 @@ from spanscore.config import Settings
 from spanscore.embed import open_embedder
 from spanscore.errors import InputError
 from spanscore.evaluate import Engine, Overrides
-from spanscore.judge import open_judge, renderer
+from spanscore.judge import check_models, open_judge, renderer
 from spanscore.judge.config import RULES
-from spanscore.metrics import SIGNAL_WEIGHTS
+from spanscore.metrics import SIGNAL_WEIGHTS, Judged
 from spanscore.model.score import Evaluation, JudgeUsage, reaches
 from spanscore.model.trace import AgentTrace
 
@@ -62,8 +62,10 @@ def run(args: argparse.Namespace) -> int:
     settings = _settings(args)
     engine = _engine(settings)
     traces = recorded.agent_traces(args.path)
+    _check_models(settings, _with_signals(overrides))
     if args.dry_run:
-        return dry_run.run(engine, settings, overrides, traces, jsonl=args.jsonl, verbose=args.verbose)
+        with_signals = _with_signals(overrides)
+        return dry_run.run(engine, settings, with_signals, traces, jsonl=args.jsonl, verbose=args.verbose)
     evaluations = asyncio.run(_evaluate(engine, overrides, traces))
     if args.jsonl:
         for evaluation in evaluations:
@@ -79,6 +81,14 @@ def _settings(args: argparse.Namespace) -> Settings:
     if args.model is None or settings.judge.model != RULES:
         return settings
     return settings.model_copy(update={"judge": settings.judge.model_copy(update={"model": args.model})})
+
+
+def _check_models(settings: Settings, overrides: Overrides) -> None:
+    """Refuse a model that litellm has no provider for before anything is measured. Raises ConfigError."""
+    judged = [x for x in overrides.applied(settings.evaluation.build()) if isinstance(x, Judged)]
+    models = {model for x in judged for model in ((x.model,) if x.model else settings.judge.models)}
+    if asked := sorted(models - {RULES}):
+        check_models(settings.judge, asked)
 
 
 def _engine(settings: Settings) -> Engine:

@@ -1,22 +1,55 @@
 """What a span says, in any dialect: spans and log records in, steps out.
 
 One file is one dialect. A span is read by the first dialect that claims it, in the order of `DIALECTS`: a dialect that
-extends another one stands before it, and one with a marker of its own before the semantic conventions, whose attributes
-others borrow.
+extends another one stands before it, and one with a scope or an attribute of its own before those that have to look at
+the span, whose attributes others borrow. So one look-up of each kind decides for all that have a marker of their own.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from spanscore.dialects import openinference, openllmetry, pydantic_ai, semconv
+from spanscore.dialects import (
+    claude_code,
+    gemini_cli,
+    genkit,
+    google_adk,
+    langfuse,
+    langsmith,
+    litellm,
+    mlflow,
+    openinference,
+    openllmetry,
+    pydantic_ai,
+    semconv,
+    strands,
+    vercel_ai,
+)
 from spanscore.dialects._base import Context, Dialect, Facts, text
 from spanscore.dialects._messages import Histories
 from spanscore.model.json import dumps
 from spanscore.model.span import LogRecord, Span
 from spanscore.model.step import Reading, Step
 
-DIALECTS: tuple[Dialect, ...] = (pydantic_ai.DIALECT, openinference.DIALECT, openllmetry.DIALECT, semconv.DIALECT)
+DIALECTS: tuple[Dialect, ...] = (
+    pydantic_ai.DIALECT,
+    vercel_ai.DIALECT,
+    google_adk.DIALECT,
+    strands.DIALECT,
+    gemini_cli.DIALECT,
+    langfuse.DIALECT,
+    mlflow.DIALECT,
+    genkit.DIALECT,
+    openinference.DIALECT,
+    langsmith.DIALECT,
+    litellm.DIALECT,
+    claude_code.DIALECT,
+    openllmetry.DIALECT,
+    semconv.DIALECT,
+)
 
+_BY_SCOPE = {scope: rank for rank, dialect in enumerate(DIALECTS) for scope in dialect.scopes}
+_BY_KEY = {key: rank for rank, dialect in enumerate(DIALECTS) for key in dialect.keys}
+_LOOKING = tuple((x, x.claims) for x in DIALECTS if x.claims is not None)
 _MARKS = tuple({mark: None for dialect in DIALECTS for mark in dialect.marks})
 _EVALUATOR_SCOPES = frozenset({"spanscore", "pydantic-evals"})
 _EVALUATOR_MARKS = frozenset({"spanscore.emitted", "mlflow.trace.sourceScorer", "langwatch.reserved.causality_depth"})
@@ -57,10 +90,12 @@ def read(spans: Iterable[Span], logs: Iterable[LogRecord] = ()) -> Reading:
 
 
 def _dialect_of(span: Span, logs: Sequence[LogRecord]) -> Dialect | None:
-    for dialect in DIALECTS:
-        if dialect.claims(span, logs):
-            return dialect
-    return None
+    found = _BY_SCOPE.get(span.scope.name, len(DIALECTS))
+    for key in _BY_KEY.keys() & span.attributes.keys():
+        found = min(found, _BY_KEY[key])
+    if found < len(DIALECTS):
+        return DIALECTS[found]
+    return next((dialect for dialect, claims in _LOOKING if claims(span, logs)), None)
 
 
 def _step(span: Span, dialect: str, facts: Facts) -> Step:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from spanscore.dialects._messages import Histories
-from spanscore.model.span import LogRecord, Span
+from spanscore.model.span import Attributes, LogRecord, Span
 
 Facts: TypeAlias = dict[str, Any]
 """The fields of a Step that a span tells, by name: `kind` always, any of the others."""
@@ -28,20 +28,28 @@ class Context:
 class Dialect:
     """One way to write an agent's work into spans.
 
-    `claims` decides by one span and its log records alone, since one trace may mix dialects; it must be cheap. `read`
-    gives the facts of a span that was claimed, and must survive whatever its attributes hold. `marks` are byte strings
-    of which any request that holds a span of this dialect contains at least one.
+    A span is of this dialect where its scope's name is among `scopes`, it has one of the attributes `keys`, or `claims`
+    says so of the span and its log records. Nothing else is asked, since one trace may mix dialects. `read` gives the
+    facts of a span that was claimed, and must survive whatever its attributes hold. `marks` are byte strings of which
+    any request that holds a span of this dialect contains at least one.
     """
 
     name: str
-    claims: Callable[[Span, Sequence[LogRecord]], bool]
     read: Callable[[Span, Context], Facts]
     marks: tuple[bytes, ...]
+    scopes: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    claims: Callable[[Span, Sequence[LogRecord]], bool] | None = None
 
 
 def text(value: object) -> str | None:
     """`value` where it is text that says something, else None."""
     return value if isinstance(value, str) and value else None
+
+
+def first_text(attributes: Attributes, keys: tuple[str, ...]) -> str | None:
+    """The first of the attributes `keys` that is text and says something, else None."""
+    return next((x for x in map(attributes.get, keys) if isinstance(x, str) and x), None)
 
 
 def count(value: object) -> int | None:

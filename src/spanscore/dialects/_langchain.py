@@ -58,6 +58,14 @@ def state_messages(state: object) -> tuple[Message, ...] | None:
     return tuple(x for x in found if x is not None) if any(found) or not items else None
 
 
+def after_question(state: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
+    """What a graph added to its state: all after the last thing the user said."""
+    if state is None:
+        return None
+    asked = max((i for i, x in enumerate(state) if x.role == "user" and x.text is not None), default=-1)
+    return state[asked + 1 :]
+
+
 def _generated(generations: list[Any]) -> Iterator[Any]:
     for batch in generations[:1]:
         for generation in batch if isinstance(batch, list) else ():
@@ -76,7 +84,7 @@ def _message(item: object) -> Message | None:
         calls = fields["additional_kwargs"].get("tool_calls")
     content = fields.get("content")
     if calls and isinstance(content, list):  # Anthropic's blocks repeat the calls
-        content = [x for x in content if not (isinstance(x, dict) and x.get("type") in {"tool_use", "function_call"})]
+        content = [x for x in content if not (isinstance(x, dict) and x.get("type") in ("tool_use", "function_call"))]
     plain = {"role": role, "content": content, "tool_calls": calls}
     if role == "tool":
         plain |= {"tool_call_id": fields.get("tool_call_id"), "status": fields.get("status")}

@@ -129,7 +129,7 @@ def _plain_message(item: Any) -> Message | None:  # noqa: C901, PLR0911 # the ho
     if type(item) is not dict or "tool_call_id" in item or "tool_calls" in item:
         return None
     parts, role = item.get("parts"), item.get("role")
-    if type(parts) is not list or role not in _PLAIN_ROLES:
+    if type(parts) is not list or type(role) is not str or role not in _PLAIN_ROLES:
         return None
     text: str | None = None
     calls: list[RequestedCall] = []
@@ -207,9 +207,10 @@ def _read(item: object, default_role: str) -> tuple[str | None, _Parts]:
     if not isinstance(item, dict):
         return None, parts
     role = item.get("role")
-    if role is None and item.get("type") in _ITEM_ROLES:  # an item of OpenAI's Responses
+    kind = item.get("type")
+    if role is None and isinstance(kind, str) and kind in _ITEM_ROLES:  # an item of OpenAI's Responses
         _part(item, parts, 0)
-        return _ITEM_ROLES[item["type"]], parts
+        return _ITEM_ROLES[kind], parts
     role = _ROLES.get(role.lower(), role) if isinstance(role, str) and role else default_role
     content = item.get("parts")
     if content is None:
@@ -236,7 +237,7 @@ def _is_bare_result(content: Any) -> bool:
     """Whether the content of a tool's message is the result itself, and not parts of which one is the result."""
     if not isinstance(content, list):
         return True
-    return not any(isinstance(x, dict) and (x.get("type") in _RESULTS or "toolResult" in x) for x in content)
+    return not any(isinstance(x, dict) and (str(x.get("type")) in _RESULTS or "toolResult" in x) for x in content)
 
 
 def _openai_calls(item: dict[str, Any], parts: _Parts) -> None:
@@ -309,6 +310,21 @@ def _result_part(part: dict[str, Any], parts: _Parts, _depth: int) -> None:
     parts.result(_first(part, _RESULT_IDS), value, _stated_error(part, value))
 
 
+def _vercel_result(part: dict[str, Any], parts: _Parts, _depth: int) -> None:
+    """Vercel AI SDK's result, from its version 5 on in an envelope that says what kind of value it is."""
+    value = part.get("output")
+    kind = str(value.get("type")) if isinstance(value, dict) else None
+    if value is None:
+        _result_part(part, parts, _depth)
+    elif kind == "text":
+        parts.results.append(ToolResult(call_id(part.get("toolCallId")), opened(value.get("value"), scalars=False)))
+    elif kind in _VERCEL_VALUES and "value" in value:
+        error = printed(value["value"]) if kind.startswith("error-") else None
+        parts.result(part.get("toolCallId"), value["value"], error)
+    else:
+        parts.result(part.get("toolCallId"), value)
+
+
 def _bedrock_result(part: dict[str, Any], parts: _Parts, _depth: int) -> None:
     content = part.get("content")
     value: Any = content
@@ -341,6 +357,7 @@ def _first(part: dict[str, Any], keys: tuple[str, ...]) -> Json:
 
 _IDS = ("call_id", "id", "toolCallId", "toolUseId", "ref")
 _RESULT_IDS = ("call_id", "tool_use_id", "tool_call_id", "toolCallId", "toolUseId", "id", "ref")
+_VERCEL_VALUES = frozenset({"json", "content", "error-text", "error-json"})
 _RESULTS = frozenset(
     {"tool_call_response", "tool_result", "tool-result", "function_call_output", "server_tool_call_response"}
 )
@@ -351,6 +368,7 @@ _PARTS: dict[str, Callable[[dict[str, Any], _Parts, int], None]] = {
         ("tool_call", "tool_use", "tool-call", "function_call", "function", "server_tool_call"), _typed_call_part
     ),
     **dict.fromkeys(_RESULTS, _result_part),
+    "tool-result": _vercel_result,
     "message": _message_part,
 }
 _KEYED_PARTS: dict[str, Callable[[dict[str, Any], _Parts, int], None]] = {

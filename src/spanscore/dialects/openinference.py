@@ -1,28 +1,24 @@
 """OpenInference (Arize Phoenix): a span kind, flattened messages, and the inputs and outputs of decorated functions."""
 
-from collections.abc import Sequence
 from typing import Any
 
-from spanscore.dialects import _langchain
+from spanscore.dialects import _langchain, _run_together, _smolagents
 from spanscore.dialects._arguments import arguments, call_id, tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, text
 from spanscore.dialects._indexed import elements, indexed
 from spanscore.dialects._json import is_redacted, literal, opened, structure
-from spanscore.dialects._messages import message, messages
+from spanscore.dialects._messages import message
+from spanscore.dialects._requests import messages_of
 from spanscore.dialects.semconv import status_error
-from spanscore.model.span import Attributes, LogRecord, Span, Value
+from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import Message
 
 _KINDS = {"LLM": "model", "AGENT": "agent", "CHAIN": "workflow", "TOOL": "tool", "RETRIEVER": "retrieval"}
 _PSEUDO_TOOLS = ("_prepare_chat_with_tools",)  # LlamaIndex's, a step of its model class
 _OPENAI_AGENTS = "openinference.instrumentation.openai_agents"
+_JS_OPENAI = "@arizeai/openinference-instrumentation-openai"
 _REPR_STARTS = ("{", "[", "(", "True", "False", "None")
 _LANGCHAIN = ("openinference.instrumentation.langchain", "@arizeai/openinference-instrumentation-langchain")
-
-
-def claims(span: Span, _logs: Sequence[LogRecord]) -> bool:
-    """Whether the span has OpenInference's kind."""
-    return "openinference.span.kind" in span.attributes
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -40,6 +36,8 @@ def read(span: Span, context: Context) -> Facts:
         _read_retrieval(attributes, facts)
     elif kind == "agent" or (kind == "workflow" and context.outermost):
         _read_function(span, facts)
+    if span.scope.name == _smolagents.SCOPE:
+        _smolagents.complete(span, facts)
     return facts
 
 
@@ -53,6 +51,8 @@ def _read_model(span: Span, facts: Facts) -> None:
     facts["damaged"] = frozenset(damaged)
     offered = [x.get("json_schema") for x in _objects(attributes, "llm.tools.", "tool")]
     facts["tools"] = _all_tools(offered) if offered else None
+    if span.scope.name == _JS_OPENAI and facts["output"]:
+        facts["output"] = _run_together.parted(facts["output"], facts["tools"] or ())
     facts["model"] = text(attributes.get("llm.response.model_name")) or text(attributes.get("llm.model_name"))
     facts["input_tokens"] = count(attributes.get("llm.token_count.prompt"))
     facts["output_tokens"] = count(attributes.get("llm.token_count.completion"))
@@ -80,7 +80,7 @@ def _messages(span: Span, side: str, role: str) -> tuple[tuple[Message, ...] | N
         return tuple(x for x in flat if x is not None), any(is_redacted(x.get("content")) for x in items)
     if is_redacted(raw):
         return None, True
-    return _of_request(raw, role), False
+    return messages_of(raw, role), False
 
 
 def _objects(attributes: Attributes, prefix: str, name: str) -> list[dict[str, Any]]:
@@ -110,22 +110,6 @@ def _flat_part(part: dict[str, Any]) -> dict[str, Any]:
     if isinstance(part.get("tool_call"), dict):
         fields |= {"type": "tool_use", **part["tool_call"]}
     return fields
-
-
-def _of_request(raw: Value, role: str) -> tuple[Message, ...] | None:
-    """The messages of a provider's request or response, where the instrumentation did not flatten them."""
-    body = structure(raw).value
-    if isinstance(body, list):
-        return messages(body, role).messages
-    if not isinstance(body, dict):
-        return (Message(role, body),) if isinstance(body, str) and body else None
-    for key in ("messages", "input", "contents", "output"):
-        if isinstance(body.get(key), (list, str)):
-            return messages(body[key], role).messages
-    choices = body.get("choices")
-    if isinstance(choices, list):
-        return messages([x["message"] for x in choices if isinstance(x, dict) and "message" in x], role).messages
-    return messages(body, role).messages if "role" in body or "content" in body else None
 
 
 def _read_tool(span: Span, facts: Facts) -> None:
@@ -194,18 +178,10 @@ def _read_function(span: Span, facts: Facts) -> None:
     facts["user_id"] = text(names.get("user_id"))
     if span.scope.name in _LANGCHAIN:
         facts["input"] = _langchain.state_messages(structure(given).value)
-        facts["output"] = _after_question(_langchain.state_messages(structure(returned).value))
+        facts["output"] = _langchain.after_question(_langchain.state_messages(structure(returned).value))
     facts["input_text"] = _plain(given, attributes.get("input.mime_type"))
     facts["output_text"] = _plain(returned, attributes.get("output.mime_type"))
     facts["damaged"] = frozenset(fact for fact, value in (("input", given), ("output", returned)) if is_redacted(value))
-
-
-def _after_question(state: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
-    """What a graph added to its state: all after the last thing the user said."""
-    if state is None:
-        return None
-    asked = max((i for i, x in enumerate(state) if x.role == "user" and x.text is not None), default=-1)
-    return state[asked + 1 :]
 
 
 def _plain(value: Value, mime_type: Value) -> str | None:
@@ -220,4 +196,4 @@ def _plain(value: Value, mime_type: Value) -> str | None:
     return parsed if isinstance(parsed, str) else None
 
 
-DIALECT = Dialect("openinference", claims, read, marks=(b"openinference.span.kind",))
+DIALECT = Dialect("openinference", read, keys=("openinference.span.kind",), marks=(b"openinference.span.kind",))

@@ -6,6 +6,7 @@ from typing import Any
 from spanscore.dialects import _langchain, semconv
 from spanscore.dialects._arguments import arguments, tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, text
+from spanscore.dialects._functions import only_argument
 from spanscore.dialects._indexed import elements, indexed
 from spanscore.dialects._json import is_redacted, literal, opened, structure
 from spanscore.dialects._messages import blocks, message
@@ -141,7 +142,7 @@ def _read_entity(attributes: Attributes, facts: Facts, *, outermost: bool) -> No
     given = structure(attributes.get("traceloop.entity.input")).value
     returned = structure(attributes.get("traceloop.entity.output")).value
     if isinstance(given, dict):
-        given = given.get("inputs") or _only_argument(given)
+        given = given.get("inputs") or only_argument(given)
     if isinstance(returned, dict) and "outputs" in returned:
         returned = returned["outputs"]
     if facts.get("input") is None:
@@ -150,11 +151,4 @@ def _read_entity(attributes: Attributes, facts: Facts, *, outermost: bool) -> No
     facts["output_text"] = returned if isinstance(returned, str) else None
 
 
-def _only_argument(call: dict[str, Any]) -> Any:
-    """The one value a decorated function was called with; None where there are several."""
-    args, kwargs = call.get("args"), call.get("kwargs")
-    values = [*(args if isinstance(args, list) else ()), *(kwargs.values() if isinstance(kwargs, dict) else ())]
-    return values[0] if len(values) == 1 else None
-
-
-DIALECT = Dialect("openllmetry", claims, read, marks=(b"traceloop.", b"llm.request.", b"gen_ai."))
+DIALECT = Dialect("openllmetry", read, claims=claims, marks=(b"traceloop.", b"llm.request.", b"gen_ai."))

@@ -1,6 +1,5 @@
 """Pydantic AI: the semantic conventions, with the agent's whole conversation and some older names of its own."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from spanscore.dialects import semconv
@@ -8,17 +7,13 @@ from spanscore.dialects._arguments import arguments, call_id, tools
 from spanscore.dialects._base import Context, Dialect, Facts, text
 from spanscore.dialects._json import opened, printed, structure
 from spanscore.dialects._messages import Messages, messages
-from spanscore.model.span import Attributes, LogRecord, Span
+from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import Message
 from spanscore.model.trace import RequestedCall, Tool
 
 _SCOPE = "pydantic-ai"
 _FINAL_RESULT = "final_result"  # the attribute of the answer, and the tool that stands for it where it has structure
-
-
-def claims(span: Span, _logs: Sequence[LogRecord]) -> bool:
-    """Whether Pydantic AI made the span."""
-    return span.scope.name == _SCOPE
+_RETRY = "Fix the errors and try again."  # how each of its own messages to the model ends, in the user's name
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -49,9 +44,7 @@ def _read_agent(attributes: Attributes, facts: Facts) -> None:
     facts["agent_name"] = facts.get("agent_name") or text(attributes.get("agent_name"))
     said = _conversation(attributes)
     if said is not None:
-        start = attributes.get("pydantic_ai.new_message_index")
-        first = start if isinstance(start, int) and 0 <= start <= len(said) else 0
-        asked = next((i for i, x in enumerate(said[first:], first) if x.role == "assistant"), len(said))
+        asked = _asked(said, attributes.get("pydantic_ai.new_message_index"))
         facts["input"], facts["output"] = said[:asked], said[asked:]
     final = attributes.get(_FINAL_RESULT)
     facts["output_text"] = final if isinstance(final, str) else None
@@ -59,6 +52,17 @@ def _read_agent(attributes: Attributes, facts: Facts) -> None:
     if isinstance(metadata, dict):
         facts["user_id"] = text(metadata.get("user_id"))
         facts["session_id"] = facts.get("session_id") or text(metadata.get("session_id"))
+
+
+def _asked(said: tuple[Message, ...], start: Value) -> int:
+    """Where in its whole conversation the run's own question ends: where the run started, or with what was said last.
+
+    Runs without history, and all of version 1, do not tell where they start.
+    """
+    if isinstance(start, int) and 0 <= start <= len(said):
+        return next((i for i, x in enumerate(said[start:], start) if x.role == "assistant"), len(said))
+    asked = [i for i, x in enumerate(said) if x.role == "user" and x.text and not x.text.endswith(_RETRY)]
+    return asked[-1] + 1 if asked else next((i for i, x in enumerate(said) if x.role == "assistant"), len(said))
 
 
 def _conversation(attributes: Attributes) -> tuple[Message, ...] | None:
@@ -117,4 +121,4 @@ def _read_tool(span: Span, facts: Facts) -> None:
         facts["result"], facts["has_result"] = opened(attributes["tool_response"]), True
 
 
-DIALECT = Dialect("pydantic_ai", claims, read, marks=(b"pydantic-ai", b"pydantic_ai"))
+DIALECT = Dialect("pydantic_ai", read, scopes=(_SCOPE,), marks=(b"pydantic-ai", b"pydantic_ai"))

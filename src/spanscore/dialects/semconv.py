@@ -29,6 +29,12 @@ _OPERATIONS = {
     "create_agent": "other",
     "embeddings": "other",
     "plan": "other",
+    **dict.fromkeys(("llm_call", "llm_request", "generate"), "model"),  # from here on: names that emitters made up
+    **dict.fromkeys(("agent_call", "agent.run"), "agent"),
+    **dict.fromkeys(("agent_step", "invoke_graph", "invoke_swarm", "user_prompt", "workflow.run"), "workflow"),
+    **dict.fromkeys(("tool_call", "tool.execute"), "tool"),
+    **dict.fromkeys(("execute_event_loop_cycle", "schedule_tool_calls", "system_prompt"), "other"),
+    "vector_db_retrieve": "retrieval",
 }
 _CLAIMED = frozenset(
     {
@@ -68,6 +74,7 @@ def read(span: Span, context: Context) -> Facts:
         "kind": kind,
         "agent_name": text(attributes.get("gen_ai.agent.name")),
         "session_id": text(attributes.get("gen_ai.conversation.id")),
+        "user_id": next((x for x in (text(payload.get("user.id")) for _, payload in events) if x), None),
     }
     if kind == "tool":
         _read_tool(span, attributes, events, facts)
@@ -93,13 +100,13 @@ def status_error(span: Span) -> str | None:
 
 def _kind(attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]]) -> str:
     operation = attributes.get("gen_ai.operation.name")
-    tool = attributes.get("gen_ai.tool.name")
+    tool = text(attributes.get("gen_ai.tool.name"))
     if isinstance(operation, str) and (kind := _OPERATIONS.get(operation)) is not None:
         return "other" if kind == "tool" and tool in _PSEUDO_TOOLS else kind
     method = attributes.get("mcp.method.name")
     if method is not None and method != "tools/call":
         return "other"  # MCP's transport
-    if isinstance(tool, str) and tool:
+    if tool is not None:
         return "other" if tool in _PSEUDO_TOOLS else "tool"
     shown = "gen_ai.input.messages" in attributes or "gen_ai.output.messages" in attributes
     unnamed = operation is None and method is None and "gen_ai.request.model" in attributes
@@ -209,7 +216,10 @@ def _choice(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 def _event_messages(payload: dict[str, Any], role: str) -> list[Message]:
     """The message of an event, whose blocks and calls may be JSON in text where it came as attributes."""
-    if payload.get("role") is None or role != "system":
+    content = payload.get("content")
+    if isinstance(content, dict) and isinstance(content.get("parts"), list):  # Gemini's, with the role that is true
+        payload = content
+    elif payload.get("role") is None or role != "system":
         payload["role"] = role
     calls = payload.get("tool_calls")
     if isinstance(calls, str):
@@ -246,4 +256,4 @@ def _payload(body: Value, attributes: Attributes) -> Mapping[str, Any]:
     return {**attributes, **parsed} if isinstance(parsed, dict) else attributes
 
 
-DIALECT = Dialect("semconv", claims, read, marks=(b"gen_ai.", b"mcp.method.name"))
+DIALECT = Dialect("semconv", read, claims=claims, marks=(b"gen_ai.", b"mcp.method.name"))

@@ -15,6 +15,9 @@ _INNER = (".doGenerate", ".doStream")  # one call of a provider; the span around
 _OUTER = frozenset({"ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject"})
 _APPLICATION = ("ai.telemetry.metadata.", "ai.settings.context.")  # what the application added: up to 6; from 7 on
 _SESSIONS = tuple(x + y for y in ("sessionId", "session_id", "conversationId", "threadId") for x in _APPLICATION)
+_ANSWERS = ("ai.response.text", "ai.response.object", "ai.result.text", "ai.result.object")
+_GIVEN = ("ai.usage.inputTokens", "ai.usage.promptTokens")
+_PRODUCED = ("ai.usage.outputTokens", "ai.usage.completionTokens")
 _USERS = tuple(x + y for y in ("userId", "user_id") for x in _APPLICATION)
 
 
@@ -35,7 +38,7 @@ def read(span: Span, context: Context) -> Facts:
     else:
         facts = {"kind": "other"}  # embeddings
     facts["session_id"] = facts.get("session_id") or first_text(attributes, _SESSIONS)
-    facts["user_id"] = first_text(attributes, _USERS)
+    facts["user_id"] = facts.get("user_id") or first_text(attributes, _USERS)
     return facts
 
 
@@ -100,15 +103,9 @@ def _response(attributes: Attributes) -> Message | None:
     return message({"role": "assistant", "content": [*parts, *calls], "reasoning_content": thought}, "assistant")
 
 
-_ANSWERS = ("ai.response.text", "ai.response.object", "ai.result.text", "ai.result.object")
-
-
 def _read_usage(attributes: Attributes, facts: Facts) -> None:
-    for fact, names in (("input_tokens", ("inputTokens", "promptTokens")), ("output_tokens", _PRODUCED)):
-        facts[fact] = next((x for x in (count(attributes.get("ai.usage." + y)) for y in names) if x is not None), None)
-
-
-_PRODUCED = ("outputTokens", "completionTokens")
+    for fact, names in (("input_tokens", _GIVEN), ("output_tokens", _PRODUCED)):
+        facts[fact] = next((x for x in (count(attributes.get(y)) for y in names) if x is not None), None)
 
 
 def _tool_call(span: Span) -> Facts:

@@ -30,12 +30,14 @@ class Recent:
         if not texts:
             return np.zeros((0, 0), dtype=np.float32)
         keys = [text[: self._max_chars] for text in texts]
-        vectors = {key: self._vectors.pop(key) for key in dict.fromkeys(keys) if key in self._vectors}
-        missing = [key for key in dict.fromkeys(keys) if key not in vectors]
+        distinct = dict.fromkeys(keys)
+        vectors = {key: self._vectors.pop(key) for key in distinct if key in self._vectors}
+        missing = [key for key in distinct if key not in vectors] if vectors else list(distinct)
         if missing:
-            vectors.update(zip(missing, await self._embedder.embed(missing), strict=True))
+            made = await self._embedder.embed(missing)
+            vectors.update(zip(missing, made, strict=True))
         self._remember(vectors)
-        return np.stack([vectors[key] for key in keys])
+        return made if missing == keys else np.stack([vectors[key] for key in keys])
 
     def _remember(self, vectors: dict[str, NDArray[np.float32]]) -> None:
         self._vectors.update(vectors)

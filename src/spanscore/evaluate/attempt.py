@@ -8,6 +8,7 @@ from spanscore.errors import BudgetExhaustedError, JudgeError, SpanscoreError
 from spanscore.model.score import Failure, JudgeUsage, Outcome, Skip
 
 _LOGGER = logging.getLogger(__name__)
+_NOTHING_SPENT = JudgeUsage()
 
 
 class Attempt:
@@ -25,7 +26,7 @@ class Attempt:
         """`what` is being measured, as a log line names it."""
         self._what = what
         self.outcome: Outcome | None = None
-        self.usage = JudgeUsage()
+        self.usage = _NOTHING_SPENT
 
     def __enter__(self) -> Self:
         return self

@@ -1,6 +1,7 @@
 """Which metrics run, with which options, how often: the configuration, and what one run may change of it."""
 
 import difflib
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -122,9 +123,14 @@ def _metric(name: str, options: Mapping[str, Any]) -> Metric:
     if name not in known:
         raise ValueError(f"there is no metric {name!r}; {_nearest(name, known)}")
     try:
-        return TypeAdapter(known[name]).validate_python(dict(options))
+        return _adapter(name).validate_python(dict(options))
     except ValidationError as error:
         raise ValueError("; ".join(_told(known[name], x) for x in error.errors())) from None
+
+
+@functools.cache  # made anew it takes milliseconds
+def _adapter(name: str) -> TypeAdapter[Metric]:
+    return TypeAdapter(metrics.available()[name])
 
 
 def _told(metric: type[Metric], error: Any) -> str:

@@ -5,8 +5,8 @@ import functools
 import time
 import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import replace
+from typing import Literal, NamedTuple
 
 from spanscore.embed.port import Embedder
 from spanscore.errors import ConfigError, InputError
@@ -29,13 +29,12 @@ TraceSignals = Mapping[str, Evaluation]
 _ALL = 1 << 32
 
 
-@dataclass(frozen=True, slots=True)
-class _Measured:
+class _Measured(NamedTuple):
     """An outcome with who measured it, and what that cost."""
 
     outcome: Outcome
     evaluator: Evaluator
-    usage: JudgeUsage = field(default_factory=JudgeUsage)
+    usage: JudgeUsage = JudgeUsage()
 
 
 class Engine:
@@ -78,7 +77,7 @@ class Engine:
         if cases:
             await self._judged(cases, trace)
             measured |= {case.metric.name: self._ruling(case) for case in cases}
-        return [self._of_trace(metric, measured[metric.name], trace, revision) for metric in metrics]
+        return self._of_trace(metrics, measured, trace, revision)
 
     async def evaluate_session(
         self,
@@ -106,10 +105,9 @@ class Engine:
         known = {trace_id: dict(evaluations) for trace_id, evaluations in signals.items()}
         for place, trace in enumerate(session.traces):
             measured, _ = await self._measured(list(by_name.values()), trace, session.traces[:place])
-            for name, result in measured.items():
-                evaluation = self._of_trace(by_name[name], result, trace, revision)
-                known.setdefault(trace.id, {})[name] = evaluation
-                found.append(evaluation)
+            evaluations = self._of_trace([by_name[name] for name in measured], measured, trace, revision)
+            known.setdefault(trace.id, {}).update((x.metric, x) for x in evaluations)
+            found += evaluations
         names = {x.name for x in wanted}
         rest_on = read_signals(known)
         return [x for x in found if x.metric in names] + [
@@ -188,7 +186,7 @@ class Engine:
 
     def _evaluator(self, metric: Metric, *, by_rules: bool = False) -> Evaluator:
         embedding = self._embedder.name if isinstance(metric, Embedded) else None
-        return Evaluator("CODE", RULES if by_rules else metric.name, metric.version, embedding=embedding)
+        return _code(RULES if by_rules else metric.name, metric.version, embedding)
 
     async def _embedded(self, metric: Embedded, trace: AgentTrace, earlier: Sequence[AgentTrace]) -> _Measured:
         with Attempt(metric.name) as attempt:
@@ -222,31 +220,38 @@ class Engine:
     def _ruling(self, case: Case) -> _Measured:
         return _Measured(_given(case.outcome), case.evaluator, case.usage)
 
-    def _of_trace(self, metric: Metric, measured: _Measured, trace: AgentTrace, revision: int) -> Evaluation:
-        return Evaluation(
-            scope="trace",
-            subject_id=trace.id,
-            metric=metric.name,
-            outcome=measured.outcome,
-            threshold=metric.threshold_for(measured.evaluator.embedding),
-            scale=metric.scale,
-            evaluator=measured.evaluator,
-            target=trace.target,
-            session_id=trace.session_id,
-            agent_name=trace.agent_name,
-            service_name=trace.service_name,
-            usage=measured.usage,
-            revision=revision,
-            evaluated_at_ns=self._clock_ns(),
-        )
+    def _of_trace(
+        self, metrics: Sequence[Metric], measured: Mapping[str, _Measured], trace: AgentTrace, revision: int
+    ) -> list[Evaluation]:
+        trace_id = trace.id  # once, since it is a hash
+        return [
+            Evaluation(
+                scope="trace",
+                subject_id=trace_id,
+                metric=metric.name,
+                outcome=outcome,
+                threshold=metric.threshold_for(evaluator.embedding),
+                scale=metric.scale,
+                evaluator=evaluator,
+                target=trace.target,
+                session_id=trace.session_id,
+                agent_name=trace.agent_name,
+                service_name=trace.service_name,
+                usage=usage,
+                revision=revision,
+                evaluated_at_ns=self._clock_ns(),
+            )
+            for metric in metrics
+            for outcome, evaluator, usage in (measured[metric.name],)
+        ]
 
     def _of_session(
         self, metric: SessionMetric, session: Session, signals: Signals, weights: Mapping[str, float], revision: int
     ) -> Evaluation:
         with Attempt(metric.name) as attempt:
             attempt.outcome = metric.measure(session, signals, weights)
-        measured = _Measured(_given(attempt.outcome), self._evaluator(metric))
-        of_last = self._of_trace(metric, measured, session.traces[-1], revision)
+        measured = {metric.name: _Measured(_given(attempt.outcome), self._evaluator(metric))}
+        [of_last] = self._of_trace([metric], measured, session.traces[-1], revision)
         return replace(of_last, scope="session", subject_id=session.session_id, session_id=session.session_id)
 
 
@@ -264,6 +269,11 @@ def read_signals(evaluations: Mapping[str, TraceSignals]) -> Signals:
             else:
                 absent.setdefault(trace_id, {})[name] = f"{evaluation.status}: {evaluation.reason}"
     return Signals(values, absent)
+
+
+@functools.lru_cache(maxsize=256)  # the same few for every trace
+def _code(name: str, version: str, embedding: str | None) -> Evaluator:
+    return Evaluator("CODE", name, version, embedding=embedding)
 
 
 def _by_models(cases: Sequence[Case]) -> list[list[Case]]:

@@ -1,5 +1,6 @@
 """What a judge would be asked about a trace, without asking: for `eval --dry-run`."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,8 +17,8 @@ _LATER = "(what the judge answers before)"
 class PlannedCall:
     """A call that a judge would get.
 
-    `models` are the metric's own, () for the judge's configured ones. `placeholders`: the prompt quotes answers that
-    are not there yet, and the call may turn out not to be needed.
+    `models` are the metric's own, () for the judge's configured ones. `placeholders`: how many times, at most, the
+    prompt quotes one and the same answer that is not there yet; unless it is 0 the call may turn out not to be needed.
     """
 
     metrics: tuple[str, ...]
@@ -25,7 +26,7 @@ class PlannedCall:
     prompt: Prompt
     schema: type[BaseModel]
     models: tuple[str, ...]
-    placeholders: bool
+    placeholders: int
 
 
 def staged_calls(cases: Sequence[Case], transcript: str) -> list[PlannedCall]:
@@ -49,12 +50,17 @@ def fused_calls(cases: Sequence[Case], transcript: str) -> list[PlannedCall]:
 
 
 def _planned(cases: Sequence[Case], stage: int, questions: Questions, transcript: str) -> PlannedCall:
-    needed = {key for question in questions for key in question.needs}
+    needed = Counter(key for question in questions for key in question.needs)
     quotes = dict.fromkeys(needed, _LATER)
     for case in cases:
         quotes |= {name: text or _LATER for name, text in case.metric.quotes(case.trace, {}).items()}
     call = Call(questions)
     names = tuple(case.metric.name for case in cases)
     return PlannedCall(
-        names, stage, call.prompt(transcript, quotes), call.schema, cases[0].models, placeholders=bool(needed)
+        names,
+        stage,
+        call.prompt(transcript, quotes),
+        call.schema,
+        cases[0].models,
+        placeholders=max(needed.values(), default=0),
     )

@@ -138,7 +138,7 @@ class JsonFileConfig(_Exporter):
     """Follows from the exporter's name."""
 
     path: Path
-    """The file; what is there stays, and new lines are added. It is not rotated."""
+    """The file; what is there stays, and new lines are added. One that was moved away or deleted is made anew."""
 
 
 ExporterConfig: TypeAlias = GrpcConfig | HttpConfig | JsonFileConfig

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from spanscore.errors import PermanentError
+from spanscore.export.complaints import Complaints
 from spanscore.export.config import RetryOnFailure
 from spanscore.export.port import Exporter, UndeliveredError, UnsupportedSignalError
 from spanscore.export.retry import Backoff
@@ -36,7 +37,7 @@ class Delivery:
         self._retry = retry
         self._around = surroundings
         self._unsupported_since_ns: dict[Signal, int] = {}
-        self._complaints: dict[Signal, str] = {}
+        self._complaints = Complaints(surroundings.clock_ns)
 
     async def deliver(self, signal: Signal, body: bytes, *, at_most_once: bool = False) -> bool:
         """Send until it is delivered; False: it never will be.
@@ -52,9 +53,8 @@ class Delivery:
             except UndeliveredError as error:
                 wait_s = backoff.wait_s(error.told_wait_s, self._around.chance(), self._around.clock_ns())
                 if wait_s is None or (at_most_once and error.maybe_delivered):
-                    self._complain(signal, f"{error}; dropped")
-                    return self._count("dropped", signal, delivered=False)
-                self._complain(signal, f"{error}; will try again")
+                    return self._dropped(signal, error)
+                self._complaints.complain(self._about(signal, "not delivered"), f"{error}; will try again")
                 backoff = backoff.next()
                 await self._around.sleep(wait_s)
             except PermanentError as error:
@@ -71,27 +71,28 @@ class Delivery:
         return since_ns is not None and self._around.clock_ns() - since_ns < _ASK_AGAIN_NS
 
     def _refused(self, signal: Signal, error: PermanentError) -> bool:
-        if isinstance(error, UnsupportedSignalError):
-            self._unsupported_since_ns[signal] = self._around.clock_ns()
-            self._complain(signal, f"not supported there ({error}); left out from now on")
-            return self._count("unsupported", signal, delivered=False)
-        self._complain(signal, f"refused ({error}); dropped")
+        if not isinstance(error, UnsupportedSignalError):
+            return self._dropped(signal, error)
+        if signal not in self._unsupported_since_ns:
+            _log.warning("%s: not supported there (%s); left out from now on", self._about(signal), error)
+        self._unsupported_since_ns[signal] = self._around.clock_ns()
+        return self._count("unsupported", signal, delivered=False)
+
+    def _dropped(self, signal: Signal, error: Exception) -> bool:
+        self._complaints.complain(self._about(signal, "dropped"), str(error))
         return self._count("dropped", signal, delivered=False)
 
     def _taken(self, signal: Signal, not_taken: str | None) -> bool:
         self._unsupported_since_ns.pop(signal, None)
+        if self._complaints.is_over(self._about(signal, "not delivered")):
+            _log.info("%s: delivering again", self._about(signal))
         if not_taken is not None:
-            self._complain(signal, not_taken)
+            self._complaints.complain(self._about(signal, "delivered in part"), not_taken)
             self._count("partial", signal, delivered=True)
-        elif self._complaints.pop(signal, None) is not None:
-            _log.info("%s: %s: delivering again", self.name, signal)
         return self._count("sent", signal, delivered=True)
 
-    def _complain(self, signal: Signal, what: str) -> None:
-        """Log, but not the same thing again until something has been delivered in between."""
-        if self._complaints.get(signal) != what:
-            self._complaints[signal] = what
-            _log.warning("%s: %s: %s", self.name, signal, what)
+    def _about(self, *what: str) -> str:
+        return ": ".join((self.name, *what))
 
     def _count(self, what: str, signal: Signal, *, delivered: bool) -> bool:
         self._around.counters.add(f"export_{what}_{signal}_{self.name}")

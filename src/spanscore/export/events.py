@@ -3,67 +3,84 @@
 from collections.abc import Iterable
 from functools import lru_cache
 
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
-from opentelemetry.proto.logs.v1.logs_pb2 import SEVERITY_NUMBER_INFO, SEVERITY_NUMBER_WARN, LogRecord, ScopeLogs
+from opentelemetry.proto.logs.v1.logs_pb2 import SEVERITY_NUMBER_INFO, SEVERITY_NUMBER_WARN, LogRecord
 
-from spanscore.export import wording
+from spanscore.export import wire, wording
 from spanscore.export.resources import ByResource
 from spanscore.model.score import Evaluation, Failure, Score, Skip
+from spanscore.model.span import Value
 from spanscore.otlp import encode
 
 EVENT_NAME = "gen_ai.evaluation.result"
 
+_TIME = wire.head(LogRecord(time_unix_nano=1), 8)
+_OBSERVED_TIME = wire.head(LogRecord(observed_time_unix_nano=1), 8)
+_BODY = wire.Text(LogRecord, lambda record, text: encode.put(record.body, text))
+_UID = wire.text_attribute(LogRecord, "log.record.uid")
+_VALUE = wire.Double(LogRecord, "gen_ai.evaluation.score.value")
+_EXPLANATION = wire.text_attribute(LogRecord, "gen_ai.evaluation.explanation")
+_ERROR_TYPE = wire.text_attribute(LogRecord, "error.type")
+_RESPONSE_ID = wire.text_attribute(LogRecord, "gen_ai.response.id")
+_SESSION_ID = wire.text_attribute(LogRecord, "session.id")
+_CONVERSATION_ID = wire.text_attribute(LogRecord, "gen_ai.conversation.id")
 
-def request(evaluations: Iterable[Evaluation], max_text_length: int) -> ExportLogsServiceRequest:
-    """The events of `evaluations`; none for a skipped one."""
-    message = ExportLogsServiceRequest()
-    scopes: ByResource[ScopeLogs] = ByResource(message.resource_logs.add, lambda x: x.scope_logs.add())
+
+def request(evaluations: Iterable[Evaluation], max_text_length: int) -> bytes:
+    """The events of `evaluations` as a serialised request; none for a skipped one."""
+    groups = ByResource()
     for evaluation in evaluations:
         if not isinstance(evaluation.outcome, Skip):
-            _fill(scopes.of(evaluation.target.resource).log_records.add(), evaluation, max_text_length)
-    return message
+            record = _placed(evaluation) + _said(evaluation, max_text_length)
+            groups.of(evaluation.target.resource).append(record)
+    return groups.request()
 
 
-def _fill(record: LogRecord, evaluation: Evaluation, max_text_length: int) -> None:
-    target, outcome = evaluation.target, evaluation.outcome
-    record.time_unix_nano = record.observed_time_unix_nano = evaluation.evaluated_at_ns
-    record.trace_id = bytes.fromhex(target.trace_id)
-    record.span_id = bytes.fromhex(target.span_id)
-    record.body.string_value = wording.summary(evaluation)
-    add = record.attributes.add
-    add(key="log.record.uid").value.string_value = evaluation.uid
-    add(key="spanscore.revision").value.int_value = evaluation.revision
-    reason = wording.cut(evaluation.reason, max_text_length)
-    if reason:
-        add(key="gen_ai.evaluation.explanation").value.string_value = reason
-    if isinstance(outcome, Score):
-        add(key="gen_ai.evaluation.score.value").value.double_value = outcome.value
-        label = evaluation.label
-        if label:
-            add(key="gen_ai.evaluation.score.label").value.string_value = label
-    elif isinstance(outcome, Failure):
-        add(key="error.type").value.string_value = outcome.type
-    if target.response_id is not None:
-        add(key="gen_ai.response.id").value.string_value = encode.well_formed(target.response_id)
+def _placed(evaluation: Evaluation) -> bytes:
+    """Ids and times."""
+    time = evaluation.evaluated_at_ns.to_bytes(8, "little")  # as protobuf writes a fixed64
+    return _joined_to(evaluation.target.trace_id, evaluation.target.span_id) + _TIME + time + _OBSERVED_TIME + time
+
+
+@lru_cache(maxsize=64)  # the scores of a trace follow one another
+def _joined_to(trace_id: str, span_id: str) -> bytes:
+    return LogRecord(trace_id=bytes.fromhex(trace_id), span_id=bytes.fromhex(span_id)).SerializeToString()
+
+
+def _said(evaluation: Evaluation, max_text_length: int) -> bytes:
+    """Name, severity, body and attributes."""
+    outcome = evaluation.outcome
+    failed = isinstance(outcome, Failure)
+    parts = [
+        _same_for_many(evaluation.metric, evaluation.label, evaluation.scope, evaluation.revision, failed),
+        _BODY(wording.summary(evaluation)),
+        _UID(evaluation.uid),
+    ]
+    if reason := wording.cut(evaluation.reason, max_text_length):
+        parts.append(_EXPLANATION(reason))
+    if isinstance(outcome, Failure):
+        parts.append(_ERROR_TYPE(outcome.type))
+    elif isinstance(outcome, Score):
+        parts.append(_VALUE(outcome.value))
+    if evaluation.target.response_id is not None:
+        parts.append(_RESPONSE_ID(evaluation.target.response_id))
     if evaluation.scope == "session":
-        session_id = encode.well_formed(evaluation.session_id or evaluation.subject_id)
-        add(key="session.id").value.string_value = session_id
-        add(key="gen_ai.conversation.id").value.string_value = session_id
-    record.MergeFromString(_same_for_many(evaluation.metric, evaluation.scope, isinstance(outcome, Failure)))
+        session_id = evaluation.session_id or evaluation.subject_id
+        parts += (_SESSION_ID(session_id), _CONVERSATION_ID(session_id))
+    return b"".join(parts)
 
 
 @lru_cache(maxsize=1024)
-def _same_for_many(metric: str, scope: str, failed: bool) -> bytes:
-    """A serialised log record that holds what the events of one metric share."""
+def _same_for_many(metric: str, label: str | None, scope: str, revision: int, failed: bool) -> bytes:
+    """What the events of one metric, label and revision share."""
     severity = SEVERITY_NUMBER_WARN if failed else SEVERITY_NUMBER_INFO
     record = LogRecord(event_name=EVENT_NAME, severity_number=severity, severity_text="WARN" if failed else "INFO")
-    encode.fill(
-        record.attributes,
-        {
-            "event.name": EVENT_NAME,
-            "gen_ai.evaluation.name": metric,
-            "spanscore.emitted": True,
-            "spanscore.scope": scope,
-        },
-    )
-    return record.SerializeToString()
+    shared: dict[str, Value] = {
+        "event.name": EVENT_NAME,
+        "gen_ai.evaluation.name": metric,
+        "spanscore.emitted": True,
+        "spanscore.scope": scope,
+        "spanscore.revision": revision,
+    }
+    if label:
+        shared["gen_ai.evaluation.score.label"] = label
+    return record.SerializeToString() + wire.attributes(LogRecord, shared)

@@ -3,14 +3,13 @@
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_DELTA, HistogramDataPoint, ScopeMetrics
+from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_DELTA, HistogramDataPoint, Metric
 
 from spanscore.export.resources import ByResource
 from spanscore.model.score import Evaluation
-from spanscore.model.span import Attributes, Value
+from spanscore.model.span import Value
 from spanscore.otlp import encode
 
 NAME = "gen_ai.evaluation.score"
@@ -22,25 +21,25 @@ _Series: TypeAlias = tuple[str | None, str, str | None, str | None]
 """Service, metric, label and agent."""
 
 
-def request(evaluations: Iterable[Evaluation], start_ns: int, end_ns: int) -> ExportMetricsServiceRequest:
-    """The scores among `evaluations`, counted, as the change between two times in Unix ns (delta temporality).
+def request(evaluations: Iterable[Evaluation], start_ns: int, end_ns: int) -> bytes:
+    """The scores among `evaluations`, counted, as a serialised request; empty where none has a value.
 
-    The resource is the service alone: with all that a target's resource says, each process would be a series.
+    They are the change between two times in Unix ns (delta temporality). The resource is the service alone: with all
+    that a target's resource says, each process would be a series.
     """
     values: dict[_Series, list[float]] = defaultdict(list)
     for evaluation in evaluations:
         if evaluation.value is not None:
             service = evaluation.service_name
             values[service, evaluation.metric, evaluation.label, evaluation.agent_name].append(normalised(evaluation))
-    message = ExportMetricsServiceRequest()
-    scopes: ByResource[ScopeMetrics] = ByResource(message.resource_metrics.add, lambda x: x.scope_metrics.add())
-    resources: dict[str | None, Attributes] = {}
+    histograms: dict[str | None, Metric] = {}
     for series, measured in sorted(values.items(), key=lambda x: tuple(part or "" for part in x[0])):
-        service = series[0]
-        resource = resources.setdefault(service, {"service.name": service} if service else {})
-        points = _points(scopes.of(resource))
+        points = histograms.setdefault(series[0], _empty()).histogram.data_points
         _fill(points.add(start_time_unix_nano=start_ns, time_unix_nano=max(end_ns, start_ns + 1)), series, measured)
-    return message
+    groups = ByResource()
+    for service, metric in histograms.items():
+        groups.of({"service.name": service} if service else {}).append(metric.SerializeToString())
+    return groups.request()
 
 
 def normalised(evaluation: Evaluation) -> float:
@@ -50,13 +49,10 @@ def normalised(evaluation: Evaluation) -> float:
     return min(1.0, max(0.0, share))
 
 
-def _points(scoped: ScopeMetrics) -> Any:
-    if not scoped.metrics:
-        metric = scoped.metrics.add(
-            name=NAME, unit="1", description="Scores of evaluations, as a share of their scale."
-        )
-        metric.histogram.aggregation_temporality = AGGREGATION_TEMPORALITY_DELTA
-    return scoped.metrics[0].histogram.data_points
+def _empty() -> Metric:
+    metric = Metric(name=NAME, unit="1", description="Scores of evaluations, as a share of their scale.")
+    metric.histogram.aggregation_temporality = AGGREGATION_TEMPORALITY_DELTA
+    return metric
 
 
 def _fill(point: HistogramDataPoint, series: _Series, measured: list[float]) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import threading
+from pathlib import Path
 from typing import Any
 
 from spanscore.errors import ConfigError
@@ -19,7 +20,7 @@ _PARTS = {"traces": ("resource_spans", "scope_spans", "spans"), "logs": ("resour
 
 
 class JsonFileExporter:
-    """Appends to one file.
+    """Appends to one file, which is made anew, with its folder, where it was deleted or moved away meanwhile.
 
     A request that was written, but not yet remembered as delivered when the process died, comes again after the
     restart: what the file's last lines hold already is left out of it. A last line that was cut off is removed.
@@ -29,8 +30,7 @@ class JsonFileExporter:
         """Open the file. Raises ConfigError where it cannot be written."""
         self._path = config.path
         try:
-            config.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(config.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            self._file = _open(config.path)
             self._written = _recover(self._file)
         except OSError as error:
             raise ConfigError(f"{config.path}: cannot be written ({error.strerror or error}); see its path") from error
@@ -56,19 +56,38 @@ class JsonFileExporter:
         with self._lock:
             if self._closed:
                 raise UndeliveredError(f"{self._path}: closed")
-            self._append_locked(signal, body)
+            try:
+                self._append_locked(signal, body)
+            except OSError as error:
+                raise UndeliveredError(f"{self._path}: cannot be written ({error.strerror or error})") from error
 
     def _append_locked(self, signal: Signal, body: bytes) -> None:
         request: Any = WIRE[signal].request.FromString(body)
         if self._written and signal in _PARTS and not _leave_out(request, _PARTS[signal], self._written):
             return
         line = json.encode(request).encode() + b"\n"
+        if not _is_at(self._path, self._file):
+            gone, self._file = self._file, _open(self._path)
+            os.close(gone)
         size_bytes = os.fstat(self._file).st_size
         try:
             _write_all(self._file, line)
-        except OSError as error:
+        except OSError:
             os.ftruncate(self._file, size_bytes)  # half a line would swallow the next one
-            raise UndeliveredError(f"{self._path}: {error.strerror or error}") from error
+            raise
+
+
+def _open(path: Path) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+
+
+def _is_at(path: Path, file: int) -> bool:
+    """Whether an open file is still the one at this path; what is written to one that was deleted is lost."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file))
+    except FileNotFoundError:
+        return False
 
 
 def _write_all(file: int, data: bytes) -> None:

@@ -1,51 +1,48 @@
 """Group what goes out under the resources that the evaluated spans came from."""
 
-from collections.abc import Callable
-from typing import Any, Generic, TypeVar
-
+from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
 import spanscore
+from spanscore.export import wire
 from spanscore.model.span import Attributes
-from spanscore.otlp import encode
 
 SCOPE_NAME = "spanscore"
 """The instrumentation scope of everything that spanscore emits; what it receives under it, it never evaluates."""
 
-ScopedT = TypeVar("ScopedT")
+# Field numbers of export requests, the same for all three signals: a request has groups, each with a resource and
+# scopes, each of those with the scope itself and its spans, log records or metrics.
+_GROUPS, _RESOURCE, _SCOPES, _SCOPE, _ITEMS = 1, 1, 2, 1, 2
 
 
-class ByResource(Generic[ScopedT]):
-    """The one scope message of each resource in a request that is being built.
+class ByResource:
+    """An export request in the making: serialised spans, log records or metrics by the resource that they belong to.
 
     Resources are told apart by their contents; the identity of the attributes' dict is a short cut, since the scores of
     one trace share it.
     """
 
-    def __init__(self, add: Callable[[], Any], scoped: Callable[[Any], ScopedT]) -> None:
-        """`add` adds a resource message to the request; `scoped` adds a scope message to that."""
-        self._add = add
-        self._scoped = scoped
-        self._by_identity: dict[int, tuple[Attributes, ScopedT]] = {}  # holds the dict: its id() must stay taken
-        self._by_content: dict[bytes, ScopedT] = {}
+    def __init__(self) -> None:
+        self._by_identity: dict[int, tuple[Attributes, list[bytes]]] = {}  # holds the dict: its id() must stay taken
+        self._by_content: dict[bytes, list[bytes]] = {}
 
-    def of(self, attributes: Attributes) -> ScopedT:
-        """The scope message under the resource with these attributes, added when it is the first time."""
-        known = self._by_identity.get(id(attributes))
+    def of(self, resource: Attributes) -> list[bytes]:
+        """Where to append the items of the resource with these attributes."""
+        known = self._by_identity.get(id(resource))
         if known is not None:
             return known[1]
-        resource = Resource()
-        encode.fill(resource.attributes, attributes)
-        content = resource.SerializeToString()
-        if content not in self._by_content:
-            self._by_content[content] = self._begin(resource)
-        self._by_identity[id(attributes)] = attributes, self._by_content[content]
-        return self._by_content[content]
+        items = self._by_content.setdefault(wire.attributes(Resource, resource), [])
+        self._by_identity[id(resource)] = resource, items
+        return items
 
-    def _begin(self, resource: Resource) -> ScopedT:
-        message = self._add()
-        message.resource.CopyFrom(resource)
-        scoped: Any = self._scoped(message)
-        scoped.scope.name = SCOPE_NAME
-        scoped.scope.version = spanscore.__version__
-        return scoped  # type: ignore[no-any-return]  # Any, to set the scope on whichever of the three it is
+    def request(self) -> bytes:
+        """The serialised request; empty where there is nothing in it."""
+        scope = InstrumentationScope(name=SCOPE_NAME, version=spanscore.__version__).SerializeToString()
+        parts: list[bytes] = []
+        for resource, items in self._by_content.items():
+            scoped = wire.delimited(_SCOPE, [scope])
+            for item in items:
+                scoped += (wire.prefix(_ITEMS, len(item)), item)
+            group = wire.delimited(_RESOURCE, [resource]) + wire.delimited(_SCOPES, scoped)
+            parts += wire.delimited(_GROUPS, group)
+        return b"".join(parts)

@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 from spanscore.errors import PermanentError, RetryableError
 from spanscore.export import histogram
 from spanscore.export.batches import Batch, Batches
+from spanscore.export.complaints import Complaints
 from spanscore.export.config import Config
 from spanscore.export.delivery import Delivery, Surroundings
 from spanscore.export.forwarding import Forwarding, forward_to_all
@@ -24,6 +25,8 @@ from spanscore.telemetry import Counters
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+_NO_STORE = "export waits for the store"
 
 
 class Sender:
@@ -47,6 +50,7 @@ class Sender:
         self._config = config
         self._outbox = outbox
         self._around = Surroundings(clock_ns, sleep, chance, counters)
+        self._complaints = Complaints(clock_ns)
         self._deliveries = [
             Delivery(name, exporter, config.exporters[name].retry_on_failure, self._around)
             for name, exporter in exporters.items()
@@ -147,7 +151,7 @@ class Sender:
             # Remembered before it is counted: after a crash a batch may be missing from the histogram, but never twice.
             if self._config.emit.metrics:
                 now_ns = self._around.clock_ns()
-                counted = histogram.request(batch.evaluations, counted_until_ns, now_ns).SerializeToString()
+                counted = histogram.request(batch.evaluations, counted_until_ns, now_ns)
                 if counted:
                     await delivery.deliver("metrics", counted, at_most_once=True)
                 counted_until_ns = max(now_ns, counted_until_ns + 1)
@@ -175,10 +179,13 @@ class Sender:
         """What the store answers, however long it takes: without it nothing can be sent."""
         while True:
             try:
-                return await ask()
+                answer = await ask()
             except (RetryableError, PermanentError) as error:
-                _log.error("export waits for the store: %s", error)
+                self._complaints.complain(_NO_STORE, str(error))
                 await self._around.sleep(error.retry_after_s if isinstance(error, RetryableError) else 60.0)
+            else:
+                self._complaints.is_over(_NO_STORE)
+                return answer
 
     def _count_lost(self, name: str, batch: Batch, cursor: int) -> None:
         lost = batch.last_seq - cursor - len(batch.evaluations)

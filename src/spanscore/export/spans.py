@@ -6,33 +6,43 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Literal
 
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans, Span
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from spanscore.export import wording
+from spanscore.export import wire, wording
 from spanscore.export.resources import ByResource
 from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Score, Skip
 from spanscore.model.span import Value
 from spanscore.model.trace import Target
-from spanscore.otlp import encode
 
 _LENGTH_NS = 10**6
 _LENGTH_UNDER_NOTHING_NS = 1000
 _NO_USAGE = JudgeUsage()
 
+_SPAN_ID = wire.head(Span(span_id=bytes(8)), 8)
+_SUMMARY = wire.text_attribute(Span, "evaluation.summary")
+_OUTPUT = wire.text_attribute(Span, "output.value")
+_EVALUATED_AT = wire.text_attribute(Span, "spanscore.evaluated_at")
+_VALUE = wire.Double(Span, "gen_ai.evaluation.score.value")
+_EXPLANATION = wire.text_attribute(Span, "gen_ai.evaluation.explanation")
+_METADATA = wire.text_attribute(Span, "spanscore.metadata")
+_ERROR_TYPE = wire.text_attribute(Span, "error.type")
+_AGENT_TRACE_ID = wire.text_attribute(Span, "spanscore.agent_trace_id")
+_SESSION_ID = wire.text_attribute(Span, "session.id")
+_CONVERSATION_ID = wire.text_attribute(Span, "gen_ai.conversation.id")
+_SUPERSEDES = wire.text_attribute(Span, "spanscore.supersedes")
 
-def request(
-    evaluations: Iterable[Evaluation], placement: Literal["child", "linked"], max_text_length: int
-) -> ExportTraceServiceRequest:
-    """The evaluation spans of `evaluations`; none for a skipped one, nor for one that left inline."""
-    message = ExportTraceServiceRequest()
-    scopes: ByResource[ScopeSpans] = ByResource(message.resource_spans.add, lambda x: x.scope_spans.add())
+
+def request(evaluations: Iterable[Evaluation], placement: Literal["child", "linked"], max_text_length: int) -> bytes:
+    """The evaluation spans of `evaluations` as a serialised request.
+
+    None for a skipped one, nor for one that left inline.
+    """
+    groups = ByResource()
     for evaluation in evaluations:
         if not isinstance(evaluation.outcome, Skip) and not evaluation.inline:
-            span = scopes.of(evaluation.target.resource).spans.add()
-            _fill(span, evaluation, max_text_length)
-            _place(span, evaluation, placement)
-    return message
+            span = _placed(evaluation, placement) + _said(evaluation, max_text_length)
+            groups.of(evaluation.target.resource).append(span)
+    return groups.request()
 
 
 def times(target: Target) -> tuple[int, int]:
@@ -45,71 +55,74 @@ def times(target: Target) -> tuple[int, int]:
     return (start_ns, end_ns) if start_ns < end_ns else (start_ns, start_ns + _LENGTH_UNDER_NOTHING_NS)
 
 
-def _place(span: Span, evaluation: Evaluation, placement: Literal["child", "linked"]) -> None:
-    target = evaluation.target
-    trace_id, parent_id = bytes.fromhex(target.trace_id), bytes.fromhex(target.span_id)
-    span.span_id = bytes.fromhex(evaluation.uid)
-    if placement == "child":  # without a link: Jaeger would show FOLLOWS_FROM in place of CHILD_OF
-        span.trace_id, span.parent_span_id = trace_id, parent_id
-    else:
-        span.trace_id = hashlib.sha256(f"linked\n{evaluation.uid}".encode()).digest()[:16]
-        span.links.add(trace_id=trace_id, span_id=parent_id)
+def _placed(evaluation: Evaluation, placement: Literal["child", "linked"]) -> bytes:
+    """Ids and times."""
+    target, uid = evaluation.target, evaluation.uid
+    start_ns, end_ns = times(target)
+    own = _SPAN_ID + bytes.fromhex(uid)
+    if placement == "child":
+        return own + _child(target.trace_id, target.span_id, start_ns, end_ns)
+    span = Span(start_time_unix_nano=start_ns, end_time_unix_nano=end_ns)
+    span.trace_id = hashlib.sha256(f"linked\n{uid}".encode()).digest()[:16]
+    span.links.add(trace_id=bytes.fromhex(target.trace_id), span_id=bytes.fromhex(target.span_id))
+    return own + span.SerializeToString()
 
 
-def _fill(span: Span, evaluation: Evaluation, max_text_length: int) -> None:
-    """Everything but the ids; what is the same for many spans as bytes, since that is several times faster."""
-    label = evaluation.label
-    span.name = f"evaluation {evaluation.metric}: {label}" if label else f"evaluation {evaluation.metric}"
-    span.start_time_unix_nano, span.end_time_unix_nano = times(evaluation.target)
-    add = span.attributes.add
+@lru_cache(maxsize=64)  # the scores of a trace follow one another
+def _child(trace_id: str, parent_id: str, start_ns: int, end_ns: int) -> bytes:
+    """Without a link to the parent: Jaeger would show FOLLOWS_FROM in place of CHILD_OF."""
+    return Span(
+        trace_id=bytes.fromhex(trace_id),
+        parent_span_id=bytes.fromhex(parent_id),
+        start_time_unix_nano=start_ns,
+        end_time_unix_nano=end_ns,
+    ).SerializeToString()
+
+
+def _said(evaluation: Evaluation, max_text_length: int) -> bytes:
+    """Name and attributes."""
+    outcome, threshold, label = evaluation.outcome, evaluation.threshold, evaluation.label
     summary = wording.summary(evaluation)
     reason = wording.cut(evaluation.reason, max_text_length)
-    add(key="evaluation.summary").value.string_value = summary
-    add(key="output.value").value.string_value = f"{summary}\n{reason}" if reason else summary
-    add(key="spanscore.revision").value.int_value = evaluation.revision
-    add(key="spanscore.evaluated_at").value.string_value = _iso(evaluation.evaluated_at_ns)
-    if evaluation.threshold is not None:
-        add(key="spanscore.threshold").value.double_value = evaluation.threshold
-    if isinstance(evaluation.outcome, Failure):
-        add(key="error.type").value.string_value = evaluation.outcome.type
-    elif isinstance(evaluation.outcome, Score):
-        _add_score(span, evaluation.outcome, label, reason, max_text_length)
-    encode.fill(span.attributes, _rare(evaluation))
-    span.MergeFromString(_same_for_many(evaluation.metric, evaluation.scope, evaluation.scale, evaluation.evaluator))
-
-
-def _add_score(span: Span, score: Score, label: str | None, reason: str, max_text_length: int) -> None:
-    add = span.attributes.add
-    add(key="gen_ai.evaluation.score.value").value.double_value = score.value
-    if label:
-        add(key="gen_ai.evaluation.score.label").value.string_value = label
-    if reason:
-        add(key="gen_ai.evaluation.explanation").value.string_value = reason
-    metadata = wording.metadata(score.metadata, max_text_length)
-    if metadata:
-        add(key="spanscore.metadata").value.string_value = metadata
-
-
-def _rare(evaluation: Evaluation) -> dict[str, Value]:
-    """Attributes that few evaluations have, and the subject."""
-    found: dict[str, Value] = {}
-    if evaluation.scope == "session":
-        found["session.id"] = found["gen_ai.conversation.id"] = evaluation.session_id or evaluation.subject_id
+    parts = [
+        _same_for_many(evaluation.metric, label, evaluation.scope, evaluation.scale, threshold, evaluation.evaluator),
+        _revision(evaluation.revision),
+        _SUMMARY(summary),
+        _OUTPUT(f"{summary}\n{reason}" if reason else summary),
+        _EVALUATED_AT(_iso(evaluation.evaluated_at_ns)),
+    ]
+    if isinstance(outcome, Failure):
+        parts.append(_ERROR_TYPE(outcome.type))
+    elif isinstance(outcome, Score):
+        parts.append(_VALUE(outcome.value))
+        if reason:
+            parts.append(_EXPLANATION(reason))
+        if metadata := wording.metadata(outcome.metadata, max_text_length):
+            parts.append(_METADATA(metadata))
+    if evaluation.scope == "trace":
+        parts.append(_AGENT_TRACE_ID(evaluation.subject_id))
     else:
-        found["spanscore.agent_trace_id"] = evaluation.subject_id
+        session_id = evaluation.session_id or evaluation.subject_id
+        parts += (_SESSION_ID(session_id), _CONVERSATION_ID(session_id))
     if evaluation.supersedes is not None:
-        found["spanscore.supersedes"] = evaluation.supersedes
+        parts.append(_SUPERSEDES(evaluation.supersedes))
     if evaluation.usage != _NO_USAGE:
-        usage = {f"spanscore.judge.{name}": getattr(evaluation.usage, name) for name in JudgeUsage.__dataclass_fields__}
-        found |= {key: value for key, value in usage.items() if value is not None}
-    return found
+        parts.append(wire.attributes(Span, _named("spanscore.judge.", evaluation.usage)))
+    return b"".join(parts)
 
 
 @lru_cache(maxsize=1024)
-def _same_for_many(metric: str, scope: str, scale: tuple[float, float], evaluator: Evaluator) -> bytes:
-    """A serialised span that holds what the spans of one metric and evaluator share."""
-    provenance = {f"spanscore.evaluator.{name}": getattr(evaluator, name) for name in Evaluator.__dataclass_fields__}
+def _same_for_many(
+    metric: str,
+    label: str | None,
+    scope: str,
+    scale: tuple[float, float],
+    threshold: float | None,
+    evaluator: Evaluator,
+) -> bytes:
+    """What the spans of one metric, label and evaluator share."""
     span = Span(kind=Span.SPAN_KIND_INTERNAL)
+    span.name = f"evaluation {metric}: {label}" if label else f"evaluation {metric}"
     shared: dict[str, Value] = {
         "gen_ai.operation.name": "evaluation",
         "gen_ai.evaluation.name": metric,
@@ -119,11 +132,30 @@ def _same_for_many(metric: str, scope: str, scale: tuple[float, float], evaluato
         "spanscore.scope": scope,
         "spanscore.scale": [float(x) for x in scale],
     }
-    shared |= {key: value for key, value in provenance.items() if value is not None}
-    encode.fill(span.attributes, shared)
-    return span.SerializeToString()
+    if label:
+        shared["gen_ai.evaluation.score.label"] = label
+    if threshold is not None:
+        shared["spanscore.threshold"] = float(threshold)
+    return span.SerializeToString() + wire.attributes(Span, shared | _named("spanscore.evaluator.", evaluator))
+
+
+@lru_cache(maxsize=1024)
+def _revision(revision: int) -> bytes:
+    return wire.attributes(Span, {"spanscore.revision": revision})
+
+
+def _named(prefix: str, facts: Evaluator | JudgeUsage) -> dict[str, Value]:
+    """The fields that are not None, as attributes."""
+    named = {f"{prefix}{name}": getattr(facts, name) for name in facts.__dataclass_fields__}
+    return {key: value for key, value in named.items() if value is not None}
 
 
 def _iso(time_ns: int) -> str:
     """Unix nanoseconds as RFC 3339 in UTC, to the microsecond."""
-    return datetime.fromtimestamp(time_ns // 1000 / 1e6, UTC).isoformat(timespec="microseconds")
+    seconds, rest_ns = divmod(time_ns, 10**9)
+    return f"{_iso_second(seconds)}.{rest_ns // 1000:06d}+00:00"
+
+
+@lru_cache(maxsize=64)
+def _iso_second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat()

@@ -5,7 +5,6 @@ from typing import Any
 
 from spanscore.model.json import dumps
 from spanscore.model.score import Evaluation, Failure
-from spanscore.otlp.encode import well_formed
 
 _CUT = " [cut]"
 _SHORT_CHARS = 200
@@ -22,8 +21,8 @@ def summary(evaluation: Evaluation) -> str:
 
 
 def cut(text: str, max_chars: int) -> str:
-    """`text` as UTF-8 can hold it, at most `max_chars` long; where something is missing it ends in `[cut]`."""
-    return well_formed(text if len(text) <= max_chars else text[: max_chars - len(_CUT)] + _CUT)
+    """`text`, at most `max_chars` long; where something is missing it ends in `[cut]`."""
+    return text if len(text) <= max_chars else text[: max_chars - len(_CUT)] + _CUT
 
 
 def metadata(facts: Mapping[str, Any], max_chars: int) -> str | None:
@@ -41,7 +40,7 @@ def metadata(facts: Mapping[str, Any], max_chars: int) -> str | None:
         text = dumps(_shortened(facts, 0))
     if len(text) > max_chars:
         text = dumps({"cut": [str(key)[:_SHORT_CHARS] for key in facts][:_FEW_ITEMS]})
-    return well_formed(text) if len(text) <= max_chars else None
+    return text if len(text) <= max_chars else None
 
 
 def _shortened(item: Any, depth: int) -> Any:

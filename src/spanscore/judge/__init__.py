@@ -3,7 +3,7 @@
 from spanscore.judge.asking import ModelJudge
 from spanscore.judge.cache import Cache
 from spanscore.judge.config import Config
-from spanscore.judge.opening import Estimate, estimate, open_judge, renderer
+from spanscore.judge.opening import Estimate, check_models, estimate, open_judge, renderer
 from spanscore.judge.port import Answer, Judge, Prompt
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Judge",
     "ModelJudge",
     "Prompt",
+    "check_models",
     "estimate",
     "open_judge",
     "renderer",

@@ -118,6 +118,8 @@ class ModelJudge:
 
     async def _converse(self, asking: _Asking[AnswerT]) -> AnswerT:
         """Ask; if the answer is unusable show the model its error and ask once more. Raises JudgeError."""
+        if not await self._provider.knows(asking.model):
+            raise JudgeUnavailableError(nobody_to_ask(asking.model))
         enforced = self._config.json_schema == "always" or (
             self._config.json_schema == "auto" and await self._provider.takes_schema(asking.model)
         )
@@ -178,6 +180,11 @@ class ModelJudge:
         self._budget.settle(reserved, completion.input_tokens + completion.output_tokens, completion.cost_usd or 0.0)
         asking.usage += JudgeUsage(0, completion.input_tokens, completion.output_tokens, completion.cost_usd)
         return completion
+
+
+def nobody_to_ask(model: str) -> str:
+    """What is wrong with a model's name that leads to no provider."""
+    return f"{model}: there is no such provider; name the model as litellm does, such as openai/gpt-4o-mini"
 
 
 def _repair(completion: Completion, error: UnusableAnswerError) -> list[Message]:

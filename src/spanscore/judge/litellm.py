@@ -15,6 +15,10 @@ from spanscore.judge.transcript import estimate_tokens
 from spanscore.telemetry import instrumentation_suppressed
 
 _MAX_MESSAGE_CHARACTERS = 500
+_MAX_CHARACTERS_PER_TOKEN = 16
+"""An answer with more than that did not obey `max_output_tokens`; the rest is not read, since a reason is kept."""
+_NO_KEY = re.compile(r"\bmissing (?:credentials|(?:\w+ )?api[ _]key)", re.IGNORECASE)
+"""What litellm says, as if it were an error 500, when it finds no key to call with."""
 _PREFIX = re.compile(r"^litellm\.(\w+): (?:\w+: )?(?:\w+Exception - )?")
 
 
@@ -48,7 +52,7 @@ class LiteLLM:
         litellm = await asyncio.to_thread(load)
         arguments = {
             **self._config.extra,
-            **self._credentials(litellm, model),
+            **self._credentials(model),
             "model": model,
             "messages": [{"role": x.role, "content": x.content} for x in messages],
             "max_tokens": self._config.max_output_tokens,
@@ -72,6 +76,10 @@ class LiteLLM:
             raise self._call_error(litellm, error) from None  # the original may quote the key
         return self._completion(litellm, model, messages, response)
 
+    async def knows(self, model: str) -> bool:
+        """Whether litellm finds a provider in the model's name, or is told one."""
+        return await asyncio.to_thread(self.finds_provider, model)
+
     async def takes_schema(self, model: str) -> bool:
         """Whether litellm's model list says that `model` can be held to a JSON schema."""
         litellm = await asyncio.to_thread(load)
@@ -81,13 +89,18 @@ class LiteLLM:
         """By `judge.prices`, else by litellm's list; None where neither knows the model."""
         return await asyncio.to_thread(self.known_cost_usd, model, input_tokens, output_tokens)
 
+    def finds_provider(self, model: str) -> bool:
+        """`knows` without waiting; imports litellm."""
+        return "custom_llm_provider" in self._config.extra or _provider(load(), model) is not None
+
     def known_cost_usd(self, model: str, input_tokens: int, output_tokens: int) -> float | None:
         """`cost_usd` without waiting; imports litellm."""
         return self._cost(load(), model, input_tokens, output_tokens)
 
-    def _credentials(self, litellm: Any, model: str) -> dict[str, str]:
+    def _credentials(self, model: str) -> dict[str, str]:
         """The configured address and key, for models of the configured model's provider: no other may see the key."""
-        if _provider(litellm, model) != _provider(litellm, self._config.model):
+        own = self._config.model
+        if (_provider(load(), model) or model) != (_provider(load(), own) or own):
             return {}
         key = self._config.api_key
         given = {"api_base": self._config.api_base, "api_key": key.get_secret_value() if key else None}
@@ -95,12 +108,14 @@ class LiteLLM:
 
     def _completion(self, litellm: Any, model: str, messages: Sequence[Message], response: Any) -> Completion:
         choice = response.choices[0] if response.choices else None
-        text = getattr(getattr(choice, "message", None), "content", None) or ""
+        said = getattr(getattr(choice, "message", None), "content", None) or ""
+        text = said[: self._config.max_output_tokens * _MAX_CHARACTERS_PER_TOKEN]
         usage = getattr(response, "usage", None)
-        tokens_in = getattr(usage, "prompt_tokens", None) or sum(estimate_tokens(x.content) for x in messages)
-        tokens_out = getattr(usage, "completion_tokens", None) or estimate_tokens(text)
+        tokens_in = _counted(usage, "prompt_tokens") or sum(estimate_tokens(x.content) for x in messages)
+        tokens_out = _counted(usage, "completion_tokens") or estimate_tokens(said)
         cost = self._cost(litellm, model, tokens_in, tokens_out, usage)
-        return Completion(text, tokens_in, tokens_out, cost, cut_off=getattr(choice, "finish_reason", None) == "length")
+        cut_off = getattr(choice, "finish_reason", None) == "length" or len(text) < len(said)
+        return Completion(text, tokens_in, tokens_out, cost, cut_off=cut_off)
 
     def _cost(self, litellm: Any, model: str, tokens_in: int, tokens_out: int, usage: Any = None) -> float | None:
         """`usage` lets litellm count tokens from the provider's prompt cache at their own price."""
@@ -114,7 +129,7 @@ class LiteLLM:
             )
         except Exception:  # noqa: BLE001 - for an unknown model it raises what differs from version to version
             return None
-        return float(sum(parts))
+        return max(float(sum(parts)), 0.0)
 
     def _call_error(self, litellm: Any, error: Any) -> CallError:
         headers = getattr(error, "litellm_response_headers", None) or {}
@@ -127,15 +142,20 @@ class LiteLLM:
             status=getattr(error, "status_code", None),
             timed_out=isinstance(error, litellm.Timeout),
             retry_after=headers.get("retry-after"),
-            hopeless="insufficient_quota" in str(getattr(error, "body", "")),
+            hopeless="insufficient_quota" in str(getattr(error, "body", "")) or bool(_NO_KEY.search(said)),
         )
 
 
-def _provider(litellm: Any, model: str) -> str:
+def _provider(litellm: Any, model: str) -> str | None:
     try:
         return str(litellm.get_llm_provider(model)[1])
-    except litellm.BadRequestError:  # a name without a known provider; the call itself will say so
-        return model
+    except litellm.BadRequestError:
+        return None
+
+
+def _counted(usage: Any, name: str) -> int:
+    """A number of tokens that a provider states; 0 where it states none, or less than nothing."""
+    return max(getattr(usage, name, None) or 0, 0)
 
 
 def _strings(value: Any) -> list[str]:

@@ -1,13 +1,14 @@
 """How the judge that a configuration describes is put together, and what it would cost to ask it."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from pydantic import BaseModel
 
+from spanscore.errors import ConfigError
 from spanscore.judge.answer import schema_text
-from spanscore.judge.asking import ModelJudge
+from spanscore.judge.asking import ModelJudge, nobody_to_ask
 from spanscore.judge.cache import Cache, MemoryCache
 from spanscore.judge.config import RULES, Config
 from spanscore.judge.litellm import LiteLLM
@@ -34,6 +35,14 @@ def open_judge(config: Config, cache: Cache | None = None) -> Judge | None:
         return None
     kept = (cache or MemoryCache(config.cache.max_entries)) if config.cache.enabled else None
     return ModelJudge(config, LiteLLM(config), kept)
+
+
+def check_models(config: Config, models: Iterable[str]) -> None:
+    """Refuse a model whose name leads to no provider; imports litellm, sends nothing. Raises ConfigError."""
+    provider = LiteLLM(config)
+    for model in models:
+        if not provider.finds_provider(model):
+            raise ConfigError(nobody_to_ask(model))
 
 
 def renderer(config: Config) -> Callable[[AgentTrace], Transcript]:

@@ -56,6 +56,10 @@ class Provider(Protocol):
         """One call of `model`, never retried; `schema` is its `response_format`. Raises CallError."""
         ...
 
+    async def knows(self, model: str) -> bool:
+        """Whether the model's name leads to anybody who could be called."""
+        ...
+
     async def takes_schema(self, model: str) -> bool:
         """Whether `model` can be held to a JSON schema by its provider."""
         ...

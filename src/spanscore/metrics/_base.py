@@ -51,9 +51,9 @@ class Metric:
     def threshold_for(self, embedding: str | None) -> float:
         """The threshold that holds for scores made with `embedding`, a name as `Embedder.name` states it."""
         del embedding
-        if isinstance(self.threshold, Mapping):
-            raise TypeError(f"{self.name} takes one threshold")
-        return self.threshold
+        if isinstance(self.threshold, int | float):
+            return self.threshold
+        raise TypeError(f"{self.name} takes one threshold")
 
     def unmeasurable(self, trace: AgentTrace) -> Skip | None:
         """Why `trace` cannot be measured: a fact in `needs` was not recorded, or arrived cut or redacted."""
@@ -94,7 +94,7 @@ class Embedded(Metric):
         >>> Embedded(threshold={"ngram": 0.2, "model2vec/potion": 0.4}).threshold_for("ngram-1")
         0.2
         """
-        if not isinstance(self.threshold, Mapping):
+        if isinstance(self.threshold, int | float):
             return self.threshold
         fitting = [prefix for prefix in self.threshold if (embedding or "").startswith(prefix)]
         return self.threshold[max(fitting, key=len)] if fitting else DEFAULT_THRESHOLD

@@ -1,7 +1,9 @@
 """What the rules judge looks at, read off a trace once and shared by all metrics that judge it."""
 
 import re
-from functools import cached_property, lru_cache
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Generic, TypeVar
 
 from spanscore.metrics._plans import plan_steps
 from spanscore.metrics._words import MAX_TEXT_CHARS, STOP_WORDS, content_words, plain
@@ -15,7 +17,25 @@ _READING_VERBS = (
     "analyze browse calculate check compute count describe fetch find get inspect list load lookup query read retrieve "
     "search show view"
 )
-_READING = frozenset(_READING_VERBS.split())
+READING_VERBS = frozenset(_READING_VERBS.split())
+"""Verbs by which the name of a tool says that it only looks something up."""
+
+_FactT = TypeVar("_FactT")
+
+
+class _kept(Generic[_FactT]):  # noqa: N801 - it is used as a decorator
+    """A property that is computed once: functools.cached_property, without the lock it takes before Python 3.12."""
+
+    def __init__(self, compute: Callable[[Any], _FactT]) -> None:
+        self._compute = compute
+        self.__doc__ = compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type) -> _FactT:
+        fact = instance.__dict__[self._name] = self._compute(instance)
+        return fact
 
 
 class Evidence:
@@ -38,46 +58,52 @@ class Evidence:
         """The tools on offer; None where the trace did not say, or what it said arrived cut or redacted."""
         return None if "available_tools" in self.trace.damaged else self.trace.available_tools
 
-    @cached_property
+    @_kept
     def request(self) -> str:
         """The user's input."""
         return plain(self.trace.user_input or "")
 
-    @cached_property
+    @_kept
     def request_words(self) -> list[str]:
         """The content words of the user's input."""
         return content_words(self.request)
 
-    @cached_property
+    @_kept
     def answer(self) -> str:
         """The final output."""
         return plain(self.trace.final_output or "")
 
-    @cached_property
+    @_kept
     def opening(self) -> str:
         """The first 200 characters of the final output."""
-        return plain((self.trace.final_output or "")[:_EDGE_CHARS])
+        output = self.trace.final_output or ""
+        return self.answer if len(output) <= _EDGE_CHARS else plain(output[:_EDGE_CHARS])
 
-    @cached_property
+    @_kept
     def raw_results(self) -> list[str]:
         """What each call returned, or the error it ended with, as text; "" where that was not recorded."""
         return [_text(call.error if call.result is None else call.result) for call in self.calls]
 
-    @cached_property
+    @_kept
     def results(self) -> list[str]:
         """What each call returned, or the error it ended with."""
         return [plain(text) for text in self.raw_results]
 
-    @cached_property
+    @_kept
     def arguments(self) -> list[str]:
         """The arguments of each call."""
         return [plain(text) for text in self._raw_arguments]
 
-    @cached_property
+    @_kept
+    def deeds(self) -> str:
+        """The names and arguments of all calls."""
+        return "".join([*(plain_name(call.name) for call in self.calls), *self.arguments])
+
+    @_kept
     def _raw_arguments(self) -> list[str]:
         return [_text(call.arguments) for call in self.calls]
 
-    @cached_property
+    @_kept
     def raw_given(self) -> tuple[str, str]:
         """What the agent was told before it acted: the conversation; its instructions and what was retrieved."""
         trace = self.trace
@@ -86,23 +112,23 @@ class Evidence:
         background = [trace.system_instructions or "", *documents]
         return "\n".join(conversation)[:MAX_TEXT_CHARS], "\n".join(background)[:MAX_TEXT_CHARS]
 
-    @cached_property
+    @_kept
     def given(self) -> tuple[str, str]:
         """As `raw_given`."""
         conversation, background = self.raw_given
         return (plain(conversation) if self.trace.history else self.request), _plain_background(background)
 
-    @cached_property
+    @_kept
     def plan(self) -> list[str]:
         """The steps of the plan that the agent stated; empty where it stated none."""
         return plan_steps(self.trace)
 
-    @cached_property
+    @_kept
     def plan_words(self) -> list[list[str]]:
         """The content words of each step of `plan`."""
         return [content_words(plain(step)) for step in self.plan]
 
-    @cached_property
+    @_kept
     def repeats(self) -> dict[int, int]:
         """Each call that has the name and arguments of an earlier one, with the latest such."""
         seen: dict[tuple[str, str], int] = {}
@@ -114,7 +140,7 @@ class Evidence:
             seen[signature] = index
         return found
 
-    @cached_property
+    @_kept
     def duplicates(self) -> list[int]:
         """Repeats of a call that had succeeded, and that brought nothing new: asking twice was needless."""
         return [
@@ -123,12 +149,12 @@ class Evidence:
             if self.calls[before].error is None and self.calls[index].result == self.calls[before].result
         ]
 
-    @cached_property
+    @_kept
     def blind_retries(self) -> list[int]:
         """Repeats of a call that had failed, unchanged, and that failed again."""
         return [i for i, before in self.repeats.items() if self.calls[before].error and self.calls[i].error]
 
-    @cached_property
+    @_kept
     def unrecovered(self) -> list[int]:
         """Failed calls after which the same tool never succeeded."""
         found: list[int] = []
@@ -141,7 +167,7 @@ class Evidence:
                 found.append(index)
         return found[::-1]
 
-    @cached_property
+    @_kept
     def unused(self) -> list[int]:
         """Calls that only read, and of whose result nothing new reached the final output or a later call.
 
@@ -184,7 +210,7 @@ def plain_name(name: str) -> str:
 def reads(name: str) -> bool:
     """Whether a tool, by its name, only looks something up."""
     words = name_words(name)
-    return bool(words) and words[0] in _READING
+    return bool(words) and words[0] in READING_VERBS
 
 
 @lru_cache(maxsize=64)

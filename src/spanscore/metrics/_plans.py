@@ -64,7 +64,7 @@ def _announced(text: str) -> list[str]:
 
 def _intends(text: str) -> bool:
     lowered = text.lower().replace("\u2019", "'")
-    return any(x in lowered for x in _INTENTIONS)
+    return any(map(lowered.__contains__, _INTENTIONS))
 
 
 def _clauses(text: str) -> list[str]:

@@ -164,6 +164,16 @@ _KINDS: dict[Any, Callable[[Any], bool]] = {
     "null": lambda x: x is None,
 }
 
+_PLAIN_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "object": (dict,),
+    "array": (list,),
+    "null": (type(None),),
+}
+
 
 def _fits_plainly(value: Json, schema: Json, depth: int) -> bool:
     """The common case, decided fast: types, bounds, properties and required names, and a value that fits them.
@@ -173,7 +183,7 @@ def _fits_plainly(value: Json, schema: Json, depth: int) -> bool:
     if not isinstance(schema, dict) or depth > MAX_DEPTH or not _PLAIN.issuperset(schema):
         return False
     kind = schema.get("type")
-    if not isinstance(kind, str) or kind not in _KINDS or not _KINDS[kind](value):
+    if not isinstance(kind, str) or type(value) not in _PLAIN_TYPES.get(kind, ()):
         return False
     if not _BOUNDS.isdisjoint(schema) and any(_value_bounds(value, schema, "")):
         return False

@@ -5,6 +5,7 @@ from functools import lru_cache
 
 _OTHER_PUNCTUATION = "\u2018\u2019\u201c\u201d\u2013\u2014\u2026\u00b7\u2022\u00ab\u00bb\u00a0\n\r\t"
 _SPACES = str.maketrans(dict.fromkeys(string.punctuation + _OTHER_PUNCTUATION, " "))
+_ASCII = bytes(range(128)).decode().lower().translate(_SPACES).encode().ljust(256)
 
 MAX_TEXT_CHARS = 100_000
 """Of any one text, no more than this is read: what a trace holds has no bound of its own."""
@@ -38,7 +39,10 @@ def plain(text: str) -> str:
     >>> plain("Fly to New-York!")
     ' fly to new york  '
     """
-    return f" {text[:MAX_TEXT_CHARS].lower().translate(_SPACES)} "
+    text = text[:MAX_TEXT_CHARS]
+    if text.isascii():  # the same by a table of bytes, in a fifth of the time
+        return f" {text.encode().translate(_ASCII).decode()} "
+    return f" {text.lower().translate(_SPACES)} "
 
 
 def content_words(plain_text: str) -> list[str]:
@@ -89,9 +93,27 @@ def holds(plain_text: str, word: str) -> bool:
     return forms[0] in plain_text or (len(forms) > 1 and forms[1] in plain_text)
 
 
+def held(words: list[str], plain_text: str) -> list[str]:
+    """Those of `words` that `plain_text` holds.
+
+    >>> held(["flight", "hotel"], plain("Two flights"))
+    ['flight']
+    """
+    return [word for word in words if holds(plain_text, word)]
+
+
 def share_held(words: list[str], plain_text: str) -> float:
     """The share of `words` that `plain_text` holds, 1.0 for no words."""
-    return len([1 for word in words if holds(plain_text, word)]) / len(words) if words else 1.0
+    return len(held(words, plain_text)) / len(words) if words else 1.0
+
+
+def counted(count: int, thing: str) -> str:
+    """A number of things, in words for a reason.
+
+    >>> counted(1, "call"), counted(2, "call")
+    ('1 call', '2 calls')
+    """
+    return f"{count} {thing}{'s' * (count != 1)}"
 
 
 def phrases(text: str) -> tuple[str, ...]:
@@ -101,3 +123,8 @@ def phrases(text: str) -> tuple[str, ...]:
     (' can t ', ' i m sorry ')
     """
     return tuple(plain(line) for line in text.strip().splitlines())
+
+
+def holds_any(plain_text: str, sought: tuple[str, ...]) -> bool:
+    """Whether a `plain` text holds one of the `phrases` that are sought."""
+    return any(map(plain_text.__contains__, sought))

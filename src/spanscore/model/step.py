@@ -48,6 +48,8 @@ class Step:
     `input` is all that a model or agent was given, history included; `output` all that it produced. `input_text` and
     `output_text` are what a decorated function was called with and returned, where that is not a list of messages.
 
+    `tools` are those on offer to a model or agent; of a tool's own span, its definition.
+
     A tool's `arguments` are a JSON value, or `positional` where the instrumentation recorded values without names.
     `has_result` tells a result that is null from one that was not recorded. `damaged` names the facts that were cut or
     redacted on the way.

@@ -8,6 +8,7 @@ _SHOWN: Final = 3
 """How many refused spans a message names; a request can hold thousands."""
 
 _NAME_CHARS: Final = 60
+_LAST_NS: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ def remove_damaged(request: Any) -> list[Refusal]:
     """Take out of an ExportTraceServiceRequest the spans that no trace can hold, and say which they were.
 
     Refused is what OpenTelemetry's specification calls invalid: a trace id that is not 16 bytes or is all zeros, a span
-    id that is not 8 bytes or is all zeros.
+    id that is not 8 bytes or is all zeros; and a time after the year 2262, which no database keeps as an integer.
     """
     refused: list[Refusal] = []
     for by_resource in request.resource_spans:
@@ -47,7 +48,10 @@ def describe(refused: Sequence[Refusal], item: str = "span") -> str:
 
 
 def _fault(span: Any) -> str | None:
-    return _id_fault("trace id", span.trace_id, 16) or _id_fault("span id", span.span_id, 8)
+    fault = _id_fault("trace id", span.trace_id, 16) or _id_fault("span id", span.span_id, 8)
+    if fault is None and (span.start_time_unix_nano > _LAST_NS or span.end_time_unix_nano > _LAST_NS):
+        return "its time is after the year 2262"
+    return fault
 
 
 def _id_fault(what: str, held: bytes, length: int) -> str | None:

@@ -29,7 +29,7 @@ def connect(config: Config) -> Engine:
         raise ConfigError("store.url: not a database URL such as sqlite:///spanscore.db") from error
     shown = url.render_as_string(hide_password=True)
     try:
-        engine = _sqlite(url, config) if url.get_backend_name() == "sqlite" else create_engine(url)
+        engine = _sqlite(url, config) if url.get_backend_name() == "sqlite" else _server(url)
         with transaction(engine) as connection:
             schema.prepare(connection, shown)
     except ModuleNotFoundError as error:
@@ -62,6 +62,11 @@ def _sorted_errors() -> Iterator[None]:
         if error.connection_invalidated or isinstance(error, _MAY_PASS):  # locked, disk full, server gone
             raise RetryableError(what, retry_after_s=5.0) from error
         raise PermanentError(what) from error
+
+
+def _server(url: URL) -> Engine:
+    """PostgreSQL, where a transaction's statements would by default each see what was committed meanwhile."""
+    return create_engine(url, isolation_level="REPEATABLE READ")
 
 
 def _sqlite(url: URL, config: Config) -> Engine:

@@ -6,6 +6,7 @@ process (kill -9) but, on a power loss, the last commits before it may be missin
 fsync a commit.
 """
 
+import fcntl
 import logging
 import queue
 import sqlite3
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import IO, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -85,6 +86,7 @@ class Journal:
     def __init__(self, config: Config) -> None:
         """Open or create the file. Raises ConfigError where that cannot be done."""
         self._config = config
+        self._lock = _lock(config.path)
         self._writer = _open(config)
         self._reader = _open(config)
         self._reading = threading.Lock()
@@ -185,7 +187,11 @@ class Journal:
                 )
                 for row in rows
             )
-            return [Request(*record[:4], bool(record[4])) for cursor in found for record in cursor]
+            return [
+                Request(row, signal, received_ns, body, bool(passed_on))
+                for cursor in found
+                for row, signal, received_ns, body, passed_on in cursor
+            ]
 
     def replay(self) -> Iterator[Request]:
         """Every request, oldest first, one at a time."""
@@ -209,14 +215,6 @@ class Journal:
 
         return self._submit(insert, len(body))
 
-    def quarantined(self) -> list[Quarantined]:
-        """What was put aside, oldest first."""
-        with self._reading:
-            found = self._reader.execute(
-                "SELECT id, received_ns, signal, reason, length(body) FROM quarantine ORDER BY id"
-            )
-            return [Quarantined(*record) for record in found]
-
     def close(self) -> None:
         """Commit what was handed in, then close the file. Calling it again does nothing."""
         if self._closed:
@@ -227,9 +225,11 @@ class Journal:
         self._writer.close()
         with self._reading:
             self._reader.close()
+        self._lock.close()
 
     def _submit(self, work: _Work, size_bytes: int = 0) -> "Future[Any]":
         future: Future[Any] = Future()
+        future.set_running_or_notify_cancel()  # from here on it happens: a caller that goes away cannot cancel it
         if self._closed:
             future.set_exception(RetryableError("spanscore is shutting down"))
         else:
@@ -266,7 +266,7 @@ class Journal:
         try:
             with self._writer:
                 results = [work(self._writer) for work, _, _ in batch]
-        except (sqlite3.Error, OSError) as error:  # a full disk or a locked file may pass: the sender tries again
+        except Exception as error:  # noqa: BLE001 - whatever it is may pass, and a dead writer would stop everything
             _log.error("journal: %s; the requests were not acknowledged", error)
             for _, _, future in batch:
                 future.set_exception(RetryableError(f"the journal cannot be written: {error}", retry_after_s=5.0))
@@ -279,7 +279,7 @@ def list_quarantined(config: Config) -> list[Quarantined]:
     """What the journal's file holds put aside, also while a server has it open. Raises ConfigError without a file."""
     if not config.path.exists():
         raise ConfigError(f"{config.path}: no journal there; see journal.path")
-    db = _open(config)
+    db = sqlite3.connect(f"{config.path.absolute().as_uri()}?mode=ro", uri=True)
     try:
         found = db.execute("SELECT id, received_ns, signal, reason, length(body) FROM quarantine ORDER BY id")
         return [Quarantined(*record) for record in found]
@@ -287,9 +287,21 @@ def list_quarantined(config: Config) -> list[Quarantined]:
         db.close()
 
 
+def _lock(path: Path) -> IO[bytes]:
+    """The open file that keeps other processes from the journal; the kernel lets go of it when the process dies."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        held = path.with_name(f"{path.name}.lock").open("wb")
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise ConfigError(f"{path}: in use by another spanscore; stop that one, or set another journal.path") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be opened as the journal ({error}); see journal.path") from error
+    return held
+
+
 def _open(config: Config) -> sqlite3.Connection:
     try:
-        config.path.parent.mkdir(parents=True, exist_ok=True)
         db = sqlite3.connect(config.path, check_same_thread=False, timeout=10.0)
         db.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
         db.execute("PRAGMA journal_mode = WAL")

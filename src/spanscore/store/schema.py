@@ -63,7 +63,8 @@ evaluations = Table(
     Column("stored_ns", _BIG, nullable=False),
     Column("size_bytes", Integer, nullable=False),
     Column("record", Text, nullable=False),
-    UniqueConstraint("subject_id", "uid"),  # also the index by subject; a uid derives from its subject
+    # Also the index that finds the newest revision of a subject's metrics; a uid derives from the columns before it.
+    UniqueConstraint("subject_id", "scope", "metric", "revision", "uid"),
 )
 
 cursors = Table(

@@ -4,25 +4,22 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from sqlalchemy import Column, Row, Select, delete, func, insert, select, update
+from sqlalchemy import Column, delete, func, insert, select, update
 from sqlalchemy.engine import Connection, Engine
 
 from spanscore.errors import PermanentError, RetryableError
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, Session
-from spanscore.store import connecting, pruning, records, writing
+from spanscore.store import connecting, pruning, reading, records, writing
 from spanscore.store.config import Config
-from spanscore.store.schema import agent_traces, cursors, evaluations, judge_answers, otel_traces
+from spanscore.store.reading import MAX_SESSION_TRACES, SessionRecord
+from spanscore.store.schema import agent_traces, cursors, evaluations, judge_answers
 from spanscore.store.writing import StoredTrace
 
-__all__ = ["MAX_SESSION_TRACES", "Store", "StoredTrace"]
+__all__ = ["MAX_SESSION_TRACES", "SessionRecord", "Store", "StoredTrace"]
 
 _log = logging.getLogger(__name__)
-
-MAX_SESSION_TRACES = 1000
-"""Agent traces of a session that are read at most, the newest: a session id may be shared by everything there is."""
 
 _PRUNED_TO = 0.9  # of max_bytes, so that a full store is not pruned for every commit
 
@@ -82,56 +79,50 @@ class Store:
 
     def known(self, ids: Sequence[str]) -> dict[str, tuple[int, str]]:
         """Agent trace id to (revision, digest) of those among `ids` that are stored."""
-        columns = select(agent_traces.c.id, agent_traces.c.revision, agent_traces.c.digest)
-        found: dict[str, tuple[int, str]] = {}
         with connecting.snapshot(self._engine) as connection:
-            for some in writing.chunks(ids):
-                rows = connection.execute(columns.where(agent_traces.c.id.in_(some)))
-                found.update((id_, (revision, digest)) for id_, revision, digest in rows)
-        return found
+            return reading.known(connection, ids)
 
     def trace(self, trace_id: str) -> AgentTrace | None:
         """The trace with this agent trace id, else the first turn of the OTel trace with this id."""
         query = select(agent_traces.c.record).order_by(agent_traces.c.started_ns, agent_traces.c.row).limit(1)
         with connecting.snapshot(self._engine) as connection:
-            turns = _turns(connection, trace_id)
+            turns = reading.turns(connection, trace_id)
             found = connection.execute(query.where(agent_traces.c.id.in_(turns))).scalar_one_or_none()
         return None if found is None else records.decode_trace(found)
 
+    def sessions(self, ids: Sequence[str]) -> list[SessionRecord]:
+        """Those of these sessions that have traces, all as of one moment, in the order of `ids`.
+
+        Each with its agent traces, the newest `MAX_SESSION_TRACES` of them, oldest first.
+        """
+        keys = list({writing.key(session_id): None for session_id in ids})
+        with connecting.snapshot(self._engine) as connection:
+            traces = reading.session_traces(connection, keys)
+            scores = reading.newest_scores(connection, [row.id for row in traces], keys)
+        found = reading.session_records(traces, scores)
+        return [found[key] for key in keys if key in found]
+
     def session(self, session_id: str) -> Session | None:
         """The session's agent traces, oldest first, the newest `MAX_SESSION_TRACES` of them; None for none."""
-        query = _of_session(agent_traces.c.record, session_id)
-        with connecting.snapshot(self._engine) as connection:
-            found = connection.execute(query).scalars().all()
-        traces = tuple(records.decode_trace(text) for text in reversed(found))
-        return Session(session_id, traces) if traces else None
+        found = self.sessions([session_id])
+        return found[0].session if found else None
+
+    def session_revision(self, session_id: str) -> int:
+        """The highest revision of the session's own evaluations; 0 before the first."""
+        found = self.sessions([session_id])
+        return found[0].revision if found else 0
 
     def evaluations(self, *, trace_id: str | None = None, session_id: str | None = None) -> list[Evaluation]:
         """The newest revision of each (subject, metric), in the order in which they were committed.
 
         Of a trace, by agent trace id or OTel trace id; of a session: its own and those of its traces.
         """
-        newest: dict[tuple[str, str], Row[Any]] = {}
         with connecting.snapshot(self._engine) as connection:
-            traces = [] if trace_id is None else _turns(connection, trace_id)
-            sessions = []
-            if session_id is not None:
-                traces += connection.execute(_of_session(agent_traces.c.id, session_id)).scalars().all()
-                sessions.append(writing.key(session_id))
-            for scope, subjects in (("trace", traces), ("session", sessions)):
-                for some in writing.chunks(subjects):
-                    rows = connection.execute(_scores(scope, some))
-                    newest.update(((row.subject_id, row.metric), row) for row in rows)
-        return [records.decode_evaluation(row.record) for row in sorted(newest.values(), key=lambda row: row.seq)]
-
-    def session_revision(self, session_id: str) -> int:
-        """The highest revision of the session's own evaluations; 0 before the first."""
-        query = select(func.coalesce(func.max(evaluations.c.revision), 0)).where(
-            evaluations.c.subject_id == writing.key(session_id), evaluations.c.scope == "session"
-        )
-        with connecting.snapshot(self._engine) as connection:
-            revision: int = connection.execute(query).scalar_one()
-        return revision
+            traces = [] if trace_id is None else reading.turns(connection, trace_id)
+            sessions = [] if session_id is None else [writing.key(session_id)]
+            traces += reading.session_trace_ids(connection, sessions)
+            scores = reading.newest_scores(connection, traces, sessions)
+        return records.decode_evaluations(row.record for row in scores)
 
     def open_sessions(self) -> list[tuple[str, int]]:
         """(session id, Unix ns when its last trace was stored) of sessions that went on since their last evaluation."""
@@ -156,7 +147,8 @@ class Store:
         query = select(evaluations.c.seq, evaluations.c.record).where(evaluations.c.seq > after)
         with connecting.snapshot(self._engine) as connection:
             found = connection.execute(query.order_by(evaluations.c.seq).limit(limit)).all()
-        return [(seq, records.decode_evaluation(text)) for seq, text in found]
+        scored = records.decode_evaluations(text for _, text in found)
+        return [(seq, evaluation) for (seq, _), evaluation in zip(found, scored, strict=True)]
 
     def cursor(self, exporter: str) -> int | None:
         """The last sequence number that `exporter` is done with; None for an exporter that is new here."""
@@ -225,25 +217,3 @@ class Store:
 
 def _highest(connection: Connection, column: Column[int]) -> int:
     return connection.execute(select(func.coalesce(func.max(column), 0))).scalar_one()
-
-
-def _turns(connection: Connection, trace_id: str) -> list[str]:
-    """The ids of the agent traces that `trace_id`, an agent trace id or an OTel trace id, stands for."""
-    lowered = trace_id.lower()
-    if connection.execute(select(agent_traces.c.id).where(agent_traces.c.id == lowered)).scalar():
-        return [lowered]
-    query = select(otel_traces.c.agent_trace_id).where(otel_traces.c.trace_id == lowered).limit(MAX_SESSION_TRACES)
-    return list(connection.execute(query).scalars())
-
-
-def _of_session(column: Column[str], session_id: str) -> Select[Any]:
-    """`column` of the session's newest agent traces, newest first."""
-    query = select(column).where(agent_traces.c.session_id == writing.key(session_id))
-    return query.order_by(agent_traces.c.started_ns.desc(), agent_traces.c.row.desc()).limit(MAX_SESSION_TRACES)
-
-
-def _scores(scope: str, subjects: Sequence[str]) -> Select[Any]:
-    """All evaluations of these subjects, the newest revision of each metric last."""
-    table = evaluations.c
-    query = select(table.subject_id, table.metric, table.seq, table.record)
-    return query.where(table.subject_id.in_(subjects), table.scope == scope).order_by(table.revision, table.seq)

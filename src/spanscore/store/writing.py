@@ -4,9 +4,10 @@ import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from functools import lru_cache
+from typing import Any, TypeAlias, TypeVar
 
-from sqlalchemy import Table, delete, insert, select
+from sqlalchemy import Dialect, Table, bindparam, delete, insert, select
 from sqlalchemy.engine import Connection
 
 from spanscore.model.score import Evaluation
@@ -16,9 +17,20 @@ from spanscore.store.schema import agent_traces, evaluations, otel_traces
 
 _Row: TypeAlias = tuple[Any, ...]
 
+IdT = TypeVar("IdT")
+
 _MAX_KEY_CHARS = 256
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
-_MAX_IDS = 500  # bind parameters of one statement
+_MAX_IDS = 400  # of which a statement names two lists: old SQLites take 999 parameters
+
+# Built once: to build and to recognise such a statement takes SQLAlchemy longer than the database to answer it.
+_STORED_TRACES = select(agent_traces.c.id, agent_traces.c.size_bytes).where(
+    agent_traces.c.id.in_(bindparam("ids", expanding=True))
+)
+_STORED_SCORES = select(evaluations.c.subject_id, evaluations.c.uid, evaluations.c.seq).where(
+    evaluations.c.subject_id.in_(bindparam("subjects", expanding=True)),
+    evaluations.c.uid.in_(bindparam("uids", expanding=True)),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +52,7 @@ def key(session_id: str) -> str:
     return "sha256:" + hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def chunks(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+def chunks(ids: Sequence[IdT]) -> Iterator[Sequence[IdT]]:
     """`ids` in parts that one statement can name."""
     return (ids[start : start + _MAX_IDS] for start in range(0, len(ids), _MAX_IDS))
 
@@ -50,8 +62,7 @@ def put_traces(connection: Connection, traces: Sequence[StoredTrace], after_row:
     newest = {stored.trace.id: stored for stored in traces}
     replaced: dict[str, int] = {}
     for ids in chunks(list(newest)):
-        there = select(agent_traces.c.id, agent_traces.c.size_bytes).where(agent_traces.c.id.in_(ids))
-        replaced.update((id_, size_bytes) for id_, size_bytes in connection.execute(there))
+        replaced.update((id_, size_bytes) for id_, size_bytes in connection.execute(_STORED_TRACES, {"ids": ids}))
     for ids in chunks(list(replaced)):
         connection.execute(delete(agent_traces).where(agent_traces.c.id.in_(ids)))
     rows = [_trace_row(stored, id_, row, now_ns) for row, (id_, stored) in enumerate(newest.items(), after_row + 1)]
@@ -70,22 +81,20 @@ def put_evaluations(
     connection: Connection, scored: Sequence[Evaluation], after_seq: int, now_ns: int
 ) -> tuple[list[int], int]:
     """Write the evaluations that are new; returns every one's sequence number, and the bytes written."""
-    subjects = list({_subject(evaluation) for evaluation in scored})
+    identities = [(_subject(evaluation), evaluation.uid) for evaluation in scored]
     numbers: dict[tuple[str, str], int] = {}
-    for some in chunks(subjects):
-        there = select(evaluations.c.subject_id, evaluations.c.uid, evaluations.c.seq)
-        found = connection.execute(there.where(evaluations.c.subject_id.in_(some)))
-        numbers.update(((subject_id, uid), seq) for subject_id, uid, seq in found)
-    rows, order = [], []
-    for evaluation in scored:
-        subject, uid = _subject(evaluation), evaluation.uid
-        if (subject, uid) not in numbers:
+    for some in chunks(identities):
+        subjects, uids = zip(*some, strict=True)
+        found = connection.execute(_STORED_SCORES, {"subjects": tuple(set(subjects)), "uids": uids})
+        numbers.update(((subject, uid), seq) for subject, uid, seq in found)
+    rows = []
+    for identity, evaluation in zip(identities, scored, strict=True):
+        if identity not in numbers:
             after_seq += 1
-            numbers[subject, uid] = after_seq
-            rows.append(_evaluation_row(evaluation, subject, uid, after_seq, now_ns))
-        order.append(numbers[subject, uid])
+            numbers[identity] = after_seq
+            rows.append(_evaluation_row(evaluation, *identity, after_seq, now_ns))
     _insert(connection, evaluations, rows)
-    return order, sum(len(row[-1]) for row in rows)
+    return [numbers[identity] for identity in identities], sum(len(row[-1]) for row in rows)
 
 
 def _subject(evaluation: Evaluation) -> str:
@@ -121,10 +130,14 @@ def _insert(connection: Connection, table: Table, rows: list[_Row]) -> None:
     """
     if not rows:
         return
-    dialect = connection.dialect
-    statement = str(insert(table).compile(dialect=dialect))
-    if dialect.positional:
+    statement = _insertion(table, connection.dialect)
+    if connection.dialect.positional:
         connection.exec_driver_sql(statement, rows)
     else:
         names = table.columns.keys()
         connection.exec_driver_sql(statement, [dict(zip(names, row, strict=True)) for row in rows])
+
+
+@lru_cache(maxsize=16)
+def _insertion(table: Table, dialect: Dialect) -> str:
+    return str(insert(table).compile(dialect=dialect))

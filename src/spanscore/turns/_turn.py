@@ -101,12 +101,20 @@ class Turn:
         if not lists:
             return None
         if len(lists) == 1:
-            return next(iter(lists.values()))
+            return self._described(next(iter(lists.values())))
         found: dict[str, Tool] = {}
         for tools in lists.values():
             for tool in tools:
                 found.setdefault(tool.name, tool)
-        return tuple(found.values())
+        return self._described(tuple(found.values()))
+
+    def _described(self, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
+        """The tools; one of which only the name was listed, as its own spans describe it."""
+        if all(x.description is not None or x.parameters is not None for x in tools):
+            return tools
+        told = {tool.name: tool for step in self.tools for tool in step.tools or ()}
+        bare = {x.name for x in tools if x.description is None and x.parameters is None}
+        return tuple(told.get(x.name, x) if x.name in bare else x for x in tools)
 
     def tool_sources(self) -> _tool_calls.Sources:
         """Where this turn's tool calls show."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from spanscore.metrics._base import SessionMetric, Signals
+from spanscore.metrics._words import counted
 from spanscore.metrics.session._risks import TraceRisks, absences, nothing_to_evaluate, trace_risks
 from spanscore.model.score import Outcome, Score
 from spanscore.model.trace import Session
@@ -54,7 +55,7 @@ class AgentConsistency(SessionMetric):
         }
         worst = max(range(len(traces)), key=uncertainties.__getitem__)
         reason = (
-            f"The weighted uncertainty of {len(traces)} trace{'s' * (len(traces) != 1)} is {rms:.2f} (root mean "
+            f"The weighted uncertainty of {counted(len(traces), 'trace')} is {rms:.2f} (root mean "
             f"square), the highest {uncertainties[worst]:.2f} in trace {traces[worst].trace_id}."
         )
         missing = absences(session, signals)

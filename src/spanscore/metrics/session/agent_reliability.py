@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from spanscore.metrics._base import SIGNAL_WEIGHTS, SessionMetric, Signals
+from spanscore.metrics._words import counted
 from spanscore.metrics.session._risks import absences, nothing_to_evaluate, trace_risks
 from spanscore.model.score import Outcome, Score
 from spanscore.model.trace import Session
@@ -64,6 +65,6 @@ class AgentReliability(SessionMetric):
             },
         }
         reading = next((text for least, text in _READINGS if value >= least), "catastrophic failures")
-        reason = f"{reading[:1].upper()}{reading[1:]}: {len(flagged)} of {len(traces)} traces flagged."
+        reason = f"{reading[:1].upper()}{reading[1:]}: {len(flagged)} of {counted(len(traces), 'trace')} flagged."
         missing = absences(session, signals)
         return Score(value, f"{reason} Left out: {missing}." if missing else reason, metadata)

@@ -89,7 +89,7 @@ class ArgumentCorrectness(Judged):
 
     def quotes(self, trace: AgentTrace, answers: Answers) -> Mapping[str, str]:
         """`calls`: their names, numbered; `wrong_calls`: those judged wrong, and why."""
-        names = [call.name[:_MAX_NAME_CHARS] for call in trace.tool_calls or ()]
+        names = [" ".join(call.name.split())[:_MAX_NAME_CHARS] for call in trace.tool_calls or ()]
         numbered = [f"{number}. {name}" for number, name in enumerate(names, 1)]
         wrong = [
             f"{call}: {verdict.reason}"
@@ -129,10 +129,9 @@ class ArgumentCorrectness(Judged):
         an earlier call) or arrived damaged, values may come from there, and only the first two count.
         """
         schemas = {tool.name: tool.parameters for tool in evidence.offered or ()}
-        sources = _sources(evidence)
         faults = [
             "; ".join(_faults(call, said, schemas.get(call.name)))
-            for call, said in zip(evidence.calls, sources, strict=True)
+            for call, said in zip(evidence.calls, _said_before(evidence), strict=True)
         ]
         wrong = [
             f"call {number} ({call.name}): {fault}"
@@ -165,19 +164,24 @@ def _score(trace: AgentTrace, verdicts: Sequence[Mapping[str, str]], reason: str
 
 
 def _counted(calls: int) -> str:
-    return "the one call" if calls == 1 else f"all {calls} calls"
+    return {1: "the one call", 2: "both calls"}.get(calls, f"all {calls} calls")
 
 
-def _sources(evidence: Evidence) -> Iterator[Said | None]:
-    """For each call, all that had been said before it; None where part of that was not recorded, or is damaged."""
+def _said_before(evidence: Evidence) -> Iterator[Said | None]:
+    """For each call, what had been said before it; None from where a part was not recorded, or is damaged, on.
+
+    It is one object that grows, so it is to be used before the next is taken.
+    """
     conversation, background = evidence.given
     said: Said | None = Said(conversation, "\n".join(evidence.raw_given), conversation + background)
     if not _TOLD.isdisjoint(evidence.trace.damaged):
         said = None
     for call, raw, text in zip(evidence.calls, evidence.raw_results, evidence.results, strict=True):
         yield said
-        told = call.result is not None or call.error is not None
-        said = said.then(raw, text) if said and told else None
+        if said is not None and (call.result is not None or call.error is not None):
+            said.add(raw, text)
+        else:
+            said = None
 
 
 def _faults(call: ToolCall, said: Said | None, schema: Json) -> Iterator[str]:

@@ -36,10 +36,12 @@ class Coherence(Embedded):
             reason = f"The {' and the '.join(blank)} {'is' if len(blank) == 1 else 'are'} empty: coherence is assumed."
             return Score(1.0, reason, {"coherence_gap": 0.0})
         vectors = await embedder.embed(list(texts.values()))
-        unknown = [part for part, vector in zip(texts, vectors, strict=True) if not vector.any()]
-        if unknown:
-            return Skip(f"{embedder.name} knows no word of the {' and of the '.join(unknown)}.")
-        distance = 1.0 - float(vectors[0] @ vectors[1])
+        similarity = float(vectors[0] @ vectors[1])
+        if similarity == 0.0:
+            unknown = [part for part, vector in zip(texts, vectors, strict=True) if not vector.any()]
+            if unknown:
+                return Skip(f"{embedder.name} knows no word of the {' and of the '.join(unknown)}.")
+        distance = 1.0 - similarity
         value = round(min(max(1.0 - distance, 0.0), 1.0), 4)
         return Score(value, _reason(value, embedder.name), {"coherence_gap": round(distance, 4)})
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from spanscore.metrics._base import Judged, Judgement, Question
 from spanscore.metrics._evidence import Evidence
-from spanscore.metrics._words import phrases, plain
+from spanscore.metrics._words import counted, phrases, plain
 from spanscore.model.score import Outcome, Score
 
 _QUESTION = Question(
@@ -100,17 +100,18 @@ def _signs(evidence: Evidence) -> Iterator[tuple[float, str]]:
     calls, answer = evidence.calls, evidence.answer
     if not answer.strip():
         yield _COST["empty"], "the final output is empty"
-    hedges = [x.strip() for x in _HEDGES for _ in range(answer.count(x))]
-    too_many = len(hedges) - len(answer.split()) // _WORDS_A_HEDGE
+    hedges = sum(map(answer.count, _HEDGES))
+    too_many = hedges - len(answer.split()) // _WORDS_A_HEDGE if hedges else 0
     if too_many > 0:
-        yield min(_MOST_FOR_HEDGES, _COST["hedge"] * too_many), f"hedging: {', '.join(hedges[:5])}"
-    written = {answer, *(plain(x.text) for x in evidence.trace.model_calls if x.text)}
-    reversals = sum(text.count(x) for text in written for x in _REVERSALS)
+        found = [x.strip() for x in _HEDGES for _ in range(answer.count(x))]
+        yield min(_MOST_FOR_HEDGES, _COST["hedge"] * too_many), f"hedging: {', '.join(found[:5])}"
+    written = "\n".join({answer, *(plain(x.text) for x in evidence.trace.model_calls if x.text)})
+    reversals = sum(map(written.count, _REVERSALS))  # no phrase holds the line break between two texts
     if reversals:
-        yield _COST["reversal"] * reversals, f"{reversals} change(s) of mind"
+        yield _COST["reversal"] * reversals, counted(reversals, "change") + " of mind"
     repeats = len(evidence.duplicates) + len(evidence.blind_retries)
     if repeats:
-        yield _COST["retry"] * repeats, f"{repeats} call(s) repeated unchanged"
+        yield _COST["retry"] * repeats, counted(repeats, "needless repetition") + " of the same call"
     abandoned = {calls[i].name for i in evidence.unrecovered if any(x.name != calls[i].name for x in calls[i + 1 :])}
     if abandoned:
         yield _COST["abandoned"] * len(abandoned), f"abandoned after failing: {', '.join(sorted(abandoned))}"

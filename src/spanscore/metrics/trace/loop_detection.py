@@ -11,7 +11,7 @@ from pydantic import Field
 
 from spanscore.embed.port import Embedder
 from spanscore.metrics._base import Embedded
-from spanscore.metrics._words import MAX_TEXT_CHARS, STOP_WORDS, plain
+from spanscore.metrics._words import MAX_TEXT_CHARS, STOP_WORDS, counted, plain
 from spanscore.model.score import Outcome, Score, Skip
 from spanscore.model.trace import AgentTrace
 
@@ -64,9 +64,10 @@ class LoopDetection(Embedded):
         nearest = max(comparisons, key=lambda x: x["hybrid_score"])
         metadata = {"window_size": self.window, "max_hybrid": nearest["hybrid_score"], "comparisons": comparisons}
         reason = (
-            f"The nearest of {len(comparisons)} earlier outputs is that of trace {nearest['trace_index']} of the "
-            f"session: a similarity of {nearest['cosine_similarity']:.2f} under {embedding}, and of the words "
-            f"{nearest['jaccard_similarity']:.2f} shared; their product is {nearest['hybrid_score']:.2f}."
+            f"Nearest of {counted(len(comparisons), 'earlier output')} is that of the session's trace "
+            f"{nearest['trace_index']} (counted from 0): similarity {nearest['cosine_similarity']:.2f} under "
+            f"{embedding}, times {nearest['jaccard_similarity']:.2f} of the words in common, is "
+            f"{nearest['hybrid_score']:.2f}."
         )
         return Score(min(max(1.0 - nearest["hybrid_score"], 0.0), 1.0), reason, metadata)
 

@@ -7,7 +7,7 @@ from spanscore.metrics._base import Judgement, Question
 from spanscore.metrics._evidence import Evidence, plain_name
 from spanscore.metrics._planned import OfPlan
 from spanscore.metrics._questions import PLAN, TASK
-from spanscore.metrics._words import holds, share_held
+from spanscore.metrics._words import counted, held, share_held
 from spanscore.model.score import Outcome
 
 _QUESTION = Question(
@@ -65,24 +65,33 @@ class PlanAdherence(OfPlan):
         matches = [_calls_of(words, evidence) for words in evidence.plan_words]
         done = [found for found in matches if found]
         executed = len(done) / len(steps)
-        ordered = _in_order(done) / len(done) if done else 0.0
+        in_order = _in_order(done)
+        ordered = in_order / len(done) if done else 0.0
         planned = {index for found in done for index in found}
         calls = len(evidence.calls)
         within = len(planned & set(range(calls))) / calls if calls else 1.0
         value = executed * (0.7 + 0.2 * ordered + 0.1 * within)
         skipped = [step for step, found in zip(steps, matches, strict=True) if not found]
-        reason = f"{len(done)} of {len(steps)} planned steps were executed, {ordered:.0%} of them in order"
+        reason = _executed(len(done), len(steps), in_order)
         reason += f"; not seen: {'; '.join(skipped[:3])}" if skipped else ""
-        reason += f"; {calls - round(within * calls)} call(s) beyond the plan" if within < 1 else ""
+        reason += f"; {counted(calls - round(within * calls), 'call')} beyond the plan" if within < 1 else ""
         return self.scored_by_rules(evidence, value, f"{reason}.")
+
+
+def _executed(done: int, steps: int, in_order: int) -> str:
+    if steps == 1:
+        return f"The one planned step was {'executed' if done else 'not executed'}"
+    order = "" if done < 2 else ", in order" if in_order == done else f", {in_order} of them in order"
+    return f"{done or 'None'} of {steps} planned steps {'was' if done < 2 else 'were'} executed{order}"
 
 
 def _calls_of(words: list[str], evidence: Evidence) -> list[int]:
     """The calls that carry out a step of these words; one past the last call stands for the final output."""
+    used = held(words, evidence.deeds)  # mostly none, which spares looking through each call
     found = []
-    for index, call in enumerate(evidence.calls):
-        name = plain_name(call.name)
-        if any(holds(name, word) for word in words) or share_held(words, evidence.arguments[index]) > _MOST:
+    for index, call in enumerate(evidence.calls if used or not words else ()):
+        name, arguments = plain_name(call.name), evidence.arguments[index]
+        if held(used, name) or share_held(words, arguments) > _MOST:
             found.append(index)
     if not _ANSWERING.isdisjoint(words) and evidence.answer.strip():
         found.append(len(evidence.calls))

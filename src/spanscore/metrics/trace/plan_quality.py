@@ -7,7 +7,7 @@ from spanscore.metrics._base import Judgement, Question
 from spanscore.metrics._evidence import Evidence, plain_name
 from spanscore.metrics._planned import OfPlan
 from spanscore.metrics._questions import PLAN, TASK
-from spanscore.metrics._words import holds, share_held, stem
+from spanscore.metrics._words import held, share_held, stem
 from spanscore.model.score import Outcome
 
 _QUESTION = Question(
@@ -58,7 +58,7 @@ class PlanQuality(OfPlan):
             return self.scored_by_rules(evidence, None)
         marks = _marks(evidence)
         reason = ", ".join(f"{name} {mark:.2f}" for name, mark in marks.items())
-        return self.scored_by_rules(evidence, sum(marks.values()) / len(marks), f"{reason[:1].upper()}{reason[1:]}.")
+        return self.scored_by_rules(evidence, sum(marks.values()) / len(marks), f"Marks of the plan: {reason}.")
 
 
 def _marks(evidence: Evidence) -> dict[str, float]:
@@ -71,7 +71,7 @@ def _marks(evidence: Evidence) -> dict[str, float]:
     }
     if evidence.offered:
         names = "".join([plain_name(tool.name) for tool in evidence.offered])
-        armed = sum(any(holds(names, word) for word in x) for x in words)
+        armed = sum(bool(held(x, names)) for x in words)
         marks["means"] = min(1.0, 2 * armed / len(words))
     return marks
 

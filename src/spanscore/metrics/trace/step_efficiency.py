@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 from spanscore.metrics._base import Answers, Judged, Judgement, Question
 from spanscore.metrics._evidence import Evidence
 from spanscore.metrics._questions import TASK
+from spanscore.metrics._words import counted
 from spanscore.model.score import Outcome, Score
 from spanscore.model.trace import AgentTrace
 
@@ -62,10 +63,10 @@ class StepEfficiency(Judged):
         echoes = len(texts) - len(set(texts))
         steps = len(calls) + 1 + echoes
         value = 1 - (len(wasted) + 0.5 * len(idle) + echoes) / steps
-        notes = [f"call {index + 1} ({calls[index].name}) repeats an earlier one" for index in sorted(wasted)]
+        notes = [f"call {i + 1} ({calls[i].name}) repeats call {evidence.repeats[i] + 1}" for i in sorted(wasted)]
         notes += [f"nothing of what call {index + 1} ({calls[index].name}) returned was used" for index in sorted(idle)]
         if echoes:
-            notes.append(f"{echoes} model call(s) repeat the text of an earlier one")
-        reason = "; ".join(notes) or f"No needless step in {len(calls)} call{'s' * (len(calls) != 1)}"
+            notes.append(f"{counted(echoes, 'model call')} only repeated the text of an earlier one")
+        reason = "; ".join(notes) or f"No needless step in {counted(len(calls), 'call')} and the answer"
         metadata = {"task": evidence.task}
         return Score(round(value, 4), f"{reason[:1].upper()}{reason[1:]}.", metadata)

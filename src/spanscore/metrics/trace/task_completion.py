@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from spanscore.metrics._base import Answers, Judged, Judgement, Question
-from spanscore.metrics._evidence import Evidence, plain_name, reads
+from spanscore.metrics._evidence import Evidence, reads
 from spanscore.metrics._questions import OUTCOME, TASK
-from spanscore.metrics._words import content_words, phrases, plain, share_held
+from spanscore.metrics._words import content_words, counted, holds_any, phrases, plain, share_held
 from spanscore.model.score import Outcome, Score
 from spanscore.model.trace import AgentTrace
 
@@ -110,7 +110,7 @@ class TaskCompletion(Judged):
         if not output:
             return Score(0.0, "The final output is empty.", metadata)
         addressed = _addressed(evidence)
-        value, notes = 0.4 + 0.6 * addressed, [f"{addressed:.0%} of the request is addressed in words"]
+        value, notes = 0.4 + 0.6 * addressed, [_taken_up(addressed)]
         for factor, note in _failings(evidence):
             value *= factor
             notes.append(note)
@@ -125,9 +125,15 @@ def _addressed(evidence: Evidence) -> float:
     parts = [words for words in parts if words][:_MAX_PARTS]
     if not parts:
         return 1.0
-    deeds = "".join([evidence.answer, *(plain_name(x.name) for x in evidence.calls), *evidence.arguments])
-    addressed = sum(min(1.0, 2 * share_held(words, deeds)) for words in parts) / len(parts)
+    said_or_done = evidence.answer + evidence.deeds
+    addressed = sum(min(1.0, 2 * share_held(words, said_or_done)) for words in parts) / len(parts)
     return max(addressed, 0.5) if len(parts) == 1 else addressed
+
+
+def _taken_up(share: float) -> str:
+    if share == 1.0:
+        return "The answer and the calls take up all that was asked, as far as words show"
+    return f"The answer and the calls take up {share:.0%} of what was asked, as far as words show"
 
 
 def _failings(evidence: Evidence) -> list[tuple[float, str]]:
@@ -140,10 +146,16 @@ def _failings(evidence: Evidence) -> list[tuple[float, str]]:
         failings.append((0.7, "nothing that was looked up was used"))
     lost = evidence.unrecovered
     if lost:
-        failings.append((1 - 0.5 * len(lost) / len(evidence.calls), f"{len(lost)} failed call(s) were never made good"))
+        failings.append(
+            (
+                1 - 0.5 * len(lost) / len(evidence.calls),
+                f"{counted(len(lost), 'failed call')} {'was' if len(lost) == 1 else 'were'} never made good",
+            )
+        )
     if lost and lost[-1] == len(evidence.calls) - 1:
         failings.append((0.6, "the last call failed"))
-    if any(x in evidence.answer and x not in evidence.opening for x in _GAVE_UP):
+    given_up = filter(evidence.answer.__contains__, _GAVE_UP)
+    if any(x not in evidence.opening for x in given_up):
         failings.append((0.8, "the output says that something could not be done"))
     return failings
 
@@ -151,10 +163,10 @@ def _failings(evidence: Evidence) -> list[tuple[float, str]]:
 def _endings(evidence: Evidence, output: str) -> list[tuple[float, str]]:
     """(upper bound, note) of each way in which an output is no result."""
     endings = []
-    if any(x in evidence.opening for x in _GAVE_UP):
+    if holds_any(evidence.opening, _GAVE_UP):
         endings.append((0.3, "the output opens with what could not be done"))
     closing = plain(output[-_CLOSING_CHARS:])
-    if any(x in closing for x in _ANNOUNCED):
+    if holds_any(closing, _ANNOUNCED):
         endings.append((0.4, "the output ends by announcing work"))
     if output.endswith("?"):
         endings.append((0.7, "the output ends with a question"))

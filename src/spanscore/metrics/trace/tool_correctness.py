@@ -1,15 +1,16 @@
 """Tool correctness: were the right tools chosen?"""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
 from spanscore.metrics._base import Answers, Judged, Judgement, Question
-from spanscore.metrics._evidence import Evidence, name_words, reads
-from spanscore.metrics._words import STOP_WORDS, holds
+from spanscore.metrics._evidence import READING_VERBS, Evidence, name_words, reads
+from spanscore.metrics._words import STOP_WORDS, counted, holds, stem
 from spanscore.model.score import Outcome, Score
-from spanscore.model.trace import AgentTrace, Tool
+from spanscore.model.trace import AgentTrace
 
 _QUESTION = Question(
     "tool_correctness",
@@ -27,6 +28,10 @@ something, though the core was right; 0.25 mostly wrong, missing or needless; 0.
 serve the task at all.""",
     Judgement,
 )
+_UNKNOWN = re.compile(
+    r"(?:unknown|no such|unrecognized) tool|not a valid tool|tool \S+ (?:was )?not found", re.IGNORECASE
+)
+_ERROR_CHARS = 500
 
 
 @dataclass(frozen=True)
@@ -60,34 +65,48 @@ class ToolCorrectness(Judged):
     def measure_by_rules(self, evidence: Evidence) -> Outcome:
         """The balance (harmonic mean) of precision and recall of the calls.
 
-        Precision is the share of calls without fault. A fault is: a tool that is not on offer; an exact repetition of
-        a call that had succeeded and that brought the same result; a failed call after which that tool never
-        succeeded. Recall is the share of the tools needed that were called without fault; needed are those, and
-        every other tool on offer that the input names: all words of its name stand in the input (a verb such as get
-        or search may be missing), and no tool called shares them. A turn without calls scores 1 if no such tool was
-        ignored, else 0.
+        Precision is the share of calls without fault. A fault is: a tool that is not on offer, or that the call's own
+        error says there is not; an exact repetition of a call that had succeeded and that brought the same result; an
+        unchanged repetition of a failed call that fails again. That a tool failed is no fault: it may have been the
+        right one all the same.
+
+        Recall is the share of the tools needed that were called without fault; needed are those, and what was missed.
+        Missed is every other tool on offer that the input names: all words of its name stand in the input (a verb such
+        as get or search may be missing), and no tool called shares them. Missed is, too, the alternative to a tool that
+        failed and never succeeded, where none was called: another tool on offer that looks something up, as the
+        failed one does, and whose name says what in the same words, or in more or fewer of them (get_weather and
+        weather_forecast_search). A turn without calls scores 1 if no tool was missed, else 0.
         """
-        calls, offered = evidence.calls, evidence.offered
-        faults = dict(_faults(evidence, offered))
+        calls = evidence.calls
+        faults = dict(_faults(evidence))
         right = {call.name for index, call in enumerate(calls) if index not in faults}
-        ignored = [x.name for x in offered or () if _ignored(x, evidence)]
+        missed = [*_ignored(evidence), *_untried(evidence)]
         precision = 1 - len(faults) / len(calls) if calls else 1.0
-        recall = len(right) / (len(right) + len(ignored)) if right or ignored else 1.0
+        recall = len(right) / (len(right) + len(missed)) if right or missed else 1.0
         value = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
         problems = [f"call {index + 1} ({calls[index].name}) {fault}" for index, fault in sorted(faults.items())]
-        problems += [f"the input names {name}, which was on offer and not called" for name in ignored]
-        reason = f"{'; '.join(problems)}." if problems else f"No fault in {len(calls)} call{'s' * (len(calls) != 1)}."
-        return Score(value, reason[:1].upper() + reason[1:], self.metadata(evidence.trace, {}))
+        reason = "; ".join(problems + missed) or _faultless(len(calls))
+        return Score(value, f"{reason[:1].upper()}{reason[1:]}.", self.metadata(evidence.trace, {}))
 
 
-def _faults(evidence: Evidence, offered: tuple[Tool, ...] | None) -> Iterator[tuple[int, str]]:
+def _faultless(calls: int) -> str:
+    if calls:
+        return f"No fault in the choice of tools for {counted(calls, 'call')}"
+    return "No tool was called, and the input names none that was on offer"
+
+
+def _faults(evidence: Evidence) -> Iterator[tuple[int, str]]:
     """(index, what is wrong) of the calls; the last word on a call counts."""
-    yield from ((index, "failed, and that tool never succeeded") for index in evidence.unrecovered)
-    yield from ((index, "repeats a call that had succeeded") for index in evidence.duplicates)
-    names = {name_words(x.name) for x in offered or ()}
-    for index, call in enumerate(evidence.calls) if names else ():
-        if not _is_among(name_words(call.name), names):
+    for index in evidence.blind_retries:
+        yield index, f"repeats call {evidence.repeats[index] + 1}, which had failed, unchanged and in vain"
+    for index in evidence.duplicates:
+        yield index, f"repeats call {evidence.repeats[index] + 1}, which had succeeded with the same result"
+    names = {name_words(x.name) for x in evidence.offered or ()}
+    for index, call in enumerate(evidence.calls):
+        if names and not _is_among(name_words(call.name), names):
             yield index, "is of a tool that is not on offer"
+        elif call.error and _UNKNOWN.search(call.error[:_ERROR_CHARS]):
+            yield index, "is of a tool that there is not, as its error says"
 
 
 def _is_among(words: tuple[str, ...], names: set[tuple[str, ...]]) -> bool:
@@ -95,11 +114,40 @@ def _is_among(words: tuple[str, ...], names: set[tuple[str, ...]]) -> bool:
     return words in names or any(words[-len(x) :] == x or x[-len(words) :] == words for x in names if x and words)
 
 
-def _ignored(tool: Tool, evidence: Evidence) -> bool:
-    topic = _topic(tool.name)
-    if not topic or not all(holds(evidence.request, word) for word in topic):
-        return False
-    return not any(topic & set(name_words(call.name)) for call in evidence.calls)
+def _ignored(evidence: Evidence) -> Iterator[str]:
+    """What was missed of what the input names."""
+    for tool in evidence.offered or ():
+        topic = _topic(tool.name)
+        is_named = bool(topic) and all(holds(evidence.request, word) for word in topic)
+        if is_named and not any(topic & set(name_words(call.name)) for call in evidence.calls):
+            yield f"the input names {tool.name}, which was on offer and not called"
+
+
+def _untried(evidence: Evidence) -> Iterator[str]:
+    """What was missed after a tool had failed for good: an alternative to it, where none of them was called."""
+    for name in dict.fromkeys(evidence.calls[index].name for index in evidence.unrecovered):
+        others = [x.name for x in evidence.offered or () if _may_stand_in(x.name, name)]
+        if others and not any(_is_same(call.name, other) for call in evidence.calls for other in others):
+            yield f"{name} failed for good, and {others[0]}, an alternative on offer, was not tried"
+
+
+def _may_stand_in(other: str, name: str) -> bool:
+    """Whether another tool looks up the same kind of thing, as far as the names tell."""
+    wanted, had = _looked_up(name), _looked_up(other)
+    return bool(wanted and had) and (wanted <= had or had <= wanted) and not _is_same(other, name)
+
+
+def _is_same(name: str, other: str) -> bool:
+    return _is_among(name_words(name), {name_words(other)})
+
+
+@lru_cache(maxsize=1024)
+def _looked_up(name: str) -> frozenset[str]:
+    """The stems of what a tool looks up; empty where no word of its name is the verb of one that reads."""
+    words = name_words(name)
+    if READING_VERBS.isdisjoint(words):
+        return frozenset()
+    return frozenset(stem(x) for x in words if x not in READING_VERBS and x not in STOP_WORDS and len(x) > 1)
 
 
 @lru_cache(maxsize=1024)

@@ -1,0 +1,81 @@
+"""Google's Genkit: actions with a subtype, their input and output as JSON."""
+
+from typing import Any
+
+from spanscore.dialects._arguments import tools
+from spanscore.dialects._base import Context, Dialect, Facts, count, text
+from spanscore.dialects._functions import damaged, read_function, read_result
+from spanscore.dialects._json import is_redacted, opened, structure
+from spanscore.dialects._messages import messages
+from spanscore.dialects.semconv import status_error
+from spanscore.model.span import Span, Value
+
+_TYPE, _SUBTYPE = "genkit:type", "genkit:metadata:subtype"
+_KINDS = {
+    "model": "model",
+    "background-model": "model",
+    "tool": "tool",
+    "tool.v2": "tool",
+    "retriever": "retrieval",
+    "flow": "workflow",
+    "util": "workflow",  # `generate`, the loop around a model and its tools
+    "agent": "agent",
+}
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of an action."""
+    attributes = span.attributes
+    kind = _KINDS.get(str(attributes.get(_SUBTYPE)), "other")
+    facts: Facts = {"kind": kind, "session_id": text(attributes.get("genkit:sessionId"))}
+    given, returned = attributes.get("genkit:input"), attributes.get("genkit:output")
+    name = text(attributes.get("genkit:name")) or text(span.name)
+    if kind == "model":
+        facts["model"] = name
+        _read_model(given, returned, facts)
+    elif kind == "tool":
+        facts["tool_name"] = name
+        facts["error"] = status_error(span)
+        facts["damaged"] = damaged(arguments=given, result=returned)
+        if given is not None and not is_redacted(given):
+            facts["arguments"] = opened(given)
+        read_result(returned, facts)
+    elif kind == "retrieval":
+        asked, found = structure(given).value, structure(returned).value
+        query = messages([asked["query"]]).messages if isinstance(asked, dict) and "query" in asked else None
+        facts["query"] = query[0].text if query else None
+        documents = found.get("documents") if isinstance(found, dict) else None
+        facts["documents"] = tuple(documents) if isinstance(documents, list) else ()
+    elif kind == "agent" or (kind == "workflow" and context.outermost):
+        facts["agent_name"] = name if kind == "agent" or attributes.get(_SUBTYPE) == "flow" else None
+        read_function(opened(given), opened(returned), facts)
+        facts["damaged"] = damaged(input=given, output=returned)
+    return facts
+
+
+def _read_model(given: Value, returned: Value, facts: Facts) -> None:
+    request, response = structure(given), structure(returned)
+    if isinstance(request.value, dict):
+        facts["input"] = messages(request.value.get("messages")).messages
+        facts["tools"] = tools(request.value["tools"]) if "tools" in request.value else None
+    if isinstance(response.value, dict):
+        answer: Any = response.value.get("message")
+        if answer is None and isinstance(response.value.get("candidates"), list):  # before version 1
+            answer = [x.get("message") for x in response.value["candidates"] if isinstance(x, dict)]
+        facts["output"] = messages(answer, "assistant").messages
+        usage = response.value.get("usage")
+        if isinstance(usage, dict):
+            facts["input_tokens"], facts["output_tokens"] = count(usage.get("inputTokens")), _produced(usage)
+        reason = text(response.value.get("finishReason"))
+        facts["finish_reasons"] = (reason,) if reason else ()
+    parts = (("input", request.damaged), ("output", response.damaged))
+    facts["damaged"] = frozenset(fact for fact, cut in parts if cut)
+
+
+def _produced(usage: dict[str, Any]) -> int | None:
+    """Output tokens; Genkit counts those of thinking beside them."""
+    produced = [count(usage.get(x)) for x in ("outputTokens", "thoughtsTokens")]
+    return None if produced[0] is None else sum(x for x in produced if x is not None)
+
+
+DIALECT = Dialect("genkit", read, keys=(_TYPE,), marks=(b"genkit:type",))

@@ -1,0 +1,110 @@
+"""Langfuse's SDKs: observations with a type, an input and an output, recorded as the function or client had them."""
+
+from typing import Any
+
+from spanscore.dialects._arguments import arguments, tools
+from spanscore.dialects._base import Context, Dialect, Facts, count, first_text, text
+from spanscore.dialects._functions import damaged, only_argument, read_function, read_result
+from spanscore.dialects._json import is_redacted, literal, structure
+from spanscore.dialects._requests import conversation
+from spanscore.dialects.semconv import status_error
+from spanscore.model.span import Attributes, Span, Value
+from spanscore.model.step import Message
+
+_TYPE = "langfuse.observation.type"
+_KINDS = {
+    "generation": "model",
+    "agent": "agent",
+    "tool": "tool",
+    "retriever": "retrieval",
+    "chain": "workflow",
+    "span": "workflow",
+}
+_CALL = frozenset({"args", "kwargs"})  # what its decorator records of a function's call
+_GIVEN, _PRODUCED = ("input_tokens", "prompt_tokens", "input"), ("output_tokens", "completion_tokens", "output")
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of an observation; events, embeddings and guardrails are none of a turn's steps."""
+    attributes = span.attributes
+    kind = _KINDS.get(str(attributes.get(_TYPE, "span")), "other")
+    facts: Facts = {
+        "kind": kind,
+        "session_id": text(attributes.get("langfuse.session.id")),
+        "user_id": text(attributes.get("langfuse.user.id")),
+    }
+    given, returned = attributes.get("langfuse.observation.input"), attributes.get("langfuse.observation.output")
+    if kind == "model":
+        _read_model(attributes, given, returned, facts)
+    elif kind == "tool":
+        _read_tool(span, given, returned, facts)
+    elif kind == "retrieval":
+        said, found = structure(given).value, structure(returned).value
+        query = only_argument(said) if isinstance(said, dict) else said
+        facts["query"] = query if isinstance(query, str) else None
+        facts["documents"] = tuple(found) if isinstance(found, list) else ()
+    elif kind == "agent" or (kind == "workflow" and context.outermost):
+        facts["agent_name"] = text(span.name) if kind == "agent" else None
+        given = attributes.get("langfuse.trace.input") if given is None else given
+        returned = attributes.get("langfuse.trace.output") if returned is None else returned
+        called = structure(given).value
+        if isinstance(called, dict) and called.keys() == _CALL:
+            called = only_argument(called)
+        read_function(called, structure(returned).value, facts)
+        facts["damaged"] = damaged(input=given, output=returned)
+    return facts
+
+
+def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Facts) -> None:
+    request, response = structure(given), structure(returned)
+    listed, offered = _apart_from_tools(request.value)
+    facts["input"] = conversation(listed, "user")
+    facts["output"] = conversation(response.value, "assistant")
+    if not facts["output"] and not response.damaged and isinstance(returned, str) and returned:
+        facts["output"] = (Message("assistant", returned),)  # text is recorded as it is, even where it is JSON
+    parts = (("input", request.damaged), ("output", response.damaged))
+    facts["damaged"] = frozenset(fact for fact, cut in parts if cut)
+    if isinstance(request.value, dict):
+        facts["system"] = first_text(request.value, ("instructions", "system"))
+    facts["tools"] = None if offered is None else tools(offered)
+    facts["model"] = text(attributes.get("langfuse.observation.model.name"))
+    usage = structure(attributes.get("langfuse.observation.usage_details")).value
+    if isinstance(usage, dict):
+        for fact, names in (("input_tokens", _GIVEN), ("output_tokens", _PRODUCED)):
+            facts[fact] = next((x for x in (count(usage.get(y)) for y in names) if x is not None), None)
+
+
+def _apart_from_tools(request: Any) -> tuple[Any, Any]:
+    """A request, and the tools on offer, which LangChain's callback handler lists as messages of the role tool."""
+    if isinstance(request, dict):
+        return request, request.get("tools", request.get("functions"))
+    if not isinstance(request, list):
+        return request, None
+    kept: list[Any] = []
+    offered: list[Any] = []
+    for item in request:
+        content = item.get("content") if isinstance(item, dict) and item.get("role") == "tool" else None
+        defines = isinstance(content, dict) and content.get("type") == "function" and "function" in content
+        (offered if defines else kept).append(content if defines else item)
+    return kept, offered or None
+
+
+def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:
+    attributes = span.attributes
+    facts["tool_name"] = text(span.name)
+    facts["error"] = status_error(span)
+    if facts["error"] is None and attributes.get("langfuse.observation.level") == "ERROR":
+        facts["error"] = text(attributes.get("langfuse.observation.status_message")) or "error"
+    facts["damaged"] = damaged(arguments=given, result=returned)
+    if given is not None and not is_redacted(given):
+        value = arguments(given)
+        if isinstance(value, dict) and value.keys() == _CALL:
+            facts["positional"] = tuple(value["args"]) if isinstance(value["args"], list) else ()
+            value = value["kwargs"] if value["kwargs"] or not facts["positional"] else None
+        elif isinstance(value, str):  # LangChain's callback handler gets arguments as a Python literal
+            value = literal(value)
+        facts["arguments"] = value
+    read_result(returned, facts)
+
+
+DIALECT = Dialect("langfuse", read, scopes=("langfuse-sdk",), keys=(_TYPE,), marks=(b"langfuse",))

@@ -1,0 +1,85 @@
+"""LangSmith's OpenTelemetry exporter: runs with a kind, their inputs and outputs as two attributes of JSON."""
+
+from typing import Any
+
+from spanscore.dialects._arguments import arguments, call_id, tools
+from spanscore.dialects._base import Context, Dialect, Facts, count, first_text, text
+from spanscore.dialects._functions import damaged, read_function, read_result
+from spanscore.dialects._json import is_redacted, literal, structure
+from spanscore.dialects._requests import conversation
+from spanscore.dialects.semconv import status_error
+from spanscore.model.span import Attributes, Span, Value
+
+_KIND = "langsmith.span.kind"
+_KINDS = {"llm": "model", "tool": "tool", "retriever": "retrieval", "chain": "workflow"}
+_INPUTS, _OUTPUTS = "gen_ai.prompt", "gen_ai.completion"
+_METADATA = "langsmith.metadata."  # `langsmith.trace.session_id` is a project, and no conversation
+_SESSIONS = tuple(_METADATA + x for x in ("session_id", "conversation_id", "thread_id"))
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of a run. A chain that is named as the agent of its metadata is that agent."""
+    attributes = span.attributes
+    kind = _KINDS.get(str(attributes.get(_KIND)), "other")
+    agent = text(attributes.get(_METADATA + "lc_agent_name"))
+    if kind == "workflow" and agent is not None and agent == span.name:
+        kind = "agent"
+    facts: Facts = {
+        "kind": kind,
+        "agent_name": agent if kind == "agent" else None,
+        "session_id": first_text(attributes, _SESSIONS),
+        "user_id": text(attributes.get(_METADATA + "user_id")),
+    }
+    given, returned = attributes.get(_INPUTS), attributes.get(_OUTPUTS)
+    if kind == "model":
+        _read_model(attributes, given, returned, facts)
+    elif kind == "tool":
+        _read_tool(span, given, returned, facts)
+    elif kind == "retrieval":
+        query, found = structure(given).value, structure(returned).value
+        facts["query"] = text(query.get("query")) if isinstance(query, dict) else None
+        documents = found.get("documents", found.get("output")) if isinstance(found, dict) else None
+        facts["documents"] = tuple(documents) if isinstance(documents, list) else ()
+    elif kind == "agent" or (kind == "workflow" and context.outermost):
+        read_function(structure(given).value, structure(returned).value, facts)
+        facts["damaged"] = damaged(input=given, output=returned)
+    return facts
+
+
+def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Facts) -> None:
+    request, response = structure(given), structure(returned)
+    facts["input"] = conversation(request.value, "user")
+    facts["output"] = conversation(response.value, "assistant")
+    parts = (("input", request.damaged), ("output", response.damaged))
+    facts["damaged"] = frozenset(fact for fact, cut in parts if cut)
+    offered = attributes.get("gen_ai.tool.definitions")
+    if offered is None and isinstance(request.value, dict):
+        offered = request.value.get("tools")
+    facts["tools"] = None if offered is None else tools(offered)
+    names = ("gen_ai.response.model", "gen_ai.request.model", _METADATA + "ls_model_name")
+    facts["model"] = first_text(attributes, names)
+    facts["input_tokens"] = count(attributes.get("gen_ai.usage.input_tokens"))
+    facts["output_tokens"] = count(attributes.get("gen_ai.usage.output_tokens"))
+
+
+def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:
+    attributes = span.attributes
+    facts["tool_name"] = text(attributes.get("gen_ai.tool.name")) or text(span.name)
+    facts["call_id"] = call_id(attributes.get("gen_ai.tool.call.id"))
+    facts["error"] = status_error(span)
+    facts["damaged"] = damaged(arguments=given, result=returned)
+    if given is not None and not is_redacted(given):
+        facts["arguments"] = _arguments(given)
+    read_result(returned, facts, envelope="output")  # which LangSmith puts around all that is no object
+
+
+def _arguments(given: Value) -> Any:
+    """Arguments; LangChain's tracer may print them as a Python literal below `input`."""
+    value = arguments(given)
+    if isinstance(value, dict) and value.keys() == {"input"} and isinstance(value["input"], str):
+        said = literal(value["input"])
+        return said if isinstance(said, dict) else value
+    return value
+
+
+DIALECT = Dialect("langsmith", read, keys=(_KIND,), marks=(b"langsmith.span.kind",))

@@ -1,0 +1,138 @@
+"""From agent traces to committed scores: evaluate what is new, commit it, and only then hand it to the exporters."""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+from weakref import WeakValueDictionary
+
+from spanscore import metrics
+from spanscore.errors import InputError, RetryableError
+from spanscore.evaluate import Engine, Overrides
+from spanscore.export.sender import Sender
+from spanscore.model.score import Evaluation
+from spanscore.model.trace import AgentTrace
+from spanscore.store import records
+from spanscore.store.store import Store, StoredTrace
+from spanscore.telemetry import Counters
+
+_log = logging.getLogger(__name__)
+
+_RETRY_STORE_S = 1.0
+
+
+class Scoring:
+    """Evaluates traces and sessions as their next revisions. Belongs to one event loop, but for `new`.
+
+    Whatever waits for the store waits as long as it takes: a full disk or a locked file may pass.
+    """
+
+    def __init__(self, engine: Engine, store: Store, sender: Sender, counters: Counters) -> None:
+        self._engine = engine
+        self._store = store
+        self._sender = sender
+        self._counters = counters
+        self._revising: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def new(self, traces: Sequence[AgentTrace]) -> list[StoredTrace]:
+        """Those of `traces` that were not evaluated just so before, each as its next revision. Blocks."""
+        known = self._store.known([trace.id for trace in traces])
+        found = []
+        for trace in traces:
+            revision, digest = known.get(trace.id, (0, ""))
+            now = _digest(trace)
+            if now == digest:
+                self._counters.add("agent_traces_unchanged")
+            else:
+                found.append(StoredTrace(trace, revision + 1, now))
+        return found
+
+    async def evaluate(self, stored: StoredTrace, overrides: Overrides | None = None) -> list[Evaluation]:
+        """The scores of a trace; nothing is committed yet."""
+        evaluations = await self._engine.evaluate_trace(stored.trace, overrides, revision=stored.revision)
+        if stored.revision == 1:
+            return evaluations
+        return _superseding(evaluations, await self.patiently(self._store.evaluations, trace_id=stored.trace.id))
+
+    async def commit(self, traces: Sequence[StoredTrace], evaluations: Sequence[Evaluation]) -> None:
+        """Keep traces and scores, then hand the scores to the exporters: never the other way round."""
+        if not traces and not evaluations:
+            return
+        numbers = await self.patiently(self._store.commit, traces, evaluations)
+        self._sender.offer(zip(numbers, evaluations, strict=True))
+        self._counters.add("agent_traces", len(traces))
+        for evaluation in evaluations:
+            self._counters.add(f"evaluations_{evaluation.status}")
+
+    async def sessions(self, ids: Sequence[str], overrides: Overrides | None = None) -> list[Evaluation]:
+        """Evaluate sessions as their next revisions; those that are not known give nothing."""
+        evaluations: list[Evaluation] = []
+        async with self._alone(ids):
+            for found in await self.patiently(self._store.sessions, ids):
+                signals: dict[str, dict[str, Evaluation]] = {}
+                for score in found.scores:
+                    if score.scope == "trace":
+                        signals.setdefault(score.subject_id, {})[score.metric] = score
+                revision = found.revision + 1
+                scored = await self._engine.evaluate_session(found.session, signals, overrides, revision=revision)
+                evaluations += _superseding(scored, found.scores)
+            await self.commit([], evaluations)
+        return evaluations
+
+    async def again(self, trace_id: str, overrides: Overrides) -> list[Evaluation]:
+        """Evaluate a stored trace as its next revision; [] where it is not known."""
+        trace = await self.patiently(self._store.trace, trace_id)
+        if trace is None:
+            return []
+        async with self._alone([trace.id]):
+            known = await self.patiently(self._store.known, [trace.id])
+            if trace.id not in known:
+                return []
+            revision, digest = known[trace.id]
+            stored = StoredTrace(trace, revision + 1, digest)
+            evaluations = await self.evaluate(stored, overrides)
+            await self.commit([stored], evaluations)
+        return evaluations
+
+    async def patiently(self, ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """What the store answers, in a thread, however long it takes."""
+        while True:
+            try:
+                return await asyncio.to_thread(partial(ask, *arguments, **options))
+            except RetryableError as error:
+                _log.error("waiting for the store: %s", error)
+                await asyncio.sleep(_RETRY_STORE_S)
+
+    @asynccontextmanager
+    async def _alone(self, subjects: Iterable[str]) -> AsyncIterator[None]:
+        """No two revisions of one subject are made at the same time, or both would be the same one."""
+        async with AsyncExitStack() as stack:
+            for subject in sorted(set(subjects)):
+                lock = self._revising.setdefault(subject, asyncio.Lock())
+                await stack.enter_async_context(lock)
+            yield
+
+
+def refuse_misplaced(overrides: Overrides, run: str) -> None:
+    """Raise InputError on a metric that does not run with what is to be evaluated: `run` is "trace" or "session"."""
+    other = "session" if run == "trace" else "trace"
+    known = metrics.available()
+    for name in overrides.metrics or ():
+        if name in known and known[name].run != run:
+            raise InputError(f"{name} runs with a {other}, not with a {run}: give the id of a {other}")
+
+
+def _digest(trace: AgentTrace) -> str:
+    """What tells whether a rebuilt trace says the same; how complete it was when it was cut does not count."""
+    facts = records.encode(replace(trace, completeness="complete"))
+    return hashlib.blake2b(facts.encode(), digest_size=16).hexdigest()
+
+
+def _superseding(evaluations: Sequence[Evaluation], before: Sequence[Evaluation]) -> list[Evaluation]:
+    """The evaluations, each with the uid of the one before it of the same subject and metric."""
+    uids = {(x.subject_id, x.metric): x.uid for x in before}
+    return [replace(x, supersedes=uid) if (uid := uids.get((x.subject_id, x.metric))) else x for x in evaluations]

@@ -1,0 +1,121 @@
+"""The statements that find what belongs to a trace or a session, for as many at once as are asked for."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+from sqlalchemy import Column, Row, Select, bindparam, exists, func, select, tuple_
+from sqlalchemy.engine import Connection
+
+from spanscore.model.score import Evaluation
+from spanscore.model.trace import AgentTrace, Session
+from spanscore.store import records
+from spanscore.store.schema import agent_traces, evaluations, otel_traces
+from spanscore.store.writing import chunks
+
+MAX_SESSION_TRACES = 1000
+"""Agent traces of a session that are read at most, the newest: a session id may be shared by everything there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecord:
+    """A session as it stood at one moment.
+
+    `revision` is the highest of the session's own evaluations, 0 before the first. `scores` are the newest of each
+    (subject, metric), the session's own and those of its traces, in the order in which they were committed.
+    """
+
+    session: Session
+    revision: int
+    scores: list[Evaluation]
+
+
+def known(connection: Connection, ids: Sequence[str]) -> dict[str, tuple[int, str]]:
+    """Agent trace id to (revision, digest) of those among `ids` that are stored."""
+    rows = [row for some in chunks(ids) for row in connection.execute(_KNOWN, {"ids": some}).all()]
+    return {id_: (revision, digest) for id_, revision, digest in rows}
+
+
+def turns(connection: Connection, trace_id: str) -> list[str]:
+    """The ids of the agent traces that `trace_id`, an agent trace id or an OTel trace id, stands for."""
+    lowered = trace_id.lower()
+    if connection.execute(select(agent_traces.c.id).where(agent_traces.c.id == lowered)).scalar():
+        return [lowered]
+    query = select(otel_traces.c.agent_trace_id).where(otel_traces.c.trace_id == lowered).limit(MAX_SESSION_TRACES)
+    return list(connection.execute(query).scalars())
+
+
+def session_traces(connection: Connection, keys: Sequence[str]) -> list[Row[Any]]:
+    """(started_ns, row, session_id, id, record) of the newest agent traces of these sessions, oldest first."""
+    found: list[Row[Any]] = []
+    for some in chunks(keys):
+        found += connection.execute(_SESSION_TRACES, {"keys": some}).all()
+    return sorted(found, key=itemgetter(0, 1))  # the database would copy every record to sort them
+
+
+def session_trace_ids(connection: Connection, keys: Sequence[str]) -> list[str]:
+    """The ids of the same agent traces, in no order."""
+    return [id_ for some in chunks(keys) for id_ in connection.execute(_SESSION_TRACE_IDS, {"keys": some}).scalars()]
+
+
+def newest_scores(connection: Connection, traces: Sequence[str], sessions: Sequence[str]) -> list[Row[Any]]:
+    """(seq, scope, subject_id, record) of the newest score of each (subject, metric), in commit order.
+
+    Of these traces, by agent trace id, and of these sessions, by key.
+    """
+    found: list[Row[Any]] = []
+    for scope, subjects in (("trace", traces), ("session", sessions)):
+        for some in chunks(subjects):
+            found += connection.execute(_NEWEST_SCORES, {"scope": scope, "subjects": some}).all()
+    return sorted(found, key=itemgetter(0))
+
+
+def session_records(traces: Sequence[Row[Any]], scores: Sequence[Row[Any]]) -> dict[str, SessionRecord]:
+    """What `session_traces` and `newest_scores` found, decoded, by the session's key."""
+    turns_of: dict[str, list[AgentTrace]] = defaultdict(list)
+    scores_of: dict[str, list[Evaluation]] = defaultdict(list)
+    key_of: dict[str, str] = {}
+    for row in traces:
+        turns_of[row.session_id].append(records.decode_trace(row.record))
+        key_of[row.id] = row.session_id
+    for row, evaluation in zip(scores, records.decode_evaluations(row.record for row in scores), strict=True):
+        scores_of[key_of[row.subject_id] if row.scope == "trace" else row.subject_id].append(evaluation)
+    return {key: _session_record(key, turns, scores_of[key]) for key, turns in turns_of.items()}
+
+
+def _session_record(key: str, turns: Sequence[AgentTrace], scores: list[Evaluation]) -> SessionRecord:
+    session_id = turns[-1].session_id or key  # the traces have the id itself, even where the key is its hash
+    revision = max((x.revision for x in scores if x.scope == "session"), default=0)
+    return SessionRecord(Session(session_id, tuple(turns)), revision, scores)
+
+
+def _of_sessions(*columns: Column[Any]) -> Select[Any]:
+    table = agent_traces.c
+    newest_first = (table.started_ns.desc(), table.row.desc())
+    place = func.row_number().over(partition_by=table.session_id, order_by=newest_first).label("place")
+    placed = select(table.row, place).where(table.session_id.in_(bindparam("keys", expanding=True))).subquery()
+    return select(*columns).where(table.row.in_(select(placed.c.row).where(placed.c.place <= MAX_SESSION_TRACES)))
+
+
+def _newest_of_subjects() -> Select[Any]:
+    table, other = evaluations.c, evaluations.alias().c
+    newer = exists().where(
+        other.subject_id == table.subject_id,
+        other.scope == table.scope,
+        other.metric == table.metric,
+        tuple_(other.revision, other.seq) > tuple_(table.revision, table.seq),
+    )
+    return select(table.seq, table.scope, table.subject_id, table.record).where(
+        table.subject_id.in_(bindparam("subjects", expanding=True)), table.scope == bindparam("scope"), ~newer
+    )
+
+
+# Built once: SQLAlchemy takes longer to build and to recognise such a statement than the database to answer it.
+_KNOWN = select(agent_traces.c.id, agent_traces.c.revision, agent_traces.c.digest).where(
+    agent_traces.c.id.in_(bindparam("ids", expanding=True))
+)
+_SESSION_TRACES = _of_sessions(*(agent_traces.c[name] for name in ("started_ns", "row", "session_id", "id", "record")))
+_SESSION_TRACE_IDS = _of_sessions(agent_traces.c.id)
+_NEWEST_SCORES = _newest_of_subjects()

@@ -1,0 +1,223 @@
+"""`spanscore eval` with a model: who is asked, what a dry run promises, and the exit codes."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from judged_harness import STAGES
+from obliging_model import ObligingModel, asked_for, question_of
+from scripted_server import ScriptedServer, refusal
+
+from spanscore.cli.main import main
+from spanscore.judge.transcript import estimate_tokens
+
+RECORDING = str(Path(__file__).parents[2] / "examples" / "recordings" / "pydantic-ai")
+TRACES, SESSIONS = 4, 2
+MODEL = "openai/gpt-4o-mini"
+NOWHERE = "http://127.0.0.1:9/v1"
+
+
+@pytest.fixture
+def model():
+    """A server whose model answers everything, counting arguments as wrong so that all stages are asked."""
+    with ScriptedServer(ObligingModel(verdict="no")) as server:
+        yield server
+
+
+@pytest.fixture
+def evaluated(monkeypatch, capsys, tmp_path):
+    """Run `eval` on the recording with a provider at an address: exit code, standard output, standard error."""
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key")
+    monkeypatch.delenv("SPANSCORE_JUDGE_MODEL", raising=False)
+
+    def run(server, *words, **settings):
+        monkeypatch.setenv("OPENAI_BASE_URL", server if isinstance(server, str) else server.url)
+        monkeypatch.setenv("OPENAI_API_BASE", server if isinstance(server, str) else server.url)
+        file = tmp_path / "spanscore.yaml"
+        file.write_text(yaml.safe_dump(settings))
+        code = main(["eval", RECORDING, *words, *(("-c", str(file)) if settings else ())])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+def lines(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def longest(calls):
+    """The most tokens of the calls that ask for the same."""
+    found = {}
+    for asked, tokens in calls:
+        found[frozenset(asked)] = max(tokens, found.get(frozenset(asked), 0))
+    return found
+
+
+def test_a_model_on_the_command_line_judges_in_place_of_the_rules(evaluated, model):
+    code, out, _ = evaluated(model, "--jsonl", "--model", MODEL, judge={"model": "rules"})
+    judged = [x for x in lines(out) if x["metric"] in STAGES]
+
+    assert (code, {(x["status"], x["evaluator"]["kind"], x["evaluator"]["model"]) for x in judged}) == (
+        0,
+        {("scored", "LLM", MODEL)},
+    )
+
+
+def test_the_environment_names_the_model(evaluated, model, monkeypatch):
+    monkeypatch.setenv("SPANSCORE_JUDGE_MODEL", MODEL)
+    evaluated(model, "--metric", "confidence")
+
+    assert [call["model"] for call in model.calls] == ["gpt-4o-mini"] * TRACES
+
+
+def test_the_key_of_the_environment_is_sent(evaluated, model):
+    evaluated(model, "--metric", "confidence", "--model", MODEL)
+
+    assert {x["authorization"] for x in model.headers} == {"Bearer a-key"}
+
+
+def test_a_session_metric_alone_has_the_signals_judged_that_it_rests_on(evaluated, model):
+    out = evaluated(model, "--jsonl", "--model", MODEL, "--metric", "agent_consistency")[1]
+
+    assert [x["status"] for x in lines(out)] == ["scored"] * SESSIONS
+    assert len(model.calls) == 2 * TRACES
+
+
+def test_the_last_line_says_who_judged_and_at_what_cost(evaluated, model):
+    text = evaluated(model, "--model", MODEL)[1].rstrip().splitlines()[-1]
+
+    assert text.startswith(f"Judged by {MODEL}: {len(model.calls)} calls, 12 from the cache; ")
+
+
+def test_the_table_counts_scores_and_gives_their_mean(evaluated, model):
+    text = evaluated(model, "--model", MODEL, "--metric", "confidence")[1]
+
+    assert ["confidence", "0.80", "4", "4", "-", "-"] in [line.split() for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("plan", ["staged", "fused"])
+def test_a_dry_run_sends_nothing(evaluated, model, plan):
+    for words in ((), ("-v",), ("--jsonl", "-v")):
+        assert evaluated(model, "--dry-run", *words, judge={"model": MODEL, "plan": plan})[0] == 0
+
+    assert model.calls == []
+
+
+@pytest.mark.parametrize("plan", ["staged", "fused"])
+def test_a_dry_run_plans_the_calls_that_are_then_made(evaluated, model, plan):
+    judge = {"model": MODEL, "plan": plan}
+    calls = lines(evaluated(model, "--dry-run", "--jsonl", "-v", judge=judge)[1])
+    evaluated(model, "--jsonl", judge=judge)
+
+    assert sorted(map(sorted, (call["schema"]["properties"] for call in calls))) == sorted(
+        map(sorted, map(asked_for, model.calls))
+    )
+
+
+@pytest.mark.parametrize("plan", ["staged", "fused"])
+def test_a_dry_run_shows_first_stages_as_they_are_sent(evaluated, model, plan):
+    judge = {"model": MODEL, "plan": plan}
+    calls = lines(evaluated(model, "--dry-run", "--jsonl", "-v", judge=judge)[1])
+    evaluated(model, "--jsonl", judge=judge)
+    shown = {f"{x['prompt']['transcript']}\n\n{x['prompt']['question']}" for x in calls if not x["placeholders"]}
+
+    assert shown <= {question_of(call) for call in model.calls}
+
+
+@pytest.mark.parametrize("plan", ["staged", "fused"])
+def test_what_is_sent_is_within_the_bounds_of_the_dry_run(evaluated, plan):
+    judge = {"model": MODEL, "plan": plan, "max_output_tokens": 1000}
+    with ScriptedServer(ObligingModel(task="x" * 2900, verdict="no")) as server:
+        calls = lines(evaluated(server, "--dry-run", "--jsonl", "-v", judge=judge)[1])
+        evaluated(server, "--jsonl", judge=judge)
+    bounds = longest((x["schema"]["properties"], x["max_input_tokens"]) for x in calls)
+    sent = longest((asked_for(x), sum(estimate_tokens(y["content"]) for y in x["messages"])) for x in server.calls)
+
+    assert {asked: (tokens, bounds[asked]) for asked, tokens in sent.items() if tokens > bounds[asked]} == {}
+
+
+def test_a_dry_run_of_many_traces_adds_up_what_is_alike(evaluated, model, monkeypatch):
+    monkeypatch.setattr("spanscore.cli.dry_run._MAX_ROWS", 3)
+    text = evaluated(model, "--dry-run", "--metric", "confidence", "--model", MODEL)[1]
+
+    assert [line.split()[:3] for line in text.splitlines()[:2]] == [
+        ["calls", "stage", "metrics"],
+        ["4", "1", "confidence"],
+    ]
+
+
+def test_a_dry_run_of_a_session_metric_has_the_signals_it_rests_on(evaluated, model):
+    calls = lines(evaluated(model, "--dry-run", "--jsonl", "--model", MODEL, "--metric", "agent_reliability")[1])
+
+    assert {name for call in calls for name in call["metrics"]} == {"confidence", "tool_correctness"}
+
+
+def test_a_dry_run_without_the_cache_counts_every_question(evaluated, model):
+    judge = {"model": MODEL, "cache": {"enabled": False}}
+    calls = lines(evaluated(model, "--dry-run", "--jsonl", judge=judge)[1])
+
+    assert len(calls) == TRACES * sum(STAGES.values())
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_a_dry_run_fits_the_terminal(evaluated, model, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    metrics = {**dict.fromkeys(STAGES), "confidence": {"model": "openai/a-model-with-a-long-name"}}
+    text = evaluated(model, "--dry-run", judge={"model": MODEL, "plan": "fused"}, evaluation={"metrics": metrics})[1]
+
+    assert max(map(len, text.splitlines())) <= int(columns)
+    assert all(name in text for name in (*STAGES, "openai/a-model-with-a-long-name"))
+
+
+@pytest.mark.parametrize("words", [(), ("--dry-run",)])
+@pytest.mark.parametrize("name", ["nosuch/model", "nosuch"])
+def test_a_model_of_an_unknown_provider_is_bad_input(evaluated, words, name):
+    code, out, err = evaluated(NOWHERE, "--model", name, *words)
+
+    assert (code, out) == (2, "")
+    assert err.startswith(f"spanscore: error: {name}: there is no such provider; ")
+
+
+def test_the_provider_of_a_model_that_nobody_asks_does_not_matter(evaluated):
+    assert evaluated(NOWHERE, "--model", "nosuch/model", "--metric", "coherence")[0] == 0
+
+
+UNREACHABLE = {"model": MODEL, "api_base": NOWHERE, "max_retries": 0}
+
+
+def test_a_server_that_is_gone_gives_failures_and_exit_code_0(evaluated):
+    code, out, _ = evaluated(NOWHERE, "--jsonl", judge=UNREACHABLE)
+    judged = [x for x in lines(out) if x["metric"] in STAGES]
+
+    assert (code, {(x["status"], x["value"], x["error"]["type"]) for x in judged}) == (
+        0,
+        {("failed", None, "JudgeUnavailableError")},
+    )
+
+
+def test_failures_exit_1_where_that_is_asked_for(evaluated):
+    code, _, err = evaluated(NOWHERE, "--metric", "confidence", "--fail-on", "failed", judge=UNREACHABLE)
+
+    assert (code, err) == (1, f"spanscore: measuring failed {TRACES} times\n")
+
+
+def test_a_mean_that_was_never_measured_is_below_any(evaluated):
+    code, _, err = evaluated(NOWHERE, "--metric", "confidence", "--fail-under", "confidence=0", judge=UNREACHABLE)
+
+    assert (code, err) == (1, "spanscore: confidence has no score to hold against 0\n")
+
+
+def test_sessions_whose_signals_failed_are_skipped(evaluated):
+    out = evaluated(NOWHERE, "--jsonl", "--metric", "agent_consistency", judge=UNREACHABLE)[1]
+
+    assert [(x["status"], "confidence" in x["reason"]) for x in lines(out)] == [("skipped", True)] * SESSIONS
+
+
+def test_the_table_shows_why_a_metric_failed(evaluated):
+    with ScriptedServer(refusal(401, "no such key")) as server:
+        text = evaluated(server, "--model", MODEL, "--metric", "confidence")[1]
+
+    assert "failed   openai/gpt-4o-mini: AuthenticationError: no such key (calls made: 1)" in text

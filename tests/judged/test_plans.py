@@ -1,0 +1,144 @@
+"""Every judged metric over recorded traces, staged and fused: how often a model is asked, and what comes of it."""
+
+import pytest
+from judged_harness import STAGES, engine_for, evaluate, recorded
+from obliging_model import ObligingModel, asked_for
+from scripted_server import ScriptedServer
+
+from spanscore.evaluate import Overrides
+
+WRONG = {"verdict": "no"}
+METADATA = {
+    "task_completion": {"task", "outcome"},
+    "tool_correctness": {"user_input", "tools_called", "available_tools"},
+    "argument_correctness": {"user_input", "verdicts"},
+    "step_efficiency": {"task"},
+    "confidence": set(),
+    "plan_adherence": {"task", "plan"},
+    "plan_quality": {"task", "plan"},
+}
+plans = pytest.mark.parametrize("plan", ["staged", "fused"])
+
+
+@plans
+@pytest.mark.parametrize("model", ["openai/scripted", "openai/gpt-4o-mini"], ids=["schema in text", "response_format"])
+@pytest.mark.parametrize("case", ["pydantic_ai/openai", "openinference/langgraph", "semconv/message-events"])
+def test_every_judged_metric_scores_every_recorded_trace(plan, model, case):
+    with ScriptedServer(ObligingModel()) as server:
+        engine = engine_for(server, plan, model=model)
+        found = [x for trace in recorded(case) for x in evaluate(engine, trace).values()]
+
+    assert [x for x in found if x.status != "scored"] == []
+    assert len(found) == len(STAGES) * len(recorded(case))
+
+
+@plans
+def test_metadata_is_what_the_metric_says(plan):
+    with ScriptedServer(ObligingModel()) as server:
+        found = evaluate(engine_for(server, plan), recorded()[0])
+
+    assert {name: set(x.outcome.metadata) for name, x in found.items()} == METADATA
+
+
+def test_both_plans_give_the_same_scores():
+    with ScriptedServer(ObligingModel(**WRONG)) as server:
+        staged, fused = (evaluate(engine_for(server, plan), recorded()[0]) for plan in ("staged", "fused"))
+
+    assert {name: x.outcome for name, x in staged.items()} == {name: x.outcome for name, x in fused.items()}
+
+
+@pytest.mark.parametrize(("name", "stages"), STAGES.items())
+def test_staged_asks_once_a_stage(name, stages):
+    with ScriptedServer(ObligingModel(**WRONG)) as server:
+        evaluate(engine_for(server, metrics={name: {}}), recorded()[0])
+
+    assert len(server.calls) == stages
+
+
+def test_staged_asks_what_metrics_share_once():
+    with ScriptedServer(ObligingModel(**WRONG)) as server:
+        evaluate(engine_for(server), recorded()[0])
+
+    assert (len(server.calls), [asked_for(x) for x in server.calls].count({"plan"})) == (sum(STAGES.values()) - 3, 1)
+
+
+def test_fused_asks_twice_for_all_metrics():
+    with ScriptedServer(ObligingModel(**WRONG)) as server:
+        evaluate(engine_for(server, "fused"), recorded()[0])
+
+    assert [asked_for(x) for x in server.calls] == [
+        {"task", "outcome", "plan", "verdicts", "tool_correctness", "confidence"},
+        {"task_completion", "argument_correctness", "step_efficiency", "plan_adherence", "plan_quality"},
+    ]
+
+
+@plans
+def test_every_call_begins_with_the_same_words(plan):
+    with ScriptedServer(ObligingModel()) as server:
+        evaluate(engine_for(server, plan), recorded()[0])
+
+    begins = {call["messages"][0]["content"] for call in server.calls}
+    transcripts = {call["messages"][1]["content"].partition("</untrusted-data")[0] for call in server.calls}
+    assert (len(begins), len(transcripts)) == (1, 1)
+
+
+@plans
+def test_a_metrics_own_model_is_asked_for_that_metric(plan):
+    metrics = {**dict.fromkeys(STAGES), "confidence": {"model": "openai/big"}}
+    with ScriptedServer(ObligingModel()) as server:
+        found = evaluate(engine_for(server, plan, metrics=metrics), recorded()[0])
+
+    assert [asked_for(x) for x in server.calls if x["model"] == "big"] == [{"reason", "score"}]
+    assert [name for name, x in found.items() if x.evaluator.model == "openai/big"] == ["confidence"]
+
+
+def test_fused_asks_twice_a_model():
+    metrics = {name: {"model": f"openai/{'ab'[place % 2]}"} for place, name in enumerate(STAGES)}
+    with ScriptedServer(ObligingModel(**WRONG)) as server:
+        evaluate(engine_for(server, "fused", metrics=metrics), recorded()[0])
+
+    assert sorted(x["model"] for x in server.calls) == ["a", "a", "b", "b"]
+
+
+@plans
+def test_the_model_of_a_run_judges_every_metric(plan):
+    with ScriptedServer(ObligingModel()) as server:
+        found = evaluate(engine_for(server, plan), recorded()[0], Overrides(model="openai/other"))
+
+    assert {x["model"] for x in server.calls} == {"other"}
+    assert {x.evaluator.model for x in found.values()} == {"openai/other"}
+
+
+@plans
+def test_a_threshold_changes_labels_and_neither_scores_nor_questions(plan):
+    with ScriptedServer(ObligingModel()) as server:
+        low, high = (
+            evaluate(engine_for(server, plan), recorded()[0], Overrides(threshold=threshold)) for threshold in (0.1, 1)
+        )
+
+    assert {name: x.outcome for name, x in low.items()} == {name: x.outcome for name, x in high.items()}
+    assert (low["confidence"].label, high["confidence"].label) == ("pass", "fail")
+    half = len(server.calls) // 2
+    assert sorted(map(str, server.calls[:half])) == sorted(map(str, server.calls[half:]))
+
+
+@plans
+def test_no_plan_found_is_nothing_to_judge(plan):
+    with ScriptedServer(ObligingModel(plan=[])) as server:
+        found = evaluate(engine_for(server, plan, metrics={"plan_adherence": {}, "plan_quality": {}}), recorded()[0])
+
+    assert {x.value for x in found.values()} == {1.0}
+    assert {frozenset(x.outcome.metadata) for x in found.values()} == {frozenset({"task", "plan"})}
+
+
+@plans
+def test_the_score_of_arguments_is_the_share_of_right_calls(plan):
+    verdicts = [{"reason": "given by the user", "verdict": "yes"}, {"reason": "made up", "verdict": "no"}]
+    with ScriptedServer(ObligingModel(verdicts=verdicts)) as server:
+        found = evaluate(engine_for(server, plan, metrics={"argument_correctness": {}}), recorded()[0])
+
+    score = found["argument_correctness"].outcome
+    assert (score.value, score.metadata["verdicts"]) == (
+        0.5,
+        [{"verdict": x["verdict"], "reason": x["reason"]} for x in verdicts],
+    )

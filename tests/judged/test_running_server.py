@@ -1,0 +1,106 @@
+"""A running server whose judge is a model: it is never in the way of spans, and its answers outlive a crash."""
+
+import sqlite3
+import threading
+import time
+
+import grpc
+import pytest
+from obliging_model import ObligingModel, question_of
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
+from scripted_server import ScriptedServer
+
+TRACES = 4
+SCORES = TRACES * 9 + 2 * 2
+DEADLINE_S = 60
+
+
+class Gate:
+    """A model that answers its first `free` calls, and the others once `open` is set."""
+
+    def __init__(self, free):
+        self.open = threading.Event()
+        self._free = free
+        self._lock = threading.Lock()
+        self._model = ObligingModel(verdict="no")
+
+    def __call__(self, request):
+        with self._lock:
+            self._free -= 1
+            waits = self._free < 0
+        if waits:
+            self.open.wait(DEADLINE_S)
+        return self._model(request)
+
+
+@pytest.fixture
+def gated():
+    """A server before a Gate that lets `free` calls pass; the gate is opened at the end."""
+    opened = []
+
+    def make(free):
+        gate = Gate(free)
+        model = ScriptedServer(gate)
+        model.__enter__()
+        opened.append((gate, model))
+        return gate, model
+
+    yield make
+    for gate, model in opened:
+        gate.open.set()
+        model.__exit__()
+
+
+def judged_by(model, **settings):
+    """The server's settings for a judge at `model`."""
+    return {"model": "openai/gpt-4o-mini", "api_base": model.url, "api_key": "a-key", **settings}
+
+
+def export(running, request):
+    with grpc.insecure_channel(f"127.0.0.1:{running.grpc}") as channel:
+        TraceServiceStub(channel).Export(request, timeout=30)
+
+
+def answers_kept(running):
+    with sqlite3.connect(f"file:{running.folder}/store.db?mode=ro", uri=True) as store:
+        return store.execute("SELECT count(*) FROM judge_answers").fetchone()[0]
+
+
+def wait_for(holds):
+    deadline = time.monotonic() + DEADLINE_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def attributes(span):
+    return {x["key"]: next(iter(x["value"].values())) for x in span["attributes"]}
+
+
+def test_a_silent_judge_delays_neither_spans_nor_stopping(server, recording, gated):
+    _, model = gated(free=0)
+    running = server(judge=judged_by(model, plan="fused"), shutdown_timeout="1s").start()
+    export(running, recording("pydantic_ai/openai").traces)
+    wait_for(lambda: model.calls)
+    export(running, recording("openinference/langgraph").traces)  # returns when they are acknowledged
+    assert running.stop() == 0
+
+
+def test_a_kill_while_judging_scores_once_and_pays_once(server, recording, gated):
+    free = 6
+    gate, model = gated(free)
+    running = server(judge=judged_by(model, max_concurrent=1)).start()
+    export(running, recording("pydantic_ai/openai").traces)
+    wait_for(lambda: model.calls and answers_kept(running) == free)
+    running.kill()
+    before = len(model.calls)
+    gate.open.set()
+    running.start()
+    running.wait_until_finished(TRACES)
+    running.stop()
+    spans = running.exported("spans")
+    assert len({span["spanId"] for span in spans}) == len(spans) == SCORES
+    answered = {question_of(call) for call in model.calls[:free]}
+    assert answered.isdisjoint(question_of(call) for call in model.calls[before:])
+    paid = sum(int(attributes(span).get("spanscore.judge.calls", 0)) for span in spans)
+    assert paid == len(model.calls) - before
