@@ -1,8 +1,14 @@
+"""What all tests share: an agent trace to vary, and property tests without a stop-watch."""
+
 from collections.abc import Callable
 
 import pytest
+from hypothesis import settings
 
 from spanscore.model.trace import AgentTrace, Target, Tool, ToolCall
+
+settings.register_profile("spanscore", deadline=None)  # a busy machine must not fail a test
+settings.load_profile("spanscore")
 
 Make = Callable[..., AgentTrace]
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 from judge_harness import World
-from judged_harness import STAGES, engine_for, evaluate, recorded, spent
+from judged_harness import PRICES, STAGES, engine_for, evaluate, recorded, spent
 from obliging_model import ObligingModel, asked_for, listed_calls, question_of
 from scripted_server import HANGING, ScriptedServer, answer, refusal
 
@@ -173,6 +173,30 @@ def test_a_provider_that_litellm_does_not_know_is_a_failure_that_says_so(plan):
     assert {(x.usage.calls, x.reason.partition(";")[0]) for x in found.values()} == {
         (0, "nosuch/model: there is no such provider")
     }
+
+
+def test_a_provider_may_be_named_apart_from_the_model():
+    extra = {"custom_llm_provider": "openai"}
+    with ScriptedServer(ObligingModel()) as server:
+        found = evaluate(engine_for(server, model="scripted", extra=extra, metrics={"confidence": {}}), recorded()[0])
+
+    assert found["confidence"].value == 0.8
+
+
+def test_an_answer_far_beyond_its_bound_is_none():
+    with ScriptedServer(ObligingModel(reason="x" * 1_000_000)) as server:
+        found = evaluate(engine_for(server, metrics={"confidence": {}}), recorded()[0])
+
+    assert told(found) == {("failed", "JudgeAnswerError")}
+
+
+def test_a_provider_that_counts_fewer_than_no_tokens_is_not_believed():
+    with ScriptedServer(ObligingModel(input_tokens=-100, output_tokens=-20)) as server:
+        usage = evaluate(engine_for(server, metrics={"confidence": {}}, prices=PRICES), recorded()[0])[
+            "confidence"
+        ].usage
+
+    assert min(usage.input_tokens, usage.output_tokens, usage.cost_usd) > 0
 
 
 def test_a_missing_key_is_told_without_trying_again(monkeypatch):

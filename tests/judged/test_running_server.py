@@ -1,17 +1,18 @@
 """A running server whose judge is a model: it is never in the way of spans, and its answers outlive a crash."""
 
+import contextlib
 import sqlite3
 import threading
 import time
 
 import grpc
 import pytest
+from judged_harness import STAGES
 from obliging_model import ObligingModel, question_of
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 from scripted_server import ScriptedServer
 
 TRACES = 4
-SCORES = TRACES * 9 + 2 * 2
 DEADLINE_S = 60
 
 
@@ -36,19 +37,15 @@ class Gate:
 @pytest.fixture
 def gated():
     """A server before a Gate that lets `free` calls pass; the gate is opened at the end."""
-    opened = []
+    with contextlib.ExitStack() as opened:
 
-    def make(free):
-        gate = Gate(free)
-        model = ScriptedServer(gate)
-        model.__enter__()
-        opened.append((gate, model))
-        return gate, model
+        def make(free):
+            gate = Gate(free)
+            model = opened.enter_context(ScriptedServer(gate))
+            opened.callback(gate.open.set)
+            return gate, model
 
-    yield make
-    for gate, model in opened:
-        gate.open.set()
-        model.__exit__()
+        yield make
 
 
 def judged_by(model, **settings):
@@ -99,7 +96,8 @@ def test_a_kill_while_judging_scores_once_and_pays_once(server, recording, gated
     running.wait_until_finished(TRACES)
     running.stop()
     spans = running.exported("spans")
-    assert len({span["spanId"] for span in spans}) == len(spans) == SCORES
+    judged = [(x["traceId"], name) for x in spans if (name := attributes(x)["gen_ai.evaluation.name"]) in STAGES]
+    assert len(set(judged)) == len(judged) == TRACES * len(STAGES)
     answered = {question_of(call) for call in model.calls[:free]}
     assert answered.isdisjoint(question_of(call) for call in model.calls[before:])
     paid = sum(int(attributes(span).get("spanscore.judge.calls", 0)) for span in spans)

@@ -7,6 +7,7 @@ import pytest
 from spanscore.metrics import Evidence
 from spanscore.metrics._evidence import reads
 from spanscore.metrics._plans import plan_steps, steps_in
+from spanscore.metrics._words import plain
 from spanscore.metrics.trace.argument_correctness import ArgumentCorrectness
 from spanscore.metrics.trace.confidence import Confidence
 from spanscore.metrics.trace.plan_adherence import PlanAdherence
@@ -37,6 +38,7 @@ def calls(*specs):
         ({"seats": 2}, "Book two seats", "yes"),
         ({"seats": 3}, "Book two seats", "no"),
         ({"price": 1250.5}, "at most 1,250.50 EUR", "yes"),
+        ({"seats": 3}, "\u0663 \u0645\u0642\u0627\u0639\u062f", "yes"),
         ({"date": "2024-05-20"}, "fly on May 20th", "yes"),
         ({"date": "2024-05-20"}, "fly on 20 May", "yes"),
         ({"date": "2024-05-21"}, "fly on May 20th", "no"),
@@ -53,6 +55,11 @@ def calls(*specs):
 def test_a_value_must_come_from_somewhere(make_trace, arguments, said, verdict):
     trace = make_trace(user_input=said, available_tools=None, tool_calls=calls(("do", arguments, None)))
     assert score(ArgumentCorrectness, trace).metadata["verdicts"][0]["verdict"] == verdict
+
+
+def test_ascii_is_made_plain_like_any_other_text():
+    every = "".join(map(chr, range(128)))
+    assert plain(every + "\u00e9") == plain(every)[:-1] + "\u00e9 "
 
 
 def test_a_value_may_come_from_an_earlier_result(make_trace):

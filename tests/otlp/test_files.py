@@ -223,3 +223,20 @@ def test_a_path_that_does_not_exist_is_refused(tmp_path):
 
 def test_a_folder_without_telemetry_is_refused(tmp_path):
     assert "nothing in this folder is" in refusal(tmp_path)
+
+
+def test_json_of_another_kind_in_a_folder_of_telemetry_is_passed_over_and_named(tmp_path):
+    span = {"traceId": "1" * 32, "spanId": "2" * 16}
+    request = {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
+    (tmp_path / "traces.json").write_text(stdlib_json.dumps(request))
+    (tmp_path / "package.json").write_text('{"name": "x"}')
+    found = files.load([tmp_path])
+    assert len(found.spans) == 1
+    assert "package.json" in found.refused[0]
+
+
+def test_json_of_another_kind_that_was_asked_for_is_refused(tmp_path):
+    path = tmp_path / "package.json"
+    path.write_text('{"name": "x"}')
+    with pytest.raises(InputError, match="neither OTLP"):
+        files.load([path])

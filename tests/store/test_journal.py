@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 
 from spanscore.errors import ConfigError, RetryableError
-from spanscore.store.journal import Config, Journal, list_quarantined
+from spanscore.store.journal import Config, Journal, list_quarantined, read_quarantined
 
 
 @pytest.fixture
@@ -117,6 +117,12 @@ def test_what_was_put_aside_is_listed_while_the_journal_is_open(journal, config)
     journal.quarantine("traces", b"\xff\xff", "not protobuf", 7).result()
     (entry,) = list_quarantined(config)
     assert (entry.signal, entry.reason, entry.size_bytes, entry.received_ns) == ("traces", "not protobuf", 2, 7)
+
+
+def test_what_was_put_aside_can_be_had_as_it_came(journal, config):
+    journal.quarantine("traces", b"\xff\xff", "not protobuf", 7).result()
+    (entry,) = list_quarantined(config)
+    assert read_quarantined(config, entry.id) == b"\xff\xff"
 
 
 def test_the_oldest_of_too_many_put_aside_is_dropped(tmp_path):

@@ -166,7 +166,7 @@ def _judges(evaluations: Sequence[Evaluation]) -> str:
     if models or usage.calls:
         cost = "at a price that is not known" if usage.cost_usd is None else f"for {usage.cost_usd:.4f} USD"
         tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
-        return f"Judged by {models or 'a model'}: {usage.calls} calls, {usage.cached} from the cache; {tokens}; {cost}."
+        return f"Judged by {models or 'a model'}: {usage.calls:,} calls, {usage.cached:,} from the cache; {tokens}; {cost}."
     if any(x.evaluator.name == RULES for x in evaluations):
         return "Judged by the built-in rules, without a model; --model or judge.model names one."
     return "No judge was asked."

@@ -2,17 +2,22 @@
 
 import argparse
 import dataclasses
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from spanscore import config
 from spanscore.cli.terminal import console, print_json, printable
+from spanscore.errors import InputError
 from spanscore.store import journal
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     parser.add_argument("-c", "--config", metavar="FILE", type=Path, help="the server's configuration")
+    parser.add_argument(
+        "--out", metavar="FOLDER", type=Path, help="also write each request, as it came, to a file there"
+    )
     parser.add_argument("--jsonl", action="store_true", help="print one JSON object a line for each request")
 
 
@@ -20,6 +25,8 @@ def run(args: argparse.Namespace) -> int:
     """List them, oldest first. Returns the exit code."""
     settings = config.load(args.config) if args.config else config.default()
     found = journal.list_quarantined(settings.journal)
+    if args.out:
+        _write(settings.journal, found, args.out)
     if args.jsonl:
         for request in found:
             print_json(dataclasses.asdict(request))
@@ -39,3 +46,12 @@ def run(args: argparse.Namespace) -> int:
         table.add_row(f"{received:%Y-%m-%d %H:%M:%S}", request.signal, size, printable(request.reason))
     console().print(table)
     return 0
+
+
+def _write(config: journal.Config, found: Sequence[journal.Quarantined], folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for request in found:
+            (folder / f"{request.signal}-{request.id}.bin").write_bytes(journal.read_quarantined(config, request.id))
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written ({error.strerror}); name another folder") from error

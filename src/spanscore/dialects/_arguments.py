@@ -83,7 +83,7 @@ def _tool(definition: Any) -> Tool | None:
 def _is_text_block(block: object) -> bool:
     return (
         isinstance(block, dict)
-        and block.get("type") in ("text", "output_text", "input_text")
+        and block.get("type") in ("text", "output_text", "input_text")  # no set: it may be unhashable
         and isinstance(_block_text(block), str)
         and _BLOCK_KEYS.issuperset(block)
     )

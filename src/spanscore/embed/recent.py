@@ -26,7 +26,10 @@ class Recent:
         return self._embedder.name
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """As the embedder that makes the vectors, each distinct text asked for at most once."""
+        """As the embedder that makes the vectors, each distinct text asked for at most once.
+
+        The rows are remembered and not copied, so nobody is to change them.
+        """
         if not texts:
             return np.zeros((0, 0), dtype=np.float32)
         keys = [text[: self._max_chars] for text in texts]

@@ -2,7 +2,7 @@
 
 import gzip
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -22,13 +22,21 @@ _SUFFIXES: Final = (".pb", ".json", ".jsonl", ".ndjson")
 _KNOWN: Final = "OTLP (*.pb, JSON or JSON Lines), Jaeger JSON or a Tempo export"
 
 
+class ForeignFileError(InputError):
+    """A file holds JSON, but none that is telemetry."""
+
+
 @dataclass(slots=True)
 class Telemetry:
-    """What files held, in their order. `refused` names each span that was left out, with its file and the reason."""
+    """What files held, in their order. `refused` names what was left out, a span or a file, with the reason."""
 
     spans: list[Span] = field(default_factory=list)
     logs: list[LogRecord] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
+
+
+class _NoTelemetryError(ValueError):
+    """JSON of another kind."""
 
 
 def load(paths: Sequence[Path]) -> Telemetry:
@@ -36,19 +44,40 @@ def load(paths: Sequence[Path]) -> Telemetry:
 
     A file is an export request in protobuf (`*.pb`, of logs where its name starts with `logs`), OTLP/JSON (one request,
     an array of them, or JSON Lines as the collector's file exporter writes them), Jaeger's JSON or a Tempo export;
-    each may be gzipped. Raises InputError where something is not.
+    each may be gzipped. Raises InputError where something is not; JSON of another kind is passed over in a folder that
+    holds telemetry too.
     """
     found = Telemetry()
-    for path in _files(paths):
-        for signal, request, undecodable in _requests(path):
-            if signal == "traces":
-                refused = undecodable + check.remove_damaged(request)
-                found.refused += [f"{path}: {x.name!r}: {x.reason}" for x in refused]
-                found.spans += decode.spans(request)
-            elif signal == "logs":
-                found.refused += [f"{path}: a log record: {x.reason}" for x in undecodable]
-                found.logs += decode.log_records(request)
+    for path in paths:
+        if path.is_dir():
+            _load_folder(path, found)
+        else:
+            _load_file(path, found)
     return found
+
+
+def _load_folder(folder: Path, found: Telemetry) -> None:
+    inside = sorted(x for x in folder.rglob("*") if x.name.removesuffix(".gz").endswith(_SUFFIXES) and x.is_file())
+    foreign: list[str] = []
+    for path in inside:
+        try:
+            _load_file(path, found)
+        except ForeignFileError as error:
+            foreign.append(str(error))
+    if len(foreign) == len(inside):
+        raise InputError(f"{folder}: nothing in this folder is {_KNOWN}")
+    found.refused += foreign
+
+
+def _load_file(path: Path, found: Telemetry) -> None:
+    for signal, request, undecodable in _requests(path):
+        if signal == "traces":
+            refused = undecodable + check.remove_damaged(request)
+            found.refused += [f"{path}: {x.name!r}: {x.reason}" for x in refused]
+            found.spans += decode.spans(request)
+        elif signal == "logs":
+            found.refused += [f"{path}: a log record: {x.reason}" for x in undecodable]
+            found.logs += decode.log_records(request)
 
 
 def _requests(path: Path) -> Iterator[tuple[Signal, Message, list[Refusal]]]:
@@ -73,17 +102,6 @@ def _binary_request(path: Path, content: bytes) -> tuple[Signal, Message, list[R
         return signal, request.FromString(mended.body), mended.refused
 
 
-def _files(paths: Iterable[Path]) -> Iterator[Path]:
-    for path in paths:
-        if not path.is_dir():
-            yield path
-            continue
-        inside = sorted(x for x in path.rglob("*") if x.name.removesuffix(".gz").endswith(_SUFFIXES) and x.is_file())
-        if not inside:
-            raise InputError(f"{path}: nothing in this folder is {_KNOWN}")
-        yield from inside
-
-
 def _content(path: Path) -> bytes:
     try:
         content = path.read_bytes()
@@ -98,6 +116,8 @@ def _json_requests(path: Path, content: bytes) -> Iterator[tuple[Signal, Message
     for place, text in _documents(path, content):
         try:
             yield from _from_json(plain_json.loads(text))
+        except _NoTelemetryError as error:
+            raise ForeignFileError(f"{place}: {error}: give {_KNOWN}") from None
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             fault = f"{error} is missing" if isinstance(error, KeyError) else str(error)
             raise InputError(f"{place}: {fault}: give {_KNOWN}, whole and unchanged") from None
@@ -119,7 +139,7 @@ def _documents(path: Path, content: bytes) -> Iterator[tuple[str, bytes]]:
 def _from_json(parsed: Any) -> Iterator[tuple[Signal, Message]]:
     for one in parsed if isinstance(parsed, list) else [parsed]:
         if not isinstance(one, dict):
-            raise TypeError(f"expected a JSON object, found {type(one).__name__}")
+            raise _NoTelemetryError(f"expected a JSON object, found {type(one).__name__}")
         inner = one.get("trace")  # what Tempo's second API wraps its answer in
         yield from _from_object(inner if isinstance(inner, dict) else one)
 
@@ -135,7 +155,9 @@ def _from_object(parsed: dict[str, Any]) -> Iterator[tuple[Signal, Message]]:
     elif "batches" in parsed:
         yield "traces", json.from_object("traces", {"resourceSpans": [_renamed(x) for x in parsed["batches"]]})
     else:
-        raise ValueError(f"neither OTLP, Jaeger nor Tempo: the object has {', '.join(map(repr, list(parsed)[:5]))}")
+        raise _NoTelemetryError(
+            f"neither OTLP, Jaeger nor Tempo: the object has {', '.join(map(repr, list(parsed)[:5]))}"
+        )
 
 
 def _renamed(batch: dict[str, Any]) -> dict[str, Any]:

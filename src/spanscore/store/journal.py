@@ -13,6 +13,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias
@@ -277,12 +278,32 @@ class Journal:
 
 def list_quarantined(config: Config) -> list[Quarantined]:
     """What the journal's file holds put aside, also while a server has it open. Raises ConfigError without a file."""
+    with _read_only(config) as db:
+        found = db.execute("SELECT id, received_ns, signal, reason, length(body) FROM quarantine ORDER BY id")
+        return [Quarantined(*record) for record in found]
+
+
+def read_quarantined(config: Config, number: int) -> bytes:
+    """The body, as it came, of what was put aside under this id.
+
+    Raises ConfigError where there is no journal, KeyError where it has no such id.
+    """
+    with _read_only(config) as db:
+        found = db.execute("SELECT body FROM quarantine WHERE id = ?", (number,)).fetchone()
+    if found is None:
+        raise KeyError(number)
+    return bytes(found[0])
+
+
+@contextmanager
+def _read_only(config: Config) -> Iterator[sqlite3.Connection]:
     if not config.path.exists():
         raise ConfigError(f"{config.path}: no journal there; see journal.path")
     db = sqlite3.connect(f"{config.path.absolute().as_uri()}?mode=ro", uri=True)
     try:
-        found = db.execute("SELECT id, received_ns, signal, reason, length(body) FROM quarantine ORDER BY id")
-        return [Quarantined(*record) for record in found]
+        yield db
+    except sqlite3.Error as error:
+        raise ConfigError(f"{config.path}: cannot be read as a journal ({error}); see journal.path") from error
     finally:
         db.close()
 

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from spanscore.errors import PermanentError, RetryableError
 from spanscore.model.score import Evaluation
-from spanscore.model.trace import AgentTrace, Session
+from spanscore.model.trace import AgentTrace
 from spanscore.store import connecting, pruning, reading, records, writing
 from spanscore.store.config import Config
 from spanscore.store.reading import MAX_SESSION_TRACES, SessionRecord
@@ -101,16 +101,6 @@ class Store:
             scores = reading.newest_scores(connection, [row.id for row in traces], keys)
         found = reading.session_records(traces, scores)
         return [found[key] for key in keys if key in found]
-
-    def session(self, session_id: str) -> Session | None:
-        """The session's agent traces, oldest first, the newest `MAX_SESSION_TRACES` of them; None for none."""
-        found = self.sessions([session_id])
-        return found[0].session if found else None
-
-    def session_revision(self, session_id: str) -> int:
-        """The highest revision of the session's own evaluations; 0 before the first."""
-        found = self.sessions([session_id])
-        return found[0].revision if found else 0
 
     def evaluations(self, *, trace_id: str | None = None, session_id: str | None = None) -> list[Evaluation]:
         """The newest revision of each (subject, metric), in the order in which they were committed.

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import Any, ClassVar
 
 from spanscore.metrics._base import Answers, Judged, Judgement, Question
@@ -32,6 +33,7 @@ _UNKNOWN = re.compile(
     r"(?:unknown|no such|unrecognized) tool|not a valid tool|tool \S+ (?:was )?not found", re.IGNORECASE
 )
 _ERROR_CHARS = 500
+_MAX_FAILED, _MAX_ALTERNATIVES = 10, 10
 
 
 @dataclass(frozen=True)
@@ -125,20 +127,19 @@ def _ignored(evidence: Evidence) -> Iterator[str]:
 
 def _untried(evidence: Evidence) -> Iterator[str]:
     """What was missed after a tool had failed for good: an alternative to it, where none of them was called."""
-    for name in dict.fromkeys(evidence.calls[index].name for index in evidence.unrecovered):
-        others = [x.name for x in evidence.offered or () if _may_stand_in(x.name, name)]
-        if others and not any(_is_same(call.name, other) for call in evidence.calls for other in others):
+    called = {name_words(call.name) for call in evidence.calls}
+    failed = dict.fromkeys(evidence.calls[index].name for index in evidence.unrecovered)
+    for name in islice(failed, _MAX_FAILED):
+        others = [x.name for x in evidence.offered or () if _may_stand_in(x.name, name)][:_MAX_ALTERNATIVES]
+        if others and not any(_is_among(name_words(other), called) for other in others):
             yield f"{name} failed for good, and {others[0]}, an alternative on offer, was not tried"
 
 
 def _may_stand_in(other: str, name: str) -> bool:
     """Whether another tool looks up the same kind of thing, as far as the names tell."""
     wanted, had = _looked_up(name), _looked_up(other)
-    return bool(wanted and had) and (wanted <= had or had <= wanted) and not _is_same(other, name)
-
-
-def _is_same(name: str, other: str) -> bool:
-    return _is_among(name_words(name), {name_words(other)})
+    alike = bool(wanted and had) and (wanted <= had or had <= wanted)
+    return alike and not _is_among(name_words(other), {name_words(name)})
 
 
 @lru_cache(maxsize=1024)
