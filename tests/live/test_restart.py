@@ -26,6 +26,10 @@ def copies(recorded, count):
     return requests
 
 
+def attribute(span, key):
+    return next(iter(next(x["value"] for x in span["attributes"] if x["key"] == key).values()))
+
+
 def traces_of(requests):
     return {request.resource_spans[0].scope_spans[0].spans[0].trace_id for request in requests}
 
@@ -48,7 +52,7 @@ def test_every_trace_acknowledged_before_a_kill_is_scored_once(server, recording
     scored = [
         (span["traceId"], span["name"].split(":")[0])
         for span in running.exported("spans")
-        if not any(a["key"] == "spanscore.scope" and a["value"]["stringValue"] == "session" for a in span["attributes"])
+        if attribute(span, "spanscore.scope") == "trace" and attribute(span, "spanscore.revision") == "1"
     ]
     assert len({trace_id for trace_id, _ in scored}) == expected
     assert len(set(scored)) == len(scored)
