@@ -82,7 +82,8 @@ def run(
 
 def _planned(engine: Engine, config: Config, overrides: Overrides, trace: AgentTrace) -> Iterator[_Call]:
     redactor = Redactor(config.redact.rules, numbered=False)
-    for planned in _distinct(engine.plan(trace, overrides)) if config.cache.enabled else engine.plan(trace, overrides):
+    calls = engine.plan(trace, overrides)
+    for planned in _distinct(calls) if config.cache.enabled else calls:
         model = planned.models[0] if planned.models else config.model
         prompt = replace(planned.prompt, question=redactor.redact(planned.prompt.question))  # as the judge sends it
         yield _Call(trace.trace_ids[0], planned, model, prompt, _bound(planned, prompt, model, config))

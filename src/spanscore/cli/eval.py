@@ -62,9 +62,9 @@ def run(args: argparse.Namespace) -> int:
     settings = _settings(args)
     engine = _engine(settings)
     traces = recorded.agent_traces(args.path)
-    _check_models(settings, _with_signals(overrides))
+    with_signals = _with_signals(overrides)
+    _check_models(settings, with_signals)
     if args.dry_run:
-        with_signals = _with_signals(overrides)
         return dry_run.run(engine, settings, with_signals, traces, jsonl=args.jsonl, verbose=args.verbose)
     evaluations = asyncio.run(_evaluate(engine, overrides, traces))
     if args.jsonl:
@@ -165,8 +165,9 @@ def _judges(evaluations: Sequence[Evaluation]) -> str:
     models = ", ".join(sorted({x.evaluator.model for x in evaluations if x.evaluator.model}))
     if models or usage.calls:
         cost = "at a price that is not known" if usage.cost_usd is None else f"for {usage.cost_usd:.4f} USD"
+        asked = f"{usage.calls:,} calls, {usage.cached:,} from the cache"
         tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
-        return f"Judged by {models or 'a model'}: {usage.calls:,} calls, {usage.cached:,} from the cache; {tokens}; {cost}."
+        return f"Judged by {models or 'a model'}: {asked}; {tokens}; {cost}."
     if any(x.evaluator.name == RULES for x in evaluations):
         return "Judged by the built-in rules, without a model; --model or judge.model names one."
     return "No judge was asked."

@@ -49,10 +49,10 @@ DIALECTS: tuple[Dialect, ...] = (
 
 _BY_SCOPE = {scope: rank for rank, dialect in enumerate(DIALECTS) for scope in dialect.scopes}
 _BY_KEY = {key: rank for rank, dialect in enumerate(DIALECTS) for key in dialect.keys}
+_KEYS = frozenset(_BY_KEY)
 _LOOKING = tuple((x, x.claims) for x in DIALECTS if x.claims is not None)
 _MARKS = tuple({mark: None for dialect in DIALECTS for mark in dialect.marks})
 _EVALUATOR_SCOPES = frozenset({"spanscore", "pydantic-evals"})
-_EVALUATOR_MARKS = frozenset({"spanscore.emitted", "mlflow.trace.sourceScorer", "langwatch.reserved.causality_depth"})
 
 __all__ = ["DIALECTS", "read", "shows_genai"]
 
@@ -91,11 +91,14 @@ def read(spans: Iterable[Span], logs: Iterable[LogRecord] = ()) -> Reading:
 
 def _dialect_of(span: Span, logs: Sequence[LogRecord]) -> Dialect | None:
     found = _BY_SCOPE.get(span.scope.name, len(DIALECTS))
-    for key in _BY_KEY.keys() & span.attributes.keys():
-        found = min(found, _BY_KEY[key])
+    if not _KEYS.isdisjoint(span.attributes):
+        found = min(found, *(_BY_KEY[key] for key in _KEYS.intersection(span.attributes)))
     if found < len(DIALECTS):
         return DIALECTS[found]
-    return next((dialect for dialect, claims in _LOOKING if claims(span, logs)), None)
+    for dialect, claims in _LOOKING:
+        if claims(span, logs):
+            return dialect
+    return None
 
 
 def _step(span: Span, dialect: str, facts: Facts) -> Step:
@@ -130,7 +133,9 @@ def _is_evaluator(span: Span) -> bool:
     attributes = span.attributes
     return (
         span.scope.name in _EVALUATOR_SCOPES
-        or not _EVALUATOR_MARKS.isdisjoint(attributes)
+        or "spanscore.emitted" in attributes
+        or "mlflow.trace.sourceScorer" in attributes
+        or "langwatch.reserved.causality_depth" in attributes
         or attributes.get("gen_ai.operation.name") == "evaluation"
         or attributes.get("openinference.span.kind") == "EVALUATOR"
         or attributes.get("langfuse.environment") == "langfuse-llm-judge"
