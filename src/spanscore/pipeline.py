@@ -18,7 +18,7 @@ from spanscore.evaluate import Engine, Overrides
 from spanscore.export.inline import Held, Passing
 from spanscore.export.opening import open_exporters
 from spanscore.export.sender import Sender
-from spanscore.judge import open_judge, renderer
+from spanscore.judge import open_judge, redactor, renderer
 from spanscore.judge.config import RULES
 from spanscore.model.score import Evaluation
 from spanscore.model.span import Resource
@@ -78,7 +78,7 @@ class Pipeline:
         engine = Engine(
             settings.evaluation,
             open_judge(settings.judge, self._store),
-            open_embedder(settings.embedding),
+            open_embedder(settings.embedding, redact=redactor(settings.judge)),
             judge_plan=settings.judge.plan,
             clock_ns=clock_ns,
             render_transcript=renderer(settings.judge),

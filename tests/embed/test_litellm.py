@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from spanscore import embed
+from spanscore import embed, judge
 from spanscore.embed.litellm import LiteLLM
 from spanscore.errors import EmbeddingError
 
@@ -83,9 +83,9 @@ def ask(provider, pauses):
     async def sleep(seconds):
         pauses.append(seconds)
 
-    def vectors(*texts, **options):
+    def vectors(*texts, redact=str, **options):
         config = embed.Config(**{"model": "openai/small", "api_base": provider.url, "api_key": "sk-1", **options})
-        return asyncio.run(LiteLLM(config, sleep=sleep).embed(texts))
+        return asyncio.run(LiteLLM(config, redact=redact, sleep=sleep).embed(texts))
 
     return vectors
 
@@ -100,6 +100,11 @@ def test_vectors_come_back_in_the_order_of_the_texts_at_length_one(ask):
 
 def test_a_vector_of_zeros_stays_one(ask):
     assert ask("nothing").tolist() == [[0.0, 0.0]]
+
+
+def test_the_provider_gets_texts_redacted(ask, provider):
+    ask("order of anna@example.com", redact=judge.redactor(judge.Config()))
+    assert provider.requests[0]["input"] == ["order of [REDACTED:email]"]
 
 
 def test_the_provider_gets_the_configured_model_and_key(ask, provider):

@@ -22,7 +22,7 @@ plans = pytest.mark.parametrize("plan", ["staged", "fused"])
 
 @plans
 @pytest.mark.parametrize("model", ["openai/scripted", "openai/gpt-4o-mini"], ids=["schema in text", "response_format"])
-@pytest.mark.parametrize("case", ["pydantic_ai/openai", "openinference/langgraph", "semconv/message-events"])
+@pytest.mark.parametrize("case", ["pydantic_ai/openai", "openinference/langgraph"])
 def test_every_judged_metric_scores_every_recorded_trace(plan, model, case):
     with ScriptedServer(ObligingModel()) as server:
         engine = engine_for(server, plan, model=model)

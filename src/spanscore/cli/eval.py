@@ -18,7 +18,7 @@ from spanscore.config import Settings
 from spanscore.embed import open_embedder
 from spanscore.errors import InputError
 from spanscore.evaluate import Engine, Overrides
-from spanscore.judge import check_models, open_judge, renderer
+from spanscore.judge import check_models, open_judge, redactor, renderer
 from spanscore.judge.config import RULES
 from spanscore.metrics import SIGNAL_WEIGHTS, Judged
 from spanscore.model.score import Evaluation, JudgeUsage, reaches
@@ -95,7 +95,7 @@ def _engine(settings: Settings) -> Engine:
     return Engine(
         settings.evaluation,
         open_judge(settings.judge),
-        open_embedder(settings.embedding),
+        open_embedder(settings.embedding, redact=redactor(settings.judge)),
         judge_plan=settings.judge.plan,
         clock_ns=time.time_ns,
         render_transcript=renderer(settings.judge),

@@ -74,8 +74,9 @@ def read(span: Span, context: Context) -> Facts:
         "kind": kind,
         "agent_name": text(attributes.get("gen_ai.agent.name")),
         "session_id": text(attributes.get("gen_ai.conversation.id")),
-        "user_id": next((x for x in (text(payload.get("user.id")) for _, payload in events) if x), None),
     }
+    if events:
+        facts["user_id"] = next((x for x in (text(payload.get("user.id")) for _, payload in events) if x), None)
     if kind == "tool":
         _read_tool(span, attributes, events, facts)
     elif kind == "retrieval":
@@ -100,13 +101,13 @@ def status_error(span: Span) -> str | None:
 
 def _kind(attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]]) -> str:
     operation = attributes.get("gen_ai.operation.name")
-    tool = text(attributes.get("gen_ai.tool.name"))
+    tool = attributes.get("gen_ai.tool.name")
     if isinstance(operation, str) and (kind := _OPERATIONS.get(operation)) is not None:
-        return "other" if kind == "tool" and tool in _PSEUDO_TOOLS else kind
+        return "other" if kind == "tool" and str(tool) in _PSEUDO_TOOLS else kind
     method = attributes.get("mcp.method.name")
     if method is not None and method != "tools/call":
         return "other"  # MCP's transport
-    if tool is not None:
+    if isinstance(tool, str) and tool:
         return "other" if tool in _PSEUDO_TOOLS else "tool"
     shown = "gen_ai.input.messages" in attributes or "gen_ai.output.messages" in attributes
     unnamed = operation is None and method is None and "gen_ai.request.model" in attributes

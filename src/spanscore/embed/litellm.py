@@ -29,8 +29,16 @@ class _TruthyZero(int):
 class LiteLLM:
     """A provider's embedding model; `config.model` is set."""
 
-    def __init__(self, config: Config, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+    def __init__(
+        self,
+        config: Config,
+        *,
+        redact: Callable[[str], str] = str,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Nothing leaves that did not go through `redact`."""
         self._config = config
+        self._redact = redact
         self._sleep = sleep
 
     @property
@@ -65,7 +73,7 @@ class LiteLLM:
         with instrumentation_suppressed():
             return await litellm.aembedding(
                 model=self._config.model,
-                input=texts,
+                input=[self._redact(text) for text in texts],
                 api_base=self._config.api_base,
                 api_key=key.get_secret_value() if key else None,
                 timeout=self._config.timeout / 1e9,

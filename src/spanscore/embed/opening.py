@@ -1,25 +1,29 @@
 """Open the embedding that a configuration asks for, importing no other."""
 
+from collections.abc import Callable
+
 from spanscore.embed.config import Config
 from spanscore.embed.port import Embedder
 from spanscore.embed.recent import Recent
 
 
-def open_embedder(config: Config) -> Embedder:
+def open_embedder(config: Config, *, redact: Callable[[str], str] = str) -> Embedder:
     """The embedder of `config.chosen`, with a memory of recent texts.
+
+    What goes to a provider goes through `redact` before; a local model and n-grams see texts as they are.
 
     A local model is loaded here, so that what is wrong with it is known at once: raises ConfigError. A provider is not
     asked before the first text.
     """
-    return Recent(_made(config), max_texts=config.recent_texts, max_chars=config.max_chars)
+    return Recent(_made(config, redact), max_texts=config.recent_texts, max_chars=config.max_chars)
 
 
-def _made(config: Config) -> Embedder:
+def _made(config: Config, redact: Callable[[str], str]) -> Embedder:
     match config.chosen:
         case "litellm":
             from spanscore.embed.litellm import LiteLLM  # noqa: PLC0415 - one provider is used, the others not imported
 
-            return LiteLLM(config)
+            return LiteLLM(config, redact=redact)
         case "model2vec":
             from spanscore.embed.model2vec import Model2Vec  # noqa: PLC0415 - as above
 

@@ -1,9 +1,10 @@
 """Group what goes out under the resources that the evaluated spans came from."""
 
+from importlib.metadata import version
+
 from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
-import spanscore
 from spanscore.export import wire
 from spanscore.model.span import Attributes
 
@@ -13,6 +14,8 @@ SCOPE_NAME = "spanscore"
 # Field numbers of export requests, the same for all three signals: a request has groups, each with a resource and
 # scopes, each of those with the scope itself and its spans, log records or metrics.
 _GROUPS, _RESOURCE, _SCOPES, _SCOPE, _ITEMS = 1, 1, 2, 1, 2
+
+_SPANSCORE = InstrumentationScope(name=SCOPE_NAME, version=version("spanscore")).SerializeToString()
 
 
 class ByResource:
@@ -37,10 +40,9 @@ class ByResource:
 
     def request(self) -> bytes:
         """The serialised request; empty where there is nothing in it."""
-        scope = InstrumentationScope(name=SCOPE_NAME, version=spanscore.__version__).SerializeToString()
         parts: list[bytes] = []
         for resource, items in self._by_content.items():
-            scoped = wire.delimited(_SCOPE, [scope])
+            scoped = wire.delimited(_SCOPE, [_SPANSCORE])
             for item in items:
                 scoped += (wire.prefix(_ITEMS, len(item)), item)
             group = wire.delimited(_RESOURCE, [resource]) + wire.delimited(_SCOPES, scoped)

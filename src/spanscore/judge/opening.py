@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 
 from spanscore.errors import ConfigError
+from spanscore.judge import redact
 from spanscore.judge.answer import schema_text
 from spanscore.judge.asking import ModelJudge, nobody_to_ask
 from spanscore.judge.cache import Cache, MemoryCache
@@ -48,6 +49,12 @@ def check_models(config: Config, models: Iterable[str]) -> None:
 def renderer(config: Config) -> Callable[[AgentTrace], Transcript]:
     """`transcript.render` with the length and the redaction that `config` asks for."""
     return functools.partial(render, max_tokens=config.max_transcript_tokens, rules=config.redact.rules)
+
+
+def redactor(config: Config) -> Callable[[str], str]:
+    """A function that redacts one text as `config` asks for, for whatever else leaves the process."""
+    rules = config.redact.rules
+    return lambda text: redact.redact(text, rules).text
 
 
 def estimate(prompt: Prompt, schema: type[BaseModel], model: str, config: Config = Config()) -> Estimate:  # noqa: B008 - frozen
