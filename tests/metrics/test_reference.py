@@ -6,4 +6,4 @@ PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
 
 def test_the_reference_page_is_fresh():
-    assert PAGE.read_text() == reference(), f"run: python -m spanscore.metrics._reference > {PAGE}"
+    assert PAGE.read_text() == reference(), "run: make docs"

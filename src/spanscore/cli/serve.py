@@ -4,9 +4,12 @@ import argparse
 import asyncio
 import gc
 import logging
+import os
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from spanscore.judge.config import RULES
 
 if TYPE_CHECKING:
     from spanscore.config import Settings
@@ -24,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT, then drain. Returns the exit code."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is told in our words, once
     from spanscore import config, telemetry  # noqa: PLC0415 - the servers' libraries, which no other command needs
 
     settings = config.load(args.config) if args.config else config.default()
@@ -41,8 +45,7 @@ async def _serve(settings: "Settings") -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     pipeline = Pipeline(settings)
     control = Server(settings.api, pipeline)
-    if settings.judge.model == "rules":
-        _log.info("no judge model is configured: the built-in rules judge; set judge.model or SPANSCORE_JUDGE_MODEL")
+    _say_what_scores_rest_on(settings)
     if settings.api.enabled:
         await control.start()
     gc.freeze()
@@ -54,3 +57,13 @@ async def _serve(settings: "Settings") -> None:
     await control.stop()  # while the store that it asks is still open
     await serving
     _log.info("stopped")
+
+
+def _say_what_scores_rest_on(settings: "Settings") -> None:
+    if settings.judge.model == RULES:
+        _log.info("no judge model is configured: the built-in rules judge; set judge.model or SPANSCORE_JUDGE_MODEL")
+    if settings.embedding.chosen == "ngrams" and "coherence" in settings.evaluation.metrics:
+        _log.info(
+            "no embedding model is configured: coherence compares spelling by character n-grams, on a scale of its "
+            "own; docs/embeddings.md says which threshold and which weight in the session metrics fit it"
+        )

@@ -1,7 +1,6 @@
-"""The reference page of the metrics, written from their classes: `python -m spanscore.metrics._reference`."""
+"""The reference page of the metrics, written from their classes by `make docs`."""
 
 import inspect
-import sys
 from collections.abc import Iterator
 
 from pydantic import TypeAdapter
@@ -12,8 +11,8 @@ from spanscore.model.json import dumps
 _INTRODUCTION = """\
 # The metrics
 
-This page is written by `python -m spanscore.metrics._reference > docs/metrics.md` from the metrics' classes; a test
-holds it to them. `spanscore metrics NAME` prints the same of the installed version.
+This page is written by `make docs` from the metrics' classes; a test holds it to them. `spanscore metrics NAME` prints
+the same of the installed version.
 
 A metric gives a score, a skip or a failure. It is skipped, with the reason, where the trace did not record a fact that
 it needs, or where that fact arrived cut or redacted: missing is neither 0 nor 1. It fails, with the error, where a
@@ -81,7 +80,3 @@ def _quoted(text: str) -> Iterator[str]:
     yield "```text"
     yield text
     yield "```"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(reference())
