@@ -58,7 +58,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """The parser, with the options of the one command that `words` name."""
-    parser = _Parser(prog="spanscore", description=spanscore.__doc__)
+    parser = _Parser(prog="spanscore", description=(spanscore.__doc__ or "").partition("\n")[0])
     parser.add_argument("--version", action="version", version=f"spanscore {spanscore.__version__}")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, title="commands")
