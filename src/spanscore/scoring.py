@@ -3,7 +3,8 @@
 import asyncio
 import hashlib
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -18,11 +19,12 @@ from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.store import records
 from spanscore.store.store import Store, StoredTrace
-from spanscore.telemetry import Counters
+from spanscore.telemetry import Complaints, Counters
 
 _log = logging.getLogger(__name__)
 
 _RETRY_STORE_S = 1.0
+_NO_STORE = "scoring waits for the store"
 
 
 class Scoring:
@@ -31,11 +33,22 @@ class Scoring:
     Whatever waits for the store waits as long as it takes: a full disk or a locked file may pass.
     """
 
-    def __init__(self, engine: Engine, store: Store, sender: Sender, counters: Counters) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        store: Store,
+        sender: Sender,
+        counters: Counters,
+        *,
+        clock_ns: Callable[[], int] = time.time_ns,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
         self._engine = engine
         self._store = store
         self._sender = sender
         self._counters = counters
+        self._complaints = Complaints(clock_ns)
+        self._sleep = sleep
         self._revising: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def new(self, traces: Sequence[AgentTrace]) -> list[StoredTrace]:
@@ -102,10 +115,14 @@ class Scoring:
         """What the store answers, in a thread, however long it takes."""
         while True:
             try:
-                return await asyncio.to_thread(partial(ask, *arguments, **options))
+                answer = await asyncio.to_thread(partial(ask, *arguments, **options))
             except RetryableError as error:
-                _log.error("waiting for the store: %s", error)
-                await asyncio.sleep(_RETRY_STORE_S)
+                self._complaints.complain(_NO_STORE, str(error))
+                await self._sleep(_RETRY_STORE_S)
+            else:
+                if self._complaints.is_over(_NO_STORE):
+                    _log.info("the store answers again")
+                return answer
 
     @asynccontextmanager
     async def _alone(self, subjects: Iterable[str]) -> AsyncIterator[None]:

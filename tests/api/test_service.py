@@ -206,7 +206,8 @@ def test_evaluating_what_is_not_stored_is_not_found(stub):
         ({"metrics": ["coherance"]}, "did you mean 'coherence'?"),
         ({"signal_weights": {"coherance": 1.0}}, "did you mean 'coherence'?"),
         ({"signal_weights": {"coherence": -1.0}}, "at least 0"),
-        ({"threshold": float("nan")}, "no number"),
+        ({"threshold": float("nan")}, "the scale of "),
+        ({"threshold": 7.0, "metrics": ["coherence"]}, "threshold 7: the scale of coherence is 0 to 1"),
     ],
 )
 def test_an_impossible_override_is_an_invalid_argument_that_says_what_to_do(stub, wrong, hint):

@@ -127,7 +127,10 @@ def test_failures_fail_only_when_asked(evaluated, monkeypatch):
         (("--fail-under", "coherance=1"), "did you mean coherence?"),
         (("--fail-under", "coherence"), "write METRIC=VALUE, such as coherence=0.7"),
         (("--fail-under", "coherence=nan"), "write METRIC=VALUE, such as coherence=0.7"),
-        (("--threshold", "nan"), "give a number"),
+        (("--fail-under", "0.7"), "write METRIC=VALUE, such as confidence=0.7"),
+        (("--fail-under", "confidence=2"), "the scale of confidence is 0 to 1"),
+        (("--threshold", "7"), "--threshold 7: the scale of "),
+        (("--threshold", "nan"), "--threshold nan: the scale of "),
         (("-c", "nowhere.yaml"), "nowhere.yaml"),
     ],
 )

@@ -90,6 +90,7 @@ def test_the_version_is_the_packages():
     ("words", "message"),
     [
         ((), "the following arguments are required: COMMAND; see spanscore --help"),
+        (("serve", "--bogus"), "unrecognized arguments: --bogus; see spanscore serve --help"),
         (("eval",), "the following arguments are required: PATH; see spanscore eval --help"),
         (
             ("eval", "x", "--threshold", "y"),

@@ -66,3 +66,16 @@ def test_progress_is_silent_without_a_terminal(capsys):
     with terminal.progress("scoring", 2) as done:
         done()
     assert capsys.readouterr().err == ""
+
+
+def test_a_piped_table_has_no_trailing_blanks(capsys):
+    from rich.table import Table
+
+    table = Table(box=None)
+    table.add_column("short")
+    table.add_column("long")
+    table.add_row("a", "")
+    terminal.console().print(table)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert lines == [line.rstrip() for line in lines]

@@ -43,9 +43,21 @@ class Silent(Computed):
         return None
 
 
+@dataclass(frozen=True)
+class Boundless(Computed):
+    name: ClassVar[str] = "boundless"
+    summary: ClassVar[str] = "Has it a threshold?"
+
+    def measure(self, trace):
+        return Score(1.0, "fine")
+
+    def threshold_for(self, embedding):
+        raise KeyError("no threshold")
+
+
 @pytest.fixture
 def broken(monkeypatch):
-    found = {**metrics.available(), "broken": Broken, "silent": Silent}
+    found = {**metrics.available(), "broken": Broken, "silent": Silent, "boundless": Boundless}
     monkeypatch.setattr(metrics, "available", lambda: found)
 
 
@@ -101,6 +113,13 @@ def test_a_metric_that_raises_fails_alone(make_engine, make_trace):
 @pytest.mark.usefixtures("broken")
 def test_a_metric_that_gives_no_outcome_fails(make_engine, make_trace):
     assert evaluate(make_engine(metrics={"silent": {}}), make_trace())["silent"].status == "failed"
+
+
+@pytest.mark.usefixtures("broken")
+def test_a_threshold_that_cannot_be_had_is_a_failure_of_that_metric(make_engine, make_trace):
+    found = evaluate(make_engine(metrics={"boundless": {}, "confidence": {}}), make_trace())
+    assert found["boundless"].outcome == Failure("KeyError", "'no threshold'")
+    assert found["confidence"].status == "scored"
 
 
 def test_an_embedding_that_cannot_be_had_is_a_failure(make_engine, make_trace, flat_embedder):
@@ -173,6 +192,11 @@ def test_who_asks_is_answered_whatever_the_sample(make_engine, make_trace):
 def test_a_sample_has_about_the_share_asked_for(make_engine, make_trace):
     engine = make_engine(sampling=0.3, metrics={"confidence": {}})
     assert 60 <= sum(bool(evaluate(engine, make_trace(x))) for x in range(300)) <= 120
+
+
+def test_a_sample_takes_an_id_that_is_no_text(make_engine, make_trace):
+    engine = make_engine(sampling=0.5, metrics={"confidence": {}})
+    assert len(evaluate(engine, make_trace(session_id="\ud800"))) <= 1
 
 
 def test_a_sample_takes_all_traces_of_a_session_or_none(make_engine, make_trace):

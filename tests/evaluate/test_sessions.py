@@ -80,6 +80,12 @@ def test_signals_that_failed_make_a_skip_that_says_which(make_engine, session, s
     assert "confidence is missing in 3 of 3 traces (failed: no answer)" in outcome.reason
 
 
+def test_a_signal_that_is_not_configured_is_said_to_be_not_measured(make_engine, session):
+    outcome = evaluate(make_engine(metrics=dict.fromkeys(("coherence", "agent_consistency"))), session)[-1].outcome
+    assert isinstance(outcome, Skip)
+    assert "confidence is missing in 3 of 3 traces (not measured)" in outcome.reason
+
+
 def test_a_session_without_traces_has_nothing_to_put_scores_on(make_engine):
     assert evaluate(make_engine(), Session("s", ())) == []
 

@@ -26,7 +26,7 @@ def test_http_answers_that_are_retried(code):
     assert isinstance(status.http_error(code, None, "", NOW), UndeliveredError)
 
 
-@pytest.mark.parametrize("code", [400, 401, 403, 413, 500, 302])
+@pytest.mark.parametrize("code", [400, 413, 500, 302])
 def test_http_answers_that_are_refusals(code):
     assert type(status.http_error(code, None, "", NOW)) is PermanentError
 
@@ -64,10 +64,25 @@ def test_grpc_answers_that_are_retried(code):
 
 @pytest.mark.parametrize(
     "code",
-    ["INVALID_ARGUMENT", "INTERNAL", "UNKNOWN", "UNAUTHENTICATED", "PERMISSION_DENIED", "FAILED_PRECONDITION"],
+    ["INVALID_ARGUMENT", "INTERNAL", "UNKNOWN", "FAILED_PRECONDITION"],
 )
 def test_grpc_answers_that_are_refusals(code):
     assert type(status.grpc_error(code, None, "")) is PermanentError
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        status.http_error(401, None, "", NOW),
+        status.http_error(403, None, "", NOW),
+        status.grpc_error("UNAUTHENTICATED", None, ""),
+        status.grpc_error("PERMISSION_DENIED", None, ""),
+    ],
+)
+def test_refused_credentials_are_tried_again_and_named(error):
+    assert isinstance(error, UndeliveredError)
+    assert not error.maybe_delivered
+    assert "check the credentials in this exporter's headers" in str(error)
 
 
 def test_unimplemented_is_a_backend_without_the_signal():

@@ -128,6 +128,7 @@ def test_a_score_lies_on_the_scale_and_says_why(name, metric, make_trace, fields
     outcome = measured(metric(), make_trace(**fields))
     assert isinstance(outcome, Score)
     assert metric.scale[0] <= outcome.value <= metric.scale[1]
+    assert isinstance(outcome.value, float)
     assert outcome.reason
 
 

@@ -108,6 +108,10 @@ def test_an_index_is_the_place_in_the_session():
     assert [x["trace_index"] for x in comparisons] == [1, 2, 3]
 
 
+def test_a_reason_counts_traces_from_one():
+    assert "that of trace 2 of the session" in measured(REFUND_AGAIN, WEATHER, REFUND).reason
+
+
 def test_a_trace_without_output_keeps_its_place_and_is_not_compared():
     comparisons = measured(REFUND, WEATHER, "", REFUND_AGAIN).metadata["comparisons"]
     assert [x["trace_index"] for x in comparisons] == [0, 2]

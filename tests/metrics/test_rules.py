@@ -43,6 +43,10 @@ def calls(*specs):
         ({"date": "2024-05-20"}, "fly on 20 May", "yes"),
         ({"date": "2024-05-21"}, "fly on May 20th", "no"),
         ({"date": "2024-05-21"}, "fly tomorrow", "yes"),
+        ({"date": "2024-05-20"}, "between 2024-05-20 and 2024-06-21", "yes"),
+        ({"date": "2024-05-21"}, "at 05:30 or later in 2024, with as many as 21 seats", "no"),
+        ({"at": "2024-05-20T10:30:00Z"}, "it leaves at 2024-05-20T10:30:00Z", "yes"),
+        ({"ssn": "1234-56-78"}, "mine is 1234-56-78", "yes"),
         ({"route": {"to": ["Lisbon"]}}, "fly to Lisbon", "yes"),
         ({"route": {"to": ["Porto"]}}, "fly to Lisbon", "no"),
         ({"id": "XEHM4B"}, "cancel XEHM4B", "yes"),
@@ -155,7 +159,7 @@ def test_a_tool_that_its_own_error_does_not_know_is_a_fault(make_trace):
 )
 def test_an_alternative_to_a_tool_that_failed_for_good_is_to_be_tried(make_trace, other, value):
     trace = make_trace(user_input="Rome?", tool_calls=(FAILED,), available_tools=(Tool("get_weather"), Tool(other)))
-    assert score(ToolCorrectness, trace).value == pytest.approx(value)
+    assert score(ToolCorrectness, trace).value == pytest.approx(value, abs=1e-4)
 
 
 def test_a_tool_is_no_alternative_to_itself_under_the_prefix_of_a_server(make_trace):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from spanscore.metrics import SIGNAL_WEIGHTS, Signals
@@ -96,11 +96,10 @@ def test_reliability_is_what_numpy_makes_of_it(table, chosen):
     score = AgentReliability().measure(session, signals_of(session, table), chosen)
     risk = (1 - np.array(table, dtype=float).reshape(-1, 4)) * np.array([chosen[x] for x in NAMES])
     risk = risk[~np.isnan(risk).all(axis=1)]
-    expected = 1.0
-    if len(risk):
-        worst = np.sort(np.nanmax(risk, axis=1))[::-1]
-        k = max(1, int(np.ceil(len(worst) * 0.15)))
-        expected = np.clip(1 - (0.9 * worst[:k].mean() + 0.1 * worst.max()), 0, 1)
+    assume(len(risk))
+    worst = np.sort(np.nanmax(risk, axis=1))[::-1]
+    k = max(1, int(np.ceil(len(worst) * 0.15)))
+    expected = np.clip(1 - (0.9 * worst[:k].mean() + 0.1 * worst.max()), 0, 1)
     assert score.value == pytest.approx(expected, abs=1e-9)
 
 
@@ -110,24 +109,43 @@ def test_consistency_is_what_numpy_makes_of_it(table, chosen):
     score = AgentConsistency().measure(session, signals_of(session, table), chosen)
     values = np.array(table, dtype=float).reshape(-1, 4)
     values = values[~np.isnan(values[:, 0])]
-    expected = 1.0
-    if len(values):
-        penalty = np.nansum((1 - values[:, 1:]) * np.array([chosen[x] for x in NAMES[1:]]), axis=1)
-        uncertainty = (1 + penalty) * chosen["confidence"] * (1 - values[:, 0])
-        expected = np.clip(1 - np.sqrt(np.mean(uncertainty**2)), 0, 1)
+    assume(len(values))
+    penalty = np.nansum((1 - values[:, 1:]) * np.array([chosen[x] for x in NAMES[1:]]), axis=1)
+    uncertainty = (1 + penalty) * chosen["confidence"] * (1 - values[:, 0])
+    expected = np.clip(1 - np.sqrt(np.mean(uncertainty**2)), 0, 1)
     assert score.value == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("metric", [AgentReliability(), AgentConsistency()])
 def test_nothing_to_evaluate_is_full_marks(metric):
+    score = metric.measure(session_of(0), Signals(), SIGNAL_WEIGHTS)
+    assert (score.value, score.reason) == (1.0, "No traces or signals to evaluate.")
+
+
+@pytest.mark.parametrize("metric", [AgentReliability(), AgentConsistency()])
+def test_nothing_to_evaluate_has_the_metadata_of_any_score(metric, example):
+    empty = metric.measure(session_of(0), Signals(), SIGNAL_WEIGHTS).metadata
+    full = metric.measure(*example, SIGNAL_WEIGHTS).metadata
+    assert set(empty) == set(full)
+    assert set(empty["aggregation"]) == set(full["aggregation"])
+
+
+@pytest.mark.parametrize("metric", [AgentReliability(), AgentConsistency()])
+def test_traces_without_any_signal_are_nothing_to_evaluate(metric):
     score = metric.measure(session_of(2), Signals(), SIGNAL_WEIGHTS)
     assert (score.value, score.reason) == (1.0, "No traces or signals to evaluate.")
 
 
-def test_consistency_without_a_trace_that_counts_is_full_marks():
+def test_consistency_with_no_trace_left_after_filtering_is_full_marks():
     session = session_of(1)
     score = AgentConsistency().measure(session, signals_of(session, [(None, 0.2, None, None)]), SIGNAL_WEIGHTS)
     assert (score.value, score.reason) == (1.0, "No evaluable traces.")
+
+
+def test_a_reason_names_the_trace_as_tracing_tools_know_it(example):
+    session, signals = example
+    reason = AgentConsistency().measure(session, signals, SIGNAL_WEIGHTS).reason
+    assert f"in trace {session.traces[1].trace_ids[0]}" in reason
 
 
 @pytest.mark.parametrize("metric", [AgentReliability(), AgentConsistency()])

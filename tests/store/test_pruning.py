@@ -74,3 +74,15 @@ def test_the_size_is_the_same_after_a_restart(open_store, make, clock):
     store.put("key", "longer value")
     store.prune(clock.now_ns + 8 * SECOND_NS)
     assert open_store().size_bytes == store.size_bytes > 0
+
+
+def test_size_is_counted_in_bytes_and_not_in_characters(open_store, make):
+    def grown(text):
+        before = store.size_bytes
+        store.commit([make.stored(make.trace(grown.calls, user_input=text))], [])
+        store.put(f"key {grown.calls}", text)
+        grown.calls += 1
+        return store.size_bytes - before
+
+    grown.calls, store = 1, open_store()
+    assert grown("東" * 1000) - grown("x" * 1000) == 2 * 2000

@@ -2,7 +2,9 @@
 
 import json
 import random
+import sys
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -234,3 +236,72 @@ def test_spans_that_are_each_others_parent_are_read():
         for a, b in (("1", "2"), ("2", "3"), ("3", "1"))
     ]
     assert rebuild(cycle) == rebuild(cycle[::-1])
+
+
+def one_span(number, parent, **attributes_of_span):
+    return Span("t", f"{number:x}", parent, "s", 1, number, number + 1, 0, "", attributes_of_span, Resource(), Scope())
+
+
+def messages_of(*texts, **calls):
+    parts = [{"type": "text", "content": x} for x in texts]
+    return dumps([{"role": "assistant", "parts": [*parts, *calls.get("calls", [])]}])
+
+
+def hostile_shapes(count):
+    """Shapes that took minutes, had each span or call been compared with all others."""
+    operation = "gen_ai.operation.name"
+    agent = one_span(1, "", **{operation: "invoke_agent"})
+    several = range(2, count + 2)
+    arguments = [{"type": "tool_call", "name": "f", "arguments": {"k": k}} for k in several]
+    asked = one_span(2, "1", **{operation: "chat", "gen_ai.output.messages": messages_of(calls=arguments)})
+    others = [{"type": "tool_call", "name": "f", "arguments": {"other": k}} for k in several]
+    told = one_span(3, "1", **{operation: "chat", "gen_ai.input.messages": messages_of(calls=others)})
+    tool = {operation: "execute_tool", "gen_ai.tool.name": "f"}
+    return {
+        "orphans": [
+            one_span(i, f"{i + 10**9:x}", **{operation: "chat", "gen_ai.output.messages": messages_of(f"{i}")})
+            for i in several
+        ],
+        "sessions": [one_span(i, "", **{operation: "chat", "gen_ai.conversation.id": f"{i}"}) for i in several],
+        "workflows in each other": chain(count, **{operation: "invoke_workflow", "gen_ai.output.messages": "x"}),
+        "agents in each other": chain(count, **{operation: "invoke_agent"}),
+        "model calls in each other": chain(count, **{operation: "chat"}),
+        "one response id": [one_span(2 * i, "1", **{operation: "chat", "gen_ai.response.id": "r"}) for i in several],
+        "tools of one name": [agent, *(one_span(i, "1", **tool) for i in several)],
+        "calls and spans that differ": [
+            agent,
+            asked,
+            *(one_span(i + 3, "1", **tool, **{"gen_ai.tool.call.arguments": dumps({"z": i})}) for i in several),
+        ],
+        "calls told otherwise": [agent, asked, told],
+        "one span again and again": [
+            one_span(1, "", **{operation: "chat", "gen_ai.output.messages": messages_of(f"{i}")}) for i in several
+        ],
+    }
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("shape", hostile_shapes(1))
+def test_the_work_grows_with_the_spans_and_not_with_their_square(shape):
+    few, many = (lines_run(hostile_shapes(count)[shape]) for count in (100, 400))
+    assert many < 6 * few  # four times as many spans; their square would be sixteen times
+
+
+def lines_run(spans):
+    """How many lines of this project a rebuild runs: a measure of work that no busy machine disturbs."""
+    count = 0
+
+    def trace(frame, event, _argument):
+        nonlocal count
+        if "spanscore" not in frame.f_code.co_filename:
+            return None
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        rebuild(spans)
+    finally:
+        sys.settrace(before)
+    return count

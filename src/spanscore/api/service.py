@@ -183,8 +183,6 @@ def _subject(request: pb.ListScoresRequest | pb.EvaluateRequest) -> dict[str, st
 def _overrides(request: pb.EvaluateRequest) -> Overrides:
     """What the request changes. Raises InputError where it cannot be met."""
     threshold = request.threshold if request.HasField("threshold") else None
-    if threshold is not None and not math.isfinite(threshold):
-        raise InputError(f"threshold {threshold} is no number to hold a score against")
     try:
         check_signals(request.signal_weights)
     except ValueError as error:
@@ -199,7 +197,18 @@ def _overrides(request: pb.EvaluateRequest) -> Overrides:
         signal_weights=dict(request.signal_weights) or None,
     )
     overrides.applied(())  # refuses metrics that there are not, before the backend has done anything
+    if threshold is not None:
+        _require_on_scale(threshold, overrides.metrics)
     return overrides
+
+
+def _require_on_scale(threshold: float, names: Sequence[str] | None) -> None:
+    """Raise InputError where no score of one of these metrics (None: of any) can be what it is held against."""
+    available = metrics.available()
+    for name in sorted(available) if names is None else names:
+        low, high = available[name].scale
+        if not low <= threshold <= high:  # nor where it is no number
+            raise InputError(f"threshold {threshold:g}: the scale of {name} is {low:g} to {high:g}")
 
 
 def _quote(text: str) -> str:

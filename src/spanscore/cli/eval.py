@@ -12,7 +12,7 @@ from pathlib import Path
 
 from spanscore import config
 from spanscore.cli import dry_run, recorded, scores
-from spanscore.cli.metrics import named
+from spanscore.cli.metrics import named, require_on_scale
 from spanscore.cli.terminal import console, print_json, progress
 from spanscore.config import Settings
 from spanscore.embed import open_embedder
@@ -20,7 +20,7 @@ from spanscore.errors import InputError
 from spanscore.evaluate import Engine, Overrides
 from spanscore.judge import check_models, open_judge, redactor, renderer
 from spanscore.judge.config import RULES
-from spanscore.metrics import SIGNAL_WEIGHTS, Judged
+from spanscore.metrics import SIGNAL_WEIGHTS, Judged, available
 from spanscore.model.score import Evaluation, JudgeUsage, reaches
 from spanscore.model.trace import AgentTrace
 
@@ -30,7 +30,7 @@ _MAX_TRACES_AT_ONCE = 16
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument("path", metavar="PATH", nargs="+", type=Path, help="a file or folder of OTLP or Jaeger JSON")
+    parser.add_argument("path", metavar="PATH", nargs="+", type=Path, help=recorded.PATH_HELP)
     parser.add_argument("-c", "--config", metavar="FILE", type=Path, help="the configuration; without it, the defaults")
     parser.add_argument(
         "--metric", metavar="NAME", action="append", help="measure only this metric; may be given again"
@@ -55,9 +55,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Score every trace and session. Returns the exit code: 1 where a gate is not met."""
     gates = [_gate(text) for text in args.fail_under]
-    if args.threshold is not None and not math.isfinite(args.threshold):
-        raise InputError(f"--threshold {args.threshold}: give a number to hold the scores against")
     metrics = tuple(named(name).name for name in args.metric) if args.metric else None
+    if args.threshold is not None:
+        require_on_scale(f"--threshold {args.threshold:g}", args.threshold, metrics)
     overrides = Overrides(metrics=metrics, model=args.model, threshold=args.threshold)
     settings = _settings(args)
     engine = _engine(settings)
@@ -104,14 +104,18 @@ def _engine(settings: Settings) -> Engine:
 
 def _gate(text: str) -> tuple[str, float]:
     """The metric and the least mean of a `--fail-under`."""
-    name, _, number = text.partition("=")
+    name, given, number = text.partition("=")
+    how = "write METRIC=VALUE, such as {}=0.7"
+    if not given:
+        raise InputError(f"--fail-under {text}: {how.format(name if name in available() else 'confidence')}")
     metric = named(name)
     try:
         least = float(number)
     except ValueError:
         least = math.nan
-    if not math.isfinite(least):
-        raise InputError(f"--fail-under {text}: write METRIC=VALUE, such as {metric.name}=0.7")
+    if math.isnan(least):
+        raise InputError(f"--fail-under {text}: {how.format(name)}")
+    require_on_scale(f"--fail-under {text}", least, [name])
     return metric.name, least
 
 

@@ -22,7 +22,7 @@ _SAID = ("user_input", "final_output", "system_instructions", "available_tools",
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument("path", metavar="PATH", nargs="+", type=Path, help="a file or folder of OTLP or Jaeger JSON")
+    parser.add_argument("path", metavar="PATH", nargs="+", type=Path, help=recorded.PATH_HELP)
     parser.add_argument("--jsonl", action="store_true", help="print one JSON object a line for each agent trace")
 
 

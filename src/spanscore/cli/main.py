@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     survive_encoding()
     try:
-        args = _parser(words).parse_args(words)
+        args = _arguments(words)
         code: int = importlib.import_module(f"spanscore.cli.{args.command}").run(args)
         sys.stdout.flush()
     except KeyboardInterrupt:
@@ -54,6 +54,14 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise InputError(f"{message}; see {self.prog} --help")
+
+
+def _arguments(words: Sequence[str]) -> argparse.Namespace:
+    """What `words` say. Raises InputError, which names the command whose help tells what there is."""
+    args, unknown = _parser(words).parse_known_args(words)
+    if unknown:
+        raise InputError(f"unrecognized arguments: {' '.join(unknown)}; see spanscore {args.command} --help")
+    return args
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:

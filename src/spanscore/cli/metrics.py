@@ -3,7 +3,7 @@
 import argparse
 import difflib
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
@@ -40,6 +40,14 @@ def named(name: str) -> type[Metric]:
     near = difflib.get_close_matches(name, available, n=1)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(available))}"
     raise InputError(f"no metric {name!r}; {hint}")
+
+
+def require_on_scale(option: str, value: float, names: Iterable[str] | None) -> None:
+    """Raise InputError where a score of one of these metrics (None: of any) cannot be `value`; `option` gave it."""
+    for name in sorted(metrics.available()) if names is None else names:
+        low, high = named(name).scale
+        if not low <= value <= high:  # nor where it is no number
+            raise InputError(f"{option}: the scale of {name} is {low:g} to {high:g}")
 
 
 def _list(found: list[type[Metric]], output: "Console") -> None:

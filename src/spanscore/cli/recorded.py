@@ -11,6 +11,8 @@ from spanscore.model.trace import AgentTrace, Session
 from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all
 
+PATH_HELP = "a file or folder of OTLP JSON (also JSON Lines or Tempo's), Jaeger JSON, or these compressed by gzip"
+
 
 def agent_traces(paths: Sequence[Path]) -> list[AgentTrace]:
     """Every agent trace in `paths`, by its start; spans that had to be left out are named on standard error.

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from spanscore.model.json import dumps
 
@@ -20,6 +20,9 @@ _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff"
     "\U000e0000-\U000e007f]"
 )
+
+
+_TRAILING_BLANKS = re.compile(r" +$", re.MULTILINE)
 
 
 def printable(text: str) -> str:
@@ -65,7 +68,25 @@ def console() -> "Console":
     output = Console(markup=False, emoji=False, highlight=False, color_system=None if plain else "auto")
     if not output.is_terminal and "COLUMNS" not in os.environ:
         output.width = 120
+    if not output.is_terminal:
+        output.file = cast("IO[str]", _Trimmed())
     return output
+
+
+class _Trimmed:
+    """Standard output without the blanks that fill the lines of a table up to its width."""
+
+    def __init__(self) -> None:
+        self.encoding = sys.stdout.encoding  # which says what characters there are to draw with
+
+    def write(self, text: str) -> int:
+        """Print `text`, which comes in whole lines."""
+        sys.stdout.write(_TRAILING_BLANKS.sub("", text))
+        return len(text)
+
+    def flush(self) -> None:
+        """Hand on what was printed."""
+        sys.stdout.flush()
 
 
 @contextlib.contextmanager

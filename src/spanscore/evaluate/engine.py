@@ -109,7 +109,7 @@ class Engine:
             known.setdefault(trace.id, {}).update((x.metric, x) for x in evaluations)
             found += evaluations
         names = {x.name for x in wanted}
-        rest_on = read_signals(known)
+        rest_on = read_signals(session, known)
         return [x for x in found if x.metric in names] + [
             self._of_session(metric, session, rest_on, weights, revision) for metric in of_session
         ]
@@ -148,7 +148,7 @@ class Engine:
 
     def _is_sampled(self, subject_id: str) -> bool:
         share = self._config.sampling
-        return share >= 1 or zlib.crc32(subject_id.encode()) < share * _ALL
+        return share >= 1 or zlib.crc32(subject_id.encode("utf-8", "surrogatepass")) < share * _ALL
 
     async def _measured(
         self, metrics: Sequence[Metric], trace: AgentTrace, earlier: Sequence[AgentTrace]
@@ -230,7 +230,7 @@ class Engine:
                 subject_id=trace_id,
                 metric=metric.name,
                 outcome=outcome,
-                threshold=metric.threshold_for(evaluator.embedding),
+                threshold=threshold,
                 scale=metric.scale,
                 evaluator=evaluator,
                 target=trace.target,
@@ -242,7 +242,7 @@ class Engine:
                 evaluated_at_ns=self._clock_ns(),
             )
             for metric in metrics
-            for outcome, evaluator, usage in (measured[metric.name],)
+            for threshold, (outcome, evaluator, usage) in (_thresholded(metric, measured[metric.name]),)
         ]
 
     def _of_session(
@@ -255,19 +255,20 @@ class Engine:
         return replace(of_last, scope="session", subject_id=session.session_id, session_id=session.session_id)
 
 
-def read_signals(evaluations: Mapping[str, TraceSignals]) -> Signals:
-    """The signals among `evaluations`, by agent trace id and metric name: the values, and why others have none."""
+def read_signals(session: Session, evaluations: Mapping[str, TraceSignals]) -> Signals:
+    """The signals of a session's traces, from their evaluations by agent trace id and name; and why some have none."""
     values: dict[str, dict[str, float]] = {}
     absent: dict[str, dict[str, str]] = {}
-    for trace_id, by_metric in evaluations.items():
+    for trace in session.traces:
+        by_metric = evaluations.get(trace.id, {})
         for name in SIGNAL_WEIGHTS:
             evaluation = by_metric.get(name)
             if evaluation is None:
-                continue
-            if evaluation.value is not None:
-                values.setdefault(trace_id, {})[name] = evaluation.value
+                absent.setdefault(trace.id, {})[name] = "not measured"
+            elif evaluation.value is None:
+                absent.setdefault(trace.id, {})[name] = f"{evaluation.status}: {evaluation.reason}"
             else:
-                absent.setdefault(trace_id, {})[name] = f"{evaluation.status}: {evaluation.reason}"
+                values.setdefault(trace.id, {})[name] = evaluation.value
     return Signals(values, absent)
 
 
@@ -281,6 +282,13 @@ def _by_models(cases: Sequence[Case]) -> list[list[Case]]:
     for case in cases:
         groups.setdefault(case.models, []).append(case)
     return list(groups.values())
+
+
+def _thresholded(metric: Metric, measured: _Measured) -> tuple[float | None, _Measured]:
+    """The threshold that holds for what was measured; without one, since the metric raised, that is its Failure."""
+    with Attempt(f"the threshold of {metric.name}") as attempt:
+        return metric.threshold_for(measured.evaluator.embedding), measured
+    return None, measured._replace(outcome=_given(attempt.outcome))
 
 
 def _given(outcome: Outcome | None) -> Outcome:

@@ -5,12 +5,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from spanscore.errors import PermanentError
-from spanscore.export.complaints import Complaints
 from spanscore.export.config import RetryOnFailure
 from spanscore.export.port import Exporter, UndeliveredError, UnsupportedSignalError
 from spanscore.export.retry import Backoff
 from spanscore.otlp.signal import Signal
-from spanscore.telemetry import Counters
+from spanscore.telemetry import Complaints, Counters
 
 _log = logging.getLogger(__name__)
 

@@ -13,14 +13,13 @@ from google.protobuf.message import Message
 from spanscore.errors import PermanentError, RetryableError
 from spanscore.export import histogram
 from spanscore.export.batches import Batch, Batches
-from spanscore.export.complaints import Complaints
 from spanscore.export.config import Config
 from spanscore.export.delivery import Delivery, Surroundings
 from spanscore.export.forwarding import Forwarding, forward_to_all
 from spanscore.export.port import Exporter, Outbox
 from spanscore.model.score import Evaluation
 from spanscore.otlp.signal import Signal
-from spanscore.telemetry import Counters
+from spanscore.telemetry import Complaints, Counters
 
 _log = logging.getLogger(__name__)
 

@@ -1,4 +1,8 @@
-"""What an answer means for the sender, sorted as the OpenTelemetry Collector sorts it: pure tables, one a protocol."""
+"""What an answer means for the sender, sorted as the OpenTelemetry Collector sorts it: pure tables, one a protocol.
+
+But for answers about credentials: the Collector drops what they refuse, here it is sent again, since what waits is safe
+in the store until somebody renews a token.
+"""
 
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -13,16 +17,22 @@ from spanscore.export.port import UndeliveredError, UnsupportedSignalError
 from spanscore.otlp.signal import WIRE, Signal
 
 _RETRIED_HTTP = frozenset({429, 502, 503, 504})
+_UNAUTHORISED_HTTP = frozenset({401, 403})
 _REFUSED_BEFORE_TAKING_HTTP = frozenset({429, 503})  # 502 and 504: a gateway whose backend may have taken it
 _UNSUPPORTED_HTTP = frozenset({404, 405, 501})
 
 _RETRIED_GRPC = frozenset({"CANCELLED", "DEADLINE_EXCEEDED", "ABORTED", "OUT_OF_RANGE", "UNAVAILABLE", "DATA_LOSS"})
 _RETRIED_WHEN_TOLD = frozenset({"RESOURCE_EXHAUSTED"})
+_UNAUTHORISED_GRPC = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED"})
+
+_CHECK_CREDENTIALS = "check the credentials in this exporter's headers, such as authorization"
 
 
 def http_error(status: int, retry_after: str | None, text: str, now: datetime) -> UndeliveredError | PermanentError:
     """The error for an HTTP answer that is not 2xx. `retry_after` is the header; `text` what to tell a person."""
     what = f"HTTP {status}{': ' if text else ''}{text}"
+    if status in _UNAUTHORISED_HTTP:
+        return UndeliveredError(f"{what}; {_CHECK_CREDENTIALS}", told_wait_s=retry_after_s(retry_after, now))
     if status in _RETRIED_HTTP:
         return UndeliveredError(
             what,
@@ -36,6 +46,8 @@ def grpc_error(code: str, details: bytes | None, text: str) -> UndeliveredError 
     """The error for a gRPC status by its name. `details` is the trailer `grpc-status-details-bin`."""
     what = f"{code}{': ' if text else ''}{text}"
     told_wait_s = retry_info_s(details)
+    if code in _UNAUTHORISED_GRPC:
+        return UndeliveredError(f"{what}; {_CHECK_CREDENTIALS}", told_wait_s=told_wait_s)
     if code in _RETRIED_GRPC or (code in _RETRIED_WHEN_TOLD and told_wait_s is not None):
         # RetryInfo comes from a server that has read the request and put it off; anything else may be a broken line.
         return UndeliveredError(what, told_wait_s=told_wait_s, maybe_delivered=told_wait_s is None)

@@ -17,6 +17,12 @@ _READING_VERBS = (
     "analyze browse calculate check compute count describe fetch find get inspect list load lookup query read retrieve "
     "search show view"
 )
+MAX_CALLS = 1_000
+"""No more of a trace's tool calls are looked at."""
+MAX_CALLS_CHARS = 500_000
+"""Nor more of all that they hold, arguments and results: about what fits into the context of the agent's model."""
+_MAX_NAME_WORDS = 20
+
 READING_VERBS = frozenset(_READING_VERBS.split())
 """Verbs by which the name of a tool says that it only looks something up."""
 
@@ -46,7 +52,28 @@ class Evidence:
 
     def __init__(self, trace: AgentTrace) -> None:
         self.trace = trace
-        self.calls: tuple[ToolCall, ...] = trace.tool_calls or ()
+
+    @_kept
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The tool calls that are looked at: the first ones, as many as the bounds allow."""
+        return (self.trace.tool_calls or ())[: len(self._texts)]
+
+    @_kept
+    def unseen(self) -> tuple[ToolCall, ...]:
+        """The calls after those, of which only names and errors are looked at."""
+        return (self.trace.tool_calls or ())[len(self._texts) :]
+
+    @_kept
+    def called(self) -> list[str]:
+        """The names of all tools that were called, each once."""
+        return list(dict.fromkeys(call.name for call in self.trace.tool_calls or ()))
+
+    @property
+    def limits(self) -> str:
+        """What a reason adds where not all calls were looked at; else ""."""
+        if not self.unseen:
+            return ""
+        return f" Only the first {len(self.calls)} of {len(self.trace.tool_calls or ())} calls were looked at."
 
     @property
     def task(self) -> str:
@@ -82,7 +109,7 @@ class Evidence:
     @_kept
     def raw_results(self) -> list[str]:
         """What each call returned, or the error it ended with, as text; "" where that was not recorded."""
-        return [_text(call.error if call.result is None else call.result) for call in self.calls]
+        return [result for _, result in self._texts]
 
     @_kept
     def results(self) -> list[str]:
@@ -101,7 +128,31 @@ class Evidence:
 
     @_kept
     def _raw_arguments(self) -> list[str]:
-        return [_text(call.arguments) for call in self.calls]
+        return [arguments for arguments, _ in self._texts]
+
+    @_kept
+    def _texts(self) -> list[tuple[str, str]]:
+        """The arguments and the result, as text, of each call that is looked at; of the first one always."""
+        found: list[tuple[str, str]] = []
+        chars = 0
+        for call in (self.trace.tool_calls or ())[:MAX_CALLS]:
+            arguments, result = _text(call.arguments), _text(call.error if call.result is None else call.result)
+            chars += len(arguments) + len(result)
+            if found and chars > MAX_CALLS_CHARS:
+                break
+            found.append((arguments, result))
+        return found
+
+    @_kept
+    def written(self) -> str:
+        """The final output and what the models wrote, each text once, within the bound of the calls' texts."""
+        texts = {self.answer: None}
+        chars = 0
+        for call in self.trace.model_calls:
+            if call.text and chars < MAX_CALLS_CHARS:
+                chars += len(call.text)
+                texts[plain(call.text)] = None
+        return "\n".join(texts)  # no phrase holds the line break between two texts
 
     @_kept
     def raw_given(self) -> tuple[str, str]:
@@ -158,7 +209,7 @@ class Evidence:
     def unrecovered(self) -> list[int]:
         """Failed calls after which the same tool never succeeded."""
         found: list[int] = []
-        recovered: set[str] = set()
+        recovered = {call.name for call in self.unseen if call.error is None}
         for index in range(len(self.calls) - 1, -1, -1):
             call = self.calls[index]
             if call.error is None:
@@ -171,9 +222,12 @@ class Evidence:
     def unused(self) -> list[int]:
         """Calls that only read, and of whose result nothing new reached the final output or a later call.
 
-        New is a word of four letters or more, or a number of two digits or more, that the input does not hold.
+        New is a word of four letters or more, or a number of two digits or more, that the input does not hold. Empty
+        where some calls were not looked at, since those may have used it.
         """
         found: list[int] = []
+        if self.unseen:
+            return found
         reached = set(self.answer.split())
         known = set(self.request.split())
         for index in range(len(self.calls) - 1, -1, -1):
@@ -193,7 +247,7 @@ def name_words(name: str) -> tuple[str, ...]:
     >>> name_words("searchFlights_v2"), name_words("get-HTTP-status")
     (('search', 'flights', 'v', '2'), ('get', 'http', 'status'))
     """
-    return tuple(word.lower() for word in _NAME_PART.findall(name[:200]))
+    return tuple(word.lower() for word in _NAME_PART.findall(name[:200])[-_MAX_NAME_WORDS:])
 
 
 @lru_cache(maxsize=1024)

@@ -1,6 +1,7 @@
 """Words of a text as the rules judge compares them: cheap to find, blind to case, punctuation and endings."""
 
 import string
+from collections.abc import Sequence
 from functools import lru_cache
 
 _OTHER_PUNCTUATION = "\u2018\u2019\u201c\u201d\u2013\u2014\u2026\u00b7\u2022\u00ab\u00bb\u00a0\n\r\t"
@@ -27,10 +28,14 @@ _NUMBERS = (
 )
 NUMBER_WORDS = {word: str(number) for number, word in enumerate(_NUMBERS.split())}
 """Spelled numbers up to twenty, and their digits."""
+DIGIT_WORDS = {digits: word for word, digits in NUMBER_WORDS.items()}
+"""The same the other way round."""
 
 _ENDINGS = ("ing", "ies", "es", "ed", "s")
-_STEM_CHARS = 5
+STEM_CHARS = 5
+"""No stem is longer."""
 _LEAST_STEM_CHARS = 3
+_MAX_LISTED = 10
 
 
 def plain(text: str) -> str:
@@ -71,7 +76,7 @@ def stem(word: str) -> str:
         if word.endswith(ending) and len(word) - len(ending) >= _LEAST_STEM_CHARS:
             word = word[: -len(ending)]
             break
-    return word[:_STEM_CHARS]
+    return word[:STEM_CHARS]
 
 
 @lru_cache(maxsize=8192)
@@ -114,6 +119,16 @@ def counted(count: int, thing: str) -> str:
     ('1 call', '2 calls')
     """
     return f"{count} {thing}{'s' * (count != 1)}"
+
+
+def listed(parts: Sequence[str]) -> str:
+    """The first ten of `parts`, and how many more there are: a reason is for reading.
+
+    >>> listed(["one", "two"]), listed(["x"] * 12)[-12:]
+    ('one; two', 'x; x; 2 more')
+    """
+    more = len(parts) - _MAX_LISTED
+    return "; ".join(parts) if more <= 0 else "; ".join([*parts[:_MAX_LISTED], f"{more} more"])
 
 
 def phrases(text: str) -> tuple[str, ...]:

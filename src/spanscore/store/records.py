@@ -30,6 +30,11 @@ def encode(item: AgentTrace | Evaluation) -> str:
         return json.dumps(_fields(item, 0), default=_plain, separators=(",", ":"))
 
 
+def size_bytes(text: str) -> int:
+    """Bytes of a record as UTF-8, as databases keep it."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
 def decode_trace(text: str) -> AgentTrace:
     """The trace that `encode` printed."""
     data = loads(text)

@@ -166,14 +166,14 @@ class Store:
         there = select(func.coalesce(func.sum(judge_answers.c.size_bytes), 0)).where(judge_answers.c.key == key)
         try:
             with self._writing:
-                row = self._last_answer + 1
-                answer = {"row": row, "key": key, "value": value, "size_bytes": len(value)}
+                row, size_bytes = self._last_answer + 1, records.size_bytes(value)
+                answer = {"row": row, "key": key, "value": value, "size_bytes": size_bytes}
                 with connecting.transaction(self._engine) as connection:
                     replaced = connection.execute(there).scalar_one()
                     connection.execute(delete(judge_answers).where(judge_answers.c.key == key))
                     connection.execute(insert(judge_answers).values(**answer, stored_ns=self._clock_ns()))
                 self._last_answer = row
-                self._size_bytes += len(value) - replaced
+                self._size_bytes += size_bytes - replaced
         except (RetryableError, PermanentError) as error:
             _log.warning("judge cache: %s", error)
 

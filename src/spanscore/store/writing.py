@@ -74,7 +74,7 @@ def put_traces(connection: Connection, traces: Sequence[StoredTrace], after_row:
     ]
     _insert(connection, agent_traces, rows)
     _insert(connection, otel_traces, new_ids)
-    return sum(len(row[-1]) for row in rows) - sum(replaced.values())
+    return _size_bytes(rows) - sum(replaced.values())
 
 
 def put_evaluations(
@@ -94,7 +94,12 @@ def put_evaluations(
             numbers[identity] = after_seq
             rows.append(_evaluation_row(evaluation, *identity, after_seq, now_ns))
     _insert(connection, evaluations, rows)
-    return [numbers[identity] for identity in identities], sum(len(row[-1]) for row in rows)
+    return [numbers[identity] for identity in identities], _size_bytes(rows)
+
+
+def _size_bytes(rows: Sequence[_Row]) -> int:
+    """The sum of the column `size_bytes`, which is the last but one of both tables."""
+    return sum(row[-2] for row in rows)
 
 
 def _subject(evaluation: Evaluation) -> str:
@@ -104,7 +109,8 @@ def _subject(evaluation: Evaluation) -> str:
 def _trace_row(stored: StoredTrace, id_: str, row: int, now_ns: int) -> _Row:
     trace, record = stored.trace, records.encode(stored.trace)
     session = None if trace.session_id is None else key(trace.session_id)
-    return (row, id_, stored.revision, stored.digest, session, trace.started_ns, now_ns, len(record), record)
+    size_bytes = records.size_bytes(record)
+    return (row, id_, stored.revision, stored.digest, session, trace.started_ns, now_ns, size_bytes, record)
 
 
 def _evaluation_row(evaluation: Evaluation, subject: str, uid: str, seq: int, now_ns: int) -> _Row:
@@ -118,7 +124,7 @@ def _evaluation_row(evaluation: Evaluation, subject: str, uid: str, seq: int, no
         evaluation.revision,
         evaluation.evaluated_at_ns,
         now_ns,
-        len(record),
+        records.size_bytes(record),
         record,
     )
 

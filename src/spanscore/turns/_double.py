@@ -80,7 +80,10 @@ def _without_siblings(calls: list[Step]) -> list[Step]:
     for step in sorted(calls, key=lambda x: (x.span.start_ns, x.span.span_id)):
         twin = None
         if step.response_id:
-            twin = next((i for i in by_response[step.response_id] if _overlap(found[i], step)), None)
+            # What ended before this one started overlaps none of those that follow either.
+            begun = [i for i in by_response[step.response_id] if found[i].span.end_ns >= step.span.start_ns]
+            by_response[step.response_id] = begun
+            twin = next((i for i in begun if _overlap(found[i], step)), None)
         if twin is not None:
             found[twin] = _fill(found[twin], step, _MODEL_FACTS)
             continue

@@ -1,14 +1,20 @@
 """Rebuild the tool calls of a turn: a model's request, the tool's span and the next model call's input are one call."""
 
+from bisect import insort_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from spanscore.model.json import Json
 from spanscore.model.step import Message, Step, ToolResult
 from spanscore.model.trace import RequestedCall, Tool, ToolCall
 from spanscore.turns._errors import inferred_error
+
+_Kind: TypeAlias = tuple[str, Hashable]
+"""What calls have in common that may be the same: the name, and the arguments as a key, None where not known."""
+
+_MAX_DEPTH = 50
 
 
 @dataclass(slots=True)
@@ -47,11 +53,12 @@ def rebuild(sources: Sources, tools: Sequence[Tool]) -> tuple[ToolCall, ...]:
     unreliable = _repeated_ids(sources)
     calls = _requested(sources, unreliable)
     _add_spans(calls, sources, unreliable, tools)
+    gathered = _Gathered(calls)
     for number, tail in enumerate(reversed(sources.tails)):
-        if number and all(x.told is not None or (x.span is not None and x.span.has_result) for x in calls):
+        if number and not gathered.unanswered:
             break  # the last input holds those before it: what it does not add, they hardly will
-        _add_tail(calls, tail, unreliable)
-    return tuple(_finished(x) for x in sorted(calls, key=lambda x: x.order))
+        _add_tail(gathered, tail, unreliable)
+    return tuple(_finished(x) for x in sorted(gathered.calls, key=lambda x: x.order))
 
 
 def _repeated_ids(sources: Sources) -> set[str]:
@@ -96,17 +103,17 @@ def _add_spans(calls: list[_Call], sources: Sources, unreliable: set[str], tools
     by_id = {x.call_id: x for x in calls if x.call_id}
     pending = [x for x in pending if not _attach(by_id.get(x.call_id or ""), x)]
     for exact in (True, False):
-        waiting: defaultdict[str, list[_Call]] = defaultdict(list)
+        waiting: defaultdict[_Kind, list[_Call]] = defaultdict(list)
         for call in calls if pending else ():
             if call.span is None:
-                waiting[call.name].append(call)
+                waiting[_kind(call.name, call.arguments if exact else None)].append(call)
         pending = [x for x in pending if not _attach(_pick(waiting, x, by_id, exact=exact), x)]
     for number, ran in enumerate(pending):
         order = (ran.step.span.start_ns, len(calls), number)
         calls.append(_Call(order, ran.step.tool_name or "", ran.call_id, ran.arguments, ran.agent, span=ran.step))
 
 
-def _pick(waiting: Mapping[str, list[_Call]], ran: _Ran, by_id: Mapping[str, _Call], *, exact: bool) -> _Call | None:
+def _pick(waiting: Mapping[_Kind, list[_Call]], ran: _Ran, by_id: Mapping[str, _Call], *, exact: bool) -> _Call | None:
     """Take the first call that may be the same from `waiting`.
 
     Ids that both sides know and that differ do not forbid it, as long as the span's id is nobody's: a model's API and a
@@ -114,11 +121,8 @@ def _pick(waiting: Mapping[str, list[_Call]], ran: _Ran, by_id: Mapping[str, _Ca
     """
     if ran.call_id in by_id:
         return None
-    calls = waiting.get(ran.step.tool_name or "", [])
-    for at, call in enumerate(calls):
-        if not exact or call.arguments == ran.arguments:
-            return calls.pop(at)
-    return None
+    calls = waiting.get(_kind(ran.step.tool_name or "", ran.arguments if exact else None))
+    return calls.pop(0) if calls else None
 
 
 def _attach(call: _Call | None, ran: _Ran) -> bool:
@@ -152,38 +156,99 @@ def _named_arguments(step: Step, schemas: dict[str, Any]) -> Json:
     return {**dict(zip(names, values, strict=False)), **given}
 
 
-def _add_tail(calls: list[_Call], tail: Tail, unreliable: set[str]) -> None:
+class _Gathered:
+    """The calls that are known, to be found by id, or by name and arguments in their order, however many there are."""
+
+    def __init__(self, calls: list[_Call]) -> None:
+        self.calls = calls
+        self.by_id = {x.call_id: x for x in calls if x.call_id}
+        self.unanswered = sum(not _has_result(x) for x in calls)
+        self._alike: defaultdict[_Kind, list[_Call]] = defaultdict(list)
+        for call in sorted(calls, key=_order):
+            self._alike[_kind(call.name, call.arguments)].append(call)
+
+    def first(self, asked: RequestedCall, taken: set[int], passed: Counter[_Kind]) -> _Call | None:
+        """The first call with these arguments, else the first whose arguments are not known, that is not taken yet.
+
+        `passed` counts, for each kind, the calls at the front that are known to be taken.
+        """
+        for kind in (_kind(asked.name, asked.arguments), (asked.name, None)):
+            calls = self._alike.get(kind, [])
+            while passed[kind] < len(calls):
+                call = calls[passed[kind]]
+                if kind[1] is None and call.arguments is not None:
+                    del calls[passed[kind]]  # its arguments have become known
+                elif id(call) in taken:
+                    passed[kind] += 1
+                else:
+                    return call
+        return None
+
+    def add(self, call: _Call) -> None:
+        """Take in a call that was not known."""
+        self.calls.append(call)
+        self.unanswered += 1
+        self._file(call)
+
+    def complete(self, call: _Call, asked: RequestedCall) -> None:
+        """Add to a call what a request tells of it."""
+        if call.arguments is None and asked.arguments is not None:
+            call.arguments = asked.arguments
+            self._file(call)
+        if asked.call_id and not call.call_id:
+            call.call_id = asked.call_id
+            self.by_id[asked.call_id] = call
+
+    def answer(self, call: _Call, told: ToolResult | None) -> None:
+        """Add to a call what a model was told of it; the first answer counts."""
+        if told is not None and call.told is None:
+            self.unanswered -= not _has_result(call)
+            call.told = told
+
+    def _file(self, call: _Call) -> None:
+        insort_right(self._alike[_kind(call.name, call.arguments)], call, key=_order)
+
+
+def _order(call: _Call) -> tuple[int, int, int]:
+    return call.order
+
+
+def _has_result(call: _Call) -> bool:
+    return call.told is not None or (call.span is not None and call.span.has_result)
+
+
+def _kind(name: str, arguments: Json) -> _Kind:
+    return name, _frozen(arguments, _MAX_DEPTH)
+
+
+def _frozen(value: Json, depth: int) -> Hashable:
+    """A key that is equal for equal values; what lies deep is compared as it is printed."""
+    if isinstance(value, dict):
+        if not depth:
+            return repr(value)
+        return "dict", frozenset((key, _frozen(x, depth - 1)) for key, x in value.items())
+    if isinstance(value, list):
+        return ("list", *(_frozen(x, depth - 1) for x in value)) if depth else repr(value)
+    return value
+
+
+def _add_tail(known: _Gathered, tail: Tail, unreliable: set[str]) -> None:
     """Complete the calls by what a model call was told of them; a call that shows only there is added."""
     pairs, loose = _pairs(tail.messages, unreliable)
-    if not pairs and not loose:
-        return
-    by_id = {x.call_id: x for x in calls if x.call_id}
-    waiting: defaultdict[str, list[_Call]] = defaultdict(list)
-    for call in sorted(calls, key=lambda x: x.order):
-        waiting[call.name].append(call)
-    taken = set[int]()
+    taken, passed = set[int](), Counter[_Kind]()
     for position, (asked, told) in enumerate(pairs):
-        known = by_id.get(asked.call_id) if asked.call_id else None
-        found = known or _in_order(waiting[asked.name], asked.arguments, taken)
-        call = found or _Call((tail.step.span.start_ns, -1, position), asked.name, asked.call_id, agent=tail.agent)
-        if found is None:
-            calls.append(call)
+        call = known.by_id.get(asked.call_id) if asked.call_id else None
+        call = call or known.first(asked, taken, passed)
+        if call is None:
+            call = _Call((tail.step.span.start_ns, -1, position), asked.name, agent=tail.agent)
+            known.add(call)
         taken.add(id(call))
-        if call.arguments is None:
-            call.arguments = asked.arguments
-        call.call_id = call.call_id or asked.call_id
-        call.told = call.told or told
+        known.complete(call, asked)
+        known.answer(call, told)
     for result in loose:
-        answered = by_id.get(result.call_id or "")
+        answered = known.by_id.get(result.call_id or "")
         if answered is not None:
-            answered.told = answered.told or result
-
-
-def _in_order(waiting: list[_Call], arguments: Json, taken: set[int]) -> _Call | None:
-    """The first call with these arguments, else the first whose arguments are not known, that is not taken yet."""
-    waiting[:] = [x for x in waiting if id(x) not in taken]
-    same = next((x for x in waiting if x.arguments == arguments), None)
-    return same or next((x for x in waiting if x.arguments is None), None)
+            known.answer(answered, result)
 
 
 def _pairs(

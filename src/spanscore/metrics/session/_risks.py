@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from spanscore.metrics._base import SIGNAL_WEIGHTS, Signals
 from spanscore.model.score import Outcome, Score, Skip
@@ -17,9 +18,13 @@ _RISK_KEYS = {
 
 @dataclass(frozen=True, slots=True)
 class TraceRisks:
-    """What one trace contributes: its signals' risks (1 - signal), and the highest weighted one."""
+    """What one trace contributes: its signals' risks (1 - signal), and the highest weighted one.
+
+    `trace_id` is the agent trace's id, `otel_trace_id` the one that tracing tools know it by.
+    """
 
     trace_id: str
+    otel_trace_id: str
     risks: Mapping[str, float]
     step_risk: float
 
@@ -36,33 +41,38 @@ def trace_risks(session: Session, signals: Signals, weights: Mapping[str, float]
         values = signals.values.get(trace.id, {})
         risks = {signal: 1.0 - values[signal] for signal in SIGNAL_WEIGHTS if signal in values}
         if risks:
-            found.append(TraceRisks(trace.id, risks, max(weights[signal] * risk for signal, risk in risks.items())))
+            step_risk = max(weights[signal] * risk for signal, risk in risks.items())
+            found.append(TraceRisks(trace.id, trace.trace_ids[0], risks, step_risk))
     return found
 
 
 def nothing_to_evaluate(
-    session: Session, signals: Signals, weights: Mapping[str, float], needed: tuple[str, ...]
+    session: Session,
+    signals: Signals,
+    weights: Mapping[str, float],
+    needed: tuple[str, ...],
+    neutral: Mapping[str, Any],
 ) -> Outcome:
     """The outcome where no trace counts. `needed` are the signals any of which would have made a trace count.
 
-    1.0 where there was nothing to evaluate; a Skip where signals are missing because they failed or were skipped.
+    A Skip where they are missing for a reason that `signals.absent` tells; else 1.0, with the metric's own metadata as
+    in `neutral`: there was nothing to evaluate.
     """
-    missing = absences(session, signals, needed)
-    if missing:
+    if missing := absences(session, signals, needed):
         return Skip(f"No trace has the signals to evaluate: {missing}.")
-    recorded = any(signals.values.get(trace.id) for trace in session.traces)
-    reason = "No evaluable traces." if recorded else "No traces or signals to evaluate."
     metadata = {
         "total_traces_in_session": len(session.traces),
         "traces_evaluated": 0,
         "signal_weights": dict(weights),
         "per_trace_signals": {},
+        **neutral,
     }
+    reason = "No evaluable traces." if signals.values else "No traces or signals to evaluate."
     return Score(1.0, reason, metadata)
 
 
 def absences(session: Session, signals: Signals, needed: tuple[str, ...] = tuple(SIGNAL_WEIGHTS)) -> str:
-    """Which of the signals `needed` failed or were skipped, in how many traces and the first reason; "" for none."""
+    """Which of the signals `needed` are missing, in how many traces and for which reason first; "" for none."""
     parts = []
     for signal in needed:
         reasons = [

@@ -22,7 +22,8 @@ class AgentConsistency(SessionMetric):
     coherence, where present, of weight x (1 - score); its weighted uncertainty is (1 + penalty) x the weight of
     confidence x (1 - confidence). The score is 1 - the root mean square of those, clamped to 0..1. Metadata:
     `total_traces_in_session`, `traces_evaluated`, `raw_instability`, `signal_weights`, `per_trace_signals` by agent
-    trace id, `aggregation`.
+    trace id, `aggregation`. Of a session of more than 1,000 traces in the store, the latest 1,000 are measured, and
+    `total_traces_in_session` counts those.
 
     >>> AgentConsistency(threshold=0.8).threshold
     0.8
@@ -35,7 +36,8 @@ class AgentConsistency(SessionMetric):
         """See the class."""
         traces = [x for x in trace_risks(session, signals, weights) if _LEADING in x.risks]
         if not traces:
-            return nothing_to_evaluate(session, signals, weights, (_LEADING,))
+            neutral = {"raw_instability": 0.0, "aggregation": {"method": "weighted_rms", "rms_value": 0.0}}
+            return nothing_to_evaluate(session, signals, weights, (_LEADING,), neutral)
         penalties = [_penalty(x, weights) for x in traces]
         uncertainties = [
             (1 + penalty) * weights[_LEADING] * x.risks[_LEADING] for x, penalty in zip(traces, penalties, strict=True)
@@ -56,7 +58,7 @@ class AgentConsistency(SessionMetric):
         worst = max(range(len(traces)), key=uncertainties.__getitem__)
         reason = (
             f"The weighted uncertainty of {counted(len(traces), 'trace')} is {rms:.2f} (root mean "
-            f"square), the highest {uncertainties[worst]:.2f} in trace {traces[worst].trace_id}."
+            f"square), the highest {uncertainties[worst]:.2f} in trace {traces[worst].otel_trace_id}."
         )
         missing = absences(session, signals)
         return Score(value, f"{reason} Left out: {missing}." if missing else reason, metadata)

@@ -29,7 +29,8 @@ class AgentReliability(SessionMetric):
     risk of the session is 0.9 x the mean of the highest 15 % of the traces' risks (at least one) + 0.1 x the highest;
     the score is 1 - that, clamped to 0..1. Missing signals are left out. Metadata: `total_traces_in_session`,
     `traces_evaluated`, `raw_risk`, `signal_weights`, `per_trace_signals` by agent trace id, `flagged_traces` (ids of
-    those with a risk above 0.5), `aggregation`.
+    those with a risk above 0.5), `aggregation`. Of a session of more than 1,000 traces in the store, the latest 1,000
+    are measured, and `total_traces_in_session` counts those.
 
     >>> AgentReliability().measure(Session("s", ()), Signals(), SIGNAL_WEIGHTS).reason
     'No traces or signals to evaluate.'
@@ -42,7 +43,8 @@ class AgentReliability(SessionMetric):
         """See the class."""
         traces = trace_risks(session, signals, weights)
         if not traces:
-            return nothing_to_evaluate(session, signals, weights, tuple(SIGNAL_WEIGHTS))
+            neutral = {"raw_risk": 0.0, "flagged_traces": [], "aggregation": _aggregation(0.0, 0.0)}
+            return nothing_to_evaluate(session, signals, weights, tuple(SIGNAL_WEIGHTS), neutral)
         risks = sorted((x.step_risk for x in traces), reverse=True)
         top = risks[: -(-len(risks) * _TOP_PERCENT // 100)]  # rounded up, so at least one
         mean_top = sum(top) / len(top)
@@ -56,15 +58,19 @@ class AgentReliability(SessionMetric):
             "signal_weights": dict(weights),
             "per_trace_signals": {x.trace_id: x.shown() for x in traces},
             "flagged_traces": flagged,
-            "aggregation": {
-                "method": "max_compose_top_k",
-                "top_k_percentile": _TOP_PERCENT / 100,
-                "ensemble_weight": _MAX_SHARE,
-                "mean_top_k_risk": mean_top,
-                "max_risk": risks[0],
-            },
+            "aggregation": _aggregation(mean_top, risks[0]),
         }
         reading = next((text for least, text in _READINGS if value >= least), "catastrophic failures")
         reason = f"{reading[:1].upper()}{reading[1:]}: {len(flagged)} of {counted(len(traces), 'trace')} flagged."
         missing = absences(session, signals)
         return Score(value, f"{reason} Left out: {missing}." if missing else reason, metadata)
+
+
+def _aggregation(mean_top: float, highest: float) -> dict[str, str | float]:
+    return {
+        "method": "max_compose_top_k",
+        "top_k_percentile": _TOP_PERCENT / 100,
+        "ensemble_weight": _MAX_SHARE,
+        "mean_top_k_risk": mean_top,
+        "max_risk": highest,
+    }

@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict
 from spanscore.metrics._base import Answers, Judged, Question
 from spanscore.metrics._evidence import Evidence
 from spanscore.metrics._grounding import Said, ungrounded
-from spanscore.metrics._schema import violations
+from spanscore.metrics._schema import choices, violations
+from spanscore.metrics._words import MAX_TEXT_CHARS, listed
 from spanscore.model.json import Json
 from spanscore.model.score import Outcome, Score, Skip
 from spanscore.model.trace import AgentTrace, ToolCall
@@ -126,11 +127,12 @@ class ArgumentCorrectness(Judged):
         punctuation and endings, numbers by value ("two" is 2), dates by month and day. A text of up to six words must
         be found by more than half of its words and all of its numbers, a longer one by a third. Booleans, null, 0, 1
         and codes of up to three letters are choices and need no source. Where a source was not recorded (the result of
-        an earlier call) or arrived damaged, values may come from there, and only the first two count.
+        an earlier call), arrived damaged or is longer than 100,000 characters, values may come from there, and only
+        the first two count. At most 1,000 calls are looked at, and 500,000 characters of what they hold.
         """
-        schemas = {tool.name: tool.parameters for tool in evidence.offered or ()}
+        tools = {tool.name: _Offered(tool.parameters) for tool in evidence.offered or ()}
         faults = [
-            "; ".join(_faults(call, said, schemas.get(call.name)))
+            listed(list(_faults(call, said, tools.get(call.name, _NOTHING))))
             for call, said in zip(evidence.calls, _said_before(evidence), strict=True)
         ]
         wrong = [
@@ -138,9 +140,11 @@ class ArgumentCorrectness(Judged):
             for number, (call, fault) in enumerate(zip(evidence.calls, faults, strict=True), 1)
             if fault
         ]
-        reason = "; ".join(wrong) or f"The arguments of {_counted(len(faults))} are right"
+        reason = listed(wrong) or f"The arguments of {_counted(len(faults))} are right"
         verdicts = [{"verdict": "no" if fault else "yes", "reason": fault or _NO_FAULT} for fault in faults]
-        return _score(evidence.trace, verdicts, f"{reason[:1].upper()}{reason[1:]}.")
+        return _score(
+            evidence.trace, verdicts, f"{reason[:1].upper()}{reason[1:]}.{_unsought(evidence)}{evidence.limits}"
+        )
 
 
 def _at_first(trace: AgentTrace) -> Outcome | None:
@@ -160,7 +164,7 @@ def _at_first(trace: AgentTrace) -> Outcome | None:
 def _score(trace: AgentTrace, verdicts: Sequence[Mapping[str, str]], reason: str) -> Score:
     """`verdicts` are as the metadata shows them."""
     right = sum(x["verdict"] == "yes" for x in verdicts)
-    return Score(right / len(verdicts), reason, {"user_input": trace.user_input, "verdicts": list(verdicts)})
+    return Score(round(right / len(verdicts), 4), reason, {"user_input": trace.user_input, "verdicts": list(verdicts)})
 
 
 def _counted(calls: int) -> str:
@@ -173,22 +177,51 @@ def _said_before(evidence: Evidence) -> Iterator[Said | None]:
     It is one object that grows, so it is to be used before the next is taken.
     """
     conversation, background = evidence.given
-    said: Said | None = Said(conversation, "\n".join(evidence.raw_given), conversation + background)
-    if not _TOLD.isdisjoint(evidence.trace.damaged):
+    said: Said | None = Said(conversation, background, "\n".join(evidence.raw_given))
+    if not _TOLD.isdisjoint(evidence.trace.damaged) or any(map(_is_cut, evidence.raw_given)):
         said = None
     for call, raw, text in zip(evidence.calls, evidence.raw_results, evidence.results, strict=True):
         yield said
-        if said is not None and (call.result is not None or call.error is not None):
+        if said is not None and (call.result is not None or call.error is not None) and not _is_cut(raw):
             said.add(raw, text)
         else:
             said = None
 
 
-def _faults(call: ToolCall, said: Said | None, schema: Json) -> Iterator[str]:
+def _is_cut(text: str) -> bool:
+    """Whether a text may go on after what was read of it."""
+    return len(text) >= MAX_TEXT_CHARS
+
+
+def _unsought(evidence: Evidence) -> str:
+    """What a reason adds where a text was too long to be read whole; else ""."""
+    if not any(map(_is_cut, (*evidence.raw_given, *evidence.raw_results))):
+        return ""
+    return f" After a text of more than {MAX_TEXT_CHARS:,} characters it was not asked where values come from."
+
+
+class _Offered:
+    """What a tool's JSON schema says, each thing read off it once, however often the tool is called."""
+
+    def __init__(self, schema: Json) -> None:
+        self.schema = schema
+        self._choices: frozenset[str] | None = None
+
+    def choices(self) -> frozenset[str]:
+        """The strings that the schema itself offers as values."""
+        if self._choices is None:
+            self._choices = frozenset(choices(self.schema))
+        return self._choices
+
+
+_NOTHING = _Offered(None)
+
+
+def _faults(call: ToolCall, said: Said | None, tool: _Offered) -> Iterator[str]:
     """What is wrong with a call's arguments, given what had been `said` before it, if that is known."""
-    if schema is not None:
-        yield from violations(call.arguments, schema)
-    if call.error and _REFUSED.search(call.error):
+    if tool.schema is not None:
+        yield from violations(call.arguments, tool.schema)
+    if call.error and _REFUSED.search(call.error[:MAX_TEXT_CHARS]):
         yield "the tool refused them as invalid"
-    for value in ungrounded(call.arguments, said, schema) if said else ():
+    for value in ungrounded(call.arguments, said, tool.choices) if said else ():
         yield f"{value} is in nothing the agent was told or had found"

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from spanscore.metrics._base import Judged, Judgement, Question
 from spanscore.metrics._evidence import Evidence
-from spanscore.metrics._words import counted, phrases, plain
+from spanscore.metrics._words import counted, listed, phrases
 from spanscore.model.score import Outcome, Score
 
 _QUESTION = Question(
@@ -90,9 +90,9 @@ class Confidence(Judged):
         final output: 0.5.
         """
         signs = list(_signs(evidence))
-        value = max(0.0, 1 - sum(cost for cost, _ in signs))
+        value = max(0.0, 1.0 - sum(cost for cost, _ in signs))
         reason = "; ".join(note for _, note in signs) or "No sign of low confidence"
-        return Score(round(value, 4), f"{reason[:1].upper()}{reason[1:]}.")
+        return Score(round(value, 4), f"{reason[:1].upper()}{reason[1:]}.{evidence.limits}")
 
 
 def _signs(evidence: Evidence) -> Iterator[tuple[float, str]]:
@@ -105,8 +105,7 @@ def _signs(evidence: Evidence) -> Iterator[tuple[float, str]]:
     if too_many > 0:
         found = [x.strip() for x in _HEDGES for _ in range(answer.count(x))]
         yield min(_MOST_FOR_HEDGES, _COST["hedge"] * too_many), f"hedging: {', '.join(found[:5])}"
-    written = "\n".join({answer, *(plain(x.text) for x in evidence.trace.model_calls if x.text)})
-    reversals = sum(map(written.count, _REVERSALS))  # no phrase holds the line break between two texts
+    reversals = sum(map(evidence.written.count, _REVERSALS))
     if reversals:
         yield _COST["reversal"] * reversals, counted(reversals, "change") + " of mind"
     repeats = len(evidence.duplicates) + len(evidence.blind_retries)
@@ -114,4 +113,4 @@ def _signs(evidence: Evidence) -> Iterator[tuple[float, str]]:
         yield _COST["retry"] * repeats, counted(repeats, "needless repetition") + " of the same call"
     abandoned = {calls[i].name for i in evidence.unrecovered if any(x.name != calls[i].name for x in calls[i + 1 :])}
     if abandoned:
-        yield _COST["abandoned"] * len(abandoned), f"abandoned after failing: {', '.join(sorted(abandoned))}"
+        yield _COST["abandoned"] * len(abandoned), f"abandoned after failing: {listed(sorted(abandoned))}"

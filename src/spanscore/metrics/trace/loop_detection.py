@@ -64,8 +64,8 @@ class LoopDetection(Embedded):
         nearest = max(comparisons, key=lambda x: x["hybrid_score"])
         metadata = {"window_size": self.window, "max_hybrid": nearest["hybrid_score"], "comparisons": comparisons}
         reason = (
-            f"Nearest of {counted(len(comparisons), 'earlier output')} is that of the session's trace "
-            f"{nearest['trace_index']} (counted from 0): similarity {nearest['cosine_similarity']:.2f} under "
+            f"Nearest of {counted(len(comparisons), 'earlier output')} is that of trace "
+            f"{nearest['trace_index'] + 1} of the session: similarity {nearest['cosine_similarity']:.2f} under "
             f"{embedding}, times {nearest['jaccard_similarity']:.2f} of the words in common, is "
             f"{nearest['hybrid_score']:.2f}."
         )

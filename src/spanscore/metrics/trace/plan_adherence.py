@@ -75,7 +75,7 @@ class PlanAdherence(OfPlan):
         reason = _executed(len(done), len(steps), in_order)
         reason += f"; not seen: {'; '.join(skipped[:3])}" if skipped else ""
         reason += f"; {counted(calls - round(within * calls), 'call')} beyond the plan" if within < 1 else ""
-        return self.scored_by_rules(evidence, value, f"{reason}.")
+        return self.scored_by_rules(evidence, value, f"{reason}.{evidence.limits}")
 
 
 def _executed(done: int, steps: int, in_order: int) -> str:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from spanscore.metrics._base import Answers, Judged, Judgement, Question
 from spanscore.metrics._evidence import Evidence
 from spanscore.metrics._questions import TASK
-from spanscore.metrics._words import counted
+from spanscore.metrics._words import counted, listed
 from spanscore.model.score import Outcome, Score
 from spanscore.model.trace import AgentTrace
 
@@ -53,7 +53,8 @@ class StepEfficiency(Judged):
         Of no use are: a repetition of a call that had succeeded and that brought the same result; an unchanged
         repetition of a failed call that fails again; a model call that says word for word what an earlier one said.
         Of half use is a call that looks something up and of whose result nothing new reached the final output or a
-        later call's arguments; where the final output was not recorded this is not counted. A model call that only
+        later call's arguments; where the final output was not recorded, or not all
+        calls were looked at, this is not counted. A model call that only
         repeats itself is a step as well.
         """
         calls = evidence.calls
@@ -67,6 +68,6 @@ class StepEfficiency(Judged):
         notes += [f"nothing of what call {index + 1} ({calls[index].name}) returned was used" for index in sorted(idle)]
         if echoes:
             notes.append(f"{counted(echoes, 'model call')} only repeated the text of an earlier one")
-        reason = "; ".join(notes) or f"No needless step in {counted(len(calls), 'call')} and the answer"
+        reason = listed(notes) or f"No needless step in {counted(len(calls), 'call')} and the answer"
         metadata = {"task": evidence.task}
-        return Score(round(value, 4), f"{reason[:1].upper()}{reason[1:]}.", metadata)
+        return Score(round(value, 4), f"{reason[:1].upper()}{reason[1:]}.{evidence.limits}", metadata)

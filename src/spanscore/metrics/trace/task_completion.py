@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from spanscore.metrics._base import Answers, Judged, Judgement, Question
 from spanscore.metrics._evidence import Evidence, reads
 from spanscore.metrics._questions import OUTCOME, TASK
-from spanscore.metrics._words import content_words, counted, holds_any, phrases, plain, share_held
+from spanscore.metrics._words import MAX_TEXT_CHARS, content_words, counted, holds_any, phrases, plain, share_held
 from spanscore.model.score import Outcome, Score
 from spanscore.model.trace import AgentTrace
 
@@ -117,7 +117,7 @@ class TaskCompletion(Judged):
         for most, note in _endings(evidence, output):
             value = min(value, most)
             notes.append(note)
-        return Score(round(value, 4), f"{'; '.join(notes)}.", metadata)
+        return Score(round(value, 4), f"{'; '.join(notes)}.{evidence.limits}", metadata)
 
 
 def _addressed(evidence: Evidence) -> float:
@@ -125,7 +125,7 @@ def _addressed(evidence: Evidence) -> float:
     parts = [words for words in parts if words][:_MAX_PARTS]
     if not parts:
         return 1.0
-    said_or_done = evidence.answer + evidence.deeds
+    said_or_done = evidence.answer + evidence.deeds[:MAX_TEXT_CHARS]
     addressed = sum(min(1.0, 2 * share_held(words, said_or_done)) for words in parts) / len(parts)
     return max(addressed, 0.5) if len(parts) == 1 else addressed
 
@@ -152,7 +152,7 @@ def _failings(evidence: Evidence) -> list[tuple[float, str]]:
                 f"{counted(len(lost), 'failed call')} {'was' if len(lost) == 1 else 'were'} never made good",
             )
         )
-    if lost and lost[-1] == len(evidence.calls) - 1:
+    if lost and not evidence.unseen and lost[-1] == len(evidence.calls) - 1:
         failings.append((0.6, "the last call failed"))
     given_up = filter(evidence.answer.__contains__, _GAVE_UP)
     if any(x not in evidence.opening for x in given_up):

@@ -1,7 +1,7 @@
 """Tool correctness: were the right tools chosen?"""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 from spanscore.metrics._base import Answers, Judged, Judgement, Question
 from spanscore.metrics._evidence import READING_VERBS, Evidence, name_words, reads
-from spanscore.metrics._words import STOP_WORDS, counted, holds, stem
+from spanscore.metrics._vocabulary import Vocabulary
+from spanscore.metrics._words import STOP_WORDS, counted, listed, stem
 from spanscore.model.score import Outcome, Score
 from spanscore.model.trace import AgentTrace
 
@@ -87,8 +88,10 @@ class ToolCorrectness(Judged):
         recall = len(right) / (len(right) + len(missed)) if right or missed else 1.0
         value = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
         problems = [f"call {index + 1} ({calls[index].name}) {fault}" for index, fault in sorted(faults.items())]
-        reason = "; ".join(problems + missed) or _faultless(len(calls))
-        return Score(value, f"{reason[:1].upper()}{reason[1:]}.", self.metadata(evidence.trace, {}))
+        reason = listed(problems + missed) or _faultless(len(calls))
+        return Score(
+            round(value, 4), f"{reason[:1].upper()}{reason[1:]}.{evidence.limits}", self.metadata(evidence.trace, {})
+        )
 
 
 def _faultless(calls: int) -> str:
@@ -103,35 +106,51 @@ def _faults(evidence: Evidence) -> Iterator[tuple[int, str]]:
         yield index, f"repeats call {evidence.repeats[index] + 1}, which had failed, unchanged and in vain"
     for index in evidence.duplicates:
         yield index, f"repeats call {evidence.repeats[index] + 1}, which had succeeded with the same result"
-    names = {name_words(x.name) for x in evidence.offered or ()}
+    names = _Names(x.name for x in evidence.offered or ())
     for index, call in enumerate(evidence.calls):
-        if names and not _is_among(name_words(call.name), names):
+        if names and call.name not in names:
             yield index, "is of a tool that is not on offer"
         elif call.error and _UNKNOWN.search(call.error[:_ERROR_CHARS]):
             yield index, "is of a tool that there is not, as its error says"
 
 
-def _is_among(words: tuple[str, ...], names: set[tuple[str, ...]]) -> bool:
-    """Whether `words` is a name; a prefix that a server or framework puts before one makes it no other tool."""
-    return words in names or any(words[-len(x) :] == x or x[-len(words) :] == words for x in names if x and words)
+class _Names:
+    """Names of tools; a prefix that a server or framework puts before a name makes it no other tool."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = {name_words(name) for name in names}
+        self._endings = {ending for words in self._names for ending in _endings(words)}
+
+    def __bool__(self) -> bool:
+        return bool(self._names)
+
+    def __contains__(self, name: str) -> bool:
+        words = name_words(name)
+        return words in self._names or words in self._endings or not self._names.isdisjoint(_endings(words))
+
+
+@lru_cache(maxsize=1024)
+def _endings(words: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    return tuple(words[place:] for place in range(len(words)))
 
 
 def _ignored(evidence: Evidence) -> Iterator[str]:
     """What was missed of what the input names."""
+    asked = Vocabulary(evidence.request.split())
+    used = {word for name in evidence.called for word in name_words(name)}
     for tool in evidence.offered or ():
         topic = _topic(tool.name)
-        is_named = bool(topic) and all(holds(evidence.request, word) for word in topic)
-        if is_named and not any(topic & set(name_words(call.name)) for call in evidence.calls):
+        if topic and all(map(asked.holds, topic)) and topic.isdisjoint(used):
             yield f"the input names {tool.name}, which was on offer and not called"
 
 
 def _untried(evidence: Evidence) -> Iterator[str]:
     """What was missed after a tool had failed for good: an alternative to it, where none of them was called."""
-    called = {name_words(call.name) for call in evidence.calls}
     failed = dict.fromkeys(evidence.calls[index].name for index in evidence.unrecovered)
+    called = _Names(evidence.called if failed else ())
     for name in islice(failed, _MAX_FAILED):
         others = [x.name for x in evidence.offered or () if _may_stand_in(x.name, name)][:_MAX_ALTERNATIVES]
-        if others and not any(_is_among(name_words(other), called) for other in others):
+        if others and not any(other in called for other in others):
             yield f"{name} failed for good, and {others[0]}, an alternative on offer, was not tried"
 
 
@@ -139,7 +158,7 @@ def _may_stand_in(other: str, name: str) -> bool:
     """Whether another tool looks up the same kind of thing, as far as the names tell."""
     wanted, had = _looked_up(name), _looked_up(other)
     alike = bool(wanted and had) and (wanted <= had or had <= wanted)
-    return alike and not _is_among(name_words(other), {name_words(name)})
+    return alike and other not in _Names((name,))
 
 
 @lru_cache(maxsize=1024)
