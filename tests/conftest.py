@@ -1,5 +1,6 @@
 """What all tests share: an agent trace to vary, and property tests without a stop-watch."""
 
+import logging
 from collections.abc import Callable
 
 import pytest
@@ -21,6 +22,18 @@ WEATHER = Tool(
         "required": ["city"],
     },
 )
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_was():
+    """What a command configures for its own process must not reach the next test."""
+    root, own = logging.getLogger(), logging.getLogger("spanscore")
+    levels = root.level, own.level
+    yield
+    root.setLevel(levels[0])
+    own.setLevel(levels[1])
+    for handler in [x for x in root.handlers if type(x) is logging.StreamHandler]:
+        root.removeHandler(handler)
 
 
 @pytest.fixture
