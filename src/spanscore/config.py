@@ -18,7 +18,7 @@ from spanscore.embed.config import Config as Embedding
 from spanscore.errors import ConfigError
 from spanscore.evaluate.config import Config as Evaluation
 from spanscore.export.config import Config as Export
-from spanscore.export.inline import Inline
+from spanscore.export.config import Inline
 from spanscore.judge.config import Config as Judge
 from spanscore.model.quantity import Duration, duration_ns, duration_text, size_text
 from spanscore.receive.config import Config as Receive

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from scripted_server import ScriptedServer, answer
 
 from spanscore.judge import Config, estimate, open_judge, renderer
-from spanscore.judge.litellm import load
+from spanscore.litellm_loading import load_litellm
 
 
 def run(code, **options):
@@ -23,7 +23,10 @@ def test_importing_the_judge_does_not_import_litellm():
 
 def test_importing_litellm_reads_no_env_file_of_the_working_folder(tmp_path):
     (tmp_path / ".env").write_text("OPENAI_API_KEY=from-a-file\n")
-    code = "import os; from spanscore.judge.litellm import load; load(); print(os.environ.get('OPENAI_API_KEY'))"
+    code = (
+        "import os; from spanscore.litellm_loading import load_litellm\n"
+        "load_litellm(); print(os.environ.get('OPENAI_API_KEY'))"
+    )
 
     assert run(code, cwd=tmp_path, env={}) == "None\n"
 
@@ -33,8 +36,8 @@ def test_importing_litellm_opens_no_connection():
         "import socket\n"
         "def refuse(*_): raise SystemExit('connects')\n"
         "socket.socket.connect = refuse\n"
-        "from spanscore.judge.litellm import load\n"
-        "print(load().cost_per_token('gpt-4o-mini', 1, 1)[0] > 0)"
+        "from spanscore.litellm_loading import load_litellm\n"
+        "print(load_litellm().cost_per_token('gpt-4o-mini', 1, 1)[0] > 0)"
     )
 
     assert run(code, env={}) == "True\n"
@@ -66,7 +69,7 @@ def test_the_cache_can_be_turned_off():
 
 
 def test_callbacks_registered_with_litellm_do_not_see_the_judges_calls():
-    litellm = load()
+    litellm = load_litellm()
     from litellm.integrations.custom_logger import CustomLogger
 
     seen = []
@@ -96,13 +99,13 @@ def test_instrumentation_is_suppressed_while_the_judge_asks(monkeypatch):
     from opentelemetry import context
 
     seen = []
-    original = load().acompletion
+    original = load_litellm().acompletion
 
     async def watched(**arguments):
         seen.append(context.get_value("suppress_instrumentation"))
         return await original(**arguments)
 
-    monkeypatch.setattr(load(), "acompletion", watched)
+    monkeypatch.setattr(load_litellm(), "acompletion", watched)
     with ScriptedServer(answer(GOOD)) as server:
         ask(server)
 

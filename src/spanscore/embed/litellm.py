@@ -1,8 +1,6 @@
 """Embedding by a provider, through litellm."""
 
 import asyncio
-import importlib
-import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
@@ -11,12 +9,11 @@ from numpy.typing import NDArray
 
 from spanscore.embed.config import Config
 from spanscore.errors import EmbeddingError
+from spanscore.litellm_loading import load_litellm
 from spanscore.telemetry import instrumentation_suppressed
 
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 30.0
-_OFFLINE: Final = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}
-"""Before it is imported: prices from the package, not from the network; no `.env` file read from the working folder."""
 
 
 class _TruthyZero(int):
@@ -52,7 +49,7 @@ class LiteLLM:
         Raises EmbeddingError when the provider refuses, cannot be reached after all retries, or answers with something
         else than one vector for each text.
         """
-        litellm = await asyncio.to_thread(_import_litellm)
+        litellm = await asyncio.to_thread(load_litellm)
         size = self._config.batch_size
         batches = [list(texts[i : i + size]) for i in range(0, len(texts), size)]
         return np.concatenate([self._unit_rows(batch, await self._ask(litellm, batch)) for batch in batches])
@@ -98,15 +95,6 @@ class LiteLLM:
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         rows /= np.where(lengths > 0, lengths, 1)
         return rows
-
-
-def _import_litellm() -> Any:
-    """Import litellm, which takes seconds, so in a thread and only when a provider is asked."""
-    for name, value in _OFFLINE.items():
-        os.environ.setdefault(name, value)
-    litellm: Any = importlib.import_module("litellm")
-    litellm.suppress_debug_info = True  # or it prints on standard output, where a command's own output goes
-    return litellm
 
 
 def _may_pass(error: Exception) -> bool:

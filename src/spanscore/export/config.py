@@ -216,3 +216,13 @@ class Config(_Settings):
 
     max_waiting: int = Field(default=20_000, ge=1)
     """Scores kept in memory for exporters that are a little behind; one that is further behind reads from the store."""
+
+
+class Inline(_Settings):
+    """What holds in inline mode only."""
+
+    max_delay: Duration = duration_ns("60s")
+    """How long a root span waits for its scores; then it leaves without, and they follow as evaluation spans."""
+
+    max_held_roots: int = Field(default=20_000, ge=1)
+    """Root spans held back at once; above it the one that has waited longest leaves without its scores."""

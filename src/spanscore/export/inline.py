@@ -8,29 +8,16 @@ from functools import partial
 from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from pydantic import BaseModel, ConfigDict, Field
 
 from spanscore.errors import RetryableError
 from spanscore.export.attributes import annotate
+from spanscore.export.config import Inline
 from spanscore.export.sender import Sender
-from spanscore.model.quantity import Duration, duration_ns
 from spanscore.model.score import Evaluation
 from spanscore.otlp.signal import Signal
 
 _LOOK_EVERY_S = 0.1
 _NO_SPAN = (b"", bytes(8))
-
-
-class Inline(BaseModel):
-    """What holds in inline mode only."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-    max_delay: Duration = duration_ns("60s")
-    """How long a root span waits for its scores; then it leaves without, and they follow as evaluation spans."""
-
-    max_held_roots: int = Field(default=20_000, ge=1)
-    """Root spans held back at once; above it the one that has waited longest leaves without its scores."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,6 @@
-"""The provider behind the judge: litellm, which speaks every model's API. Nothing else in this package imports it."""
+"""The provider behind the judge: litellm, which speaks every model's API; imported when the first model is asked."""
 
 import asyncio
-import functools
-import logging
-import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,6 +9,7 @@ from spanscore.judge import redact
 from spanscore.judge.config import Config
 from spanscore.judge.provider import CallError, Completion, Message
 from spanscore.judge.transcript import estimate_tokens
+from spanscore.litellm_loading import load_litellm
 from spanscore.telemetry import instrumentation_suppressed
 
 _MAX_MESSAGE_CHARACTERS = 500
@@ -20,21 +18,6 @@ _MAX_CHARACTERS_PER_TOKEN = 16
 _NO_KEY = re.compile(r"\bmissing (?:credentials|(?:\w+ )?api[ _]key)", re.IGNORECASE)
 """What litellm says, as if it were an error 500, when it finds no key to call with."""
 _PREFIX = re.compile(r"^litellm\.(\w+): (?:\w+: )?(?:\w+Exception - )?")
-
-
-@functools.cache
-def load() -> Any:
-    """Import litellm (seconds) so that it asks nobody for prices or headers, reads no `.env` file and says nothing."""
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    os.environ.setdefault("LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS", "True")
-    os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
-    import litellm  # noqa: PLC0415 - seconds to import, and only a judge with a model needs it
-
-    litellm.suppress_debug_info = True
-    litellm.telemetry = False
-    for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)  # its lines may quote prompts; our errors say what failed
-    return litellm
 
 
 class LiteLLM:
@@ -49,7 +32,7 @@ class LiteLLM:
         self, model: str, messages: Sequence[Message], schema: Mapping[str, Any] | None, timeout_s: float
     ) -> Completion:
         """One call, not retried, hidden from any instrumentation of the process. Raises CallError."""
-        litellm = await asyncio.to_thread(load)
+        litellm = await asyncio.to_thread(load_litellm)
         arguments = {
             **self._config.extra,
             **self._credentials(model),
@@ -82,7 +65,7 @@ class LiteLLM:
 
     async def takes_schema(self, model: str) -> bool:
         """Whether litellm's model list says that `model` can be held to a JSON schema."""
-        litellm = await asyncio.to_thread(load)
+        litellm = await asyncio.to_thread(load_litellm)
         return bool(litellm.supports_response_schema(model))
 
     async def cost_usd(self, model: str, input_tokens: int, output_tokens: int) -> float | None:
@@ -91,16 +74,16 @@ class LiteLLM:
 
     def finds_provider(self, model: str) -> bool:
         """`knows` without waiting; imports litellm."""
-        return "custom_llm_provider" in self._config.extra or _provider(load(), model) is not None
+        return "custom_llm_provider" in self._config.extra or _provider(load_litellm(), model) is not None
 
     def known_cost_usd(self, model: str, input_tokens: int, output_tokens: int) -> float | None:
         """`cost_usd` without waiting; imports litellm."""
-        return self._cost(load(), model, input_tokens, output_tokens)
+        return self._cost(load_litellm(), model, input_tokens, output_tokens)
 
     def _credentials(self, model: str) -> dict[str, str]:
         """The configured address and key, for models of the configured model's provider: no other may see the key."""
         own = self._config.model
-        if (_provider(load(), model) or model) != (_provider(load(), own) or own):
+        if (_provider(load_litellm(), model) or model) != (_provider(load_litellm(), own) or own):
             return {}
         key = self._config.api_key
         given = {"api_base": self._config.api_base, "api_key": key.get_secret_value() if key else None}
