@@ -28,6 +28,14 @@ demo: env ## replay recorded traces through a server of its own and show their s
 test: env ## all tests
 	@$(BIN)/pytest -n 2 --dist worksteal
 
+.PHONY: collector
+collector: ## the OpenTelemetry Collector that the tests run, built once into a cache (Go)
+	@tests/live/collector/build/build.sh
+
+.PHONY: test-collector
+test-collector: env ## tests with that collector
+	@$(BIN)/pytest -n 2 --dist worksteal -m collector tests/live/collector
+
 .PHONY: check
 check: env lint proto-check test ## format, lint, types, import contract, generated code, tests
 
@@ -39,7 +47,7 @@ lint: env
 	@$(BIN)/lint-imports --no-logo >$(VENV)/imports.log || { cat $(VENV)/imports.log; exit 1; }
 
 .PHONY: ci
-ci: check ## what CI runs
+ci: check test-collector ## what CI runs
 
 .PHONY: format
 format: env ## format the code, fix what lint can fix

@@ -116,6 +116,13 @@ class RunningServer:
         store.close()
         return [trace.to_json() if trace else None for trace in found]
 
+    def committed(self):
+        """All scores and failures in its store, by their uid."""
+        store = Store.open(Config(url=f"sqlite:///{self.folder}/store.db"))
+        found = {x.uid: x for _, x in store.outbox(0, 100_000) if x.status != "skipped"}
+        store.close()
+        return found
+
     def exported(self, kind):
         """The exported `spans` or `logRecords`, in the order of the file."""
         found = []
