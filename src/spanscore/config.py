@@ -9,7 +9,7 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import WithDefaultSchema
 
@@ -21,8 +21,8 @@ from spanscore.export.config import Config as Export
 from spanscore.export.config import Inline
 from spanscore.judge.config import Config as Judge
 from spanscore.model.quantity import Duration, duration_ns, duration_text, size_text
+from spanscore.receive.config import BearerToken, Endpoint
 from spanscore.receive.config import Config as Receive
-from spanscore.receive.config import Endpoint
 from spanscore.store.config import Config as Store
 from spanscore.store.journal import Config as Journal
 from spanscore.telemetry import Config as Telemetry
@@ -53,6 +53,10 @@ class Settings(BaseModel):
 
     inline: Inline = Inline()
     """What holds in inline mode only."""
+
+    extensions: dict[Annotated[str, Field(pattern=r"^bearertokenauth(/.+)?$")], BearerToken] = {}
+    """Who checks requests, by the name that `auth.authenticator` of a server refers to: `bearertokenauth`,
+    or `bearertokenauth/NAME`."""
 
     receive: Receive = Receive()
     """The OTLP servers."""
@@ -86,6 +90,17 @@ class Settings(BaseModel):
 
     telemetry: Telemetry = Telemetry()
     """What spanscore says of itself."""
+
+    @model_validator(mode="after")
+    def _authenticators_are_there(self) -> Self:
+        for name, server in (("grpc", self.receive.grpc), ("http", self.receive.http)):
+            wanted = server.auth.authenticator if server.auth else None
+            if wanted is not None and wanted not in self.extensions:
+                known = ", ".join(self.extensions) or "nothing"
+                raise ValueError(
+                    f"receive.{name}.auth.authenticator: {wanted} is not under extensions (there is {known})"
+                )
+        return self
 
     @model_validator(mode="after")
     def _inline_leads_somewhere(self) -> Self:

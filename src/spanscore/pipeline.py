@@ -99,7 +99,7 @@ class Pipeline:
         self._cuts: asyncio.Queue[Cut] = asyncio.Queue(_QUEUED)
         self._quiet_sessions: asyncio.Queue[str] = asyncio.Queue(_QUEUED)
         self._taking: set[asyncio.Task[None]] = set()
-        self.server = Server(settings.receive, self, self.counters)
+        self.server = Server(settings.receive, self, self.counters, extensions=settings.extensions)
 
     async def run(self, stopping: asyncio.Event, started: Callable[[], None] = lambda: None) -> None:
         """Serve until `stopping` is set; then stop receiving, finish what is under way within the bound, and close.

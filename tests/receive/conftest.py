@@ -59,10 +59,10 @@ def serve():
     """`async with serve(http={...}) as up`: the server, its intake and counters, and a client for each protocol."""
 
     @asynccontextmanager
-    async def running(**overrides):
+    async def running(*, extensions=None, **overrides):
         config = Config.model_validate({name: {**FREE_PORTS[name], **overrides.get(name, {})} for name in FREE_PORTS})
         intake, counters = FakeIntake(), Counters()
-        server = Server(config, intake, counters)
+        server = Server(config, intake, counters, extensions=extensions)
         await server.start()
         try:
             async with (

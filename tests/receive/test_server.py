@@ -163,7 +163,7 @@ async def test_an_address_that_others_reach_is_warned_of(serve, caplog, host, wa
     caplog.set_level(logging.WARNING)
     async with serve(http={"endpoint": f"{host}:0"}):
         pass
-    assert ("not a loopback address" in caplog.text) == warned
+    assert ("no loopback address" in caplog.text) == warned
 
 
 async def test_too_many_requests_at_once_are_told_to_come_back(monkeypatch):

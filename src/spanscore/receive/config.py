@@ -1,9 +1,10 @@
 """How the OTLP servers are reached and what they take, under the names that the OpenTelemetry Collector uses."""
 
 import re
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from spanscore.model.quantity import ByteSize, Duration, duration_ns
 
@@ -33,6 +34,57 @@ Endpoint = Annotated[str, AfterValidator(_checked)]
 
 class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class Tls(_Model):
+    """TLS of a server. Not set: none."""
+
+    cert_file: Path
+    """The server's certificate with those between it and its authority, in PEM."""
+
+    key_file: Path
+    """The private key of `cert_file`, in PEM."""
+
+    client_ca_file: Path | None = None
+    """Mutual TLS: clients must show a certificate that leads back to one of these, in PEM. Not set: they need none."""
+
+    min_version: Literal["1.2", "1.3"] = "1.2"
+    """The oldest version of TLS that is spoken. gRPC takes 1.2 and 1.3 and cannot be held to one of them."""
+
+    reload_interval: Duration = Field(default=duration_ns("10s"), ge=0)
+    """How often a new connection looks whether the files have changed; the new ones are then used from it on."""
+
+
+class BearerToken(_Model):
+    """Tokens that senders must show: `authorization: Bearer TOKEN`."""
+
+    scheme: str = Field(default="Bearer", min_length=1)
+    """What stands before the token in the header."""
+
+    token: SecretStr | None = None
+    """The token, such as `${env:TOKEN}`."""
+
+    tokens: list[SecretStr] = []
+    """Several tokens, any of which will do."""
+
+    filename: Path | None = None
+    """A file with one token a line; it is read again when it changes."""
+
+    @model_validator(mode="after")
+    def _has_a_token(self) -> Self:
+        given = [x.get_secret_value() for x in (self.token, *self.tokens) if x is not None]
+        if not self.filename and not given:
+            raise ValueError("give token, tokens or filename; without any nobody could send")
+        if not all(given):
+            raise ValueError("a token is empty; is its environment variable set?")
+        return self
+
+
+class Auth(_Model):
+    """Who may send."""
+
+    authenticator: str = Field(min_length=1)
+    """The name under `extensions` of what checks requests: `bearertokenauth`, or `bearertokenauth/NAME`."""
 
 
 class ServerParameters(_Model):
@@ -74,11 +126,23 @@ class Keepalive(_Model):
     """How often clients may ping."""
 
 
+def _grpc_tls(tls: Tls | None) -> Tls | None:
+    if tls is not None and tls.min_version != "1.2":
+        raise ValueError("gRPC for Python cannot refuse TLS 1.2: leave min_version out")
+    return tls
+
+
 class Grpc(_Model):
     """OTLP over gRPC."""
 
     endpoint: Endpoint = "127.0.0.1:4327"
-    """Host and port to listen on. It asks for no credentials: on an address that others reach, they can send too."""
+    """Host and port to listen on. On an address that others reach, set `tls` and `auth`."""
+
+    tls: Annotated[Tls | None, AfterValidator(_grpc_tls)] = None
+    """TLS. Not set: none."""
+
+    auth: Auth | None = None
+    """Who may send. Not set: everybody who reaches the endpoint."""
 
     max_recv_msg_size_mib: int = Field(default=16, ge=1, le=1024)
     """MiB that one request may have, decompressed. gRPC answers a larger one so that senders drop it: keep batches
@@ -95,7 +159,13 @@ class Http(_Model):
     """OTLP over HTTP/1.1, in protobuf or JSON."""
 
     endpoint: Endpoint = "127.0.0.1:4328"
-    """Host and port to listen on. It asks for no credentials: on an address that others reach, they can send too."""
+    """Host and port to listen on. On an address that others reach, set `tls` and `auth`."""
+
+    tls: Tls | None = None
+    """TLS. Not set: none."""
+
+    auth: Auth | None = None
+    """Who may send. Not set: everybody who reaches the endpoint."""
 
     max_request_body_size: ByteSize = Field(default=20 * 2**20, ge=1)
     """Bytes that the body of a request may have, both as it is sent and decompressed. A larger one is answered 413."""

@@ -11,8 +11,10 @@ from grpc_reflection.v1alpha import reflection
 from spanscore.errors import ConfigError, PermanentError, RetryableError
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
 from spanscore.receive import status
+from spanscore.receive.auth import BearerTokens, UnauthenticatedError
 from spanscore.receive.config import Grpc
 from spanscore.receive.exports import Exports
+from spanscore.receive.tls import grpc_credentials
 
 _log = logging.getLogger(__name__)
 
@@ -42,17 +44,21 @@ def channel_options(config: Grpc) -> list[tuple[str, int]]:
 
 
 class GrpcServer:
-    """Serves the export services until it is stopped; `port` is the one it is bound to."""
+    """Serves the export services until it is stopped; `port` is the one it is bound to.
 
-    def __init__(self, config: Grpc, exports: Exports) -> None:
+    Requests must show one of `tokens`, where there are any; health and reflection ask for none.
+    """
+
+    def __init__(self, config: Grpc, exports: Exports, tokens: BearerTokens | None = None) -> None:
         self.port = 0
         self._config = config
         self._exports = exports
+        self._tokens = tokens
         self._health = health.aio.HealthServicer()
         self._server: grpc.aio.Server | None = None  # made in `start`, since it takes the loop that runs
 
     async def start(self) -> None:
-        """Bind and serve. Raises ConfigError where the endpoint cannot be bound."""
+        """Bind and serve. Raises ConfigError where the endpoint cannot be bound or a certificate not be used."""
         server = grpc.aio.server(options=channel_options(self._config))
         names = [WIRE[signal].service for signal in SIGNALS]
         for signal in SIGNALS:
@@ -64,7 +70,7 @@ class GrpcServer:
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
         try:
-            self.port = server.add_insecure_port(self._config.endpoint)
+            self.port = self._bind(server)
         except RuntimeError:
             raise ConfigError(
                 f"receive.grpc.endpoint: cannot listen on {self._config.endpoint}: "
@@ -84,11 +90,22 @@ class GrpcServer:
         if self._server is not None:
             await self._server.stop(grace_s)
 
+    def _bind(self, server: grpc.aio.Server) -> int:
+        endpoint, tls = self._config.endpoint, self._config.tls
+        if tls is None:
+            return int(server.add_insecure_port(endpoint))
+        return int(server.add_secure_port(endpoint, grpc_credentials(tls, "receive.grpc.tls")))
+
     def _handler(self, signal: Signal) -> Callable[[bytes, Any], Awaitable[bytes]]:
         async def export(body: bytes, context: Any) -> bytes:
             try:
+                if self._tokens is not None:
+                    self._tokens.check(_header(context, "authorization"))
                 with self._exports.admitted():
                     return (await self._exports.export(signal, body)).SerializeToString()
+            except UnauthenticatedError as error:
+                await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(error))
+                raise AssertionError("abort raises") from error
             except (RetryableError, PermanentError) as error:
                 answer = status.answer(error)
             except Exception as error:  # noqa: BLE001 - an escaped exception is UNKNOWN, on which collectors drop data
@@ -99,3 +116,7 @@ class GrpcServer:
             raise AssertionError("abort raises")
 
         return export
+
+
+def _header(context: Any, name: str) -> str | None:
+    return next((value for key, value in context.invocation_metadata() or () if key == name), None)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import ssl
 import zlib
 from typing import Any, Final
 
@@ -14,8 +15,10 @@ from spanscore.model.json import dumps
 from spanscore.otlp import json
 from spanscore.otlp.signal import WIRE, Signal
 from spanscore.receive import status
+from spanscore.receive.auth import BearerTokens, UnauthenticatedError
 from spanscore.receive.config import Http, split_endpoint
 from spanscore.receive.exports import Exports
+from spanscore.receive.tls import http_context
 
 _log = logging.getLogger(__name__)
 
@@ -66,19 +69,25 @@ def decompress(body: bytes, max_bytes: int) -> bytes | None:
 
 
 class HttpServer:
-    """Serves the export paths until it is stopped; `port` is the one it is bound to."""
+    """Serves the export paths until it is stopped; `port` is the one it is bound to.
 
-    def __init__(self, config: Http, exports: Exports) -> None:
+    Requests must show one of `tokens`, where there are any.
+    """
+
+    def __init__(self, config: Http, exports: Exports, tokens: BearerTokens | None = None) -> None:
         self.port = 0
         self._config = config
         self._exports = exports
+        self._tokens = tokens
         self._runner: web.ServerRunner | None = None
 
     async def start(self) -> None:
-        """Bind and serve. Raises ConfigError where the endpoint cannot be bound."""
+        """Bind and serve. Raises ConfigError where the endpoint cannot be bound or a certificate not be used."""
+        tls = self._config.tls
+        context = None if tls is None else http_context(tls, "receive.http.tls")
         # aiohttp's own decompression has another limit, and no way to tell a broken body from a large one.
         server = web.Server(self._handle, auto_decompress=False, access_log=None)
-        self._runner, self.port = await listen(server, self._config.endpoint, "receive.http.endpoint")
+        self._runner, self.port = await listen(server, self._config.endpoint, "receive.http.endpoint", context)
 
     async def stop(self) -> None:
         """Close all connections."""
@@ -92,9 +101,13 @@ class HttpServer:
             allow = {"Allow": "POST"} if error.http_status == 405 else None
             return web.Response(status=error.http_status, text=f"{error}\n", headers=allow)
         try:
+            if self._tokens is not None:
+                self._tokens.check(request.headers.get("Authorization"))
             with self._exports.admitted():
                 body = await self._body(request)
                 response = await self._exports.export(signal, body, as_json=as_json)
+        except UnauthenticatedError as error:
+            return web.Response(status=401, text=f"{error}\n", headers={"WWW-Authenticate": "Bearer"})
         except _RefusedError as error:
             refused = status.answer(PermanentError(str(error)))
             return _refusal(refused, as_json, http_status=error.http_status)
@@ -169,8 +182,10 @@ def _response(http_status: int, body: str | bytes, headers: dict[str, str] | Non
     return web.Response(status=http_status, body=body, content_type=_PROTOBUF, headers=headers)
 
 
-async def listen(server: Any, endpoint: str, key: str) -> tuple[web.ServerRunner, int]:
-    """Serve aiohttp's `server` at `endpoint`; returns its runner and the bound port.
+async def listen(
+    server: Any, endpoint: str, key: str, tls: ssl.SSLContext | None = None
+) -> tuple[web.ServerRunner, int]:
+    """Serve aiohttp's `server` at `endpoint`, with TLS where given; returns its runner and the bound port.
 
     Raises ConfigError, which names the configuration's `key`, where the endpoint cannot be bound.
     """
@@ -178,7 +193,7 @@ async def listen(server: Any, endpoint: str, key: str) -> tuple[web.ServerRunner
     runner = web.ServerRunner(server, shutdown_timeout=0.5)  # requests were waited for before
     await runner.setup()
     try:
-        await web.TCPSite(runner, host, port).start()
+        await web.TCPSite(runner, host, port, ssl_context=tls).start()
     except OSError as error:
         await runner.cleanup()
         raise ConfigError(f"{key}: cannot listen on {endpoint} ({error.strerror}): give a free port") from None

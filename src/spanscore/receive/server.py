@@ -2,9 +2,11 @@
 
 import ipaddress
 import logging
+from collections.abc import Mapping
 from typing import Final
 
-from spanscore.receive.config import Config, split_endpoint
+from spanscore.receive.auth import BearerTokens
+from spanscore.receive.config import BearerToken, Config, Grpc, Http, split_endpoint
 from spanscore.receive.exports import Exports
 from spanscore.receive.grpc_server import GrpcServer
 from spanscore.receive.health import HealthServer
@@ -21,11 +23,24 @@ _LAST_WORDS_S: Final = 0.5
 class Server:
     """Receives OTLP and hands it to an `Intake`. After `start`, the ports are those that were bound."""
 
-    def __init__(self, config: Config, intake: Intake, counters: Counters) -> None:
+    def __init__(
+        self,
+        config: Config,
+        intake: Intake,
+        counters: Counters,
+        *,
+        extensions: Mapping[str, BearerToken] | None = None,
+    ) -> None:
+        """`extensions` are the authenticators that `config` may name. Raises ConfigError where one cannot be used."""
         self._config = config
         self._exports = Exports(intake, counters)
-        self._grpc = GrpcServer(config.grpc, self._exports)
-        self._http = HttpServer(config.http, self._exports)
+        tokens = {name: BearerTokens(x, f"extensions.{name}") for name, x in (extensions or {}).items()}
+        self._grpc = GrpcServer(
+            config.grpc, self._exports, tokens[config.grpc.auth.authenticator] if config.grpc.auth else None
+        )
+        self._http = HttpServer(
+            config.http, self._exports, tokens[config.http.auth.authenticator] if config.http.auth else None
+        )
         self._health = HealthServer(config.health, self._exports, intake.health, counters)
         self._stopped = False
 
@@ -54,11 +69,19 @@ class Server:
             ):
                 await server.start()
                 _log.info("%s listens on %s, port %d", key, endpoint, server.port)
-                if not _is_loopback(endpoint):
-                    _log.warning("receive.%s.endpoint %s: %s", key, endpoint, _EXPOSED[key])
+            self._warn_of_exposure()
         except BaseException:
             await self.stop(0.0)
             raise
+
+    def _warn_of_exposure(self) -> None:
+        """Say what it means where others than this machine reach an endpoint."""
+        protocols: tuple[tuple[str, Grpc | Http], ...] = (("grpc", self._config.grpc), ("http", self._config.http))
+        for key, config in protocols:
+            if not _is_loopback(config.endpoint):
+                for missing, meaning in ((config.auth, _NO_AUTH), (config.tls, _NO_TLS)):
+                    if missing is None:
+                        _log.warning("receive.%s.endpoint %s is no loopback address: %s", key, config.endpoint, meaning)
 
     async def stop(self, grace_s: float) -> None:
         """Stop receiving; calling it again does nothing.
@@ -76,15 +99,11 @@ class Server:
         await self._health.stop()
 
 
-_OPEN_TO_ALL = (
-    "not a loopback address, and spanscore asks for no credentials: whoever reaches it can send spans, which are "
-    "stored and shown to the judge; put it behind a firewall or a collector"
+_NO_AUTH: Final = (
+    "whoever reaches it can send spans, which are stored and shown to the judge: set `auth` and `extensions`, or put "
+    "it behind a firewall or a collector"
 )
-_EXPOSED: Final = {
-    "grpc": _OPEN_TO_ALL,
-    "http": _OPEN_TO_ALL,
-    "health": "not a loopback address: whoever reaches it can read spanscore's counters",
-}
+_NO_TLS: Final = "what is sent, tokens too, can be read on the way: set `tls`"
 
 
 def _is_loopback(endpoint: str) -> bool:

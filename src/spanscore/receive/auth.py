@@ -1,0 +1,62 @@
+"""Who may send: the bearer tokens of the receiving servers."""
+
+import hmac
+import logging
+from collections.abc import Iterator
+from typing import Final
+
+from spanscore.errors import ConfigError, RetryableError
+from spanscore.receive.config import BearerToken
+from spanscore.watched import Watched
+
+_log = logging.getLogger(__name__)
+
+_LOOK_EVERY_S: Final = 10.0
+_MAX_FILE_BYTES: Final = 2**20
+
+
+class UnauthenticatedError(Exception):
+    """The request has no token, or none that is known here."""
+
+
+class BearerTokens:
+    """Knows the tokens of a `BearerToken`; those of a file as the file has them now."""
+
+    def __init__(self, config: BearerToken, key: str) -> None:
+        """Raises ConfigError, which names the configuration's `key`, where the file of tokens cannot be used."""
+        self._config = config
+        self._given = [x.get_secret_value() for x in (*([config.token] if config.token else []), *config.tokens)]
+        files = [config.filename] if config.filename else []
+        try:
+            self._tokens = Watched(files, lambda: frozenset(self._read()), every_s=_LOOK_EVERY_S)
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{key}.filename: {config.filename}: {error}; one token a line is expected") from error
+
+    def check(self, header: str | None) -> None:
+        """Check the request header `authorization`. Raises UnauthenticatedError.
+
+        RetryableError where the tokens cannot be told now: a sender must keep what it has until they can.
+        """
+        try:
+            known = self._tokens.get()
+        except Exception as error:
+            _log.exception("the tokens cannot be told")
+            raise RetryableError("who may send cannot be told now") from error
+        if header is None:
+            raise UnauthenticatedError("no token: send it as the header `authorization: Bearer TOKEN`")
+        given = header.removeprefix(f"{self._config.scheme} ").encode()
+        same = [hmac.compare_digest(given, token) for token in known]  # all, so that time tells nothing
+        if not any(same) or not header.startswith(f"{self._config.scheme} "):
+            raise UnauthenticatedError("this token is not known here")
+
+    def _read(self) -> Iterator[bytes]:
+        for token in self._given:
+            yield token.encode()
+        if self._config.filename is not None:
+            found = self._config.filename.read_bytes()
+            if len(found) > _MAX_FILE_BYTES:
+                raise ValueError(f"larger than {_MAX_FILE_BYTES} bytes")
+            lines = [x.strip() for x in found.splitlines() if x.strip()]
+            if not lines:
+                raise ValueError("no token in it")
+            yield from lines

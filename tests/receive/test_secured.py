@@ -1,0 +1,186 @@
+"""TLS, mutual TLS and bearer tokens on both servers, and what happens when files are renewed."""
+
+import ssl
+
+import aiohttp
+import grpc
+import pytest
+import trustme
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
+
+from spanscore.errors import ConfigError
+from spanscore.receive.config import BearerToken, Config
+from spanscore.receive.server import Server
+from spanscore.telemetry import Counters
+
+AUTH = {"authenticator": "bearertokenauth"}
+ONE_TOKEN = {"bearertokenauth": BearerToken.model_validate({"token": "right"})}
+
+
+class Certificates:
+    """An authority, and what it issued to a server and a client, as files."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.ca = trustme.CA()
+        self.ca_file = folder / "ca.pem"
+        self.ca.cert_pem.write_to_path(self.ca_file)
+        self.cert_file, self.key_file = folder / "server.pem", folder / "server.key"
+        self.renew(self.ca)
+        self.client = self.ca.issue_cert("agent@example.org")
+        self.client_file = folder / "client.pem"
+        self.client.private_key_and_cert_chain_pem.write_to_path(self.client_file)
+
+    def renew(self, ca):
+        issued = ca.issue_cert("localhost", "127.0.0.1")
+        self.key_file.write_bytes(issued.private_key_pem.bytes())
+        self.cert_file.write_bytes(b"".join(x.bytes() for x in issued.cert_chain_pems))
+
+    def settings(self, **more):
+        files = {"cert_file": str(self.cert_file), "key_file": str(self.key_file)}
+        return {"tls": {**files, "reload_interval": "0", **more}}
+
+    def channel(self, port, ca=None, *, with_certificate=False):
+        """A gRPC channel of its own that trusts `ca`."""
+        key, chain = self.client.private_key_pem.bytes(), self.client.cert_chain_pems[0].bytes()
+        given = {"private_key": key, "certificate_chain": chain} if with_certificate else {}
+        credentials = grpc.ssl_channel_credentials((ca or self.ca).cert_pem.bytes(), **given)
+        return grpc.aio.secure_channel(
+            f"localhost:{port}", credentials, options=[("grpc.use_local_subchannel_pool", 1)]
+        )
+
+    def context(self, ca=None, *, with_certificate=False):
+        context = ssl.create_default_context(cadata=(ca or self.ca).cert_pem.bytes().decode())
+        if with_certificate:
+            context.load_cert_chain(self.client_file)
+        return context
+
+
+@pytest.fixture
+def certificates(tmp_path):
+    return Certificates(tmp_path)
+
+
+async def export(channel, request, **options):
+    async with channel:
+        return await TraceServiceStub(channel).Export(request, timeout=10, **options)
+
+
+async def post(up, request, context=None, **headers):
+    scheme = "http" if context is None else "https"
+    url = f"{scheme}://localhost:{up.server.http_port}/v1/traces"
+    body, given = request.SerializeToString(), {"Content-Type": "application/x-protobuf", **headers}
+    async with aiohttp.ClientSession() as session, session.post(url, data=body, headers=given, ssl=context) as answer:
+        return answer.status
+
+
+async def test_grpc_is_taken_over_tls(serve, traces, certificates):
+    async with serve(grpc=certificates.settings()) as up:
+        await export(certificates.channel(up.server.grpc_port), traces())
+        assert len(up.intake.accepted) == 1
+
+
+async def test_http_is_taken_over_tls(serve, traces, certificates):
+    async with serve(http=certificates.settings()) as up:
+        assert await post(up, traces(), certificates.context()) == 200
+
+
+async def test_grpc_clients_without_a_certificate_are_turned_away(serve, traces, certificates):
+    async with serve(grpc=certificates.settings(client_ca_file=str(certificates.ca_file))) as up:
+        with pytest.raises(grpc.aio.AioRpcError):
+            await export(certificates.channel(up.server.grpc_port), traces())
+        await export(certificates.channel(up.server.grpc_port, with_certificate=True), traces())
+        assert len(up.intake.accepted) == 1
+
+
+async def test_http_clients_without_a_certificate_are_turned_away(serve, traces, certificates):
+    async with serve(http=certificates.settings(client_ca_file=str(certificates.ca_file))) as up:
+        with pytest.raises((aiohttp.ClientError, ConnectionError)):
+            await post(up, traces(), certificates.context())
+        assert await post(up, traces(), certificates.context(with_certificate=True)) == 200
+
+
+async def test_grpc_uses_a_renewed_certificate(serve, traces, certificates):
+    async with serve(grpc=certificates.settings()) as up:
+        newer = trustme.CA()
+        certificates.renew(newer)
+        await export(certificates.channel(up.server.grpc_port, newer), traces())
+
+
+async def test_http_uses_a_renewed_certificate(serve, traces, certificates):
+    async with serve(http=certificates.settings()) as up:
+        newer = trustme.CA()
+        certificates.renew(newer)
+        assert await post(up, traces(), certificates.context(newer)) == 200
+
+
+async def test_a_half_written_certificate_leaves_the_old_one_in_use(serve, traces, certificates):
+    async with serve(grpc=certificates.settings(), http=certificates.settings()) as up:
+        certificates.cert_file.write_text("-----BEGIN CERTIFICATE-----\nMII")
+        await export(certificates.channel(up.server.grpc_port), traces())
+        assert await post(up, traces(), certificates.context()) == 200
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+async def test_a_certificate_that_cannot_be_used_is_refused_at_the_start(serve, certificates, protocol):
+    certificates.cert_file.write_text("no certificate")
+    with pytest.raises(ConfigError, match=rf"receive\.{protocol}\.tls: .*server\.pem.*: cannot be used"):
+        async with serve(**{protocol: certificates.settings()}):
+            pass
+
+
+async def test_only_a_known_token_may_send_by_grpc(serve, traces):
+    async with serve(grpc={"auth": AUTH}, extensions=ONE_TOKEN) as up:
+        for given in ((), (("authorization", "Bearer wrong"),), (("authorization", "right"),)):
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await TraceServiceStub(up.channel).Export(traces(), metadata=given)
+            assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        await TraceServiceStub(up.channel).Export(traces(), metadata=(("authorization", "Bearer right"),))
+        assert len(up.intake.accepted) == 1
+
+
+async def test_only_a_known_token_may_send_by_http(serve, traces):
+    async with serve(http={"auth": AUTH}, extensions={"bearertokenauth": BearerToken(tokens=["a", "right"])}) as up:
+        assert await post(up, traces()) == 401
+        assert await post(up, traces(), Authorization="Bearer wrong") == 401
+        assert await post(up, traces(), Authorization="Bearer right") == 200
+
+
+async def test_tokens_of_a_file_follow_the_file(serve, traces, tmp_path, monkeypatch):
+    monkeypatch.setattr("spanscore.receive.auth._LOOK_EVERY_S", 0.0)
+    file = tmp_path / "tokens"
+    file.write_text("old\n")
+    async with serve(http={"auth": AUTH}, extensions={"bearertokenauth": BearerToken(filename=file)}) as up:
+        file.write_text("newer\nsecond\n")
+        assert await post(up, traces(), Authorization="Bearer old") == 401
+        assert await post(up, traces(), Authorization="Bearer second") == 200
+
+
+async def test_tokens_that_cannot_be_told_make_senders_come_back(serve, traces, monkeypatch):
+    def fail(self):
+        raise OSError("the disk is away")
+
+    async with serve(grpc={"auth": AUTH}, extensions=ONE_TOKEN) as up:
+        monkeypatch.setattr("spanscore.watched.Watched.get", fail)
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await TraceServiceStub(up.channel).Export(traces(), metadata=(("authorization", "Bearer right"),))
+        assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+def test_a_file_of_tokens_that_is_empty_is_refused(tmp_path):
+    file = tmp_path / "tokens"
+    file.write_text("\n")
+    with pytest.raises(ConfigError, match=r"extensions.bearertokenauth.filename: .*tokens: no token in it"):
+        Server(Config(), None, Counters(), extensions={"bearertokenauth": BearerToken(filename=file)})
+
+
+@pytest.mark.parametrize(("settings", "said"), [({}, "give token"), ({"token": ""}, "a token is empty")])
+def test_an_authenticator_without_a_token_is_refused(settings, said):
+    with pytest.raises(ValueError, match=said):
+        BearerToken(**settings)
+
+
+async def test_an_exposed_address_with_tls_and_tokens_is_not_warned_of(serve, certificates, caplog):
+    http = {"endpoint": "0.0.0.0:0", "auth": AUTH, **certificates.settings()}
+    async with serve(http=http, extensions=ONE_TOKEN):
+        assert "no loopback address" not in caplog.text
