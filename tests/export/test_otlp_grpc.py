@@ -1,13 +1,12 @@
 """OTLP over gRPC, against a real server on loopback."""
 
 import asyncio
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from shutil import which
 
 import grpc
 import pytest
+import trustme
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 
@@ -137,15 +136,43 @@ async def test_an_answer_that_does_not_come_leaves_it_open_whether_it_arrived():
     assert caught.value.maybe_delivered
 
 
-@pytest.mark.skipif(which("openssl") is None, reason="makes its certificate with openssl")
+def server_credentials(ca, client_ca=None):
+    issued = ca.issue_cert("scores.test")
+    pair = issued.private_key_pem.bytes(), issued.cert_chain_pems[0].bytes()
+    roots = client_ca.cert_pem.bytes() if client_ca else None
+    return grpc.ssl_server_credentials([pair], roots, require_client_auth=client_ca is not None)
+
+
+def trusting(ca, folder):
+    file = folder / "ca.pem"
+    ca.cert_pem.write_to_path(file)
+    return {"ca_file": str(file), "server_name_override": "scores.test", "reload_interval": "0"}
+
+
 async def test_tls_is_checked_against_the_ca_file(tmp_path):
-    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
-    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate]
-    names = ["-days", "1", "-subj", "/CN=scores.test", "-addext", "subjectAltName=DNS:scores.test"]
-    await asyncio.to_thread(subprocess.run, [*made, *names], check=True, capture_output=True)
-    credentials = grpc.ssl_server_credentials([(key.read_bytes(), certificate.read_bytes())])
-    tls = {"ca_file": str(certificate), "server_name_override": "scores.test"}
-    async with connected(credentials=credentials, tls=tls) as (exporter, collector):
+    ca = trustme.CA()
+    async with connected(credentials=server_credentials(ca), tls=trusting(ca, tmp_path)) as (exporter, collector):
+        await exporter.send("traces", b"")
+    assert collector.bodies == [b""]
+
+
+async def test_a_server_that_asks_for_a_certificate_gets_ours(tmp_path):
+    ca = trustme.CA()
+    ours = tmp_path / "ours.pem"
+    ca.issue_cert("spanscore@example.org").private_key_and_cert_chain_pem.write_to_path(ours)
+    tls = {**trusting(ca, tmp_path), "cert_file": str(ours), "key_file": str(ours)}
+    async with connected(credentials=server_credentials(ca, client_ca=ca), tls=tls) as (exporter, collector):
+        await exporter.send("traces", b"")
+    assert collector.bodies == [b""]
+
+
+async def test_renewed_files_are_used_from_the_next_request_on(tmp_path):
+    ca, other = trustme.CA(), trustme.CA()
+    tls = trusting(other, tmp_path)
+    async with connected(credentials=server_credentials(ca), tls=tls, timeout="500ms") as (exporter, collector):
+        with pytest.raises(UndeliveredError):
+            await exporter.send("traces", b"")
+        trusting(ca, tmp_path)
         await exporter.send("traces", b"")
     assert collector.bodies == [b""]
 

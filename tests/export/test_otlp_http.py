@@ -1,9 +1,11 @@
 """OTLP over HTTP, against a real server on loopback."""
 
 import asyncio
+import ssl
 from contextlib import asynccontextmanager
 
 import pytest
+import trustme
 from aiohttp import web
 from google.rpc.status_pb2 import Status
 
@@ -19,8 +21,8 @@ def accepted(request):
 
 
 @asynccontextmanager
-async def connected(answer=accepted, **settings):
-    """An exporter, and the list of (path, headers, body) that its server got."""
+async def connected(answer=accepted, context=None, **settings):
+    """An exporter, and the list of (path, headers, body) that its server got; `context` is the server's TLS."""
     got = []
 
     async def handle(request):
@@ -32,9 +34,9 @@ async def connected(answer=accepted, **settings):
     app.router.add_post("/{path:.*}", handle)
     runner = web.AppRunner(app)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
     await site.start()
-    url = f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"
+    url = f"{'https' if context else 'http'}://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"
     exporter = HttpExporter(HttpConfig.model_validate({"endpoint": url, **settings}))
     try:
         yield exporter, got
@@ -153,3 +155,45 @@ async def test_an_answer_that_does_not_come_leaves_it_open_whether_it_arrived():
 def test_a_certificate_that_is_not_there_is_said():
     with pytest.raises(ConfigError, match=r"nowhere\.pem: cannot be used"):
         HttpExporter(HttpConfig.model_validate({"tls": {"ca_file": "nowhere.pem"}}))
+
+
+def server_context(ca, client_ca=None):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    ca.issue_cert("127.0.0.1").configure_cert(context)
+    if client_ca is not None:
+        client_ca.configure_trust(context)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def trusting(ca, folder):
+    file = folder / "ca.pem"
+    ca.cert_pem.write_to_path(file)
+    return {"ca_file": str(file), "reload_interval": "0"}
+
+
+async def test_tls_is_checked_against_the_ca_file(tmp_path):
+    ca = trustme.CA()
+    async with connected(context=server_context(ca), tls=trusting(ca, tmp_path)) as (exporter, got):
+        await exporter.send("traces", b"")
+    assert len(got) == 1
+
+
+async def test_a_server_that_asks_for_a_certificate_gets_ours(tmp_path):
+    ca = trustme.CA()
+    ours = tmp_path / "ours.pem"
+    ca.issue_cert("spanscore@example.org").private_key_and_cert_chain_pem.write_to_path(ours)
+    tls = {**trusting(ca, tmp_path), "cert_file": str(ours)}
+    async with connected(context=server_context(ca, client_ca=ca), tls=tls) as (exporter, got):
+        await exporter.send("traces", b"")
+    assert len(got) == 1
+
+
+async def test_renewed_files_are_used_from_the_next_request_on(tmp_path):
+    ca = trustme.CA()
+    async with connected(context=server_context(ca), tls=trusting(trustme.CA(), tmp_path)) as (exporter, got):
+        with pytest.raises(UndeliveredError):
+            await exporter.send("traces", b"")
+        trusting(ca, tmp_path)
+        await exporter.send("traces", b"")
+    assert len(got) == 1

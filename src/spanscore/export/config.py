@@ -38,6 +38,14 @@ class Tls(_Settings):
     server_name_override: str | None = None
     """The name that the server's certificate must be for, where it is not the endpoint's."""
 
+    reload_interval: Duration = Field(default=duration_ns("10s"), ge=0)
+    """How often a request looks whether the files have changed; the new ones are used from it on."""
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that are named here."""
+        return tuple(x for x in (self.ca_file, self.cert_file, self.key_file) if x is not None)
+
 
 class RetryOnFailure(_Settings):
     """When to send again what a backend did not take."""

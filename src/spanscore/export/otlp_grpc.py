@@ -1,16 +1,16 @@
 """OTLP over gRPC."""
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import grpc
 
 from spanscore.errors import ConfigError, PermanentError
 from spanscore.export import status
-from spanscore.export.config import GrpcConfig
+from spanscore.export.config import GrpcConfig, Tls
 from spanscore.export.port import UndeliveredError
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
+from spanscore.watched import Watched
 
 _DETAILS = "grpc-status-details-bin"
 
@@ -21,16 +21,22 @@ class GrpcExporter:
     def __init__(self, config: GrpcConfig) -> None:
         """Raises ConfigError where a file of the TLS settings cannot be read."""
         self._config = config
-        self._credentials = None if config.tls.insecure else _credentials(config)
+        self._credentials = None if config.tls.insecure else _credentials(config.tls)
         self._metadata = tuple((name.lower(), value.get_secret_value()) for name, value in config.headers.items())
         self._timeout_s = config.timeout / 1e9
         self._channel: Any = None
+        self._opened_with: Any = None
+        self._retiring: asyncio.Future[None] | None = None
         self._calls: dict[Signal, Any] = {}
 
     async def send(self, signal: Signal, body: bytes) -> str | None:
         """See `port.Exporter.send`."""
+        credentials = None if self._credentials is None else self._credentials.get()
         if self._channel is None:
-            self._open()
+            self._open(credentials)
+        elif credentials is not self._opened_with:  # the files of the TLS settings were renewed
+            self._retiring = asyncio.ensure_future(self._channel.close(self._timeout_s))
+            self._open(credentials)
         await self._connected()
         try:
             answer = await self._calls[signal](body, timeout=self._timeout_s, metadata=self._metadata)
@@ -44,6 +50,8 @@ class GrpcExporter:
         if self._channel is not None:
             await self._channel.close()
             self._channel = None
+        if self._retiring is not None:
+            await self._retiring
 
     async def _connected(self) -> None:
         """Wait for the connection, so that a request which never left is told from one whose answer is missing."""
@@ -57,17 +65,18 @@ class GrpcExporter:
         except grpc.aio.UsageError as error:
             raise PermanentError("the exporter is closed") from error
 
-    def _open(self) -> None:
+    def _open(self, credentials: Any) -> None:
         config = self._config
         target = config.endpoint.removeprefix("http://").removeprefix("https://")
         compression = grpc.Compression.Gzip if config.compression == "gzip" else grpc.Compression.NoCompression
         options = []
         if config.tls.server_name_override:
             options.append(("grpc.ssl_target_name_override", config.tls.server_name_override))
-        if self._credentials is None:
+        self._opened_with = credentials
+        if credentials is None:
             self._channel = grpc.aio.insecure_channel(target, options=options, compression=compression)
         else:
-            self._channel = grpc.aio.secure_channel(target, self._credentials, options=options, compression=compression)
+            self._channel = grpc.aio.secure_channel(target, credentials, options=options, compression=compression)
         self._calls = {
             signal: self._channel.unary_unary(
                 f"/{WIRE[signal].service}/Export", response_deserializer=WIRE[signal].response.FromString
@@ -76,15 +85,15 @@ class GrpcExporter:
         }
 
 
-def _credentials(config: GrpcConfig) -> Any:
-    tls = config.tls
-    return grpc.ssl_channel_credentials(
-        root_certificates=_read(tls.ca_file), private_key=_read(tls.key_file), certificate_chain=_read(tls.cert_file)
-    )
-
-
-def _read(path: Path | None) -> bytes | None:
+def _credentials(tls: Tls) -> Watched[Any]:
+    """The newest credentials that the files make. Raises ConfigError where they make none."""
     try:
-        return None if path is None else path.read_bytes()
+        return Watched(tls.files, lambda: _read(tls), every_s=tls.reload_interval / 1e9)
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror or error}); see tls of the exporter") from error
+        told = f"{error.filename}: cannot be read ({error.strerror or error})"
+        raise ConfigError(f"{told}; see tls of the exporter") from error
+
+
+def _read(tls: Tls) -> Any:
+    roots, key, chain = (None if x is None else x.read_bytes() for x in (tls.ca_file, tls.key_file, tls.cert_file))
+    return grpc.ssl_channel_credentials(root_certificates=roots, private_key=key, certificate_chain=chain)

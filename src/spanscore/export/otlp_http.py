@@ -14,6 +14,7 @@ from spanscore.export import status
 from spanscore.export.config import HttpConfig, Tls
 from spanscore.export.port import UndeliveredError
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
+from spanscore.watched import Watched
 
 _MAX_ANSWER_BYTES = 64 * 2**10
 _GZIP_LEVEL = 1  # scores repeat themselves: higher levels cost a third more time and save a few bytes
@@ -24,7 +25,7 @@ class HttpExporter:
 
     def __init__(self, config: HttpConfig) -> None:
         """Raises ConfigError where a file of the TLS settings cannot be used."""
-        self._tls: ssl.SSLContext | bool = _tls_context(config.tls)
+        self._tls = _tls_context(config.tls)
         self._server_name = config.tls.server_name_override
         self._gzip = config.compression == "gzip"
         self._headers = {name: value.get_secret_value() for name, value in config.headers.items()}
@@ -44,7 +45,7 @@ class HttpExporter:
                 self._urls[signal],
                 data=data,
                 headers=self._headers,
-                ssl=self._tls,
+                ssl=self._tls.get(),
                 server_hostname=self._server_name,
                 allow_redirects=False,
             ) as response:
@@ -98,15 +99,19 @@ def _reason(answer: bytes, response: aiohttp.ClientResponse) -> str:
     return response.reason or ""
 
 
-def _tls_context(tls: Tls) -> ssl.SSLContext | bool:
+def _tls_context(tls: Tls) -> Watched[ssl.SSLContext | bool]:
+    """What the newest files make. Raises ConfigError where they make nothing."""
+    try:
+        return Watched(tls.files, lambda: _read_tls(tls), every_s=tls.reload_interval / 1e9)
+    except OSError as error:  # ssl.SSLError is one as well
+        told = f"{tls.ca_file or tls.cert_file}: cannot be used ({error})"
+        raise ConfigError(f"{told}; see tls of the exporter") from error
+
+
+def _read_tls(tls: Tls) -> ssl.SSLContext | bool:
     if tls.insecure_skip_verify:
         return False
-    try:
-        context = ssl.create_default_context(cafile=tls.ca_file)
-        if tls.cert_file is not None:
-            context.load_cert_chain(tls.cert_file, tls.key_file)
-    except OSError as error:  # ssl.SSLError is one as well
-        raise ConfigError(
-            f"{tls.ca_file or tls.cert_file}: cannot be used ({error}); see tls of the exporter"
-        ) from error
+    context = ssl.create_default_context(cafile=tls.ca_file)
+    if tls.cert_file is not None:
+        context.load_cert_chain(tls.cert_file, tls.key_file)
     return context
