@@ -104,8 +104,8 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _inline_leads_somewhere(self) -> Self:
-        if self.mode == "inline" and not self.export.exporters:
-            raise ValueError("mode: inline sends on what it receives, so export.exporters must name where to")
+        if self.mode == "inline" and not self.export.otlp_exporters:
+            raise ValueError("mode: inline sends on what it receives, so export.exporters must name where to by OTLP")
         return self
 
 

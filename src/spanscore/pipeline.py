@@ -16,7 +16,7 @@ from spanscore.config import Settings
 from spanscore.embed import open_embedder
 from spanscore.evaluate import Engine, Overrides
 from spanscore.export.inline import Held, Passing
-from spanscore.export.opening import open_exporters
+from spanscore.export.opening import open_exporters, open_sinks
 from spanscore.export.sender import Sender
 from spanscore.judge import open_judge, redactor, renderer
 from spanscore.judge.config import RULES
@@ -73,7 +73,12 @@ class Pipeline:
         )
         self._store = Store.open(settings.store, clock_ns=clock_ns)
         self._sender = Sender(
-            settings.export, open_exporters(settings.export), self._store, self.counters, clock_ns=clock_ns
+            settings.export,
+            open_exporters(settings.export),
+            self._store,
+            self.counters,
+            sinks=open_sinks(settings.export),
+            clock_ns=clock_ns,
         )
         engine = Engine(
             settings.evaluation,

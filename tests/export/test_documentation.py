@@ -56,6 +56,16 @@ def test_every_inline_attribute_is_documented(make):
     assert missing == []
 
 
-@pytest.mark.parametrize("model", [config.Config, config.GrpcConfig, config.HttpConfig, config.JsonFileConfig])
+@pytest.mark.parametrize(
+    "model",
+    [
+        config.Config,
+        config.GrpcConfig,
+        config.HttpConfig,
+        config.JsonFileConfig,
+        config.PhoenixConfig,
+        config.LangfuseConfig,
+    ],
+)
 def test_every_setting_is_documented(model):
     assert [name for name in settings(model) if f"`{name}`" not in DOCUMENT] == []

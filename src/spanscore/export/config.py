@@ -10,7 +10,7 @@ from pydantic_core import CoreSchema
 
 from spanscore.model.quantity import Duration, duration_ns
 
-EXPORTER_TYPES = ("otlp_grpc", "otlp_http", "otlp_json_file")
+EXPORTER_TYPES = ("otlp_grpc", "otlp_http", "otlp_json_file", "phoenix", "mlflow", "langfuse")
 
 
 class _Settings(BaseModel):
@@ -149,7 +149,68 @@ class JsonFileConfig(_Exporter):
     """The file; what is there stays, and new lines are added. One that was moved away or deleted is made anew."""
 
 
-ExporterConfig: TypeAlias = GrpcConfig | HttpConfig | JsonFileConfig
+class SinkSettings(_Settings):
+    """What all tools have in common that show scores natively, through an API of their own."""
+
+    endpoint: str = Field(pattern="^https?://.")
+    """The URL of the tool."""
+
+    tls: Tls = Tls()
+    """How an https connection is secured."""
+
+    headers: dict[str, SecretStr] = {}
+    """Sent with every request, such as `authorization: "Bearer ${env:TOKEN}"`."""
+
+    timeout: Duration = Field(default=duration_ns("10s"), gt=0)
+    """How long one request may take."""
+
+    retry_on_failure: RetryOnFailure = RetryOnFailure()
+    """When to try again what the tool did not take; the intervals hold for scores whose span it has not got yet too."""
+
+    max_wait: Duration = Field(default=duration_ns("15m"), ge=0)
+    """How long a score waits for its span to be there; then it is dropped, and the log says so."""
+
+    max_waiting: int = Field(default=10_000, ge=1)
+    """Scores that wait for their span at once; above it the oldest is dropped."""
+
+
+class PhoenixConfig(SinkSettings):
+    """Annotations in Arize Phoenix: on the span and its trace, and on the session for a session's score."""
+
+    type: Literal["phoenix"] = Field(default="phoenix", exclude=True)
+    """Follows from the exporter's name."""
+
+    endpoint: str = Field(default="http://127.0.0.1:6006", pattern="^https?://.")
+    """The URL of Phoenix."""
+
+
+class MlflowConfig(SinkSettings):
+    """Assessments in MLflow."""
+
+    type: Literal["mlflow"] = Field(default="mlflow", exclude=True)
+    """Follows from the exporter's name."""
+
+    endpoint: str = Field(default="http://127.0.0.1:5000", pattern="^https?://.")
+    """The URL of the MLflow server."""
+
+
+class LangfuseConfig(SinkSettings):
+    """Scores in Langfuse: on the observation, and on the session for a session's score."""
+
+    type: Literal["langfuse"] = Field(default="langfuse", exclude=True)
+    """Follows from the exporter's name."""
+
+    endpoint: str = Field(default="https://cloud.langfuse.com", pattern="^https?://.")
+    """The URL of Langfuse."""
+
+    public_key: str = Field(min_length=1)
+    """The project's public key, `pk-lf-…`."""
+
+    secret_key: SecretStr = Field(min_length=1)
+    """The project's secret key, such as `${env:LANGFUSE_SECRET_KEY}`."""
+
+
+ExporterConfig: TypeAlias = GrpcConfig | HttpConfig | JsonFileConfig | PhoenixConfig | MlflowConfig | LangfuseConfig
 
 
 def _name_the_types(exporters: Any) -> Any:
@@ -206,8 +267,18 @@ class Config(_Settings):
         BeforeValidator(_name_the_types),
         _NamedByType(),
     ] = {}
-    """By name: `otlp_grpc`, `otlp_http` or `otlp_json_file`, and for a further one of a type `TYPE/NAME`. None: scores
-    are kept in the store only."""
+    """By name: `otlp_grpc`, `otlp_http`, `otlp_json_file`, or a tool's own API: `phoenix`, `mlflow`, `langfuse`; for a
+    further one of a type `TYPE/NAME`. None: scores are kept in the store only."""
+
+    @property
+    def otlp_exporters(self) -> dict[str, GrpcConfig | HttpConfig | JsonFileConfig]:
+        """Those of `exporters` that speak OTLP."""
+        return {name: x for name, x in self.exporters.items() if isinstance(x, _Exporter)}
+
+    @property
+    def sinks(self) -> dict[str, SinkSettings]:
+        """Those of `exporters` that are tools with an API of their own."""
+        return {name: x for name, x in self.exporters.items() if isinstance(x, SinkSettings)}
 
     emit: Emit = Emit()
     """The forms in which each score goes out."""

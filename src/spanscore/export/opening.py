@@ -1,12 +1,31 @@
 """Exporters by their configured names; the libraries of those that are not configured are not imported."""
 
-from spanscore.export.config import Config, GrpcConfig, HttpConfig, JsonFileConfig
+from spanscore.export.config import (
+    Config,
+    GrpcConfig,
+    HttpConfig,
+    JsonFileConfig,
+    LangfuseConfig,
+    MlflowConfig,
+    PhoenixConfig,
+    SinkSettings,
+)
 from spanscore.export.port import Exporter
+from spanscore.export.sink import Sink
 
 
 def open_exporters(config: Config) -> dict[str, Exporter]:
-    """All configured exporters, whether their backends are up or not. Raises ConfigError where one cannot be opened."""
-    return {name: _open(settings) for name, settings in config.exporters.items()}
+    """All that speak OTLP, whether their backends are up or not. Raises ConfigError where one cannot be opened."""
+    return {name: _open(x) for name, x in config.exporters.items() if not isinstance(x, SinkSettings)}
+
+
+def open_sinks(config: Config) -> dict[str, Sink]:
+    """All tools with an API of their own. Raises ConfigError where one cannot be opened."""
+    return {
+        name: _open_sink(x)
+        for name, x in config.exporters.items()
+        if isinstance(x, PhoenixConfig | MlflowConfig | LangfuseConfig)
+    }
 
 
 def _open(config: GrpcConfig | HttpConfig | JsonFileConfig) -> Exporter:
@@ -23,3 +42,19 @@ def _open(config: GrpcConfig | HttpConfig | JsonFileConfig) -> Exporter:
             from spanscore.export.otlp_json_file import JsonFileExporter  # noqa: PLC0415 - likewise
 
             return JsonFileExporter(config)
+
+
+def _open_sink(config: PhoenixConfig | MlflowConfig | LangfuseConfig) -> Sink:
+    match config:
+        case PhoenixConfig():
+            from spanscore.export.phoenix import PhoenixSink  # noqa: PLC0415 - likewise
+
+            return PhoenixSink(config)
+        case MlflowConfig():
+            from spanscore.export.mlflow import MlflowSink  # noqa: PLC0415 - likewise
+
+            return MlflowSink(config)
+        case LangfuseConfig():
+            from spanscore.export.langfuse import LangfuseSink  # noqa: PLC0415 - likewise
+
+            return LangfuseSink(config)

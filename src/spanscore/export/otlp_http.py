@@ -2,19 +2,17 @@
 
 import asyncio
 import gzip
-import ssl
 from datetime import UTC, datetime
 
 import aiohttp
 from google.protobuf.message import DecodeError
 from google.rpc.status_pb2 import Status
 
-from spanscore.errors import ConfigError
 from spanscore.export import status
-from spanscore.export.config import HttpConfig, Tls
+from spanscore.export.config import HttpConfig
 from spanscore.export.port import UndeliveredError
+from spanscore.export.tls import http_context
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
-from spanscore.watched import Watched
 
 _MAX_ANSWER_BYTES = 64 * 2**10
 _GZIP_LEVEL = 1  # scores repeat themselves: higher levels cost a third more time and save a few bytes
@@ -25,7 +23,7 @@ class HttpExporter:
 
     def __init__(self, config: HttpConfig) -> None:
         """Raises ConfigError where a file of the TLS settings cannot be used."""
-        self._tls = _tls_context(config.tls)
+        self._tls = http_context(config.tls)
         self._server_name = config.tls.server_name_override
         self._gzip = config.compression == "gzip"
         self._headers = {name: value.get_secret_value() for name, value in config.headers.items()}
@@ -97,21 +95,3 @@ def _reason(answer: bytes, response: aiohttp.ClientResponse) -> str:
         except DecodeError:
             pass
     return response.reason or ""
-
-
-def _tls_context(tls: Tls) -> Watched[ssl.SSLContext | bool]:
-    """What the newest files make. Raises ConfigError where they make nothing."""
-    try:
-        return Watched(tls.files, lambda: _read_tls(tls), every_s=tls.reload_interval / 1e9)
-    except OSError as error:  # ssl.SSLError is one as well
-        told = f"{tls.ca_file or tls.cert_file}: cannot be used ({error})"
-        raise ConfigError(f"{told}; see tls of the exporter") from error
-
-
-def _read_tls(tls: Tls) -> ssl.SSLContext | bool:
-    if tls.insecure_skip_verify:
-        return False
-    context = ssl.create_default_context(cafile=tls.ca_file)
-    if tls.cert_file is not None:
-        context.load_cert_chain(tls.cert_file, tls.key_file)
-    return context

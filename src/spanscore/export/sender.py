@@ -15,8 +15,10 @@ from spanscore.export import histogram
 from spanscore.export.batches import Batch, Batches
 from spanscore.export.config import Config
 from spanscore.export.delivery import Delivery, Surroundings
+from spanscore.export.filing import Filing
 from spanscore.export.forwarding import Forwarding, forward_to_all
 from spanscore.export.port import Exporter, Outbox
+from spanscore.export.sink import Sink
 from spanscore.model.score import Evaluation
 from spanscore.otlp.signal import Signal
 from spanscore.telemetry import Complaints, Counters
@@ -41,20 +43,24 @@ class Sender:
         outbox: Outbox,
         counters: Counters,
         *,
+        sinks: Mapping[str, Sink] | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        """`exporters` by the names that `config` gives them. Reads where the outbox ends now."""
+        """`exporters` and `sinks` by the names that `config` gives them. Reads where the outbox ends now."""
         self._config = config
         self._outbox = outbox
         self._around = Surroundings(clock_ns, sleep, chance, counters)
         self._complaints = Complaints(clock_ns)
         self._deliveries = [
-            Delivery(name, exporter, config.exporters[name].retry_on_failure, self._around)
+            Delivery(name, exporter, config.otlp_exporters[name].retry_on_failure, self._around)
             for name, exporter in exporters.items()
         ]
-        self._forwardings = [Forwarding(x, config.exporters[x.name].sending_queue) for x in self._deliveries]
+        self._forwardings = [Forwarding(x, config.otlp_exporters[x.name].sending_queue) for x in self._deliveries]
+        self._filings = [
+            Filing(name, sink, config.sinks[name], outbox, self._around) for name, sink in (sinks or {}).items()
+        ]
         self._batches = Batches(config, outbox)
         self._latest = self._begin = outbox.last_seq
         self._cursors: dict[str, int] = {}
@@ -65,7 +71,7 @@ class Sender:
 
     async def run(self) -> None:
         """Send until cancelled or stopped."""
-        if not self._deliveries:
+        if not self._deliveries and not self._filings:
             _log.info("no exporter is configured: scores are kept in the store only")
         if self._stopped:
             return
@@ -82,11 +88,12 @@ class Sender:
 
         Never blocks: what is too much to hold is read from the store when its time comes.
         """
-        if not self._deliveries:
-            return
         fresh = [pair for pair in pairs if pair[0] > self._begin]
-        self._batches.window.add(fresh)
+        if self._deliveries:
+            self._batches.window.add(fresh)
         self._latest = max(self._latest, max((seq for seq, _ in fresh), default=0))
+        for filing in self._filings:
+            filing.offer(self._latest)
         self._news.set()
 
     def forward(self, signal: Signal, request: Message | bytes) -> "asyncio.Future[None]":
@@ -99,19 +106,28 @@ class Sender:
 
     def behind(self) -> dict[str, int]:
         """How many scores each exporter has still to deliver, by its name."""
-        return {x.name: self._latest - self._cursors.get(x.name, 0) for x in self._deliveries}
+        behind = {x.name: self._latest - self._cursors.get(x.name, 0) for x in self._deliveries}
+        return behind | {x.name: x.behind for x in self._filings}
 
     async def drain(self, timeout_s: float) -> bool:
-        """Wait until everything offered and forwarded has left; False: not within the time."""
+        """Wait until everything offered and forwarded has left; False: not within the time.
+
+        Scores whose span a tool has not got yet go after the next start.
+        """
         self._draining = True
         try:
             async with asyncio.timeout(timeout_s):
-                while any(self.behind().values()) or any(x.waiting for x in self._forwardings):
+                while self._is_behind() or any(x.waiting for x in self._forwardings):
                     self._progress.clear()
                     await self._progress.wait()
         except TimeoutError:
             return False
         return True
+
+    def _is_behind(self) -> bool:
+        return any(self._latest > self._cursors.get(x.name, 0) for x in self._deliveries) or any(
+            x.unread for x in self._filings
+        )
 
     async def stop(self) -> None:
         """Stop sending and close the exporters; what has not left goes after the next start. Idempotent."""
@@ -123,11 +139,15 @@ class Sender:
             forwarding.abandon()
         for delivery in self._deliveries:
             await delivery.close()
+        for filing in self._filings:
+            await filing.close()
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             for delivery in self._deliveries:
                 tasks.create_task(self._export(delivery))
+            for filing in self._filings:
+                tasks.create_task(filing.run(self._progress.set))
             for forwarding in self._forwardings:
                 for work in forwarding.consumers(self._progress.set):
                     tasks.create_task(work)

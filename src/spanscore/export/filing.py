@@ -1,0 +1,199 @@
+"""The loop that files scores with a tool; those whose span is not there yet wait, and hold up no others."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from spanscore.errors import PermanentError, RetryableError
+from spanscore.export.config import SinkSettings
+from spanscore.export.delivery import Surroundings
+from spanscore.export.port import Outbox, UndeliveredError, UnsupportedSignalError
+from spanscore.export.retry import Backoff
+from spanscore.export.sink import Sink, ToolFaultError, by_what_they_replace
+from spanscore.model.score import Evaluation
+from spanscore.telemetry import Complaints
+
+_log = logging.getLogger(__name__)
+
+_BATCH = 200
+_MAX_FAULTS = 5
+"""After so many faults of the tool at the same scores, they are taken for the cause."""
+
+_ASK_AGAIN_S = 600.0
+"""After this long a tool without a place for scores is asked once more: a 404 can be a rollout."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A score whose span the tool has not got yet."""
+
+    evaluation: Evaluation
+    since_ns: int
+    due_ns: int
+    wait_ns: int
+
+
+class Filing:
+    """A named sink and its place in the outbox. Belongs to one event loop.
+
+    The place moves on up to the oldest score that still waits, so a restart files some of them again, which replace
+    themselves.
+    """
+
+    def __init__(self, name: str, sink: Sink, config: SinkSettings, outbox: Outbox, around: Surroundings) -> None:
+        """Reads where the outbox ends now."""
+        self.name = name
+        self._sink = sink
+        self._config = config
+        self._outbox = outbox
+        self._around = around
+        self._complaints = Complaints(around.clock_ns)
+        self._news = asyncio.Event()
+        self._latest = outbox.last_seq
+        self._begin = self._read = self._done = self._latest
+        self._waiting: dict[int, _Waiting] = {}
+
+    @property
+    def behind(self) -> int:
+        """How many scores have still to be filed, those that wait for their span among them."""
+        return self.unread + len(self._waiting)
+
+    @property
+    def unread(self) -> int:
+        """How many scores were not tried yet."""
+        return self._latest - self._read
+
+    def offer(self, latest: int) -> None:
+        """There are scores in the outbox up to the sequence number `latest`."""
+        self._latest = max(self._latest, latest)
+        self._news.set()
+
+    async def run(self, progress: Callable[[], None]) -> None:
+        """File until cancelled; `progress` is called whenever something was filed."""
+        self._read = self._done = await self._first_place()
+        while True:
+            await self._until_something_is_due()
+            try:
+                await self._step()
+            except (RetryableError, PermanentError) as error:  # of the store: without it nothing can be filed
+                self._complaints.complain(f"{self.name}: waits for the store", str(error))
+                await self._around.sleep(1.0)
+            progress()
+
+    async def close(self) -> None:
+        """Close the sink."""
+        await self._sink.close()
+
+    async def _first_place(self) -> int:
+        """Where it goes on; a new sink begins with the scores that come after it was configured."""
+        while True:
+            try:
+                place = await asyncio.to_thread(self._outbox.cursor, self.name)
+                if place is None:
+                    await asyncio.to_thread(self._outbox.set_cursor, self.name, self._begin)
+            except (RetryableError, PermanentError) as error:
+                self._complaints.complain(f"{self.name}: waits for the store", str(error))
+                await self._around.sleep(1.0)
+            else:
+                return self._begin if place is None else place
+
+    async def _until_something_is_due(self) -> None:
+        while self._read >= self._latest:
+            now_ns = self._around.clock_ns()
+            next_ns = min((x.due_ns for x in self._waiting.values()), default=None)
+            if next_ns is not None and next_ns <= now_ns:
+                return
+            self._news.clear()
+            news = asyncio.ensure_future(self._news.wait())
+            sleeping = [] if next_ns is None else [asyncio.ensure_future(self._around.sleep((next_ns - now_ns) / 1e9))]
+            try:
+                await asyncio.wait([news, *sleeping], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in (news, *sleeping):
+                    task.cancel()
+
+    async def _step(self) -> None:
+        """File what is new and what is due, and remember how far all is filed."""
+        now_ns = self._around.clock_ns()
+        due = {seq: x.evaluation for seq, x in self._waiting.items() if x.due_ns <= now_ns}
+        if self._read < self._latest:
+            fresh = await asyncio.to_thread(self._outbox.outbox, self._read, _BATCH)
+            due |= {seq: x for seq, x in fresh if x.status != "skipped"}
+            self._read = fresh[-1][0] if len(fresh) == _BATCH else max(self._latest, *(seq for seq, _ in fresh), 0)
+        by_id = {id(x): seq for seq, x in due.items()}
+        missing = await self._file(by_what_they_replace([due[seq] for seq in sorted(due)]))
+        absent = {by_id[id(x)]: x for x in missing}
+        for seq in due.keys() - absent.keys():
+            self._waiting.pop(seq, None)
+        for seq, evaluation in absent.items():
+            self._wait_for(seq, evaluation, now_ns)
+        done = min(self._waiting, default=self._read + 1) - 1
+        if done != self._done:
+            await asyncio.to_thread(self._outbox.set_cursor, self.name, done)
+            self._done = done
+
+    def _wait_for(self, seq: int, evaluation: Evaluation, now_ns: int) -> None:
+        """Try again later, at longer and longer intervals, until `max_wait` is over or too many wait."""
+        known = self._waiting.get(seq)
+        first_ns = self._config.retry_on_failure.initial_interval
+        since_ns, wait_ns = (now_ns, first_ns) if known is None else (known.since_ns, known.wait_ns * 2)
+        if now_ns - since_ns >= self._config.max_wait:
+            self._waiting.pop(seq, None)
+            self._drop("its span has not come", [evaluation])
+            return
+        wait_ns = min(wait_ns, self._config.retry_on_failure.max_interval)
+        self._waiting[seq] = _Waiting(evaluation, since_ns, now_ns + wait_ns, wait_ns)
+        while len(self._waiting) > self._config.max_waiting:
+            oldest = self._waiting.pop(min(self._waiting))
+            self._drop("too many wait for their spans (max_waiting)", [oldest.evaluation])
+
+    async def _file(self, evaluations: Sequence[Evaluation]) -> Sequence[Evaluation]:
+        """File with patience; returns those whose span is not there. What the tool refuses is dropped, alone."""
+        backoff, faults = Backoff.begin(self._config.retry_on_failure, self._around.clock_ns()), 0
+        while evaluations:
+            try:
+                missing = await self._sink.file(evaluations)
+            except UnsupportedSignalError as error:
+                self._complaints.complain(f"{self.name}: takes no scores", str(error))
+                await self._around.sleep(_ASK_AGAIN_S)
+            except UndeliveredError as error:
+                faults += isinstance(error, ToolFaultError)
+                if faults == _MAX_FAULTS:
+                    return await self._without_the_refused(evaluations, error)
+                if not await self._try_again(backoff, error):
+                    self._drop(str(error), evaluations)
+                    break
+                backoff = backoff.next()
+            except PermanentError as error:
+                return await self._without_the_refused(evaluations, error)
+            else:
+                self._filed(len(evaluations) - len(missing))
+                return missing
+        return ()
+
+    async def _try_again(self, backoff: Backoff, error: UndeliveredError) -> bool:
+        """Wait as long as it takes; False: it is not to be tried again."""
+        wait_s = backoff.wait_s(error.told_wait_s, self._around.chance(), self._around.clock_ns())
+        if wait_s is None:
+            return False
+        self._complaints.complain(f"{self.name}: scores not filed", f"{error}; will try again")
+        await self._around.sleep(wait_s)
+        return True
+
+    async def _without_the_refused(self, evaluations: Sequence[Evaluation], error: Exception) -> Sequence[Evaluation]:
+        if len(evaluations) == 1:
+            self._drop(str(error), evaluations)
+            return ()
+        middle = len(evaluations) // 2
+        return [*await self._file(evaluations[:middle]), *await self._file(evaluations[middle:])]
+
+    def _filed(self, count: int) -> None:
+        if self._complaints.is_over(f"{self.name}: scores not filed"):
+            _log.info("%s: filing scores again", self.name)
+        if count:
+            self._around.counters.add(f"export_filed_{self.name}", count)
+
+    def _drop(self, why: str, evaluations: Sequence[Evaluation]) -> None:
+        self._complaints.complain(f"{self.name}: scores dropped", why)
+        self._around.counters.add(f"export_dropped_scores_{self.name}", len(evaluations))

@@ -1,0 +1,105 @@
+"""Scores as Phoenix's own annotations, which it shows in its lists, trees and headers."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from spanscore.export import wording
+from spanscore.export.config import PhoenixConfig
+from spanscore.export.json_api import JsonApi
+from spanscore.export.port import UnsupportedSignalError
+from spanscore.export.sink import provenance
+from spanscore.model.score import Evaluation, Failure
+
+_IDENTIFIER = "spanscore"
+"""Annotations with the same name and identifier on the same span replace each other."""
+
+_MAX_TEXT_LENGTH = 8192
+
+
+class _Place(NamedTuple):
+    """One of Phoenix's lists of annotations: its path, and what the id of what is annotated is called."""
+
+    path: str
+    key: str
+
+    def id_of(self, evaluation: Evaluation) -> str:
+        if self.key == "session_id":
+            return evaluation.session_id or ""
+        return evaluation.target.span_id if self.key == "span_id" else evaluation.target.trace_id
+
+
+_SPANS = _Place("/v1/span_annotations", "span_id")
+_TRACES = _Place("/v1/trace_annotations", "trace_id")
+_SESSIONS = _Place("/v1/session_annotations", "session_id")
+
+
+class PhoenixSink:
+    """A `Sink` for one Phoenix."""
+
+    def __init__(self, config: PhoenixConfig) -> None:
+        """Raises ConfigError where a file of the TLS settings cannot be used."""
+        self._api = JsonApi(config)
+        self._has_sessions = True
+
+    async def file(self, evaluations: Sequence[Evaluation]) -> Sequence[Evaluation]:
+        """See `Sink.file`."""
+        of_traces = [x for x in evaluations if x.scope == "trace"]
+        missing = await self._annotate(_SPANS, of_traces)
+        absent = set(map(id, missing))
+        await self._annotate(_TRACES, [x for x in of_traces if id(x) not in absent])
+        return [*missing, *await self._annotate_sessions([x for x in evaluations if x.scope == "session"])]
+
+    async def close(self) -> None:
+        """See `Sink.close`."""
+        await self._api.close()
+
+    async def _annotate_sessions(self, evaluations: Sequence[Evaluation]) -> Sequence[Evaluation]:
+        """As `_annotate`; a Phoenix that has no annotations of sessions gets them on the session's last agent span."""
+        if self._has_sessions:
+            try:
+                return await self._annotate(_SESSIONS, evaluations)
+            except UnsupportedSignalError:
+                self._has_sessions = False
+        return await self._annotate(_SPANS, evaluations)
+
+    async def _annotate(self, place: _Place, evaluations: Sequence[Evaluation]) -> Sequence[Evaluation]:
+        """Annotate what is there; returns what is not. Phoenix refuses a whole request for one unknown id."""
+        present, missing = list(evaluations), list[Evaluation]()
+        while present:
+            data = [_annotation(place, x) for x in present]
+            status, answer = await self._api.ask("POST", f"{place.path}?sync=true", {"data": data}, expected=(404, 405))
+            if status // 100 == 2:
+                break
+            unknown = [x for x in present if place.id_of(x) in _words(answer)]
+            if not unknown:
+                raise UnsupportedSignalError(f"{place.path} is answered {status}: is this Phoenix older than 13?")
+            missing += unknown
+            absent = set(map(id, unknown))
+            present = [x for x in present if id(x) not in absent]
+        return missing
+
+
+def _words(answer: Any) -> set[str]:
+    """The ids in an answer such as `Spans with IDs a, b do not exist.`, which is all that says which are unknown."""
+    text = answer.get("detail", "") if isinstance(answer, Mapping) else answer
+    before, _, _ = str(text).rpartition(" do not exist")
+    _, _, listed = before.partition(" with IDs ")
+    return {x.strip() for x in listed.split(", ")} if listed else set()
+
+
+def _annotation(place: _Place, evaluation: Evaluation) -> dict[str, Any]:
+    outcome = evaluation.outcome
+    told = f"{outcome.type}: {outcome.message}" if isinstance(outcome, Failure) else evaluation.reason
+    result = {
+        "score": evaluation.value,
+        "label": evaluation.label,
+        "explanation": wording.cut(told or wording.summary(evaluation), _MAX_TEXT_LENGTH),
+    }
+    return {
+        place.key: place.id_of(evaluation),
+        "name": evaluation.metric,
+        "annotator_kind": evaluation.evaluator.kind,
+        "identifier": _IDENTIFIER,
+        "result": {name: value for name, value in result.items() if value is not None},
+        "metadata": provenance(evaluation),
+    }

@@ -1,0 +1,52 @@
+"""What is asked of a tool that shows scores natively, through an API of its own and not by OTLP."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from spanscore.export.port import UndeliveredError
+from spanscore.model.score import Evaluation
+
+
+class ToolFaultError(UndeliveredError):
+    """The tool failed at what it was given (HTTP 500): a fault that may pass, or that these scores cause each time."""
+
+
+class Sink(Protocol):
+    """One tool. What is filed twice replaces itself, and a later revision replaces the one before it."""
+
+    async def file(self, evaluations: Sequence[Evaluation]) -> Sequence[Evaluation]:
+        """File scores and failures; returns those whose span, trace or session the tool has not got yet.
+
+        Raises UndeliveredError where trying again may help, UnsupportedSignalError where the tool has no place for
+        scores at all, another PermanentError where it refused what it was given.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections. Calling it again does nothing."""
+        ...
+
+
+def provenance(evaluation: Evaluation) -> dict[str, Any]:
+    """What a score rests on, for a tool's metadata: flat, and only what is known."""
+    evaluator = evaluation.evaluator
+    facts: dict[str, Any] = {
+        "spanscore.uid": evaluation.uid,
+        "spanscore.scope": evaluation.scope,
+        "spanscore.revision": evaluation.revision,
+        "spanscore.threshold": evaluation.threshold,
+        "spanscore.evaluator.name": evaluator.name,
+        "spanscore.evaluator.version": evaluator.version,
+        "spanscore.evaluator.model": evaluator.model,
+        "spanscore.evaluator.prompt_hash": evaluator.prompt_hash,
+        "spanscore.evaluator.embedding": evaluator.embedding,
+        "session.id": evaluation.session_id,
+    }
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def by_what_they_replace(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
+    """The evaluations, in their order, of which none is replaced by a later one among them."""
+    newest = {(x.scope, x.subject_id, x.target.span_id, x.metric): x for x in evaluations}
+    kept = set(map(id, newest.values()))
+    return [x for x in evaluations if id(x) in kept]

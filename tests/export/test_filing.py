@@ -1,0 +1,152 @@
+"""Scores filed with a tool: patiently, in order, and those without their span apart."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from spanscore.errors import PermanentError
+from spanscore.export.config import PhoenixConfig
+from spanscore.export.delivery import Surroundings
+from spanscore.export.filing import Filing
+from spanscore.export.port import UndeliveredError, UnsupportedSignalError
+from spanscore.export.sink import ToolFaultError
+from spanscore.telemetry import Counters
+
+
+class FakeSink:
+    """Remembers what was filed; `absent` are metrics whose span is not there; `errors` are raised first, in order."""
+
+    def __init__(self):
+        self.filed, self.asked, self.absent, self.errors, self.poison = [], [], set(), [], set()
+
+    async def file(self, evaluations):
+        self.asked.append([x.metric for x in evaluations])
+        if self.errors:
+            raise self.errors.pop(0)
+        if self.poison & {x.metric for x in evaluations}:
+            raise PermanentError("not this one")
+        self.filed += [x.metric for x in evaluations if x.metric not in self.absent]
+        return [x for x in evaluations if x.metric in self.absent]
+
+    async def close(self):
+        pass
+
+
+@pytest.fixture
+def filing(clock, fakes):
+    """`async with filing(pairs) as (sink, outbox, counters, until)`: `await until(f)` waits until `f()` holds."""
+
+    @asynccontextmanager
+    async def running(pairs, sink=None, **settings):
+        sink, counters = sink or FakeSink(), Counters()
+        outbox = fakes.Outbox()
+        around = Surroundings(clock, clock.sleep, lambda: 0.5, counters)
+        one = Filing("phoenix", sink, PhoenixConfig.model_validate(settings), outbox, around)
+        outbox.pairs += pairs
+        task = asyncio.create_task(one.run(lambda: None))
+        one.offer(outbox.last_seq)
+
+        async def until(holds):
+            async with asyncio.timeout(20):
+                while not holds():  # noqa: ASYNC110 - what is awaited is a fake's state
+                    await asyncio.sleep(0.001)
+
+        try:
+            yield sink, outbox, counters, until
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+    return running
+
+
+async def test_scores_are_filed_in_their_order(filing, make):
+    async with filing(make.many(1, 2, 3)) as (sink, outbox, _, until):
+        await until(lambda: outbox.cursors.get("phoenix") == 3)
+        assert sink.filed == ["m1", "m2", "m3"]
+
+
+async def test_skips_are_not_filed(filing, make):
+    async with filing([(1, make.skipped()), (2, make.score("m2"))]) as (sink, outbox, _, until):
+        await until(lambda: outbox.cursors.get("phoenix") == 2)
+        assert sink.filed == ["m2"]
+
+
+async def test_a_score_whose_span_is_not_there_holds_up_no_other(filing, make):
+    sink = FakeSink()
+    sink.absent = {"m1"}
+    async with filing(make.many(1, 2), sink) as (_, _, _, until):
+        await until(lambda: "m2" in sink.filed)
+        sink.absent = set()
+        await until(lambda: sink.filed == ["m2", "m1"])
+
+
+async def test_the_place_stays_before_a_score_that_waits(filing, make):
+    sink = FakeSink()
+    sink.absent = {"m2"}
+    async with filing(make.many(1, 2, 3), sink) as (_, outbox, _, until):
+        await until(lambda: len(sink.asked) > 2)
+        assert outbox.cursors["phoenix"] == 1
+        sink.absent = set()
+        await until(lambda: outbox.cursors.get("phoenix") == 3)
+
+
+async def test_a_span_that_never_comes_is_given_up(filing, make):
+    sink = FakeSink()
+    sink.absent = {"m1"}
+    async with filing(make.many(1), sink, max_wait="10m") as (_, outbox, counters, until):
+        await until(lambda: outbox.cursors.get("phoenix") == 1)
+        assert counters.snapshot() == {"export_dropped_scores_phoenix": 1}
+
+
+async def test_of_too_many_that_wait_the_oldest_is_dropped(filing, make):
+    sink = FakeSink()
+    sink.absent = {"m1", "m2", "m3"}
+    async with filing(make.many(1, 2, 3), sink, max_waiting=2) as (_, outbox, counters, until):
+        await until(lambda: outbox.cursors.get("phoenix") == 1)
+        assert counters.snapshot() == {"export_dropped_scores_phoenix": 1}
+
+
+async def test_an_outage_is_waited_out(filing, make):
+    sink = FakeSink()
+    sink.errors = [UndeliveredError("down")] * 30
+    async with filing(make.many(1), sink) as (_, outbox, _, until):
+        await until(lambda: outbox.cursors.get("phoenix") == 1)
+        assert sink.filed == ["m1"]
+
+
+async def test_a_refused_score_is_dropped_alone(filing, make):
+    sink = FakeSink()
+    sink.poison = {"m2"}
+    async with filing(make.many(1, 2, 3), sink) as (_, outbox, counters, until):
+        await until(lambda: outbox.cursors.get("phoenix") == 3)
+        assert sink.filed == ["m1", "m3"]
+        assert counters.snapshot() == {"export_dropped_scores_phoenix": 1, "export_filed_phoenix": 2}
+
+
+async def test_a_score_that_breaks_the_tool_is_dropped_alone(filing, make):
+    class Breaking(FakeSink):
+        async def file(self, evaluations):
+            if "m2" in {x.metric for x in evaluations}:
+                raise ToolFaultError("HTTP 500")
+            return await super().file(evaluations)
+
+    async with filing(make.many(1, 2, 3), Breaking()) as (sink, outbox, _, until):
+        await until(lambda: outbox.cursors.get("phoenix") == 3)
+        assert sink.filed == ["m1", "m3"]
+
+
+async def test_a_tool_without_a_place_for_scores_is_asked_again_later(filing, make, clock):
+    sink = FakeSink()
+    sink.errors = [UnsupportedSignalError("404")]
+    async with filing(make.many(1), sink) as (_, outbox, _, until):
+        await until(lambda: outbox.cursors.get("phoenix") == 1)
+        assert max(clock.slept_s) == 600
+
+
+async def test_of_two_revisions_only_the_later_is_filed(filing, make):
+    pairs = [(1, make.score(value=0.1)), (2, make.score(value=0.9, revision=2))]
+    async with filing(pairs) as (sink, outbox, _, until):
+        await until(lambda: outbox.cursors.get("phoenix") == 2)
+        assert sink.asked == [["task_completion"]]
