@@ -194,6 +194,12 @@ class MlflowConfig(SinkSettings):
     """The URL of the MLflow server."""
 
 
+def _not_empty(secret: SecretStr) -> SecretStr:
+    if not secret.get_secret_value():
+        raise ValueError("is empty; is its environment variable set?")
+    return secret
+
+
 class LangfuseConfig(SinkSettings):
     """Scores in Langfuse: on the observation, and on the session for a session's score."""
 
@@ -206,7 +212,7 @@ class LangfuseConfig(SinkSettings):
     public_key: str = Field(min_length=1)
     """The project's public key, `pk-lf-…`."""
 
-    secret_key: SecretStr = Field(min_length=1)
+    secret_key: Annotated[SecretStr, AfterValidator(_not_empty)]
     """The project's secret key, such as `${env:LANGFUSE_SECRET_KEY}`."""
 
 
