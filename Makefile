@@ -71,8 +71,18 @@ docs: env ## write the pages that are made from the code
 	@$(BIN)/python docs/generate.py
 
 .PHONY: bench
-bench: env ## spans per CPU second and peak memory, beside a server that does nothing
+bench: env ## spans per CPU second of reading alone and of a server, with its peak memory
+	@$(BIN)/python bench/reading.py
 	@$(BIN)/python bench/throughput.py
+
+.PHONY: fuzz
+fuzz: env ## feed mutated recordings to the reading step for SECONDS (network; not part of CI)
+	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install -q --target $(VENV)/fuzz atheris
+	@PYTHONPATH=$(VENV)/fuzz $(BIN)/python bench/fuzz.py -max_total_time=$(or $(SECONDS),300) -timeout=20
+
+.PHONY: record
+record: env ## record golden cases of NAME, a framework in tests/recording, anew (network); without NAME list them
+	@$(BIN)/python tests/recording/record.py $(or $(NAME),--list)
 
 .PHONY: lock
 lock: env ## resolve the dependencies anew (network)

@@ -1,4 +1,4 @@
-"""Writes the pages that are made from the code: docs/configuration.md and docs/metrics.md (`make docs`)."""
+"""Writes the pages that are made from the code and the golden cases (`make docs`)."""
 
 import json
 import sys
@@ -8,8 +8,12 @@ from typing import Any
 
 from spanscore import config
 from spanscore.metrics import _reference
+from spanscore.turns import _reference as sources
 
 FOLDER = Path(__file__).parent
+sys.path.insert(0, str(FOLDER))  # also when a test runs this file from somewhere else
+
+import dialect_page  # noqa: E402  # beside this file, see above
 
 _INTRODUCTION = """\
 # Configuration
@@ -64,7 +68,23 @@ def _default(value: dict[str, Any]) -> str:
     return written if isinstance(written, str) else json.dumps(written)
 
 
-PAGES = {"configuration.md": configuration, "metrics.md": _reference.reference}
+_SOURCES, _END_OF_SOURCES = "<!-- sources: written by `make docs` -->\n", "<!-- /sources -->\n"
+
+
+def agent_trace() -> str:
+    """The page on agent traces, in which the tables of sources are made and the rest is not."""
+    page = (FOLDER / "agent-trace.md").read_text(encoding="utf-8")
+    before, _, rest = page.partition(_SOURCES)
+    _, _, after = rest.partition(_END_OF_SOURCES)
+    return f"{before}{_SOURCES}{sources.reference()}\n{_END_OF_SOURCES}{after}"
+
+
+PAGES = {
+    "agent-trace.md": agent_trace,
+    "configuration.md": configuration,
+    "dialects.md": dialect_page.page,
+    "metrics.md": _reference.reference,
+}
 
 
 def main() -> int:

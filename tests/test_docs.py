@@ -2,11 +2,13 @@
 
 import re
 import runpy
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from spanscore import config
+from spanscore.dialects import DIALECTS
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
@@ -16,9 +18,15 @@ def name(path):
     return str(path.relative_to(ROOT))
 
 
-def test_the_configuration_page_is_fresh():
-    page = runpy.run_path(str(ROOT / "docs/generate.py"))["configuration"]()
-    assert (ROOT / "docs/configuration.md").read_text() == page, "run: make docs"
+@pytest.mark.parametrize("page", ["agent-trace.md", "configuration.md", "dialects.md"])
+def test_a_page_that_is_made_is_fresh(page):
+    made = runpy.run_path(str(ROOT / "docs/generate.py"))["PAGES"][page]()
+    assert (ROOT / "docs" / page).read_text() == made, "run: make docs"
+
+
+def test_known_limits_are_of_dialects_that_exist():
+    limits = tomllib.loads((ROOT / "docs/dialect-limits.toml").read_text())
+    assert limits.keys() <= {x.name for x in DIALECTS}
 
 
 @pytest.mark.parametrize("path", PAGES, ids=name)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from spanscore import config, pipeline, scoring
+from spanscore import config, pipeline, rebuild, scoring
 from spanscore.errors import InputError, RetryableError
 from spanscore.evaluate import Overrides
 from spanscore.store.journal import list_quarantined
@@ -65,25 +65,25 @@ def test_a_trace_that_crashes_a_reader_is_put_aside(settings, monkeypatch):
     def crash(*_, **__):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(pipeline, "rebuild", crash)
+    monkeypatch.setattr(rebuild, "rebuild_part", crash)
     served(settings, lambda running: accept(running, request()), lambda x: x.get("traces_finished"))
     (entry,) = list_quarantined(settings.journal)
     assert "ZeroDivisionError" in entry.reason
 
 
 def test_a_trace_that_crashes_a_reader_costs_no_other(settings, monkeypatch):
-    rebuild = pipeline.rebuild
+    rebuild_part = rebuild.rebuild_part
 
     def crash_once(spans, logs, **options):
         if spans[0].trace_id == "00" * 15 + "01":
             raise ZeroDivisionError
-        return rebuild(spans, logs, **options)
+        return rebuild_part(spans, logs, **options)
 
     async def send(running):
         for number in (1, 2):
             await accept(running, request(number.to_bytes(16, "big")))
 
-    monkeypatch.setattr(pipeline, "rebuild", crash_once)
+    monkeypatch.setattr(rebuild, "rebuild_part", crash_once)
     counters = served(settings, send, lambda x: x.get("traces_finished") == 2)
     assert counters["agent_traces"] == 1
 

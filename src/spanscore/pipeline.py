@@ -9,9 +9,9 @@ from typing import Any
 
 from spanscore import dialects
 from spanscore.assemble import loop
-from spanscore.assemble.assembler import Cut
 from spanscore.assemble.backlog import Backlog, Kept
 from spanscore.assemble.sessions import Sessions
+from spanscore.assemble.units import Units
 from spanscore.config import Settings
 from spanscore.embed import open_embedder
 from spanscore.evaluate import Engine, Overrides
@@ -25,7 +25,7 @@ from spanscore.model.span import Resource
 from spanscore.model.trace import AgentTrace
 from spanscore.otlp import decode
 from spanscore.otlp.signal import Signal
-from spanscore.rebuild import rebuild
+from spanscore.reading import Read, Reader, Work
 from spanscore.receive.server import Server
 from spanscore.scoring import Scoring, refuse_misplaced
 from spanscore.store.journal import Journal
@@ -48,9 +48,9 @@ _TIDY_EVERY_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class _Finished:
-    """A cut trace, the agent traces in it that are new or have changed, and their scores."""
+    """Traces that were read, the agent traces in them that are new or have changed, and their scores."""
 
-    cut: Cut
+    read: Read
     traces: Sequence[StoredTrace]
     evaluations: Sequence[Evaluation] = ()
     held: Sequence[Held] = ()
@@ -69,8 +69,10 @@ class Pipeline:
             Journal(settings.journal),
             self.counters,
             shows_genai=dialects.shows_genai,
+            units=Units(dialects.UNIT_SCOPES, dialects.unit_of, dialects.goes_on),
             clock_ns=clock_ns,
         )
+        self._reader = Reader(settings.assemble, self._backlog)
         self._store = Store.open(settings.store, clock_ns=clock_ns)
         self._sender = Sender(
             settings.export,
@@ -101,7 +103,7 @@ class Pipeline:
             else None
         )
         self._sessions = Sessions(settings.assemble)
-        self._cuts: asyncio.Queue[Cut] = asyncio.Queue(_QUEUED)
+        self._cuts: asyncio.Queue[Work] = asyncio.Queue(_QUEUED)
         self._quiet_sessions: asyncio.Queue[str] = asyncio.Queue(_QUEUED)
         self._taking: set[asyncio.Task[None]] = set()
         self.server = Server(settings.receive, self, self.counters, extensions=settings.extensions)
@@ -151,6 +153,7 @@ class Pipeline:
             "open_traces": self._backlog.assembler.open_traces,
             "open_sessions": len(self._sessions),
             "waiting_traces": self._cuts.qsize(),
+            "waiting_parts": self._reader.waiting,
             "held_roots": self._passing.held_roots if self._passing else 0,
             "journal_bytes": self._backlog.size_bytes,
             "scores_to_export": self._sender.behind(),
@@ -201,7 +204,7 @@ class Pipeline:
 
     def _loops(self) -> list[Coroutine[Any, Any, None]]:
         cutting = loop.run(
-            self._backlog.assembler,
+            self._reader.cut,
             self._sessions,
             traces_out=self._cuts,
             sessions_out=self._quiet_sessions,
@@ -215,58 +218,68 @@ class Pipeline:
         sessions = _batches(self._quiet_sessions, _BATCH, self._finish_sessions)
         return [self._sender.run(), cutting, *workers, sessions, self._tidy(), *passing]
 
-    async def _finish_all(self, cuts: Sequence[Cut]) -> None:
+    async def _finish_all(self, works: Sequence[Work]) -> None:
         """Finish a batch; where that fails, each by itself, and what fails by itself is put aside."""
         try:
-            await self._finish(cuts)
+            await self._finish(works)
         except Exception as error:  # noqa: BLE001 - one trace must not stop the server, nor stop it again at every start
-            if len(cuts) > 1:
-                for cut in cuts:
-                    await self._finish_all([cut])
+            if len(works) > 1:
+                for work in works:
+                    await self._finish_all([work])
                 return
-            self._give_up(cuts[0], error)
-            self._backlog.finish(cuts)
-            self.counters.add("traces_finished")
+            self._give_up(works[0], error)
+            self._reader.finished(works[0], self._clock_ns())
+            self._forget(works[0])
+            self.counters.add("traces_finished", len(works[0].cuts))
 
-    async def _finish(self, cuts: Sequence[Cut]) -> None:
-        """Read, evaluate and commit what was cut; then let go of its requests."""
-        rebuilt = await self._scoring.patiently(self._rebuild, cuts)
+    async def _finish(self, works: Sequence[Work]) -> None:
+        """Read, evaluate and commit what was cut, but for what waits; then let go of its requests."""
+        rebuilt = await self._scoring.patiently(self._rebuild, works)
+        now_ns = self._clock_ns()
+        rebuilt = [x for x in rebuilt if not self._reader.keeps(x.read, now_ns)]
         finished = [self._with_held(x) for x in await asyncio.gather(*map(self._evaluated, rebuilt))]
         traces = [stored for x in finished for stored in x.traces]
         await self._scoring.commit(traces, [evaluation for x in finished for evaluation in x.evaluations])
         now_ns = self._clock_ns()
+        for one in finished:
+            self._reader.finished(one.read.work, now_ns)
         for stored in traces:
             if stored.trace.session_id is not None:
                 self._sessions.push(stored.trace.session_id, now_ns)
-        if self._passing is None:
-            self._backlog.finish(cuts)
-        else:
-            for one in finished:
+        for one in finished:
+            if self._passing is not None:
                 self._release_roots(self._passing, one)
-        self.counters.add("traces_finished", len(cuts))
+        if self._passing is None:
+            self._forget(*(x.read.work for x in finished))
+        self.counters.add("traces_finished", sum(len(x.read.work.cuts) for x in finished))
 
-    def _rebuild(self, cuts: Sequence[Cut]) -> list[_Finished]:
-        """The agent traces in `cuts` that were not evaluated just so before. Runs in a thread."""
-        found = [(cut, self._read(cut)) for cut in cuts]
-        new = {x.trace.id: x for x in self._scoring.new([trace for _, traces in found for trace in traces])}
-        return [_Finished(cut, [new[x.id] for x in traces if x.id in new]) for cut, traces in found]
+    def _forget(self, *works: Work) -> None:
+        """These traces were dealt with; what held them is let go, unless late spans may still need it."""
+        cuts = [cut for work in works for cut in work.cuts]
+        self._backlog.finish(cuts, parts=[cut for cut in cuts if self._reader.is_part(cut)])
 
-    def _read(self, cut: Cut) -> list[AgentTrace]:
-        if not cut.genai:
+    def _rebuild(self, works: Sequence[Work]) -> list[_Finished]:
+        """The agent traces in what was cut that were not evaluated just so before. Runs in a thread."""
+        found = [self._read(work) for work in works]
+        new = {x.trace.id: x for x in self._scoring.new([trace for read in found for trace in read.traces])}
+        return [_Finished(read, [new[x.id] for x in read.traces if x.id in new]) for read in found]
+
+    def _read(self, work: Work) -> Read:
+        if not any(cut.genai for cut in work.cuts):
             self.counters.add("traces_without_genai")
-            return []
+            return Read(work)
         try:
-            spans, logs = self._backlog.load(cut)
-            return rebuild(spans, logs, completeness=cut.completeness)
+            return self._reader.read(work)
         except Exception as error:  # noqa: BLE001 - what crashes a reader would crash it again after every restart
-            self._give_up(cut, error)
-            return []
+            self._give_up(work, error)
+            return Read(work)
 
-    def _give_up(self, cut: Cut, error: Exception) -> None:
-        trace_id = cut.trace_id.hex()
-        _log.error("trace %s cannot be scored; its requests are put aside", trace_id, exc_info=error)
-        self.counters.add("traces_quarantined")
-        self._backlog.put_aside(cut, f"trace {trace_id} cannot be scored: {type(error).__name__}")
+    def _give_up(self, work: Work, error: Exception) -> None:
+        for cut in work.cuts:
+            trace_id = cut.trace_id.hex()
+            _log.error("trace %s cannot be scored; its requests are put aside", trace_id, exc_info=error)
+            self.counters.add("traces_quarantined")
+            self._backlog.put_aside(cut, f"trace {trace_id} cannot be scored: {type(error).__name__}")
 
     async def _evaluated(self, finished: _Finished) -> _Finished:
         evaluations: list[Evaluation] = []
@@ -275,8 +288,10 @@ class Pipeline:
         return replace(finished, evaluations=evaluations)
 
     def _with_held(self, finished: _Finished) -> _Finished:
-        """In inline mode, the trace's roots that are still held back: from here on they leave with their scores."""
-        held = self._passing.take(finished.cut.trace_id) if self._passing else []
+        """In inline mode, the traces' roots that are still held back: from here on they leave with their scores."""
+        if self._passing is None:
+            return finished
+        held = [root for cut in finished.read.work.cuts for root in self._passing.take(cut.trace_id)]
         waiting = {root.span_id for root in held}
         placed = [replace(x, inline=True) if x.target.span_id in waiting else x for x in finished.evaluations]
         return replace(finished, evaluations=placed, held=held)
@@ -285,11 +300,12 @@ class Pipeline:
         """Send held roots on with their scores; until they are delivered, the journal keeps what they were in."""
         evaluations = finished.evaluations
         if finished.held and not evaluations:  # held back again after a restart, before which it was evaluated
-            evaluations = self._store.evaluations(trace_id=finished.cut.trace_id.hex())
+            ids = dict.fromkeys(x.id for x in finished.read.traces)
+            evaluations = [x for trace_id in ids for x in self._store.evaluations(trace_id=trace_id)]
         by_span: dict[str, list[Evaluation]] = {}
         for evaluation in evaluations:
             by_span.setdefault(evaluation.target.span_id, []).append(evaluation)
-        passing.release(finished.held, by_span, left=lambda: self._backlog.finish([finished.cut]))
+        passing.release(finished.held, by_span, left=lambda: self._forget(finished.read.work))
 
     async def _finish_sessions(self, ids: Sequence[str]) -> None:
         try:

@@ -246,7 +246,51 @@ def test_what_gemini_cli_cut_is_damaged():
 
 def test_claude_codes_hidden_prompt_is_damage():
     step = read({"user_prompt": "<REDACTED>"}, name="claude_code.interaction")
-    assert (step.dialect, step.input_text, step.damaged) == ("claude_code", None, {"input"})
+    assert [(step.dialect, x.text, x.damaged) for x in step.input] == [("claude_code", None, {"text"})]
+
+
+def test_langsmith_puts_an_object_around_what_tools_of_the_claude_agent_sdk_were_called_with_and_returned():
+    told = {"langsmith.span.kind": "tool", "langsmith.metadata.ls_integration": "claude-agent-sdk"}
+    returned = json.dumps({"content": [{"type": "text", "text": "[]"}]})
+    step = read({**told, "gen_ai.prompt": '{"input": {"sku": "00042"}}', "gen_ai.completion": returned})
+    assert (step.arguments, step.result) == ({"sku": "00042"}, [])
+
+
+def test_a_query_of_the_claude_agent_sdk_is_an_agent_under_langsmith():
+    told = {"langsmith.span.kind": "chain", "langsmith.metadata.ls_integration": "claude-agent-sdk"}
+    asked = json.dumps({"prompt": "Is it?", "system": "Be brief."})
+    answer = json.dumps({"role": "assistant", "content": [{"type": "text", "text": "No."}]})
+    step = read({**told, "gen_ai.prompt": asked, "gen_ai.completion": answer}, name="claude.conversation")
+    assert (step.kind, step.input_text, step.system, said(step.output)) == (
+        "agent",
+        "Is it?",
+        "Be brief.",
+        [("assistant", "No.")],
+    )
+
+
+def test_what_copilot_says_in_the_users_name_is_not_what_the_user_said():
+    given = [
+        {"role": "user", "parts": [{"type": "text", "content": "<current_datetime>1</current_datetime>\n\nIs it?"}]}
+    ]
+    step = read(
+        {"gen_ai.operation.name": "invoke_agent", "gen_ai.input.messages": json.dumps(given)}, scope="github.copilot"
+    )
+    assert said(step.input) == [("user", "Is it?")]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "result"),
+    [
+        ('22C\n\n{"result": "22C"}', "22C"),
+        ('0\n\n{"returned": 0}', 0),
+        ('22C\n\n{"result": "23C"}', '22C\n\n{"result": "23C"}'),
+        ('{"result": "22C"}', {"result": "22C"}),
+    ],
+)
+def test_a_result_that_copilot_tells_twice_is_told_once(recorded, result):
+    told = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f", "gen_ai.tool.call.result": recorded}
+    assert read(told, scope="github.copilot").result == result
 
 
 def test_gemini_clis_chunks_are_one_answer():

@@ -28,8 +28,8 @@ def pytest_pyfunc_call(pyfuncitem):
     return True
 
 
-def make_target(start_ns=START_NS, end_ns=END_NS, resource=RESOURCE, response_id=None):
-    return Target("0a" * 16, "0b" * 8, start_ns, end_ns, resource, response_id)
+def make_target(start_ns=START_NS, end_ns=END_NS, resource=RESOURCE, response_id=None, span_id="0b" * 8):
+    return Target("0a" * 16, span_id, start_ns, end_ns, resource, response_id)
 
 
 def make_score(metric="task_completion", value=0.83, **facts):

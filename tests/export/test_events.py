@@ -64,3 +64,8 @@ def test_a_skipped_evaluation_is_not_exported(make):
 def test_a_session_score_names_its_session(make):
     found = make.attributes(only_record(make.score(scope="session", subject_id="s-1")))
     assert (found["session.id"], found["gen_ai.conversation.id"]) == ("s-1", "s-1")
+
+
+def test_without_an_evaluated_span_it_has_no_span_and_names_the_session(make):
+    record = only_record(make.score(target=make.target(span_id="")))
+    assert (record.span_id, make.attributes(record)["session.id"]) == (b"", "s-1")

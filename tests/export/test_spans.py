@@ -171,6 +171,20 @@ def test_a_trace_score_leaves_the_session_to_its_trace(make):
     assert "session.id" not in facts(make, make.score())
 
 
+def test_without_an_evaluated_span_it_has_no_parent(make):
+    span = only_span(make.score(target=make.target(span_id="")))
+    assert (span.trace_id, span.parent_span_id) == (b"\x0a" * 16, b"")
+
+
+def test_without_an_evaluated_span_it_has_no_link(make):
+    assert not only_span(make.score(target=make.target(span_id="")), placement="linked").links
+
+
+def test_without_an_evaluated_span_a_trace_score_names_its_session(make):
+    found = facts(make, make.score(target=make.target(span_id="")))
+    assert (found["session.id"], found["gen_ai.conversation.id"]) == ("s-1", "s-1")
+
+
 def test_linked_it_is_in_a_trace_of_its_own(make):
     span = only_span(make.score(), placement="linked")
     assert (len(span.trace_id), span.trace_id != b"\x0a" * 16, span.parent_span_id) == (16, True, b"")

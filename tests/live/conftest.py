@@ -96,7 +96,7 @@ class RunningServer:
         def finished(state):
             if state is None or state["counters"].get("traces_finished", 0) < traces:
                 return False
-            waiting = state["open_traces"] + state["waiting_traces"] + state["open_sessions"]
+            waiting = sum(state[x] for x in ("open_traces", "waiting_traces", "waiting_parts", "open_sessions"))
             return not waiting and not any(state["scores_to_export"].values())
 
         self.wait_until(finished)

@@ -106,6 +106,13 @@ def test_closed_traces_are_remembered_until_forgotten(journal):
     assert journal.closed_traces() == {b"b": (4, 200)}
 
 
+def test_parts_of_turns_are_remembered_as_long_as_that_they_were_closed(journal):
+    journal.close_traces([(b"a", 3, 100), (b"b", 4, 200)], [b"a", b"b"]).result()
+    assert journal.parts() == {b"a", b"b"}
+    journal.forget_closed(1).result()
+    assert journal.parts() == {b"b"}
+
+
 def test_a_request_that_was_passed_on_says_so(journal):
     row = journal.append("traces", b"body", 0).result()
     assert not journal.read([row])[0].passed_on

@@ -247,6 +247,13 @@ def messages_of(*texts, **calls):
     return dumps([{"role": "assistant", "parts": [*parts, *calls.get("calls", [])]}])
 
 
+def nested_pairs(count):
+    """Wrappers in each other, each with a model call of its own beside the next one."""
+    tokens = {"gen_ai.operation.name": "chat", "gen_ai.usage.output_tokens": 1}
+    wrappers = chain(count, **{"gen_ai.operation.name": "chat"})
+    return [*wrappers, *(one_span(count + i, f"{i:x}", **tokens) for i in range(1, count + 1))]
+
+
 def hostile_shapes(count):
     """Shapes that took minutes, had each span or call been compared with all others."""
     operation = "gen_ai.operation.name"
@@ -266,6 +273,21 @@ def hostile_shapes(count):
         "workflows in each other": chain(count, **{operation: "invoke_workflow", "gen_ai.output.messages": "x"}),
         "agents in each other": chain(count, **{operation: "invoke_agent"}),
         "model calls in each other": chain(count, **{operation: "chat"}),
+        "questions side by side": [
+            one_span(
+                i,
+                "1",
+                **{
+                    operation: "chat",
+                    "gen_ai.input.messages": dumps(
+                        [{"role": "user", "parts": [{"type": "text", "content": f"ask {i}"}]}]
+                    ),
+                    "gen_ai.output.messages": messages_of(f"This is what the answer to {i} says."),
+                },
+            )
+            for i in several
+        ],
+        "model calls around two each": nested_pairs(count),
         "one response id": [one_span(2 * i, "1", **{operation: "chat", "gen_ai.response.id": "r"}) for i in several],
         "tools of one name": [agent, *(one_span(i, "1", **tool) for i in several)],
         "calls and spans that differ": [

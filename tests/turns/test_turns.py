@@ -3,67 +3,15 @@
 import json
 
 import pytest
+from turn_spans import ASK, agent, call, chat, span, text, told, tool
 
 from spanscore.model.span import STATUS_ERROR, Resource, Scope, Span
 from spanscore.rebuild import rebuild
 
 
-def span(span_id, parent="", start=0, end=None, name="span", scope="", status=0, message="", **attributes):
-    return Span(
-        trace_id="t1",
-        span_id=span_id,
-        parent_span_id=parent,
-        name=name,
-        kind=1,
-        start_ns=1_000 + start,
-        end_ns=1_000 + (start + 1 if end is None else end),
-        status_code=status,
-        status_message=message,
-        attributes={key.replace("__", "."): value for key, value in attributes.items()},
-        resource=Resource({"service.name": "shop"}),
-        scope=Scope(scope),
-    )
-
-
-def text(role, content):
-    return {"role": role, "parts": [{"type": "text", "content": content}]}
-
-
-def call(name, arguments, identity=None, said=None):
-    parts = [{"type": "text", "content": said}] if said else []
-    asked = {"type": "tool_call", "name": name, "arguments": arguments}
-    return {"role": "assistant", "parts": [*parts, asked if identity is None else asked | {"id": identity}]}
-
-
-def told(result, identity=None):
-    part = {"type": "tool_call_response", "response": result}
-    return {"role": "tool", "parts": [part if identity is None else part | {"id": identity}]}
-
-
-def agent(span_id="a", start=0, end=100, **attributes):
-    return span(span_id, start=start, end=end, gen_ai__operation__name="invoke_agent", **attributes)
-
-
-def chat(span_id, start, given=None, produced=None, parent="a", **attributes):
-    if given is not None:
-        attributes["gen_ai__input__messages"] = json.dumps(given)
-    if produced is not None:
-        attributes["gen_ai__output__messages"] = json.dumps(produced)
-    return span(span_id, parent, start, gen_ai__operation__name="chat", **attributes)
-
-
-def tool(span_id, start, name, parent="a", **attributes):
-    more = {"gen_ai__tool__" + key: value for key, value in attributes.items() if key.startswith("call__")}
-    rest = {key: value for key, value in attributes.items() if not key.startswith("call__")}
-    return span(span_id, parent, start, gen_ai__operation__name="execute_tool", gen_ai__tool__name=name, **more, **rest)
-
-
 def only(*spans):
     (trace,) = rebuild(spans)
     return trace
-
-
-ASK = text("user", "Paris or Berlin?")
 
 
 def test_a_call_that_is_requested_run_and_told_is_one_call():
@@ -381,7 +329,13 @@ def test_an_unread_root_names_session_and_user():
 def test_cut_messages_are_kept_as_far_as_they_are_whole():
     given = json.dumps([text("system", "Be brief."), ASK, text("user", "and Rome")])[:-20]
     trace = only(agent(), span("1", "a", 2, gen_ai__operation__name="chat", gen_ai__input__messages=given))
-    assert (trace.user_input, trace.damaged) == ("Paris or Berlin?", ("history", "user_input"))
+    assert ([x.text for x in trace.history], trace.damaged) == (["Paris or Berlin?"], ("history", "user_input"))
+
+
+def test_a_question_is_not_taken_from_a_list_whose_end_was_cut():
+    given = json.dumps([ASK, text("assistant", "Berlin."), text("user", "and Rome")])[:-20]
+    trace = only(agent(), span("1", "a", 2, gen_ai__operation__name="chat", gen_ai__input__messages=given))
+    assert trace.user_input is None
 
 
 def test_redacted_text_is_not_taken_for_what_was_said():

@@ -1,8 +1,8 @@
 """Decide when a trace is complete: pure bookkeeping over fragments, with the time passed in."""
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
 from spanscore.assemble.config import Config
 from spanscore.assemble.fragments import Fragment
@@ -70,8 +70,9 @@ class Assembler:
     a `Cut` that was not given to `done` needs it; after that it is `released`.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, *, goes_on: Callable[[str], bool] = lambda _unit: False) -> None:
         self._config = config
+        self._goes_on = goes_on
         self._whole: OrderedDict[bytes, _Open] = OrderedDict()
         self._partial: OrderedDict[bytes, _Open] = OrderedDict()
         self._closed: OrderedDict[bytes, _Closed] = OrderedDict()
@@ -130,6 +131,27 @@ class Assembler:
         """The trace was dealt with: unless a late span may re-open it, its rows are needed no more."""
         self.let_go(cut.rows)
 
+    def can_read(self, trace_id: bytes) -> bool:
+        """Whether a trace was cut and its rows are still there."""
+        closed = self._closed.get(trace_id)
+        return closed is not None and closed.genai
+
+    def again(self, trace_id: bytes, now_ns: int) -> Cut | None:
+        """A trace that was cut, to be read once more for the sake of another one; None where that cannot be.
+
+        It may be re-opened as long as if it had been cut now. The `Cut` wants `done` like any other.
+        """
+        if not self.can_read(trace_id):
+            return None
+        closed = self._closed[trace_id] = replace(self._closed.pop(trace_id), closed_ns=now_ns)
+        self.hold(closed.rows)
+        return Cut(trace_id, closed.rows, "complete" if closed.whole else "idle", closed.genai, reopened=True)
+
+    def cut_again(self, trace_id: bytes, now_ns: int) -> None:
+        """After `restore`: have the next `cut` hand out a trace that is part of a turn with others."""
+        cut = self.again(trace_id, now_ns)
+        self._ready += [] if cut is None else [cut]
+
     def is_genai(self, trace_id: bytes) -> bool:
         """Whether what has come of an open trace may hold GenAI."""
         trace = self._whole.get(trace_id) or self._partial.get(trace_id)
@@ -171,7 +193,7 @@ class Assembler:
         """After `restore`: of the traces cut before a restart, those whose rows are gone cannot be re-opened."""
         for trace_id in trace_ids:
             if trace_id not in self._closed and trace_id not in self._whole and trace_id not in self._partial:
-                self._past[trace_id] = None
+                self._pass(trace_id)
 
     def forget_oldest(self) -> bool:
         """Give up the trace that was cut longest ago, to make room for new ones. False: there is none."""
@@ -243,8 +265,13 @@ class Assembler:
             self._past.popitem(last=False)
 
     def _bury(self, trace_id: bytes, rows: Iterable[int]) -> None:
-        self._past[trace_id] = None
+        self._pass(trace_id)
         self.let_go(rows)
+
+    def _pass(self, trace_id: bytes) -> None:
+        """Read no more of it; but of a session what comes is its next turn."""
+        if not self._goes_on(trace_id.hex()):
+            self._past[trace_id] = None
 
 
 def _quiet_since(traces: OrderedDict[bytes, _Open], since_ns: int) -> Iterator[bytes]:

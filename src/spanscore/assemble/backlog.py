@@ -9,6 +9,7 @@ from spanscore.assemble import fragments
 from spanscore.assemble.assembler import Assembler, Cut
 from spanscore.assemble.config import Config
 from spanscore.assemble.requests import Requests
+from spanscore.assemble.units import Units
 from spanscore.model.span import LogRecord, Span
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
 from spanscore.store.journal import Journal, Request
@@ -16,6 +17,8 @@ from spanscore.telemetry import Counters
 
 _SHARE_FOR_LATE_SPANS = 0.5
 """Above this fill of the journal, requests kept only for late spans make room for new ones."""
+
+_BY_TRACE = Units()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +34,8 @@ class Kept:
 class Backlog:
     """Requests go in, traces to be read come out, and what nothing needs any more leaves the journal.
 
-    `shows_genai` says of a request's protobuf whether it may hold GenAI spans. Belongs to one event loop, but for
-    `load`.
+    `shows_genai` says of a request's protobuf whether it may hold GenAI spans, `units` what of it belongs together
+    where that is not one trace. Belongs to one event loop, but for `load`.
     """
 
     def __init__(
@@ -43,14 +46,16 @@ class Backlog:
         *,
         shows_genai: Callable[[bytes], bool],
         clock_ns: Callable[[], int],
+        units: Units = _BY_TRACE,
     ) -> None:
-        self.assembler = Assembler(config)
+        self.assembler = Assembler(config, goes_on=units.goes_on)
         self._config = config
         self._journal = journal
         self._counters = counters
         self._shows_genai = shows_genai
         self._clock_ns = clock_ns
-        self._requests = Requests(journal.read)
+        self._units = units
+        self._requests = Requests(journal.read, units=units)
 
     @property
     def size_bytes(self) -> int:
@@ -87,6 +92,8 @@ class Backlog:
                     self.assembler.push(fragment, now_ns)
             yield kept, request.passed_on
         self.assembler.remember_past(closed)
+        for trace_id in sorted(self._journal.parts()):
+            self.assembler.cut_again(trace_id, now_ns)
 
     def load(self, cut: Cut) -> tuple[list[Span], list[LogRecord]]:
         """The spans and log records of a trace that was cut. May be called from any thread."""
@@ -101,10 +108,15 @@ class Backlog:
         """Put a request aside that cannot be decoded. Raises RetryableError when it cannot be kept now."""
         await asyncio.wrap_future(self._journal.quarantine(signal, body, reason, self._clock_ns()))
 
-    def finish(self, cuts: Sequence[Cut]) -> None:
-        """These traces were dealt with: remember that, and let go of what held them."""
+    def finish(self, cuts: Sequence[Cut], *, parts: Sequence[Cut] = ()) -> None:
+        """These traces were dealt with: remember that, and let go of what held them.
+
+        Those that are `parts` of turns with others are read again after a restart, while late spans may open them.
+        """
         now_ns = self._clock_ns()
-        self._journal.close_traces([(cut.trace_id, max(cut.rows), now_ns) for cut in cuts])
+        self._journal.close_traces(
+            [(cut.trace_id, max(cut.rows), now_ns) for cut in cuts], [cut.trace_id for cut in parts]
+        )
         for cut in cuts:
             self.assembler.done(cut)
         self._release()
@@ -136,7 +148,7 @@ class Backlog:
             return []
         take_apart = fragments.of_traces if kept.signal == "traces" else fragments.of_logs
         genai = self._shows_genai(kept.body)
-        return take_apart(kept.message, kept.row, size_bytes=len(kept.body), genai=genai)
+        return take_apart(kept.message, kept.row, size_bytes=len(kept.body), genai=genai, units=self._units)
 
     def _make_room(self) -> None:
         if self._journal.fill > _SHARE_FOR_LATE_SPANS:

@@ -25,6 +25,16 @@ class Config(BaseModel):
     late_window: Duration = duration_ns("5m")
     """How long after a trace was cut a late span re-opens it. Later ones are counted and not read."""
 
+    stitch_window: Duration = duration_ns("30s")
+    """How long a trace that ends in the middle of a turn, or begins there, waits for the turn's other traces.
+
+    Each that comes starts the wait anew. A turn that is whole waits `complete_after` for stragglers. What comes later,
+    within `late_window`, gives the turn's next revision. Traces that tell a whole turn by themselves never wait.
+    """
+
+    max_parts: int = Field(default=10_000, ge=1)
+    """Traces of unfinished turns kept in mind; above it the one that was heard of longest ago waits no more."""
+
     session_idle_after: Duration = duration_ns("5m")
     """How long a session must be quiet before it is evaluated; when it goes on, it is evaluated again."""
 

@@ -1,18 +1,22 @@
-"""What the assembler needs to know of a request, and nothing more: no attribute is looked at, no value decoded."""
+"""What the assembler needs to know of a request, and nothing more: hardly an attribute is looked at or decoded."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
+
+from spanscore.assemble.units import Units
 
 _NO_SPAN = bytes(8)
 """How some senders write that a span has no parent."""
 
 _OWN_SCOPE = "spanscore"
 
+_BY_TRACE = Units()
+
 
 @dataclass(slots=True)
 class Fragment:
-    """What one request holds of one trace.
+    """What one request holds of one trace, or of another unit that is read together.
 
     `row` is the request's place in the journal (or any other store of requests). `parents` are the parent ids that the
     fragment's spans name; `has_root` says that a span has none.
@@ -28,7 +32,9 @@ class Fragment:
     genai: bool = True
 
 
-def of_traces(request: Any, row: int, *, size_bytes: int = 0, genai: bool = True) -> list[Fragment]:
+def of_traces(
+    request: Any, row: int, *, size_bytes: int = 0, genai: bool = True, units: Units = _BY_TRACE
+) -> list[Fragment]:
     """The fragments of an ExportTraceServiceRequest, one a trace; `size_bytes` is shared out by number of spans.
 
     What spanscore itself emitted belongs to none, so that scores that come back re-open nothing.
@@ -36,10 +42,12 @@ def of_traces(request: Any, row: int, *, size_bytes: int = 0, genai: bool = True
     found: dict[bytes, Fragment] = {}
     for resource_spans in request.resource_spans:
         for scope_spans in resource_spans.scope_spans:
-            if scope_spans.scope.name == _OWN_SCOPE:
+            scope_name = scope_spans.scope.name
+            if scope_name == _OWN_SCOPE:
                 continue
+            by_trace = not scope_name.startswith(units.scopes)
             for span in scope_spans.spans:
-                trace_id = span.trace_id
+                trace_id = span.trace_id if by_trace else units.key(scope_name, span, of_log=False)
                 fragment = found.get(trace_id)
                 if fragment is None:
                     fragment = found[trace_id] = Fragment(trace_id, row, genai=genai)
@@ -53,20 +61,24 @@ def of_traces(request: Any, row: int, *, size_bytes: int = 0, genai: bool = True
     return _share_size(list(found.values()), size_bytes)
 
 
-def of_logs(request: Any, row: int, *, size_bytes: int = 0, genai: bool = True) -> list[Fragment]:
-    """The fragments of an ExportLogsServiceRequest; records without a trace id belong to no trace and are left out."""
+def of_logs(
+    request: Any, row: int, *, size_bytes: int = 0, genai: bool = True, units: Units = _BY_TRACE
+) -> list[Fragment]:
+    """The fragments of an ExportLogsServiceRequest; records that belong to no trace or other unit are left out."""
     found: dict[bytes, Fragment] = {}
-    for record in _records(request):
-        if record.trace_id:
-            fragment = found.setdefault(record.trace_id, Fragment(record.trace_id, row, genai=genai))
+    for scope_name, record in _records(request):
+        trace_id = units.key(scope_name, record, of_log=True)
+        if trace_id:
+            fragment = found.setdefault(trace_id, Fragment(trace_id, row, genai=genai))
             fragment.items += 1
     return _share_size(list(found.values()), size_bytes)
 
 
-def _records(request: Any) -> Iterator[Any]:
+def _records(request: Any) -> Iterator[tuple[str, Any]]:
     for resource_logs in request.resource_logs:
         for scope_logs in resource_logs.scope_logs:
-            yield from scope_logs.log_records
+            for record in scope_logs.log_records:
+                yield scope_logs.scope.name, record
 
 
 def _share_size(fragments: list[Fragment], size_bytes: int) -> list[Fragment]:

@@ -5,10 +5,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
+from spanscore.assemble.units import Units
 from spanscore.model.span import LogRecord, Resource, Scope, Span
 from spanscore.otlp import decode
 from spanscore.otlp.signal import WIRE, Signal
 
+_BY_TRACE = Units()
 _Items = dict[bytes, list[tuple[Any, Resource, Scope]]]
 
 
@@ -34,11 +36,13 @@ class _Decoded:
         self._message = message
         self._items: _Items | None = None
 
-    def of_trace(self, trace_id: bytes) -> list[tuple[Any, Resource, Scope]]:
+    def of_trace(self, trace_id: bytes, units: Units) -> list[tuple[Any, Resource, Scope]]:
         if self._items is None:
             items: _Items = {}
+            of_log = self.signal != "traces"
             for item, resource, scope in _walk(self.signal, self._message):
-                items.setdefault(item.trace_id, []).append((item, resource, scope))
+                key = units.key(scope.name, item, of_log=of_log)
+                items.setdefault(key, []).append((item, resource, scope))
             self._items = items  # only now that it is whole: another thread may be asking for a neighbour
         return self._items.get(trace_id, [])
 
@@ -49,8 +53,15 @@ class Requests:
     May be used from several threads.
     """
 
-    def __init__(self, read: Callable[[Iterable[int]], Iterable[Stored]], max_bytes: int = 64 * 2**20) -> None:
+    def __init__(
+        self,
+        read: Callable[[Iterable[int]], Iterable[Stored]],
+        max_bytes: int = 64 * 2**20,
+        *,
+        units: Units = _BY_TRACE,
+    ) -> None:
         self._read = read
+        self._units = units
         self._max_bytes = max_bytes
         self._size_bytes = 0
         self._held: OrderedDict[int, _Decoded] = OrderedDict()
@@ -68,14 +79,14 @@ class Requests:
                 self._size_bytes -= held.size_bytes if held else 0
 
     def load(self, trace_id: bytes, rows: Iterable[int]) -> tuple[list[Span], list[LogRecord]]:
-        """The spans and log records of one trace in the requests at `rows`.
+        """The spans and log records of one trace, or other unit, in the requests at `rows`.
 
         Raises google.protobuf's DecodeError where a journalled request is damaged.
         """
         spans: list[Span] = []
         records: list[LogRecord] = []
         for request in self._find(rows):
-            items = request.of_trace(trace_id)
+            items = request.of_trace(trace_id, self._units)
             if request.signal == "traces":
                 spans += [decode.span(*item) for item in items]
             else:

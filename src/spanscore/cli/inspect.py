@@ -1,15 +1,18 @@
 """`spanscore inspect`: the agent traces in files as they are rebuilt, for a person to read or as JSON lines."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spanscore.cli import recorded
+from spanscore.cli import explained, recorded
 from spanscore.cli.terminal import console, on_one_line, print_json, printable
+from spanscore.cli.unread import print_unread
 from spanscore.model.json import Json, dumps
 from spanscore.model.trace import AgentTrace, ToolCall
+from spanscore.rebuild import explain_all, unread_all
+from spanscore.turns import Explanation
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -24,21 +27,43 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     parser.add_argument("path", metavar="PATH", nargs="+", type=Path, help=recorded.PATH_HELP)
     parser.add_argument("--jsonl", action="store_true", help="print one JSON object a line for each agent trace")
+    asked = parser.add_mutually_exclusive_group()
+    asked.add_argument(
+        "--explain", action="store_true", help="say which span and attribute each fact came from, and what lost"
+    )
+    asked.add_argument(
+        "--unread", action="store_true", help="list the spans and log records that no dialect reads, without values"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Print every agent trace. Returns the exit code."""
-    traces = recorded.agent_traces(args.path)
+    if args.unread:
+        telemetry = recorded.loaded(args.path)
+        print_unread(unread_all(telemetry.spans, telemetry.logs), as_json=args.jsonl)
+        return 0
+    traces = _explained(args.path) if args.explain else [(x, None) for x in recorded.agent_traces(args.path)]
     if args.jsonl:
-        for trace in traces:
-            print_json(trace.to_json())
+        for trace, explanation in traces:
+            added = {} if explanation is None else {"explain": explanation.to_json()}
+            print_json({**trace.to_json(), **added})
         return 0
     output = console()
-    for number, trace in enumerate(traces):
+    for number, (trace, explanation) in enumerate(traces):
         if number:
             output.print()
-        output.print(_tree(trace))
+        tree = _tree(trace)
+        if explanation is not None:
+            explained.add_sources(tree, explanation)
+        output.print(tree)
     return 0
+
+
+def _explained(paths: Sequence[Path]) -> Sequence[tuple[AgentTrace, Explanation | None]]:
+    telemetry = recorded.loaded(paths)
+    traces = explain_all(telemetry.spans, telemetry.logs)
+    recorded.refuse_none(traces, telemetry, paths)
+    return traces
 
 
 def _tree(trace: AgentTrace) -> "Tree":
@@ -124,7 +149,7 @@ def _missing(trace: AgentTrace) -> Iterator[str]:
     for name in trace.damaged:
         yield f"{printable(name)} (cut or redacted)"
     if trace.unread_spans:
-        yield f"{trace.unread_spans} spans that no dialect reads"
+        yield f"{trace.unread_spans} spans that no dialect reads (--unread lists them)"
 
 
 def _number(count: int | None) -> str:

@@ -2,7 +2,7 @@
 
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from spanscore.cli.terminal import printable
@@ -19,17 +19,28 @@ def agent_traces(paths: Sequence[Path]) -> list[AgentTrace]:
 
     Raises InputError when a file cannot be read, or none of them holds an agent trace.
     """
+    telemetry = loaded(paths)
+    traces = rebuild_all(telemetry.spans, telemetry.logs)
+    refuse_none(traces, telemetry, paths)
+    return traces
+
+
+def loaded(paths: Sequence[Path]) -> files.Telemetry:
+    """The spans and log records in `paths`. Raises InputError when a file cannot be read."""
     telemetry = files.load(paths)
     for refused in telemetry.refused:
         print(f"spanscore: warning: left out {printable(refused)}", file=sys.stderr)
-    traces = rebuild_all(telemetry.spans, telemetry.logs)
+    return telemetry
+
+
+def refuse_none(traces: Collection[object], telemetry: files.Telemetry, paths: Sequence[Path]) -> None:
+    """Raise InputError where no agent trace was found."""
     if not traces:
         places = ", ".join(str(path) for path in paths)
         raise InputError(
             f"{places}: no agent trace in {len(telemetry.spans)} spans and {len(telemetry.logs)} log records; "
-            "is the agent's instrumentation one of GenAI spans?"
+            "is the agent's instrumentation one of GenAI spans? `spanscore inspect --unread` shows what is there"
         )
-    return traces
 
 
 def sessions(traces: Sequence[AgentTrace]) -> list[Session]:

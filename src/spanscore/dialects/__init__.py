@@ -6,55 +6,121 @@ the span, whose attributes others borrow. So one look-up of each kind decides fo
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from spanscore.dialects import (
+    agent_framework,
+    autogen,
+    bedrock,
     claude_code,
+    codex,
+    copilot,
     gemini_cli,
     genkit,
     google_adk,
+    google_genai,
+    haystack,
+    laminar,
     langfuse,
     langsmith,
+    langwatch,
     litellm,
+    livekit,
+    llama_index,
+    logfire,
+    mastra,
     mlflow,
+    openai_agents,
     openinference,
+    openlit,
     openllmetry,
+    pipecat,
     pydantic_ai,
+    semantic_kernel,
     semconv,
+    sentry,
+    spring_ai,
     strands,
     vercel_ai,
+    voltagent,
 )
+from spanscore.dialects._again import Again
 from spanscore.dialects._base import Context, Dialect, Facts, text
-from spanscore.dialects._messages import Histories
+from spanscore.dialects._damage import marked
+from spanscore.dialects._gathering import SCOPES as UNIT_SCOPES
+from spanscore.dialects._gathering import told_apart, unit_of
+from spanscore.dialects._histories import Histories
+from spanscore.dialects._installed import installed
+from spanscore.dialects._json import is_redacted
+from spanscore.dialects._threads import goes_on
+from spanscore.dialects._unread import Key, Unread, unread
 from spanscore.model.json import dumps
 from spanscore.model.span import LogRecord, Span
 from spanscore.model.step import Reading, Step
 
-DIALECTS: tuple[Dialect, ...] = (
+_OWN: tuple[Dialect, ...] = (
     pydantic_ai.DIALECT,
     vercel_ai.DIALECT,
     google_adk.DIALECT,
+    google_genai.DIALECT,
     strands.DIALECT,
+    bedrock.DIALECT,
+    livekit.DIALECT,
+    pipecat.DIALECT,
     gemini_cli.DIALECT,
+    codex.DIALECT,
+    copilot.DIALECT,
+    mastra.DIALECT,
+    voltagent.DIALECT,
     langfuse.DIALECT,
     mlflow.DIALECT,
     genkit.DIALECT,
+    llama_index.DIALECT,
+    agent_framework.DIALECT,
+    semantic_kernel.DIALECT,
+    autogen.DIALECT,
+    haystack.DIALECT,
+    logfire.DIALECT,
     openinference.DIALECT,
+    langwatch.DIALECT,
+    laminar.DIALECT,
     langsmith.DIALECT,
     litellm.DIALECT,
     claude_code.DIALECT,
+    openlit.DIALECT,
+    openai_agents.DIALECT,
+    spring_ai.DIALECT,
+    sentry.DIALECT,
     openllmetry.DIALECT,
     semconv.DIALECT,
 )
 
-_BY_SCOPE = {scope: rank for rank, dialect in enumerate(DIALECTS) for scope in dialect.scopes}
-_BY_KEY = {key: rank for rank, dialect in enumerate(DIALECTS) for key in dialect.keys}
+DIALECTS: tuple[Dialect, ...] = (*installed(_OWN), *_OWN)
+"""All dialects, in the order in which they claim spans: those of other distributions, which may know better, first."""
+
+_RANKED = tuple(enumerate(DIALECTS))[::-1]  # of two that name the same scope or key, the first one stays
+_BY_SCOPE = {scope: rank for rank, dialect in _RANKED for scope in dialect.scopes}
+_BY_KEY = {key: rank for rank, dialect in _RANKED for key in dialect.keys}
 _KEYS = frozenset(_BY_KEY)
 _LOOKING = tuple((x, x.claims) for x in DIALECTS if x.claims is not None)
 _MARKS = tuple({mark: None for dialect in DIALECTS for mark in dialect.marks})
+_ANNOUNCES = "logfire.span_type"  # Logfire tells that a span has begun by a span, whose id is another one
 _EVALUATOR_SCOPES = frozenset({"spanscore", "pydantic-evals"})
 
-__all__ = ["DIALECTS", "read", "shows_genai"]
+__all__ = [
+    "DIALECTS",
+    "UNIT_SCOPES",
+    "Again",
+    "Key",
+    "Unread",
+    "again",
+    "goes_on",
+    "read",
+    "shows_genai",
+    "told_apart",
+    "unit_of",
+    "unread",
+]
 
 
 def shows_genai(body: bytes) -> bool:
@@ -84,9 +150,25 @@ def read(spans: Iterable[Span], logs: Iterable[LogRecord] = ()) -> Reading:
             outermost = span.parent_span_id not in claimed
             facts = dialect.read(span, Context(logged.get(span.span_id, ()), outermost, histories))
             steps.append(_step(span, dialect.name, facts))
-        elif "session.id" in span.attributes or "user.id" in span.attributes:
+        elif "session.id" in span.attributes or "user.id" in span.attributes or span.dropped_attributes_count:
             steps.append(_step(span, "", {"kind": "other"}))
-    return Reading(tuple(known), tuple(steps), len(known) - len(claimed))
+    steps = marked(steps, known, _again(claimed, logged))
+    return Reading(tuple(known), tuple(steps), len(known) - len(claimed), logged)
+
+
+def again(reading: Reading) -> Again:
+    """What reads single spans of a reading again, with parts of them left out."""
+    return _again({x.span.span_id for x in reading.steps if x.dialect}, reading.logs)
+
+
+def _again(claimed: Container[str], logs: Mapping[str, Sequence[LogRecord]]) -> Again:
+    def read_one(span: Span, name: str, records: Sequence[LogRecord]) -> Step:
+        dialect = _dialect_of(span, records)
+        if dialect is None or dialect.name != name:  # the part that is left out is the one by which it is claimed
+            return _step(span, "", {"kind": "other"})
+        return _step(span, name, dialect.read(span, Context(records, span.parent_span_id not in claimed, Histories())))
+
+    return Again(read_one, logs)
 
 
 def _dialect_of(span: Span, logs: Sequence[LogRecord]) -> Dialect | None:
@@ -103,9 +185,12 @@ def _dialect_of(span: Span, logs: Sequence[LogRecord]) -> Dialect | None:
 
 def _step(span: Span, dialect: str, facts: Facts) -> Step:
     attributes = span.attributes
-    if "session.id" in attributes:
-        facts["session_id"] = text(attributes["session.id"]) or facts.get("session_id")
-    user = attributes.get("user.id", attributes.get("enduser.id"))
+    given_session, given_user = facts.pop("given_session_id", None), facts.pop("given_user_id", None)
+    if given_session or "session.id" in attributes:
+        facts["session_id"] = given_session or text(attributes["session.id"]) or facts.get("session_id")
+        if is_redacted(facts["session_id"]):  # or all that are hidden would be one session
+            facts["session_id"] = None
+    user = given_user or attributes.get("user.id", attributes.get("enduser.id"))
     if user is not None:
         facts["user_id"] = text(user) or facts.get("user_id")
     return Step(span=span, dialect=dialect, **facts)
@@ -115,7 +200,7 @@ def _unique(spans: Iterable[Span]) -> list[Span]:
     """Each span id once, without what evaluators emitted, by start time."""
     found: dict[str, Span] = {}
     for span in spans:
-        if not span.span_id or _is_evaluator(span):
+        if not span.span_id or _is_evaluator(span) or span.attributes.get(_ANNOUNCES) == "pending_span":
             continue
         other = found.get(span.span_id)
         if other is None or (other is not span and _completeness(span) > _completeness(other)):

@@ -7,6 +7,8 @@ from spanscore.dialects._json import opened, structure
 from spanscore.model.json import Json
 from spanscore.model.trace import Tool
 
+_WRAPPED = ("function", "toolSpec")  # OpenAI's and Bedrock's
+_SCHEMAS = ("parameters", "input_schema", "parameters_json_schema", "parametersJsonSchema", "inputSchema")
 _BLOCK_KEYS = frozenset({"type", "text", "content", "annotations", "citations", "id", "cache_control", "extras"})
 
 
@@ -60,23 +62,31 @@ def _tools_of(definitions: Any) -> tuple[Tool, ...] | None:
     single: list[Any] = []
     for listed in definitions:
         definition = structure(listed).value if isinstance(listed, str) else listed
-        declared = definition.get("function_declarations") if isinstance(definition, dict) else None  # Gemini
+        declared = _declared(definition)
         single += declared if isinstance(declared, list) else [definition]
     return tuple(tool for tool in map(_tool, single) if tool is not None)
+
+
+def _declared(definition: Any) -> Any:
+    """What Gemini lists inside of one tool."""
+    if not isinstance(definition, dict):
+        return None
+    return definition.get("function_declarations", definition.get("functionDeclarations"))
 
 
 def _tool(definition: Any) -> Tool | None:
     if isinstance(definition, str):
         return Tool(definition) if definition else None
-    if isinstance(definition, dict) and isinstance(definition.get("function"), dict):
-        definition = definition["function"]
+    if isinstance(definition, dict):
+        definition = next((definition[x] for x in _WRAPPED if isinstance(definition.get(x), dict)), definition)
     if not isinstance(definition, dict) or not isinstance(definition.get("name"), str):
         return None
     description = definition.get("description")
-    schemas = (definition.get(x) for x in ("parameters", "input_schema", "parameters_json_schema", "inputSchema"))
-    schema = next((x for x in schemas if x is not None), None)
+    schema = next((x for x in map(definition.get, _SCHEMAS) if x is not None), None)
     if isinstance(schema, str):
         schema = opened(schema)
+    elif isinstance(schema, dict) and schema.keys() == {"json"}:  # Bedrock's
+        schema = schema["json"]
     return Tool(definition["name"], description if isinstance(description, str) else None, schema)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from spanscore.dialects._messages import Histories
+from spanscore.dialects._histories import Histories
 from spanscore.model.span import Attributes, LogRecord, Span
 
 Facts: TypeAlias = dict[str, Any]

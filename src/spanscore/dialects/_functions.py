@@ -25,7 +25,11 @@ def read_result(returned: Value, facts: Facts, *, envelope: str | None = None) -
         return
     value = opened(returned)
     if envelope is not None and isinstance(value, dict) and value.keys() == {envelope}:
-        value = opened(value[envelope])
+        inside = value[envelope]
+        if (
+            not isinstance(inside, dict) or _langchain.tool_output(inside) is not None
+        ):  # else it is the tool's own object
+            value = opened(inside)
     answer = _langchain.tool_output(value)
     if answer is not None:
         value, facts["call_id"] = answer.value, facts.get("call_id") or answer.call_id

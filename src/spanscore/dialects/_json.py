@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 from typing import Any, NamedTuple
 
 import orjson
@@ -14,9 +15,25 @@ MAX_DEPTH = 100
 
 _MAX_REPR_CHARS = 64 * 1024
 _MAX_NUMBER_CHARS = 40
+_MAX_ELEMENTS = 10_000  # of an array that was cut; the parts of no conversation are more
 _WORDS = frozenset({"true", "false", "null"})
-REDACTED = frozenset({"__REDACTED__", "[REDACTED]", "<REDACTED>"})
+_MEMBER = re.compile(r'[\s,]*"([^"\\]{1,256})"\s*:\s*(?=\S)')
+REDACTED = frozenset(
+    {
+        "__REDACTED__",
+        "[REDACTED]",
+        "<REDACTED>",
+        "[redacted]",
+        "<redacted>",
+        "**REDACTED**",
+        "***",
+        "[FILTERED]",
+        "[Filtered]",
+    }
+)
 """What instrumentations put in the place of hidden content."""
+
+_HIDDEN = re.compile(r"\[(?:REDACTED\b|Scrubbed due to )[^\]]{0,100}\]")  # with the reason; Logfire's with what it saw
 
 
 class Parsed(NamedTuple):
@@ -27,8 +44,14 @@ class Parsed(NamedTuple):
 
 
 def is_redacted(text: object) -> bool:
-    """Whether `text` stands for hidden content."""
-    return isinstance(text, str) and text in REDACTED
+    """Whether `text` stands for hidden content.
+
+    >>> is_redacted("[REDACTED]"), is_redacted("[Scrubbed due to 'password']"), is_redacted("[1]")
+    (True, True, False)
+    """
+    if not isinstance(text, str):
+        return False
+    return text in REDACTED or (text[-1:] == "]" and _HIDDEN.fullmatch(text) is not None)
 
 
 def structure(value: Value) -> Parsed:
@@ -39,8 +62,6 @@ def structure(value: Value) -> Parsed:
     """
     if not isinstance(value, str):
         return Parsed(None if isinstance(value, bytes) else value)
-    if is_redacted(value):
-        return Parsed(None, damaged=True)
     try:
         parsed = loads(value)
     except ValueError:
@@ -71,6 +92,8 @@ def opened(value: Any, *, scalars: bool = True) -> Json:
 
     >>> opened('{"a": 1}'), opened("22C, sunny"), opened('"yes"'), opened("0"), opened("0", scalars=False)
     ({'a': 1}, '22C, sunny', 'yes', 0, '0')
+    >>> opened("00042"), opened("0.10"), opened("98765432109876543210")
+    ('00042', '0.10', '98765432109876543210')
     """
     if not isinstance(value, str):
         return None if isinstance(value, bytes) else value
@@ -83,6 +106,8 @@ def opened(value: Any, *, scalars: bool = True) -> Json:
         return value
     if isinstance(parsed, str):
         return opened(parsed, scalars=False)
+    if isinstance(parsed, float) and dumps(parsed) != stripped:
+        return value  # a price such as 0.10, or a number too long for one: as text it says more
     return value if _too_deep(value, parsed) else parsed
 
 
@@ -104,6 +129,8 @@ def printed(value: Any) -> str:
 
 
 def _not_json(text: str) -> Parsed:
+    if is_redacted(text):
+        return Parsed(None, damaged=True)
     start = text.lstrip()[:2]
     if start[:1] not in ("[", "{"):
         return Parsed(text)
@@ -115,14 +142,34 @@ def _not_json(text: str) -> Parsed:
 def _whole_elements(text: str) -> list[Json]:
     """The elements of a JSON array before the place where it was cut."""
     decoder, at, elements = json.JSONDecoder(), text.index("[") + 1, list[Json]()
-    while True:
+    while len(elements) < _MAX_ELEMENTS:
         while at < len(text) and text[at] in " \t\r\n,":
             at += 1
         try:
             element, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
-            return elements
+            break
         elements.append(element)
+    return elements
+
+
+def whole_members(text: str) -> tuple[dict[str, Json], str | None]:
+    """The members of a JSON object before the place where it was cut, and the one that was cut.
+
+    Of that one, where it is an array, the elements that are whole are kept.
+
+    >>> whole_members('{"a": 1, "b": [1, 2, {"c"')
+    ({'a': 1, 'b': [1, 2]}, 'b')
+    """
+    decoder, at, members = json.JSONDecoder(), text.find("{") + 1, dict[str, Json]()
+    while (key := _MEMBER.match(text, at)) is not None:
+        try:
+            members[key[1]], at = decoder.raw_decode(text, key.end())
+        except (ValueError, RecursionError):
+            if text[key.end()] == "[":
+                members[key[1]] = _whole_elements(text[key.end() :])
+            return members, key[1]
+    return members, None
 
 
 def _too_deep(text: str, parsed: object) -> bool:

@@ -25,6 +25,8 @@ _ROLES = {
     "FunctionMessage": "tool",
 }
 
+_COMMAND = {"graph", "update", "resume", "goto"}
+
 
 class ToolOutput(NamedTuple):
     """What a ToolMessage holds: the result, the id of the call it answers, and the error it states."""
@@ -35,7 +37,15 @@ class ToolOutput(NamedTuple):
 
 
 def tool_output(value: object) -> ToolOutput | None:
-    """The content of a ToolMessage, in any of the forms LangChain serializes it to; None for what is none."""
+    """The content of a ToolMessage, in any of the forms LangChain serializes it to; None for what is none.
+
+    A tool that hands over or changes a graph's state returns a Command with the ToolMessage among its messages.
+    """
+    if isinstance(value, dict) and value.keys() == _COMMAND:
+        update = value["update"]
+        told = update.get("messages") if isinstance(update, dict) else None
+        answers = map(tool_output, reversed(told)) if isinstance(told, list) else ()
+        return next((x for x in answers if x is not None), None)
     fields, kind = _fields(value)
     if kind not in {"tool", "ToolMessage"} or "content" not in fields or "tool_call_id" not in fields:
         return None

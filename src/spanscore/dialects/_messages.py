@@ -5,15 +5,14 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from spanscore.dialects._arguments import arguments, call_id, result
-from spanscore.dialects._json import REDACTED, is_redacted, opened, printed, structure
+from spanscore.dialects._json import is_redacted, opened, printed, structure
+from spanscore.dialects._marks import LAST_OF_MARKS, is_cut, is_damaged, is_marked
 from spanscore.model.json import Json
 from spanscore.model.span import Value
-from spanscore.model.step import Message, ToolResult
+from spanscore.model.step import Message, MessageFact, ToolResult
 from spanscore.model.trace import RequestedCall
 
 _MAX_NESTING = 8  # blocks inside blocks; providers use two
-
-_MAX_HISTORIES = 4  # conversations that interleave: an agent's and its sub-agents'
 
 _PLAIN_ROLES = frozenset({"user", "assistant", "system", "tool"})
 _ROLES = {
@@ -31,8 +30,14 @@ _ROLES = {
 }
 
 
+_LOST: frozenset[MessageFact] = frozenset({"text", "calls", "results"})
+
+
 class Messages(NamedTuple):
-    """The messages of an attribute, or None where it holds none; and whether some of it was cut or redacted."""
+    """The messages of an attribute, or None where it holds none; and whether some of them were cut off or hidden.
+
+    Of a list that was cut the last message stands for what is lost. What was cut inside of a message, it says itself.
+    """
 
     messages: tuple[Message, ...] | None
     damaged: bool = False
@@ -48,13 +53,15 @@ class _Parts:
         self.reasoning: list[str] = []
         self.calls: list[RequestedCall] = []
         self.results: list[ToolResult] = []
-        self.damaged = False
+        self.damaged: set[MessageFact] = set()
 
     def text(self, value: object) -> None:
         if is_redacted(value):
-            self.damaged = True
+            self.damaged.add("text")
         elif isinstance(value, str):
             self.texts.append(value)
+            if is_cut(value):
+                self.damaged.add("text")
 
     def think(self, value: object) -> None:
         if isinstance(value, str) and value:
@@ -62,11 +69,16 @@ class _Parts:
 
     def call(self, identity: object, name: object, value: Any) -> None:
         if isinstance(name, str) and name:
-            self.calls.append(RequestedCall(call_id(identity), name, arguments(value)))
+            given = arguments(value)
+            self.calls.append(RequestedCall(call_id(identity), name, None if is_redacted(given) else given))
+            if is_damaged(given):
+                self.damaged.add("calls")
 
     def result(self, identity: object, value: Any, error: str | None = None) -> None:
-        self.damaged |= is_redacted(value)
-        self.results.append(ToolResult(call_id(identity), result(value), error))
+        returned = result(value)
+        self.results.append(ToolResult(call_id(identity), None if is_redacted(returned) else returned, error))
+        if is_damaged(returned):
+            self.damaged.add("results")
 
     def message(self, role: str) -> Message:
         return Message(
@@ -75,32 +87,8 @@ class _Parts:
             "\n".join(self.reasoning) if self.reasoning else None,
             tuple(self.calls),
             tuple(self.results),
+            frozenset(self.damaged),
         )
-
-
-class Histories:
-    """The inputs of a trace's model calls that were read last, since each mostly repeats one of them and goes on."""
-
-    __slots__ = ("_read",)
-
-    def __init__(self) -> None:
-        self._read: list[tuple[str, tuple[Message, ...]]] = []
-
-    def messages(self, value: Value) -> Messages:
-        """As `messages`, but reads only what comes after an earlier input that `value` starts with."""
-        if not isinstance(value, str) or value[-1:] != "]":
-            return messages(value)
-        found: Messages | None = None
-        for at, (text, known) in enumerate(self._read):
-            if value[len(text) - 1 : len(text)] == "," and value.startswith(text[:-1]):
-                rest = messages("[" + value[len(text) :])
-                found = Messages(known + (rest.messages or ()), rest.damaged)
-                del self._read[at]
-                break
-        found = found or messages(value)
-        if found.messages is not None and not found.damaged:
-            self._read = [(value, found.messages), *self._read[:_MAX_HISTORIES]]
-        return found
 
 
 def messages(value: Value, default_role: str = "user") -> Messages:
@@ -108,6 +96,8 @@ def messages(value: Value, default_role: str = "user") -> Messages:
     parsed, damaged = structure(value)
     if parsed is None:
         return Messages(None, damaged)
+    if isinstance(value, str) and not _holds_messages(parsed):
+        return Messages((Message(default_role, value),), damaged)
     items = parsed if isinstance(parsed, list) else [parsed]
     if len(items) == 1 and isinstance(items[0], list):  # one conversation of a batch
         items = items[0]
@@ -118,10 +108,18 @@ def messages(value: Value, default_role: str = "user") -> Messages:
             found.append(plain)
             continue
         role, parts = _read(item, default_role)
-        damaged |= parts.damaged
         if role is not None:
             found.append(parts.message(role))
+    if damaged:
+        found.append(Message(default_role, damaged=_LOST))
     return Messages(tuple(found), damaged)
+
+
+def _holds_messages(parsed: Any) -> bool:
+    """Whether what was read as JSON is messages, and not what somebody said that is JSON itself."""
+    if isinstance(parsed, list):
+        return not parsed or any(isinstance(x, (dict, list)) for x in parsed)
+    return isinstance(parsed, str) or (isinstance(parsed, dict) and not _MESSAGE_KEYS.isdisjoint(parsed))
 
 
 def _plain_message(item: Any) -> Message | None:  # noqa: C901, PLR0911 # the hot loop: a call for each part shows
@@ -138,7 +136,7 @@ def _plain_message(item: Any) -> Message | None:  # noqa: C901, PLR0911 # the ho
         kind = part.get("type") if type(part) is dict else None
         if kind == "text" and text is None:
             text = part.get("content")
-            if type(text) is not str or text in REDACTED:
+            if type(text) is not str or (text[-1:] in LAST_OF_MARKS and is_marked(text)):
                 return None
         elif kind == "tool_call":
             identity, name, given = part.get("id"), part.get("name"), part.get("arguments")
@@ -147,9 +145,10 @@ def _plain_message(item: Any) -> Message | None:  # noqa: C901, PLR0911 # the ho
             calls.append(RequestedCall(identity, name, given))
         elif kind == "tool_call_response":
             identity, value = part.get("id"), part.get("response")
-            if type(identity) is not str or type(value) is not str or value in REDACTED:
+            returned = opened(value) if type(value) is str else None
+            if type(identity) is not str or type(value) is not str or is_damaged(returned):
                 return None
-            results.append(ToolResult(identity, opened(value)))
+            results.append(ToolResult(identity, returned))
         else:
             return None
     return Message(role, text, None, tuple(calls), tuple(results))
@@ -195,7 +194,7 @@ def _system(value: Value) -> tuple[str | None, bool]:
             parts.texts += _read(item, "system")[1].texts
         else:
             _part(item, parts, 0)
-    return ("\n".join(parts.texts) if parts.texts else None), damaged or parts.damaged
+    return ("\n".join(parts.texts) if parts.texts else None), damaged or bool(parts.damaged)
 
 
 def _read(item: object, default_role: str) -> tuple[str | None, _Parts]:
@@ -241,11 +240,11 @@ def _is_bare_result(content: Any) -> bool:
 
 
 def _openai_calls(item: dict[str, Any], parts: _Parts) -> None:
-    calls = item.get("tool_calls")
+    calls, known = item.get("tool_calls"), {x.call_id for x in parts.calls if x.call_id}  # some tell them twice
     for call in calls if isinstance(calls, list) else ():
         if isinstance(call, str):  # LiveKit prints each call as JSON
             call = structure(call).value  # noqa: PLW2901 # the same call, opened
-        if isinstance(call, dict):
+        if isinstance(call, dict) and call_id(call.get("id")) not in known:
             function = call.get("function")
             _call_part(function if isinstance(function, dict) else call, parts, call.get("id"))
     function = item.get("function_call")
@@ -382,6 +381,7 @@ _KEYED_PARTS: dict[str, Callable[[dict[str, Any], _Parts, int], None]] = {
     "functionResponse": _gemini_result,
     "reasoningContent": _reasoning_part,
 }
+_MESSAGE_KEYS = frozenset({"role", "parts", "content", "type", "tool_calls", "tool_call_id", "text", *_KEYED_PARTS})
 _ITEM_ROLES = {
     "function_call": "assistant",
     "reasoning": "assistant",

@@ -1,31 +1,79 @@
 """Open what is smolagents' own in OpenInference's spans: the task it is given, and the tool that gives its answer."""
 
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from spanscore.dialects._base import Facts
-from spanscore.dialects._json import printed, structure
-from spanscore.model.span import Span
-from spanscore.model.step import Message
+from spanscore.dialects import _messages
+from spanscore.dialects._base import Facts, text
+from spanscore.dialects._indexed import indexed
+from spanscore.dialects._json import literal, opened, printed, structure
+from spanscore.model.span import Attributes, Span
+from spanscore.model.step import Message, ToolResult
+from spanscore.model.trace import RequestedCall, Tool
 
 SCOPE = "openinference.instrumentation.smolagents"
 _FINAL_ANSWER = "final_answer"  # a tool that every agent has, whose argument is the answer
+_NO_TOOLS = frozenset({_FINAL_ANSWER, "python_interpreter"})
+_ASKING, _ANSWERING = ("tool-call", "assistant"), ("tool-response", "user")  # its own roles, and what APIs know
+_CALLED, _OBSERVED = "Calling tools:\n", "Observation:"
+_MANAGED_ANSWER = re.compile(r"\AHere is the final answer from your managed agent '[^'\n]{1,200}':\n")
 
 
 def complete(span: Span, facts: Facts) -> None:
     """Add to the facts of a span, in place."""
     if facts["kind"] == "agent":
+        facts["tools"] = _managed(span.attributes)
         called = structure(span.attributes.get("input.value")).value
         if isinstance(called, dict) and "task" in called:
             facts["input_text"] = called["task"] if isinstance(called["task"], str) else None
         if facts["agent_name"] == span.name:
             facts["agent_name"] = span.name.removesuffix(".run")
     elif facts["kind"] == "model":
+        if facts.get("input"):
+            facts["input"] = tuple(_remembered(facts["input"]))
         facts["output"] = tuple(map(_answered, facts["output"])) if facts.get("output") else facts.get("output")
         if facts.get("tools"):
             facts["tools"] = tuple(x for x in facts["tools"] if x.name != _FINAL_ANSWER)
     elif facts["kind"] == "tool" and facts["tool_name"] == _FINAL_ANSWER:
         facts["kind"] = "other"
+
+
+def _managed(attributes: Attributes) -> tuple[Tool, ...] | None:
+    """The agents that an agent can call like tools; None for none."""
+    managed = indexed(attributes, "smolagents.managed_agents.")
+    named = [x for x in managed if isinstance(x, dict) and isinstance(x.get("name"), str)]
+    return tuple(Tool(x["name"], text(x.get("description"))) for x in named) or None
+
+
+def _remembered(messages: Sequence[Message]) -> Iterator[Message]:
+    """Messages with the calls and results that smolagents tells the model as text.
+
+    Several results stand in one text, which cannot be parted: it stays a tool's message.
+    """
+    asked: tuple[RequestedCall, ...] = ()
+    for message in messages:
+        said = message.text or ""
+        if message.role in _ASKING and said.startswith(_CALLED):
+            asked = _calls(literal(said.removeprefix(_CALLED)))
+            yield replace(message, role="assistant", text=None if asked else said, calls=asked)
+        elif message.role in _ANSWERING and said.startswith(_OBSERVED) and asked:
+            told = _MANAGED_ANSWER.sub("", said.removeprefix(_OBSERVED).removeprefix("\n"))
+            results = (ToolResult(asked[0].call_id, opened(told)),) if len(asked) == 1 else ()
+            yield replace(message, role="tool", text=None if results else said, results=results)
+        else:
+            yield message
+
+
+def _calls(listed: Any) -> tuple[RequestedCall, ...]:
+    """The calls in what smolagents prints; code that an agent writes is none."""
+    calls = (
+        _messages.message({"role": "assistant", "tool_calls": listed}, "assistant")
+        if isinstance(listed, list)
+        else None
+    )
+    return () if calls is None else tuple(x for x in calls.calls if x.name not in _NO_TOOLS)
 
 
 def _answered(message: Message) -> Message:

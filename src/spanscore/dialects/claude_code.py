@@ -1,19 +1,39 @@
-"""Claude Code: one trace a prompt, with bare names for a model's and a tool's facts, hidden unless the user opts in."""
+"""Claude Code: one trace a prompt with bare names for a call's facts, the content of it in log records beside."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
+from spanscore.dialects import _claude_code_events as events
 from spanscore.dialects._arguments import arguments, call_id
-from spanscore.dialects._base import Context, Dialect, Facts, count, first_text, text
+from spanscore.dialects._base import Context, Dialect, Facts, count, text
+from spanscore.dialects._claude_code_requests import read_request
 from spanscore.dialects._functions import damaged
-from spanscore.dialects._json import is_redacted, opened
+from spanscore.dialects._json import is_redacted, opened, structure
+from spanscore.dialects._messages import Messages, messages
+from spanscore.dialects._threads import given, name_of, prompt
 from spanscore.dialects.semconv import status_error
-from spanscore.model.span import Attributes, LogRecord, Span, Value
+from spanscore.model.span import LogRecord, Span, Value
 from spanscore.model.step import Message
 
-_KINDS = {"interaction": "agent", "llm_request": "model", "tool": "tool"}
+_Sources: TypeAlias = tuple[tuple[str, str], ...]
+"""(record's name, attribute), the first that speaks wins; without a name it is the span's own attribute."""
+
 _PREFIX = "claude_code."
-_ASIDE = frozenset({"prompt_suggestion", "generate_session_title", "quota"})  # model calls that serve no turn
-_GIVEN = ("input_tokens", "cache_read_tokens", "cache_creation_tokens")  # each counts what the others do not
+_SPAN = ""
+_ASKED: _Sources = ((_SPAN, "user_prompt"), (events.PROMPT, "prompt"))
+_SAID: _Sources = ((_SPAN, "response.model_output"), (events.ANSWER, "response"))
+_MODEL: _Sources = ((_SPAN, "model"), (_SPAN, "gen_ai.request.model"), (events.CALLED, "model"))
+_PUT_IN = ("input_tokens", "cache_read_tokens", "cache_creation_tokens")  # each counts what the others do not
+_PUT_OUT: _Sources = ((_SPAN, "output_tokens"), (events.CALLED, "output_tokens"))
+_CALL_ID: _Sources = ((_SPAN, "tool_use_id"), (_SPAN, "gen_ai.tool.call.id"))
+_TOOL_NAME: _Sources = ((_SPAN, "tool_name"), (_SPAN, "gen_ai.tool.name"), (events.RETURNED, "tool_name"))
+_TOOL_DETAILS: _Sources = tuple((x, "tool_parameters") for x in (_SPAN, events.RETURNED, events.DECIDED))
+_CALLED_WITH: _Sources = ((_SPAN, "tool_input"), (events.RETURNED, "tool_input"))
+_SUCCEEDED: _Sources = ((_SPAN, "success"), (events.RETURNED, "success"))
+_FAILURE: _Sources = tuple((x, key) for key in ("error", "error_type") for x in (_SPAN, events.RETURNED))
+_DECISION: _Sources = ((_SPAN, "decision"), (events.DECIDED, "decision"))
+_RETURNED = ("output", "content", "diff")  # what a tool put out, read or changed
+_MCP_TOOL = "mcp_tool"  # stands for the name of any MCP server's tool
 
 
 def claims(span: Span, _logs: Sequence[LogRecord]) -> bool:
@@ -21,54 +41,105 @@ def claims(span: Span, _logs: Sequence[LogRecord]) -> bool:
     return span.name.startswith(_PREFIX)
 
 
-def read(span: Span, _context: Context) -> Facts:
+def read(span: Span, context: Context) -> Facts:
     """The facts of a prompt, a model call or a tool call; its waiting for the user and its hooks are neither."""
-    attributes = span.attributes
-    kind = _KINDS.get(span.name.removeprefix(_PREFIX), "other")
-    if kind == "agent":
-        asked = attributes.get("user_prompt")
-        said = None if is_redacted(asked) else text(asked)
-        return {"kind": kind, "input_text": said, "damaged": damaged(input=asked)}
-    if kind == "model" and str(attributes.get("query_source")) not in _ASIDE:
-        return _model_call(attributes)
-    return _tool_call(span) if kind == "tool" else {"kind": "other"}
+    told = _Told(span, context.logs)
+    if span.name == events.INTERACTION:
+        return {"kind": "agent", **prompt(told.first(_ASKED)), **given(span.resource.attributes)}
+    if span.name == events.TOOL:
+        return _tool_call(span, told)
+    if span.name == events.MODEL and not events.is_aside(span.attributes):
+        return _model_call(told)
+    return {"kind": "other"}
 
 
-def _model_call(attributes: Attributes) -> Facts:
-    said = attributes.get("response.model_output")
-    counted = [count(attributes.get(x)) for x in _GIVEN]
-    answer = None if is_redacted(said) else text(said)
-    return {
+class _Told:
+    """A span's attributes, and those of its log records."""
+
+    __slots__ = ("_logs", "_span")
+
+    def __init__(self, span: Span, logs: Sequence[LogRecord]) -> None:
+        self._span = span
+        self._logs = logs
+
+    def first(self, sources: _Sources) -> Value:
+        """What the first source says that says anything."""
+        return next(self._values(sources), None)
+
+    def _values(self, sources: _Sources) -> Iterator[Value]:
+        for name, key in sources:
+            if name == _SPAN:
+                found = [self._span.attributes.get(key)]
+            else:
+                found = [x.attributes.get(key) for x in self._logs if name_of(x) == name]
+            yield from (x for x in found if x is not None)
+
+
+def _model_call(told: _Told) -> Facts:
+    facts, produced = read_request(told.first(((events.REQUEST, "body"),))), _answer(told)
+    counted = [count(told.first(((_SPAN, x), (events.CALLED, x)))) for x in _PUT_IN]
+    return facts | {
         "kind": "model",
-        "model": first_text(attributes, ("model", "gen_ai.request.model")),
-        "output": None if answer is None else (Message("assistant", answer),),
+        "model": text(told.first(_MODEL)),
+        "output": produced.messages,
         "input_tokens": None if counted[0] is None else sum(x for x in counted if x is not None),
-        "output_tokens": count(attributes.get("output_tokens")),
-        "damaged": damaged(output=said),
+        "output_tokens": count(told.first(_PUT_OUT)),
+        "damaged": facts["damaged"] | ({"output"} if produced.damaged else frozenset()),
     }
 
 
-def _tool_call(span: Span) -> Facts:
-    attributes = span.attributes
-    given, returned = attributes.get("tool_input"), _returned(span)
+def _answer(told: _Told) -> Messages:
+    """The whole response, else the text of it."""
+    body = structure(told.first(((events.RESPONSE, "body"),))).value
+    if isinstance(body, dict) and body.get("role") is not None:
+        return messages(body, "assistant")
+    said = told.first(_SAID)
+    answer = None if is_redacted(said) else text(said)
+    return Messages(None if answer is None else (Message("assistant", answer),), is_redacted(said))
+
+
+def _tool_call(span: Span, told: _Told) -> Facts:
+    called_with, returned = told.first(_CALLED_WITH), _returned(span)
     facts: Facts = {
         "kind": "tool",
-        "tool_name": first_text(attributes, ("tool_name", "gen_ai.tool.name")),
-        "call_id": call_id(attributes.get("tool_use_id", attributes.get("gen_ai.tool.call.id"))),
-        "error": status_error(span),
-        "damaged": damaged(arguments=given, result=returned),
+        "tool_name": _tool_name(told),
+        "call_id": call_id(told.first(_CALL_ID)),
+        "error": status_error(span) or _failure(told),
+        "damaged": damaged(arguments=called_with, result=returned),
     }
-    if given is not None and not is_redacted(given):
-        facts["arguments"] = arguments(given)
+    if called_with is not None and not is_redacted(called_with):
+        facts["arguments"] = arguments(called_with)
     if returned is not None and not is_redacted(returned):
         facts["result"], facts["has_result"] = opened(returned), True
     return facts
 
 
+def _tool_name(told: _Told) -> str | None:
+    """The tool's name; of an MCP server's tool, whose name the records hide, the one that the model knows it by."""
+    names = [text(told.first((source,))) for source in _TOOL_NAME]
+    shown = next((x for x in names if x is not None and x != _MCP_TOOL), None)
+    details = structure(told.first(_TOOL_DETAILS)).value
+    if shown is None and isinstance(details, dict) and text(details.get("mcp_tool_name")):
+        return f"mcp__{details.get('mcp_server_name')}__{details['mcp_tool_name']}"
+    return shown or next(filter(None, names), None)
+
+
+def _failure(told: _Told) -> str | None:
+    """Why a tool failed, or that the user would not let it run."""
+    if told.first(_SUCCEEDED) in (False, "false"):
+        return text(told.first(_FAILURE)) or "failed"
+    return "rejected" if told.first(_DECISION) == "reject" else None
+
+
 def _returned(span: Span) -> Value:
-    """What the tool put out, read or changed, by the event that tells it."""
-    told = [x.attributes for x in span.events if x.name == "tool.output"]
-    return next((x[key] for x in told for key in ("output", "content", "diff") if x.get(key) is not None), None)
+    outputs = [x.attributes for x in span.events if x.name == "tool.output"]
+    return next((x[key] for x in outputs for key in _RETURNED if x.get(key) is not None), None)
 
 
-DIALECT = Dialect("claude_code", read, claims=claims, marks=(b"claude_code.",))
+DIALECT = Dialect(
+    "claude_code",
+    read,
+    scopes=("com.anthropic.claude_code.tracing", events.SCOPE),
+    claims=claims,
+    marks=(b"claude_code",),
+)

@@ -1,33 +1,40 @@
 """Google's Genkit: actions with a subtype, their input and output as JSON."""
 
+from dataclasses import replace
 from typing import Any
 
 from spanscore.dialects._arguments import tools
-from spanscore.dialects._base import Context, Dialect, Facts, count, text
+from spanscore.dialects._base import Context, Dialect, Facts, count, first_text, text
 from spanscore.dialects._functions import damaged, read_function, read_result
 from spanscore.dialects._json import is_redacted, opened, structure
 from spanscore.dialects._messages import messages
+from spanscore.dialects._requests import messages_of
 from spanscore.dialects.semconv import status_error
 from spanscore.model.span import Span, Value
+from spanscore.model.step import Message
 
 _TYPE, _SUBTYPE = "genkit:type", "genkit:metadata:subtype"
-_KINDS = {
+_SESSIONS = ("genkit:sessionId", "genkit:metadata:agent:sessionId")
+_KINDS = {  # by subtype, which only actions have; else by type
     "model": "model",
     "background-model": "model",
     "tool": "tool",
     "tool.v2": "tool",
     "retriever": "retrieval",
-    "flow": "workflow",
-    "util": "workflow",  # `generate`, the loop around a model and its tools
     "agent": "agent",
+    "flow": "workflow",
+    "executable-prompt": "workflow",
+    "dotprompt": "workflow",
+    "helper": "workflow",  # a chat's `send`
+    "util": "workflow",  # `generate`, the loop around a model and its tools
 }
 
 
 def read(span: Span, context: Context) -> Facts:
     """The facts of an action."""
     attributes = span.attributes
-    kind = _KINDS.get(str(attributes.get(_SUBTYPE)), "other")
-    facts: Facts = {"kind": kind, "session_id": text(attributes.get("genkit:sessionId"))}
+    kind = _KINDS.get(first_text(attributes, (_SUBTYPE, _TYPE)) or "", "other")
+    facts: Facts = {"kind": kind, "session_id": first_text(attributes, _SESSIONS)}
     given, returned = attributes.get("genkit:input"), attributes.get("genkit:output")
     name = text(attributes.get("genkit:name")) or text(span.name)
     if kind == "model":
@@ -40,6 +47,8 @@ def read(span: Span, context: Context) -> Facts:
         if given is not None and not is_redacted(given):
             facts["arguments"] = opened(given)
         read_result(returned, facts)
+        if attributes.get(_SUBTYPE) == "tool.v2":
+            facts["result"] = _of_parts(facts.get("result"))
     elif kind == "retrieval":
         asked, found = structure(given).value, structure(returned).value
         query = messages([asked["query"]]).messages if isinstance(asked, dict) and "query" in asked else None
@@ -62,7 +71,7 @@ def _read_model(given: Value, returned: Value, facts: Facts) -> None:
         answer: Any = response.value.get("message")
         if answer is None and isinstance(response.value.get("candidates"), list):  # before version 1
             answer = [x.get("message") for x in response.value["candidates"] if isinstance(x, dict)]
-        facts["output"] = messages(answer, "assistant").messages
+        facts["output"] = _with_text(messages(answer, "assistant").messages, response.value.get("raw"))
         usage = response.value.get("usage")
         if isinstance(usage, dict):
             facts["input_tokens"], facts["output_tokens"] = count(usage.get("inputTokens")), _produced(usage)
@@ -70,6 +79,21 @@ def _read_model(given: Value, returned: Value, facts: Facts) -> None:
         facts["finish_reasons"] = (reason,) if reason else ()
     parts = (("input", request.damaged), ("output", response.damaged))
     facts["damaged"] = frozenset(fact for fact, cut in parts if cut)
+
+
+def _of_parts(result: Any) -> Any:
+    """What a tool that returns parts has as its value, or else the parts: they stand in an object of its own."""
+    if isinstance(result, dict) and result.keys() <= {"output", "content", "metadata"}:
+        return next((result[x] for x in ("output", "content") if result.get(x) is not None), None)
+    return result
+
+
+def _with_text(answer: tuple[Message, ...] | None, raw: Any) -> tuple[Message, ...] | None:
+    """The answer, with the text beside its tool calls, which the OpenAI plugin leaves in the provider's response."""
+    if not answer or len(answer) > 1 or not answer[0].calls or answer[0].text is not None:
+        return answer
+    said = messages_of(raw, "assistant") if isinstance(raw, dict) and "choices" in raw else None
+    return (replace(answer[0], text=said[0].text),) if said else answer
 
 
 def _produced(usage: dict[str, Any]) -> int | None:

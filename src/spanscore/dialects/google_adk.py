@@ -2,20 +2,19 @@
 
 import re
 from dataclasses import replace
-from typing import Any
 
-from spanscore.dialects import semconv
+from spanscore.dialects import _gemini, semconv
 from spanscore.dialects._arguments import arguments, tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, text
 from spanscore.dialects._json import is_redacted, opened, structure
 from spanscore.dialects._messages import messages, system_text
-from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span
-from spanscore.model.step import Message, ToolResult
+from spanscore.model.step import Message
 
 _REQUEST, _RESPONSE = "gcp.vertex.agent.llm_request", "gcp.vertex.agent.llm_response"
 _GIVEN, _RETURNED = "gcp.vertex.agent.tool_call_args", "gcp.vertex.agent.tool_response"
-_NUMBERED = re.compile(r"_\d+$")
+_RUN = re.compile(r"agent_run \[(.+)\]")  # an agent's span before version 1.16, which has no attributes
+_RETOLD = ("For context:\n", "For context: below is a transcript of what another agent did")
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -23,15 +22,17 @@ def read(span: Span, context: Context) -> Facts:
     facts = semconv.read(span, context)
     attributes = span.attributes
     facts["session_id"] = facts.get("session_id") or text(attributes.get("gcp.vertex.agent.session_id"))
+    run = _RUN.fullmatch(span.name) if facts["kind"] == "other" else None
+    if run is not None:
+        facts["kind"], facts["agent_name"] = "agent", run[1]
     if facts["kind"] == "tool":
         _read_tool(attributes, facts)
     elif facts["kind"] == "model":
         _read_request(attributes, facts)
         _read_response(attributes, facts)
-        names = {call.name for side in ("input", "output") for x in facts.get(side) or () for call in x.calls}
-        for side in ("input", "output"):
-            if facts.get(side):
-                facts[side] = tuple(_without_envelopes(x, names) for x in facts[side])
+        _gemini.without_envelopes(facts)
+        if facts.get("input"):
+            facts["input"] = tuple(map(_of_its_agent, facts["input"]))
     return facts
 
 
@@ -42,7 +43,7 @@ def _read_tool(attributes: Attributes, facts: Facts) -> None:
     if not facts.get("has_result") and returned is not None and not is_redacted(returned):
         facts["result"], facts["has_result"] = opened(returned), True
     if facts.get("has_result"):
-        facts["result"] = _content(facts["result"])
+        facts["result"] = _gemini.content(facts["result"])
 
 
 def _read_request(attributes: Attributes, facts: Facts) -> None:
@@ -81,29 +82,10 @@ def _read_response(attributes: Attributes, facts: Facts) -> None:
             facts["output_tokens"] = sum(x for x in produced if x is not None)
 
 
-def _without_envelopes(message: Message, names: set[str]) -> Message:
-    """A message with its results opened, and without the ids that ADK makes up for a model that gives none.
-
-    They are a tool's name and the place of the part in its message, so a call and its result differ in them.
-    """
-    if not message.calls and not message.results:
-        return message
-    calls = tuple(replace(x, call_id=_given_id(x.call_id, names)) for x in message.calls)
-    results = tuple(ToolResult(_given_id(x.call_id, names), _content(x.value), x.error) for x in message.results)
-    return replace(message, calls=calls, results=results)
-
-
-def _given_id(identity: str | None, names: set[str]) -> str | None:
-    made_up = identity is not None and _NUMBERED.sub("", identity) in names and _NUMBERED.search(identity)
-    return None if made_up else identity
-
-
-def _content(returned: Json) -> Json:
-    """What a tool returned: ADK puts all that is no object into one, under `result`."""
-    if isinstance(returned, dict) and returned.keys() == {"result"}:
-        inner: Any = returned["result"]
-        return opened(inner)
-    return returned
+def _of_its_agent(message: Message) -> Message:
+    """A message in the user's name that retells what another agent said or did, as an agent's."""
+    retold = message.role == "user" and message.text is not None and message.text.startswith(_RETOLD)
+    return replace(message, role="assistant") if retold else message
 
 
 DIALECT = Dialect(

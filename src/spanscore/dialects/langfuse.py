@@ -101,7 +101,7 @@ def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:
         if isinstance(value, dict) and value.keys() == _CALL:
             facts["positional"] = tuple(value["args"]) if isinstance(value["args"], list) else ()
             value = value["kwargs"] if value["kwargs"] or not facts["positional"] else None
-        elif isinstance(value, str):  # LangChain's callback handler gets arguments as a Python literal
+        elif isinstance(value, str) and value.startswith(("{", "[", "(")):  # LangChain's callback handler gets arguments as a Python literal
             value = literal(value)
         facts["arguments"] = value
     read_result(returned, facts)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from spanscore.dialects import _claude_agent_sdk, _langchain, _langgraph
 from spanscore.dialects._arguments import arguments, call_id, tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, first_text, text
 from spanscore.dialects._functions import damaged, read_function, read_result
@@ -18,15 +19,15 @@ _SESSIONS = tuple(_METADATA + x for x in ("session_id", "conversation_id", "thre
 
 
 def read(span: Span, context: Context) -> Facts:
-    """The facts of a run. A chain that is named as the agent of its metadata is that agent."""
+    """The facts of a run."""
     attributes = span.attributes
     kind = _KINDS.get(str(attributes.get(_KIND)), "other")
-    agent = text(attributes.get(_METADATA + "lc_agent_name"))
-    if kind == "workflow" and agent is not None and agent == span.name:
-        kind = "agent"
+    placed = _langgraph.metadata(attributes, _METADATA)
+    if kind == "workflow":
+        kind = _kind_of_chain(span, placed, context)
     facts: Facts = {
         "kind": kind,
-        "agent_name": agent if kind == "agent" else None,
+        "agent_name": _langgraph.graph_name(span.name) if kind == "agent" else _langgraph.agent_name(placed),
         "session_id": first_text(attributes, _SESSIONS),
         "user_id": text(attributes.get(_METADATA + "user_id")),
     }
@@ -43,12 +44,18 @@ def read(span: Span, context: Context) -> Facts:
     elif kind == "agent" or (kind == "workflow" and context.outermost):
         read_function(structure(given).value, structure(returned).value, facts)
         facts["damaged"] = damaged(input=given, output=returned)
+    _claude_agent_sdk.complete_langsmith(span, facts)
     return facts
+
+
+def _kind_of_chain(span: Span, placed: dict[str, object], context: Context) -> str:
+    around = context.outermost and _langchain.state_messages(structure(span.attributes.get(_INPUTS)).value) is not None
+    return "agent" if _langgraph.is_agent(span.name, placed, outermost=around) else "workflow"
 
 
 def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Facts) -> None:
     request, response = structure(given), structure(returned)
-    facts["input"] = conversation(request.value, "user")
+    facts["input"] = _langgraph.without_hand_back(conversation(request.value, "user"))
     facts["output"] = conversation(response.value, "assistant")
     parts = (("input", request.damaged), ("output", response.damaged))
     facts["damaged"] = frozenset(fact for fact, cut in parts if cut)
@@ -56,6 +63,8 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
     if offered is None and isinstance(request.value, dict):
         offered = request.value.get("tools")
     facts["tools"] = None if offered is None else tools(offered)
+    if isinstance(request.value, dict):
+        facts["system"] = first_text(request.value, ("instructions", "system"))
     names = ("gen_ai.response.model", "gen_ai.request.model", _METADATA + "ls_model_name")
     facts["model"] = first_text(attributes, names)
     facts["input_tokens"] = count(attributes.get("gen_ai.usage.input_tokens"))

@@ -1,16 +1,28 @@
 """LiteLLM: mixed conventions on a span that several calls may share, and a raw span for each call of a provider."""
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from spanscore.dialects import openllmetry
-from spanscore.dialects._arguments import tools
-from spanscore.dialects._base import Context, Dialect, Facts, count, text
+from spanscore.dialects._arguments import arguments, tools
+from spanscore.dialects._base import Context, Dialect, Facts, count, first_text, text
+from spanscore.dialects._indexed import indexed
 from spanscore.dialects._json import structure
-from spanscore.dialects._messages import system_text
+from spanscore.dialects._messages import message, system_text
 from spanscore.dialects._requests import messages_of
-from spanscore.model.span import Attributes, Span
+from spanscore.model.span import Attributes, LogRecord, Span
+from spanscore.model.step import Message
+from spanscore.model.trace import RequestedCall
 
 _RAW = "raw_gen_ai_request"
+_PROMPT, _COMPLETION = "gen_ai.content.prompt", "gen_ai.content.completion"
+_TOOLS = ("gen_ai.tool.", "llm.request.functions.")  # of its second version, and of its first
+_TOLD_OF_CALL = frozenset(
+    {"gen_ai.operation.name", "llm.request.type", "gen_ai.input.messages", "gen_ai.output.messages"}
+)
+_END_USERS = ("llm.user", "litellm.metadata.user_api_key_end_user_id", "metadata.user_api_key_end_user_id")
+_SESSIONS, _USERS = ("session_id", "conversation_id", "thread_id"), ("user_id", "trace_user_id")
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -20,9 +32,52 @@ def read(span: Span, context: Context) -> Facts:
     """
     if span.name == _RAW:
         return _read_raw(span.attributes)
-    facts = openllmetry.read(span, context)
-    facts["user_id"] = facts.get("user_id") or text(span.attributes.get("llm.user"))
+    facts, attributes = openllmetry.read(span, context), span.attributes
+    if facts["kind"] == "model" and not context.logs and _TOLD_OF_CALL.isdisjoint(attributes):
+        facts["kind"] = "other"  # the model's name is on all spans of a request to the proxy
+    if facts["kind"] == "model":
+        _read_model(attributes, context.logs, facts)
+    facts["user_id"] = facts.get("user_id") or first_text(attributes, _END_USERS)
+    if not (facts.get("session_id") and facts["user_id"]) and attributes.get("metadata.requester_metadata"):
+        told = structure(attributes["metadata.requester_metadata"]).value  # what a client of the proxy sent along
+        if isinstance(told, dict):
+            facts["session_id"] = facts.get("session_id") or first_text(told, _SESSIONS)
+            facts["user_id"] = facts["user_id"] or first_text(told, _USERS)
     return facts
+
+
+def _read_model(attributes: Attributes, logs: Sequence[LogRecord], facts: Facts) -> None:
+    given, produced = _of_events(logs)
+    if given and "gen_ai.input.messages" not in attributes:
+        facts["input"] = given
+    if produced and "gen_ai.output.messages" not in attributes:
+        facts["output"] = produced
+    answer = facts["output"][-1] if facts.get("output") else None
+    if answer is not None and not answer.calls and (calls := tuple(_called(attributes))):
+        facts["output"] = (*facts["output"][:-1], replace(answer, calls=calls))
+    if facts.get("tools") is None:
+        listed = next(filter(None, (indexed(attributes, x) for x in _TOOLS)), None)
+        facts["tools"] = None if listed is None else tools(listed)
+
+
+def _called(attributes: Attributes) -> Iterator[RequestedCall]:
+    """The calls that an answer asks for, which stand beside the answer's messages; the index is the call's."""
+    for item in indexed(attributes, "gen_ai.completion."):
+        call = item.get("function_call")
+        if isinstance(call, dict) and text(call.get("name")):
+            yield RequestedCall(None, call["name"], arguments(call.get("arguments")))
+
+
+def _of_events(logs: Sequence[LogRecord]) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
+    """What was given and produced, of the records of one message each: the body is the message or choice itself."""
+    given, produced = list[Message | None](), list[Message | None]()
+    for log in logs:
+        name, body = log.event_name or log.attributes.get("event_name"), log.body
+        if name == _PROMPT and isinstance(body, dict):
+            given.append(message(body, "user"))
+        elif name == _COMPLETION and isinstance(body, dict):
+            produced.append(message(body.get("message"), "assistant"))
+    return tuple(x for x in given if x is not None), tuple(x for x in produced if x is not None)
 
 
 def _read_raw(attributes: Attributes) -> Facts:
@@ -71,6 +126,6 @@ DIALECT = Dialect(
     "litellm",
     read,
     scopes=("litellm",),
-    keys=("litellm.call_id", "hidden_params"),
+    keys=("litellm.call_id", "litellm.api_key.hash", "hidden_params"),
     marks=(b"litellm", b"hidden_params"),
 )

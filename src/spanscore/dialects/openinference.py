@@ -1,8 +1,25 @@
 """OpenInference (Arize Phoenix): a span kind, flattened messages, and the inputs and outputs of decorated functions."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from spanscore.dialects import _langchain, _run_together, _smolagents
+from spanscore.dialects import (
+    _ag2,
+    _autogen,
+    _beeai,
+    _claude_agent_sdk,
+    _crewai,
+    _dspy,
+    _gemini,
+    _haystack,
+    _langchain,
+    _langgraph,
+    _llama_index,
+    _openai_agents_js,
+    _run_together,
+    _smolagents,
+)
 from spanscore.dialects._arguments import arguments, call_id, tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, text
 from spanscore.dialects._indexed import elements, indexed
@@ -14,20 +31,38 @@ from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import Message
 
 _KINDS = {"LLM": "model", "AGENT": "agent", "CHAIN": "workflow", "TOOL": "tool", "RETRIEVER": "retrieval"}
-_PSEUDO_TOOLS = ("_prepare_chat_with_tools",)  # LlamaIndex's, a step of its model class
+_PSEUDO_TOOLS = ("_prepare_chat_with_tools",)  # LlamaIndex's, a step of its model class, called tool or model
 _OPENAI_AGENTS = "openinference.instrumentation.openai_agents"
 _JS_OPENAI = "@arizeai/openinference-instrumentation-openai"
+_PRINTING = frozenset({_OPENAI_AGENTS, "openinference.instrumentation.agno"})  # they make text of a result by str()
+_REPR_CONTAINERS = ("{", "[", "(")
 _REPR_STARTS = ("{", "[", "(", "True", "False", "None")
 _LANGCHAIN = ("openinference.instrumentation.langchain", "@arizeai/openinference-instrumentation-langchain")
+_COMPLETING: dict[str, Callable[[Span, Facts], None]] = {
+    **dict.fromkeys(_ag2.SCOPES, _ag2.complete),
+    _autogen.OPENINFERENCE_SCOPE: _autogen.complete,
+    _beeai.SCOPE: _beeai.complete,
+    **dict.fromkeys(_claude_agent_sdk.OPENINFERENCE_SCOPES, _claude_agent_sdk.complete_openinference),
+    _crewai.OPENINFERENCE_SCOPE: _crewai.complete_openinference,
+    _dspy.SCOPE: _dspy.complete_openinference,
+    "openinference.instrumentation.google_genai": _gemini.complete_openinference,
+    _haystack.OPENINFERENCE_SCOPE: _haystack.complete_openinference,
+    _llama_index.OPENINFERENCE_SCOPE: _llama_index.complete_openinference,
+    _smolagents.SCOPE: _smolagents.complete,
+}
+"""By the scope of its instrumentation, what opens a framework's own forms."""
 
 
 def read(span: Span, context: Context) -> Facts:
     """The facts of an OpenInference span."""
     attributes = span.attributes
     kind = _KINDS.get(str(attributes["openinference.span.kind"]).upper(), "other")
-    if kind == "tool" and span.name.endswith(_PSEUDO_TOOLS):
+    if kind in {"tool", "model"} and _is_pseudo_tool(span):
         kind = "other"
     facts: Facts = {"kind": kind, "session_id": text(attributes.get("session.id"))}
+    if span.scope.name in _LANGCHAIN:
+        _place_in_graph(span, context, facts)
+        kind = facts["kind"]
     if kind == "model":
         _read_model(span, facts)
     elif kind == "tool":
@@ -36,9 +71,34 @@ def read(span: Span, context: Context) -> Facts:
         _read_retrieval(attributes, facts)
     elif kind == "agent" or (kind == "workflow" and context.outermost):
         _read_function(span, facts)
-    if span.scope.name == _smolagents.SCOPE:
-        _smolagents.complete(span, facts)
+    complete = _COMPLETING.get(span.scope.name)
+    if complete is not None:
+        complete(span, facts)
     return facts
+
+
+def _is_pseudo_tool(span: Span) -> bool:
+    """A step of LlamaIndex's model class; the hand-off of OpenAI's SDK, which the model asks for by a tool's name."""
+    handed_off = span.scope.name == _OPENAI_AGENTS and span.name.startswith("handoff to ")
+    return handed_off or _openai_agents_js.is_pseudo_tool(span) or span.name.endswith(_PSEUDO_TOOLS)
+
+
+def _place_in_graph(span: Span, context: Context, facts: Facts) -> None:
+    """Whose step it is. The instrumentation calls a chain an agent for the word in its name, be it only a node."""
+    metadata = structure(span.attributes.get("metadata")).value
+    placed = metadata if isinstance(metadata, dict) else {}
+    if facts["kind"] in {"model", "tool"}:
+        facts["agent_name"] = _langgraph.agent_name(placed)
+    elif facts["kind"] in {"agent", "workflow"}:
+        outermost = context.outermost and _langchain.state_messages(_input(span)) is not None
+        if _langgraph.is_agent(span.name, placed, outermost=outermost):
+            facts["kind"] = "agent"
+        elif _langgraph.is_node(placed):
+            facts["kind"] = "workflow"
+
+
+def _input(span: Span) -> Any:
+    return structure(span.attributes.get("input.value")).value
 
 
 def _read_model(span: Span, facts: Facts) -> None:
@@ -73,11 +133,16 @@ def _messages(span: Span, side: str, role: str) -> tuple[tuple[Message, ...] | N
     attributes = span.attributes
     raw = attributes.get(f"{side}.value")
     if span.scope.name in _LANGCHAIN and (found := _langchain.state_messages(structure(raw).value)):
-        return found, False
+        return _langgraph.without_hand_back(found), False
     items = _objects(attributes, f"llm.{side}_messages.", "message")
     flat = [_flat_message(x, role) for x in items]
     if flat:
-        return tuple(x for x in flat if x is not None), any(is_redacted(x.get("content")) for x in items)
+        if span.scope.name == _OPENAI_AGENTS:
+            flat = [None if x is None else _without_gaps(x) for x in flat]
+        found = tuple(x for x in flat if x is not None)
+        if span.scope.name == _openai_agents_js.SCOPE and side == "input":
+            found = tuple(_openai_agents_js.with_texts(found, raw))
+        return found, any(is_redacted(x.get("content")) for x in items)
     if is_redacted(raw):
         return None, True
     return messages_of(raw, role), False
@@ -99,9 +164,16 @@ def _flat_message(item: dict[str, Any], role: str) -> Message | None:
     if not calls and isinstance(item.get("function_call_name"), str):
         calls = [{"name": item["function_call_name"], "arguments": item.get("function_call_arguments_json")}]
     fields = {"role": item.get("role"), "content": content, "tool_calls": calls}
-    if "tool_call_id" in item:
+    if item.get("tool_call_id"):  # Bedrock's writes an empty one beside calls
         fields["tool_call_id"] = item["tool_call_id"]
     return message(fields, role)
+
+
+def _without_gaps(message: Message) -> Message:
+    """The message with the arguments that were left out because there were none."""
+    if all(x.arguments is not None for x in message.calls):
+        return message
+    return replace(message, calls=tuple(replace(x, arguments=x.arguments or {}) for x in message.calls))
 
 
 def _flat_part(part: dict[str, Any]) -> dict[str, Any]:
@@ -131,8 +203,9 @@ def _read_tool(span: Span, facts: Facts) -> None:
 
 
 def _read_arguments(span: Span, given: Value, facts: Facts) -> None:
-    value = arguments(given)
-    if isinstance(value, str) and span.scope.name in _LANGCHAIN:
+    plain = span.attributes.get("input.mime_type") == "text/plain"
+    value = opened(given, scalars=False) if plain and given != "" else arguments(given)
+    if isinstance(value, str) and span.scope.name in _LANGCHAIN and value.startswith(_REPR_CONTAINERS):
         value = literal(value)
     if isinstance(value, dict):
         if {"args", "kwargs"} <= value.keys() <= {"args", "kwargs", "sanitize_inputs_outputs"}:  # smolagents
@@ -146,8 +219,8 @@ def _read_arguments(span: Span, given: Value, facts: Facts) -> None:
 def _read_result(span: Span, returned: Value, facts: Facts) -> None:
     plain = span.attributes.get("output.mime_type") == "text/plain"
     value = opened(returned, scalars=not plain)
-    if span.scope.name == _OPENAI_AGENTS and isinstance(value, str) and value.startswith(_REPR_STARTS):
-        value = literal(value)  # the SDK makes text of a result by str()
+    if span.scope.name in _PRINTING and isinstance(value, str) and value.startswith(_REPR_STARTS):
+        value = literal(value)
     if span.scope.name in _LANGCHAIN:
         if span.scope.name == _LANGCHAIN[1] and isinstance(value, dict) and value.keys() == {"output"}:
             value = opened(value["output"])
@@ -170,8 +243,8 @@ def _read_function(span: Span, facts: Facts) -> None:
     metadata = structure(attributes.get("metadata")).value
     names = metadata if isinstance(metadata, dict) else {}
     facts["agent_name"] = text(attributes.get("agent.name")) or text(names.get("lc_agent_name"))
-    if facts["agent_name"] is None and facts["kind"] == "agent" and span.scope.name != _OPENAI_AGENTS:
-        facts["agent_name"] = text(span.name)  # by convention; the OpenAI SDK's outermost one is named after a workflow
+    if facts["agent_name"] is None and facts["kind"] == "agent":
+        facts["agent_name"] = _agent_by_convention(span)
     if facts["session_id"] is None:
         ids = (names.get(x) for x in ("session_id", "conversation_id", "thread_id"))
         facts["session_id"] = next((x for x in ids if isinstance(x, str) and x), None)
@@ -182,6 +255,13 @@ def _read_function(span: Span, facts: Facts) -> None:
     facts["input_text"] = _plain(given, attributes.get("input.mime_type"))
     facts["output_text"] = _plain(returned, attributes.get("output.mime_type"))
     facts["damaged"] = frozenset(fact for fact, value in (("input", given), ("output", returned)) if is_redacted(value))
+
+
+def _agent_by_convention(span: Span) -> str | None:
+    """An agent's span has its name; the outermost one of OpenAI's SDK that of a workflow, LangGraph's perhaps none."""
+    if span.scope.name == _OPENAI_AGENTS:
+        return None
+    return _langgraph.graph_name(span.name) if span.scope.name in _LANGCHAIN else text(span.name)
 
 
 def _plain(value: Value, mime_type: Value) -> str | None:

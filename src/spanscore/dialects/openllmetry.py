@@ -1,9 +1,9 @@
 """OpenLLMetry (Traceloop): the semantic conventions, indexed messages, and the envelopes of its decorators."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from spanscore.dialects import _langchain, semconv
+from spanscore.dialects import _crewai, _haystack, _langchain, _langgraph, _llama_index, _traceloop_js, semconv
 from spanscore.dialects._arguments import arguments, tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, text
 from spanscore.dialects._functions import only_argument
@@ -24,6 +24,14 @@ _KINDS = {
 _REQUEST_TYPES = {"chat": "model", "completion": "model", "embedding": "other", "rerank": "other"}
 _MESSAGES = frozenset({"gen_ai.prompt.0.role", "gen_ai.prompt.0.content", "gen_ai.completion.0.content"})
 _LANGCHAIN = "opentelemetry.instrumentation.langchain"
+_ASSOCIATION = "traceloop.association.properties."
+_COMPLETIONS: dict[str, Callable[[Span, Facts], None]] = {
+    _crewai.OPENLLMETRY_SCOPE: _crewai.complete_openllmetry,
+    _haystack.OPENLLMETRY_SCOPE: _haystack.complete_openllmetry,
+    _llama_index.OPENLLMETRY_SCOPE: _llama_index.complete_openllmetry,
+    _traceloop_js.SCOPE: _traceloop_js.complete,
+}
+"""What each instrumentation says in its own way, by its scope."""
 
 
 def claims(span: Span, _logs: Sequence[LogRecord]) -> bool:
@@ -35,27 +43,46 @@ def claims(span: Span, _logs: Sequence[LogRecord]) -> bool:
 def read(span: Span, context: Context) -> Facts:
     """The facts of a span of the SDK's decorators or of one of its instrumentations."""
     facts, attributes = semconv.read(span, context), span.attributes
-    stated = _KINDS.get(str(attributes.get("traceloop.span.kind")))
-    stated = stated or _REQUEST_TYPES.get(str(attributes.get("llm.request.type")))
-    if stated is not None:
-        facts["kind"] = stated
-    elif not _MESSAGES.isdisjoint(attributes):
-        facts["kind"] = "model"
+    facts["kind"] = _kind(attributes) or facts["kind"]
     _read_association(attributes, facts)
+    if span.scope.name == _LANGCHAIN:
+        _place_in_graph(attributes, context, facts)
     if facts["kind"] == "model":
         _read_model(attributes, facts)
     elif facts["kind"] == "tool":
         _read_tool(span, facts)
     elif facts["kind"] in {"agent", "workflow"}:
         _read_entity(attributes, facts, outermost=context.outermost)
+    complete = _COMPLETIONS.get(span.scope.name)
+    if complete is not None:
+        complete(span, facts)
     return facts
 
 
+def _kind(attributes: Attributes) -> str | None:
+    """What the span says that it is; None where only the conventions say it."""
+    stated = _KINDS.get(str(attributes.get("traceloop.span.kind")))
+    stated = stated or _REQUEST_TYPES.get(str(attributes.get("llm.request.type")))
+    return "model" if stated is None and not _MESSAGES.isdisjoint(attributes) else stated
+
+
 def _read_association(attributes: Attributes, facts: Facts) -> None:
-    own = "traceloop.association.properties."
-    session = text(attributes.get(own + "session_id")) or facts.get("session_id")
-    facts["session_id"] = session or text(attributes.get(own + "thread_id"))
-    facts["user_id"] = text(attributes.get(own + "user_id")) or text(attributes.get("gen_ai.user"))
+    session = text(attributes.get(_ASSOCIATION + "session_id")) or facts.get("session_id")
+    facts["session_id"] = session or text(attributes.get(_ASSOCIATION + "thread_id"))
+    facts["user_id"] = text(attributes.get(_ASSOCIATION + "user_id")) or text(attributes.get("gen_ai.user"))
+
+
+def _place_in_graph(attributes: Attributes, context: Context, facts: Facts) -> None:
+    """Whose step of LangChain's it is: a task may be the run of an agent."""
+    placed = _langgraph.metadata(attributes, _ASSOCIATION)
+    name = text(attributes.get("traceloop.entity.name"))
+    if facts["kind"] == "workflow" and name and _langgraph.is_agent(name, placed, outermost=context.outermost):
+        facts["kind"] = "agent"
+    if facts["kind"] == "agent":
+        facts["agent_name"] = _langgraph.graph_name(facts.get("agent_name") or "") or None
+    elif facts["kind"] in {"model", "tool"}:
+        facts["agent_name"] = facts.get("agent_name") or _langgraph.agent_name(placed)
+        facts["input"] = _langgraph.without_hand_back(facts.get("input"))
 
 
 def _read_model(attributes: Attributes, facts: Facts) -> None:
@@ -113,8 +140,8 @@ def _read_arguments(given: Any, facts: Facts) -> None:
     elif "input_str" in value and {"inputs", "tags", "metadata", "kwargs"} & value.keys():  # LangChain's callback
         inputs, said = value.get("inputs"), value["input_str"]
         if not isinstance(inputs, dict) and isinstance(said, str):
-            inputs = opened(said)
-            inputs = literal(said) if inputs is said else inputs
+            inputs = opened(said, scalars=False)
+            inputs = literal(said) if inputs is said and said.startswith(("{", "[", "(")) else inputs
         facts["arguments"] = inputs if isinstance(inputs, dict) else None
         facts["positional"] = () if isinstance(inputs, dict) else (inputs,)
     else:
@@ -136,7 +163,8 @@ def _read_result(span: Span, returned: Any, facts: Facts) -> None:
 def _read_entity(attributes: Attributes, facts: Facts, *, outermost: bool) -> None:
     """What a workflow or agent was called with and returned; of code inside an agent it is not needed."""
     if facts["kind"] == "agent":
-        facts["agent_name"] = facts.get("agent_name") or text(attributes.get("traceloop.entity.name"))
+        named = text(attributes.get("traceloop.entity.name")) or ""
+        facts["agent_name"] = facts.get("agent_name") or _langgraph.graph_name(named) or None
     elif not outermost:
         return
     given = structure(attributes.get("traceloop.entity.input")).value
@@ -151,4 +179,10 @@ def _read_entity(attributes: Attributes, facts: Facts, *, outermost: bool) -> No
     facts["output_text"] = returned if isinstance(returned, str) else None
 
 
-DIALECT = Dialect("openllmetry", read, claims=claims, marks=(b"traceloop.", b"llm.request.", b"gen_ai."))
+DIALECT = Dialect(
+    "openllmetry",
+    read,
+    claims=claims,
+    scopes=(_traceloop_js.SCOPE, _LANGCHAIN),
+    marks=(b"traceloop.", b"llm.request.", b"gen_ai."),
+)

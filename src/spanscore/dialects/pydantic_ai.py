@@ -57,10 +57,12 @@ def _read_agent(attributes: Attributes, facts: Facts) -> None:
 def _asked(said: tuple[Message, ...], start: Value) -> int:
     """Where in its whole conversation the run's own question ends: where the run started, or with what was said last.
 
-    Runs without history, and all of version 1, do not tell where they start.
+    Runs without history, and all of version 1, do not tell where they start. The others may tell too little: they count
+    a system prompt and the question after it as one.
     """
     if isinstance(start, int) and 0 <= start <= len(said):
-        return next((i for i, x in enumerate(said[start:], start) if x.role == "assistant"), len(said))
+        begun = next((i for i, x in enumerate(said[start:], start) if x.role == "user" and x.text), start)
+        return next((i for i, x in enumerate(said[begun:], begun) if x.role == "assistant"), len(said))
     asked = [i for i, x in enumerate(said) if x.role == "user" and x.text and not x.text.endswith(_RETRY)]
     return asked[-1] + 1 if asked else next((i for i, x in enumerate(said) if x.role == "assistant"), len(said))
 
@@ -96,6 +98,8 @@ def _read_model(attributes: Attributes, facts: Facts) -> None:
 def _open_output_tools(output_tools: tuple[Tool, ...], facts: Facts) -> None:
     """Make structured output text: the model gives it as a call of a tool that only stands for the answer."""
     names = {x.name for x in output_tools}
+    if names and facts.get("tools"):
+        facts["tools"] = tuple(x for x in facts["tools"] if x.name not in names)
     if names and facts.get("output"):
         facts["output"] = tuple(_as_text(x, names) for x in facts["output"])
 

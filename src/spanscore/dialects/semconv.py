@@ -7,10 +7,12 @@ kind of event comes as a span event or as a log record of the span, its payload 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from spanscore.dialects._adot import moved
 from spanscore.dialects._arguments import arguments, call_id, tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, text
+from spanscore.dialects._histories import Histories
 from spanscore.dialects._json import is_redacted, opened, structure
-from spanscore.dialects._messages import Histories, Messages, blocks, message, messages, system_text
+from spanscore.dialects._messages import Messages, blocks, message, messages, system_text
 from spanscore.model.span import STATUS_ERROR, Attributes, LogRecord, Span, Value
 from spanscore.model.step import Message
 
@@ -247,6 +249,7 @@ def _events(span: Span, context: Context) -> Iterator[tuple[str, Mapping[str, An
     for event in span.events:
         yield event.name, _payload(None, event.attributes)
     for log in context.logs:
+        yield from moved(span, log)
         name = log.event_name or log.attributes.get("event_name")  # LiteLLM writes it with an underscore
         yield str(name), _payload(log.body, log.attributes)
 

@@ -1,23 +1,55 @@
-"""Strands Agents: the semantic conventions, and the names of the agent's tools beside them."""
+"""Strands Agents: the semantic conventions, and Bedrock's content blocks in what tools returned."""
 
-from spanscore.dialects import semconv
+from dataclasses import replace
+
+from spanscore.dialects import _bedrock, semconv
 from spanscore.dialects._arguments import tools
 from spanscore.dialects._base import Context, Dialect, Facts, text
 from spanscore.dialects._json import opened
+from spanscore.dialects._messages import messages
 from spanscore.model.span import Span
 from spanscore.model.trace import Tool
+
+_DETAILS = "gen_ai.client.inference.operation.details"
+_SIDES = ("gen_ai.input.messages", "gen_ai.output.messages")
 
 
 def read(span: Span, context: Context) -> Facts:
     """The facts of one of its spans."""
     attributes = span.attributes
     facts = semconv.read(span, context)
-    if facts["kind"] == "agent" and facts.get("tools") is None and "gen_ai.agent.tools" in attributes:
-        facts["tools"] = tools(attributes["gen_ai.agent.tools"])
+    if facts["kind"] == "agent":
+        _read_agent(span, facts)
     elif facts["kind"] == "tool" and facts["tool_name"] is not None:
         schema = opened(attributes.get("gen_ai.tool.json_schema"))
         facts["tools"] = (Tool(facts["tool_name"], text(attributes.get("gen_ai.tool.description")), schema),)
+        _read_messages(span, facts)
+        if facts.get("has_result"):
+            facts["result"] = _bedrock.content(facts["result"])
+    elif facts["kind"] == "workflow":  # a swarm or graph: its first agent is given a prompt around the question
+        said = [x.text for x in facts.get("input") or () if x.role == "user" and x.text]
+        facts["input_text"] = said[-1] if said else None
     return facts
+
+
+def _read_agent(span: Span, facts: Facts) -> None:
+    """The agent's tools by name; its answer, where each text is followed by the end of its line."""
+    if facts.get("tools") is None and "gen_ai.agent.tools" in span.attributes:
+        facts["tools"] = tools(span.attributes["gen_ai.agent.tools"])
+    if facts.get("output"):
+        facts["output"] = tuple(replace(x, text=x.text and x.text.removesuffix("\n")) for x in facts["output"])
+
+
+def _read_messages(span: Span, facts: Facts) -> None:
+    """A tool's call and result as messages: before there were attributes for them, and still where it failed."""
+    said = [x.attributes.get(side) for side in _SIDES for x in span.events if x.name == _DETAILS]
+    found = [x for value in said if value is not None for x in messages(value).messages or ()]
+    asked = next((call for x in found for call in x.calls), None)
+    told = next((result for x in found for result in x.results), None)
+    if facts.get("arguments") is None and asked is not None:
+        facts["arguments"] = asked.arguments
+    if not facts.get("has_result") and told is not None:
+        facts["result"], facts["has_result"] = told.value, True
 
 
 DIALECT = Dialect("strands", read, scopes=("strands.telemetry.tracer",), marks=(b"strands.telemetry", b"gen_ai."))

@@ -13,7 +13,11 @@ from spanscore.model.step import Message
 _OPERATION = "ai.operationId"
 _INNER = (".doGenerate", ".doStream")  # one call of a provider; the span around it is the whole loop
 _OUTER = frozenset({"ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject"})
-_APPLICATION = ("ai.telemetry.metadata.", "ai.settings.context.")  # what the application added: up to 6; from 7 on
+# What the application added: up to version 6; from 7 on; under Traceloop's SDK.
+_APPLICATION = ("ai.telemetry.metadata.", "ai.settings.context.", "traceloop.association.properties.")
+_MOVED = frozenset({"gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.tool.call.arguments"})
+"""Where Traceloop's and Sentry's SDKs move what the AI SDK wrote to its own attributes."""
+
 _SESSIONS = tuple(x + y for y in ("sessionId", "session_id", "conversationId", "threadId") for x in _APPLICATION)
 _ANSWERS = ("ai.response.text", "ai.response.object", "ai.result.text", "ai.result.object")
 _GIVEN = ("ai.usage.inputTokens", "ai.usage.promptTokens")
@@ -37,9 +41,17 @@ def read(span: Span, context: Context) -> Facts:
         facts = _tool_call(span)
     else:
         facts = {"kind": "other"}  # embeddings
+    if isinstance(operation, str) and not _MOVED.isdisjoint(attributes):
+        _fill(facts, semconv.read(span, context))
     facts["session_id"] = facts.get("session_id") or first_text(attributes, _SESSIONS)
     facts["user_id"] = facts.get("user_id") or first_text(attributes, _USERS)
     return facts
+
+
+def _fill(facts: Facts, moved: Facts) -> None:
+    """Add what was found elsewhere and is not known yet."""
+    facts["damaged"] = facts.get("damaged", frozenset()) | moved.get("damaged", frozenset())
+    facts.update((k, v) for k, v in moved.items() if facts.get(k) is None)
 
 
 def _read_call(attributes: Attributes, context: Context, facts: Facts) -> None:

@@ -63,8 +63,7 @@ def _said(evaluation: Evaluation, max_text_length: int) -> bytes:
         parts.append(_VALUE(outcome.value))
     if evaluation.target.response_id is not None:
         parts.append(_RESPONSE_ID(evaluation.target.response_id))
-    if evaluation.scope == "session":
-        session_id = evaluation.session_id or evaluation.subject_id
+    if session_id := wording.session(evaluation):
         parts += (_SESSION_ID(session_id), _CONVERSATION_ID(session_id))
     return b"".join(parts)
 

@@ -64,7 +64,8 @@ def _placed(evaluation: Evaluation, placement: Literal["child", "linked"]) -> by
         return own + _child(target.trace_id, target.span_id, start_ns, end_ns)
     span = Span(start_time_unix_nano=start_ns, end_time_unix_nano=end_ns)
     span.trace_id = hashlib.sha256(f"linked\n{uid}".encode()).digest()[:16]
-    span.links.add(trace_id=bytes.fromhex(target.trace_id), span_id=bytes.fromhex(target.span_id))
+    if target.span_id:
+        span.links.add(trace_id=bytes.fromhex(target.trace_id), span_id=bytes.fromhex(target.span_id))
     return own + span.SerializeToString()
 
 
@@ -101,8 +102,7 @@ def _said(evaluation: Evaluation, max_text_length: int) -> bytes:
             parts.append(_METADATA(metadata))
     if evaluation.scope == "trace":
         parts.append(_AGENT_TRACE_ID(evaluation.subject_id))
-    else:
-        session_id = evaluation.session_id or evaluation.subject_id
+    if session_id := wording.session(evaluation):
         parts += (_SESSION_ID(session_id), _CONVERSATION_ID(session_id))
     if evaluation.supersedes is not None:
         parts.append(_SUPERSEDES(evaluation.supersedes))

@@ -20,6 +20,13 @@ def summary(evaluation: Evaluation) -> str:
     return f"{evaluation.metric} = {evaluation.value:.2f}" + (f" ({label})" if label else "")
 
 
+def session(evaluation: Evaluation) -> str | None:
+    """The session that a score itself has to name: its own, or that of a trace where no span does."""
+    if evaluation.scope == "session":
+        return evaluation.session_id or evaluation.subject_id
+    return None if evaluation.target.span_id else evaluation.session_id
+
+
 def cut(text: str, max_chars: int) -> str:
     """`text`, at most `max_chars` long; where something is missing it ends in `[cut]`."""
     return text if len(text) <= max_chars else text[: max_chars - len(_CUT)] + _CUT

@@ -8,6 +8,9 @@ import orjson
 Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
 
 
+_SORTED = orjson.OPT_NON_STR_KEYS | orjson.OPT_SORT_KEYS
+
+
 def loads(text: str | bytes) -> Any:
     """Parse JSON. Raises ValueError on text that is not JSON or is nested beyond what the parser bounds.
 
@@ -22,9 +25,9 @@ def loads(text: str | bytes) -> Any:
             raise ValueError("JSON is nested too deeply") from error
 
 
-def dumps(value: object) -> str:
+def dumps(value: object, *, sort_keys: bool = False) -> str:
     """Print `value` as compact JSON text; keys keep their order. Anything JSON does not know becomes its `str()`."""
     try:
-        return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+        return orjson.dumps(value, default=str, option=_SORTED if sort_keys else orjson.OPT_NON_STR_KEYS).decode()
     except TypeError:  # integers beyond 64 bits, lone surrogates
-        return _json.dumps(value, default=str, separators=(",", ":"))
+        return _json.dumps(value, default=str, separators=(",", ":"), sort_keys=sort_keys)

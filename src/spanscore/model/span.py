@@ -54,7 +54,11 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One span. Ids are lower-case hex, `parent_span_id` is "" for none; times are Unix time in nanoseconds."""
+    """One span. Ids are lower-case hex, `parent_span_id` is "" for none; times are Unix time in nanoseconds.
+
+    `recorded` is False where no such span was received: it stands for what log records tell, its ids derive from theirs,
+    and its links name the spans that those were written under.
+    """
 
     trace_id: str
     span_id: str
@@ -72,6 +76,7 @@ class Span:
     links: Sequence[Link] = ()
     dropped_attributes_count: int = 0
     dropped_events_count: int = 0
+    recorded: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,11 @@
 """What a dialect makes of one span: a Step; and the Reading of a whole trace that turns are built from."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from spanscore.model.json import Json
-from spanscore.model.span import Span
+from spanscore.model.span import LogRecord, Span
 from spanscore.model.trace import RequestedCall, Tool
 
 StepKind: TypeAlias = Literal["agent", "workflow", "model", "tool", "retrieval", "other"]
@@ -16,6 +17,9 @@ agent but is none of the rest: bookkeeping, embeddings, guardrails.
 
 StepFact: TypeAlias = Literal["input", "output", "system", "tools", "arguments", "result"]
 """The facts of a Step that can arrive cut or redacted."""
+
+MessageFact: TypeAlias = Literal["text", "calls", "results"]
+"""The facts of a Message that can arrive cut or redacted, while the rest of the conversation is whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,8 @@ class ToolResult:
 class Message:
     """One message of a conversation, its parts sorted by what they are; `role` is system, user, assistant or tool.
 
-    `text` is None where the message holds no text part, "" where it holds an empty one.
+    `text` is None where the message holds no text part, "" where it holds an empty one. `damaged` names what of this
+    message was cut or redacted.
     """
 
     role: str
@@ -39,6 +44,7 @@ class Message:
     reasoning: str | None = None
     calls: tuple[RequestedCall, ...] = ()
     results: tuple[ToolResult, ...] = ()
+    damaged: frozenset[MessageFact] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,9 +96,11 @@ class Reading:
 
     `spans` are the trace's spans, each id once, by start time; `steps` those that a dialect reads, in the same order,
     and those of kind `other` without a dialect that only name a session or user. `unread` counts the spans that no
-    dialect reads. Spans that a judge or evaluator emitted are in neither.
+    dialect reads. Spans that a judge or evaluator emitted are in neither. `logs` are the log records of each span, by
+    its id.
     """
 
     spans: tuple[Span, ...]
     steps: tuple[Step, ...]
     unread: int = 0
+    logs: Mapping[str, Sequence[LogRecord]] = field(default_factory=dict)

@@ -91,7 +91,8 @@ class Usage:
 class Target:
     """The span that a trace's scores are put on: the agent's root, else the topmost span received.
 
-    Ids are lower-case hex, times Unix nanoseconds; `response_id` is set where the target is one model call.
+    Ids are lower-case hex, times Unix nanoseconds; `response_id` is set where the target is one model call. `span_id` is
+    "" for a turn that only log records under no span tell of; its `trace_id` then holds nothing but its scores.
     """
 
     trace_id: str
@@ -111,7 +112,8 @@ class AgentTrace:
     `damaged` names the facts (fields of this class) that arrived cut or redacted.
 
     `id` is 32 hex digits that stay the same however often, and in whatever order, the turn's spans arrive. It derives
-    from the trace ids and the span that opens the turn, since several turns can share a root.
+    from the first of the trace ids, in which the turn opens, and the span that opens it, since several turns can share
+    a root; what later traces add to the turn does not change it.
     """
 
     trace_ids: tuple[str, ...]
@@ -141,7 +143,7 @@ class AgentTrace:
     id: str = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        seed = "\n".join((*sorted(self.trace_ids), self.opening_span_id))
+        seed = "\n".join((*self.trace_ids[:1], self.opening_span_id))
         object.__setattr__(self, "id", hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:32])
 
     def to_json(self) -> dict[str, Any]:

@@ -33,6 +33,7 @@ CREATE TABLE closed (trace_id BLOB PRIMARY KEY, last_row INTEGER NOT NULL, close
 CREATE TABLE quarantine (id INTEGER PRIMARY KEY, received_ns INTEGER NOT NULL, signal TEXT NOT NULL,
                          reason TEXT NOT NULL, body BLOB NOT NULL);
 """
+_PARTS = "CREATE TABLE IF NOT EXISTS parts (trace_id BLOB PRIMARY KEY) WITHOUT ROWID"  # since schema 1, which had none
 _COMMIT_BYTES = 32 * 2**20
 _MAX_QUARANTINED_BYTES = 64 * 2**20
 _PAGE_BYTES = 16_384  # requests are large: fewer pages to write and to checksum
@@ -151,11 +152,12 @@ class Journal:
 
         return self._submit(mark)
 
-    def close_traces(self, closed: Sequence[tuple[bytes, int, int]]) -> "Future[None]":
-        """Remember traces as dealt with: (trace id, last row read, Unix ns)."""
+    def close_traces(self, closed: Sequence[tuple[bytes, int, int]], parts: Sequence[bytes] = ()) -> "Future[None]":
+        """Remember traces as dealt with: (trace id, last row read, Unix ns). `parts` are those of turns with others."""
 
         def insert(db: sqlite3.Connection) -> None:
             db.executemany("INSERT OR REPLACE INTO closed VALUES (?, ?, ?)", closed)
+            db.executemany("INSERT OR IGNORE INTO parts VALUES (?)", [(x,) for x in parts])
 
         return self._submit(insert)
 
@@ -168,6 +170,7 @@ class Journal:
                 "(SELECT closed_ns FROM closed ORDER BY closed_ns DESC LIMIT 1 OFFSET ?)",
                 (keep - 1,),
             )
+            db.execute("DELETE FROM parts WHERE trace_id NOT IN (SELECT trace_id FROM closed)")
 
         return self._submit(forget)
 
@@ -176,6 +179,11 @@ class Journal:
         with self._reading:
             found = self._reader.execute("SELECT trace_id, last_row, closed_ns FROM closed ORDER BY closed_ns")
             return {trace_id: (row, closed_ns) for trace_id, row, closed_ns in found}
+
+    def parts(self) -> set[bytes]:
+        """The ids of traces remembered as dealt with that are parts of turns with others."""
+        with self._reading:
+            return {trace_id for (trace_id,) in self._reader.execute("SELECT trace_id FROM parts")}
 
     def read(self, rows: Iterable[int]) -> list[Request]:
         """The requests at `rows`, in their order; those that are gone are left out."""
@@ -330,6 +338,8 @@ def _open(config: Config) -> sqlite3.Connection:
         version = db.execute("PRAGMA user_version").fetchone()[0]
         if version == 0:
             db.executescript(f"BEGIN;{_SCHEMA}PRAGMA user_version = {_SCHEMA_VERSION};COMMIT;")
+        if version <= _SCHEMA_VERSION:
+            db.execute(_PARTS)
     except (sqlite3.Error, OSError) as error:
         raise ConfigError(f"{config.path}: cannot be opened as the journal ({error}); see journal.path") from error
     if version not in (0, _SCHEMA_VERSION):

@@ -1,30 +1,96 @@
-"""Steps of one trace to agent traces: one turn, or several where the conversation shows it."""
+"""Steps to agent traces: one turn of a trace, several where the conversation shows it, or one over several traces."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from spanscore.model.step import Reading, Step
 from spanscore.model.trace import AgentTrace, Completeness
 from spanscore.turns import _turn
+from spanscore.turns._ends import Ends, ends
+from spanscore.turns._explain import Explained, Explanation, Origin, explain
+from spanscore.turns._sorted import Turn
 from spanscore.turns._split import split
+from spanscore.turns._stitch import group, is_whole, merge
 from spanscore.turns._tree import Tree
 
-__all__ = ["build"]
+__all__ = [
+    "Ends",
+    "Explained",
+    "Explanation",
+    "Origin",
+    "Turn",
+    "Watch",
+    "build",
+    "ends",
+    "explain",
+    "group",
+    "is_whole",
+]
+
+Watch: TypeAlias = Callable[[AgentTrace, Turn, Reading], None]
+"""Is told of each agent trace that is built, with the turn and the reading that it was built from."""
 
 
-def build(reading: Reading, *, completeness: Completeness = "complete") -> list[AgentTrace]:
-    """The agent traces in what was read of one OTel trace, oldest first; empty where no agent or model shows.
+def build(*readings: Reading, completeness: Completeness = "complete", watch: Watch | None = None) -> list[AgentTrace]:
+    """The agent traces in what was read of one OTel trace, or of those that `group` found to belong together.
 
-    A workflow counts where it tells what it was given or returned: a chain whose model is not instrumented. Tool calls,
-    retrievals and bookkeeping alone are no agent trace. `unread_spans` is that of the whole trace on each turn.
+    Oldest first; empty where no agent or model shows. A workflow counts where it tells what it was given or returned: a
+    chain whose model is not instrumented. Tool calls, retrievals and bookkeeping alone are no agent trace.
+    `unread_spans` is that of all the traces on each turn.
     """
+    reading = readings[0] if len(readings) == 1 else merge(readings)
+    if reading is None:
+        return [trace for each in readings for trace in build(each, completeness=completeness, watch=watch)]
     if not any(x.kind in {"agent", "model"} or _tells(x) for x in reading.steps):
         return []
     tree = Tree(reading)
-    found = []
-    for number, (opening, steps) in enumerate(split(reading.steps, tree)):
-        # the first turn keeps its id when a second one arrives
-        opening_id = opening.span.span_id if opening is not None and number else tree.opening_id()
-        found.append(_turn.build(steps, opening, opening_id, tree, reading.unread, completeness))
+    turns = split(reading.steps, tree)
+    if len(readings) > 1:
+        apart = _apart(readings, [steps for _, steps in turns])
+        if len(apart) > 1:
+            return [trace for some in apart for trace in build(*some, completeness=completeness, watch=watch)]
+    found, begun = [], set[str]()
+    for opening, steps in turns:
+        known = _known(readings, opening, steps, tree, begun)
+        begun.update(known.trace_ids)
+        turn = Turn(steps, tree)
+        found.append(_turn.build(turn, opening, known._replace(completeness=completeness)))
+        if watch is not None:
+            watch(found[-1], turn, reading)
     return found
 
 
 def _tells(step: Step) -> bool:
     return any(x is not None for x in (step.input, step.output, step.input_text, step.output_text))
+
+
+def _known(
+    readings: Sequence[Reading], opening: Step | None, steps: Sequence[Step], tree: Tree, begun: set[str]
+) -> _turn.Known:
+    """What a turn is known by. One that is the first of its trace keeps its id when a second one arrives."""
+    first = opening.span if opening is not None and begun else tree.top
+    trace_id, span_id = ("", "") if first is None else (first.trace_id, first.span_id)
+    root = tree.root_of(trace_id)
+    return _turn.Known(
+        tuple(dict.fromkeys((trace_id, *(x.span.trace_id for x in steps)))),
+        None if root is None or not root.recorded else root.span_id,
+        span_id if trace_id in begun else tree.opening_id(trace_id),
+        sum(x.unread for x in readings),
+        "complete",
+    )
+
+
+def _apart(readings: Sequence[Reading], turns: Sequence[Sequence[Step]]) -> list[list[Reading]]:
+    """The readings again, those that share a turn together."""
+    together = [[number] for number in range(len(readings))]
+    at = {span.trace_id: number for number, reading in enumerate(readings) for span in reading.spans}
+    for steps in turns:
+        numbers = dict.fromkeys(at[x.span.trace_id] for x in steps)
+        first = next(iter(numbers))
+        for number in numbers:
+            one, other = together[first], together[number]
+            if one is not other:
+                one += other
+                for moved in other:
+                    together[moved] = one
+    return [[readings[x] for x in sorted(some)] for some in {id(x): x for x in together}.values()]

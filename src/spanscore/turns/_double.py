@@ -17,7 +17,7 @@ def model_calls(steps: Iterable[Step], tree: Tree) -> list[Step]:
 
     A call reported inside another one is the same call. Where two or more calls that tell something lie inside one,
     the outer is a wrapper that only sums up, and they are the calls. Reports side by side are the same call when they
-    overlap in time and share their response id.
+    share their response id and overlap in time, or the later one only fetches the answer.
     """
     calls = [x for x in steps if x.kind == "model"]
     inner: defaultdict[str, list[Step]] = defaultdict(list)
@@ -30,6 +30,27 @@ def model_calls(steps: Iterable[Step], tree: Tree) -> list[Step]:
     if len({x.response_id for x in calls if x.response_id}) < sum(1 for x in calls if x.response_id):
         calls = _without_siblings(calls)
     return sorted(calls, key=lambda x: (x.span.start_ns, len(x.input or ()), x.span.span_id))
+
+
+def counted(calls: Iterable[Step], tree: Tree) -> list[Step]:
+    """The steps whose tokens are a turn's: its model calls and, around calls that tell none, what sums them up."""
+    told, summing, telling = list(calls), dict[str, Step](), set[str]()
+    for step in told:
+        tells = step.input_tokens is not None or step.output_tokens is not None
+        above = tree.place(step).model
+        while above is not None:
+            span_id = above.span.span_id
+            if span_id in telling or (span_id in summing and not tells):
+                break  # all above it is known
+            summing[span_id] = above
+            if tells:
+                telling.add(span_id)
+            above = tree.place(above).model
+    for span_id, step in summing.items():
+        above = tree.place(step).model
+        if span_id not in telling and (above is None or above.span.span_id in telling):
+            told.append(step)
+    return told
 
 
 def tool_calls(steps: Iterable[Step], tree: Tree) -> list[Step]:
@@ -56,20 +77,24 @@ def tool_calls(steps: Iterable[Step], tree: Tree) -> list[Step]:
 
 
 def _without_nesting(calls: list[Step], inner: dict[str, list[Step]], tree: Tree) -> list[Step]:
-    """Merge inward out, so that a call reported three times is merged twice."""
+    """Merge inward out, so that a call reported three times is merged twice.
+
+    What a wrapper lies in is a wrapper too: it holds the several calls that the inner one holds.
+    """
     current = {x.span.span_id: x for x in calls}
+    around_wrappers: set[str] = set()
     for step in sorted(calls, key=lambda x: (-tree.place(x).depth, x.span.span_id)):
-        below = [current[x.span.span_id] for x in inner.get(step.span.span_id, ()) if x.span.span_id in current]
+        span_id = step.span.span_id
+        below = [current[x.span.span_id] for x in inner.get(span_id, ()) if x.span.span_id in current]
         telling = [x for x in below if x.output is not None or x.output_tokens is not None]
-        if len(telling) > 1:
-            del current[step.span.span_id]
-            for other in inner[step.span.span_id]:
-                above = tree.place(step).model
-                if above is not None:  # what lay in the wrapper now lies in what the wrapper lies in
-                    inner.setdefault(above.span.span_id, []).append(other)
+        if len(telling) > 1 or span_id in around_wrappers:
+            del current[span_id]
+            above = tree.place(step).model
+            if above is not None:
+                around_wrappers.add(above.span.span_id)
             continue
         for other in below:
-            current[step.span.span_id] = _fill(current[step.span.span_id], other, _MODEL_FACTS)
+            current[span_id] = _merged(current[span_id], other)
             del current[other.span.span_id]
     return list(current.values())
 
@@ -77,20 +102,29 @@ def _without_nesting(calls: list[Step], inner: dict[str, list[Step]], tree: Tree
 def _without_siblings(calls: list[Step]) -> list[Step]:
     found: list[Step] = []
     by_response: defaultdict[str, list[int]] = defaultdict(list)
+    asked_at: dict[str, int] = {}
     for step in sorted(calls, key=lambda x: (x.span.start_ns, x.span.span_id)):
-        twin = None
-        if step.response_id:
-            # What ended before this one started overlaps none of those that follow either.
-            begun = [i for i in by_response[step.response_id] if found[i].span.end_ns >= step.span.start_ns]
-            by_response[step.response_id] = begun
-            twin = next((i for i in begun if _overlap(found[i], step)), None)
-        if twin is not None:
-            found[twin] = _fill(found[twin], step, _MODEL_FACTS)
+        if not step.response_id:
+            found.append(step)
             continue
-        if step.response_id:
-            by_response[step.response_id].append(len(found))
+        # What ended before this one started overlaps none of those that follow either.
+        begun = [i for i in by_response[step.response_id] if found[i].span.end_ns >= step.span.start_ns]
+        by_response[step.response_id] = begun
+        twin = next((i for i in begun if _overlap(found[i], step)), None)
+        if twin is None and _only_fetches(step):
+            twin = asked_at.get(step.response_id)
+        if twin is not None:
+            found[twin] = _merged(found[twin], step)
+            continue
+        begun.append(len(found))
+        asked_at.setdefault(step.response_id, len(found))
         found.append(step)
     return found
+
+
+def _only_fetches(step: Step) -> bool:
+    """Whether a call asks for nothing itself: it looks for the answer to one made before."""
+    return step.input is None and step.input_tokens is None and step.output_tokens is None
 
 
 def _overlap(one: Step, other: Step) -> bool:
@@ -103,6 +137,22 @@ def _same_tool_call(outer: Step, inner: Step) -> bool:
     if outer.call_id and inner.call_id:
         return outer.call_id == inner.call_id
     return outer.arguments is None or inner.arguments is None or outer.arguments == inner.arguments
+
+
+def _merged(step: Step, other: Step) -> Step:
+    """One report of a model call, completed by another; of two that say the same, the one that names the tools counts.
+
+    LiteLLM's own span tells only the text beside the calls.
+    """
+    filled = _fill(step, other, _MODEL_FACTS)
+    if other.output is None or filled.output is other.output or _calls(filled) or not _calls(other):
+        return filled
+    said, heard = ({x.text for x in each.output or () if x.text} for each in (filled, other))
+    return replace(filled, output=other.output) if said == heard else filled
+
+
+def _calls(step: Step) -> bool:
+    return any(x.calls for x in step.output or ())
 
 
 def _fill(step: Step, other: Step, facts: tuple[str, ...]) -> Step:

@@ -2,37 +2,30 @@
 
 from bisect import insort_right
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 from spanscore.model.json import Json
 from spanscore.model.step import Message, Step, ToolResult
 from spanscore.model.trace import RequestedCall, Tool, ToolCall
-from spanscore.turns._errors import inferred_error
+from spanscore.turns import _conversation
+from spanscore.turns._call import Asked, Call, Order, Ran, Told
+from spanscore.turns._call_sources import CALL_SOURCES, STATED_ERROR
+from spanscore.turns._conversation import Opening
+from spanscore.turns._found import first
+from spanscore.turns._sorted import Turn
 
 _Kind: TypeAlias = tuple[str, Hashable]
 """What calls have in common that may be the same: the name, and the arguments as a key, None where not known."""
 
 _MAX_DEPTH = 50
 
-
-@dataclass(slots=True)
-class _Call:
-    """A tool call while its facts come together. `order` sorts calls by when they were asked for."""
-
-    order: tuple[int, int, int]
-    name: str
-    call_id: str | None = None
-    arguments: Json = None
-    agent: str | None = None
-    span: Step | None = None
-    told: ToolResult | None = None
+_TOLD = tuple(CALL_SOURCES[name] for name in ("arguments", "result", "error", "agent"))
 
 
-@dataclass(slots=True)
-class Tail:
-    """What one model call was given of the present turn: the messages after the question."""
+class _Said(NamedTuple):
+    """What one model or agent said, or was told in the present turn; and the agent it belongs to."""
 
     step: Step
     messages: Sequence[Message]
@@ -40,80 +33,134 @@ class Tail:
 
 
 @dataclass(slots=True)
-class Sources:
+class _Places:
     """Where tool calls show: in what models put out, in spans, and in what models were given next; by time."""
 
-    requests: list[tuple[Step, str | None, Sequence[Message]]] = field(default_factory=list)
+    requests: list[_Said] = field(default_factory=list)
     spans: list[tuple[Step, str | None]] = field(default_factory=list)
-    tails: list[Tail] = field(default_factory=list)
+    tails: list[_Said] = field(default_factory=list)
 
 
-def rebuild(sources: Sources, tools: Sequence[Tool]) -> tuple[ToolCall, ...]:
+def rebuild(turn: Turn, tools: Sequence[Tool]) -> list[Call]:
     """The tool calls of a turn in the order in which they were asked for, each once."""
-    unreliable = _repeated_ids(sources)
-    calls = _requested(sources, unreliable)
-    _add_spans(calls, sources, unreliable, tools)
+    places = _places(turn)
+    unreliable = _repeated_ids(places)
+    calls = _requested(places, unreliable)
+    _add_spans(calls, places, unreliable, tools)
     gathered = _Gathered(calls)
-    for number, tail in enumerate(reversed(sources.tails)):
+    for number, tail in enumerate(reversed(places.tails)):
         if number and not gathered.unanswered:
             break  # the last input holds those before it: what it does not add, they hardly will
         _add_tail(gathered, tail, unreliable)
-    return tuple(_finished(x) for x in sorted(gathered.calls, key=lambda x: x.order))
+    return sorted(gathered.calls, key=_order)
 
 
-def _repeated_ids(sources: Sources) -> set[str]:
+def finished(call: Call) -> tuple[ToolCall, bool]:
+    """The call as its sources tell it; and whether its arguments or result were cut or redacted wherever they show."""
+    arguments, result, error, agent = (first(sources, call) for sources in _TOLD)
+    span = None if call.ran is None else call.ran.step.span
+    finished_call = ToolCall(
+        call.call_id,
+        call.name,
+        None if arguments is None else arguments.value,
+        None if result is None else result.value,
+        None if error is None else error.value,
+        None if span is None else span.span_id,
+        None if span is None else span.start_ns,
+        error is not None and first(STATED_ERROR, call) is None,
+        None if agent is None else agent.value,
+    )
+    return finished_call, bool((arguments and arguments.damaged) or (result and result.damaged))
+
+
+def _places(turn: Turn) -> _Places:
+    places = _Places(spans=[(x, turn.agent_of(x)) for x in turn.tools])
+    openings: dict[str, Opening] = {}
+    for model in turn.models:
+        agent = turn.tree.place(model).agent
+        agent_name = turn.agent_of(model)
+        if model.output:
+            places.requests.append(_Said(model, model.output, agent_name))
+        if model.input:
+            whose = "" if agent is None else agent.span.span_id
+            start = openings.get(whose) or openings.setdefault(whose, _conversation.opening(model.input))
+            places.tails.append(_Said(model, _conversation.tail(model.input, start.text), agent_name))
+    for agent in turn.agents if not turn.models else ():
+        if agent.output:
+            said = _Said(agent, agent.output, agent.agent_name)
+            places.requests.append(said)
+            places.tails.append(said)
+    return places
+
+
+def _repeated_ids(places: _Places) -> set[str]:
     """Ids that name two calls, as of emitters that number calls anew in each answer: they identify nothing."""
-    asked = Counter(c.call_id for _, _, output in sources.requests for m in output for c in m.calls if c.call_id)
-    ran = Counter(step.call_id for step, _ in sources.spans if step.call_id)
-    return {x for counted in (asked, ran) for x, n in counted.items() if n > 1}
+    asked = [c.call_id for said in places.requests for m in said.messages for c in m.calls if c.call_id]
+    ran = [step.call_id for step, _ in places.spans if step.call_id]
+    return _repeated(asked) | _repeated(ran)
 
 
-def _trusted(call_id: str | None, unreliable: set[str]) -> str | None:
-    return None if call_id in unreliable else call_id
+def _repeated(ids: list[str]) -> set[str]:
+    return {x for x, n in Counter(ids).items() if n > 1} if len(set(ids)) < len(ids) else set()
 
 
-def _requested(sources: Sources, unreliable: set[str]) -> list[_Call]:
+def _requested(places: _Places, unreliable: set[str]) -> list[Call]:
     found = []
-    for number, (step, agent, output) in enumerate(sources.requests):
-        asked_ns = max(step.span.start_ns, step.span.end_ns)
-        calls = [c for m in output for c in m.calls]
-        for position, call in enumerate(calls):
-            order = (asked_ns, number, position)
-            found.append(_Call(order, call.name, _trusted(call.call_id, unreliable), call.arguments, agent))
+    for number, said in enumerate(places.requests):
+        calls = [(c, m) for m in said.messages for c in m.calls]
+        for position, (call, message) in enumerate(calls):
+            asked = _asked(said, call, message, trusted=call.call_id not in unreliable)
+            order = (said.step.span.start_ns, number, position)  # not the end: tools may run inside of it
+            found.append(Call(order, call.name, asked.call.call_id, call.arguments, request=asked))
     return found
 
 
-class _Ran(NamedTuple):
-    """A tool's span, with the id that identifies it and its arguments by name."""
-
-    step: Step
-    agent: str | None
-    call_id: str | None
-    arguments: Json
+def _asked(said: _Said, call: RequestedCall, message: Message, *, trusted: bool) -> Asked:
+    if not trusted:
+        call = RequestedCall(None, call.name, call.arguments)
+    return Asked(said.step, said.agent, call, "calls" in message.damaged)
 
 
-def _add_spans(calls: list[_Call], sources: Sources, unreliable: set[str], tools: Sequence[Tool]) -> None:
+def _is_settled(call: Call) -> bool:
+    """Whether nothing that another place tells can change its id and arguments: the request tells both."""
+    asked = call.request
+    return (
+        asked is not None
+        and not asked.damaged
+        and asked.call.call_id is not None
+        and isinstance(asked.call.arguments, dict)
+    )
+
+
+def _settle(call: Call) -> None:
+    """Take its id and arguments from the first of the places, as they are now known, that tells them."""
+    for name in ("call_id", "arguments"):
+        found = first(CALL_SOURCES[name], call)
+        setattr(call, name, None if found is None else found.value)
+
+
+def _add_spans(calls: list[Call], places: _Places, unreliable: set[str], tools: Sequence[Tool]) -> None:
     """Give each tool span to the request it answers: by id, else by name and arguments, else by name; in order."""
     schemas = {x.name: x.parameters for x in tools}
     pending = [
-        _Ran(step, agent, _trusted(step.call_id, unreliable), _named_arguments(step, schemas))
-        for step, agent in sources.spans
+        Ran(step, agent, None if step.call_id in unreliable else step.call_id, _named_arguments(step, schemas))
+        for step, agent in places.spans
         if step.tool_name
     ]
     by_id = {x.call_id: x for x in calls if x.call_id}
     pending = [x for x in pending if not _attach(by_id.get(x.call_id or ""), x)]
     for exact in (True, False):
-        waiting: defaultdict[_Kind, list[_Call]] = defaultdict(list)
+        waiting: defaultdict[_Kind, list[Call]] = defaultdict(list)
         for call in calls if pending else ():
-            if call.span is None:
+            if call.ran is None:
                 waiting[_kind(call.name, call.arguments if exact else None)].append(call)
         pending = [x for x in pending if not _attach(_pick(waiting, x, by_id, exact=exact), x)]
     for number, ran in enumerate(pending):
         order = (ran.step.span.start_ns, len(calls), number)
-        calls.append(_Call(order, ran.step.tool_name or "", ran.call_id, ran.arguments, ran.agent, span=ran.step))
+        calls.append(Call(order, ran.step.tool_name or "", ran.call_id, ran.arguments, ran=ran))
 
 
-def _pick(waiting: Mapping[_Kind, list[_Call]], ran: _Ran, by_id: Mapping[str, _Call], *, exact: bool) -> _Call | None:
+def _pick(waiting: Mapping[_Kind, list[Call]], ran: Ran, by_id: Mapping[str, Call], *, exact: bool) -> Call | None:
     """Take the first call that may be the same from `waiting`.
 
     Ids that both sides know and that differ do not forbid it, as long as the span's id is nobody's: a model's API and a
@@ -125,15 +172,13 @@ def _pick(waiting: Mapping[_Kind, list[_Call]], ran: _Ran, by_id: Mapping[str, _
     return calls.pop(0) if calls else None
 
 
-def _attach(call: _Call | None, ran: _Ran) -> bool:
+def _attach(call: Call | None, ran: Ran) -> bool:
     """Add what a span tells to its call; False where there is none, or where it has its span already."""
-    if call is None or call.span is not None:
+    if call is None or call.ran is not None:
         return False
-    call.span = ran.step
-    call.agent = ran.agent or call.agent
-    call.call_id = call.call_id or ran.call_id
-    if not isinstance(call.arguments, dict) and ran.arguments is not None:
-        call.arguments = ran.arguments
+    call.ran = ran
+    if not _is_settled(call):
+        _settle(call)
     return True
 
 
@@ -159,21 +204,19 @@ def _named_arguments(step: Step, schemas: dict[str, Any]) -> Json:
 class _Gathered:
     """The calls that are known, to be found by id, or by name and arguments in their order, however many there are."""
 
-    def __init__(self, calls: list[_Call]) -> None:
+    def __init__(self, calls: list[Call]) -> None:
         self.calls = calls
         self.by_id = {x.call_id: x for x in calls if x.call_id}
-        self.unanswered = sum(not _has_result(x) for x in calls)
-        self._alike: defaultdict[_Kind, list[_Call]] = defaultdict(list)
-        for call in sorted(calls, key=_order):
-            self._alike[_kind(call.name, call.arguments)].append(call)
+        self.unanswered = sum(not x.has_result for x in calls)
+        self._alike: defaultdict[_Kind, list[Call]] | None = None  # mostly ids are enough
 
-    def first(self, asked: RequestedCall, taken: set[int], passed: Counter[_Kind]) -> _Call | None:
+    def first(self, asked: RequestedCall, taken: set[int], passed: Counter[_Kind]) -> Call | None:
         """The first call with these arguments, else the first whose arguments are not known, that is not taken yet.
 
         `passed` counts, for each kind, the calls at the front that are known to be taken.
         """
         for kind in (_kind(asked.name, asked.arguments), (asked.name, None)):
-            calls = self._alike.get(kind, [])
+            calls = self._filed().get(kind, [])
             while passed[kind] < len(calls):
                 call = calls[passed[kind]]
                 if kind[1] is None and call.arguments is not None:
@@ -184,37 +227,43 @@ class _Gathered:
                     return call
         return None
 
-    def add(self, call: _Call) -> None:
+    def add(self, call: Call) -> None:
         """Take in a call that was not known."""
         self.calls.append(call)
         self.unanswered += 1
         self._file(call)
 
-    def complete(self, call: _Call, asked: RequestedCall) -> None:
-        """Add to a call what a request tells of it."""
-        if call.arguments is None and asked.arguments is not None:
-            call.arguments = asked.arguments
+    def complete(self, call: Call, asked: Asked) -> None:
+        """Add to a call what the input of a model call repeats of it."""
+        before = call.call_id, call.arguments
+        call.repeated = asked
+        if not _is_settled(call):
+            _settle(call)
+        if call.call_id is not None and before[0] is None:
+            self.by_id[call.call_id] = call
+        if call.arguments is not before[1]:
             self._file(call)
-        if asked.call_id and not call.call_id:
-            call.call_id = asked.call_id
-            self.by_id[asked.call_id] = call
 
-    def answer(self, call: _Call, told: ToolResult | None) -> None:
-        """Add to a call what a model was told of it; the first answer counts."""
-        if told is not None and call.told is None:
-            self.unanswered -= not _has_result(call)
-            call.told = told
+    def answer(self, call: Call, told: Told) -> None:
+        """Add to a call what a model was told of it."""
+        self.unanswered -= not call.has_result
+        call.told = told
 
-    def _file(self, call: _Call) -> None:
-        insort_right(self._alike[_kind(call.name, call.arguments)], call, key=_order)
+    def _filed(self) -> defaultdict[_Kind, list[Call]]:
+        """The calls by what they have in common that may be the same, each list in their order."""
+        if self._alike is None:
+            self._alike = defaultdict(list)
+            for call in sorted(self.calls, key=_order):
+                self._alike[_kind(call.name, call.arguments)].append(call)
+        return self._alike
+
+    def _file(self, call: Call) -> None:
+        if self._alike is not None:
+            insort_right(self._alike[_kind(call.name, call.arguments)], call, key=_order)
 
 
-def _order(call: _Call) -> tuple[int, int, int]:
+def _order(call: Call) -> Order:
     return call.order
-
-
-def _has_result(call: _Call) -> bool:
-    return call.told is not None or (call.span is not None and call.span.has_result)
 
 
 def _kind(name: str, arguments: Json) -> _Kind:
@@ -232,65 +281,54 @@ def _frozen(value: Json, depth: int) -> Hashable:
     return value
 
 
-def _add_tail(known: _Gathered, tail: Tail, unreliable: set[str]) -> None:
-    """Complete the calls by what a model call was told of them; a call that shows only there is added."""
+def _add_tail(known: _Gathered, tail: _Said, unreliable: set[str]) -> None:
+    """Complete the calls by what a model call was told of them, the first time; one that shows only there is added."""
     pairs, loose = _pairs(tail.messages, unreliable)
     taken, passed = set[int](), Counter[_Kind]()
-    for position, (asked, told) in enumerate(pairs):
+    for position, ((asked, repeating), answer) in enumerate(pairs):
         call = known.by_id.get(asked.call_id) if asked.call_id else None
         call = call or known.first(asked, taken, passed)
         if call is None:
-            call = _Call((tail.step.span.start_ns, -1, position), asked.name, agent=tail.agent)
+            if "input" in tail.step.damaged:
+                continue  # it may be of an earlier turn: where this one starts is not known
+            call = Call((tail.step.span.start_ns, -1, position), asked.name)
             known.add(call)
         taken.add(id(call))
-        known.complete(call, asked)
-        known.answer(call, told)
-    for result in loose:
-        answered = known.by_id.get(result.call_id or "")
-        if answered is not None:
-            known.answer(answered, result)
+        if call.repeated is None or call.arguments is None:
+            known.complete(call, _asked(tail, asked, repeating, trusted=True))
+        if answer is not None and call.told is None:
+            known.answer(call, _told(tail, answer))
+    for left in loose:
+        answered = known.by_id.get(left[0].call_id or "")
+        if answered is not None and answered.told is None:
+            known.answer(answered, _told(tail, left))
+
+
+_Answer: TypeAlias = tuple[ToolResult, Message]
+
+
+def _told(tail: _Said, answer: _Answer) -> Told:
+    return Told(tail.step, answer[0], "results" in answer[1].damaged)
 
 
 def _pairs(
-    messages: Iterable[Message], unreliable: set[str]
-) -> tuple[list[tuple[RequestedCall, ToolResult | None]], list[ToolResult]]:
-    """Each call in a conversation with its result, by id, else in order; and the results that answer no call there."""
-    asked: list[RequestedCall] = []
-    results: list[ToolResult] = []
-    for message in messages:
-        asked += message.calls
-        results += message.results
-    ids = Counter(x.call_id for x in asked)
-    sure = {x for x, n in ids.items() if x is not None and n == 1 and x not in unreliable}
-    by_id: dict[str | None, ToolResult] = {x.call_id: x for x in results if x.call_id in sure}
-    loose = [x for x in results if by_id.get(x.call_id) is not x]
-    pairs: list[tuple[RequestedCall, ToolResult | None]] = []
-    for call in asked:
+    messages: Sequence[Message], unreliable: set[str]
+) -> tuple[list[tuple[tuple[RequestedCall, Message], _Answer | None]], list[_Answer]]:
+    """Each call in a conversation with its result, by id, else in order; and the results that answer no call there.
+
+    Either comes with the message that it is in.
+    """
+    asked = [(x, message) for message in messages for x in message.calls]
+    results = [(x, message) for message in messages for x in message.results]
+    ids = [x.call_id for x, _ in asked if x.call_id is not None]
+    sure = set(ids) - _repeated(ids) - unreliable
+    by_id: dict[str | None, _Answer] = {x[0].call_id: x for x in results if x[0].call_id in sure}
+    loose = [x for x in results if by_id.get(x[0].call_id) is not x]
+    pairs: list[tuple[tuple[RequestedCall, Message], _Answer | None]] = []
+    for call, message in asked:
         told = by_id.get(call.call_id)
         if told is None and loose:
             told = loose.pop(0)
         named = call if call.call_id in sure else RequestedCall(None, call.name, call.arguments)
-        pairs.append((named, told))
+        pairs.append(((named, message), told))
     return pairs, loose
-
-
-def _finished(call: _Call) -> ToolCall:
-    span, told = call.span, call.told
-    result: Json = None
-    if span is not None and span.has_result:
-        result = span.result
-    elif told is not None:
-        result = told.value
-    error = (span.error if span is not None else None) or (told.error if told is not None else None)
-    inferred = inferred_error(result) if error is None else None
-    return ToolCall(
-        call_id=call.call_id,
-        name=call.name,
-        arguments=call.arguments,
-        result=result,
-        error=error or inferred,
-        span_id=None if span is None else span.span.span_id,
-        started_ns=None if span is None else span.span.start_ns,
-        error_inferred=inferred is not None,
-        agent=call.agent,
-    )

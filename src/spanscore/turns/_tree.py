@@ -10,7 +10,7 @@ class Place(NamedTuple):
     """What lies above a span. Each is the nearest one, or None; `agents` counts all agents above.
 
     `model` and `tool` are only told where no agent lies between; `outer` is the nearest step that is an agent,
-    workflow or model call.
+    workflow or model call. `in_tool` says that a tool lies above at all; `session` is the one named nearest above.
     """
 
     depth: int = 0
@@ -19,15 +19,17 @@ class Place(NamedTuple):
     model: Step | None = None
     tool: Step | None = None
     outer: Step | None = None
+    in_tool: bool = False
+    session: str | None = None
 
 
 _TOP = Place()
 
 
 class Tree:
-    """The spans of one trace by their parents."""
+    """The spans of one trace, or of those of one turn, by their parents. `root` and `top` are the first trace's."""
 
-    __slots__ = ("_below", "_places", "_spans", "_steps", "root", "top")
+    __slots__ = ("_below", "_places", "_spans", "_steps", "_tops", "root", "top")
 
     def __init__(self, reading: Reading) -> None:
         self._spans = {x.span_id: x for x in reading.spans}
@@ -37,22 +39,26 @@ class Tree:
         for span in reading.spans:
             if span.span_id not in self._places:
                 self._settle(span)
-        tops = [x for x in reading.spans if self._places[x.span_id] is _TOP]
-        self.root: Span | None = next((x for x in tops if not x.parent_span_id), None)
-        self.top: Span | None = self.root or next(iter(tops), None)
+        self._tops = [x for x in reading.spans if self._places[x.span_id] is _TOP]
+        first = self._tops[0].trace_id if self._tops else ""
+        self.root: Span | None = self.root_of(first)
+        self.top: Span | None = self.root or next(iter(self._tops), None)
 
     def place(self, step: Step) -> Place:
         """Where `step` stands."""
         return self._places[step.span.span_id]
 
-    def opening_id(self) -> str:
-        """The id of the span that opens the trace, which stays the same when that span itself comes last.
+    def root_of(self, trace_id: str) -> Span | None:
+        """The span without a parent of one of the traces."""
+        return next((x for x in self._tops if not x.parent_span_id and x.trace_id == trace_id), None)
+
+    def opening_id(self, trace_id: str) -> str:
+        """The id of the span that opens a trace, which stays the same when that span itself comes last.
 
         The topmost span received names its parent even where that parent has not arrived.
         """
-        if self.top is None:
-            return ""
-        return self.top.parent_span_id or self.top.span_id
+        top = self.root_of(trace_id) or next((x for x in self._tops if x.trace_id == trace_id), None)
+        return "" if top is None else top.parent_span_id or top.span_id
 
     def _settle(self, span: Span) -> None:
         """Find the place of a span and of all above it. Of a cycle, the span that is reached last is the top."""
@@ -70,16 +76,21 @@ class Tree:
     def _under(self, parent_id: str) -> Place:
         """The place of all children of a span whose own place is known."""
         above, step = self._places[parent_id], self._steps.get(parent_id)
-        depth, agents, agent, model, tool, outer = above
-        if step is None or step.kind in {"other", "retrieval"}:
-            place = Place(depth + 1, agents, agent, model, tool, outer)
-        elif step.kind == "agent":
-            place = Place(depth + 1, agents + 1, step, None, None, step)
+        depth, agents, agent, model, tool, outer, in_tool, session = above
+        if step is None:
+            place = Place(depth + 1, agents, agent, model, tool, outer, in_tool, session)
+            self._below[parent_id] = place
+            return place
+        session = step.session_id or session
+        if step.kind == "agent":
+            place = Place(depth + 1, agents + 1, step, None, None, step, in_tool, session)
         elif step.kind == "model":
-            place = Place(depth + 1, agents, agent, step, tool, step)
+            place = Place(depth + 1, agents, agent, step, tool, step, in_tool, session)
         elif step.kind == "tool":
-            place = Place(depth + 1, agents, agent, None, step, outer)
+            place = Place(depth + 1, agents, agent, None, step, outer, in_tool=True, session=session)
+        elif step.kind == "workflow":
+            place = Place(depth + 1, agents, agent, model, tool, step, in_tool, session)
         else:
-            place = Place(depth + 1, agents, agent, model, tool, step)
+            place = Place(depth + 1, agents, agent, model, tool, outer, in_tool, session)
         self._below[parent_id] = place
         return place

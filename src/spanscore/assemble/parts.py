@@ -1,0 +1,209 @@
+"""Decide when the traces of a turn that is spread over several are all there: pure, with the time passed in."""
+
+import heapq
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Generic, Protocol, TypeAlias, TypeVar
+
+from spanscore.assemble.assembler import Cut
+from spanscore.assemble.config import Config
+
+_MAX_NEAR = 1000
+"""Traces that are looked at together for what belongs to which turn."""
+
+_MAX_ALIKE = 100
+"""Traces with one key in common that are looked at: the latest."""
+
+
+class Part(Protocol):
+    """What is known of a trace that may be part of a turn with others."""
+
+    @property
+    def trace_id(self) -> str: ...  # noqa: D102 # told by the class
+    @property
+    def is_fragment(self) -> bool: ...  # noqa: D102 # told by the class
+    @property
+    def offers(self) -> frozenset[str]: ...  # noqa: D102 # told by the class
+    @property
+    def seeks(self) -> frozenset[str]: ...  # noqa: D102 # told by the class
+
+
+PartT = TypeVar("PartT", bound=Part)
+
+_Index: TypeAlias = defaultdict[str, dict[str, None]]
+"""Trace ids by key, the latest last."""
+
+
+@dataclass(slots=True)
+class _Known(Generic[PartT]):
+    """A part: with its `Cut` while that waits to be dealt with, and when its turn is due, if it is."""
+
+    part: PartT
+    heard_ns: int
+    cut: Cut | None = None
+    due_ns: int | None = None
+
+
+class Parts(Generic[PartT]):
+    """The parts of unfinished turns, and those dealt with lately, to which a part that comes now may belong.
+
+    `group` tells which of some parts are of one turn, `is_whole` whether such a turn has its beginning and its end,
+    `is_there` whether a trace that was dealt with can be read again. Not thread-safe, but for `is_sought`.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        group: Callable[[Iterable[PartT]], list[list[PartT]]],
+        is_whole: Callable[[Sequence[PartT]], bool],
+        is_there: Callable[[str], bool],
+    ) -> None:
+        self._config = config
+        self._group = group
+        self._is_whole = is_whole
+        self._is_there = is_there
+        self._known: OrderedDict[str, _Known[PartT]] = OrderedDict()
+        self._offered: _Index = defaultdict(dict)
+        self._sought: _Index = defaultdict(dict)
+        self._due: list[tuple[int, str]] = []
+        self._replaced: list[Cut] = []
+        self._waiting = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many traces wait for others."""
+        return self._waiting
+
+    def __contains__(self, trace_id: str) -> bool:
+        return trace_id in self._known
+
+    def is_sought(self, trace_id: str) -> bool:
+        """Whether a part points to this trace. May be called from any thread."""
+        return f"trace {trace_id}" in self._sought
+
+    def add(self, part: PartT, cut: Cut | None, now_ns: int) -> bool:
+        """Take in a part. False: it need not wait, nor does it bring another one to be due.
+
+        True: its `cut` comes back out of `due`. None for `cut`: the trace was dealt with before, and is only due again
+        with others.
+        """
+        before = self._known.get(part.trace_id)
+        if before is not None and before.cut is cut:
+            self._taken(part.trace_id)  # it is given a second time, after something went wrong
+        self.forget(part.trace_id)
+        self._known[part.trace_id] = known = _Known(part, now_ns)
+        for index, keys in self._indexes(part):
+            for key in keys:
+                index[key][part.trace_id] = None
+        turn = self._turn_of(part.trace_id)
+        if len(turn) == 1 and (cut is None or not part.is_fragment):
+            return False
+        known.cut = cut
+        self._waiting += cut is not None
+        self._put_off(turn, now_ns)
+        heapq.heappush(self._due, (known.due_ns or 0, part.trace_id))
+        return True
+
+    def replaced(self) -> list[Cut]:
+        """The cuts that waited for parts that were forgotten or came again; each is handed out once."""
+        replaced, self._replaced = self._replaced, []
+        return replaced
+
+    def forget(self, trace_id: str) -> None:
+        """Put a part out of mind."""
+        known = self._known.pop(trace_id, None)
+        if known is None:
+            return
+        for index, keys in self._indexes(known.part):
+            for key in keys:
+                index[key].pop(trace_id, None)
+                if not index[key]:
+                    del index[key]
+        if known.cut is not None:
+            self._waiting -= 1
+            self._replaced.append(known.cut)
+
+    def due(
+        self, now_ns: int, *, is_busy: Callable[[str], bool] = lambda _: False
+    ) -> list[list[tuple[str, Cut | None]]]:
+        """The turns whose wait is over, each as its traces, in order; without the cut of those dealt with before.
+
+        A turn of which a trace `is_busy` waits on.
+        """
+        self._drop_old(now_ns)
+        ready: list[list[tuple[str, Cut | None]]] = []
+        busy: list[tuple[int, str]] = []
+        while self._due and (self._due[0][0] <= now_ns or len(self._known) > self._config.max_parts):
+            due_ns, trace_id = heapq.heappop(self._due)
+            known = self._known.get(trace_id)
+            if known is None or known.due_ns is None:
+                continue
+            if due_ns < known.due_ns and len(self._known) <= self._config.max_parts:
+                heapq.heappush(self._due, (known.due_ns, trace_id))  # it was put off
+                continue
+            turn = self._readable_turn_of(trace_id)
+            if any(is_busy(x.trace_id) for x in turn):
+                busy.append((now_ns + self._config.complete_after, trace_id))
+                known.due_ns = busy[-1][0]
+                continue
+            ready.append([(x.trace_id, self._taken(x.trace_id)) for x in turn])
+            self._drop_old(now_ns)
+        for waiting in busy:
+            heapq.heappush(self._due, waiting)
+        return ready
+
+    def _indexes(self, part: PartT) -> tuple[tuple["_Index", frozenset[str]], ...]:
+        return (self._offered, part.offers), (self._sought, part.seeks)
+
+    def _put_off(self, turn: Sequence[PartT], now_ns: int) -> None:
+        """Wait for more of a turn from now on: not long where it is whole."""
+        wait_ns = self._config.stitch_window
+        if len(turn) > 1 and self._is_whole(turn):
+            wait_ns = min(wait_ns, self._config.complete_after)
+        for part in turn:
+            known = self._known[part.trace_id]
+            known.heard_ns, known.due_ns = now_ns, now_ns + wait_ns
+            self._known.move_to_end(part.trace_id)
+
+    def _taken(self, trace_id: str) -> Cut | None:
+        known = self._known[trace_id]
+        cut, known.cut, known.due_ns = known.cut, None, None
+        self._waiting -= cut is not None
+        return cut
+
+    def _drop_old(self, now_ns: int) -> None:
+        """Put out of mind what was dealt with so long ago that its spans are gone, and the oldest of too many."""
+        oldest_ns = now_ns - self._config.late_window
+        while self._known:
+            trace_id, known = next(iter(self._known.items()))
+            is_old = known.heard_ns <= oldest_ns or len(self._known) > self._config.max_parts
+            if known.due_ns is not None or not is_old:
+                return
+            self.forget(trace_id)
+
+    def _readable_turn_of(self, trace_id: str) -> list[PartT]:
+        """The turn of a part without those that can no more be read, and what had to do with it only through them."""
+        while True:
+            turn = self._turn_of(trace_id)
+            gone = [x.trace_id for x in turn if self._known[x.trace_id].cut is None and not self._is_there(x.trace_id)]
+            if not gone:
+                return turn
+            for lost in gone:
+                self.forget(lost)
+            if trace_id in gone:
+                return []
+
+    def _turn_of(self, trace_id: str) -> list[PartT]:
+        """The parts of the turn of one, itself included, among all that may have to do with it."""
+        near, waiting = {trace_id}, [trace_id]
+        while waiting and len(near) < _MAX_NEAR:
+            part = self._known[waiting.pop()].part
+            for keys, index in ((part.offers, self._sought), (part.seeks, self._offered)):
+                found = {x for key in keys if key in index for x in islice(reversed(index[key]), _MAX_ALIKE)} - near
+                near |= found
+                waiting += sorted(found)
+        turns = self._group(self._known[x].part for x in sorted(near))
+        return next(turn for turn in turns if any(x.trace_id == trace_id for x in turn))

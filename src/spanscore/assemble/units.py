@@ -1,0 +1,37 @@
+"""What is gathered together: mostly what has one trace id, for some emitters what belongs to one session or prompt."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from spanscore.model.span import Attributes
+from spanscore.otlp import decode
+
+
+class UnitOf(Protocol):
+    """Says what a span or log record is read together with, by the name of its scope, its trace id and attributes."""
+
+    def __call__(self, scope_name: str, trace_id: str, attributes: Callable[[], Attributes], *, of_log: bool) -> str:
+        """The id, as hex; "" for what belongs to nothing."""
+
+
+def _own_trace(scope_name: str, trace_id: str, attributes: Callable[[], Attributes], *, of_log: bool) -> str:  # noqa: ARG001 # as UnitOf has it
+    return trace_id
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """`unit_of` is asked where a scope's name starts with one of `scopes`; `goes_on` tells units that have no end."""
+
+    scopes: tuple[str, ...] = ()
+    unit_of: UnitOf = _own_trace
+    goes_on: Callable[[str], bool] = lambda _unit: False
+
+    def key(self, scope_name: str, item: Any, *, of_log: bool) -> bytes:
+        """The id under which a decoded span or log record is gathered; empty for a record that belongs to nothing."""
+        if not scope_name.startswith(self.scopes):
+            return item.trace_id  # type: ignore[no-any-return]  # protobuf's bytes
+        trace_id = item.trace_id.hex()
+        return bytes.fromhex(
+            self.unit_of(scope_name, trace_id, lambda: decode.attributes(item.attributes), of_log=of_log)
+        )

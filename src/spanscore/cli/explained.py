@@ -1,0 +1,67 @@
+"""Where the facts of an agent trace came from, printed for a person: `spanscore inspect --explain`."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from spanscore.cli.terminal import on_one_line
+from spanscore.model.json import dumps
+from spanscore.turns import Explained, Explanation, Origin
+
+if TYPE_CHECKING:
+    from rich.tree import Tree
+
+_VALUE_CHARS = 60
+_ID_CHARS = 8
+
+
+def add_sources(tree: "Tree", explanation: Explanation) -> None:
+    """Add a branch that says, for each fact, which attribute of which span it came from, why, and what lost."""
+    from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
+
+    facts = tree.add(Text("sources", "bold"))
+    _add_facts(facts, explanation.facts)
+    for number, call in enumerate(explanation.tool_calls, start=1):
+        branch = facts.add(Text.assemble(("call ", "bold"), f"{number}"))
+        _add_facts(branch, call)
+    _add_counts(facts, "tools on offer", Counter(_place(x) for x in explanation.tools.values()))
+    _add_counts(facts, "tokens", Counter(_place(x) for x in explanation.tokens))
+
+
+def _add_facts(branch: "Tree", facts: Mapping[str, Explained]) -> None:
+    from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
+
+    for name, explained in facts.items():
+        if explained.origin is None:
+            branch.add(Text.assemble((name, "cyan"), ("  no source", "dim")))
+            continue
+        damaged = ("  cut or redacted", "yellow") if explained.origin.damaged else ""
+        found = branch.add(Text.assemble((name, "cyan"), "  ", _place(explained.origin), damaged))
+        found.add(Text(explained.origin.source, "dim"))
+        same = [_place(x) for x in explained.lost if x.value == explained.origin.value]
+        if same:
+            found.add(Text.assemble(("lost, says the same  ", "dim"), "; ".join(same)))
+        for other in explained.lost:
+            if other.value != explained.origin.value:
+                found.add(Text.assemble(("lost  ", "yellow"), f"{_place(other)}, says {_value(other.value)}"))
+
+
+def _add_counts(branch: "Tree", name: str, places: Counter[str]) -> None:
+    from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
+
+    if places:
+        found = branch.add(Text(name, "cyan"))
+        for place, count in places.items():
+            found.add(Text.assemble(f"{count} from " if count > 1 else "", place))
+
+
+def _place(origin: Origin) -> str:
+    """The attributes and the span that hold a value."""
+    span = origin.step.span
+    where = f"{on_one_line(span.name, 50)} ({span.span_id[:_ID_CHARS]})"
+    keys = ", ".join(on_one_line(x, 80) for x in origin.attributes)
+    return f"{keys} of {where}" if keys else where
+
+
+def _value(value: Any) -> str:
+    return "nothing" if value is None else on_one_line(value if isinstance(value, str) else dumps(value), _VALUE_CHARS)

@@ -1,0 +1,127 @@
+"""Claude Code's log records: which belong to one prompt, and to which of its model and tool calls each belongs."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from spanscore.dialects._base import count, first_text, text
+from spanscore.dialects._threads import Calls, Part, Thread, Unit, around, in_order, name_of, told, under
+from spanscore.model.span import Attributes, LogRecord, Span
+
+SCOPE = "com.anthropic.claude_code.events"
+
+PROMPT, REQUEST, RESPONSE, ANSWER = "user_prompt", "api_request_body", "api_response_body", "assistant_response"
+CALLED, FAILED = "api_request", "api_error"
+DECIDED, RETURNED = "tool_decision", "tool_result"
+
+INTERACTION, MODEL, TOOL = "claude_code.interaction", "claude_code.llm_request", "claude_code.tool"
+
+_OF_MODEL = frozenset({REQUEST, RESPONSE, ANSWER, CALLED, FAILED})
+_OF_TOOL = frozenset({DECIDED, RETURNED})
+_READ = _OF_MODEL | _OF_TOOL | {PROMPT}
+_ALL = ("", "")
+_ANSWERING = ("repl_main_thread", "sdk", "agent:")  # and what follows these; any other source serves no turn
+
+
+def is_aside(attributes: Attributes) -> bool:
+    """Whether a model call serves no turn: it finds a title or a suggestion, or checks the quota."""
+    source = first_text(attributes, ("query_source", "query_source_safe"))
+    other = source is not None and not source.startswith(_ANSWERING)
+    return other or attributes.get("llm_request.context") == "standalone"
+
+
+def unit(attributes: Attributes, trace_id: str) -> Unit | None:
+    """Records without a trace belong together by their prompt; where that has no id, by their session."""
+    session = text(attributes.get("session.id"))
+    if trace_id or session is None or attributes.get("event.name") not in _READ:
+        return None
+    prompt = text(attributes.get("prompt.id"))
+    return Unit(("claude_code", session, prompt or ""), goes_on=prompt is None)
+
+
+def parts(unit: str, spans: Sequence[Span], logs: Sequence[LogRecord]) -> Iterator[Part]:
+    """The turns that only records tell of, each by itself; and the spans, with the records that are about them."""
+    own = [x for x in logs if x.scope.name == SCOPE]
+    received = {x.span_id for x in spans}
+    placed = [x for x in logs if x.scope.name != SCOPE]
+    for identity, records in _prompts(in_order(own)):
+        if any(x.span_id in received for x in records):
+            placed += _placed(records, spans)
+        else:
+            yield _told(unit, identity, records)
+    if spans:
+        yield list(spans), placed
+
+
+def _prompts(logs: Sequence[LogRecord]) -> Iterator[tuple[str, list[LogRecord]]]:
+    """The records of each prompt: by its id, where there is none from one prompt to the next."""
+    found: defaultdict[str, list[LogRecord]] = defaultdict(list)
+    begun = ""
+    for log in logs:
+        if name_of(log) not in _READ or is_aside(log.attributes):
+            continue
+        if name_of(log) == PROMPT:
+            begun = str(log.time_ns)
+        found[text(log.attributes.get("prompt.id")) or begun].append(log)
+    yield from found.items()
+
+
+def _told(unit: str, identity: str, logs: Sequence[LogRecord]) -> Part:
+    """The spans that Claude Code would have written for these records, had it been asked for traces."""
+    opening = next((x for x in logs if name_of(x) == PROMPT), logs[0])
+    root = around(told(unit, INTERACTION, opening, identity=identity), (x.time_ns for x in logs))
+    agents: dict[str, Span] = {}
+    models: list[Span] = []
+    tools: dict[str, Span] = {}
+    for log in sorted(logs, key=lambda x: name_of(x) != RETURNED):  # a result tells more of a tool than a decision
+        source = str(log.attributes.get("query_source"))
+        if name_of(log) in {CALLED, FAILED}:
+            parent = root
+            if source.startswith("agent:"):
+                parent = agents.setdefault(source, told(unit, INTERACTION, log, identity=source, parent=root))
+            models.append(told(unit, MODEL, log, identity=_number(log), parent=parent))
+        elif name_of(log) in _OF_TOOL and (call := _call(log.attributes)):
+            tools.setdefault(call, told(unit, TOOL, log, identity=call, parent=root))
+    spans = [root, *agents.values(), *models, *tools.values()]
+    return spans, [under(root, opening), *_placed(logs, spans)]
+
+
+def _placed(logs: Iterable[LogRecord], spans: Sequence[Span]) -> Iterator[LogRecord]:
+    """The records, each under the call that it is about; those about no call stay where they are."""
+    tools = {call: x for x in spans if x.name == TOOL and (call := _call(x.attributes))}
+    models = _by_marks(x for x in spans if x.name == MODEL and not is_aside(x.attributes))
+    for log in logs:
+        name, about = name_of(log), None
+        if name in _OF_TOOL:
+            about = tools.get(_call(log.attributes))
+        elif name in _OF_MODEL:
+            calls = next(models[x] for x in _marks(log.attributes) if x in models)
+            about = calls.nearest(log.time_ns, by_end=name != REQUEST)
+        yield log if about is None else under(about, log)
+
+
+def _by_marks(models: Iterable[Span]) -> dict[tuple[str, str], Calls]:
+    """The model calls by their request id and by their source, and all of them."""
+    found: defaultdict[tuple[str, str], list[Span]] = defaultdict(list)
+    found[_ALL] = []
+    for model in models:
+        for mark in _marks(model.attributes):
+            found[mark].append(model)
+    return {mark: Calls(spans) for mark, spans in found.items()}
+
+
+def _marks(attributes: Attributes) -> Iterator[tuple[str, str]]:
+    """What tells model calls apart, the best first."""
+    yield from ((key, value) for key in ("request_id", "query_source") if (value := text(attributes.get(key))))
+    yield _ALL
+
+
+def _call(attributes: Attributes) -> str:
+    return text(attributes.get("tool_use_id")) or text(attributes.get("gen_ai.tool.call.id")) or ""
+
+
+def _number(log: LogRecord) -> str:
+    number = count(log.attributes.get("event.sequence"))
+    return "" if number is None else f"{log.time_ns} {number}"
+
+
+THREAD = Thread(SCOPE, unit, parts)

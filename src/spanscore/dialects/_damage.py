@@ -1,0 +1,221 @@
+"""Find what limits of the SDK cut or dropped, which no reader can see, and which facts of a step rest on it."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from spanscore.dialects._again import Again, Part
+from spanscore.dialects._marks import is_damaged, mended
+from spanscore.model.span import Span
+from spanscore.model.step import Message, MessageFact, Step, StepFact
+
+_MIN_LIMIT_CHARS = 40
+_ROUND = (50, 32)  # limits are such numbers, or multiples of them
+_MAX_SPANS = 200  # of a trace whose cut attributes are looked at one by one: of the others all facts count as damaged
+_MAX_PARTS = 8  # of a span, likewise
+
+_FACTS: dict[str, StepFact] = {
+    "input": "input",
+    "input_text": "input",
+    "output": "output",
+    "output_text": "output",
+    "system": "system",
+    "tools": "tools",
+    "arguments": "arguments",
+    "positional": "arguments",
+    "result": "result",
+}
+_CARRIES: dict[str, tuple[StepFact, ...]] = {
+    "model": ("input", "output", "system", "tools"),
+    "agent": ("input", "output"),
+    "workflow": ("input", "output"),
+    "tool": ("arguments", "result"),
+}
+"""What a span of each kind could have told, had nothing been dropped."""
+
+
+def marked(steps: Sequence[Step], spans: Sequence[Span], again: Again) -> list[Step]:
+    """The steps, each with the facts named as damaged that rest on something cut or dropped.
+
+    A fact that another attribute of the span tells whole is taken from there.
+    """
+    limits = _limits(spans)
+    scopes = {x.span.scope.name for x in steps if x.dialect}
+    looked_at = 0
+    found: list[Step] = []
+    for step in steps:
+        marked_step = _of_values(step) if step.kind == "tool" else step
+        span = step.span
+        cut = _cut(marked_step, again, limits) if limits else []
+        if step.kind == "other" and span.dropped_attributes_count and span.scope.name in scopes:
+            marked_step = _with(step, ("input", "output"))  # what it stood for may have been dropped
+        elif cut or span.dropped_attributes_count or span.dropped_events_count:
+            looked_at += 1
+            many = looked_at > _MAX_SPANS or len(cut) > _MAX_PARTS
+            marked_step = _all_damaged(marked_step) if many else _of_span(marked_step, cut, again)
+        found.append(marked_step)
+    return found
+
+
+def _of_values(step: Step) -> Step:
+    """A tool's step whose arguments or result say by themselves that they were cut or redacted."""
+    facts: set[StepFact] = set()
+    if is_damaged(step.arguments):
+        facts.add("arguments")
+    if is_damaged(step.result):
+        facts.add("result")
+    return _with(step, facts) if facts else step
+
+
+def _with(step: Step, facts: Iterable[StepFact]) -> Step:
+    return replace(step, damaged=step.damaged.union(facts))
+
+
+def _all_damaged(step: Step) -> Step:
+    return _with(step, _CARRIES.get(step.kind, ()))
+
+
+def _limits(spans: Sequence[Span]) -> Mapping[str | None, int]:
+    """For each service whose SDK cuts values at a length, that length in characters, as the spans give it away.
+
+    It is the length of the longest value, where that is JSON that just ends; or where two different values have it and
+    it is a round number.
+    """
+    by_resource: dict[int, list[Span]] = {}
+    for span in spans:  # a service's spans mostly share one resource: asking each for its name would take longer
+        by_resource.setdefault(id(span.resource), []).append(span)
+    longest: dict[str | None, tuple[int, list[Span]]] = {}
+    for sharing in by_resource.values():
+        chars_of = [
+            max([len(x) for x in span.attributes.values() if x.__class__ is str], default=0) for span in sharing
+        ]
+        chars, service = max(chars_of), sharing[0].resource.service_name
+        known, holders = longest.get(service, (_MIN_LIMIT_CHARS, []))
+        if chars >= known:
+            added = [span for span, held in zip(sharing, chars_of, strict=True) if held == chars]
+            longest[service] = chars, (holders + added if chars == known else added)
+    return {service: chars for service, (chars, holders) in longest.items() if _is_limit(chars, holders)}
+
+
+def _is_limit(chars: int, holders: Sequence[Span]) -> bool:
+    values = {x for span in holders for x in _of_length(span, chars) if not x.isalnum()}  # ids and hashes are whole
+    if any(x[0] in "{[" and x[-1] not in "}]" and mended(x) is not None for x in values):
+        return True
+    return len(values) > 1 and not all(chars % x for x in _ROUND)
+
+
+def _of_length(span: Span, chars: int) -> Iterator[str]:
+    return (x for x in span.attributes.values() if isinstance(x, str) and len(x) == chars)
+
+
+def _cut(step: Step, again: Again, limits: Mapping[str | None, int]) -> list[tuple[Part, str]]:
+    """The parts of a step's span that were cut at its service's limit."""
+    chars = limits.get(step.span.resource.service_name)
+    if chars is None:
+        return []
+    return [(part, x) for part, text in again.parts(step) for x in _pieces(step, part, text) if len(x) == chars]
+
+
+def _pieces(step: Step, part: Part, text: str) -> Iterable[str]:
+    """What a limit cuts one by one: the texts of an array, else the value."""
+    value = step.span.attributes.get(part.key) if part.kind == "attribute" else None
+    if isinstance(value, list):
+        return (x for x in value if isinstance(x, str))
+    return (text,) if part.kind != "field" else ()
+
+
+def _of_span(step: Step, cut: Sequence[tuple[Part, str]], again: Again) -> Step:
+    facts: set[StepFact] = set()
+    for part, text in cut:
+        step, resting = _without_cut(step, part, text, again)
+        facts |= resting
+    dropped = step.span.dropped_attributes_count or step.span.dropped_events_count
+    if dropped or any(text[:1] == "{" for _, text in cut):  # what comes after the cut could have told any of them
+        facts.update(fact for fact in _CARRIES.get(step.kind, ()) if not _tells(step, fact))
+    if dropped:
+        facts.update(_of_lists(step, again))
+    return _with(step, facts)
+
+
+def _tells(step: Step, fact: StepFact) -> bool:
+    if fact == "result":
+        return step.has_result
+    if fact == "arguments":
+        return step.arguments is not None or bool(step.positional)
+    if fact == "system" and any(x.role == "system" for x in step.input or ()):
+        return True
+    return any(getattr(step, field) is not None for field, of in _FACTS.items() if of == fact)
+
+
+def _without_cut(step: Step, part: Part, text: str, again: Again) -> tuple[Step, set[StepFact]]:
+    """The step with what else its span tells in place of a part that was cut; and the facts that rest on that part."""
+    other = again.without(step, part)
+    resting = _unreadable(step, part, text, again)
+    for field in _FACTS if other.kind == step.kind else ():
+        told, left = getattr(step, field), getattr(other, field)
+        if told == left:
+            continue
+        if _is_list(told) and _is_list(left) and len(told) == len(left):
+            step = _changed(step, field, _differing(told, left))
+        elif left is not None and not isinstance(left, tuple):
+            step = _changed(step, field, left)  # another attribute tells it whole
+        else:
+            resting.add(_FACTS[field])
+    return step, resting
+
+
+def _unreadable(step: Step, part: Part, text: str, again: Again) -> set[StepFact]:
+    """The facts that a part would have told, had it not ended before it was closed."""
+    closed = mended(text)
+    if closed is None:
+        return set()
+    other = again.with_text(step, part, text, closed)
+    if other.kind != step.kind:
+        return set()
+    return {fact for field, fact in _FACTS.items() if getattr(other, field) != getattr(step, field)}
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, tuple) and all(isinstance(x, Message) for x in value)
+
+
+def _differing(told: Sequence[Message], left: Sequence[Message]) -> tuple[Message, ...]:
+    """The messages, of which those are damaged that read otherwise without the part that was cut."""
+    return tuple(_differing_message(x, y) if x != y else x for x, y in zip(told, left, strict=True))
+
+
+def _differing_message(told: Message, left: Message) -> Message:
+    parts: set[MessageFact] = set(told.damaged)
+    pairs: tuple[tuple[MessageFact, object, object], ...] = (
+        ("text", told.text, left.text),
+        ("calls", told.calls, left.calls),
+        ("results", told.results, left.results),
+    )
+    return replace(told, damaged=frozenset(parts.union(name for name, one, other in pairs if one != other)))
+
+
+def _of_lists(step: Step, again: Again) -> Iterator[StepFact]:
+    """The facts that are lists of attributes with indices, or of events, of which some may have been dropped."""
+    lists: defaultdict[str, list[Part]] = defaultdict(list)
+    for part, _ in again.parts(step):
+        head, index, _rest = _split(part.key)
+        if part.kind == "attribute" and index and step.span.dropped_attributes_count:
+            lists[head].append(part)
+        elif part.kind == "event" and step.span.dropped_events_count:
+            lists["events"].append(part)
+    for parts in list(lists.values())[:_MAX_PARTS]:
+        other = again.without(step, *parts)
+        if other.kind == step.kind:
+            yield from (fact for field, fact in _FACTS.items() if getattr(other, field) != getattr(step, field))
+
+
+def _split(key: str) -> tuple[str, str, str]:
+    """A key with an index at that index: `llm.tools`, `0`, `tool.name`; without one the index is ""."""
+    parts = key.split(".")
+    at = next((i for i, x in enumerate(parts) if x.isdigit()), None)
+    return (key, "", "") if at is None else (".".join(parts[:at]), parts[at], ".".join(parts[at + 1 :]))
+
+
+def _changed(step: Step, field: str, value: Any) -> Step:
+    return replace(step, **{field: value})

@@ -1,0 +1,54 @@
+"""Open what Google's SDKs put around Gemini's tool calls: the object that a result must be, ids for calls without."""
+
+import re
+from dataclasses import replace
+
+from spanscore.dialects._base import Facts
+from spanscore.dialects._json import opened
+from spanscore.model.json import Json
+from spanscore.model.span import Span
+from spanscore.model.step import Message, ToolResult
+
+_SIDES = ("input", "output")
+_NUMBERED = re.compile(r"_\d+$")
+
+
+def content(returned: Json, *, objects: bool = False) -> Json:
+    """What a tool returned: the API asks for an object, so the SDKs put all else into one, under `result`.
+
+    With `objects` they do so with objects too, as the Gen AI SDK does with what the functions return that it calls.
+    """
+    if isinstance(returned, dict) and returned.keys() == {"result"}:
+        inner = returned["result"]
+        return opened(inner, scalars=False) if objects or not isinstance(inner, dict) else returned
+    return returned
+
+
+def without_envelopes(facts: Facts, *, objects: bool = False) -> None:
+    """Open the results in a model call's messages, in place, and drop ids that are made up where the model gives none.
+
+    They are a tool's name and the place of the part in its message, so a call and its result differ in them.
+    """
+    names = {call.name for side in _SIDES for x in facts.get(side) or () for call in x.calls}
+    for side in _SIDES:
+        if facts.get(side):
+            facts[side] = tuple(_opened(x, names, objects=objects) if x.calls or x.results else x for x in facts[side])
+
+
+def _opened(message: Message, names: set[str], *, objects: bool) -> Message:
+    calls = tuple(replace(x, call_id=_given_id(x.call_id, names)) for x in message.calls)
+    values = (content(x.value, objects=objects) for x in message.results)
+    given = (_given_id(x.call_id, names) for x in message.results)
+    results = tuple(map(ToolResult, given, values, (x.error for x in message.results)))
+    return replace(message, calls=calls, results=results)
+
+
+def _given_id(identity: str | None, names: set[str]) -> str | None:
+    made_up = identity is not None and _NUMBERED.sub("", identity) in names and _NUMBERED.search(identity)
+    return None if made_up else identity
+
+
+def complete_openinference(_span: Span, facts: Facts) -> None:
+    """Open what is in one of OpenInference's spans, in place."""
+    if facts["kind"] == "model":
+        without_envelopes(facts, objects=True)

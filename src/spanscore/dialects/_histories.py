@@ -1,0 +1,32 @@
+"""Read what model calls were given without reading again what an earlier call of the trace was given."""
+
+from spanscore.dialects._messages import Messages, messages
+from spanscore.model.span import Value
+from spanscore.model.step import Message
+
+_MAX_HISTORIES = 4  # conversations that interleave: an agent's and its sub-agents'
+
+
+class Histories:
+    """The inputs of a trace's model calls that were read last, since each mostly repeats one of them and goes on."""
+
+    __slots__ = ("_read",)
+
+    def __init__(self) -> None:
+        self._read: list[tuple[str, tuple[Message, ...]]] = []
+
+    def messages(self, value: Value) -> Messages:
+        """As `messages`, but reads only what comes after an earlier input that `value` starts with."""
+        if not isinstance(value, str) or value[-1:] != "]":
+            return messages(value)
+        found: Messages | None = None
+        for at, (text, known) in enumerate(self._read):
+            if value[len(text) - 1 : len(text)] == "," and value.startswith(text[:-1]):
+                rest = messages("[" + value[len(text) :])
+                found = Messages(known + (rest.messages or ()), rest.damaged)
+                del self._read[at]
+                break
+        found = found or messages(value)
+        if found.messages is not None and not found.damaged:
+            self._read = [(value, found.messages), *self._read[:_MAX_HISTORIES]]
+        return found

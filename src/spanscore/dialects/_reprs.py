@@ -1,0 +1,78 @@
+"""Read objects that Python printed, as instrumentations record what does not serialize: by syntax, never by eval."""
+
+import ast
+import re
+from typing import Any
+
+from spanscore.dialects._json import literal, opened
+from spanscore.model.json import Json
+
+_MAX_CHARS = 64 * 1024
+_MAX_DEPTH = 100
+_STARTS_OF_LITERALS = ("{", "[", "(")
+_WORDS = frozenset({"True", "False", "None"})
+# Possessive, and up to the end where the closing quote is missing: so no text is scanned from each of its quotes.
+_STRING = r"""'(?:[^'\\]|\\.)*+(?:'|\\?\Z)|"(?:[^"\\]|\\.)*+(?:"|\\?\Z)"""
+_TOKEN = re.compile(rf"({_STRING})|<[\w.]+: ({_STRING}|-?\d+)>|<[^<>'\"]*>", re.DOTALL)
+_QUOTED = re.compile(_STRING, re.DOTALL)
+
+
+def opened_repr(text: object) -> Any:
+    """The value that `text` prints; None for what is no value that Python prints.
+
+    An object becomes a dict of its named fields, a member of an enumeration its value, and an object that prints as
+    nothing but its address None.
+
+    >>> opened_repr("Message(role=<Role.USER: 'user'>, parts=[Part(text='<hi>', size=-1)], at=<object at 0x7f>)")
+    {'role': 'user', 'parts': [{'text': '<hi>', 'size': -1}], 'at': None}
+    """
+    if not isinstance(text, str) or len(text) > _MAX_CHARS:
+        return None
+    try:
+        return _value(ast.parse(_TOKEN.sub(_plain, text.strip()), mode="eval").body, 0)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+
+
+def unprinted(value: Any) -> Json:
+    """What a tool returned, where its framework makes text of it by str().
+
+    >>> unprinted("{'result': None}"), unprinted("False"), unprinted("00042"), unprinted("None left")
+    ({'result': None}, False, '00042', 'None left')
+    """
+    result = opened(value)
+    if isinstance(result, str) and (result in _WORDS or result.startswith(_STARTS_OF_LITERALS)):
+        return literal(result)
+    return result
+
+
+def quoted(text: str, start: int) -> tuple[str, int] | None:
+    """The string literal at `start` of a printed object, as its value, and where it ends; None where there is none."""
+    found = _QUOTED.match(text, start)
+    value = opened_repr(found[0]) if found else None
+    return (value, found.end()) if found and isinstance(value, str) else None
+
+
+def _plain(found: re.Match[str]) -> str:
+    return found[1] or found[2] or "None"
+
+
+def _value(node: ast.expr, depth: int) -> Any:
+    """The value of a node; raises ValueError for syntax that no printed value has."""
+    if depth > _MAX_DEPTH:
+        raise ValueError
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, (str, bool, int, float, type(None))) else repr(node.value)
+    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+        return [_value(x, depth + 1) for x in node.elts]
+    if isinstance(node, ast.Dict):
+        pairs = zip(node.keys, node.values, strict=True)
+        return {str(_value(k, depth + 1)): _value(v, depth + 1) for k, v in pairs if k is not None}
+    if isinstance(node, ast.Call):
+        return {x.arg: _value(x.value, depth + 1) for x in node.keywords if x.arg}
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        number = _value(node.operand, depth + 1)
+        return -number if isinstance(number, (int, float)) else None
+    if isinstance(node, ast.Name):  # nan, inf
+        return node.id
+    raise ValueError

@@ -1,0 +1,130 @@
+"""What no dialect reads, told without its content: enough to report a new dialect, and to write one."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from spanscore.model.json import dumps
+from spanscore.model.span import LogRecord, Span, Value
+from spanscore.model.step import Reading
+
+_MAX_GROUPS = 1000
+_MAX_KEYS = 200  # of one group
+_LONG_CHARS = 80  # from here on text is content rather than a name
+_CONTENT = re.compile(
+    "prompt|message|input|output|tool|function|completion|content|query|question|answer|response|request|result"
+    "|argument|param|instruction|conversation|session|user|agent|model|token|document|text|history",
+    re.IGNORECASE,
+)
+_VARYING = re.compile(r"[0-9a-fA-F]{8}[0-9a-fA-F-]{4,}|\d+")
+_BODY = "(body)"
+
+
+@dataclass(slots=True)
+class Key:
+    """A key that looks like content: how its values are written, how many there were and the size of the longest."""
+
+    kinds: set[str] = field(default_factory=set)
+    count: int = 0
+    longest_chars: int = 0
+
+
+@dataclass(slots=True)
+class Unread:
+    """Spans or log records of one scope and name that no dialect reads. What varies in a name is written `#`."""
+
+    signal: str
+    scope: str
+    version: str
+    name: str
+    count: int = 0
+    keys: dict[str, Key] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """What `spanscore inspect --unread --jsonl` prints on one line."""
+        return {
+            "signal": self.signal,
+            "scope": self.scope,
+            "version": self.version,
+            "name": self.name,
+            "count": self.count,
+            "keys": [
+                {"key": key, "kinds": sorted(x.kinds), "count": x.count, "longest_chars": x.longest_chars}
+                for key, x in sorted(self.keys.items())
+            ],
+        }
+
+
+def unread(readings: Iterable[Reading], logs: Iterable[LogRecord]) -> list[Unread]:
+    """The spans in `readings` that no dialect reads, and the log records of no span that one reads; most content first.
+
+    Values are not told: they may be private. Of keys with indices one stands for all.
+    """
+    found: dict[tuple[str, str, str, str], Unread] = {}
+    read: set[tuple[str, str]] = set()
+    for reading in readings:
+        claimed = {x.span.span_id for x in reading.steps if x.dialect}
+        for span in reading.spans:
+            if span.span_id in claimed:
+                read.add((span.trace_id, span.span_id))
+            elif (group := _group(found, "span", span.scope.name, span.scope.version, span.name)) is not None:
+                _add(group, _of_span(span))
+    for log in logs:
+        if (log.trace_id, log.span_id) in read:
+            continue
+        group = _group(found, "log record", log.scope.name, log.scope.version, log.event_name)
+        if group is not None:
+            _add(group, [*log.attributes.items(), (_BODY, log.body)])
+    return sorted(found.values(), key=lambda x: (-len(x.keys), -x.count, x.signal, x.scope, x.name))
+
+
+def _group(
+    found: dict[tuple[str, str, str, str], Unread], signal: str, scope: str, version: str, name: str
+) -> Unread | None:
+    pattern = _VARYING.sub("#", name[:200])
+    key = signal, scope, version, pattern
+    if key not in found and len(found) >= _MAX_GROUPS:
+        return None
+    return found.setdefault(key, Unread(signal, scope, version, pattern))
+
+
+def _of_span(span: Span) -> Iterator[tuple[str, Value]]:
+    yield from span.attributes.items()
+    for event in span.events:
+        yield f"event {event.name[:100]}", None
+        yield from ((f"event {event.name[:100]}: {key}", value) for key, value in event.attributes.items())
+
+
+def _add(group: Unread, items: Iterable[tuple[str, Value]]) -> None:
+    group.count += 1
+    for name, value in items:
+        kind, chars = _written(value)
+        if not (_CONTENT.search(name) or kind in {"JSON", "list", "map"} or chars >= _LONG_CHARS):
+            continue
+        pattern = _VARYING.sub("#", name[:200])
+        if pattern in group.keys or len(group.keys) < _MAX_KEYS:
+            key = group.keys.setdefault(pattern, Key())
+            key.kinds.add(kind)
+            key.count += 1
+            key.longest_chars = max(key.longest_chars, chars)
+
+
+def _written(value: Value) -> tuple[str, int]:
+    """How a value is written, and its size in characters."""
+    if isinstance(value, str):
+        return ("JSON" if value[:1] in ("{", "[") and value[-1:] in ("}", "]") else "text"), len(value)
+    for type_, kind in _KINDS:
+        if isinstance(value, type_):
+            return kind, len(dumps(value)) if isinstance(value, (list, dict)) else 0
+    return "empty", 0
+
+
+_KINDS: tuple[tuple[type, str], ...] = (
+    (bool, "boolean"),
+    (int, "number"),
+    (float, "number"),
+    (list, "list"),
+    (dict, "map"),
+    (bytes, "bytes"),
+)

@@ -1,0 +1,56 @@
+"""AutoGen's own telemetry: agents and tools without content, and the messages that its runtime delivers to a team."""
+
+from typing import Any
+
+from spanscore.dialects import _autogen, semconv
+from spanscore.dialects._base import Context, Dialect, Facts, text
+from spanscore.dialects._json import structure
+from spanscore.model.span import Span
+from spanscore.model.trace import Tool
+
+_PARTICIPANT = "ChatAgentContainer"  # every participant of a team is sent what its manager is sent
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of a span. The message of a delivery to a team's manager is the question or an agent's answer."""
+    attributes = span.attributes
+    if "message" in attributes:
+        delivered = structure(attributes["message"]).value
+        return _delivery(delivered if isinstance(delivered, dict) else {}, attributes.get("recipient_agent_class"))
+    if "messaging.operation" in attributes:
+        return {"kind": "other"}
+    facts = semconv.read(span, context)
+    described = text(attributes.get("gen_ai.tool.description"))
+    if facts["kind"] == "tool" and described is not None and facts.get("tool_name"):
+        facts["tools"] = (Tool(facts["tool_name"], described),)
+    return facts
+
+
+def _delivery(delivered: dict[str, Any], recipient: object) -> Facts:
+    if isinstance(delivered.get("messages"), list):
+        return {"kind": "workflow", "input": _autogen.chat_messages(delivered["messages"]) or None}
+    response, result = delivered.get("response"), delivered.get("result")
+    if recipient == _PARTICIPANT or not (isinstance(response, dict) or isinstance(result, dict)):
+        return {"kind": "other"}
+    if isinstance(response, dict):
+        inner = response.get("inner_messages")
+        told = [*(inner if isinstance(inner, list) else ()), response.get("chat_message")]
+    else:  # of a team inside the team
+        listed = result.get("messages") if isinstance(result, dict) else None
+        told = listed if isinstance(listed, list) else []
+    sources = (x.get("source") for x in reversed(told) if isinstance(x, dict))
+    return {
+        "kind": "agent",
+        "agent_name": text(delivered.get("name")) or next((x for x in map(text, sources) if x), None),
+        "output": _autogen.chat_messages(told) or None,
+        "input_tokens": _autogen.tokens(told, "prompt_tokens"),
+        "output_tokens": _autogen.tokens(told, "completion_tokens"),
+    }
+
+
+DIALECT = Dialect(
+    "autogen",
+    read,
+    scopes=("autogen-core", "autogen SingleThreadedAgentRuntime", "autogen GrpcWorkerAgentRuntime"),
+    marks=(b"autogen",),
+)

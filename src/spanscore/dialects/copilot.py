@@ -1,0 +1,46 @@
+"""GitHub Copilot's CLI and VS Code's chat: the conventions, with the time of day before what the user said."""
+
+import re
+from dataclasses import replace
+
+from spanscore.dialects import semconv
+from spanscore.dialects._base import Context, Dialect, Facts
+from spanscore.dialects._json import opened
+from spanscore.model.json import Json
+from spanscore.model.span import Span
+from spanscore.model.step import Message
+
+_ADDED = re.compile(r"\A(?:<(current_datetime|reminder|system_reminder)>[^<]{0,4096}</\1>\s*)+")
+"""What Copilot says in the user's name before what the user said."""
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of a call of an agent, model or tool."""
+    facts = semconv.read(span, context)
+    if facts["kind"] == "tool":
+        if facts.get("has_result"):
+            facts["result"] = _told_once(facts["result"])
+    elif facts.get("input"):
+        facts["input"] = tuple(map(_as_said, facts["input"]))
+    return facts
+
+
+def _as_said(message: Message) -> Message:
+    if message.role != "user" or message.text is None or not message.text.startswith("<"):
+        return message
+    return replace(message, text=_ADDED.sub("", message.text))
+
+
+def _told_once(value: Json) -> Json:
+    """What a tool returned; of an MCP server's text that also comes as structured content, after it, the text."""
+    if not isinstance(value, str):
+        return value
+    said, blank, structured = value.rpartition("\n\n")
+    again = opened(structured) if blank else None
+    if not isinstance(again, dict) or len(again) != 1:
+        return value
+    (only,) = again.values()
+    return opened(said) if only in (said, opened(said)) else value
+
+
+DIALECT = Dialect("copilot", read, scopes=("github.copilot", "@github/copilot", "copilot-chat"), marks=(b"gen_ai.",))

@@ -1,0 +1,86 @@
+"""LangWatch's SDK: a type for each span, and an input and an output that each say what kind of value they are."""
+
+from typing import Any
+
+from spanscore.dialects._arguments import arguments, tools
+from spanscore.dialects._base import Context, Dialect, Facts, count, first_text, text
+from spanscore.dialects._functions import damaged, read_function, read_result
+from spanscore.dialects._json import is_redacted, printed, structure
+from spanscore.dialects._requests import conversation
+from spanscore.dialects.semconv import status_error
+from spanscore.model.span import Attributes, Span, Value
+
+_TYPE, _INPUT, _OUTPUT = "langwatch.span.type", "langwatch.input", "langwatch.output"
+_KINDS = {
+    "llm": "model",
+    "agent": "agent",
+    "tool": "tool",
+    "rag": "retrieval",
+    **dict.fromkeys(("span", "chain", "workflow", "task", "module"), "workflow"),
+}
+_SESSIONS = ("langwatch.thread.id", "langwatch.thread_id", "thread_id", "gen_ai.conversation.id")
+_USERS = ("langwatch.user.id", "langwatch.user_id", "user_id")
+_TOKENS = (("input_tokens", "prompt_tokens"), ("output_tokens", "completion_tokens"))
+_KEYS = {"type", "value"}
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of one of its spans; guardrails and evaluations are none of a turn's steps."""
+    attributes = span.attributes
+    kind = _KINDS.get(str(attributes.get(_TYPE)), "other")
+    metadata = structure(attributes.get("metadata")).value
+    named = metadata if isinstance(metadata, dict) else {}
+    facts: Facts = {
+        "kind": kind,
+        "session_id": first_text(attributes, _SESSIONS) or first_text(named, _SESSIONS),
+        "user_id": first_text(attributes, _USERS) or first_text(named, _USERS),
+    }
+    given, returned = _value(attributes.get(_INPUT)), _value(attributes.get(_OUTPUT))
+    if kind == "model":
+        _read_model(attributes, given, returned, facts)
+    elif kind == "tool":
+        _read_tool(span, given, returned, facts)
+    elif kind == "retrieval":
+        facts["query"] = None if given is None else printed(given)
+        found = structure(attributes.get("langwatch.contexts")).value
+        documents = found.get("value", found) if isinstance(found, dict) else found
+        facts["documents"] = tuple(documents) if isinstance(documents, list) else ()
+    elif kind == "agent" or (kind == "workflow" and context.outermost):
+        facts["agent_name"] = text(span.name) if kind == "agent" else None
+        read_function(given, returned, facts)
+        facts["damaged"] = damaged(input=given, output=returned)
+    return facts
+
+
+def _value(recorded: Value) -> Any:
+    """The value out of its envelope `{"type": …, "value": …}`."""
+    parsed = structure(recorded).value
+    return parsed["value"] if isinstance(parsed, dict) and parsed.keys() == _KEYS else parsed
+
+
+def _read_model(attributes: Attributes, given: Any, returned: Any, facts: Facts) -> None:
+    facts["input"], facts["output"] = conversation(given, "user"), conversation(returned, "assistant")
+    facts["damaged"] = damaged(input=given, output=returned)
+    parameters = structure(attributes.get("langwatch.params")).value
+    offered = parameters.get("tools", parameters.get("functions")) if isinstance(parameters, dict) else None
+    facts["tools"] = None if offered is None else tools(offered)
+    facts["model"] = first_text(attributes, ("gen_ai.response.model", "gen_ai.request.model"))
+    metrics = structure(_value(attributes.get("langwatch.metrics"))).value
+    counted = metrics if isinstance(metrics, dict) else {}
+    for fact, name in _TOKENS:
+        told = (attributes.get(f"gen_ai.usage.{fact}"), attributes.get(f"gen_ai.usage.{name}"), counted.get(name))
+        facts[fact] = next((x for x in map(count, told) if x is not None), None)
+
+
+def _read_tool(span: Span, given: Any, returned: Any, facts: Facts) -> None:
+    facts["tool_name"] = text(span.name)
+    facts["error"] = status_error(span)
+    facts["damaged"] = damaged(arguments=given, result=returned)
+    if given is not None and not is_redacted(given):
+        facts["arguments"] = arguments(given)
+    if _OUTPUT in span.attributes and returned is None:
+        facts["result"], facts["has_result"] = None, True
+    read_result(returned, facts)
+
+
+DIALECT = Dialect("langwatch", read, keys=(_TYPE,), marks=(b"langwatch.span.type",))

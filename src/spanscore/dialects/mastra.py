@@ -1,0 +1,231 @@
+"""Mastra: spans with a type of its own, their content under the names of whichever exporter and version sent it."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from spanscore.dialects._arguments import arguments, call_id, tools
+from spanscore.dialects._base import Context, Dialect, Facts, count, first_text, text
+from spanscore.dialects._functions import damaged, read_function
+from spanscore.dialects._json import is_redacted, opened, printed, structure
+from spanscore.dialects._messages import messages
+from spanscore.dialects._requests import messages_of
+from spanscore.dialects.semconv import status_error
+from spanscore.model.json import Json, dumps
+from spanscore.model.span import Attributes, Span, Value
+from spanscore.model.step import Message
+from spanscore.model.trace import Tool
+
+_TYPE = "mastra.span.type"
+_KINDS = {
+    "agent_run": "agent",
+    "model_generation": "model",  # the loop: it sums up the steps inside it, or stands for the only one
+    "llm_generation": "model",
+    "model_step": "model",
+    "model_inference": "model",  # inside a step: tokens and model
+    **dict.fromkeys(("tool_call", "mcp_tool_call", "client_tool_call", "provider_tool_call"), "tool"),
+    **dict.fromkeys(("workflow_run", "workflow_step"), "workflow"),
+}
+# What went in and came out: by the OpenTelemetry exporter's names (the first is `mastra.TYPE.input`), those that it had
+# before version 1, the Langfuse exporter's and the Arize exporter's.
+_INPUTS = (
+    "gen_ai.tool.call.arguments",
+    "gen_ai.input.messages",
+    "gen_ai.tool.input",
+    "input",
+    "langfuse.observation.input",
+    "input.value",
+)
+_OUTPUTS = (
+    "gen_ai.tool.call.result",
+    "gen_ai.output.messages",
+    "gen_ai.tool.output",
+    "output",
+    "langfuse.observation.output",
+    "output.value",
+)
+_METADATA = ("mastra.metadata.", "")  # before version 1 without a prefix
+_SESSIONS = ("mastra.metadata.sessionId", "gen_ai.conversation.id", "mastra.metadata.threadId", "sessionId", "threadId")
+_PERSONS = ("userId", "resourceId")
+_USERS = tuple(prefix + name for prefix in _METADATA for name in _PERSONS)
+_AGENTS = ("gen_ai.agent.name", "agent.name", "gen_ai.agent.id", "agent.id")
+_TOOL_NAMES, _CALL_IDS = ("gen_ai.tool.name", "tool.name"), ("gen_ai.tool.call.id", "tool_call.id")
+_DESCRIPTIONS = ("gen_ai.tool.description", "tool.description")
+_OFFERED = ("gen_ai.tool.definitions", "agent.available_tools")
+_MODELS = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "modelId")
+_GIVEN_TOKENS = ("gen_ai.usage.input_tokens", "llm.token_count.prompt")
+_PRODUCED_TOKENS = ("gen_ai.usage.output_tokens", "llm.token_count.completion")
+_TOO_DEEP = "[MaxDepth]"
+"""What Mastra puts in the place of what is nested too deep for it."""
+_MENTIONS = re.compile(r"(?:\s?\[(?:tool: [^\]]*|reasoning)\])+\Z")
+"""What stands for calls and thoughts in a step's preview of its messages."""
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of a span of an agent, a workflow, a model or a tool; processors, memory and chunks are none."""
+    attributes = span.attributes
+    kind = _KINDS.get(str(attributes[_TYPE]), "other")
+    facts: Facts = {
+        "kind": kind,
+        "session_id": first_text(attributes, _SESSIONS),
+        "user_id": first_text(attributes, _USERS) or first_text(_arize_metadata(attributes), _PERSONS),
+    }
+    given, returned = _recorded(attributes, "input", _INPUTS), _recorded(attributes, "output", _OUTPUTS)
+    if kind == "agent":
+        facts["agent_name"] = first_text(attributes, _AGENTS)
+        facts["system"] = text(attributes.get("gen_ai.system_instructions"))
+        offered = first_text(attributes, _OFFERED)
+        facts["tools"] = None if offered is None else tools(offered)
+        _read_question(given, facts)
+        if "output" in attributes:  # before version 1, when the agent's text was that of its last step alone
+            facts["output_text"] = _said(structure(returned).value)
+    elif kind == "model":
+        _read_model(attributes, given, returned, facts)
+    elif kind == "tool":
+        _read_tool(span, given, returned, facts)
+    elif kind == "workflow" and context.outermost:
+        read_function(opened(given, scalars=False), opened(returned, scalars=False), facts)
+        facts["damaged"] = damaged(input=given, output=returned)
+    return facts
+
+
+def _recorded(attributes: Attributes, side: str, keys: tuple[str, ...]) -> Value:
+    own = attributes.get(f"mastra.{text(attributes[_TYPE])}.{side}")
+    return own if own is not None else next((x for x in map(attributes.get, keys) if x is not None), None)
+
+
+def _arize_metadata(attributes: Attributes) -> dict[str, Any]:
+    """What stands below `mastra.metadata.` elsewhere, which the Arize exporter writes as one object."""
+    told = structure(attributes.get("metadata")).value
+    return told if isinstance(told, dict) else {}
+
+
+def _read_question(given: Value, facts: Facts) -> None:
+    """What an agent was asked: text as it is, even if it is JSON, or messages.
+
+    What it returned is left to its model calls: from version 1 on its text is that of all steps in a row.
+    """
+    facts["damaged"] = damaged(input=given)
+    said = structure(given).value
+    asked = said.get("messages", [said]) if isinstance(said, dict) else said
+    if isinstance(asked, list) and asked and all(isinstance(x, str) or _is_message(x) for x in asked):
+        facts["input"] = messages([_opened(x) for x in asked]).messages
+    else:
+        facts["input_text"] = given if isinstance(given, str) and not is_redacted(given) else None
+
+
+def _is_message(item: Any) -> bool:
+    return isinstance(item, dict) and isinstance(item.get("role"), str) and not item.keys().isdisjoint(_CONTENTS)
+
+
+_CONTENTS = frozenset({"content", "parts"})
+
+
+def _opened(item: Any) -> Any:
+    """A message as Mastra stores it, with parts inside its content."""
+    inner = item.get("content") if isinstance(item, dict) else None
+    return {**item, "content": inner["parts"]} if isinstance(inner, dict) and "parts" in inner else item
+
+
+def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Facts) -> None:
+    request, response = structure(given), structure(returned)
+    body: Any = request.value.get("body", request.value) if isinstance(request.value, dict) else request.value
+    facts["input"] = _cleaned(messages_of(body, "user"))
+    facts["output"] = _answer(response.value)
+    parts = (("input", request.damaged), ("output", response.damaged))
+    facts["damaged"] = frozenset(fact for fact, cut in parts if cut)
+    facts["agent_name"] = first_text(attributes, _AGENTS)
+    facts["model"] = first_text(attributes, _MODELS)
+    facts["tools"] = _described(body) or _described(_response_body(attributes))
+    for fact, names in (("input_tokens", _GIVEN_TOKENS), ("output_tokens", _PRODUCED_TOKENS)):
+        facts[fact] = next((x for x in (count(attributes.get(y)) for y in names) if x is not None), None)
+
+
+def _cleaned(given: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
+    """Messages without what Mastra put in the place of calls and results: a step only has a preview of them."""
+    if given is None:
+        return None
+    return tuple(
+        replace(
+            message,
+            text=_without_mentions(message),
+            calls=tuple(x for x in message.calls if _TOO_DEEP not in (x.name, x.arguments)),
+            results=tuple(x for x in message.results if x.call_id is not None and x.value != _TOO_DEEP),
+        )
+        for message in given
+    )
+
+
+def _without_mentions(message: Message) -> str | None:
+    said = message.text
+    return _MENTIONS.sub("", said) or None if said and message.role == "assistant" else said
+
+
+def _answer(response: Any) -> tuple[Message, ...] | None:
+    """What a model answered: messages, or an object with a text, calls, thoughts and a generated object."""
+    if not isinstance(response, dict):
+        return messages(response, "assistant").messages if isinstance(response, list) else None
+    said, called = _said(response), response.get("toolCalls")
+    parts: list[Any] = [{"type": "text", "text": said}] if said is not None else []
+    parts += [{"type": "reasoning", "text": x} for x in _thoughts(response.get("reasoning"))]
+    parts += [{**x, "type": "tool-call"} for x in called if isinstance(x, dict)] if isinstance(called, list) else []
+    answer: list[Any] = [{"role": "assistant", "content": parts}]
+    return messages(answer).messages if parts else None
+
+
+def _said(response: Any) -> str | None:
+    """The text of an answer, or the object that was generated in its place."""
+    if not isinstance(response, dict):
+        return None
+    said, made = response.get("text"), response.get("object")
+    if not said and made is not None:
+        return printed(made)
+    return said if isinstance(said, str) else None
+
+
+def _thoughts(reasoning: Any) -> Iterable[Any]:
+    listed = reasoning if isinstance(reasoning, list) else [reasoning]
+    return (x.get("text", x.get("content")) if isinstance(x, dict) else x for x in listed)
+
+
+def _response_body(attributes: Attributes) -> Any:
+    """The provider's response as a step carries it; OpenAI's Responses repeat the tools there."""
+    told = attributes.get("mastra.metadata.body", _arize_metadata(attributes).get("body"))
+    return structure(told).value if isinstance(told, str) and '"tools"' in told else None
+
+
+def _described(body: Any) -> tuple[Tool, ...] | None:
+    """The tools of a request; their schemas only where Mastra has not shortened them."""
+    listed = body.get("tools") if isinstance(body, dict) else None
+    found = tools(listed) if isinstance(listed, list) and listed else None
+    return found and tuple(x if _is_schema(x.parameters) else replace(x, parameters=None) for x in found)
+
+
+def _is_schema(parameters: Json) -> bool:
+    return isinstance(parameters, dict) and "properties" in parameters and _TOO_DEEP not in dumps(parameters)
+
+
+def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:
+    attributes = span.attributes
+    facts["tool_name"] = name = first_text(attributes, _TOOL_NAMES)
+    facts["call_id"] = call_id(first_text(attributes, _CALL_IDS))
+    facts["error"] = status_error(span)
+    facts["damaged"] = damaged(arguments=given, result=returned)
+    described = first_text(attributes, _DESCRIPTIONS)
+    facts["tools"] = (Tool(name, described),) if name and described else None
+    if given is not None and not is_redacted(given):
+        facts["arguments"] = arguments(given)
+    if returned is not None and not is_redacted(returned):
+        facts["result"], facts["has_result"] = opened(returned), True
+        facts["error"] = facts["error"] or _refused(facts["result"])
+
+
+def _refused(result: Json) -> str | None:
+    """Why Mastra did not run a tool at all: the arguments did not fit the schema."""
+    if isinstance(result, dict) and result.get("error") is True and "validationErrors" in result:
+        return text(result.get("message")) or "error"
+    return None
+
+
+DIALECT = Dialect("mastra", read, keys=(_TYPE,), marks=(b"mastra.span.type",))

@@ -1,0 +1,21 @@
+"""Semantic Kernel: the semantic conventions, and the loop around an agent's model and tool calls."""
+
+from spanscore.dialects import semconv
+from spanscore.dialects._base import Context, Dialect, Facts
+from spanscore.model.span import Span
+
+_LOOP = "sk.available_functions"
+_AGENTS = "semantic_kernel.utils.telemetry.agent_diagnostics.decorators"
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of one of its spans. An agent that is only given its thread says that it was given no messages."""
+    if _LOOP in span.attributes:
+        return {"kind": "other"}
+    facts = semconv.read(span, context)
+    if facts.get("input") == ():
+        facts["input"] = None
+    return facts
+
+
+DIALECT = Dialect("semantic_kernel", read, scopes=(_AGENTS,), keys=(_LOOP,), marks=(b"semantic_kernel", b"sk."))

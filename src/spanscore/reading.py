@@ -1,0 +1,135 @@
+"""Cut traces in, agent traces out, as they come: most by themselves, the parts of one turn when they are all there."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spanscore import rebuild, turns
+from spanscore.assemble.assembler import Cut
+from spanscore.assemble.backlog import Backlog
+from spanscore.assemble.config import Config
+from spanscore.assemble.parts import Parts
+from spanscore.model.trace import AgentTrace, Completeness
+
+_WORST: tuple[Completeness, ...] = ("truncated", "idle", "complete")
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Traces to be read: one as it was cut, or, where `is_turn`, those of one turn, which need not wait any more.
+
+    `is_again`: the trace was dealt with before, and is only read for what ties it to one that links to it; it gives no
+    agent traces.
+    """
+
+    cuts: tuple[Cut, ...]
+    is_turn: bool = False
+    is_again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What was read: the agent traces, and what ties the trace to others."""
+
+    work: Work
+    traces: Sequence[AgentTrace] = ()
+    ends: turns.Ends | None = None
+
+
+class Reader:
+    """Reads traces and has those wait that are parts of turns. Belongs to one event loop, but for `read`."""
+
+    def __init__(self, config: Config, backlog: Backlog) -> None:
+        self._backlog = backlog
+        self._parts = Parts[turns.Ends](
+            config,
+            group=turns.group,
+            is_whole=turns.is_whole,
+            is_there=lambda trace_id: backlog.assembler.can_read(bytes.fromhex(trace_id)),
+        )
+        self._again: list[Work] = []
+        self._in_work: Counter[str] = Counter()
+
+    @property
+    def waiting(self) -> int:
+        """How many traces wait for other parts of their turn."""
+        return self._parts.waiting
+
+    def cut(self, now_ns: int) -> list[Work]:
+        """What is to be read now: traces that are complete, and turns that are whole or wait no longer.
+
+        Each is in work until it is given to `keeps` and, if that does not keep it, to `finished`; what belongs to a
+        turn that is in work waits until then, or two would be scored as the same revision.
+        """
+        again, self._again = self._again, []
+        found = [*(Work((cut,)) for cut in self._backlog.assembler.cut(now_ns)), *again]
+        self._in_work.update(_ids(found))
+        whole = [self._together(x, now_ns) for x in self._parts.due(now_ns, is_busy=self._in_work.__contains__)]
+        self._in_work.update(_ids(whole))
+        return [work for work in (*found, *whole) if work.cuts]
+
+    def read(self, work: Work) -> Read:
+        """Read what is to be read. May be called from any thread. Raises whatever a reader does on content."""
+        loaded = [self._backlog.load(cut) for cut in work.cuts]
+        completeness = min((cut.completeness for cut in work.cuts), key=_WORST.index)
+        if work.is_turn:
+            return Read(work, rebuild.rebuild_together(loaded, completeness=completeness))
+        linked = self._parts.is_sought(_id(work))
+        traces, ends = rebuild.rebuild_part(*loaded[0], completeness=completeness, linked=linked)
+        return Read(work, () if work.is_again else traces, ends)
+
+    def keeps(self, read: Read, now_ns: int) -> bool:
+        """Whether what was read has to wait for the rest of its turn; then `cut` gives it again. Else it is done."""
+        work, trace_id = read.work, _id(read.work)
+        if work.is_turn:
+            return False
+        is_kept = False
+        if read.ends is None or work.cuts[0].completeness == "truncated":
+            self._parts.forget(trace_id)
+        elif not work.is_again:
+            is_kept = self._parts.add(read.ends, work.cuts[0], now_ns)
+            for linked in read.ends.links:
+                self._read_again(linked, now_ns)
+        elif trace_id not in self._parts:
+            self._parts.add(read.ends, None, now_ns)
+        for cut in self._parts.replaced():
+            self._backlog.assembler.done(cut)
+        if is_kept:
+            self._done(work)
+        return is_kept
+
+    def finished(self, work: Work, now_ns: int) -> None:
+        """What was read was scored and committed, or given up."""
+        self._done(work)
+        for trace_id in _ids([work]):
+            if self._parts.is_sought(trace_id) and not work.is_again:  # by one that was read meanwhile
+                self._read_again(trace_id, now_ns)
+
+    def is_part(self, cut: Cut) -> bool:
+        """Whether a trace may yet turn out to be part of a turn with others."""
+        return cut.trace_id.hex() in self._parts
+
+    def _done(self, work: Work) -> None:
+        for trace_id in _ids([work]):
+            self._in_work[trace_id] -= 1
+            if self._in_work[trace_id] <= 0:
+                del self._in_work[trace_id]
+
+    def _read_again(self, trace_id: str, now_ns: int) -> None:
+        """Have a trace read again that was dealt with as an ordinary one, now that another links to it."""
+        if trace_id not in self._parts and trace_id not in self._in_work:
+            cut = self._backlog.assembler.again(bytes.fromhex(trace_id), now_ns)
+            self._again += [] if cut is None else [Work((cut,), is_again=True)]
+
+    def _together(self, parts: Sequence[tuple[str, Cut | None]], now_ns: int) -> Work:
+        assembler = self._backlog.assembler
+        cuts = (cut or assembler.again(bytes.fromhex(trace_id), now_ns) for trace_id, cut in parts)
+        return Work(tuple(x for x in cuts if x is not None), is_turn=True)
+
+
+def _id(work: Work) -> str:
+    return work.cuts[0].trace_id.hex()
+
+
+def _ids(works: Sequence[Work]) -> list[str]:
+    return [cut.trace_id.hex() for work in works for cut in work.cuts]

@@ -1,0 +1,145 @@
+"""Where the turn of one trace is left open, or was begun elsewhere: the marks by which its other parts are found."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spanscore.model.span import STATUS_ERROR
+from spanscore.model.step import Reading, Step
+from spanscore.model.trace import AgentTrace
+from spanscore.turns import _marks
+from spanscore.turns._marks import Mark, Wanted, latest, wanted
+from spanscore.turns._sorted import Turn
+from spanscore.turns._split import split
+from spanscore.turns._tree import Tree
+
+_MAX_LINKS = 20
+"""Traces that one trace may link to and still be part of a turn: what links to more gathers unrelated work."""
+
+_MAX_TEXT = 10_000
+"""Characters of a question or answer that are compared with those of linked traces."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """What tells whether a trace is part of a turn that other traces hold too.
+
+    `leaves` is the mark where its last model call asked for tools and was not told what they returned; `enters` the one
+    at which its first model call was told. `ran` are the tools of a trace in which no agent or model shows; `response`
+    the id of an answer that was only asked for, or only fetched. `links` are the traces that its outermost spans link
+    to. `holds` says that an agent shows, but no call of a model, which may then lie in other traces.
+
+    `asked` and `answer` are what the user said and was told, as far as the trace says.
+    """
+
+    trace_id: str
+    started_ns: int
+    ended_ns: int
+    sessions: frozenset[str]
+    users: frozenset[str]
+    leaves: Mark | None = None
+    enters: Mark | None = None
+    ran: tuple[Wanted, ...] = ()
+    response: str | None = None
+    links: frozenset[str] = frozenset()
+    holds: bool = False
+    shows: bool = True
+    asked: str | None = None
+    answer: str | None = None
+
+    @property
+    def is_fragment(self) -> bool:
+        """Whether the trace by itself says that its turn has parts elsewhere."""
+        return bool(self.leaves or self.enters or self.ran or self.response or self.links)
+
+    @property
+    def offers(self) -> frozenset[str]:
+        """Keys under which another part of its turn would look for it: only what shares one may have to do with it."""
+        found = {f"trace {self.trace_id}", f"response {self.response}"}
+        if self.leaves is not None:
+            found.update(_marks.keys(self.leaves))
+            found.update(f"tool {session}\n{call.name}" for session in self.sessions for call in self.leaves.calls)
+        if self.holds:
+            found.update(f"holder {session}" for session in self.sessions)
+        return frozenset(found)
+
+    @property
+    def seeks(self) -> frozenset[str]:
+        """Keys under which it looks for other parts."""
+        found = {f"trace {x}" for x in self.links}
+        if self.enters is not None:
+            found.update(_marks.keys(self.enters))
+        if self.response is not None:
+            found.add(f"response {self.response}")
+        for call in self.ran:
+            found.update([f"id {call.call_id}"] if call.call_id else ())
+            found.update(f"tool {session}\n{call.name}" for session in self.sessions)
+        if self.is_fragment and not self.holds:
+            found.update(f"holder {session}" for session in self.sessions)
+        return frozenset(found)
+
+
+def ends(reading: Reading, traces: Sequence[AgentTrace], *, linked: bool = False) -> Ends | None:
+    """What ties a trace, of which `traces` are the turns, to others; None for an ordinary one, as most are.
+
+    `linked`: another trace links to it, so that it is told of in any case.
+    """
+    if not reading.steps or (not linked and _is_ordinary(reading, traces)):
+        return None
+    tree = Tree(reading)
+    turns = split(reading.steps, tree)
+    first, last = Turn(turns[0][1], tree), Turn(turns[-1][1], tree)
+    found = Ends(
+        trace_id=reading.spans[0].trace_id,
+        started_ns=min(x.span.start_ns for x in reading.steps),
+        ended_ns=max(max(x.span.start_ns, x.span.end_ns) for x in reading.steps),
+        sessions=frozenset(x.session_id for x in reading.steps if x.session_id),
+        users=frozenset(x.user_id for x in reading.steps if x.user_id),
+        leaves=_marks.left(last.main[-1]) if last.main and traces and traces[-1].final_output is None else None,
+        enters=_marks.entered(first.main[0]) if first.main else None,
+        ran=() if traces else latest([wanted(x.call_id, x.tool_name, x.arguments) for x in first.tools if x.tool_name]),
+        response=_response(first),
+        links=_links(reading),
+        holds=bool(traces) and not first.models,
+        shows=bool(traces),
+        asked=_cut(traces[0].user_input) if traces else None,
+        answer=_cut(traces[-1].final_output) if traces else None,
+    )
+    return found if linked or found.is_fragment or (found.holds and found.sessions) else None
+
+
+def _is_ordinary(reading: Reading, traces: Sequence[AgentTrace]) -> bool:
+    """A quick look: whether nothing in a trace can point to another one."""
+    if any(x.links for x in reading.spans):
+        return False
+    models = [x for x in reading.steps if x.kind == "model"]
+    if not models:
+        return bool(traces) and not any(x.session_id for x in reading.steps)
+    if traces and traces[-1].final_output is None and any(x.output and x.output[-1].calls for x in models):
+        return False
+    if len(models) == 1 and _is_half(models[0]):
+        return False
+    first = next((x.input for x in models if x.input), ())  # of a call reported twice, one report may tell nothing
+    return not (first and first[-1].results)
+
+
+def _is_half(model: Step) -> bool:
+    """Whether a model call tells only what was asked, or only what was answered."""
+    told = model.output_tokens is not None or model.finish_reasons or model.span.status_code == STATUS_ERROR
+    return bool(model.response_id) and not told and (model.input is None or model.output is None)
+
+
+def _response(turn: Turn) -> str | None:
+    """The response id of the only model call, where that is half a call."""
+    is_half = len(turn.models) == 1 and not turn.agents and _is_half(turn.models[0])
+    return turn.models[0].response_id if is_half else None
+
+
+def _links(reading: Reading) -> frozenset[str]:
+    known = {x.span_id for x in reading.spans}
+    tops = (x for x in reading.spans if x.links and x.parent_span_id not in known)
+    found = {link.trace_id for top in tops for link in top.links if link.trace_id != top.trace_id}
+    return frozenset(found) if len(found) <= _MAX_LINKS else frozenset()
+
+
+def _cut(text: str | None) -> str | None:
+    return None if text is None else text[:_MAX_TEXT]

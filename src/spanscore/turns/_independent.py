@@ -1,0 +1,126 @@
+"""Tell questions that stand by themselves from the steps of a pipeline, in which what came before shows."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from functools import cached_property
+
+from spanscore.model.step import Step
+from spanscore.turns import _conversation
+
+_MAX_CHARS = 20_000
+"""Of a question or an answer that are compared."""
+
+_QUOTED_WORDS = 4
+"""Words in a row, at the beginning of an answer, by which it is found in what is asked later."""
+
+_WORD = re.compile(r"\w+")
+
+
+class Asked:
+    """One of the outermost steps of a trace, with all `steps` in it: whom it asks, what, and what it is answered."""
+
+    def __init__(self, steps: Sequence[Step], answer: str | None, *, is_agent: bool) -> None:
+        self._steps = steps
+        self.is_agent = is_agent
+        self.is_answered = answer is not None
+        self.start_ns = min(x.span.start_ns for x in steps)
+        self.end_ns = max(x.span.end_ns for x in steps)
+        self._answer = answer or ""
+
+    @cached_property
+    def words(self) -> str:
+        """What the user said, as words between spaces; "" where that is not told."""
+        given = (_conversation.opening(x.input).text for x in self._steps if x.input)
+        return _words(next((x for x in given if x), ""))
+
+    @cached_property
+    def answer(self) -> str:
+        """The answer in the same form."""
+        return _words(self._answer)
+
+    @cached_property
+    def agent(self) -> tuple[str | None, str | None]:
+        """The name of the agent and its instructions."""
+        name = next((x.agent_name for x in self._steps if x.agent_name), None)
+        systems = (x.system or _conversation.system_text(x.input or ()) for x in self._steps if x.kind == "model")
+        return name, next(systems, None)
+
+
+class Pipelines:
+    """The outermost steps of a trace, by time: which of them stand by themselves.
+
+    Where there are agents, the model calls beside them, as those that find titles, do not.
+    """
+
+    def __init__(self, all_asked: Sequence[Asked]) -> None:
+        self._all = all_asked
+        agents = [place for place, asked in enumerate(all_asked) if asked.is_agent]
+        self._main = agents or list(range(len(all_asked)))
+        self._start = self._end = 0
+        self._last_quoted = 0
+
+    def is_independent(self, start: int, at: int) -> bool:
+        """Whether the one `at` asks something of its own, not as a step of the turn that `start` opens.
+
+        It asks the same agent something else: what was asked and answered in the turn so far does not show in it, and
+        that turn's answers are quoted neither by it nor later. What runs at the same time is told apart only where the
+        agent is known, by its name or its instructions. To be called with `start` and `at` rising.
+        """
+        begin, end = bisect_left(self._main, start), bisect_left(self._main, at)
+        if begin == end or self._main[end : end + 1] != [at]:
+            return False
+        first, before, asked = (self._all[x] for x in (self._main[begin], self._main[end - 1], at))
+        is_known = _same_agent(first.agent, asked.agent)
+        if is_known is None or not first.words or not asked.words:
+            return False
+        is_after = before.is_answered and max(first.end_ns, before.end_ns) <= asked.start_ns
+        if not is_after and not is_known:
+            return False
+        return not any(_shows(x, asked) for x in (first, before)) and self._quoted_at(start, at) < at
+
+    def _quoted_at(self, start: int, at: int) -> int:
+        """The place of the last that quotes an answer of those from `start` up to `at`."""
+        if start != self._start:
+            self._start, self._end, self._last_quoted = start, start, 0
+        self._last_quoted = max([self._last_quoted, *self._quotations[self._end : at]])
+        self._end = at
+        return self._last_quoted
+
+    @cached_property
+    def _quotations(self) -> list[int]:
+        """For each, the place of the last that quotes its answer; 0 where none does."""
+        begun: dict[tuple[str, ...], int] = {}
+        found = [0] * len(self._all)
+        for place, asked in enumerate(self._all):
+            words = asked.words.split()
+            for window in zip(*(words[x:] for x in range(_QUOTED_WORDS)), strict=False):
+                if window in begun:
+                    found[begun[window]] = place
+            opening = tuple(asked.answer.split()[:_QUOTED_WORDS])
+            if len(opening) == _QUOTED_WORDS:
+                begun[opening] = place
+        return found
+
+
+def _same_agent(one: tuple[str | None, str | None], other: tuple[str | None, str | None]) -> bool | None:
+    """Whether two of which name and instructions are given are one agent: False: neither tells, None: they differ."""
+    if one[1] != other[1] or (one[0] and other[0] and one[0] != other[0]):
+        return None
+    if one[1] or (one[0] and other[0]):
+        return True
+    return None if one[0] or other[0] else False
+
+
+def _shows(earlier: Asked, later: Asked) -> bool:
+    """Whether a question or its answer shows in a later question, or that in the earlier one."""
+    return (
+        earlier.words in later.words
+        or later.words in earlier.words
+        or (bool(earlier.answer) and earlier.answer in later.words)
+    )
+
+
+def _words(text: str) -> str:
+    found = _WORD.findall(text[:_MAX_CHARS].casefold())
+    return f" {' '.join(found)} " if found else ""

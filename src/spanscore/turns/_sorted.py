@@ -1,0 +1,65 @@
+"""The steps of one turn sorted by what they are, which is how the sources of its facts are found."""
+
+from collections.abc import Sequence
+
+from spanscore.model.span import Span
+from spanscore.model.step import Step
+from spanscore.turns import _double
+from spanscore.turns._tree import Tree
+
+
+class Turn:
+    """The steps of one turn, sorted by what they are; `main` are the model calls of the agent that answers the user.
+
+    That agent is the outermost one that calls a model itself: around it may lie agents that only pass on. A model call
+    beside all agents (one that finds a title, say) is not main, unless there are no others. What a tool does is its
+    own: an agent or model call inside of one does not face the user, unless there are no others. Of those that do,
+    `first_agent` is the outermost agent as a list of one or none, `other_agents` are the rest, and `facing` are the
+    model calls of the main agent and of those to which it can hand over.
+    """
+
+    def __init__(self, steps: Sequence[Step], tree: Tree) -> None:
+        self.tree = tree
+        self.steps = steps
+        self.models = _double.model_calls(steps, tree)
+        self.tools = _double.tool_calls(steps, tree)
+        self.agents = sorted((x for x in steps if x.kind == "agent"), key=self.depth)
+        self.workflows = sorted((x for x in steps if x.kind == "workflow"), key=self.depth)
+        outside = {x.span.span_id for x in (*self.agents, *self.models) if not tree.place(x).in_tool}
+        agents, models = (
+            [x for x in found if not outside or x.span.span_id in outside] for found in (self.agents, self.models)
+        )
+        self.first_agent, self.other_agents = agents[:1], agents[1:]
+        self.outermost = [x for x in agents if tree.place(x).agents == 0]
+        nesting = [tree.place(x).agents for x in models]
+        shallowest = min(filter(None, nesting), default=0)
+        self.facing = [x for x, depth in zip(models, nesting, strict=True) if depth >= shallowest]
+        self.main = [x for x in self.facing if tree.place(x).agents == shallowest]
+
+    def depth(self, step: Step) -> tuple[int, int, str]:
+        """Sorts steps from the root down, those of one depth by time."""
+        return self.tree.place(step).depth, step.span.start_ns, step.span.span_id
+
+    def agent_of(self, step: Step) -> str | None:
+        """The name of the agent that a model call or tool call belongs to.
+
+        What lies in a tool, with no agent between, is not of the agent that called the tool.
+        """
+        place = self.tree.place(step)
+        around = None if place.agent is None or place.tool is not None else place.agent.agent_name
+        return step.agent_name or around
+
+    def shows_calls(self) -> bool:
+        """Whether a tool call, had there been one, would show."""
+        return (
+            bool(self.tools)
+            or any(x.output is not None for x in self.models)
+            or any(x.output is not None and len(x.output) > 1 for x in self.agents)
+        )
+
+    def target(self, opening: Step | None) -> Span:
+        """The span that gets the scores: the outermost agent's if there is one, else the top of the turn."""
+        if opening is not None:
+            return opening.span
+        top = self.tree.top
+        return self.outermost[0].span if len(self.outermost) == 1 or top is None else top

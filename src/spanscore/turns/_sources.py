@@ -1,0 +1,309 @@
+"""The order of sources of each fact, written down once: it builds the fact, explains it and documents it."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Literal, TypeAlias
+
+from spanscore.model.step import Step
+from spanscore.turns import _conversation, _double
+from spanscore.turns._found import First, Found, Gathered, Source, is_damaged
+from spanscore.turns._sorted import Turn
+
+_Steps: TypeAlias = Callable[[Turn], Sequence[Step]]
+
+_GIVEN: tuple[tuple[str, _Steps], ...] = (
+    ("the outermost agent's input messages", lambda turn: turn.first_agent),
+    ("the input messages of its first model call", lambda turn: turn.main[:1]),
+    ("another agent's input messages", lambda turn: turn.other_agents),
+    ("a workflow's input messages", lambda turn: turn.workflows),
+)
+"""Where the conversation is looked for that the turn's question opens."""
+
+
+def _asked(steps: _Steps, turn: Turn) -> Found | None:
+    lost: Found | None = None
+    for step in steps(turn):
+        start = _conversation.opening(step.input or ())
+        said = start.messages[start.question : start.question + 1] if start.question >= 0 else ()
+        damaged = is_damaged(step, "input", said)
+        if start.text is not None:
+            return Found(step, "input", start.text, damaged)
+        if damaged and lost is None:
+            lost = Found(step, "input", None, damaged=True)
+    return lost
+
+
+def _first_asked(turn: Turn) -> Found | None:
+    """The question as messages tell it."""
+    for _, steps in _GIVEN:
+        found = _asked(steps, turn)
+        if found is not None and found.value is not None:
+            return found
+    return None
+
+
+def _called_with(turn: Turn) -> Found | None:
+    step = next((x for x in (*turn.first_agent, *turn.other_agents, *turn.workflows) if x.input_text), None)
+    return None if step is None else Found(step, "input_text", step.input_text, is_damaged(step, "input"))
+
+
+def _called_with_part(turn: Turn) -> Found | None:
+    """The plain argument of a function, where the prompt holds it among other words."""
+    found = _called_with(turn)
+    if found is None or " " not in found.value:
+        return None
+    said = _first_asked(turn)
+    return found if said is not None and found.value in said.value else None
+
+
+def _answer(step: Step) -> Found | None:
+    """What a step answers: its last message, else the text that it returned."""
+    told = _conversation.final_text(step.output) if step.output else None
+    if told is not None and step.output:
+        return Found(step, "output", told, is_damaged(step, "output", step.output[-1:]))
+    if step.output_text is not None:
+        return Found(step, "output_text", step.output_text, is_damaged(step, "output"))
+    if is_damaged(step, "output", (step.output or ())[-1:]):
+        return Found(step, "output", None, damaged=True)
+    return None
+
+
+def _agents_answer(turn: Turn) -> Found | None:
+    return _answer(turn.outermost[-1]) if turn.outermost else None
+
+
+def _models_answer(turn: Turn) -> Found | None:
+    """The last main model call's; None where that asks for a tool, before its text or after, for that is no answer."""
+    step = next((x for x in reversed(turn.main) if x.output is not None or "output" in x.damaged), None)
+    return None if step is None or any(x.calls for x in step.output or ()) else _answer(step)
+
+
+def _handed_over(turn: Turn) -> Found | None:
+    """The last model call's of an agent to which the main one handed over, by a tool call as its last word."""
+    last = next((x for x in reversed(turn.main) if x.output), None)
+    step = next((x for x in reversed(turn.facing) if x.output is not None or "output" in x.damaged), None)
+    if last is None or step is None or step is last or not any(x.calls for x in last.output or ()):
+        return None
+    return _answer(step) if step.span.start_ns >= last.span.start_ns else None
+
+
+def _models_answer_part(turn: Turn) -> Found | None:
+    """The last main model call's text, where the agent's answer is all that its model calls said, put together."""
+    answer, last = _agents_answer(turn), _models_answer(turn)
+    if answer is None or last is None or answer.value is None or answer.value == last.value:
+        return None
+    said = [x.text for model in turn.main for x in model.output or () if x.text]
+    return last if "".join("".join(said).split()) == "".join(answer.value.split()) else None
+
+
+def _others_answer(turn: Turn) -> Found | None:
+    """The last answer of an agent, except of one inside another that answers; else the outermost workflow's."""
+    answering = _topmost(turn, _answer)[-1:]
+    return next((x for x in map(_answer, (*answering, *turn.workflows)) if x is not None), None)
+
+
+def _topmost(turn: Turn, tell: Callable[[Step], object]) -> list[Step]:
+    """The agents that tell something, without those inside one that does, by time.
+
+    What only started when the outer one had ended, as by a message that it sent, is not inside.
+    """
+    found, inside = list[Step](), dict[str, Step]()
+    for step in (*turn.first_agent, *turn.other_agents):  # the outer ones first
+        above = turn.tree.place(step).agent
+        outer = None if above is None else inside.get(above.span.span_id)
+        if outer is None or step.span.start_ns > outer.span.end_ns:
+            outer = step if tell(step) else None
+            found += [step] if outer is not None else []
+        if outer is not None:
+            inside[step.span.span_id] = outer
+    return sorted(found, key=lambda x: (x.span.start_ns, x.span.span_id))
+
+
+def _lost_messages(step: Step) -> bool:
+    """Whether messages that a step was given were cut off or dropped, and not only a function's argument."""
+    return "input" in step.damaged and step.input_text is None
+
+
+def _instructions(steps: _Steps, turn: Turn) -> Found | None:
+    lost: Found | None = None
+    for step in steps(turn):
+        if step.system:
+            return Found(step, "system", step.system, is_damaged(step, "system"))
+        told = _conversation.system_text(step.input or ())
+        if told is not None:
+            said = [x for x in step.input or () if x.role == "system"]
+            return Found(step, "input", told, "system" in step.damaged or any("text" in x.damaged for x in said))
+        if lost is None and ("system" in step.damaged or _lost_messages(step)):
+            lost = Found(step, "system", None, damaged=True)
+    return lost
+
+
+def _past(step: Step, start: _conversation.Opening) -> Found:
+    before = start.messages[: max(start.question, 0)]
+    return Found(step, "input", _conversation.history(start), is_damaged(step, "input", before))
+
+
+def _models_history(turn: Turn) -> Found | None:
+    asked, model = _first_asked(turn), next(iter(turn.main), None)
+    if model is None or model.input is None:
+        return None
+    if asked is not None and len(model.input) <= len(asked.step.input or ()):
+        return None
+    start = _conversation.opening(model.input)
+    return _past(model, start) if start.text == (None if asked is None else asked.value) else None
+
+
+def _askers_history(turn: Turn) -> Found | None:
+    asked = _first_asked(turn)
+    lost = next((x for x in (*turn.first_agent, *turn.main[:1]) if _lost_messages(x)), None)
+    found = None if asked is None else _past(asked.step, _conversation.opening(asked.step.input or ()))
+    if lost is None or (found is not None and found.value):
+        return found
+    return Found(lost, "input", (), damaged=True)
+
+
+def _plan(turn: Turn) -> Found | None:
+    """The text beside the first tool calls of the main agent, else the last text before them."""
+    before: Found | None = None
+    for model in turn.main:
+        said = [x for x in model.output or () if x.text and x.text.strip()]
+        if said:
+            text = "\n".join(x.text or "" for x in said)
+            before = Found(model, "output", text, is_damaged(model, "output", said))
+        if any(x.calls for x in model.output or ()):
+            return before
+    return None
+
+
+def _nearest(field: Literal["session_id", "user_id"], turn: Turn) -> Found | None:
+    step = min((x for x in turn.steps if getattr(x, field)), key=turn.depth, default=None)
+    return None if step is None else Found(step, field, getattr(step, field))
+
+
+def _of_resource(key: str, turn: Turn) -> Found | None:
+    named = turn.steps[0].span.resource.attributes.get(key)
+    return Found(turn.steps[0], "resource", named) if isinstance(named, str) else None
+
+
+def _named(steps: _Steps, turn: Turn) -> Found | None:
+    step = next((x for x in steps(turn) if x.agent_name), None)
+    return None if step is None else Found(step, "agent_name", step.agent_name)
+
+
+SOURCES: dict[str, First[Turn]] = {
+    "user_input": (
+        Source(
+            "what a decorated agent or workflow was called with, where a prompt is built around it", _called_with_part
+        ),
+        *(Source(f"what the user said last in {words}", partial(_asked, steps)) for words, steps in _GIVEN),
+        Source("what a decorated agent or workflow was called with", _called_with),
+    ),
+    "final_output": (
+        Source(
+            "the text of the last main model call, where the agent's answer is what all of them said, put together",
+            _models_answer_part,
+        ),
+        Source(
+            "the outermost agent's answer (of several in a row the last one's): its last message, else the text it "
+            "returned",
+            _agents_answer,
+        ),
+        Source("the text of the last main model call, if it asked for no tool", _models_answer),
+        Source("that of the last model call of an agent to which the main one handed over", _handed_over),
+        Source("what another agent (of several the last one) or a workflow answered or returned", _others_answer),
+    ),
+    "system_instructions": (
+        Source(
+            "the outermost agent's instructions, else the system messages in its input",
+            partial(_instructions, lambda turn: turn.first_agent),
+        ),
+        Source("those of the first main model call that has any", partial(_instructions, lambda turn: turn.main)),
+        Source("those of another agent", partial(_instructions, lambda turn: turn.other_agents)),
+    ),
+    "plan": (Source("the text beside the first tool calls of the main agent, else the last text before them", _plan),),
+    "history": (
+        Source(
+            "what came before the question in the input of the first main model call, where that holds more",
+            _models_history,
+        ),
+        Source("what came before it where the question was found", _askers_history),
+    ),
+    "session_id": (
+        Source("the span nearest the root that names a session", partial(_nearest, "session_id")),
+        Source("the resource's `session.id`", partial(_of_resource, "session.id")),
+    ),
+    "user_id": (
+        Source(
+            "the span nearest the root that names a user, by an attribute or a log record", partial(_nearest, "user_id")
+        ),
+        Source("the resource's `user.id`", partial(_of_resource, "user.id")),
+    ),
+    "agent_name": (
+        Source("the outermost agent", partial(_named, lambda turn: turn.first_agent)),
+        Source("another agent that has a name", partial(_named, lambda turn: turn.other_agents)),
+        Source("a workflow that names its agent", partial(_named, lambda turn: turn.workflows)),
+        Source("a main model call that names its agent", partial(_named, lambda turn: turn.main)),
+    ),
+}
+"""The facts that one source tells whole: the first that speaks wins."""
+
+
+CONTENT = ("user_input", "final_output", "system_instructions")
+"""The facts that nearly every conversation has: where one is missing and a span cannot be read, it may be in there."""
+
+
+def is_unreadable(turn: Turn) -> bool:
+    """Whether a span lost so many attributes that it is not known what it stands for."""
+    return any(x.kind == "other" and x.damaged for x in turn.steps)
+
+
+def _offered(steps: _Steps, turn: Turn) -> Iterator[Found]:
+    for step in steps(turn):
+        damaged = is_damaged(step, "tools")
+        if step.tools is not None or damaged:
+            yield Found(step, "tools", step.tools, damaged)
+
+
+def _described(turn: Turn) -> Iterator[Found]:
+    return (Found(x, "tools", x.tools) for x in turn.tools if x.tools)
+
+
+OFFERED: Gathered = (
+    Source("the definitions of the outermost agent", partial(_offered, lambda turn: turn.first_agent)),
+    Source("those of the main model calls", partial(_offered, lambda turn: turn.main)),
+    Source("those of other agents", partial(_offered, lambda turn: turn.agents)),
+    Source("those of other model calls", partial(_offered, lambda turn: turn.models)),
+)
+"""Where tools on offer are listed: all of them count, each tool as it is listed first."""
+
+DESCRIBED: Gathered = (Source("the tool's own span, where no list holds more than its name", _described),)
+
+
+def _counted(steps: _Steps, turn: Turn) -> list[Found]:
+    found = []
+    for step in steps(turn):
+        if step.input_tokens is not None:
+            found.append(Found(step, "input_tokens", step.input_tokens))
+        if step.output_tokens is not None:
+            found.append(Found(step, "output_tokens", step.output_tokens))
+    return found
+
+
+def _counting(turn: Turn) -> Sequence[Step]:
+    return _topmost(turn, lambda step: step.input_tokens is not None or step.output_tokens is not None)
+
+
+TOKENS: Gathered = (
+    Source(
+        "the model calls, each once; of those that tell none, the span that sums them up",
+        partial(_counted, lambda turn: _double.counted(turn.models, turn.tree)),
+    ),
+    Source("the outermost agents' own count", partial(_counted, lambda turn: turn.outermost)),
+    Source("that of the agents inside them, without those inside one that counts", partial(_counted, _counting)),
+)
+"""Where tokens are counted: the first source that has any count is added up, for what went in and what came out."""
+
+
+def tokens(turn: Turn) -> Iterable[Found]:
+    """The counts that are added up."""
+    return next((counts for counts in (source.speak(turn) for source in TOKENS) if counts), ())

@@ -1,0 +1,61 @@
+"""What is gathered under another id than its trace's: keys of spans and log records, and units that go on."""
+
+import pytest
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from spanscore.assemble import fragments
+from spanscore.assemble.assembler import Assembler
+from spanscore.assemble.config import Config
+from spanscore.assemble.units import Units
+
+UNIT, TRACE = b"u" * 16, b"t" * 16
+
+
+def unit_of(_scope_name, trace_id, attributes, *, of_log):
+    return UNIT.hex() if of_log and "session" in attributes() else trace_id
+
+
+UNITS = Units(("agent",), unit_of, lambda unit: unit == UNIT.hex())
+
+
+def logs(scope, *, trace_id=b"", key="session"):
+    request = ExportLogsServiceRequest()
+    scoped = request.resource_logs.add().scope_logs.add()
+    scoped.scope.name = scope
+    scoped.log_records.add(trace_id=trace_id).attributes.add(key=key).value.string_value = "s"
+    return request
+
+
+def keys(found):
+    return [x.trace_id for x in found]
+
+
+def test_a_record_is_gathered_under_its_unit():
+    assert keys(fragments.of_logs(logs("agent.events"), 1, units=UNITS)) == [UNIT]
+
+
+def test_a_record_of_another_scope_is_gathered_under_its_trace():
+    assert keys(fragments.of_logs(logs("other", trace_id=TRACE), 1, units=UNITS)) == [TRACE]
+
+
+def test_a_record_of_no_trace_and_no_unit_is_left_out():
+    assert fragments.of_logs(logs("agent.events", key="other"), 1, units=UNITS) == []
+
+
+def test_a_span_whose_emitter_has_no_units_of_spans_is_gathered_under_its_trace():
+    request = ExportTraceServiceRequest()
+    scoped = request.resource_spans.add().scope_spans.add()
+    scoped.scope.name = "agent"
+    scoped.spans.add(trace_id=TRACE, span_id=b"s" * 8).attributes.add(key="session")
+    assert keys(fragments.of_traces(request, 1, units=UNITS)) == [TRACE]
+
+
+@pytest.mark.parametrize(("trace_id", "is_read"), [(UNIT, True), (TRACE, False)])
+def test_what_comes_past_the_late_window_is_read_only_where_the_unit_goes_on(trace_id, is_read):
+    config = Config()
+    assembler = Assembler(config, goes_on=UNITS.goes_on)
+    assembler.push(fragments.Fragment(trace_id, 1), 0)
+    assembler.cut(config.idle_after)
+    assembler.cut(config.idle_after + config.late_window)
+    assert assembler.push(fragments.Fragment(trace_id, 2), config.idle_after + config.late_window + 1) is is_read

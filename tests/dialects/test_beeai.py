@@ -1,0 +1,52 @@
+"""BeeAI's spans under OpenInference's instrumentation, written by hand from its source."""
+
+import json
+
+from spanscore import dialects
+from spanscore.model.span import STATUS_ERROR, Resource, Scope, Span
+from spanscore.model.step import Message
+
+SCOPE = "openinference.instrumentation.beeai"
+
+
+def span(attributes, *, name="span", scope=SCOPE, parent="", span_id="1", events=(), status=0):
+    return Span("t", span_id, parent, name, 1, 1, 2, status, "", attributes, Resource(), Scope(scope), events)
+
+
+def read(attributes, **more):
+    (step,) = dialects.read([span(attributes, **more)]).steps
+    return step
+
+
+def test_a_tools_arguments_stand_beside_its_options():
+    step = read(
+        {"openinference.span.kind": "TOOL", "tool.name": "f", "input.value": '{"input": {"x": 1}, "options": null}'}
+    )
+    assert step.arguments == {"x": 1}
+
+
+def test_the_tool_that_answers_is_no_tool_call():
+    assert read({"openinference.span.kind": "TOOL", "tool.name": "final_answer"}).kind == "other"
+
+
+def test_what_the_answering_tool_is_called_with_is_the_answer():
+    call = "llm.output_messages.0.message.tool_calls.0.tool_call.function."
+    attributes = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.role": "assistant"}
+    attributes |= {call + "name": "final_answer", call + "arguments": '{"response": "There."}'}
+    assert read(attributes).output == (Message("assistant", "There."),)
+
+
+def test_the_error_of_a_model_call_is_not_its_answer():
+    assert (
+        read({"openinference.span.kind": "LLM", "output.value": "ChatModelError: x"}, status=STATUS_ERROR).output
+        is None
+    )
+
+
+def test_the_question_is_what_the_agent_was_called_with():
+    attributes = {"openinference.span.kind": "AGENT", "input.value": json.dumps({"input": '{"a": 1}'})}
+    assert read(attributes).input == (Message("user", '{"a": 1}'),)
+
+
+def test_a_span_that_stands_for_an_event_is_no_step():
+    assert read({"openinference.span.kind": "LLM", "metadata.path": "backend.openai.chat.error"}).kind == "other"

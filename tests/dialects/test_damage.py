@@ -1,0 +1,170 @@
+"""What was cut, dropped or redacted on its way is known, and never passed off as whole."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spanscore.dialects._marks import mended
+from spanscore.model.span import Event, Resource, Scope, Span
+from spanscore.otlp import files
+from spanscore.rebuild import rebuild, rebuild_all
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+CASES = [min(x.glob("*/traces.pb.gz")).parent for x in sorted(GOLDEN.iterdir()) if any(x.glob("*/traces.pb.gz"))]
+"""One of each dialect."""
+
+OPERATION, GIVEN, PRODUCED = "gen_ai.operation.name", "gen_ai.input.messages", "gen_ai.output.messages"
+
+
+def span(span_id, parent="", start=0, dropped=0, dropped_events=0, events=(), **attributes):
+    named = {key.replace("__", "."): value for key, value in attributes.items()}
+    times = (100 + start, 109 + start)
+    return Span(
+        "t", span_id, parent, "s", 1, *times, 0, "", named, Resource(), Scope(), events, (), dropped, dropped_events
+    )
+
+
+def said(*texts, role="user"):
+    return json.dumps([{"role": role, "parts": [{"type": "text", "content": x}]} for x in texts])
+
+
+def chat(span_id="1", given=None, produced=None, **more):
+    named = {GIVEN: given, PRODUCED: produced}
+    return span(span_id, gen_ai__operation__name="chat", **{k: v for k, v in named.items() if v is not None}, **more)
+
+
+def tool(**attributes):
+    return span("2", "1", 5, gen_ai__operation__name="execute_tool", gen_ai__tool__name="f", **attributes)
+
+
+def only(*spans):
+    (trace,) = rebuild(spans)
+    return trace
+
+
+def test_whole_facts_are_not_damaged():
+    assert only(chat(given=said("Paris?"), produced=said("15C.", role="assistant"))).damaged == ()
+
+
+@pytest.mark.parametrize("mark", ["__REDACTED__", "[REDACTED]", "<redacted>", "[Scrubbed due to 'secret']", "***"])
+def test_a_redacted_question_is_damaged_and_no_text(mark):
+    trace = only(chat(given=said(mark)))
+    assert (trace.user_input, "user_input" in trace.damaged) == (None, True)
+
+
+@pytest.mark.parametrize("mark", ["...[TRUNCATED]", " [truncated 300 bytes]", "... (truncated)", "<truncated>"])
+def test_a_text_with_a_mark_at_its_end_is_kept_and_damaged(mark):
+    trace = only(chat(given=said("Paris?"), produced=said("It is" + mark, role="assistant")))
+    assert (trace.final_output, trace.damaged) == ("It is" + mark, ("final_output", "model_calls"))
+
+
+def test_a_hesitation_is_no_mark():
+    assert only(chat(given=said("Well…"))).damaged == ()
+
+
+def test_a_long_text_that_ends_in_an_ellipsis_was_cut():
+    assert "user_input" in only(chat(given=said("a long story " * 20 + "…"))).damaged
+
+
+def test_a_cut_message_of_the_past_does_not_damage_the_question():
+    past = [{"role": "assistant", "parts": [{"type": "text", "content": "It is [truncated]"}]}]
+    trace = only(chat(given=json.dumps([*json.loads(said("Paris?")), *past, *json.loads(said("And Rome?"))])))
+    assert (trace.user_input, trace.damaged) == ("And Rome?", ("history",))
+
+
+def test_a_fact_that_another_source_tells_whole_is_not_damaged():
+    agent = span("1", gen_ai__operation__name="invoke_agent", **{GIVEN: said("[REDACTED]")})
+    trace = only(agent, replace(chat("2", given=said("Paris?")), parent_span_id="1"))
+    assert (trace.user_input, trace.damaged) == ("Paris?", ())
+
+
+def test_whole_arguments_of_the_request_win_over_cut_ones_of_the_span():
+    asked = [
+        {"role": "assistant", "parts": [{"type": "tool_call", "id": "c", "name": "f", "arguments": {"q": "Rome"}}]}
+    ]
+    run = tool(gen_ai__tool__call__id="c", gen_ai__tool__call__arguments='{"q": "Ro', gen_ai__tool__call__result="20C")
+    trace = only(chat(given=said("?"), produced=json.dumps(asked)), run)
+    assert (trace.tool_calls[0].arguments, trace.damaged) == ({"q": "Rome"}, ())
+
+
+@pytest.mark.parametrize("value", ['{"q": "Ro', "[1, 2", "{'q': 'Ro", "20C [truncated]", "[REDACTED]"])
+def test_a_tools_result_that_was_cut_or_redacted_damages_the_calls(value):
+    assert "tool_calls" in only(chat(given=said("?")), tool(gen_ai__tool__call__result=value)).damaged
+
+
+def test_an_argument_that_was_scrubbed_damages_the_calls():
+    given = json.dumps({"user": "ann", "password": "[Scrubbed due to 'password']"})
+    assert "tool_calls" in only(chat(given=said("?")), tool(gen_ai__tool__call__arguments=given)).damaged
+
+
+def test_plain_text_of_the_length_at_which_json_was_cut_was_cut_too():
+    request = json.dumps({"messages": "a long request " * 20})[:120]
+    answered = {"output.value": ("The answer is long. " * 9)[:120], "openinference.span.kind": "AGENT"}
+    trace = only(span("1", **answered), replace(chat("2"), attributes={OPERATION: "chat", "raw": request}))
+    assert ("final_output" in trace.damaged, len(trace.final_output)) == (True, 120)
+
+
+def test_two_different_texts_of_one_round_greatest_length_were_cut():
+    given = {"input.value": "Where? " * 20, "output.value": "There. " * 20, "openinference.span.kind": "AGENT"}
+    cut = {key: value[:100] for key, value in given.items()} | {"openinference.span.kind": "AGENT"}
+    assert only(span("1", **cut)).damaged == ("final_output", "user_input")
+
+
+def test_texts_of_different_lengths_were_not_cut():
+    given = {"input.value": "x" * 99, "output.value": "y" * 100, "openinference.span.kind": "AGENT"}
+    assert only(span("1", **given)).damaged == ()
+
+
+def test_what_a_span_that_dropped_attributes_does_not_tell_is_damaged():
+    trace = only(chat(given=said("Paris?"), dropped=3))
+    assert {"final_output", "available_tools"} <= set(trace.damaged)
+
+
+def test_a_list_of_attributes_of_which_some_were_dropped_is_damaged():
+    listed = {"openinference.span.kind": "LLM", "llm.input_messages.0.message.role": "user"}
+    trace = only(span("1", dropped=3, **listed, **{"llm.input_messages.0.message.content": "Paris?"}))
+    assert "user_input" in trace.damaged
+
+
+def test_messages_in_events_of_which_some_were_dropped_are_damaged():
+    event = Event("gen_ai.user.message", 101, {"content": "Paris?"})
+    assert "user_input" in only(chat(events=(event,), dropped_events=2)).damaged
+
+
+@pytest.mark.parametrize(
+    ("text", "closed"),
+    [
+        ('{"a": [1, {"b": "c', '{"a": [1, {"b": "c"}]}'),
+        ('{"a": 1, "b"', '{"a": 1}'),
+        ("{'a': 'it", "{'a': 'it'}"),
+        ('{"a": 1}', None),
+        ("[1] is what?", None),
+        ("[INFO] it's on", None),
+        ("{curly} text", None),
+        ("plain", None),
+    ],
+)
+def test_only_what_begins_as_json_and_does_not_end_is_mended(text, closed):
+    assert mended(text) == closed
+
+
+def _cut(value, chars):
+    if isinstance(value, list):
+        return [_cut(x, chars) for x in value]
+    return value[:chars] if isinstance(value, str) else value
+
+
+@pytest.mark.parametrize("chars", [100, 333, 1000])
+@pytest.mark.parametrize("case", CASES, ids=lambda x: f"{x.parent.name}/{x.name}")
+def test_with_a_limit_on_lengths_no_question_or_answer_is_passed_off_as_whole(case, chars):
+    telemetry = files.load(sorted(case.glob("*.pb.gz")))
+    whole = {(x.trace_ids, x.opening_span_id): x for x in rebuild_all(telemetry.spans, telemetry.logs)}
+    cut = [replace(x, attributes={k: _cut(v, chars) for k, v in x.attributes.items()}) for x in telemetry.spans]
+    found = rebuild_all(cut, telemetry.logs)
+    for trace in found if len(found) == len(whole) else ():  # else the turns cannot be told apart any more
+        meant = whole.get((trace.trace_ids, trace.opening_span_id))
+        for fact in ("user_input", "final_output") if meant is not None else ():
+            told = getattr(trace, fact)
+            assert told in (None, getattr(meant, fact)) or fact in trace.damaged

@@ -1,0 +1,75 @@
+"""What Google's SDKs make of agents and functions, in forms that their recordings do not cover."""
+
+import json
+
+import pytest
+
+from spanscore import dialects
+from spanscore.model.span import Resource, Scope, Span
+
+ADK, GENAI = "gcp.vertex.agent", "opentelemetry.instrumentation.google_genai"
+
+
+def read(attributes, *, scope, name="span"):
+    span = Span("t", "1", "", name, 1, 1, 2, 0, "", attributes, Resource(), Scope(scope))
+    (step,) = dialects.read([span]).steps
+    return step
+
+
+def function(**attributes):
+    given = {f"code.function.{k.replace('__', '.')}": v for k, v in attributes.items()}
+    called = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "lookup"}
+    return read(called | given, scope=GENAI)
+
+
+def roles(*texts):
+    """Whose messages a request of ADK holds, that has them all in the user's name."""
+    request = {"contents": [{"role": "user", "parts": [{"text": x}]} for x in texts]}
+    attributes = {"gcp.vertex.agent.llm_request": json.dumps(request), "gen_ai.request.model": "gemini"}
+    return [x.role for x in read(attributes, scope=ADK, name="call_llm").input]
+
+
+def test_an_early_adks_run_is_an_agent_by_its_name_alone():
+    step = read({}, scope=ADK, name="agent_run [clerk]")
+    assert (step.kind, step.agent_name) == ("agent", "clerk")
+
+
+@pytest.mark.parametrize(
+    "retold",
+    ["For context:\n[desk] said: I ask.", "For context: below is a transcript of what another agent did, quoted"],
+)
+def test_what_another_agent_did_is_not_said_by_the_user(retold):
+    assert roles("Where?", retold) == ["user", "assistant"]
+
+
+def test_a_users_own_words_stay_the_users():
+    assert roles("For context: I live in Oslo.") == ["user"]
+
+
+def test_a_functions_parameters_are_its_arguments():
+    step = function(parameters__sku__value="00042", parameters__sku__type="str", parameters__n__value=2)
+    assert step.arguments == {"sku": "00042", "n": 2}
+
+
+def test_text_that_a_function_returned_stays_text_though_it_looks_like_a_number():
+    assert function(return__value="731", return__type="str").result == "731"
+
+
+def test_null_that_a_function_returned_is_a_result():
+    step = function(return__value="null", return__type="NoneType")
+    assert (step.result, step.has_result) == (None, True)
+
+
+@pytest.mark.parametrize(
+    ("response", "result"),
+    [
+        ({"result": "731"}, "731"),
+        ({"result": {"result": 1}}, {"result": 1}),
+        ({"result": 1, "fee": 0}, {"result": 1, "fee": 0}),
+    ],
+)
+def test_only_the_sdks_own_object_around_a_result_is_opened(response, result):
+    part = {"type": "tool_call_response", "id": "lookup_0", "response": response}
+    said = [{"role": "tool", "parts": [part]}]
+    step = read({"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps(said)}, scope=GENAI)
+    assert [x.value for x in step.input[0].results] == [result]

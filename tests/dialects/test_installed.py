@@ -1,0 +1,77 @@
+"""The dialect that docs/add-a-dialect.md builds, installed as another distribution would bring it."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spanscore import discovery
+from spanscore.dialects import _installed
+from spanscore.dialects._base import Dialect
+from spanscore.errors import ConfigError
+
+PAGE = (Path(__file__).parents[2] / "docs/add-a-dialect.md").read_text(encoding="utf-8")
+
+
+def shown(language):
+    return re.search(rf"```{language}\n(.*?)```", PAGE, re.DOTALL).group(1)
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory):
+    """What `spanscore inspect` rebuilds of the page's spans, with the page's dialect installed."""
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "parley_spanscore.py").write_text(shown("python"), encoding="utf-8")
+    (folder / "spans.json").write_text(shown("json"), encoding="utf-8")
+    (folder / "parley-1.dist-info").mkdir()
+    (folder / "parley-1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: parley\nVersion: 1\n")
+    group, line = shown("toml").replace('"', "").removeprefix("[project.entry-points.").split("]\n")
+    (folder / "parley-1.dist-info/entry_points.txt").write_text(f"[{group}]\n{line}")
+    command = [sys.executable, "-m", "spanscore.cli.main", "inspect", "--jsonl", str(folder / "spans.json")]
+    found = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": str(folder)}, capture_output=True, text=True, check=True
+    )
+    (line,) = found.stdout.splitlines()
+    return json.loads(line)
+
+
+FACTS = {
+    "dialects": ["parley"],
+    "user_input": "Is 00042 in stock?",
+    "final_output": "No, there are none.",
+    "agent_name": "helper",
+    "session_id": "floor-7",
+    "unread_spans": 0,
+    "usage": {"input_tokens": 20, "output_tokens": None},
+}
+
+
+@pytest.mark.parametrize("fact", FACTS)
+def test_the_pages_dialect_is_found_and_reads(trace, fact):
+    assert trace[fact] == FACTS[fact]
+
+
+def test_the_pages_dialect_opens_its_framework_s_envelope(trace):
+    (call,) = trace["tool_calls"]
+    assert (call["name"], call["arguments"], call["result"]) == ("stock_level", {"sku": "00042"}, 0)
+
+
+def dialect(name):
+    return Dialect(name, lambda _span, _context: {"kind": "other"}, marks=())
+
+
+def test_dialects_come_by_entry_point(monkeypatch):
+    parley = dialect("parley")
+    monkeypatch.setattr(discovery, "registered", lambda _group: iter([("parley", parley)]))
+    assert list(_installed.installed([dialect("semconv")])) == [parley]
+
+
+@pytest.mark.parametrize("item", [dialect("semconv"), "no dialect"], ids=["a taken name", "no dialect"])
+def test_an_entry_point_that_brings_none_of_its_own_is_refused(monkeypatch, item):
+    monkeypatch.setattr(discovery, "registered", lambda _group: iter([("x", item)]))
+    with pytest.raises(ConfigError, match="entry point 'x'"):
+        list(_installed.installed([dialect("semconv")]))

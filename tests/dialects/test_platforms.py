@@ -1,0 +1,179 @@
+"""The SDKs of observability platforms, in the forms that their recordings do not cover."""
+
+import json
+
+import pytest
+
+from spanscore import dialects
+from spanscore.model.span import LogRecord, Resource, Scope, Span
+from spanscore.model.step import Message, ToolResult
+from spanscore.model.trace import RequestedCall
+
+OPENLIT = "openlit.instrumentation.langchain"
+GRAPH = "openlit.instrumentation.langgraph"
+ASKED = [{"role": "user", "content": "Where?"}]
+
+
+def span(attributes, *, scope="", name="span", span_id="1"):
+    as_recorded = {k: json.dumps(v) if isinstance(v, (dict, list)) else v for k, v in attributes.items()}
+    return Span("t", span_id, "", name, 1, 1, 2, 0, "", as_recorded, Resource(), Scope(scope))
+
+
+def record(name, body):
+    return LogRecord("t", "1", 1, "", body, {"event_name": name}, Resource(), Scope("litellm"))
+
+
+def read(attributes, *, logs=(), **more):
+    (step,) = dialects.read([span(attributes, **more)], logs).steps
+    return step
+
+
+def litellm(attributes, **more):
+    return read({"litellm.call_id": "c", "gen_ai.operation.name": "chat", **attributes}, scope="litellm", **more)
+
+
+def test_litellm_tells_calls_beside_the_answer():
+    said = [{"role": "assistant", "parts": [{"type": "text", "content": "I look."}]}]
+    calls = {
+        "gen_ai.completion.0.function_call.name": "f",
+        "gen_ai.completion.0.function_call.arguments": '{"x": 1}',
+        "gen_ai.completion.1.function_call.name": "g",
+        "gen_ai.completion.1.function_call.arguments": "{}",
+    }
+    step = litellm({"gen_ai.output.messages": said, **calls})
+    assert step.output == (
+        Message("assistant", "I look.", calls=(RequestedCall(None, "f", {"x": 1}), RequestedCall(None, "g", {}))),
+    )
+
+
+def test_litellm_tells_messages_in_records_of_one_each():
+    step = litellm(
+        {},
+        logs=[
+            record("gen_ai.content.prompt", {"role": "tool", "tool_call_id": "c-1", "content": "0"}),
+            record("gen_ai.content.completion", {"index": 0, "message": {"role": "assistant", "content": "None."}}),
+        ],
+    )
+    assert (step.input, step.output) == (
+        (Message("tool", results=(ToolResult("c-1", 0),)),),
+        (Message("assistant", "None."),),
+    )
+
+
+def test_litellm_lists_tools_by_index():
+    step = litellm({"gen_ai.tool.0.name": "f", "gen_ai.tool.0.description": "Finds.", "gen_ai.tool.0.parameters": "{}"})
+    assert [(x.name, x.description) for x in step.tools] == [("f", "Finds.")]
+
+
+def test_a_step_of_litellms_proxy_that_only_names_a_model_calls_none():
+    assert read({"litellm.api_key.hash": "h", "gen_ai.request.model": "m"}, scope="litellm").kind == "other"
+
+
+def test_litellms_client_may_send_session_and_user_along():
+    told = "{'session_id': '00815', 'user_id': '007', 'headers': {}}"
+    step = litellm({"metadata.requester_metadata": told})
+    assert (step.session_id, step.user_id) == ("00815", "007")
+
+
+@pytest.mark.parametrize(
+    ("printed", "value"),
+    [
+        ("content='15C' name='f' tool_call_id='c-1'", "15C"),
+        ("content=\"it's \\n tool_call_id='x'\" name='f' id='m' tool_call_id='c-1'", "it's \n tool_call_id='x'"),
+        ("content=[{'type': 'text', 'text': '0'}] tool_call_id='c-1' artifact={'a': 1}", 0),
+        ("content='null' tool_call_id='c-1'", None),
+    ],
+)
+def test_openlit_records_tool_messages_as_python_prints_them(printed, value):
+    tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f"}
+    step = read({**tool, "gen_ai.tool.call.result": printed}, scope=OPENLIT)
+    assert (step.result, step.has_result) == (value, True)
+
+
+def test_openlit_records_that_a_tool_failed():
+    printed = "content='no such city' name='f' tool_call_id='c-1' status='error'"
+    tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f"}
+    assert read({**tool, "gen_ai.tool.call.result": printed}, scope=OPENLIT).error == "no such city"
+
+
+def test_a_tool_that_returns_text_like_a_message_keeps_it():
+    tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f"}
+    assert read({**tool, "gen_ai.tool.call.result": "content='x' of y"}, scope=OPENLIT).result == "content='x' of y"
+
+
+def test_what_openlit_calls_an_agent_inside_a_graph_is_a_node():
+    node = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "model"}
+    graph = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": "clerk"}
+    steps = [read(node, scope=GRAPH), read(graph, scope=GRAPH)]
+    assert [(x.kind, x.agent_name) for x in steps] == [("workflow", None), ("agent", "clerk")]
+
+
+def test_laminar_keeps_messages_as_the_provider_has_them():
+    choices = [{"index": 0, "message": {"role": "assistant", "content": "There."}}]
+    step = read({"lmnr.span.type": "LLM", "gen_ai.input.messages": ASKED, "gen_ai.output.messages": choices})
+    assert (step.input, step.output) == ((Message("user", "Where?"),), (Message("assistant", "There."),))
+
+
+def test_laminar_has_the_instructions_of_a_response_beside_its_messages():
+    told = {"gen_ai.prompt.0.role": "system", "gen_ai.prompt.0.content": "Be brief."}
+    assert read({"lmnr.span.type": "LLM", "gen_ai.input.messages": ASKED, **told}).system == "Be brief."
+
+
+def test_an_evaluator_of_laminars_is_no_step():
+    assert read({"lmnr.span.type": "EVALUATOR", "lmnr.span.output": "1"}).kind == "other"
+
+
+@pytest.mark.parametrize("value", [0, False, None, "", [], {"result": 1, "error": None}])
+def test_langwatch_says_what_kind_of_value_a_tool_returned(value):
+    step = read({"langwatch.span.type": "tool", "langwatch.output": {"type": "json", "value": value}}, name="f")
+    assert (step.tool_name, step.result, step.has_result) == ("f", value, True)
+
+
+def test_a_tools_own_object_with_langwatchs_keys_stays_whole():
+    value = {"type": "tea", "value": 3}
+    step = read({"langwatch.span.type": "tool", "langwatch.output": {"type": "json", "value": value}})
+    assert step.result == value
+
+
+def test_langwatchs_retrieval_tells_its_documents():
+    contexts = {"type": "json", "value": [{"document_id": "1", "content": "Green."}]}
+    attributes = {"langwatch.input": {"type": "text", "value": "tea"}, "langwatch.contexts": contexts}
+    step = read({"langwatch.span.type": "rag", **attributes})
+    assert (step.kind, step.query, step.documents) == (
+        "retrieval",
+        "tea",
+        ({"document_id": "1", "content": "Green."},),
+    )
+
+
+def mlflow(kind, given, returned, **attributes):
+    recorded = {"mlflow.spanType": kind, "mlflow.spanInputs": given, "mlflow.spanOutputs": returned, **attributes}
+    return read({k: json.dumps(v) for k, v in recorded.items()})
+
+
+def test_mlflow_records_pydantic_ais_own_parts():
+    asked = {"part_kind": "user-prompt", "content": "Where?"}
+    called = {"part_kind": "tool-call", "tool_name": "f", "args": "{}", "tool_call_id": "c"}
+    answered = {"part_kind": "tool-return", "tool_name": "f", "content": 0, "tool_call_id": "c"}
+    said = [
+        {"kind": "request", "instructions": "Be brief.", "parts": [asked]},
+        {"kind": "response", "parts": [called]},
+        {"kind": "request", "parts": [answered]},
+    ]
+    returned = {"kind": "response", "parts": [{"part_kind": "text", "content": "There."}]}
+    step = mlflow("LLM", {"messages": said}, returned, **{"mlflow.message.format": "pydantic_ai"})
+    assert (step.input, step.output, step.system) == (
+        (
+            Message("user", "Where?"),
+            Message("assistant", calls=(RequestedCall("c", "f", {}),)),
+            Message("tool", results=(ToolResult("c", 0),)),
+        ),
+        (Message("assistant", "There."),),
+        "Be brief.",
+    )
+
+
+def test_mlflow_records_how_openais_agents_were_run():
+    run = {"run_config": {"group_id": "00815", "trace_metadata": {"user_id": "007"}}}
+    step = mlflow("AGENT", "Where?", "There.", kwargs=run, **{"mlflow.openai.agent_run_root": True})
+    assert (step.agent_name, step.session_id, step.user_id) == (None, "00815", "007")

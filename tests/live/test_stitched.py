@@ -1,0 +1,129 @@
+"""A turn that is spread over several traces is scored once, when its traces are there, whatever happens meanwhile."""
+
+import random
+
+import grpc
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
+
+WAITS = {"complete_after": "300ms", "idle_after": "300ms", "session_idle_after": "1s", "stitch_window": "1h"}
+PROXY = "litellm/requests"
+PARTS = 3
+
+
+def export(server, requests):
+    with grpc.insecure_channel(f"127.0.0.1:{server.grpc}") as channel:
+        for request in requests:
+            TraceServiceStub(channel).Export(request, timeout=30)
+
+
+def facts(traces):
+    return [{key: value for key, value in trace.items() if key != "completeness"} for trace in traces]
+
+
+def by_trace(recorded):
+    """The recording's spans as a request for each of its traces, oldest first."""
+    found = {}
+    for request in recorded.spans_one_by_one():
+        span = request.resource_spans[0].scope_spans[0].spans[0]
+        merged = found.setdefault(span.trace_id, request)
+        if merged is not request:
+            merged.resource_spans.extend(request.resource_spans)
+    return list(found.values())
+
+
+def revisions(server):
+    return sorted(
+        attribute["value"]["intValue"]
+        for span in server.exported("spans")
+        for attribute in span["attributes"]
+        if attribute["key"] == "spanscore.revision"
+    )
+
+
+def parts_wait(count):
+    return lambda state: state["waiting_parts"] == count and not state["open_traces"]
+
+
+def test_the_requests_of_a_proxy_give_the_turn_of_the_file(server, recording):
+    recorded, running = recording(PROXY), server(assemble=WAITS).start()
+    requests = list(recorded.spans_one_by_one())
+    random.Random(5).shuffle(requests)
+    export(running, requests)
+    running.wait_until_finished(PARTS)
+    running.stop()
+    (expected,) = recorded.expected
+    assert facts(running.agent_traces([expected["id"]])) == facts([expected])
+    assert set(revisions(running)) == {"1"}
+
+
+def test_a_part_whose_continuation_never_comes_is_scored_when_its_time_is_up(server, recording):
+    running = server(assemble=WAITS | {"stitch_window": "1s"}).start()
+    export(running, by_trace(recording(PROXY))[:1])
+    running.wait_until(parts_wait(1))
+    running.wait_until_finished(1)
+    assert running.state()["counters"]["agent_traces"] == 1
+
+
+def test_what_comes_after_a_part_was_scored_is_the_turns_next_revision(server, recording):
+    recorded, running = recording(PROXY), server(assemble=WAITS | {"stitch_window": "500ms"}).start()
+    first, *others = by_trace(recorded)
+    export(running, [first])
+    running.wait_until_finished(1)
+    export(running, others)
+    running.wait_until_finished(1 + PARTS)
+    running.stop()
+    (expected,) = recorded.expected
+    assert facts(running.agent_traces([expected["id"]])) == facts([expected])
+    assert set(revisions(running)) == {"1", "2"}
+
+
+@pytest.mark.parametrize("known", [1, 2])
+def test_parts_that_waited_when_the_process_was_killed_are_stitched_after_it(server, recording, known):
+    recorded, running = recording(PROXY), server(assemble=WAITS).start()
+    parts = by_trace(recorded)
+    export(running, parts[:known])
+    running.wait_until(parts_wait(known))
+    running.kill()
+    running.start()
+    export(running, parts[known:])
+    running.wait_until_finished(PARTS)
+    running.stop()
+    (expected,) = recorded.expected
+    assert facts(running.agent_traces([expected["id"]])) == facts([expected])
+
+
+def test_a_part_that_was_scored_before_a_kill_is_stitched_after_it(server, recording):
+    recorded, running = recording(PROXY), server(assemble=WAITS | {"stitch_window": "500ms"}).start()
+    first, *others = by_trace(recorded)
+    export(running, [first])
+    running.wait_until_finished(1)
+    running.kill()
+    running.start()
+    export(running, others)
+    running.wait_until_finished(PARTS)
+    running.stop()
+    (expected,) = recorded.expected
+    assert facts(running.agent_traces([expected["id"]])) == facts([expected])
+
+
+def test_in_inline_mode_the_roots_of_all_parts_leave_once(server, recording):
+    recorded, running = recording(PROXY), server(mode="inline", assemble=WAITS).start()
+    export(running, recorded.spans_one_by_one())
+    running.wait_until_finished(PARTS)
+    running.stop()
+    passed_on = [x["spanId"] for x in running.exported("spans") if not emitted(x)]
+    assert sorted(passed_on) == sorted(
+        x.resource_spans[0].scope_spans[0].spans[0].span_id.hex() for x in recorded.spans_one_by_one()
+    )
+
+
+def test_in_inline_mode_a_part_that_waits_holds_its_root_no_longer_than_its_time(server, recording):
+    settings = {"mode": "inline", "inline": {"max_delay": "1s"}, "assemble": WAITS}
+    running = server(**settings).start()
+    export(running, by_trace(recording(PROXY))[:1])
+    running.wait_until(lambda state: state["waiting_parts"] == 1 and not state["held_roots"])
+
+
+def emitted(span):
+    return any(x["key"] == "spanscore.emitted" for x in span.get("attributes", []))

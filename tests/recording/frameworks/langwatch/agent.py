@@ -1,0 +1,48 @@
+"""A loop around the OpenAI SDK under LangWatch."""
+
+import json
+import os
+
+import langwatch
+from conversation import SHOP, schema
+from openai import OpenAI
+
+langwatch.setup(api_key="none", endpoint_url=os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"])
+client = OpenAI()
+(agent,) = SHOP.agents
+offered = [
+    {"type": "function", "function": {"name": x.__name__, "description": x.__doc__, "parameters": schema(x)}}
+    for x in agent.tools
+]
+functions = {x.__name__: langwatch.span(type="tool", name=x.__name__)(x) for x in agent.tools}
+sessions = {}
+
+
+@langwatch.trace(name="shop")
+def handle(question):
+    trace = langwatch.get_current_trace()
+    trace.autotrack_openai_calls(client)
+    trace.update(metadata={"thread_id": turn.session, "user_id": turn.user})
+    return answer(question)
+
+
+@langwatch.span(type="agent", name=agent.name)
+def answer(question):
+    messages = sessions[turn.session]
+    messages.append({"role": "user", "content": question})
+    while True:
+        reply = client.chat.completions.create(model="gpt-4o-mini", messages=messages, tools=offered)
+        message = reply.choices[0].message
+        messages.append(message.model_dump(exclude_none=True))
+        if not message.tool_calls:
+            return message.content
+        for call in message.tool_calls:
+            result = functions[call.function.name](**json.loads(call.function.arguments))
+            messages.append(
+                {"role": "tool", "tool_call_id": call.id, "content": json.dumps(result, ensure_ascii=False)}
+            )
+
+
+for turn in SHOP.turns:
+    sessions.setdefault(turn.session, [{"role": "system", "content": agent.instructions}])
+    handle(turn.question)

@@ -1,0 +1,49 @@
+"""A loop around LiteLLM's SDK with its OpenTelemetry callback."""
+
+import asyncio
+import json
+import os
+
+import litellm
+from conversation import SHOP, schema
+
+litellm.callbacks = ["otel"]
+(agent,) = SHOP.agents
+offered = [
+    {"type": "function", "function": {"name": x.__name__, "description": x.__doc__, "parameters": schema(x)}}
+    for x in agent.tools
+]
+functions = {x.__name__: x for x in agent.tools}
+sessions = {}
+
+
+async def answer(turn, messages):
+    while True:
+        reply = await litellm.acompletion(
+            model="openai/gpt-4o-mini",
+            api_base=os.environ["OPENAI_BASE_URL"],
+            messages=messages,
+            tools=offered,
+            user=turn.user,
+            metadata={"session_id": turn.session},
+        )
+        message = reply.choices[0].message
+        messages.append(message.model_dump(include={"role", "content", "tool_calls"}))
+        if not message.tool_calls:
+            return
+        for call in message.tool_calls:
+            result = functions[call.function.name](**json.loads(call.function.arguments))
+            messages.append(
+                {"role": "tool", "tool_call_id": call.id, "content": json.dumps(result, ensure_ascii=False)}
+            )
+
+
+async def main():
+    for turn in SHOP.turns:
+        history = sessions.setdefault(turn.session, [{"role": "system", "content": agent.instructions}])
+        history.append({"role": "user", "content": turn.question})
+        await answer(turn, history)
+    await asyncio.sleep(2)  # its callbacks run beside the calls
+
+
+asyncio.run(main())
