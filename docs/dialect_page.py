@@ -33,9 +33,10 @@ documentation, say so. [agent-trace.md](agent-trace.md) has the facts and the or
 
 ## What each case holds
 
-*yes*: every agent trace of the case has it. *partly*: some have it, or it is recorded shortened or changed. A dash: the
-set-up does not record it, so it is `null`; why is said below. *question* is `user_input`, *answer* `final_output`,
-*offered* the tools on offer, *described* their descriptions, *calls* which tools were called.
+*yes*: every agent trace of the case has it. *partly*: some have it, or it is recorded shortened or changed. A dash: it
+is `null`, since the set-up did not record it; where the reason lies with the emitter, it is told below. *question* is
+`user_input`, *answer* `final_output`, *offered* the tools on offer, *described* their descriptions, *calls* which tools
+were called.
 """
 
 _WORDS: Final = {
@@ -82,7 +83,7 @@ _FACTS: Final = (
     _Fact(
         "results",
         "tool_results",
-        lambda x: all(y["result"] is not None or y["error"] is not None for y in _calls(x)),
+        lambda x: all(y["returned"] or y["error"] is not None for y in _calls(x)),
         _calls,
     ),
     _Fact("session", "session", lambda x: x["session_id"] is not None),
@@ -134,8 +135,6 @@ class _Case:
         has = sum(map(fact.has, asked))
         if asked and has == len(asked):
             return _YES
-        if self.truth is not None and has:
-            return _YES  # a tool that really returned null
         return _PARTLY if has else _NO
 
 

@@ -29,6 +29,12 @@ def test_known_limits_are_of_dialects_that_exist():
     assert limits.keys() <= {x.name for x in DIALECTS}
 
 
+def test_the_page_on_agent_traces_lists_the_dialects_in_their_order():
+    page = (ROOT / "docs/agent-trace.md").read_text()
+    table = page.split("### Which dialect reads a span")[1].split("\n## ")[0].split("\n### ")[0]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == [x.name for x in DIALECTS]
+
+
 @pytest.mark.parametrize("path", PAGES, ids=name)
 def test_links_lead_to_files_that_are_there(path):
     targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", path.read_text())

@@ -59,7 +59,11 @@ _traces = st.builds(
     system_instructions=_maybe,
     available_tools=st.none() | _tuples(st.builds(Tool, _texts, _maybe, _json)),
     tool_calls=st.none()
-    | _tuples(st.builds(ToolCall, _maybe, _texts, _json, _json, _maybe, st.none() | _ids, st.none() | _times)),
+    | _tuples(
+        st.builds(
+            ToolCall, _maybe, _texts, _json, _json, _maybe, st.none() | _ids, st.none() | _times, returned=st.booleans()
+        )
+    ),
     model_calls=_tuples(st.builds(ModelCall, _ids, _maybe, _maybe, _maybe, _requested, _counts, _counts)),
     history=_tuples(st.builds(PastMessage, _texts, _maybe, _requested)),
     retrieved=_tuples(st.builds(Retrieval, _ids, _maybe, _tuples(_json))),

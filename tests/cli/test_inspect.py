@@ -91,6 +91,11 @@ def test_a_call_without_result_is_missing_its_result(shown):
     assert "result of call 1" in shown(tool_calls=(ToolCall("1", "lookup", {"city": "Paris"}),))
 
 
+def test_a_null_result_is_shown_and_not_missing(shown):
+    text = shown(tool_calls=(ToolCall("1", "lookup", {"city": "Paris"}, returned=True),))
+    assert (_line(text, "result"), "result of call 1" in text) == ("null", False)
+
+
 def test_an_error_that_is_also_the_result_is_shown_once(shown):
     text = shown(tool_calls=(ToolCall("1", "lookup", {}, "timeout", error="timeout", error_inferred=True),))
     assert text.count("timeout") == 1

@@ -62,6 +62,12 @@ def test_what_lost_is_shown(capsys, monkeypatch):
     assert "lost, says the same  gen_ai.input.messages of chat" in capsys.readouterr().out
 
 
+def test_facts_without_a_source_share_a_line(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    main(["inspect", "--explain", _RECORDING])
+    assert "no source  plan, history" in capsys.readouterr().out
+
+
 def test_json_lines_tell_the_sources_beside_the_trace(capsys):
     assert main(["inspect", "--explain", "--jsonl", _RECORDING]) == 0
     first = json.loads(capsys.readouterr().out.splitlines()[0])
@@ -86,8 +92,15 @@ def test_keys_that_look_like_content_are_told_with_kind_and_size(listed):
     assert "event acme.step: input" in keys
 
 
-def test_keys_that_look_like_nothing_are_left_out(listed):
-    assert "acme.colour" not in json.dumps(listed)
+def test_keys_that_do_not_look_like_content_are_only_named(listed):
+    spans = next(x for x in listed if x["signal"] == "span")
+    assert spans["other_keys"] == ["acme.colour", "event acme.step"]
+
+
+def test_a_person_is_shown_the_other_keys_too(unknown, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    main(["inspect", "--unread", unknown])
+    assert "other keys: acme.colour, event acme.step" in capsys.readouterr().out
 
 
 def test_log_records_that_nobody_reads_are_listed(listed):

@@ -1,9 +1,10 @@
 """AutoGen's deliveries and messages, in the forms that its recordings do not cover."""
 
 import json
+from functools import partial
 
-from spanscore import dialects
-from spanscore.model.span import Resource, Scope, Span
+import one_span
+
 from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import RequestedCall, Tool
 
@@ -11,14 +12,7 @@ SCOPE = "autogen SingleThreadedAgentRuntime"
 OPENINFERENCE = "openinference.instrumentation.autogen_agentchat"
 MANAGER = "RoundRobinGroupChatManager"
 
-
-def span(attributes, *, name="span", scope=SCOPE, parent="", span_id="1", events=(), status=0):
-    return Span("t", span_id, parent, name, 1, 1, 2, status, "", attributes, Resource(), Scope(scope), events)
-
-
-def read(attributes, **more):
-    (step,) = dialects.read([span(attributes, **more)]).steps
-    return step
+read = partial(one_span.read, scope=SCOPE)
 
 
 def delivery(message, recipient=MANAGER):

@@ -1,21 +1,16 @@
 """BeeAI's spans under OpenInference's instrumentation, written by hand from its source."""
 
 import json
+from functools import partial
 
-from spanscore import dialects
-from spanscore.model.span import STATUS_ERROR, Resource, Scope, Span
+import one_span
+
+from spanscore.model.span import STATUS_ERROR
 from spanscore.model.step import Message
 
 SCOPE = "openinference.instrumentation.beeai"
 
-
-def span(attributes, *, name="span", scope=SCOPE, parent="", span_id="1", events=(), status=0):
-    return Span("t", span_id, parent, name, 1, 1, 2, status, "", attributes, Resource(), Scope(scope), events)
-
-
-def read(attributes, **more):
-    (step,) = dialects.read([span(attributes, **more)]).steps
-    return step
+read = partial(one_span.read, scope=SCOPE)
 
 
 def test_a_tools_arguments_stand_beside_its_options():

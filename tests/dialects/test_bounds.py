@@ -1,7 +1,6 @@
 """What is read of hostile telemetry is bounded by what was sent, never by a number or a claim in it."""
 
 import json
-import sys
 from dataclasses import replace
 
 import pytest
@@ -213,26 +212,6 @@ def alike(count):
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("shape", alike(1))
-def test_putting_traces_together_takes_work_that_grows_with_the_traces(shape):
-    few, many = (lines_run(alike(count)[shape]) for count in (50, 200))
+def test_putting_traces_together_takes_work_that_grows_with_the_traces(shape, lines_run):
+    few, many = (lines_run(rebuild_all, alike(count)[shape]) for count in (50, 200))
     assert many < 6 * few  # four times as many traces; their square would be sixteen times
-
-
-def lines_run(spans):
-    """How many lines of this project a rebuild runs: a measure of work that no busy machine disturbs."""
-    count = 0
-
-    def trace(frame, event, _argument):
-        nonlocal count
-        if "spanscore" not in frame.f_code.co_filename:
-            return None
-        count += event == "line"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        rebuild_all(spans)
-    finally:
-        sys.settrace(before)
-    return count

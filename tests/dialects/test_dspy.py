@@ -1,11 +1,11 @@
 """DSPy's text protocol, in the forms that its recordings do not cover."""
 
 import json
+from functools import partial
 
+import one_span
 import pytest
 
-from spanscore import dialects
-from spanscore.model.span import Resource, Scope, Span
 from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import RequestedCall, Tool
 
@@ -13,14 +13,7 @@ SCOPE = "openinference.instrumentation.dspy"
 ORDER = "\n\nRespond with the corresponding output fields, starting with the field `[[ ## answer ## ]]`."
 JSON_ORDER = "\n\nRespond with a JSON object in the following order of fields: `answer`."
 
-
-def span(attributes, *, name="span", scope=SCOPE, parent="", span_id="1", events=(), status=0):
-    return Span("t", span_id, parent, name, 1, 1, 2, status, "", attributes, Resource(), Scope(scope), events)
-
-
-def read(attributes, **more):
-    (step,) = dialects.read([span(attributes, **more)]).steps
-    return step
+read = partial(one_span.read, scope=SCOPE)
 
 
 def fields(order=ORDER, **values):

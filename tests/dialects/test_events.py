@@ -7,7 +7,7 @@ import pytest
 
 from spanscore import dialects
 from spanscore.model.span import LogRecord, Resource, Scope, Span
-from spanscore.rebuild import rebuild_all
+from spanscore.rebuild import rebuild_all, unread_all
 
 CLAUDE_CODE, CODEX, GEMINI = "com.anthropic.claude_code.events", "codex_otel.log_only", "gemini-cli"
 MS = 1_000_000
@@ -305,3 +305,9 @@ def test_no_content_of_a_record_raises(scope, value):
         record(scope, name, 1, **{key: value}, session__id="s", conversation__id="c") for name in names for key in keys
     ]
     assert isinstance(rebuild_all([], logs), list)
+
+
+def test_records_of_no_trace_that_nobody_reads_are_listed_however_they_are_given():
+    unknown = record("somebody.elses", "prompt", 1)
+    (group,) = unread_all(iter(()), iter((unknown,)))
+    assert (group.scope, group.count) == ("somebody.elses", 1)

@@ -3,23 +3,13 @@
 import json
 
 import pytest
+from one_span import read, span
 
-from spanscore import dialects
-from spanscore.model.span import Resource, Scope, Span
 from spanscore.model.trace import RequestedCall, Tool
 from spanscore.rebuild import rebuild
 
 JS_OPENAI = "@arizeai/openinference-instrumentation-openai"
 SMOLAGENTS = "openinference.instrumentation.smolagents"
-
-
-def span(attributes, *, scope="", name="span", parent="", span_id="1", start_ns=1):
-    return Span("t", span_id, parent, name, 1, start_ns, start_ns + 1, 0, "", attributes, Resource(), Scope(scope))
-
-
-def read(attributes, **more):
-    (step,) = dialects.read([span(attributes, **more)]).steps
-    return step
 
 
 def said(messages):
@@ -161,6 +151,12 @@ def test_a_client_that_langsmith_wraps_is_read():
 def test_langsmith_puts_what_is_no_object_under_output(returned, result):
     attributes = {"langsmith.span.kind": "tool", "gen_ai.completion": json.dumps(returned)}
     assert read(attributes, name="f").result == result
+
+
+def test_langsmith_notes_tokens_in_the_metadata_where_hooks_report_a_run():
+    noted = {"langsmith.metadata.usage_metadata": '{"input_tokens": 120, "output_tokens": 0}'}
+    step = read({"langsmith.span.kind": "llm"} | noted)
+    assert (step.input_tokens, step.output_tokens) == (120, 0)
 
 
 def test_langsmiths_project_is_no_session():

@@ -99,39 +99,34 @@ def broken(value, chance):
     return chance.choice(JUNK)
 
 
+@cache
+def attributes(name):
+    """Any attributes of spans, of events and of log records with the keys of a dialect."""
+    return [st.dictionaries(st.sampled_from(sorted(x) or ["x"]), values(x), max_size=12) for x in seen(name)]
+
+
+@cache
+def names(name):
+    """The names of scopes and of spans that a dialect's own have."""
+    dialect, spans = next(x for x in DIALECTS if x.name == name), _golden_spans(name)
+    scopes = (*dialect.scopes, "", *sorted({x.scope.name for x in spans}))
+    return st.sampled_from(scopes), st.sampled_from(sorted({x.name for x in spans}) or ["x"])
+
+
 @st.composite
 def hostile(draw, name):
     """Spans and log records with the keys of a dialect, in any shape of a tree."""
-    dialect = next(x for x in DIALECTS if x.name == name)
-    on_spans, on_events, on_logs = seen(name)
-    scopes = st.sampled_from((*dialect.scopes, "", *sorted({x.scope.name for x in _golden_spans(name)})))
+    (on_spans, on_events, on_logs), (scopes, span_names) = attributes(name), names(name)
     ids, times = st.sampled_from(("1", "2", "3")), st.sampled_from((0, 1, 2, 2**63))
-
-    def attributes(known):
-        return st.dictionaries(st.sampled_from(sorted(known) or ["x"]), values(known), max_size=12)
-
     spans = []
     for _ in range(draw(st.integers(1, 4))):
-        events = [
-            Event(str(x.pop("name", "e")), draw(times), x) for x in draw(st.lists(attributes(on_events), max_size=2))
-        ]
-        span_name = draw(st.sampled_from(sorted({x.name for x in _golden_spans(name)}) or ["x"]))
-        spans.append(
-            Span(
-                *("t", draw(ids), draw(ids | st.just("")), span_name, 1, draw(times), draw(times)),
-                *(
-                    draw(st.integers(0, 2)),
-                    "",
-                    draw(attributes(on_spans)),
-                    Resource(),
-                    Scope(draw(scopes)),
-                    tuple(events),
-                ),
-            )
-        )
+        events = [Event(str(x.pop("name", "e")), draw(times), x) for x in draw(st.lists(on_events, max_size=2))]
+        place = "t", draw(ids), draw(ids | st.just("")), draw(span_names), 1, draw(times), draw(times)
+        held = draw(on_spans), Resource(), Scope(draw(scopes)), tuple(events)
+        spans.append(Span(*place, draw(st.integers(0, 2)), "", *held))
     logs = [
         LogRecord("t", draw(ids), draw(times), str(x.pop("name", "")), x.pop("body", None), x, Resource(), Scope())
-        for x in draw(st.lists(attributes(on_logs), max_size=2))
+        for x in draw(st.lists(on_logs, max_size=2))
     ]
     return spans, logs
 
@@ -220,7 +215,7 @@ def _mutations(span, spans, chance):
     )
 
 
-@settings(some, max_examples=30)
+@some
 @given(mutated())
 def test_mutated_recordings_are_survived(given_telemetry):
     for trace in rebuild_all(*given_telemetry):

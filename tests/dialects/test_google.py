@@ -3,17 +3,9 @@
 import json
 
 import pytest
-
-from spanscore import dialects
-from spanscore.model.span import Resource, Scope, Span
+from one_span import read
 
 ADK, GENAI = "gcp.vertex.agent", "opentelemetry.instrumentation.google_genai"
-
-
-def read(attributes, *, scope, name="span"):
-    span = Span("t", "1", "", name, 1, 1, 2, 0, "", attributes, Resource(), Scope(scope))
-    (step,) = dialects.read([span]).steps
-    return step
 
 
 def function(**attributes):

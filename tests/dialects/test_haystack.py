@@ -1,11 +1,11 @@
 """Haystack's spans and messages, in the forms that its recordings do not cover."""
 
 import json
+from functools import partial
 
+import one_span
 import pytest
 
-from spanscore import dialects
-from spanscore.model.span import Resource, Scope, Span
 from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import RequestedCall
 
@@ -13,14 +13,7 @@ SCOPE = "any name"
 OPENINFERENCE = "openinference.instrumentation.haystack"
 OPENLLMETRY = "opentelemetry.instrumentation.haystack"
 
-
-def span(attributes, *, name="span", scope=SCOPE, parent="", span_id="1", events=(), status=0):
-    return Span("t", span_id, parent, name, 1, 1, 2, status, "", attributes, Resource(), Scope(scope), events)
-
-
-def read(attributes, **more):
-    (step,) = dialects.read([span(attributes, **more)]).steps
-    return step
+read = partial(one_span.read, scope=SCOPE)
 
 
 def component(kind, given, returned):

@@ -97,6 +97,29 @@ def test_mastras_agent_answers_with_its_last_step_and_not_with_all_of_them():
     assert mastra("agent_run", {"mastra.agent_run.output": {"text": "Plan.Done."}}).output_text is None
 
 
+def previewed(text):
+    (message,) = mastra("model_step", {"mastra.model_step.input": [{"role": "assistant", "content": text}]}).input
+    return message.text
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("I look. [tool: f][reasoning] [tool: g]", "I look."),
+        ("[reasoning]", None),
+        ("See [tool: f].", "See [tool: f]."),
+        ("[1]", "[1]"),
+    ],
+)
+def test_mastras_preview_of_a_message_is_what_stands_before_its_mentions(text, said):
+    assert previewed(text) == said
+
+
+@pytest.mark.parametrize("text", ["[tool: " * 200_000, "[reasoning]" * 100_000 + "."], ids=["open", "followed by text"])
+def test_a_long_preview_with_mentions_inside_is_read_as_it_is(text):
+    assert previewed(text) == text
+
+
 def test_mastras_agent_answered_with_its_last_step_alone_before_version_1():
     assert mastra("agent_run", {"output": {"text": "Done."}}).output_text == "Done."
 

@@ -1,11 +1,12 @@
 """LlamaIndex's envelopes and events, in the forms that its recordings do not cover."""
 
 import json
+from functools import partial
 
+import one_span
 import pytest
 
-from spanscore import dialects
-from spanscore.model.span import Event, Resource, Scope, Span
+from spanscore.model.span import Event
 from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import RequestedCall, Tool
 
@@ -13,14 +14,7 @@ SCOPE = "llamaindex.opentelemetry.tracer"
 OPENINFERENCE = "openinference.instrumentation.llama_index"
 OPENLLMETRY = "opentelemetry.instrumentation.llamaindex"
 
-
-def span(attributes, *, name="span", scope=SCOPE, parent="", span_id="1", events=(), status=0):
-    return Span("t", span_id, parent, name, 1, 1, 2, status, "", attributes, Resource(), Scope(scope), events)
-
-
-def read(attributes, **more):
-    (step,) = dialects.read([span(attributes, **more)]).steps
-    return step
+read = partial(one_span.read, scope=SCOPE)
 
 
 def tool_output(value, *, failed=False, **more):

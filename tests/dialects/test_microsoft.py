@@ -1,23 +1,18 @@
 """Agent Framework and Semantic Kernel, in the forms that their recordings do not cover."""
 
 import json
+from functools import partial
 
-from spanscore import dialects
-from spanscore.model.span import Event, Resource, Scope, Span
+import one_span
+
+from spanscore.model.span import Event
 from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import RequestedCall
 from spanscore.rebuild import rebuild
 
 SCOPE = "agent_framework"
 
-
-def span(attributes, *, name="span", scope=SCOPE, parent="", span_id="1", events=(), status=0):
-    return Span("t", span_id, parent, name, 1, 1, 2, status, "", attributes, Resource(), Scope(scope), events)
-
-
-def read(attributes, **more):
-    (step,) = dialects.read([span(attributes, **more)]).steps
-    return step
+span, read = partial(one_span.span, scope=SCOPE), partial(one_span.read, scope=SCOPE)
 
 
 def tool(result):

@@ -82,6 +82,7 @@ def test_litellms_client_may_send_session_and_user_along():
         ("content=\"it's \\n tool_call_id='x'\" name='f' id='m' tool_call_id='c-1'", "it's \n tool_call_id='x'"),
         ("content=[{'type': 'text', 'text': '0'}] tool_call_id='c-1' artifact={'a': 1}", 0),
         ("content='null' tool_call_id='c-1'", None),
+        ("content=[{'type': 'text', 'text': '[1] [2]'}] name='f' id='m' tool_call_id='c-1'", "[1] [2]"),
     ],
 )
 def test_openlit_records_tool_messages_as_python_prints_them(printed, value):

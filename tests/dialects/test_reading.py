@@ -386,3 +386,9 @@ def test_a_pydantic_ai_tool_of_version_1_is_read():
         name="running tool",
     )
     assert (step.kind, step.arguments, step.result) == ("tool", {"x": 1}, 5)
+
+
+def test_reading_changes_nothing_in_what_was_received():
+    body = {"content": {"role": "user", "parts": [{"text": "q"}]}}
+    read({"gen_ai.operation.name": "chat"}, log("gen_ai.user.message", body))
+    assert body == {"content": {"role": "user", "parts": [{"text": "q"}]}}

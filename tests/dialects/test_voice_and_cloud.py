@@ -119,6 +119,11 @@ def test_texts_without_roles_are_nobodys():
     assert read({"gen_ai.operation.name": "chat"}, scope="org.springframework.boot", logs=[log]).input is None
 
 
+def test_what_pipecats_model_was_given_is_read_without_the_conventions():
+    (message,) = read({"input": '[{"role": "user", "content": "Where?"}]'}, scope="pipecat", name="llm").input
+    assert message.text == "Where?"
+
+
 def test_pipecats_turn_is_an_agent_and_its_speech_is_not():
     steps = [read({"conversation.id": "00042"}, scope="pipecat.turn", name=x) for x in ("turn", "conversation")]
     assert [(x.kind, x.session_id) for x in steps] == [("agent", "00042"), ("other", "00042")]

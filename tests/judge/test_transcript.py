@@ -195,3 +195,9 @@ def test_many_calls_take_no_quadratic_time():
     models = tuple(ModelCall(str(n), None, "x", None, (RequestedCall(f"c{n}", "t", {}),)) for n in range(5000))
 
     assert render(trace(tool_calls=calls, model_calls=models), max_tokens=2000).elided
+
+
+def test_a_null_result_is_told_from_one_that_was_not_recorded():
+    calls = (ToolCall("1", "log", {}, returned=True), ToolCall("2", "log", {}))
+    lines = [x.strip() for x in text_of(trace(tool_calls=calls)).split("\n") if "result:" in x]
+    assert lines == ["result: null", "result: (not recorded)"]

@@ -41,10 +41,13 @@ def main() -> int:
     parser.add_argument("--anyway", action="store_true", help="write even if the conversation was not finished")
     args = parser.parse_args()
     known = [(x, case) for x in frameworks() for case in x.cases]
+    unknown = {*args.names} - {x.name for x, _ in known} - {f"{x.name}/{y.name}" for x, y in known}
+    if unknown:
+        parser.error(f"no such framework or case: {', '.join(sorted(unknown))}; --list shows what there is")
     chosen = [(x, y) for x, y in known if not args.names or {x.name, f"{x.name}/{y.name}"} & set(args.names)]
-    if args.list or not chosen:
+    if args.list:
         print("\n".join(f"{x.name}/{y.name}: {y.shows}" for x, y in known))
-        return not args.list
+        return 0
     failed = 0
     for framework, case in chosen:
         folder = args.out / framework.dialect / case.name if args.out else framework.golden(case)

@@ -1,6 +1,5 @@
 """Where each fact came from: the source that won, the attribute that held it, and what lost."""
 
-import functools
 import json
 from pathlib import Path
 
@@ -54,6 +53,22 @@ def test_of_two_attributes_that_say_the_same_the_one_that_is_read_first_won():
     found = explained(span("1", **CHAT, gen_ai__input__messages=said("Paris?"), gen_ai__prompt="Paris?"))
     assert found.facts["user_input"].origin.attributes == ("gen_ai.input.messages",)
     assert [x.attributes for x in found.facts["user_input"].lost] == [("gen_ai.prompt",)]
+
+
+def test_the_agent_of_a_tool_call_is_told_by_the_agents_span():
+    agent = span("1", gen_ai__operation__name="invoke_agent", gen_ai__agent__name="guide")
+    tool = span("2", "1", 3, gen_ai__operation__name="execute_tool", gen_ai__tool__name="weather")
+    (call,) = explained(agent, tool).tool_calls
+    assert place(call["agent"].origin) == ("1", ("gen_ai.agent.name",))
+
+
+def test_the_place_that_won_did_not_lose_too():
+    agent = span("1", gen_ai__operation__name="invoke_agent", gen_ai__agent__name="guide")
+    asked = [{"role": "assistant", "parts": [{"type": "tool_call", "id": "a", "name": "weather", "arguments": {}}]}]
+    model = span("2", "1", 2, **CHAT, gen_ai__output__messages=json.dumps(asked))
+    tool = span("3", "1", 3, gen_ai__operation__name="execute_tool", gen_ai__tool__name="weather")
+    (call,) = explained(agent, model, tool).tool_calls
+    assert (place(call["agent"].origin), call["agent"].lost) == (("1", ("gen_ai.agent.name",)), ())
 
 
 def test_a_fact_that_was_not_told_has_no_origin():
@@ -112,15 +127,15 @@ def test_an_explanation_is_json(call):
     assert json.loads(json.dumps(call["result"].to_json()))["lost"][0]["agrees"] is False
 
 
-@functools.cache
-def of_case(case):
-    telemetry = files.load(sorted(case.glob("*.pb.gz")))
+@pytest.fixture(scope="module", params=CASES, ids=lambda x: f"{x.parent.name}/{x.name}")
+def of_case(request):
+    """The agent traces of a golden case with their explanations, made once for all that is asked of them."""
+    telemetry = files.load(sorted(request.param.glob("*.pb.gz")))
     return explain_all(telemetry.spans, telemetry.logs)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda x: f"{x.parent.name}/{x.name}")
-def test_what_is_explained_is_what_was_built(case):
-    for trace, explanation in of_case(case):
+def test_what_is_explained_is_what_was_built(of_case):
+    for trace, explanation in of_case:
         for name, found in explanation.facts.items():
             told = None if found.origin is None else found.origin.value
             assert told == (getattr(trace, name) or None if name == "history" else getattr(trace, name))
@@ -129,9 +144,8 @@ def test_what_is_explained_is_what_was_built(case):
                 assert (None if found.origin is None else found.origin.value) == getattr(made, name)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda x: f"{x.parent.name}/{x.name}")
-def test_questions_and_answers_of_every_dialect_are_found_in_an_attribute(case):
-    for _, explanation in of_case(case):
+def test_questions_and_answers_of_every_dialect_are_found_in_an_attribute(of_case):
+    for _, explanation in of_case:
         for name in ("user_input", "final_output"):
             found = explanation.facts[name].origin
             assert found is None or not found.value or found.attributes

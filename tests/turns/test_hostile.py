@@ -2,7 +2,6 @@
 
 import json
 import random
-import sys
 
 import pytest
 from hypothesis import given, settings
@@ -304,26 +303,6 @@ def hostile_shapes(count):
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("shape", hostile_shapes(1))
-def test_the_work_grows_with_the_spans_and_not_with_their_square(shape):
-    few, many = (lines_run(hostile_shapes(count)[shape]) for count in (100, 400))
+def test_the_work_grows_with_the_spans_and_not_with_their_square(shape, lines_run):
+    few, many = (lines_run(rebuild, hostile_shapes(count)[shape]) for count in (100, 400))
     assert many < 6 * few  # four times as many spans; their square would be sixteen times
-
-
-def lines_run(spans):
-    """How many lines of this project a rebuild runs: a measure of work that no busy machine disturbs."""
-    count = 0
-
-    def trace(frame, event, _argument):
-        nonlocal count
-        if "spanscore" not in frame.f_code.co_filename:
-            return None
-        count += event == "line"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        rebuild(spans)
-    finally:
-        sys.settrace(before)
-    return count

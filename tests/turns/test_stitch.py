@@ -1,6 +1,7 @@
 """A turn that is spread over several traces is one agent trace: the same as if it were one trace."""
 
 import hashlib
+import json
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -147,6 +148,47 @@ def test_without_ids_another_history_is_another_conversation():
     assert rebuilt(first, answers(2, 5, asked, told("15C"))) == [[1], [2]]
 
 
+def silent(number, start, *heard, said="", **attributes):
+    """A model call that does not tell which tools it asked for, as a trace."""
+    return alone(number, chat("x", start, [ASK, *heard], [text("assistant", said)]), **attributes)
+
+
+@pytest.mark.parametrize("said", ["", "Plan: look up the rain."])
+def test_a_model_call_that_does_not_tell_its_calls_is_found_by_all_that_was_said(said):
+    plan = [text("assistant", said)] if said else []
+    second = answers(2, 5, *plan, RAIN, told("15C", "c1"))
+    (trace,) = rebuild_all([silent(1, 0, said=said), second])
+    assert (len(trace.trace_ids), len(trace.tool_calls), trace.final_output) == (2, 1, "Paris, as ever.")
+
+
+def test_a_turn_of_calls_that_are_not_told_goes_on_over_many_traces():
+    known = [RAIN, told("15C", "c1")]
+    last = answers(3, 9, *known, SUN, told("11C", "c2"))
+    assert rebuilt(silent(1, 0), silent(2, 5, *known), last) == [[1, 2, 3]]
+
+
+def test_a_finish_reason_says_that_calls_were_left_out():
+    first = alone(1, chat("x", 0, [ASK], gen_ai__response__finish_reasons=["tool_calls"]))
+    assert rebuilt(first, answers(2, 5, RAIN, told("15C", "c1"))) == [[1, 2]]
+
+
+@pytest.mark.parametrize("said", ["Paris.", "Plan: look up the sun."])
+def test_a_model_call_that_said_something_else_is_not_gone_on_with(said):
+    second = answers(2, 5, text("assistant", "Plan: look up the rain."), RAIN, told("15C", "c1"))
+    assert rebuilt(silent(1, 0, said=said), second) == [[1], [2]]
+
+
+def test_an_answer_is_not_gone_on_with_by_the_next_question():
+    first = silent(1, 0, said="Paris.")
+    second = answers(2, 5, text("assistant", "Paris."), text("user", "Why?"), RAIN, told("15C", "c1"))
+    assert rebuilt(first, second) == [[1], [2]]
+
+
+def test_two_that_do_not_tell_their_calls_at_the_same_time_are_joined_to_none():
+    last = [answers(3, 5, RAIN, told("15C", "c1")), answers(4, 5, RAIN, told("15C", "c1"))]
+    assert rebuilt(silent(1, 0), silent(2, 0), *last) == [[1], [2], [3], [4]]
+
+
 def test_a_new_question_is_a_new_turn_though_the_old_one_was_never_answered():
     new = text("user", "And Rome?")
     assert rebuilt(asks(1, 0, RAIN), answers(2, 5, RAIN, told("15C", "c1"), new)) == [[1], [2]]
@@ -287,6 +329,45 @@ def test_what_links_to_several_turns_belongs_to_none():
     links = tuple(Link(x.trace_id, x.span_id) for x in (first, second))
     gathering = replace(alone(3, tool("x", 1, "store")), links=links)
     assert rebuilt(first, second, gathering) == [[1], [2]]
+
+
+def wrapped(number, start, end, *, answer="Paris, as ever.", session="s"):
+    """An agent that tells what it was asked and answered, and shows no model call, as a trace."""
+    said = {"gen_ai.input.messages": [ASK], "gen_ai.output.messages": [text("assistant", answer)]}
+    return alone(
+        number,
+        agent(span_id="x", start=start, end=end),
+        gen_ai__conversation__id=session,
+        **{key: json.dumps(value) for key, value in said.items()},
+    )
+
+
+def hooked(number, start, end, *, session="s"):
+    """An agent that tells nothing itself, around a model call, as a trace."""
+    top = alone(number, agent(span_id="x", start=start, end=end), gen_ai__conversation__id=session)
+    model = chat("m", start + 1, [ASK], [ANSWER], parent=top.span_id)
+    return [top, replace(model, trace_id=top.trace_id, span_id=f"{number + 100:016x}")]
+
+
+def test_a_run_that_is_reported_by_what_wraps_it_and_again_inside_is_one_turn():
+    assert rebuilt(wrapped(1, 0, 100), *hooked(2, 1, 90)) == [[1, 2]]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        wrapped(1, 0, 100, answer="Berlin."),
+        wrapped(1, 0, 100, session="another"),
+        wrapped(1, 0, 50),
+        wrapped(1, 2, 100),
+    ],
+)
+def test_a_run_with_another_answer_session_or_time_is_another_turn(other):
+    assert len(rebuilt(other, *hooked(2, 1, 90))) == 2
+
+
+def test_two_equal_runs_inside_one_are_not_joined_to_it():
+    assert len(rebuilt(wrapped(1, 0, 100), *hooked(2, 1, 40), *hooked(3, 50, 90))) == 3
 
 
 def test_an_id_that_two_traces_use_for_their_spans_keeps_them_apart():

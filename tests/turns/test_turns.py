@@ -87,6 +87,52 @@ def test_parallel_calls_without_ids_keep_their_results():
     assert [(x.arguments["c"], x.result) for x in trace.tool_calls] == [(1, "one"), (2, "two")]
 
 
+def with_defaults(number, start, city, **attributes):
+    """A tool's span whose arguments have the default of what the model left out."""
+    return tool(number, start, "book", call__arguments=json.dumps({"city": city, "time": "19:00"}), **attributes)
+
+
+def test_a_span_with_defaults_filled_in_and_the_call_in_the_next_input_are_one_call():
+    trace = only(
+        agent(),
+        with_defaults("2", 3, "Paris"),
+        chat("3", 5, [ASK, call("book", {"city": "Paris"}), told("R-1")], [text("assistant", "Booked.")]),
+    )
+    assert [(x.arguments, x.result, x.span_id) for x in trace.tool_calls] == [
+        ({"city": "Paris", "time": "19:00"}, "R-1", "2")
+    ]
+
+
+def test_identical_calls_with_defaults_filled_in_are_two():
+    asked = call("book", {"city": "Paris"})
+    trace = only(
+        agent(),
+        with_defaults("2", 3, "Paris"),
+        with_defaults("3", 4, "Paris"),
+        chat("4", 6, [ASK, asked, told("R-1"), asked, told("R-2")], [text("assistant", "Booked.")]),
+    )
+    assert [(x.result, x.span_id) for x in trace.tool_calls] == [("R-1", "2"), ("R-2", "3")]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        call("book", {"city": "Berlin"}),
+        call("book", {"city": "Paris", "day": 1}),
+        call("book", {}),
+        call("find", {"city": "Paris"}),
+        call("book", {"city": "Paris"}, "another"),
+    ],
+)
+def test_a_span_with_other_arguments_or_another_id_is_another_call(asked):
+    trace = only(
+        agent(),
+        with_defaults("2", 3, "Paris", call__id="one"),
+        chat("3", 5, [ASK, asked], [text("assistant", "Booked.")]),
+    )
+    assert len(trace.tool_calls) == 2
+
+
 def test_calls_of_the_history_are_not_calls_of_the_turn():
     old = [text("user", "Hi"), call("weather", {"city": "Rome"}, "c0"), told("20C", "c0"), text("assistant", "20C.")]
     trace = only(agent(), chat("1", 1, [*old, ASK], [text("assistant", "Paris.")]))
@@ -125,6 +171,20 @@ def test_a_null_result_on_the_span_is_not_looked_for_elsewhere():
         chat("3", 5, [ASK, asked, told("None", "c1")], []),
     )
     assert trace.tool_calls[0].result is None
+
+
+def test_a_null_result_is_told_from_one_that_was_not_recorded():
+    null = {"call__result": "null"}
+    trace = only(agent(), tool("2", 1, "log", **null), tool("3", 3, "log"), tool("4", 5, "log", call__result="0"))
+    assert [(x.result, x.returned) for x in trace.tool_calls] == [(None, True), (None, False), (0, True)]
+
+
+def test_a_null_that_the_next_model_call_was_told_is_a_result():
+    asked = call("log", {"city": "Paris"}, "c1")
+    trace = only(
+        agent(), chat("1", 1, [ASK], [asked]), chat("3", 5, [ASK, asked, told(None, "c1")], [text("assistant", "!")])
+    )
+    assert [(x.result, x.returned) for x in trace.tool_calls] == [(None, True)]
 
 
 def test_a_failed_span_states_its_error():

@@ -206,6 +206,7 @@ def _encode_tool_call(call: ToolCall) -> trace_pb.ToolCall:
         started_ns=call.started_ns,
         error_inferred=call.error_inferred,
         agent=_text(call.agent),
+        returned=call.returned,
     )
 
 
@@ -223,6 +224,7 @@ def _decode_tool_calls(message: trace_pb.AgentTrace) -> tuple[ToolCall, ...] | N
             started_ns=_given(call, "started_ns"),
             error_inferred=call.error_inferred,
             agent=_given(call, "agent"),
+            returned=call.returned,
         )
         for call in message.tool_calls.tool_calls
     )

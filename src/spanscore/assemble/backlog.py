@@ -9,7 +9,7 @@ from spanscore.assemble import fragments
 from spanscore.assemble.assembler import Assembler, Cut
 from spanscore.assemble.config import Config
 from spanscore.assemble.requests import Requests
-from spanscore.assemble.units import Units
+from spanscore.assemble.units import BY_TRACE, Units
 from spanscore.model.span import LogRecord, Span
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
 from spanscore.store.journal import Journal, Request
@@ -17,8 +17,6 @@ from spanscore.telemetry import Counters
 
 _SHARE_FOR_LATE_SPANS = 0.5
 """Above this fill of the journal, requests kept only for late spans make room for new ones."""
-
-_BY_TRACE = Units()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,7 @@ class Backlog:
         *,
         shows_genai: Callable[[bytes], bool],
         clock_ns: Callable[[], int],
-        units: Units = _BY_TRACE,
+        units: Units = BY_TRACE,
     ) -> None:
         self.assembler = Assembler(config, goes_on=units.goes_on)
         self._config = config

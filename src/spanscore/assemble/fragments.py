@@ -4,14 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from spanscore.assemble.units import Units
+from spanscore.assemble.units import BY_TRACE, Units
 
 _NO_SPAN = bytes(8)
 """How some senders write that a span has no parent."""
 
 _OWN_SCOPE = "spanscore"
-
-_BY_TRACE = Units()
 
 
 @dataclass(slots=True)
@@ -33,7 +31,7 @@ class Fragment:
 
 
 def of_traces(
-    request: Any, row: int, *, size_bytes: int = 0, genai: bool = True, units: Units = _BY_TRACE
+    request: Any, row: int, *, size_bytes: int = 0, genai: bool = True, units: Units = BY_TRACE
 ) -> list[Fragment]:
     """The fragments of an ExportTraceServiceRequest, one a trace; `size_bytes` is shared out by number of spans.
 
@@ -62,7 +60,7 @@ def of_traces(
 
 
 def of_logs(
-    request: Any, row: int, *, size_bytes: int = 0, genai: bool = True, units: Units = _BY_TRACE
+    request: Any, row: int, *, size_bytes: int = 0, genai: bool = True, units: Units = BY_TRACE
 ) -> list[Fragment]:
     """The fragments of an ExportLogsServiceRequest; records that belong to no trace or other unit are left out."""
     found: dict[bytes, Fragment] = {}

@@ -5,12 +5,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
-from spanscore.assemble.units import Units
+from spanscore.assemble.units import BY_TRACE, Units
 from spanscore.model.span import LogRecord, Resource, Scope, Span
 from spanscore.otlp import decode
 from spanscore.otlp.signal import WIRE, Signal
 
-_BY_TRACE = Units()
 _Items = dict[bytes, list[tuple[Any, Resource, Scope]]]
 
 
@@ -58,7 +57,7 @@ class Requests:
         read: Callable[[Iterable[int]], Iterable[Stored]],
         max_bytes: int = 64 * 2**20,
         *,
-        units: Units = _BY_TRACE,
+        units: Units = BY_TRACE,
     ) -> None:
         self._read = read
         self._units = units

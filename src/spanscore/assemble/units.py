@@ -35,3 +35,7 @@ class Units:
         return bytes.fromhex(
             self.unit_of(scope_name, trace_id, lambda: decode.attributes(item.attributes), of_log=of_log)
         )
+
+
+BY_TRACE = Units()
+"""All by trace id."""

@@ -1,7 +1,7 @@
 """Where the facts of an agent trace came from, printed for a person: `spanscore inspect --explain`."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spanscore.cli.terminal import on_one_line
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
 _VALUE_CHARS = 60
+_SHOWN_AGREEING = 1
 _ID_CHARS = 8
 
 
@@ -33,17 +34,25 @@ def _add_facts(branch: "Tree", facts: Mapping[str, Explained]) -> None:
 
     for name, explained in facts.items():
         if explained.origin is None:
-            branch.add(Text.assemble((name, "cyan"), ("  no source", "dim")))
             continue
-        damaged = ("  cut or redacted", "yellow") if explained.origin.damaged else ""
-        found = branch.add(Text.assemble((name, "cyan"), "  ", _place(explained.origin), damaged))
-        found.add(Text(explained.origin.source, "dim"))
+        damaged = (", cut or redacted", "yellow") if explained.origin.damaged else ""
+        why = (f": {explained.origin.source}", "dim")
+        found = branch.add(Text.assemble((name, "cyan"), "  ", _place(explained.origin), damaged, why))
         same = [_place(x) for x in explained.lost if x.value == explained.origin.value]
         if same:
-            found.add(Text.assemble(("lost, says the same  ", "dim"), "; ".join(same)))
+            found.add(Text.assemble(("lost, says the same  ", "dim"), _some(same)))
         for other in explained.lost:
             if other.value != explained.origin.value:
                 found.add(Text.assemble(("lost  ", "yellow"), f"{_place(other)}, says {_value(other.value)}"))
+    silent = [name for name, explained in facts.items() if explained.origin is None]
+    if silent:
+        branch.add(Text.assemble(("no source  ", "dim"), (", ".join(silent), "cyan")))
+
+
+def _some(places: Sequence[str]) -> str:
+    """The first place and how many more: a framework may tell everything several times, and --jsonl names them all."""
+    more = len(places) - _SHOWN_AGREEING
+    return "; ".join(places[:_SHOWN_AGREEING]) + (f" and {more} more" if more > 0 else "")
 
 
 def _add_counts(branch: "Tree", name: str, places: Counter[str]) -> None:

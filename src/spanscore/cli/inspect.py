@@ -98,7 +98,8 @@ def _add_call(calls: "Tree", number: int, call: ToolCall, *, by_other: bool) -> 
         inferred = " (recognised in the result)" if call.error_inferred else ""
         branch.add(Text.assemble(("error  ", "red"), f"{_cut(call.error)}{inferred}"))
     if call.error is None or call.result not in (None, call.error):
-        branch.add(Text.assemble(("result  ", "dim"), _value(call.result)))
+        result = "null" if call.returned and call.result is None else _value(call.result)
+        branch.add(Text.assemble(("result  ", "dim"), result))
 
 
 def _line(name: str, text: str) -> "Text":
@@ -144,7 +145,7 @@ def _missing(trace: AgentTrace) -> Iterator[str]:
     for number, call in enumerate(trace.tool_calls or (), start=1):
         if call.arguments is None:
             yield f"arguments of call {number}"
-        if call.result is None and call.error is None:
+        if not call.returned and call.error is None:
             yield f"result of call {number}"
     for name in trace.damaged:
         yield f"{printable(name)} (cut or redacted)"

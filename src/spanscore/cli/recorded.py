@@ -11,7 +11,10 @@ from spanscore.model.trace import AgentTrace, Session
 from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all
 
-PATH_HELP = "a file or folder of OTLP JSON (also JSON Lines or Tempo's), Jaeger JSON, or these compressed by gzip"
+PATH_HELP = (
+    "a file or folder of OTLP in protobuf (*.pb; logs in logs*.pb), OTLP JSON (also JSON Lines or Tempo's) or Jaeger "
+    "JSON, or of these compressed by gzip"
+)
 
 
 def agent_traces(paths: Sequence[Path]) -> list[AgentTrace]:

@@ -34,8 +34,16 @@ def print_unread(groups: Sequence[Unread], *, as_json: bool) -> None:
             tree.add(Text(f"and {len(group.keys) - _SHOWN_KEYS} more keys, which --jsonl shows", "dim"))
         if not group.keys:
             tree.add(Text("no key that looks like content", "dim"))
+        others = sorted(group.other_keys - group.keys.keys())
+        if others:
+            tree.add(Text(f"other keys: {_listed(others)}", "dim"))
         output.print(tree)
     output.print(_NEXT if groups else "Every span and log record is read by a dialect.")
+
+
+def _listed(keys: Sequence[str]) -> str:
+    more = len(keys) - _SHOWN_KEYS
+    return ", ".join(on_one_line(x, 120) for x in keys[:_SHOWN_KEYS]) + (f" and {more} more" if more > 0 else "")
 
 
 def _described(key: Key) -> str:

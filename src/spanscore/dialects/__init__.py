@@ -143,12 +143,14 @@ def read(spans: Iterable[Span], logs: Iterable[LogRecord] = ()) -> Reading:
     logged = _by_span(logs)
     claimed = {x.span_id: dialect for x in known if (dialect := _dialect_of(x, logged.get(x.span_id, ())))}
     histories = Histories()
+    unlogged = {x: Context((), x, histories) for x in (True, False)}  # nearly all spans share one of the two
     steps: list[Step] = []
     for span in known:
         dialect = claimed.get(span.span_id)
         if dialect is not None:
             outermost = span.parent_span_id not in claimed
-            facts = dialect.read(span, Context(logged.get(span.span_id, ()), outermost, histories))
+            records = logged.get(span.span_id)
+            facts = dialect.read(span, Context(records, outermost, histories) if records else unlogged[outermost])
             steps.append(_step(span, dialect.name, facts))
         elif "session.id" in span.attributes or "user.id" in span.attributes or span.dropped_attributes_count:
             steps.append(_step(span, "", {"kind": "other"}))
@@ -185,7 +187,9 @@ def _dialect_of(span: Span, logs: Sequence[LogRecord]) -> Dialect | None:
 
 def _step(span: Span, dialect: str, facts: Facts) -> Step:
     attributes = span.attributes
-    given_session, given_user = facts.pop("given_session_id", None), facts.pop("given_user_id", None)
+    given_session = given_user = None
+    if "given_session_id" in facts:
+        given_session, given_user = facts.pop("given_session_id"), facts.pop("given_user_id", None)
     if given_session or "session.id" in attributes:
         facts["session_id"] = given_session or text(attributes["session.id"]) or facts.get("session_id")
         if is_redacted(facts["session_id"]):  # or all that are hidden would be one session

@@ -1,6 +1,6 @@
 """Read the content that AWS's distribution of OpenTelemetry (Bedrock AgentCore) moves from a span into a log record."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from spanscore.dialects._json import structure
@@ -28,12 +28,10 @@ def moved(span: Span, log: LogRecord) -> list[tuple[str, Mapping[str, Any]]]:
     return events
 
 
-def _listed(body: Mapping[str, Any], side: str) -> Iterator[dict[str, Any]]:
+def _listed(body: Mapping[str, Any], side: str) -> list[dict[str, Any]]:
     held = body.get(side)
     listed = held.get("messages") if isinstance(held, dict) else None
-    yield from (
-        (x for x in listed if isinstance(x, dict) and x.get("role") in _ORDER) if isinstance(listed, list) else ()
-    )
+    return [x for x in listed if isinstance(x, dict) and x.get("role") in _ORDER] if isinstance(listed, list) else []
 
 
 def _event(message: dict[str, Any], attribute: str, name: str) -> tuple[str, Mapping[str, Any]]:

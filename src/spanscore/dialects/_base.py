@@ -1,6 +1,6 @@
 """What a dialect is: a name, the spans it claims, and what it reads from one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -50,6 +50,11 @@ def text(value: object) -> str | None:
 def first_text(attributes: Attributes, keys: tuple[str, ...]) -> str | None:
     """The first of the attributes `keys` that is text and says something, else None."""
     return next((x for x in map(attributes.get, keys) if isinstance(x, str) and x), None)
+
+
+def first_count(attributes: Mapping[str, Any], keys: Iterable[str]) -> int | None:
+    """The first of the attributes `keys` that is a number of tokens, else None."""
+    return next((x for x in (count(attributes.get(key)) for key in keys) if x is not None), None)
 
 
 def count(value: object) -> int | None:

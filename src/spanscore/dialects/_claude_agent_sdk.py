@@ -10,8 +10,6 @@ OPENINFERENCE_SCOPES = (
     "openinference.instrumentation.claude_agent_sdk",
     "@arizeai/openinference-instrumentation-claude-agent-sdk",
 )
-
-
 _INTEGRATION = ("langsmith.metadata.ls_integration", "claude-agent-sdk")
 _QUERY = "claude.conversation"
 

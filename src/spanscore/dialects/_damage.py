@@ -41,13 +41,15 @@ def marked(steps: Sequence[Step], spans: Sequence[Span], again: Again) -> list[S
     A fact that another attribute of the span tells whole is taken from there.
     """
     limits = _limits(spans)
+    if not limits and not any(x.dropped_attributes_count or x.dropped_events_count for x in spans):
+        return [_of_values(x) if x.kind == "tool" else x for x in steps]
     scopes = {x.span.scope.name for x in steps if x.dialect}
     looked_at = 0
     found: list[Step] = []
     for step in steps:
         marked_step = _of_values(step) if step.kind == "tool" else step
         span = step.span
-        cut = _cut(marked_step, again, limits) if limits else []
+        cut = _cut(marked_step, again, limits) if limits else ()
         if step.kind == "other" and span.dropped_attributes_count and span.scope.name in scopes:
             marked_step = _with(step, ("input", "output"))  # what it stood for may have been dropped
         elif cut or span.dropped_attributes_count or span.dropped_events_count:
@@ -85,28 +87,25 @@ def _limits(spans: Sequence[Span]) -> Mapping[str | None, int]:
     by_resource: dict[int, list[Span]] = {}
     for span in spans:  # a service's spans mostly share one resource: asking each for its name would take longer
         by_resource.setdefault(id(span.resource), []).append(span)
-    longest: dict[str | None, tuple[int, list[Span]]] = {}
+    longest: dict[str | None, tuple[int, list[str]]] = {}
     for sharing in by_resource.values():
-        chars_of = [
-            max([len(x) for x in span.attributes.values() if x.__class__ is str], default=0) for span in sharing
-        ]
-        chars, service = max(chars_of), sharing[0].resource.service_name
-        known, holders = longest.get(service, (_MIN_LIMIT_CHARS, []))
+        texts = [x for span in sharing for x in span.attributes.values() if x.__class__ is str]
+        chars_of = list(map(len, texts))
+        chars, service = max(chars_of, default=0), sharing[0].resource.service_name
+        known, held = longest.get(service, (_MIN_LIMIT_CHARS, []))
         if chars >= known:
-            added = [span for span, held in zip(sharing, chars_of, strict=True) if held == chars]
-            longest[service] = chars, (holders + added if chars == known else added)
-    return {service: chars for service, (chars, holders) in longest.items() if _is_limit(chars, holders)}
+            found = [texts[chars_of.index(chars)]]  # mostly there is one
+            if chars_of.count(chars) > 1:
+                found = [x for x in texts if len(x) == chars]
+            longest[service] = chars, (held + found if chars == known else found)
+    return {service: chars for service, (chars, held) in longest.items() if _is_limit(chars, held)}
 
 
-def _is_limit(chars: int, holders: Sequence[Span]) -> bool:
-    values = {x for span in holders for x in _of_length(span, chars) if not x.isalnum()}  # ids and hashes are whole
+def _is_limit(chars: int, held: Sequence[str]) -> bool:
+    values = {x for x in held if not x.isalnum()}  # ids and hashes are whole
     if any(x[0] in "{[" and x[-1] not in "}]" and mended(x) is not None for x in values):
         return True
     return len(values) > 1 and not all(chars % x for x in _ROUND)
-
-
-def _of_length(span: Span, chars: int) -> Iterator[str]:
-    return (x for x in span.attributes.values() if isinstance(x, str) and len(x) == chars)
 
 
 def _cut(step: Step, again: Again, limits: Mapping[str | None, int]) -> list[tuple[Part, str]]:

@@ -3,10 +3,12 @@
 from typing import Any
 
 from spanscore.dialects import _langchain
+from spanscore.dialects._arguments import arguments
 from spanscore.dialects._base import Facts
 from spanscore.dialects._json import is_redacted, opened
 from spanscore.dialects._requests import messages_of
-from spanscore.model.span import Value
+from spanscore.dialects.semconv import status_error
+from spanscore.model.span import Span, Value
 from spanscore.model.step import Message
 
 _LISTS = ("input", "output", "choices")
@@ -19,6 +21,15 @@ def read_function(called: Any, answered: Any, facts: Facts) -> None:
     facts["input_text"], facts["output_text"] = _only_text(called), _only_text(answered)
 
 
+def read_call(span: Span, given: Value, returned: Value, facts: Facts, *, envelope: str | None = None) -> None:
+    """What a tool's span tells of its call: why it failed, what it was called with and what it returned."""
+    facts["error"] = status_error(span)
+    facts["damaged"] = damaged(arguments=given, result=returned)
+    if given is not None and not is_redacted(given):
+        facts["arguments"] = arguments(given)
+    read_result(returned, facts, envelope=envelope)
+
+
 def read_result(returned: Value, facts: Facts, *, envelope: str | None = None) -> None:
     """What a tool returned, out of LangChain's ToolMessage and of the object with the one key `envelope`."""
     if returned is None or is_redacted(returned):
@@ -26,10 +37,8 @@ def read_result(returned: Value, facts: Facts, *, envelope: str | None = None) -
     value = opened(returned)
     if envelope is not None and isinstance(value, dict) and value.keys() == {envelope}:
         inside = value[envelope]
-        if (
-            not isinstance(inside, dict) or _langchain.tool_output(inside) is not None
-        ):  # else it is the tool's own object
-            value = opened(inside)
+        is_own_object = isinstance(inside, dict) and _langchain.tool_output(inside) is None
+        value = value if is_own_object else opened(inside)
     answer = _langchain.tool_output(value)
     if answer is not None:
         value, facts["call_id"] = answer.value, facts.get("call_id") or answer.call_id

@@ -28,6 +28,9 @@ def unit_of(scope_name: str, trace_id: str, attributes: Callable[[], Attributes]
 def told_apart(spans: Iterable[Span], logs: Iterable[LogRecord]) -> list[Part]:
     """What was gathered under one id, a part for each turn that is no trace; else as it is, as the only part."""
     parts = [(list(spans), list(logs))]
+    names = {x.scope.name for item in parts[0] for x in item}
+    if not any(x.startswith(SCOPES) for x in names):
+        return parts
     for thread in THREADS:
         found = list[Part]()
         for part in parts:

@@ -174,7 +174,7 @@ def whole_members(text: str) -> tuple[dict[str, Json], str | None]:
 
 def _too_deep(text: str, parsed: object) -> bool:
     """Whether `parsed` is nested beyond MAX_DEPTH; the text is counted first, since few have brackets enough."""
-    if text.count("[") + text.count("{") + text.count("(") <= MAX_DEPTH:
+    if len(text) <= MAX_DEPTH or text.count("[") + text.count("{") + text.count("(") <= MAX_DEPTH:
         return False
     level, depth = [parsed], 0
     while level and depth <= MAX_DEPTH:

@@ -118,7 +118,7 @@ def messages(value: Value, default_role: str = "user") -> Messages:
 def _holds_messages(parsed: Any) -> bool:
     """Whether what was read as JSON is messages, and not what somebody said that is JSON itself."""
     if isinstance(parsed, list):
-        return not parsed or any(isinstance(x, (dict, list)) for x in parsed)
+        return not parsed or isinstance(parsed[0], dict) or any(isinstance(x, (dict, list)) for x in parsed)
     return isinstance(parsed, str) or (isinstance(parsed, dict) and not _MESSAGE_KEYS.isdisjoint(parsed))
 
 

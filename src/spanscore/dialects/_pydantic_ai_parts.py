@@ -10,8 +10,8 @@ from spanscore.dialects._messages import message
 from spanscore.model.step import Message
 
 _TEXTS = {"user-prompt": "user", "system-prompt": "system", "text": "assistant"}
-_RESULTS = ("tool-return", "retry-prompt")
 _CALL, _THINKING, _RETRY = "tool-call", "thinking", "retry-prompt"
+_RESULTS = ("tool-return", _RETRY)
 
 
 def complete(facts: Facts, given: Any, returned: Any) -> None:

@@ -4,12 +4,13 @@ import ast
 import re
 from typing import Any
 
-from spanscore.dialects._json import literal, opened
+from spanscore.dialects._json import MAX_DEPTH, literal, opened
 from spanscore.model.json import Json
 
 _MAX_CHARS = 64 * 1024
-_MAX_DEPTH = 100
-_STARTS_OF_LITERALS = ("{", "[", "(")
+REPR_CONTAINERS = ("{", "[", "(")
+"""How containers begin that Python printed."""
+
 _WORDS = frozenset({"True", "False", "None"})
 # Possessive, and up to the end where the closing quote is missing: so no text is scanned from each of its quotes.
 _STRING = r"""'(?:[^'\\]|\\.)*+(?:'|\\?\Z)|"(?:[^"\\]|\\.)*+(?:"|\\?\Z)"""
@@ -40,10 +41,14 @@ def unprinted(value: Any) -> Json:
     >>> unprinted("{'result': None}"), unprinted("False"), unprinted("00042"), unprinted("None left")
     ({'result': None}, False, '00042', 'None left')
     """
-    result = opened(value)
-    if isinstance(result, str) and (result in _WORDS or result.startswith(_STARTS_OF_LITERALS)):
-        return literal(result)
-    return result
+    return evaluated(opened(value))
+
+
+def evaluated(value: Json) -> Json:
+    """`value`, or where it is text that str() made of a container or a word such as True, what that was."""
+    if isinstance(value, str) and (value in _WORDS or value.startswith(REPR_CONTAINERS)):
+        return literal(value)
+    return value
 
 
 def quoted(text: str, start: int) -> tuple[str, int] | None:
@@ -59,7 +64,7 @@ def _plain(found: re.Match[str]) -> str:
 
 def _value(node: ast.expr, depth: int) -> Any:
     """The value of a node; raises ValueError for syntax that no printed value has."""
-    if depth > _MAX_DEPTH:
+    if depth > MAX_DEPTH:
         raise ValueError
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, (str, bool, int, float, type(None))) else repr(node.value)

@@ -68,12 +68,9 @@ def _remembered(messages: Sequence[Message]) -> Iterator[Message]:
 
 def _calls(listed: Any) -> tuple[RequestedCall, ...]:
     """The calls in what smolagents prints; code that an agent writes is none."""
-    calls = (
-        _messages.message({"role": "assistant", "tool_calls": listed}, "assistant")
-        if isinstance(listed, list)
-        else None
-    )
-    return () if calls is None else tuple(x for x in calls.calls if x.name not in _NO_TOOLS)
+    fields = {"role": "assistant", "tool_calls": listed if isinstance(listed, list) else None}
+    said = _messages.message(fields, "assistant")
+    return () if said is None else tuple(x for x in said.calls if x.name not in _NO_TOOLS)
 
 
 def _answered(message: Message) -> Message:

@@ -32,7 +32,10 @@ class Key:
 
 @dataclass(slots=True)
 class Unread:
-    """Spans or log records of one scope and name that no dialect reads. What varies in a name is written `#`."""
+    """Spans or log records of one scope and name that no dialect reads. What varies in a name is written `#`.
+
+    `other_keys` do not look like content, but what tells the kinds of span apart may be among them.
+    """
 
     signal: str
     scope: str
@@ -40,6 +43,7 @@ class Unread:
     name: str
     count: int = 0
     keys: dict[str, Key] = field(default_factory=dict)
+    other_keys: set[str] = field(default_factory=set)
 
     def to_json(self) -> dict[str, Any]:
         """What `spanscore inspect --unread --jsonl` prints on one line."""
@@ -53,6 +57,7 @@ class Unread:
                 {"key": key, "kinds": sorted(x.kinds), "count": x.count, "longest_chars": x.longest_chars}
                 for key, x in sorted(self.keys.items())
             ],
+            "other_keys": sorted(self.other_keys),
         }
 
 
@@ -100,10 +105,11 @@ def _add(group: Unread, items: Iterable[tuple[str, Value]]) -> None:
     group.count += 1
     for name, value in items:
         kind, chars = _written(value)
-        if not (_CONTENT.search(name) or kind in {"JSON", "list", "map"} or chars >= _LONG_CHARS):
-            continue
         pattern = _VARYING.sub("#", name[:200])
-        if pattern in group.keys or len(group.keys) < _MAX_KEYS:
+        if not (_CONTENT.search(name) or kind in {"JSON", "list", "map"} or chars >= _LONG_CHARS):
+            if len(group.other_keys) < _MAX_KEYS and name != _BODY:
+                group.other_keys.add(pattern)
+        elif pattern in group.keys or len(group.keys) < _MAX_KEYS:
             key = group.keys.setdefault(pattern, Key())
             key.kinds.add(kind)
             key.count += 1

@@ -37,7 +37,7 @@ _MCP_TOOL = "mcp_tool"  # stands for the name of any MCP server's tool
 
 
 def claims(span: Span, _logs: Sequence[LogRecord]) -> bool:
-    """Whether the span has one of Claude Code's names."""
+    """Whether the span has a name that starts with `claude_code.`."""
     return span.name.startswith(_PREFIX)
 
 

@@ -8,8 +8,8 @@ from spanscore.dialects import _gemini_cli_events as events
 from spanscore.dialects import semconv
 from spanscore.dialects._arguments import arguments, call_id
 from spanscore.dialects._base import Context, Dialect, Facts, count, first_text, text
-from spanscore.dialects._json import opened, structure
 from spanscore.dialects._histories import Histories
+from spanscore.dialects._json import opened, structure
 from spanscore.dialects._messages import message, messages
 from spanscore.dialects._threads import given, prompt
 from spanscore.model.span import Attributes, Span, Value

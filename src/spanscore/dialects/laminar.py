@@ -3,13 +3,11 @@
 from typing import Any
 
 from spanscore.dialects import openllmetry
-from spanscore.dialects._arguments import arguments
 from spanscore.dialects._base import Context, Dialect, Facts, first_text, text
-from spanscore.dialects._functions import damaged, read_function, read_result
+from spanscore.dialects._functions import damaged, read_call, read_function
 from spanscore.dialects._indexed import indexed
-from spanscore.dialects._json import is_redacted, opened, structure
+from spanscore.dialects._json import opened, structure
 from spanscore.dialects._requests import conversation
-from spanscore.dialects.semconv import status_error
 from spanscore.model.span import Attributes, Span
 
 _TYPE = "lmnr.span.type"
@@ -64,13 +62,8 @@ def _provider_messages(value: Any) -> Any:
 
 
 def _read_tool(span: Span, facts: Facts) -> None:
-    given, returned = span.attributes.get(_INPUT), span.attributes.get(_OUTPUT)
     facts["tool_name"] = text(span.name)
-    facts["error"] = status_error(span)
-    facts["damaged"] = damaged(arguments=given, result=returned)
-    if given is not None and not is_redacted(given):
-        facts["arguments"] = arguments(given)
-    read_result(returned, facts)
+    read_call(span, span.attributes.get(_INPUT), span.attributes.get(_OUTPUT), facts)
 
 
 DIALECT = Dialect("laminar", read, keys=(_TYPE,), marks=(b"lmnr.span.",))

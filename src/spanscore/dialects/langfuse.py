@@ -3,9 +3,10 @@
 from typing import Any
 
 from spanscore.dialects._arguments import arguments, tools
-from spanscore.dialects._base import Context, Dialect, Facts, count, first_text, text
+from spanscore.dialects._base import Context, Dialect, Facts, first_count, first_text, text
 from spanscore.dialects._functions import damaged, only_argument, read_function, read_result
 from spanscore.dialects._json import is_redacted, literal, structure
+from spanscore.dialects._reprs import REPR_CONTAINERS
 from spanscore.dialects._requests import conversation
 from spanscore.dialects.semconv import status_error
 from spanscore.model.span import Attributes, Span, Value
@@ -71,7 +72,7 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
     usage = structure(attributes.get("langfuse.observation.usage_details")).value
     if isinstance(usage, dict):
         for fact, names in (("input_tokens", _GIVEN), ("output_tokens", _PRODUCED)):
-            facts[fact] = next((x for x in (count(usage.get(y)) for y in names) if x is not None), None)
+            facts[fact] = first_count(usage, names)
 
 
 def _apart_from_tools(request: Any) -> tuple[Any, Any]:
@@ -101,8 +102,8 @@ def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:
         if isinstance(value, dict) and value.keys() == _CALL:
             facts["positional"] = tuple(value["args"]) if isinstance(value["args"], list) else ()
             value = value["kwargs"] if value["kwargs"] or not facts["positional"] else None
-        elif isinstance(value, str) and value.startswith(("{", "[", "(")):  # LangChain's callback handler gets arguments as a Python literal
-            value = literal(value)
+        elif isinstance(value, str) and value.startswith(REPR_CONTAINERS):
+            value = literal(value)  # as which LangChain's callback handler is given arguments
         facts["arguments"] = value
     read_result(returned, facts)
 

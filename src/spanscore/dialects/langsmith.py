@@ -3,12 +3,11 @@
 from typing import Any
 
 from spanscore.dialects import _claude_agent_sdk, _langchain, _langgraph
-from spanscore.dialects._arguments import arguments, call_id, tools
+from spanscore.dialects._arguments import call_id, tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, first_text, text
-from spanscore.dialects._functions import damaged, read_function, read_result
-from spanscore.dialects._json import is_redacted, literal, structure
+from spanscore.dialects._functions import damaged, read_call, read_function
+from spanscore.dialects._json import literal, structure
 from spanscore.dialects._requests import conversation
-from spanscore.dialects.semconv import status_error
 from spanscore.model.span import Attributes, Span, Value
 
 _KIND = "langsmith.span.kind"
@@ -67,24 +66,25 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
         facts["system"] = first_text(request.value, ("instructions", "system"))
     names = ("gen_ai.response.model", "gen_ai.request.model", _METADATA + "ls_model_name")
     facts["model"] = first_text(attributes, names)
-    facts["input_tokens"] = count(attributes.get("gen_ai.usage.input_tokens"))
-    facts["output_tokens"] = count(attributes.get("gen_ai.usage.output_tokens"))
+    noted = structure(
+        attributes.get(_METADATA + "usage_metadata")
+    ).value  # alone where hooks of a framework report a run
+    usage = noted if isinstance(noted, dict) else {}
+    for fact in ("input_tokens", "output_tokens"):
+        told = count(attributes.get(f"gen_ai.usage.{fact}"))
+        facts[fact] = count(usage.get(fact)) if told is None else told
 
 
 def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:
     attributes = span.attributes
     facts["tool_name"] = text(attributes.get("gen_ai.tool.name")) or text(span.name)
     facts["call_id"] = call_id(attributes.get("gen_ai.tool.call.id"))
-    facts["error"] = status_error(span)
-    facts["damaged"] = damaged(arguments=given, result=returned)
-    if given is not None and not is_redacted(given):
-        facts["arguments"] = _arguments(given)
-    read_result(returned, facts, envelope="output")  # which LangSmith puts around all that is no object
+    read_call(span, given, returned, facts, envelope="output")  # which LangSmith puts around all that is no object
+    facts["arguments"] = _unprinted(facts.get("arguments"))
 
 
-def _arguments(given: Value) -> Any:
-    """Arguments; LangChain's tracer may print them as a Python literal below `input`."""
-    value = arguments(given)
+def _unprinted(value: Any) -> Any:
+    """Arguments, which LangChain's tracer may print as a Python literal below `input`."""
     if isinstance(value, dict) and value.keys() == {"input"} and isinstance(value["input"], str):
         said = literal(value["input"])
         return said if isinstance(said, dict) else value

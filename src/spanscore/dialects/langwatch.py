@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from spanscore.dialects._arguments import arguments, tools
+from spanscore.dialects._arguments import tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, first_text, text
-from spanscore.dialects._functions import damaged, read_function, read_result
-from spanscore.dialects._json import is_redacted, printed, structure
+from spanscore.dialects._functions import damaged, read_call, read_function
+from spanscore.dialects._json import printed, structure
 from spanscore.dialects._requests import conversation
-from spanscore.dialects.semconv import status_error
 from spanscore.model.span import Attributes, Span, Value
 
 _TYPE, _INPUT, _OUTPUT = "langwatch.span.type", "langwatch.input", "langwatch.output"
@@ -74,13 +73,9 @@ def _read_model(attributes: Attributes, given: Any, returned: Any, facts: Facts)
 
 def _read_tool(span: Span, given: Any, returned: Any, facts: Facts) -> None:
     facts["tool_name"] = text(span.name)
-    facts["error"] = status_error(span)
-    facts["damaged"] = damaged(arguments=given, result=returned)
-    if given is not None and not is_redacted(given):
-        facts["arguments"] = arguments(given)
+    read_call(span, given, returned, facts)
     if _OUTPUT in span.attributes and returned is None:
         facts["result"], facts["has_result"] = None, True
-    read_result(returned, facts)
 
 
 DIALECT = Dialect("langwatch", read, keys=(_TYPE,), marks=(b"langwatch.span.type",))

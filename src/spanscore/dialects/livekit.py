@@ -6,9 +6,9 @@ Since August 2026 the attributes that hold what people said have `pii` in their 
 from spanscore.dialects import semconv
 from spanscore.dialects._arguments import arguments, call_id, tools
 from spanscore.dialects._base import Context, Dialect, Facts, first_text
-from spanscore.dialects._json import literal, opened, structure
+from spanscore.dialects._json import opened, structure
 from spanscore.dialects._messages import messages
-from spanscore.model.json import Json
+from spanscore.dialects._reprs import evaluated
 from spanscore.model.span import Attributes, Span, Value
 
 _SCOPE = "livekit-agents"
@@ -23,7 +23,6 @@ _GIVEN = ("lk.pii.chat_ctx", "lk.chat_ctx")
 _TOOL_NAME, _TOOL_ID, _FAILED = "lk.function_tool.name", "lk.function_tool.id", "lk.function_tool.is_error"
 _TOOL_GIVEN = ("lk.pii.function_tool.arguments", "lk.function_tool.arguments")
 _TOOL_RETURNED = ("lk.pii.function_tool.output", "lk.function_tool.output")
-_REPR_STARTS = ("{", "[", "(", "True", "False", "None")
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -49,13 +48,11 @@ def _read_node(attributes: Attributes, facts: Facts) -> None:
     given = structure(first_text(attributes, _GIVEN)).value
     items = given.get("items") if isinstance(given, dict) else None
     said, calls = first_text(attributes, _ANSWERED), structure(first_text(attributes, _CALLS)).value
-    asked: list[Value] = (
-        [{**x, "type": "function_call"} for x in calls if isinstance(x, dict)] if isinstance(calls, list) else []
-    )
+    requested = [x for x in calls if isinstance(x, dict)] if isinstance(calls, list) else []
+    asked: list[Value] = [{**x, "type": "function_call"} for x in requested]
     if facts.get("input") is None and isinstance(items, list):
-        facts["input"] = messages(
-            [x for x in items if isinstance(x, dict) and ("role" in x or "call_id" in x)]
-        ).messages
+        told: list[Value] = [x for x in items if isinstance(x, dict) and ("role" in x or "call_id" in x)]
+        facts["input"] = messages(told).messages
     if facts.get("output") is None and (said is not None or asked):
         text: list[Value] = [] if said is None else [{"role": "assistant", "content": said}]
         facts["output"] = messages([*text, *asked], "assistant").messages
@@ -72,14 +69,9 @@ def _read_tool(span: Span, facts: Facts) -> None:
         facts["arguments"] = arguments(given)
     if not facts.get("has_result") and returned is not None:
         facts["result"], facts["has_result"] = opened(returned), True
-    facts["result"] = _python(facts.get("result"))
+    facts["result"] = evaluated(facts.get("result"))
     if facts.get("error") is None and attributes.get(_FAILED) is True:
         facts["error"] = returned or "error"
-
-
-def _python(returned: Json) -> Json:
-    """What a tool returned, which was made text by `str()`."""
-    return literal(returned) if isinstance(returned, str) and returned.startswith(_REPR_STARTS) else returned
 
 
 DIALECT = Dialect("livekit", read, scopes=(_SCOPE,), marks=(_SCOPE.encode(),))

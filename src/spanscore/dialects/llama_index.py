@@ -5,7 +5,7 @@ from typing import Any
 
 from spanscore.dialects import _llama_index, _react
 from spanscore.dialects._arguments import tools
-from spanscore.dialects._base import Context, Dialect, Facts, count, first_text, text
+from spanscore.dialects._base import Context, Dialect, Facts, first_count, first_text, text
 from spanscore.dialects._json import literal, opened, structure
 from spanscore.dialects.semconv import status_error
 from spanscore.model.span import Attributes, Span
@@ -51,8 +51,7 @@ def _model(begun: Attributes, ended: Attributes) -> Facts:
     facts["output"] = None if produced is None else (produced,)
     facts["response_id"] = text(ended.get("response.raw.id"))
     for fact, names in (("input_tokens", _INPUT_TOKENS), ("output_tokens", _OUTPUT_TOKENS)):
-        counted = (count(ended.get(prefix + name)) for prefix in _USAGE for name in names)
-        facts[fact] = next((x for x in counted if x is not None), None)
+        facts[fact] = first_count(ended, (prefix + name for prefix in _USAGE for name in names))
     _react.complete(facts)
     return facts
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from spanscore.dialects import semconv
 from spanscore.dialects._arguments import arguments, tools
-from spanscore.dialects._base import Context, Dialect, Facts, count, first_text, text
+from spanscore.dialects._base import Context, Dialect, Facts, first_count, first_text, text
 from spanscore.dialects._json import opened, printed, structure
 from spanscore.dialects._mcp import read_call
 from spanscore.dialects._messages import Messages, messages
@@ -91,7 +91,7 @@ def _read_model(span: Span, facts: Facts) -> None:
     usage = response.get("usage")
     for fact, names in (("input_tokens", _GIVEN), ("output_tokens", _PRODUCED)):
         if facts.get(fact) is None and isinstance(usage, dict):
-            facts[fact] = next((x for x in (count(usage.get(y)) for y in names) if x is not None), None)
+            facts[fact] = first_count(usage, names)
 
 
 def _object(attributes: Attributes, key: str) -> dict[str, Any]:

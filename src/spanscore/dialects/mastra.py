@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from spanscore.dialects._arguments import arguments, call_id, tools
-from spanscore.dialects._base import Context, Dialect, Facts, count, first_text, text
+from spanscore.dialects._base import Context, Dialect, Facts, first_count, first_text, text
 from spanscore.dialects._functions import damaged, read_function
 from spanscore.dialects._json import is_redacted, opened, printed, structure
 from spanscore.dialects._messages import messages
@@ -58,8 +58,8 @@ _GIVEN_TOKENS = ("gen_ai.usage.input_tokens", "llm.token_count.prompt")
 _PRODUCED_TOKENS = ("gen_ai.usage.output_tokens", "llm.token_count.completion")
 _TOO_DEEP = "[MaxDepth]"
 """What Mastra puts in the place of what is nested too deep for it."""
-_MENTIONS = re.compile(r"(?:\s?\[(?:tool: [^\]]*|reasoning)\])+\Z")
-"""What stands for calls and thoughts in a step's preview of its messages."""
+_MENTION = re.compile(r"\[(?:tool: [^\[\]]*|reasoning)\]")
+"""What stands for a call or for thoughts in a step's preview of its messages."""
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -139,7 +139,7 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
     facts["model"] = first_text(attributes, _MODELS)
     facts["tools"] = _described(body) or _described(_response_body(attributes))
     for fact, names in (("input_tokens", _GIVEN_TOKENS), ("output_tokens", _PRODUCED_TOKENS)):
-        facts[fact] = next((x for x in (count(attributes.get(y)) for y in names) if x is not None), None)
+        facts[fact] = first_count(attributes, names)
 
 
 def _cleaned(given: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
@@ -158,8 +158,14 @@ def _cleaned(given: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
 
 
 def _without_mentions(message: Message) -> str | None:
+    """The text up to the mentions at its end; they are looked for from there, since a text may be long."""
     said = message.text
-    return _MENTIONS.sub("", said) or None if said and message.role == "assistant" else said
+    if not said or message.role != "assistant":
+        return said
+    end = len(said)
+    while (at := said.rfind("[", 0, end)) >= 0 and _MENTION.fullmatch(said, at, end):
+        end = at - said[max(at - 1, 0) : at].isspace()
+    return said[:end] or None
 
 
 def _answer(response: Any) -> tuple[Message, ...] | None:

@@ -142,10 +142,8 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
     facts["model"] = text(_value(attributes, "mlflow.llm.model")) or text(body.get("model"))
     usage = _value(attributes, "mlflow.chat.tokenUsage")
     if isinstance(usage, dict):
-        facts["input_tokens"], facts["output_tokens"] = (
-            count(usage.get("input_tokens")),
-            count(usage.get("output_tokens")),
-        )
+        facts["input_tokens"] = count(usage.get("input_tokens"))
+        facts["output_tokens"] = count(usage.get("output_tokens"))
 
 
 DIALECT = Dialect("mlflow", read, scopes=(_SCOPE,), keys=(_TYPE,), marks=(b"mlflow.spanType", _SCOPE.encode()))

@@ -1,6 +1,5 @@
 """OpenAI's Agents SDK under opentelemetry-instrumentation-openai-agents-v2: messages with Python reprs for parts."""
 
-import ast
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -8,6 +7,7 @@ from spanscore.dialects import semconv
 from spanscore.dialects._base import Context, Dialect, Facts
 from spanscore.dialects._json import literal, structure
 from spanscore.dialects._messages import messages
+from spanscore.dialects._reprs import opened_repr
 from spanscore.model.span import LogRecord, Span
 
 _SCOPE = "opentelemetry.instrumentation.openai_agents"  # Traceloop's too
@@ -15,12 +15,11 @@ _BOTH_NAMES = ("gen_ai.system", "gen_ai.provider.name")  # this instrumentation 
 _SIDES = (("input", "gen_ai.input.messages", "user"), ("output", "gen_ai.output.messages", "assistant"))
 _HIDDEN, _REDACTED = "readacted", "[REDACTED]"  # how it spells what it hides, and how that is spelled elsewhere
 _CALL = "ResponseFunctionToolCall("
-_MAX_REPR_CHARS = 64 * 1024
 _TEXTS = ("output_text", "input_text", "text", "refusal")
 
 
 def claims(span: Span, _logs: Sequence[LogRecord]) -> bool:
-    """Whether the span is of this instrumentation, and not of Traceloop's."""
+    """Whether the span has Traceloop's scope `opentelemetry.instrumentation.openai_agents` and both provider names."""
     if span.scope.name != _SCOPE or "traceloop.span.kind" in span.attributes:
         return False
     return all(x in span.attributes for x in _BOTH_NAMES)
@@ -54,7 +53,8 @@ def _parts(part: Any) -> Iterator[Any]:
     elif content == _HIDDEN:
         yield {**part, "content": _REDACTED}
     elif content.startswith(_CALL):
-        yield _constructed(content) or part
+        call = opened_repr(content)
+        yield call if isinstance(call, dict) and "name" in call else part
     elif content.startswith("{'"):
         yield from _of_item(literal(content), part)
     elif not content.startswith(("ResponseReasoningItem(", "ResponseOutputMessage(")):
@@ -73,18 +73,6 @@ def _of_item(item: Any, part: Any) -> Iterator[Any]:
         yield from ({**x, "type": "tool_call"} for x in item["tool_calls"] if isinstance(x, dict))
     else:
         yield part
-
-
-def _constructed(text: str) -> dict[str, Any] | None:
-    """The arguments of a constructor's call as which an object of the SDK was printed; None where it cannot be read."""
-    if len(text) > _MAX_REPR_CHARS:
-        return None
-    try:
-        call = ast.parse(text, mode="eval").body
-        given = call.keywords if isinstance(call, ast.Call) else []
-        return {x.arg: ast.literal_eval(x.value) for x in given if x.arg} or None
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return None
 
 
 DIALECT = Dialect("openai_agents", read, claims=claims, marks=(_SCOPE.encode(),))

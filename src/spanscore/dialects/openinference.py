@@ -25,6 +25,7 @@ from spanscore.dialects._base import Context, Dialect, Facts, count, text
 from spanscore.dialects._indexed import elements, indexed
 from spanscore.dialects._json import is_redacted, literal, opened, structure
 from spanscore.dialects._messages import message
+from spanscore.dialects._reprs import REPR_CONTAINERS, evaluated
 from spanscore.dialects._requests import messages_of
 from spanscore.dialects.semconv import status_error
 from spanscore.model.span import Attributes, Span, Value
@@ -35,8 +36,6 @@ _PSEUDO_TOOLS = ("_prepare_chat_with_tools",)  # LlamaIndex's, a step of its mod
 _OPENAI_AGENTS = "openinference.instrumentation.openai_agents"
 _JS_OPENAI = "@arizeai/openinference-instrumentation-openai"
 _PRINTING = frozenset({_OPENAI_AGENTS, "openinference.instrumentation.agno"})  # they make text of a result by str()
-_REPR_CONTAINERS = ("{", "[", "(")
-_REPR_STARTS = ("{", "[", "(", "True", "False", "None")
 _LANGCHAIN = ("openinference.instrumentation.langchain", "@arizeai/openinference-instrumentation-langchain")
 _COMPLETING: dict[str, Callable[[Span, Facts], None]] = {
     **dict.fromkeys(_ag2.SCOPES, _ag2.complete),
@@ -205,7 +204,7 @@ def _read_tool(span: Span, facts: Facts) -> None:
 def _read_arguments(span: Span, given: Value, facts: Facts) -> None:
     plain = span.attributes.get("input.mime_type") == "text/plain"
     value = opened(given, scalars=False) if plain and given != "" else arguments(given)
-    if isinstance(value, str) and span.scope.name in _LANGCHAIN and value.startswith(_REPR_CONTAINERS):
+    if isinstance(value, str) and span.scope.name in _LANGCHAIN and value.startswith(REPR_CONTAINERS):
         value = literal(value)
     if isinstance(value, dict):
         if {"args", "kwargs"} <= value.keys() <= {"args", "kwargs", "sanitize_inputs_outputs"}:  # smolagents
@@ -219,8 +218,8 @@ def _read_arguments(span: Span, given: Value, facts: Facts) -> None:
 def _read_result(span: Span, returned: Value, facts: Facts) -> None:
     plain = span.attributes.get("output.mime_type") == "text/plain"
     value = opened(returned, scalars=not plain)
-    if span.scope.name in _PRINTING and isinstance(value, str) and value.startswith(_REPR_STARTS):
-        value = literal(value)
+    if span.scope.name in _PRINTING:
+        value = evaluated(value)
     if span.scope.name in _LANGCHAIN:
         if span.scope.name == _LANGCHAIN[1] and isinstance(value, dict) and value.keys() == {"output"}:
             value = opened(value["output"])

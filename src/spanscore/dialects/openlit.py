@@ -9,7 +9,11 @@ from spanscore.model.span import Attributes, Span
 
 _LANGCHAIN, _LANGGRAPH = "openlit.instrumentation.langchain", "openlit.instrumentation.langgraph"
 _STRING = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
-_PRINTED = re.compile(rf"content=({_STRING}|\[.*?\])(?: .*)? tool_call_id=({_STRING})(.*)", re.DOTALL)
+# Atomic: a list ends at the first bracket before another field, so that not each of its brackets is tried as its end.
+_FIELDS = "type|name|id|additional_kwargs|response_metadata|tool_call_id"
+_PRINTED = re.compile(
+    rf"content=(?>({_STRING}|\[.*?\])(?= (?:{_FIELDS})=))(?: .*)? tool_call_id=({_STRING})(.*)", re.DOTALL
+)
 _FAILED = " status='error'"
 _MAX_CHARS = 64 * 1024
 

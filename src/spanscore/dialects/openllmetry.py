@@ -10,6 +10,7 @@ from spanscore.dialects._functions import only_argument
 from spanscore.dialects._indexed import elements, indexed
 from spanscore.dialects._json import is_redacted, literal, opened, structure
 from spanscore.dialects._messages import blocks, message
+from spanscore.dialects._reprs import REPR_CONTAINERS
 from spanscore.model.span import Attributes, LogRecord, Span
 from spanscore.model.step import Message
 
@@ -141,7 +142,7 @@ def _read_arguments(given: Any, facts: Facts) -> None:
         inputs, said = value.get("inputs"), value["input_str"]
         if not isinstance(inputs, dict) and isinstance(said, str):
             inputs = opened(said, scalars=False)
-            inputs = literal(said) if inputs is said and said.startswith(("{", "[", "(")) else inputs
+            inputs = literal(said) if inputs is said and said.startswith(REPR_CONTAINERS) else inputs
         facts["arguments"] = inputs if isinstance(inputs, dict) else None
         facts["positional"] = () if isinstance(inputs, dict) else (inputs,)
     else:

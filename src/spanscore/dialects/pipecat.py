@@ -22,7 +22,8 @@ def read(span: Span, context: Context) -> Facts:
         if facts.get("input") is None and "input" in attributes:
             given = context.histories.messages(attributes["input"])
             facts["input"] = given.messages
-            facts["damaged"] = facts["damaged"] | {"input"} if given.damaged else facts["damaged"]
+            if given.damaged:
+                facts["damaged"] = facts.get("damaged", frozenset()) | {"input"}
         said = attributes.get("output")
         if facts.get("output") is None and isinstance(said, str):  # calls are told by the next request alone
             facts["output"] = (Message("assistant", said),) if said else ()

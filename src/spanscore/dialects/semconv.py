@@ -70,7 +70,7 @@ def claims(span: Span, logs: Sequence[LogRecord]) -> bool:
 def read(span: Span, context: Context) -> Facts:
     """The facts of a span in these conventions."""
     events = [x for x in _events(span, context) if x[0] in _EVENTS] if span.events or context.logs else []
-    attributes = _with_details(span.attributes, events)
+    attributes = _with_details(span.attributes, events) if events else span.attributes
     kind = _kind(attributes, events)
     facts: Facts = {
         "kind": kind,
@@ -120,7 +120,7 @@ def _read_tool(span: Span, attributes: Attributes, events: list[tuple[str, Mappi
     facts["tool_name"] = text(attributes.get("gen_ai.tool.name"))
     facts["call_id"] = call_id(attributes.get("gen_ai.tool.call.id"))
     facts["error"] = status_error(span)
-    damaged = set[str]()
+    damaged: set[str] = set()
     given, returned = attributes.get("gen_ai.tool.call.arguments"), attributes.get("gen_ai.tool.call.result")
     for name, payload in events:  # Strands
         if name == "gen_ai.tool.message" and given is None:
@@ -221,7 +221,7 @@ def _event_messages(payload: dict[str, Any], role: str) -> list[Message]:
     """The message of an event, whose blocks and calls may be JSON in text where it came as attributes."""
     content = payload.get("content")
     if isinstance(content, dict) and isinstance(content.get("parts"), list):  # Gemini's, with the role that is true
-        payload = content
+        payload = dict(content)
     elif payload.get("role") is None or role != "system":
         payload["role"] = role
     calls = payload.get("tool_calls")

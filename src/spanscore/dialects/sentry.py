@@ -17,7 +17,7 @@ _CALLS, _OFFERED = "gen_ai.response.tool_calls", "gen_ai.request.available_tools
 
 
 def claims(span: Span, _logs: Sequence[LogRecord]) -> bool:
-    """Whether one of the integrations emitted the span."""
+    """Whether the span has a `sentry.origin` that starts with `auto.ai.`."""
     origin = span.attributes.get(_ORIGIN)
     return isinstance(origin, str) and origin.startswith(_OURS)
 

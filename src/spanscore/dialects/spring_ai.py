@@ -21,8 +21,8 @@ _ROLES = ("system", "user")
 
 
 def claims(_span: Span, logs: Sequence[LogRecord]) -> bool:
-    """Whether one of Spring AI's classes logged for the span; spans of models have no attribute of its own."""
-    return any(x.scope.name.startswith(_LOGGERS) for x in logs)
+    """Whether the span has a log record of a class in `org.springframework.ai`; spans of models have nothing else."""
+    return bool(logs) and any(x.scope.name.startswith(_LOGGERS) for x in logs)
 
 
 def read(span: Span, context: Context) -> Facts:

@@ -4,7 +4,7 @@ from typing import Any
 
 from spanscore.dialects import semconv
 from spanscore.dialects._arguments import arguments, call_id, tools
-from spanscore.dialects._base import Context, Dialect, Facts, count, first_text, text
+from spanscore.dialects._base import Context, Dialect, Facts, first_count, first_text, text
 from spanscore.dialects._json import is_redacted, opened, structure
 from spanscore.dialects._messages import message, messages
 from spanscore.model.span import Attributes, Span
@@ -117,7 +117,7 @@ def _response(attributes: Attributes) -> Message | None:
 
 def _read_usage(attributes: Attributes, facts: Facts) -> None:
     for fact, names in (("input_tokens", _GIVEN), ("output_tokens", _PRODUCED)):
-        facts[fact] = next((x for x in (count(attributes.get(y)) for y in names) if x is not None), None)
+        facts[fact] = first_count(attributes, names)
 
 
 def _tool_call(span: Span) -> Facts:

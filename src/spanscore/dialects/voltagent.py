@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from spanscore.dialects._arguments import arguments, call_id, tools
+from spanscore.dialects._arguments import call_id, tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, text
-from spanscore.dialects._functions import damaged, read_function, read_result
+from spanscore.dialects._functions import damaged, read_call, read_function
 from spanscore.dialects._json import is_redacted, opened, structure
 from spanscore.dialects._messages import messages
-from spanscore.dialects.semconv import status_error
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.trace import Tool
@@ -86,11 +85,7 @@ def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:
     attributes = span.attributes
     facts["tool_name"] = text(attributes.get("tool.name"))
     facts["call_id"] = call_id(attributes.get("tool.call.id"))
-    facts["error"] = status_error(span)
-    facts["damaged"] = damaged(arguments=given, result=returned)
-    if given is not None and not is_redacted(given):
-        facts["arguments"] = arguments(given)
-    read_result(returned, facts)
+    read_call(span, given, returned, facts)
 
 
 DIALECT = Dialect("voltagent", read, scopes=("@voltagent/core",), marks=(b"@voltagent/core",))

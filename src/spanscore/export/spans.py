@@ -1,7 +1,7 @@
 """Evaluations as evaluation spans: what every tracing backend shows, in the evaluated span's own trace."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Literal
@@ -100,15 +100,20 @@ def _said(evaluation: Evaluation, max_text_length: int) -> bytes:
             parts.append(_EXPLANATION(reason))
         if metadata := wording.metadata(outcome.metadata, max_text_length):
             parts.append(_METADATA(metadata))
-    if evaluation.scope == "trace":
-        parts.append(_AGENT_TRACE_ID(evaluation.subject_id))
-    if session_id := wording.session(evaluation):
-        parts += (_SESSION_ID(session_id), _CONVERSATION_ID(session_id))
+    parts += _subject(evaluation)
     if evaluation.supersedes is not None:
         parts.append(_SUPERSEDES(evaluation.supersedes))
     if evaluation.usage != _NO_USAGE:
         parts.append(wire.attributes(Span, _named("spanscore.judge.", evaluation.usage)))
     return b"".join(parts)
+
+
+def _subject(evaluation: Evaluation) -> Iterator[bytes]:
+    """The agent trace and the session that were evaluated."""
+    if evaluation.scope == "trace":
+        yield _AGENT_TRACE_ID(evaluation.subject_id)
+    if session_id := wording.session(evaluation):
+        yield from (_SESSION_ID(session_id), _CONVERSATION_ID(session_id))
 
 
 @lru_cache(maxsize=1024)

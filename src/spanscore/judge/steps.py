@@ -177,5 +177,5 @@ def _called(call: ToolCall, number: int) -> Iterator[Passage]:
         how = " (recognised in the result)" if call.error_inferred else ""
         yield Passage(f"   error{how}: {_indented(call.error, 6)}", "step", number, long=True)
     if call.result is not None or call.error is None:
-        result = _UNTOLD if call.result is None else _indented(text_of(call.result), 6)
+        result = _indented(text_of(call.result), 6) if call.returned else _UNTOLD
         yield Passage(f"   result: {result}", "step", number, long=True)

@@ -108,7 +108,7 @@ class Evidence:
 
     @_kept
     def raw_results(self) -> list[str]:
-        """What each call returned, or the error it ended with, as text; "" where that was not recorded."""
+        """What each call returned, or the error it ended with, as text; "" where that was not recorded, or null."""
         return [result for _, result in self._texts]
 
     @_kept

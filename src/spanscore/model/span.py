@@ -56,8 +56,8 @@ class Link:
 class Span:
     """One span. Ids are lower-case hex, `parent_span_id` is "" for none; times are Unix time in nanoseconds.
 
-    `recorded` is False where no such span was received: it stands for what log records tell, its ids derive from theirs,
-    and its links name the spans that those were written under.
+    `recorded` is False where no such span was received: it stands for what log records tell, its ids derive from
+    theirs, and its links name the spans that those were written under.
     """
 
     trace_id: str

@@ -24,8 +24,9 @@ class Tool:
 class ToolCall:
     """A tool call that was made.
 
-    `arguments` and `result` are JSON values with every envelope opened; None: the trace did not say. `error` is the
-    error text; `error_inferred` says that no span status stated it: it was recognised in a returned result.
+    `arguments` and `result` are JSON values with every envelope opened; None: the trace did not say, or a result that
+    is null, which `returned` tells apart. It is true of every result that was seen. `error` is the error text;
+    `error_inferred` says that no span status stated it: it was recognised in a returned result.
     """
 
     call_id: str | None
@@ -37,6 +38,11 @@ class ToolCall:
     started_ns: int | None = None
     error_inferred: bool = False
     agent: str | None = None
+    returned: bool = False
+
+    def __post_init__(self) -> None:
+        if self.result is not None:
+            object.__setattr__(self, "returned", True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +97,8 @@ class Usage:
 class Target:
     """The span that a trace's scores are put on: the agent's root, else the topmost span received.
 
-    Ids are lower-case hex, times Unix nanoseconds; `response_id` is set where the target is one model call. `span_id` is
-    "" for a turn that only log records under no span tell of; its `trace_id` then holds nothing but its scores.
+    Ids are lower-case hex, times Unix nanoseconds; `response_id` is set where the target is one model call. `span_id`
+    is "" for a turn that only log records under no span tell of; its `trace_id` then holds nothing but its scores.
     """
 
     trace_id: str

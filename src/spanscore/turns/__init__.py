@@ -49,7 +49,8 @@ def build(*readings: Reading, completeness: Completeness = "complete", watch: Wa
         apart = _apart(readings, [steps for _, steps in turns])
         if len(apart) > 1:
             return [trace for some in apart for trace in build(*some, completeness=completeness, watch=watch)]
-    found, begun = [], set[str]()
+    found: list[AgentTrace] = []
+    begun: set[str] = set()
     for opening, steps in turns:
         known = _known(readings, opening, steps, tree, begun)
         begun.update(known.trace_ids)

@@ -29,7 +29,7 @@ def opening(messages: tuple[Message, ...]) -> Opening:
 
     Of several messages of the user in a row it is the last one.
     """
-    return Opening(messages, _last_said(messages))
+    return Opening(messages, last_said(messages))
 
 
 def tail(messages: Sequence[Message], question: str | None) -> Sequence[Message]:
@@ -37,15 +37,18 @@ def tail(messages: Sequence[Message], question: str | None) -> Sequence[Message]
 
     A question that was asked before in the same session is found at its last place.
     """
-    at = -1
     if question is not None:
-        at = next((i for i in range(len(messages) - 1, -1, -1) if _is_said(messages[i], question)), -1)
-    return messages[(at if at >= 0 else _last_said(messages)) + 1 :]
+        for at in range(len(messages) - 1, -1, -1):
+            if messages[at].text == question and messages[at].role == "user":
+                return messages[at + 1 :]
+    return messages[last_said(messages) + 1 :]
 
 
 def history(start: Opening) -> tuple[PastMessage, ...]:
     """What came before the question, without system messages, at most MAX_HISTORY messages."""
-    before = [x for x in start.messages[: max(start.question, 0)] if x.role != "system"]
+    if start.question <= 0:
+        return ()
+    before = [x for x in start.messages[: start.question] if x.role != "system"]
     return tuple(_past(x) for x in before[-MAX_HISTORY:])
 
 
@@ -62,16 +65,13 @@ def final_text(output: Sequence[Message]) -> str | None:
     return output[-1].text
 
 
-def _is_said(message: Message, text: str) -> bool:
-    return message.role == "user" and message.text == text
-
-
 def _speaks(message: Message) -> bool:
     """Whether the user says something, if only by an image; a tool's result in the user's name is not said."""
     return message.role == "user" and (message.text is not None or not message.results)
 
 
-def _last_said(messages: Sequence[Message]) -> int:
+def last_said(messages: Sequence[Message]) -> int:
+    """The index of the last message in which the user says something; -1 for none."""
     for at in range(len(messages) - 1, -1, -1):
         if _speaks(messages[at]):
             return at

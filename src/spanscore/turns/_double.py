@@ -34,7 +34,9 @@ def model_calls(steps: Iterable[Step], tree: Tree) -> list[Step]:
 
 def counted(calls: Iterable[Step], tree: Tree) -> list[Step]:
     """The steps whose tokens are a turn's: its model calls and, around calls that tell none, what sums them up."""
-    told, summing, telling = list(calls), dict[str, Step](), set[str]()
+    told = list(calls)
+    summing: dict[str, Step] = {}
+    telling: set[str] = set()
     for step in told:
         tells = step.input_tokens is not None or step.output_tokens is not None
         above = tree.place(step).model

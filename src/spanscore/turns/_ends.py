@@ -24,9 +24,11 @@ class Ends:
     """What tells whether a trace is part of a turn that other traces hold too.
 
     `leaves` is the mark where its last model call asked for tools and was not told what they returned; `enters` the one
-    at which its first model call was told. `ran` are the tools of a trace in which no agent or model shows; `response`
-    the id of an answer that was only asked for, or only fetched. `links` are the traces that its outermost spans link
-    to. `holds` says that an agent shows, but no call of a model, which may then lie in other traces.
+    at which its first model call was told. `may_leave` is the mark of an only model call that seems to have answered,
+    but may have asked for tools as well, since some emitters leave the calls out. `ran` are the tools of a trace in
+    which no agent or model shows; `response` the id of an answer that was only asked for, or only fetched. `links` are
+    the traces that its outermost spans link to. `holds` says that an agent shows, but no call of a model, which may
+    then lie in other traces; `is_held` that its outermost step tells nothing, which another trace may do for it.
 
     `asked` and `answer` are what the user said and was told, as far as the trace says.
     """
@@ -45,6 +47,13 @@ class Ends:
     shows: bool = True
     asked: str | None = None
     answer: str | None = None
+    may_leave: Mark | None = None
+    is_held: bool = False
+
+    @property
+    def left(self) -> Mark | None:
+        """The mark at which another trace may go on."""
+        return self.leaves or self.may_leave
 
     @property
     def is_fragment(self) -> bool:
@@ -55,11 +64,12 @@ class Ends:
     def offers(self) -> frozenset[str]:
         """Keys under which another part of its turn would look for it: only what shares one may have to do with it."""
         found = {f"trace {self.trace_id}", f"response {self.response}"}
-        if self.leaves is not None:
-            found.update(_marks.keys(self.leaves))
-            found.update(f"tool {session}\n{call.name}" for session in self.sessions for call in self.leaves.calls)
+        if self.left is not None:
+            found.update(_marks.keys(self.left))
+            found.update(f"tool {session}\n{call.name}" for session in self.sessions for call in self.left.calls)
         if self.holds:
             found.update(f"holder {session}" for session in self.sessions)
+            found.update(f"holder {session}\n{self.asked}" for session in self.sessions)
         return frozenset(found)
 
     @property
@@ -75,6 +85,8 @@ class Ends:
             found.update(f"tool {session}\n{call.name}" for session in self.sessions)
         if self.is_fragment and not self.holds:
             found.update(f"holder {session}" for session in self.sessions)
+        if self.is_held:
+            found.update(f"holder {session}\n{self.asked}" for session in self.sessions)
         return frozenset(found)
 
 
@@ -88,13 +100,14 @@ def ends(reading: Reading, traces: Sequence[AgentTrace], *, linked: bool = False
     tree = Tree(reading)
     turns = split(reading.steps, tree)
     first, last = Turn(turns[0][1], tree), Turn(turns[-1][1], tree)
+    leaves, may_leave = _left(last, is_open=bool(traces) and traces[-1].final_output is None)
     found = Ends(
         trace_id=reading.spans[0].trace_id,
         started_ns=min(x.span.start_ns for x in reading.steps),
         ended_ns=max(max(x.span.start_ns, x.span.end_ns) for x in reading.steps),
         sessions=frozenset(x.session_id for x in reading.steps if x.session_id),
         users=frozenset(x.user_id for x in reading.steps if x.user_id),
-        leaves=_marks.left(last.main[-1]) if last.main and traces and traces[-1].final_output is None else None,
+        leaves=leaves,
         enters=_marks.entered(first.main[0]) if first.main else None,
         ran=() if traces else latest([wanted(x.call_id, x.tool_name, x.arguments) for x in first.tools if x.tool_name]),
         response=_response(first),
@@ -103,8 +116,11 @@ def ends(reading: Reading, traces: Sequence[AgentTrace], *, linked: bool = False
         shows=bool(traces),
         asked=_cut(traces[0].user_input) if traces else None,
         answer=_cut(traces[-1].final_output) if traces else None,
+        may_leave=may_leave,
+        is_held=len(traces) == 1 and _is_held(reading.steps) and traces[0].final_output is not None,
     )
-    return found if linked or found.is_fragment or (found.holds and found.sessions) else None
+    is_known = found.sessions and (found.holds or found.is_held)
+    return found if linked or found.is_fragment or found.may_leave or is_known else None
 
 
 def _is_ordinary(reading: Reading, traces: Sequence[AgentTrace]) -> bool:
@@ -116,10 +132,33 @@ def _is_ordinary(reading: Reading, traces: Sequence[AgentTrace]) -> bool:
         return bool(traces) and not any(x.session_id for x in reading.steps)
     if traces and traces[-1].final_output is None and any(x.output and x.output[-1].calls for x in models):
         return False
-    if len(models) == 1 and _is_half(models[0]):
+    if _is_held(reading.steps) or (len(models) == 1 and (_is_half(models[0]) or _is_alone(reading.steps))):
         return False
     first = next((x.input for x in models if x.input), ())  # of a call reported twice, one report may tell nothing
     return not (first and first[-1].results)
+
+
+def _is_held(steps: Sequence[Step]) -> bool:
+    """Whether the outermost step is an agent's or a workflow's and tells nothing, though a model's inside it does."""
+    top = steps[0]
+    if top.kind not in {"agent", "workflow"} or top.span.parent_span_id or top.session_id is None:
+        return False
+    is_silent = all(x is None for x in (top.input, top.output, top.input_text, top.output_text))
+    return is_silent and any(x.kind == "model" and x.input for x in steps)
+
+
+def _is_alone(steps: Sequence[Step]) -> bool:
+    """Whether there is a model call, and nothing that would tell of the calls that it asked for."""
+    return not any(x.kind in {"agent", "tool"} for x in steps)
+
+
+def _left(turn: Turn, *, is_open: bool) -> tuple[Mark | None, Mark | None]:
+    """The mark where a trace's last model call asked for tools; else the one where it may have, if `is_open` or not."""
+    told = _marks.left(turn.main[-1]) if is_open and turn.main else None
+    if told is not None or len(turn.models) != 1 or turn.agents or turn.tools:
+        return told, None
+    silent = _marks.left_silently(turn.models[0])
+    return (silent, None) if is_open and _marks.asks_for_tools(turn.models[0]) else (None, silent)
 
 
 def _is_half(model: Step) -> bool:

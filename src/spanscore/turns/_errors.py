@@ -20,7 +20,7 @@ _STARTS = re.compile(
       | error\s+code\s*:\s*\d                                    # Error code: 404 - …
       | (?:an\s+)?(?:unexpected\s+)?error\s+(?:has\s+)?occurred\b  # An error occurred while running the tool
       | (?:an\s+)?error\s+while\s
-      | error\s+(?:{_DOING})\b(?:[^:\n]{{0,120}}:|[^.:\n]{{0,60}}\.?\s*$)  # Error executing tool weather: …
+      | error\s+(?:{_DOING})\b(?:[^:\n]{{0,120}}:|[^.:\n]{{0,60}}\.?\s*$)  # Error executing tool search: …
       | error\s+in\s+(?:tool|function|code)\b
       | (?:tool|function)\s+(?:[\w.-]+\s+)?(?:execution\s+|call\s+)?failed\s*[:.]  # Tool execution failed: …
       | MCP\s+error\s+-?\d                                       # MCP error -32602: …
@@ -51,6 +51,7 @@ _STATUS_KEYS = frozenset(
         "errorCode",
     }
 )
+_TELLING = frozenset({*_WHY, "isError", "is_error"})
 _FAILED = frozenset({"error", "failed", "failure"})
 
 
@@ -69,7 +70,7 @@ def inferred_error(result: Json) -> str | None:
     """
     if isinstance(result, str):
         return result if _STARTS.match(result) and not _LEVEL.search(result[:_LOOKED_AT_CHARS]) else None
-    if not isinstance(result, dict):
+    if not isinstance(result, dict) or _TELLING.isdisjoint(result):
         return None
     why = next((x for x in map(result.get, _WHY) if _says_something(x)), None)
     if result.get("isError") is True or result.get("is_error") is True:

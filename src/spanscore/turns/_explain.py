@@ -121,13 +121,13 @@ class _Explaining:
                 origin, lost = told[:1], lost + told[1:]
             else:
                 lost += told
-        return Explained(next(iter(origin), None), tuple(lost))
+        return Explained(next(iter(origin), None), _elsewhere(lost, origin))
 
     def tools(self, offered: Sequence[Tool]) -> dict[str, Origin]:
         """Where each tool on offer was listed or described."""
         origins: dict[str, Origin] = {}
         for source in (*_sources.OFFERED, *_sources.DESCRIBED):
-            for found in source.speak(self._turn):
+            for found in _sources.listed(source.speak(self._turn)):
                 told = {id(x) for x in found.value or ()}
                 for tool in offered[:MAX_EXPLAINED]:
                     if tool.name not in origins and id(tool) in told:
@@ -138,7 +138,7 @@ class _Explaining:
     def tokens(self) -> Iterator[Origin]:
         """Where the counts of tokens are that were added up."""
         for source in _sources.TOKENS:
-            found = list(source.speak(self._turn))
+            found = _sources.tokens(source.speak(self._turn))
             for count in found[:MAX_EXPLAINED]:
                 yield self._origin(source.words, self._teller(count), _lens("tokens", count), count.value)
             if found:
@@ -152,11 +152,12 @@ class _Explaining:
         value, damaged = found.value, found.damaged
         if value is None and damaged:
             return [Origin(source, value, found.step, (), damaged)]
-        lens, step, told = _lens(name, found), self._teller(found), list[Origin]()
+        lens, teller, told = _lens(name, found), self._teller(found), list[Origin]()
+        step = teller
         while len(told) < _MAX_LOST:
             parts = held(self._again, step, lens, value)
             attributes = tuple(self._again.name(step, x) for x in parts)
-            told.append(Origin(source, value, found.step, attributes, damaged))
+            told.append(Origin(source, value, teller, attributes, damaged))
             if not parts:
                 break
             step = self._again.without(step, *parts)
@@ -183,6 +184,15 @@ class _Explaining:
         if told is None or getattr(own, field) is told:
             return own
         return next((x for x in self._turn.steps if getattr(x, field) is told), own)
+
+
+def _elsewhere(lost: Sequence[Origin], origin: Sequence[Origin]) -> tuple[Origin, ...]:
+    """What lost, each place once: an agent's one span tells the agent of all its steps."""
+    kept: list[Origin] = []
+    for one in lost:
+        if not any(x.step.span is one.step.span and x.attributes == one.attributes for x in (*origin, *kept)):
+            kept.append(one)
+    return tuple(kept)
 
 
 class _Recorded(NamedTuple):

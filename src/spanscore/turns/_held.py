@@ -47,7 +47,8 @@ def held(again: Again, step: Step, lens: Lens, value: Any) -> list[Any]:
         if found:
             return found[:_MAX_PARTS]
     number = str(value) if isinstance(value, int) else None
-    for candidates in (parts, [x for x in parts if number in x[1]] if number else ())[::-1]:
+    likely = [x for x in parts if number is not None and number in x[1]]
+    for candidates in (likely, parts):
         found = [x for x, _ in candidates if _differs(again.without(step, x), step, lens, original)]
         if found:
             return found[:_MAX_PARTS]

@@ -71,11 +71,10 @@ class Pipelines:
         if begin == end or self._main[end : end + 1] != [at]:
             return False
         first, before, asked = (self._all[x] for x in (self._main[begin], self._main[end - 1], at))
-        is_known = _same_agent(first.agent, asked.agent)
-        if is_known is None or not first.words or not asked.words:
+        if not _may_be_one(first.agent, asked.agent) or not first.words or not asked.words:
             return False
         is_after = before.is_answered and max(first.end_ns, before.end_ns) <= asked.start_ns
-        if not is_after and not is_known:
+        if not is_after and not any(first.agent):
             return False
         return not any(_shows(x, asked) for x in (first, before)) and self._quoted_at(start, at) < at
 
@@ -103,13 +102,12 @@ class Pipelines:
         return found
 
 
-def _same_agent(one: tuple[str | None, str | None], other: tuple[str | None, str | None]) -> bool | None:
-    """Whether two of which name and instructions are given are one agent: False: neither tells, None: they differ."""
-    if one[1] != other[1] or (one[0] and other[0] and one[0] != other[0]):
-        return None
-    if one[1] or (one[0] and other[0]):
-        return True
-    return None if one[0] or other[0] else False
+def _may_be_one(one: tuple[str | None, str | None], other: tuple[str | None, str | None]) -> bool:
+    """Whether two agents, by name and instructions, do not differ; without instructions a name on one side differs."""
+    (name, told), (other_name, other_told) = one, other
+    if told != other_told or (name and other_name and name != other_name):
+        return False
+    return bool(told) or bool(name) == bool(other_name)
 
 
 def _shows(earlier: Asked, later: Asked) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from spanscore.model.json import Json, dumps
+from spanscore.model.span import STATUS_ERROR
 from spanscore.model.step import Message, Step
 from spanscore.turns import _conversation
 
@@ -24,13 +25,15 @@ class Mark(NamedTuple):
     """A place in a turn between a model's calls and their results: the calls asked for there, the latest first.
 
     `question` stands for what the user asked, None where that is not told; `conversation` for all that was said before
-    the calls, with them, "" where that is not told; `passed` is how many calls of the turn lie before them.
+    the calls, with them, "" where that is not told; `passed` is how many calls of the turn lie before them. `silent`
+    stands for what was said without the calls, by which a model call is found that does not tell what it asked for.
     """
 
     question: str | None
     calls: tuple[Wanted, ...]
     conversation: str
     passed: int
+    silent: tuple[str, ...] = ()
 
 
 def left(model: Step) -> Mark | None:
@@ -41,6 +44,26 @@ def left(model: Step) -> Mark | None:
     given = model.input or ()
     passed = sum(len(x.calls) for x in _conversation.tail(given, None))
     return Mark(_question(given), latest(calls), _digest(given, model.system, calls), passed)
+
+
+def left_silently(model: Step) -> Mark | None:
+    """The mark that a model call leaves if it asked for tools, which it does not tell; None where that cannot be.
+
+    Some emitters leave the calls out of what a model put out: the input of the next model call tells them.
+    """
+    given = model.input or ()
+    produced = model.output or ()
+    is_told = model.output is not None or bool(model.finish_reasons)
+    if not given or not is_told or model.span.status_code == STATUS_ERROR or any(x.calls for x in produced):
+        return None
+    passed = sum(len(x.calls) for x in _conversation.tail(given, None))
+    return Mark(_question(given), (), "", passed, (_silent(given, model.system, _texts(produced)),))
+
+
+def asks_for_tools(model: Step) -> bool:
+    """Whether a model call that tells of no calls did ask for some, as far as its finish reasons and silence show."""
+    said = model.output is not None and not _texts(model.output)
+    return said or any("tool" in x.lower() or x == "function_call" for x in model.finish_reasons)
 
 
 def entered(model: Step) -> Mark | None:
@@ -57,7 +80,11 @@ def entered(model: Step) -> Mark | None:
     start = next((i for i in range(end, 0, -1) if not given[i - 1].calls), 0)
     asked = [wanted(x.call_id, x.name, x.arguments) for m in given[start:end] for x in m.calls]
     return Mark(
-        _question(given), latest(calls), _digest(given[:start], model.system, asked), max(len(calls) - len(asked), 0)
+        _question(given),
+        latest(calls),
+        _digest(given[:start], model.system, asked),
+        max(len(calls) - len(asked), 0),
+        _heard(given, start, end, model.system),
     )
 
 
@@ -65,6 +92,8 @@ def may_meet(one: Mark, other: Mark) -> bool:
     """Whether what is left at one mark goes on at the other: by question, calls and ids, as far as each is known."""
     if one.question is not None and other.question is not None and one.question != other.question:
         return False
+    if not one.calls:
+        return not set(one.silent).isdisjoint(other.silent)
     told = {x.call_id: x for x in other.calls if x.call_id}
     if told and any(x.call_id for x in one.calls):
         same = [(x, told[x.call_id]) for x in one.calls if x.call_id in told]
@@ -73,9 +102,14 @@ def may_meet(one: Mark, other: Mark) -> bool:
 
 
 def keys(mark: Mark) -> list[str]:
-    """By what a mark is found: the ids of its calls, the latest first, then the conversation."""
+    """By what a mark is found: the ids of its calls, the latest first, then the conversation, with and without them."""
     ids = dict.fromkeys(f"id {x.call_id}" for x in mark.calls if x.call_id)
-    return [*ids, mark.conversation] if mark.conversation else [*ids]
+    return [*ids, *([mark.conversation] if mark.conversation else ()), *mark.silent]
+
+
+def is_id(key: str) -> bool:
+    """Whether a mark is found under this key by the id of a call."""
+    return key.startswith("id ")
 
 
 def is_same(one: Wanted, other: Wanted) -> bool:
@@ -107,6 +141,25 @@ def _digest(before: Sequence[Message], system: str | None, calls: Sequence[Wante
         [x.role, x.text or "", [[c.name, c.arguments] for c in x.calls], [r.value for r in x.results]] for x in before
     ]
     return _hash(dumps([system or "", said, [x[1:] for x in calls]], sort_keys=True))
+
+
+def _heard(given: Sequence[Message], start: int, end: int, system: str | None) -> tuple[str, ...]:
+    """Stands for a conversation up to the calls that `given[start:end]` ask for, but without them.
+
+    First with what the model said beside them; then without, as it is known to who did not record that either.
+    """
+    before = next((i for i in range(start, 0, -1) if given[i - 1].role != "assistant" or given[i - 1].calls), 0)
+    said = _texts(given[before:end])
+    found = (_silent(given[:before], system, texts) for texts in (said, []))
+    return tuple(dict.fromkeys(found)) if before else ()
+
+
+def _silent(before: Sequence[Message], system: str | None, said: list[str]) -> str:
+    return "silent " + _hash(dumps([_digest(before, system, ()), said]))
+
+
+def _texts(messages: Sequence[Message]) -> list[str]:
+    return [x.text for x in messages if x.text]
 
 
 def _hash(text: str) -> str:

@@ -1,6 +1,6 @@
 """The order of sources of each fact, written down once: it builds the fact, explains it and documents it."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Literal, TypeAlias
 
@@ -23,11 +23,12 @@ _GIVEN: tuple[tuple[str, _Steps], ...] = (
 def _asked(steps: _Steps, turn: Turn) -> Found | None:
     lost: Found | None = None
     for step in steps(turn):
-        start = _conversation.opening(step.input or ())
-        said = start.messages[start.question : start.question + 1] if start.question >= 0 else ()
-        damaged = is_damaged(step, "input", said)
-        if start.text is not None:
-            return Found(step, "input", start.text, damaged)
+        given = step.input or ()
+        at = _conversation.last_said(given)
+        said = given[at] if at >= 0 else None
+        damaged = "input" in step.damaged or (said is not None and "text" in said.damaged)
+        if said is not None and said.text is not None:
+            return Found(step, "input", said.text, damaged)
         if damaged and lost is None:
             lost = Found(step, "input", None, damaged=True)
     return lost
@@ -176,7 +177,8 @@ def _plan(turn: Turn) -> Found | None:
 
 
 def _nearest(field: Literal["session_id", "user_id"], turn: Turn) -> Found | None:
-    step = min((x for x in turn.steps if getattr(x, field)), key=turn.depth, default=None)
+    naming = [x for x in turn.steps if getattr(x, field)]
+    step = min(naming, key=turn.depth) if naming else None
     return None if step is None else Found(step, field, getattr(step, field))
 
 
@@ -257,36 +259,15 @@ def is_unreadable(turn: Turn) -> bool:
     return any(x.kind == "other" and x.damaged for x in turn.steps)
 
 
-def _offered(steps: _Steps, turn: Turn) -> Iterator[Found]:
-    for step in steps(turn):
-        damaged = is_damaged(step, "tools")
-        if step.tools is not None or damaged:
-            yield Found(step, "tools", step.tools, damaged)
-
-
-def _described(turn: Turn) -> Iterator[Found]:
-    return (Found(x, "tools", x.tools) for x in turn.tools if x.tools)
-
-
 OFFERED: Gathered = (
-    Source("the definitions of the outermost agent", partial(_offered, lambda turn: turn.first_agent)),
-    Source("those of the main model calls", partial(_offered, lambda turn: turn.main)),
-    Source("those of other agents", partial(_offered, lambda turn: turn.agents)),
-    Source("those of other model calls", partial(_offered, lambda turn: turn.models)),
+    Source("the definitions of the outermost agent", lambda turn: turn.first_agent),
+    Source("those of the main model calls", lambda turn: turn.main),
+    Source("those of other agents", lambda turn: turn.agents),
+    Source("those of other model calls", lambda turn: turn.models),
 )
 """Where tools on offer are listed: all of them count, each tool as it is listed first."""
 
-DESCRIBED: Gathered = (Source("the tool's own span, where no list holds more than its name", _described),)
-
-
-def _counted(steps: _Steps, turn: Turn) -> list[Found]:
-    found = []
-    for step in steps(turn):
-        if step.input_tokens is not None:
-            found.append(Found(step, "input_tokens", step.input_tokens))
-        if step.output_tokens is not None:
-            found.append(Found(step, "output_tokens", step.output_tokens))
-    return found
+DESCRIBED: Gathered = (Source("the tool's own span, where no list holds more than its name", lambda turn: turn.tools),)
 
 
 def _counting(turn: Turn) -> Sequence[Step]:
@@ -296,14 +277,23 @@ def _counting(turn: Turn) -> Sequence[Step]:
 TOKENS: Gathered = (
     Source(
         "the model calls, each once; of those that tell none, the span that sums them up",
-        partial(_counted, lambda turn: _double.counted(turn.models, turn.tree)),
+        lambda turn: _double.counted(turn.models, turn.tree),
     ),
-    Source("the outermost agents' own count", partial(_counted, lambda turn: turn.outermost)),
-    Source("that of the agents inside them, without those inside one that counts", partial(_counted, _counting)),
+    Source("the outermost agents' own count", lambda turn: turn.outermost),
+    Source("that of the agents inside them, without those inside one that counts", _counting),
 )
 """Where tokens are counted: the first source that has any count is added up, for what went in and what came out."""
 
 
-def tokens(turn: Turn) -> Iterable[Found]:
-    """The counts that are added up."""
-    return next((counts for counts in (source.speak(turn) for source in TOKENS) if counts), ())
+def listed(steps: Sequence[Step]) -> Iterator[Found]:
+    """The lists of tools that `steps` hold, or held before they were cut."""
+    for step in steps:
+        damaged = is_damaged(step, "tools")
+        if step.tools is not None or damaged:
+            yield Found(step, "tools", step.tools, damaged)
+
+
+def tokens(steps: Sequence[Step]) -> list[Found]:
+    """The counts that `steps` hold."""
+    fields = ("input_tokens", "output_tokens")
+    return [Found(x, field, getattr(x, field)) for x in steps for field in fields if getattr(x, field) is not None]

@@ -9,7 +9,7 @@ from itertools import pairwise
 from spanscore.model.span import Span
 from spanscore.model.step import Reading
 from spanscore.turns._ends import Ends
-from spanscore.turns._marks import Mark, Wanted, is_same, keys, may_meet
+from spanscore.turns._marks import Mark, Wanted, is_id, is_same, keys, may_meet
 
 _MAX_PARTS = 1000
 """Traces that one turn may be spread over."""
@@ -31,7 +31,7 @@ def group(found: Iterable[Ends]) -> list[list[Ends]]:
     is joined. The order of `found` changes nothing.
     """
     parts = _Parts(found)
-    for join in (_join_conversations, _join_responses, _join_links, _join_tools, _join_holders):
+    for join in (_join_conversations, _join_responses, _join_links, _join_tools, _join_holders, _join_held):
         join(parts)
     groups = (sorted(x.parts, key=_order) for x in parts.groups())
     return sorted(groups, key=lambda x: _order(x[0]))
@@ -110,8 +110,8 @@ def _join_conversations(parts: _Parts) -> None:
     """
     asked = defaultdict[str, list[Ends]](list)
     for part in parts.all:
-        if part.leaves is not None:
-            for key in keys(part.leaves):
+        if part.left is not None:
+            for key in keys(part.left):
                 asked[key].append(part)
     entered = [x for x in parts.all if x.enters is not None]
     for skew_ns in (0, _MAX_SKEW_NS):
@@ -124,7 +124,7 @@ def _is_taken_up(parts: _Parts, part: Ends, asked: Mapping[str, list[Ends]], ske
         return False
     for key in keys(part.enters):
         alike = asked.get(key, ())
-        if alike and not (skew_ns and key == part.enters.conversation):
+        if alike and (is_id(key) or not skew_ns):
             before = _the_one_before(parts, part, part.enters, _latest(alike, part.started_ns + skew_ns), skew_ns)
             if before is None or not parts.join(before, part):
                 return False
@@ -149,8 +149,8 @@ def _the_one_before(parts: _Parts, part: Ends, mark: Mark, alike: Sequence[Ends]
         and x.trace_id not in parts.goes_on_at
         and (_order(x) < _order(part) or 0 < x.started_ns - part.started_ns <= skew_ns)
         and _agree(x, part)
-        and x.leaves is not None
-        and may_meet(x.leaves, mark)
+        and x.left is not None
+        and may_meet(x.left, mark)
     ]
     if len(possible) > 1:
         alike = [x for x in possible if x.leaves is not None and x.leaves.conversation == mark.conversation]
@@ -260,6 +260,30 @@ def _join_holders(parts: _Parts) -> None:
         if all(inner.ended_ns <= outer.ended_ns for outer, inner in pairwise(around)):
             for holder in around:
                 parts.join(holder, members[0])
+
+
+def _join_held(parts: _Parts) -> None:
+    """Join a trace to the only one around it that tells of its session the same question and the same answer.
+
+    So an SDK reports a run that it wraps, and the hooks of the framework report it once more.
+    """
+    holders = defaultdict[tuple[str | None, str | None, str], list[Ends]](list)
+    for part in parts.all:
+        for session in part.sessions if part.holds else ():
+            holders[part.asked, part.answer, session].append(part)
+    held = defaultdict[str, list[Ends]](list)
+    for part in parts.all if holders else ():
+        same = {
+            x.trace_id: x
+            for session in (part.sessions if part.is_held and part.asked is not None else ())
+            for x in _latest(holders.get((part.asked, part.answer, session), ()), part.started_ns)
+            if part.ended_ns <= x.ended_ns
+        }
+        if len(same) == 1:
+            held[next(iter(same))].append(part)
+    for holder in parts.all if held else ():
+        if len(held[holder.trace_id]) == 1:
+            parts.join(holder, held[holder.trace_id][0])
 
 
 def merge(readings: Sequence[Reading]) -> Reading | None:

@@ -21,6 +21,9 @@ _Kind: TypeAlias = tuple[str, Hashable]
 
 _MAX_DEPTH = 50
 
+_MAX_ALIKE = 100
+"""Calls that are compared where many have an argument in common."""
+
 _TOLD = tuple(CALL_SOURCES[name] for name in ("arguments", "result", "error", "agent"))
 
 
@@ -69,6 +72,7 @@ def finished(call: Call) -> tuple[ToolCall, bool]:
         None if span is None else span.start_ns,
         error is not None and first(STATED_ERROR, call) is None,
         None if agent is None else agent.value,
+        returned=result is not None and not result.damaged,  # of a damaged one, what is left of it tells
     )
     return finished_call, bool((arguments and arguments.damaged) or (result and result.damaged))
 
@@ -209,6 +213,7 @@ class _Gathered:
         self.by_id = {x.call_id: x for x in calls if x.call_id}
         self.unanswered = sum(not x.has_result for x in calls)
         self._alike: defaultdict[_Kind, list[Call]] | None = None  # mostly ids are enough
+        self._ran_with: defaultdict[_Kind, list[Call]] | None = None
 
     def first(self, asked: RequestedCall, taken: set[int], passed: Counter[_Kind]) -> Call | None:
         """The first call with these arguments, else the first whose arguments are not known, that is not taken yet.
@@ -226,6 +231,25 @@ class _Gathered:
                 else:
                     return call
         return None
+
+    def fuller(self, asked: RequestedCall, taken: set[int], passed: Counter[_Kind]) -> Call | None:
+        """The first call that only its span tells of, not taken yet, with these arguments and more.
+
+        A tool's span may have the defaults of what the model left out. Such a call is not the one that is looked for
+        where their ids differ. `passed` counts as in `first`.
+        """
+        wanted = _items(asked.arguments)
+        kinds = [_having(asked.name, x) for x in wanted]
+        ran_with = self._filed_by_argument() if kinds else {}
+        kind = min(kinds, key=lambda x: len(ran_with.get(x, ())), default=None)
+        if kind is None or kind not in ran_with:
+            return None
+        calls = ran_with[kind]
+        while passed[kind] < len(calls) and id(calls[passed[kind]]) in taken:
+            passed[kind] += 1
+        near = calls[passed[kind] : passed[kind] + _MAX_ALIKE]
+        possible = (x for x in near if id(x) not in taken and not (asked.call_id and x.call_id))
+        return next((x for x in possible if wanted < _items(x.arguments)), None)
 
     def add(self, call: Call) -> None:
         """Take in a call that was not known."""
@@ -257,6 +281,15 @@ class _Gathered:
                 self._alike[_kind(call.name, call.arguments)].append(call)
         return self._alike
 
+    def _filed_by_argument(self) -> defaultdict[_Kind, list[Call]]:
+        """The calls that only spans tell of, by each of their arguments, each list in their order."""
+        if self._ran_with is None:
+            self._ran_with = defaultdict(list)
+            for call in sorted((x for x in self.calls if x.ran and not x.request), key=_order):
+                for item in _items(call.arguments):
+                    self._ran_with[_having(call.name, item)].append(call)
+        return self._ran_with
+
     def _file(self, call: Call) -> None:
         if self._alike is not None:
             insort_right(self._alike[_kind(call.name, call.arguments)], call, key=_order)
@@ -268,6 +301,17 @@ def _order(call: Call) -> Order:
 
 def _kind(name: str, arguments: Json) -> _Kind:
     return name, _frozen(arguments, _MAX_DEPTH)
+
+
+def _having(name: str, item: Hashable) -> _Kind:
+    """What calls have in common of which one argument is the same."""
+    return name, ("with", item)
+
+
+def _items(arguments: Json) -> frozenset[Hashable]:
+    """The arguments one by one, as keys; none where they are no object."""
+    found = arguments if isinstance(arguments, dict) else {}
+    return frozenset((key, _frozen(x, _MAX_DEPTH)) for key, x in found.items())
 
 
 def _frozen(value: Json, depth: int) -> Hashable:
@@ -284,10 +328,11 @@ def _frozen(value: Json, depth: int) -> Hashable:
 def _add_tail(known: _Gathered, tail: _Said, unreliable: set[str]) -> None:
     """Complete the calls by what a model call was told of them, the first time; one that shows only there is added."""
     pairs, loose = _pairs(tail.messages, unreliable)
-    taken, passed = set[int](), Counter[_Kind]()
+    taken: set[int] = set()
+    passed: Counter[_Kind] = Counter()
     for position, ((asked, repeating), answer) in enumerate(pairs):
         call = known.by_id.get(asked.call_id) if asked.call_id else None
-        call = call or known.first(asked, taken, passed)
+        call = call or known.first(asked, taken, passed) or known.fuller(asked, taken, passed)
         if call is None:
             if "input" in tail.step.damaged:
                 continue  # it may be of an earlier turn: where this one starts is not known

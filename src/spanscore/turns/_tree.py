@@ -77,18 +77,16 @@ class Tree:
         """The place of all children of a span whose own place is known."""
         above, step = self._places[parent_id], self._steps.get(parent_id)
         depth, agents, agent, model, tool, outer, in_tool, session = above
-        if step is None:
-            place = Place(depth + 1, agents, agent, model, tool, outer, in_tool, session)
-            self._below[parent_id] = place
-            return place
-        session = step.session_id or session
-        if step.kind == "agent":
+        if step is not None:
+            session = step.session_id or session
+        kind = None if step is None else step.kind
+        if kind == "agent":
             place = Place(depth + 1, agents + 1, step, None, None, step, in_tool, session)
-        elif step.kind == "model":
+        elif kind == "model":
             place = Place(depth + 1, agents, agent, step, tool, step, in_tool, session)
-        elif step.kind == "tool":
+        elif kind == "tool":
             place = Place(depth + 1, agents, agent, None, step, outer, in_tool=True, session=session)
-        elif step.kind == "workflow":
+        elif kind == "workflow":
             place = Place(depth + 1, agents, agent, model, tool, step, in_tool, session)
         else:
             place = Place(depth + 1, agents, agent, model, tool, outer, in_tool, session)

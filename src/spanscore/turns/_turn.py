@@ -57,17 +57,20 @@ def available_tools(turn: Turn) -> tuple[tuple[Tool, ...] | None, bool]:
 
     One of which only the name is listed is as its own spans describe it. And whether all that lists them was cut.
     """
-    lists = [found for source in _sources.OFFERED for found in source.speak(turn)]
-    damaged = bool(lists) and all(x.damaged for x in lists)
-    distinct = {id(x.value): x.value for x in lists if x.value is not None}
+    steps = [step for source in _sources.OFFERED for step in source.speak(turn)]
+    lists = [x for x in steps if x.tools is not None or "tools" in x.damaged]
+    damaged = bool(lists) and all("tools" in x.damaged for x in lists)
+    distinct = {id(x.tools): x.tools for x in lists if x.tools is not None}
     if not distinct:
         return None, damaged
     found: dict[str, Tool] = {}
-    for tool in (tool for tools in distinct.values() for tool in tools):
-        if tool.name not in found or _is_bare(found[tool.name]):
-            found[tool.name] = tool
+    for tools in distinct.values():
+        for tool in tools:
+            if tool.name not in found or _is_bare(found[tool.name]):
+                found[tool.name] = tool
     if any(map(_is_bare, found.values())):
-        for tool in (tool for source in _sources.DESCRIBED for x in source.speak(turn) for tool in x.value):
+        describing = (step for source in _sources.DESCRIBED for step in source.speak(turn))
+        for tool in (tool for step in describing for tool in step.tools or ()):
             if tool.name in found and _is_bare(found[tool.name]):
                 found[tool.name] = tool
     return tuple(found.values()), damaged
@@ -78,11 +81,14 @@ def _is_bare(tool: Tool) -> bool:
 
 
 def _usage(turn: Turn) -> Usage:
-    """The sum over the counts of the first source that has any."""
-    sums: dict[str, int] = {}
-    for found in _sources.tokens(turn):
-        sums[found.field] = sums.get(found.field, 0) + found.value
-    return Usage(**sums)
+    """The sums over the steps of the first source that counts anything."""
+    for source in _sources.TOKENS:
+        steps = source.speak(turn)
+        given = [x.input_tokens for x in steps if x.input_tokens is not None]
+        produced = [x.output_tokens for x in steps if x.output_tokens is not None]
+        if given or produced:
+            return Usage(sum(given) if given else None, sum(produced) if produced else None)
+    return Usage()
 
 
 def _may_lack(turn: Turn, calls: Sequence[ToolCall]) -> bool:
@@ -91,7 +97,7 @@ def _may_lack(turn: Turn, calls: Sequence[ToolCall]) -> bool:
     produced = any("output" in x.damaged for x in turn.models)
     if produced and any(x.arguments is None for x in calls):
         return True
-    if given and any(x.result is None and x.error is None for x in calls):
+    if given and any(not x.returned and x.error is None for x in calls):
         return True
     return produced and not turn.tools
 

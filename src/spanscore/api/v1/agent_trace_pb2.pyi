@@ -312,6 +312,7 @@ class ToolCall(_message.Message):
     STARTED_NS_FIELD_NUMBER: _builtins.int
     ERROR_INFERRED_FIELD_NUMBER: _builtins.int
     AGENT_FIELD_NUMBER: _builtins.int
+    RETURNED_FIELD_NUMBER: _builtins.int
     call_id: _builtins.str
     name: _builtins.str
     arguments_json: _builtins.str
@@ -323,6 +324,8 @@ class ToolCall(_message.Message):
     error_inferred: _builtins.bool
     """No span status stated the error; it was recognised in a returned result."""
     agent: _builtins.str
+    returned: _builtins.bool
+    """A result was recorded, which is null where there is no result_json."""
     def __init__(
         self,
         *,
@@ -335,10 +338,11 @@ class ToolCall(_message.Message):
         started_ns: _builtins.int | None = ...,
         error_inferred: _builtins.bool = ...,
         agent: _builtins.str | None = ...,
+        returned: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_agent", b"_agent", "_arguments_json", b"_arguments_json", "_call_id", b"_call_id", "_error", b"_error", "_result_json", b"_result_json", "_span_id", b"_span_id", "_started_ns", b"_started_ns", "agent", b"agent", "arguments_json", b"arguments_json", "call_id", b"call_id", "error", b"error", "result_json", b"result_json", "span_id", b"span_id", "started_ns", b"started_ns"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent", b"_agent", "_arguments_json", b"_arguments_json", "_call_id", b"_call_id", "_error", b"_error", "_result_json", b"_result_json", "_span_id", b"_span_id", "_started_ns", b"_started_ns", "agent", b"agent", "arguments_json", b"arguments_json", "call_id", b"call_id", "error", b"error", "error_inferred", b"error_inferred", "name", b"name", "result_json", b"result_json", "span_id", b"span_id", "started_ns", b"started_ns"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent", b"_agent", "_arguments_json", b"_arguments_json", "_call_id", b"_call_id", "_error", b"_error", "_result_json", b"_result_json", "_span_id", b"_span_id", "_started_ns", b"_started_ns", "agent", b"agent", "arguments_json", b"arguments_json", "call_id", b"call_id", "error", b"error", "error_inferred", b"error_inferred", "name", b"name", "result_json", b"result_json", "returned", b"returned", "span_id", b"span_id", "started_ns", b"started_ns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__agent: _TypeAlias = _typing.Literal["agent"]  # noqa: Y015
     _WhichOneofArgType__agent: _TypeAlias = _typing.Literal["_agent", b"_agent"]  # noqa: Y015

@@ -182,7 +182,7 @@ def _said_before(evidence: Evidence) -> Iterator[Said | None]:
         said = None
     for call, raw, text in zip(evidence.calls, evidence.raw_results, evidence.results, strict=True):
         yield said
-        if said is not None and (call.result is not None or call.error is not None) and not _is_cut(raw):
+        if said is not None and (call.returned or call.error is not None) and not _is_cut(raw):
             said.add(raw, text)
         else:
             said = None

@@ -1,7 +1,6 @@
 """A front desk that asks a parcel clerk: one agent delegates to another in a tool."""
 
 from conversation import DESK
-from opentelemetry import baggage, context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
