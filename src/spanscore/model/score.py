@@ -2,15 +2,16 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
+from spanscore.model.record import record
 from spanscore.model.trace import Target
 
 ScopeKind: TypeAlias = Literal["trace", "session"]
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class JudgeUsage:
     """What asking cost. `cost_usd` is None where a model's price is not known; `cached` counts answers from cache."""
 
@@ -31,7 +32,7 @@ class JudgeUsage:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Score:
     """A measured value on the metric's scale; `label` only where the metric declares labels of its own."""
 
@@ -41,14 +42,14 @@ class Score:
     label: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Skip:
     """The metric could not be measured on this trace, for a reason that is nobody's error."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Failure:
     """Measuring went wrong. `type` is the error's class name, `message` what to read at 3 a.m."""
 
@@ -59,7 +60,7 @@ class Failure:
 Outcome: TypeAlias = Score | Skip | Failure
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Evaluator:
     """Who measured. `prompt_hash` covers prompts, schemas and model; `embedding` names the embedding used."""
 
@@ -71,7 +72,7 @@ class Evaluator:
     embedding: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Evaluation:
     """One metric's outcome on one agent trace or session, with all that it rests on.
 

@@ -1,8 +1,10 @@
 """Spans and log records as the rest of the project sees them: OpenTelemetry's facts without protobuf."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
+
+from spanscore.model.record import record
 
 Value: TypeAlias = "None | str | bool | int | float | bytes | list[Value] | dict[str, Value]"
 """An OTLP AnyValue: arrays are lists, kvlists are dicts, an empty AnyValue is None."""
@@ -13,7 +15,7 @@ STATUS_UNSET, STATUS_OK, STATUS_ERROR = 0, 1, 2
 """OTLP's status codes."""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Resource:
     """What emitted a span or log record."""
 
@@ -26,7 +28,7 @@ class Resource:
         return name if isinstance(name, str) else None
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Scope:
     """The instrumentation scope of a span or log record."""
 
@@ -34,7 +36,7 @@ class Scope:
     version: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Event:
     """A span event; `time_ns` is Unix time in nanoseconds."""
 
@@ -43,7 +45,7 @@ class Event:
     attributes: Attributes = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Link:
     """A span link; ids are lower-case hex."""
 
@@ -52,7 +54,7 @@ class Link:
     attributes: Attributes = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Span:
     """One span. Ids are lower-case hex, `parent_span_id` is "" for none; times are Unix time in nanoseconds.
 
@@ -79,7 +81,7 @@ class Span:
     recorded: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class LogRecord:
     """One log record. `event_name` is the protobuf field, else the attribute `event.name`, else ""; ids "" for none."""
 

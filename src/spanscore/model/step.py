@@ -1,10 +1,11 @@
 """What a dialect makes of one span: a Step; and the Reading of a whole trace that turns are built from."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
 
 from spanscore.model.json import Json
+from spanscore.model.record import record
 from spanscore.model.span import LogRecord, Span
 from spanscore.model.trace import RequestedCall, Tool
 
@@ -22,7 +23,7 @@ MessageFact: TypeAlias = Literal["text", "calls", "results"]
 """The facts of a Message that can arrive cut or redacted, while the rest of the conversation is whole."""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class ToolResult:
     """What a tool returned, as a message tells it. `error` is set where the message itself says that it failed."""
 
@@ -31,7 +32,7 @@ class ToolResult:
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Message:
     """One message of a conversation, its parts sorted by what they are; `role` is system, user, assistant or tool.
 
@@ -47,7 +48,7 @@ class Message:
     damaged: frozenset[MessageFact] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Step:
     """One span, read. None means everywhere: the span did not say.
 
@@ -90,7 +91,7 @@ class Step:
     damaged: frozenset[StepFact] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Reading:
     """All that the dialects made of one trace.
 

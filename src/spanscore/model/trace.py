@@ -2,16 +2,17 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
 from spanscore.model.json import Json
+from spanscore.model.record import record
 from spanscore.model.span import Attributes
 
 Completeness: TypeAlias = Literal["complete", "idle", "truncated"]
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Tool:
     """A tool on offer. `parameters` is its JSON schema, where the trace holds one."""
 
@@ -20,7 +21,7 @@ class Tool:
     parameters: Json = None
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class ToolCall:
     """A tool call that was made.
 
@@ -45,7 +46,7 @@ class ToolCall:
             object.__setattr__(self, "returned", True)
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class RequestedCall:
     """A tool call as a model asked for it, before any tool ran."""
 
@@ -54,7 +55,7 @@ class RequestedCall:
     arguments: Json = None
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class ModelCall:
     """One call of a model; `text` is what it answered, without reasoning. Tokens are None where not recorded."""
 
@@ -67,7 +68,7 @@ class ModelCall:
     output_tokens: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class PastMessage:
     """A message of the conversation before this turn, as the model saw it."""
 
@@ -76,7 +77,7 @@ class PastMessage:
     tool_calls: tuple[RequestedCall, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Retrieval:
     """Documents that a retriever returned for a query."""
 
@@ -85,7 +86,7 @@ class Retrieval:
     documents: tuple[Json, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Usage:
     """Tokens of a turn: each model call counted once, never a parent's sum on top. None: not recorded."""
 
@@ -93,7 +94,7 @@ class Usage:
     output_tokens: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Target:
     """The span that a trace's scores are put on: the agent's root, else the topmost span received.
 
@@ -109,7 +110,7 @@ class Target:
     response_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class AgentTrace:
     """One turn of an agent, from the user's input to its final output.
 
@@ -208,7 +209,7 @@ def _plain(item: Any) -> Any:
     return item
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Session:
     """The agent traces that share a session id, oldest first."""
 

@@ -1,9 +1,9 @@
 """Tell what belongs to this turn from what came before it: the question, its history and the messages after it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from spanscore.model.json import dumps
+from spanscore.model.record import record
 from spanscore.model.step import Message
 from spanscore.model.trace import PastMessage
 
@@ -11,7 +11,7 @@ MAX_HISTORY = 200
 """How many messages before the turn are kept: the latest."""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Opening:
     """Where a turn starts in the messages a model or agent was given: `question` is an index, -1 for none."""
 

@@ -123,9 +123,9 @@ def _is_taken_up(parts: _Parts, part: Ends, asked: Mapping[str, list[Ends]], ske
     if part.enters is None:
         return False
     for key in keys(part.enters):
-        alike = asked.get(key, ())
+        alike = _latest(asked.get(key, ()), part.started_ns + skew_ns)
         if alike and (is_id(key) or not skew_ns):
-            before = _the_one_before(parts, part, part.enters, _latest(alike, part.started_ns + skew_ns), skew_ns)
+            before = _the_one_before(parts, part, part.enters, alike, skew_ns)
             if before is None or not parts.join(before, part):
                 return False
             if part.answer is not None or part.leaves is not None:  # else it failed, and may have been tried again
