@@ -29,8 +29,8 @@ class Config(BaseModel):
     """How long a trace that ends in the middle of a turn, or begins there, waits for the turn's other traces.
 
     Each that comes starts the wait anew. A turn that is whole waits `complete_after` for stragglers. What comes later,
-    within `late_window`, gives the turn's next revision. A trace that tells a whole turn by itself never waits, unless its
-    outermost span links to another trace.
+    within `late_window`, gives the turn's next revision. A trace that tells a whole turn by itself never waits, but for
+    one whose outermost span links to another trace.
     """
 
     max_parts: int = Field(default=10_000, ge=1)
