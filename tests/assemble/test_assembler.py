@@ -206,13 +206,6 @@ def test_a_request_that_may_hold_genai_makes_the_trace_worth_reading():
     assert assembler.cut(10 * SECOND)[0].genai
 
 
-def test_nothing_more_will_come_cuts_everything():
-    assembler = Assembler(CONFIG)
-    assembler.push(fragment(1, b"root", trace_id=b"1" * 16), 0)
-    assembler.push(fragment(2, b"a", b"x", trace_id=b"2" * 16), 0)
-    assert completeness(assembler.cut_all(0)) == ["complete", "idle"]
-
-
 SPANS = st.permutations(
     [(1, b"root", b""), (2, b"a", b"root"), (2, b"b", b"a"), (3, b"c", b"root"), (4, b"c", b"root")]
 )

@@ -118,15 +118,6 @@ class Assembler:
         ready, self._ready = self._ready, []
         return ready
 
-    def cut_all(self, now_ns: int) -> list[Cut]:
-        """Every open trace as it is, because nothing more will come."""
-        for traces, _, completeness in self._by_patience():
-            while traces:
-                trace_id, trace = traces.popitem(last=False)
-                self._close(trace_id, trace, completeness, now_ns)
-        ready, self._ready = self._ready, []
-        return ready
-
     def done(self, cut: Cut) -> None:
         """The trace was dealt with: unless a late span may re-open it, its rows are needed no more."""
         self.let_go(cut.rows)
