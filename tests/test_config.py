@@ -52,6 +52,21 @@ def test_an_unknown_key_of_an_exporter_is_named_as_the_file_has_it(name):
         parse(f"export: {{exporters: {{{name}: {{tls: {{insecur: true}}}}}}}}")
 
 
+def test_inline_mode_with_no_exporter_that_speaks_otlp_is_refused():
+    with pytest.raises(ConfigError, match="by OTLP"):
+        parse("mode: inline\nexport: {exporters: {phoenix: {}}}")
+
+
+def test_an_authenticator_that_is_not_there_is_refused():
+    with pytest.raises(ConfigError, match=r"receive\.http\.auth\.authenticator: bearertokenauth is not"):
+        parse("receive: {http: {auth: {authenticator: bearertokenauth}}}")
+
+
+def test_an_unknown_extension_is_refused_with_those_that_are_known():
+    with pytest.raises(ConfigError, match="oidc: unknown extension; known is bearertokenauth"):
+        parse("extensions: {oidc: {}}")
+
+
 def test_inline_mode_without_an_exporter_is_refused():
     with pytest.raises(ConfigError, match=r"export\.exporters must name where to"):
         parse("mode: inline")

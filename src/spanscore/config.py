@@ -9,7 +9,7 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import WithDefaultSchema
 
@@ -43,6 +43,16 @@ class Api(BaseModel):
     """Host and port to listen on. It asks for no credentials: keep it on loopback, or behind something that does."""
 
 
+_Authenticator = Annotated[str, Field(pattern=r"^bearertokenauth(/.+)?$")]
+
+
+def _known_authenticators(extensions: Any) -> Any:
+    for name in extensions if isinstance(extensions, Mapping) else ():
+        if str(name).partition("/")[0] != "bearertokenauth":
+            raise ValueError(f"{name}: unknown extension; known is bearertokenauth, also as bearertokenauth/NAME")
+    return extensions
+
+
 class Settings(BaseModel):
     """Everything that can be configured."""
 
@@ -54,7 +64,7 @@ class Settings(BaseModel):
     inline: Inline = Inline()
     """What holds in inline mode only."""
 
-    extensions: dict[Annotated[str, Field(pattern=r"^bearertokenauth(/.+)?$")], BearerToken] = {}
+    extensions: Annotated[dict[_Authenticator, BearerToken], BeforeValidator(_known_authenticators)] = {}
     """Who checks requests, by the name that `auth.authenticator` of a server refers to: `bearertokenauth`,
     or `bearertokenauth/NAME`."""
 
