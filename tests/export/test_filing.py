@@ -67,6 +67,29 @@ async def test_scores_are_filed_in_their_order(filing, make):
         assert sink.filed == ["m1", "m2", "m3"]
 
 
+async def test_a_score_that_is_committed_while_the_outbox_is_read_is_filed_too(make, clock, fakes):
+    sink, outbox = FakeSink(), fakes.Outbox()
+    one = Filing("phoenix", sink, PhoenixConfig(), outbox, Surroundings(clock, clock.sleep, lambda: 0.5, Counters()))
+    read = outbox.outbox
+
+    def read_and_commit(after, limit):
+        found = read(after, limit)
+        if after == 0:
+            outbox.pairs += make.many(2)
+            one.offer(2)
+        return found
+
+    outbox.outbox = read_and_commit
+    outbox.pairs += make.many(1)
+    task = asyncio.create_task(one.run(lambda: None))
+    one.offer(1)
+    async with asyncio.timeout(20):
+        while outbox.cursors.get("phoenix") != 2:  # noqa: ASYNC110 - what is awaited is a fake's state
+            await asyncio.sleep(0.001)
+    task.cancel()
+    assert sink.filed == ["m1", "m2"]
+
+
 async def test_skips_are_not_filed(filing, make):
     async with filing([(1, make.skipped()), (2, make.score("m2"))]) as (sink, outbox, _, until):
         await until(lambda: outbox.cursors.get("phoenix") == 2)

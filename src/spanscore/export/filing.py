@@ -117,10 +117,11 @@ class Filing:
         """File what is new and what is due, and remember how far all is filed."""
         now_ns = self._around.clock_ns()
         due = {seq: x.evaluation for seq, x in self._waiting.items() if x.due_ns <= now_ns}
-        if self._read < self._latest:
+        latest = self._latest  # what is offered while the outbox is read may not be in what was read
+        if self._read < latest:
             fresh = await asyncio.to_thread(self._outbox.outbox, self._read, _BATCH)
             due |= {seq: x for seq, x in fresh if x.status != "skipped"}
-            self._read = fresh[-1][0] if len(fresh) == _BATCH else max(self._latest, *(seq for seq, _ in fresh), 0)
+            self._read = fresh[-1][0] if fresh else latest
         by_id = {id(x): seq for seq, x in due.items()}
         missing = await self._file(by_what_they_replace([due[seq] for seq in sorted(due)]))
         absent = {by_id[id(x)]: x for x in missing}

@@ -72,7 +72,7 @@ class PhoenixSink:
                 break
             unknown = [x for x in present if place.id_of(x) in _words(answer)]
             if not unknown:
-                raise UnsupportedSignalError(f"{place.path} is answered {status}: is this Phoenix older than 13?")
+                raise UnsupportedSignalError(f"{place.path} is answered {status}: this server has no such annotations")
             missing += unknown
             absent = set(map(id, unknown))
             present = [x for x in present if id(x) not in absent]
