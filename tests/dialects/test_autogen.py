@@ -52,6 +52,19 @@ def test_a_response_that_is_passed_on_to_the_other_agents_counts_once():
     assert delivery({"response": {"chat_message": text("There.")}}, "ChatAgentContainer").kind == "other"
 
 
+def test_what_a_speaking_manager_says_itself_is_read_where_its_agents_get_it():
+    said = {
+        "response": {"chat_message": text("It left.", "MagenticOneOrchestrator")},
+        "name": "MagenticOneOrchestrator",
+    }
+    step = delivery(said, "ChatAgentContainer")
+    assert (step.kind, step.agent_name, step.output) == (
+        "agent",
+        "MagenticOneOrchestrator",
+        (Message("assistant", "It left."),),
+    )
+
+
 def test_an_agent_without_a_name_of_its_own_is_named_by_its_message():
     assert delivery({"response": {"chat_message": text("There.")}}).agent_name == "helper"
 

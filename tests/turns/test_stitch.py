@@ -319,6 +319,12 @@ def test_an_answer_delivered_to_the_next_agent_is_the_same_turn():
     assert (trace.user_input, trace.final_output) == ("Paris or Berlin?", "Paris, as ever.")
 
 
+def test_an_answer_to_no_question_of_its_own_belongs_to_the_turn_it_links_to():
+    summed_up = alone(2, chat("x", 9, None, [text("assistant", "In short: Paris.")]))
+    first = answers(1, 0)
+    assert rebuilt(first, replace(summed_up, links=(Link(first.trace_id, first.span_id),))) == [[1, 2]]
+
+
 def test_a_link_to_an_answered_turn_that_tells_no_more_joins_nothing():
     first = answers(1, 0)
     assert rebuilt(first, answers(2, 9, given=[text("user", "And Rome?")], after=first)) == [[1], [2]]

@@ -9,6 +9,7 @@ from spanscore.model.span import Span
 from spanscore.model.trace import Tool
 
 _PARTICIPANT = "ChatAgentContainer"  # every participant of a team is sent what its manager is sent
+_SPEAKING_MANAGER = "MagenticOneOrchestrator"  # what it says itself is sent to participants only, to each a copy
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -30,7 +31,8 @@ def _delivery(delivered: dict[str, Any], recipient: object) -> Facts:
     if isinstance(delivered.get("messages"), list):
         return {"kind": "workflow", "input": _autogen.chat_messages(delivered["messages"]) or None}
     response, result = delivered.get("response"), delivered.get("result")
-    if recipient == _PARTICIPANT or not (isinstance(response, dict) or isinstance(result, dict)):
+    is_copy = recipient == _PARTICIPANT and delivered.get("name") != _SPEAKING_MANAGER
+    if is_copy or not (isinstance(response, dict) or isinstance(result, dict)):
         return {"kind": "other"}
     if isinstance(response, dict):
         inner = response.get("inner_messages")

@@ -187,9 +187,11 @@ def _is_delivery(target: Sequence[Ends], part: Ends) -> bool:
     """Whether a trace that links to others does work for them; else it is the next turn, or not known to be this one.
 
     It does where it shows no agent or model, where those others still run or wait for an answer, or where its question
-    is their answer.
+    is their answer; or where it tells an answer, but no question that it is to.
     """
     if not part.shows or part.enters is not None or max(x.ended_ns for x in target) >= part.started_ns:
+        return True
+    if part.asked is None and part.answer is not None:
         return True
     last = max(target, key=lambda x: x.ended_ns)
     if last.leaves is not None or not any(x.shows for x in target):
