@@ -61,6 +61,10 @@ class Framework:
     """A file of the folder with `rewrite(answer, body)`, where the prompt asks for a form of its own."""
     leaves_out: tuple[str, ...] = ()
     """Attributes that are left out of the recording, since they hold a text that is not ours to give away."""
+    scripts_of: str = ""
+    """The framework whose scripts are run, where this is only another version of it."""
+    exclude_newer: str = ""
+    """A day, as 2025-12-01: nothing that was published after it is installed."""
     timeout_s: int = 300
 
     @property

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import conversation
-from described import HERE, Framework
+from described import FRAMEWORKS, HERE, Framework
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,17 @@ def make(framework: Framework) -> Environment:
     made = Environment(cache() / framework.name, framework.runtime)
     made.folder.mkdir(parents=True, exist_ok=True)
     needs = [framework.folder / x for x in ("requirements.txt", "package.json", "package-lock.json")]
-    needed = framework.python_version.encode() + b"".join(x.read_bytes() for x in needs if x.exists())
+    needed = (framework.python_version + framework.exclude_newer).encode()
+    needed += b"".join(x.read_bytes() for x in needs if x.exists())
     stamp, digest = made.folder / "installed", hashlib.sha256(needed).hexdigest()
     if not stamp.exists() or stamp.read_text() != digest:
         stamp.unlink(missing_ok=True)
         (_install_python if framework.runtime == "python" else _install_node)(framework, made.folder)
         stamp.write_text(digest)
     shutil.rmtree(made.work, ignore_errors=True)
-    shutil.copytree(framework.folder, made.work, ignore=shutil.ignore_patterns("node_modules", "__pycache__"))
+    for name in filter(None, (framework.scripts_of, framework.name)):
+        ignored = shutil.ignore_patterns("node_modules", "__pycache__")
+        shutil.copytree(FRAMEWORKS / name, made.work, ignore=ignored, dirs_exist_ok=True)
     shutil.copy(HERE / "conversation.py", made.work)
     shutil.copy(HERE / "conversation.mjs", made.work)
     talks = {name: conversation.as_json(x) for name, x in conversation.CONVERSATIONS.items()}
@@ -75,7 +78,8 @@ def _install_python(framework: Framework, folder: Path) -> None:
     shutil.rmtree(folder / "venv", ignore_errors=True)
     _run([uv, "venv", "-q", "--python", framework.python_version, str(folder / "venv")])
     requirements = str(framework.folder / "requirements.txt")
-    _run([uv, "pip", "install", "-q", "--python", str(folder / "venv/bin/python"), "-r", requirements])
+    until = ["--exclude-newer", framework.exclude_newer] if framework.exclude_newer else []
+    _run([uv, "pip", "install", "-q", "--python", str(folder / "venv/bin/python"), *until, "-r", requirements])
 
 
 def _install_node(framework: Framework, folder: Path) -> None:

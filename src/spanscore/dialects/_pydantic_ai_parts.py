@@ -3,19 +3,40 @@
 from collections.abc import Iterator
 from typing import Any
 
-from spanscore.dialects._arguments import tools
+from spanscore.dialects._arguments import arguments, call_id, tools
 from spanscore.dialects._base import Facts, first_text, text
 from spanscore.dialects._json import printed
 from spanscore.dialects._messages import message
-from spanscore.model.step import Message
+from spanscore.model.span import Span
+from spanscore.model.step import Message, StepKind
 
 _TEXTS = {"user-prompt": "user", "system-prompt": "system", "text": "assistant"}
 _CALL, _THINKING, _RETRY = "tool-call", "thinking", "retry-prompt"
 _RESULTS = ("tool-return", _RETRY)
+_FORMAT, _OWN = "mlflow.message.format", '"pydantic_ai"'
+_UNTYPED: dict[str, StepKind] = {
+    "Agent.run": "agent",
+    "Agent.run_sync": "agent",
+    "Agent.run_stream": "agent",
+    "Agent.run_stream_sync": "agent",
+    "InstrumentedModel.request": "model",
+    "InstrumentedModel.request_stream": "model",
+    "ToolManager.handle_call": "tool",
+}
+
+
+def logged_by_mlflow(span: Span) -> bool:
+    """Whether a span that MLflow wrote is of Pydantic AI's."""
+    return span.attributes.get(_FORMAT) == _OWN or span.name in _UNTYPED  # its first versions tell no format
+
+
+def untyped(span: Span) -> StepKind | None:
+    """What a span is to which MLflow gave no type, as it does where the agent is instrumented already."""
+    return _UNTYPED.get(span.name)
 
 
 def complete(facts: Facts, given: Any, returned: Any) -> None:
-    """Add to the facts of a model call or an agent's run, in place."""
+    """Add to the facts of a model call, an agent's run or a tool's, in place."""
     called = given if isinstance(given, dict) else {}
     if facts["kind"] == "model":
         asked = called.get("messages")
@@ -31,6 +52,24 @@ def complete(facts: Facts, given: Any, returned: Any) -> None:
         facts["input_text"] = asked
         if isinstance(returned, dict) and "output" in returned:
             facts["output"], facts["output_text"] = None, printed(returned["output"])
+            _complete_from_state(facts, returned)
+    elif facts["kind"] == "tool" and isinstance(called.get("call"), dict):
+        call = called["call"]
+        facts["tool_name"], facts["call_id"] = text(call.get("tool_name")), call_id(call.get("tool_call_id"))
+        facts["arguments"] = arguments(call.get("args"))
+
+
+def _complete_from_state(facts: Facts, returned: dict[str, Any]) -> None:
+    """Add what a run keeps of its messages: those of earlier runs, then its own, from a stated place on."""
+    state, start = returned.get("_state"), returned.get("_new_message_index")
+    kept = state.get("message_history") if isinstance(state, dict) else None
+    if not isinstance(kept, list):
+        return
+    facts["system"] = facts.get("system") or _instructions(kept)
+    own = _messages(kept[start:]) if isinstance(start, int) and 0 <= start < len(kept) else None
+    answered = [x for x in own or () if x.role in ("assistant", "tool")]
+    if answered:
+        facts["output"] = tuple(answered)
 
 
 def _messages(listed: Any) -> tuple[Message, ...] | None:

@@ -25,7 +25,6 @@ _KINDS = {
 }
 _SESSIONS, _USERS = ("session_id", "conversation_id", "thread_id"), ("user_id",)
 _OPENAI_AGENTS, _RUN = "mlflow.openai.agent_run_root", "run_config"
-_PYDANTIC_AI = '"pydantic_ai"'
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -34,6 +33,8 @@ def read(span: Span, context: Context) -> Facts:
     if _TYPE not in attributes:
         return _read_conventions(span, context)
     kind = _KINDS.get(str(_value(attributes, _TYPE)), "other")
+    if kind == "workflow":
+        kind = _pydantic_ai_parts.untyped(span) or kind
     placed = _metadata(attributes)
     if kind == "workflow" and placed.get("lc_agent_name") == span.name:
         kind = "agent"
@@ -74,7 +75,7 @@ def _read_retrieval(given: Value, returned: Value, facts: Facts) -> None:
 
 def _complete(span: Span, facts: Facts, given: Value, returned: Value) -> None:
     """Open what is a framework's own in what was taken and returned, which MLflow records as it is."""
-    if span.attributes.get("mlflow.message.format") == _PYDANTIC_AI:
+    if _pydantic_ai_parts.logged_by_mlflow(span):
         _pydantic_ai_parts.complete(facts, opened(given), opened(returned))
     elif _dspy.logged_by_mlflow(span):
         _dspy.complete(span, facts, opened(given), opened(returned))
@@ -119,7 +120,7 @@ def _agent_name(span: Span) -> str | None:
     """The name an agent was given; the function that runs agents has none, and is no agent's name itself."""
     if _OPENAI_AGENTS in span.attributes:
         return None
-    if span.attributes.get("mlflow.message.format") == _PYDANTIC_AI:
+    if _pydantic_ai_parts.logged_by_mlflow(span):
         return text(_value(span.attributes, "name"))
     return text(span.name)
 

@@ -1,5 +1,6 @@
 """OpenInference (Arize Phoenix): a span kind, flattened messages, and the inputs and outputs of decorated functions."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -31,6 +32,7 @@ from spanscore.dialects.semconv import status_error
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import Message
 
+_RESPONSE_ID = re.compile(r'\{"id": ?"((?:chatcmpl-|resp_|msg_|gen-)[^"\\]{1,200})"')
 _KINDS = {"LLM": "model", "AGENT": "agent", "CHAIN": "workflow", "TOOL": "tool", "RETRIEVER": "retrieval"}
 _PSEUDO_TOOLS = ("_prepare_chat_with_tools",)  # LlamaIndex's, a step of its model class, called tool or model
 _OPENAI_AGENTS = "openinference.instrumentation.openai_agents"
@@ -115,8 +117,15 @@ def _read_model(span: Span, facts: Facts) -> None:
     facts["model"] = text(attributes.get("llm.response.model_name")) or text(attributes.get("llm.model_name"))
     facts["input_tokens"] = count(attributes.get("llm.token_count.prompt"))
     facts["output_tokens"] = count(attributes.get("llm.token_count.completion"))
+    facts["response_id"] = _response_id(attributes.get("output.value"))
     reason = text(attributes.get("llm.finish_reason"))
     facts["finish_reasons"] = (reason,) if reason else ()
+
+
+def _response_id(raw: Value) -> str | None:
+    """The id of a response that the SDK's instrumentation keeps as it came, which begins with it."""
+    found = _RESPONSE_ID.match(raw) if isinstance(raw, str) else None
+    return None if found is None else found[1]
 
 
 def _all_tools(definitions: list[Any]) -> tuple[Any, ...]:

@@ -10,6 +10,7 @@ from spanscore.dialects._messages import messages
 from spanscore.model.span import Span
 from spanscore.model.trace import Tool
 
+_CYCLE = "event_loop.cycle_id"
 _DETAILS = "gen_ai.client.inference.operation.details"
 _SIDES = ("gen_ai.input.messages", "gen_ai.output.messages")
 
@@ -17,6 +18,8 @@ _SIDES = ("gen_ai.input.messages", "gen_ai.output.messages")
 def read(span: Span, context: Context) -> Facts:
     """The facts of one of its spans."""
     attributes = span.attributes
+    if _CYCLE in attributes:
+        return {"kind": "other"}  # what its model call and tools tell, once more
     facts = semconv.read(span, context)
     if facts["kind"] == "agent":
         _read_agent(span, facts)
@@ -33,7 +36,8 @@ def read(span: Span, context: Context) -> Facts:
 
 
 def _read_agent(span: Span, facts: Facts) -> None:
-    """The agent's tools by name; its answer, where each text is followed by the end of its line."""
+    """The agent's tools by name; its answer, where each text is followed by the end of its line; older: its prompt."""
+    facts["system"] = facts.get("system") or text(span.attributes.get("system_prompt"))
     if facts.get("tools") is None and "gen_ai.agent.tools" in span.attributes:
         facts["tools"] = tools(span.attributes["gen_ai.agent.tools"])
     if facts.get("output"):

@@ -51,6 +51,14 @@ def _told_result(call: Call) -> Found | None:
     return None if call.told is None else Found(call.told.step, "results", call.told.result.value, call.told.damaged)
 
 
+def _told_where_null(call: Call) -> Found | None:
+    """What the model was told, where that is false, 0 or empty: some emitters write null for all that is not true."""
+    if call.told is None or call.ran is None or call.ran.step.result is not None:
+        return None
+    value = call.told.result.value
+    return _told_result(call) if value is not None and (not value or value == "False") else None
+
+
 def _ran_error(call: Call) -> Found | None:
     return Found(call.ran.step, "error", call.ran.step.error) if call.ran is not None and call.ran.step.error else None
 
@@ -92,6 +100,9 @@ CALL_SOURCES: dict[str, First[Call]] = {
         Source("the next model call's input", lambda call: _asked_arguments(call.repeated)),
     ),
     "result": (
+        Source(
+            "the next model call's input, where that is false, 0 or empty and the tool's span null", _told_where_null
+        ),
         Source("the tool's span", _ran_result),
         Source("the next model call's input", _told_result),
     ),

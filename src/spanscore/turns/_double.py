@@ -1,14 +1,16 @@
 """One call that two instrumentations report is one call: find the reports of the same call and merge them."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from spanscore.model.step import Step
+from spanscore.model.step import Message, Step
 from spanscore.turns._tree import Tree
 
-_MODEL_FACTS = ("input", "output", "system", "tools", "model", "input_tokens", "output_tokens", "response_id")
+MODEL_FACTS = ("input", "output", "system", "tools", "model", "input_tokens", "output_tokens", "response_id")
+"""What one report of a model call may tell that another does not."""
+
 _TOOL_FACTS = ("call_id", "arguments", "error")
 
 
@@ -78,6 +80,19 @@ def tool_calls(steps: Iterable[Step], tree: Tree) -> list[Step]:
     return sorted(found.values(), key=lambda x: (x.span.start_ns, x.span.span_id))
 
 
+def merged(step: Step, other: Step) -> Step:
+    """One report of a model call, completed by another; of messages with the same texts, those that tell more count.
+
+    LiteLLM's own span tells the texts, and not always the calls beside them or their ids.
+    """
+    filled = _fill(step, other, MODEL_FACTS)
+    if _tells_more(other.input, filled.input):
+        filled = replace(filled, input=other.input)
+    if _tells_more(other.output, filled.output):
+        filled = replace(filled, output=other.output)
+    return filled
+
+
 def _without_nesting(calls: list[Step], inner: dict[str, list[Step]], tree: Tree) -> list[Step]:
     """Merge inward out, so that a call reported three times is merged twice.
 
@@ -96,7 +111,7 @@ def _without_nesting(calls: list[Step], inner: dict[str, list[Step]], tree: Tree
                 around_wrappers.add(above.span.span_id)
             continue
         for other in below:
-            current[span_id] = _merged(current[span_id], other)
+            current[span_id] = merged(current[span_id], other)
             del current[other.span.span_id]
     return list(current.values())
 
@@ -116,7 +131,7 @@ def _without_siblings(calls: list[Step]) -> list[Step]:
         if twin is None and _only_fetches(step):
             twin = asked_at.get(step.response_id)
         if twin is not None:
-            found[twin] = _merged(found[twin], step)
+            found[twin] = merged(found[twin], step)
             continue
         begun.append(len(found))
         asked_at.setdefault(step.response_id, len(found))
@@ -141,20 +156,19 @@ def _same_tool_call(outer: Step, inner: Step) -> bool:
     return outer.arguments is None or inner.arguments is None or outer.arguments == inner.arguments
 
 
-def _merged(step: Step, other: Step) -> Step:
-    """One report of a model call, completed by another; of two that say the same, the one that names the tools counts.
-
-    LiteLLM's own span tells only the text beside the calls.
-    """
-    filled = _fill(step, other, _MODEL_FACTS)
-    if other.output is None or filled.output is other.output or _calls(filled) or not _calls(other):
-        return filled
-    said, heard = ({x.text for x in each.output or () if x.text} for each in (filled, other))
-    return replace(filled, output=other.output) if said == heard else filled
+def _tells_more(theirs: Sequence[Message] | None, ours: Sequence[Message] | None) -> bool:
+    """Whether messages name more calls, or more of their ids, than others with the same texts."""
+    if theirs is None or ours is None or theirs is ours or _called(theirs) <= _called(ours):
+        return False
+    heard, said = ({x.text for x in each if x.text and not x.results} for each in (theirs, ours))
+    return heard == said
 
 
-def _calls(step: Step) -> bool:
-    return any(x.calls for x in step.output or ())
+def _called(messages: Sequence[Message]) -> int:
+    """How many calls messages name, and how many ids of calls and results."""
+    calls = [x for message in messages for x in message.calls]
+    ids = [x.call_id for x in calls] + [x.call_id for message in messages for x in message.results]
+    return len(calls) + sum(x is not None for x in ids)
 
 
 def _fill(step: Step, other: Step, facts: tuple[str, ...]) -> Step:

@@ -2,7 +2,7 @@
 
 from bisect import insort_right
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -89,12 +89,22 @@ def _places(turn: Turn) -> _Places:
             whose = "" if agent is None else agent.span.span_id
             start = openings.get(whose) or openings.setdefault(whose, _conversation.opening(model.input))
             places.tails.append(_Said(model, _conversation.tail(model.input, start.text), agent_name))
-    for agent in turn.agents if not turn.models else ():
-        if agent.output:
-            said = _Said(agent, agent.output, agent.agent_name)
-            places.requests.append(said)
-            places.tails.append(said)
+    if not turn.models:
+        told = [_Said(agent, output, agent.agent_name) for agent, output in _told_by_agents(turn)]
+        places.requests += told
+        places.tails += told
     return places
+
+
+def _told_by_agents(turn: Turn) -> Iterator[tuple[Step, Sequence[Message]]]:
+    """What agents put out, the outermost first; not again where one inside another tells of the same calls."""
+    told: dict[str, set[str | None]] = {}
+    for agent in turn.agents:
+        if agent.output:
+            ids = told[agent.span.span_id] = {c.call_id for m in agent.output for c in m.calls}
+            around = turn.tree.place(agent).agent
+            if not ids or None in ids or around is None or not ids <= told.get(around.span.span_id, set()):
+                yield agent, agent.output
 
 
 def _repeated_ids(places: _Places) -> set[str]:
