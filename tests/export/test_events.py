@@ -43,9 +43,29 @@ def test_a_target_that_is_one_model_call_is_named_by_its_response(make):
     assert make.attributes(record)["gen_ai.response.id"] == "resp-1"
 
 
+def test_its_uid_is_the_id_of_the_evaluation_span(make):
+    assert make.attributes(only_record(make.score()))["log.record.uid"] == make.score().uid
+
+
+def test_a_score_is_told_as_info_whatever_it_is(make):
+    record = only_record(make.score(value=0.0))
+    assert (record.severity_number, record.severity_text) == (9, "INFO")
+
+
+def test_its_body_is_the_summary(make):
+    assert only_record(make.score()).body.string_value == "task_completion = 0.83 (pass)"
+
+
+def test_it_comes_under_the_evaluated_spans_resource_and_our_scope(make):
+    message = ExportLogsServiceRequest.FromString(events.request([make.score()], 8192))
+    (group,) = message.resource_logs
+    assert (make.attributes(group.resource)["service.name"], group.scope_logs[0].scope.name) == ("shop", "spanscore")
+
+
 def test_a_failed_evaluation_warns_and_has_no_score(make):
     record = only_record(make.failed())
     found = make.attributes(record)
+    assert record.severity_number == 13
     assert (record.severity_text, found["error.type"], "gen_ai.evaluation.score.value" in found) == (
         "WARN",
         "JudgeTimeoutError",

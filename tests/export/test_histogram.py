@@ -78,3 +78,40 @@ def test_a_point_covers_the_time_it_was_given(make):
 def test_a_point_is_never_of_no_length(make):
     (point,) = points([make.score()], 5, 5)
     assert point.time_unix_nano > point.start_time_unix_nano
+
+
+def test_each_bucket_has_an_exemplar_with_the_evaluated_trace_and_span(make):
+    (point,) = points([make.score(value=0.82), make.score(value=0.85), make.score(value=1.0)])
+    assert [(x.as_double, x.trace_id.hex(), x.span_id.hex()) for x in point.exemplars] == [
+        (0.85, "0a" * 16, "0b" * 8),
+        (1.0, "0a" * 16, "0b" * 8),
+    ]
+
+
+def test_an_exemplar_is_of_the_time_of_its_evaluation(make):
+    (point,) = points([make.score()])
+    assert [x.time_unix_nano for x in point.exemplars] == [make.score().evaluated_at_ns]
+
+
+def test_a_series_goes_on_where_its_last_delivered_point_ended(make):
+    told = histogram.Told(1)
+    told.tell([make.score("a")], 5)
+    told.tell([make.score("b")], 7)
+    found = {
+        make.attributes(x)["gen_ai.evaluation.name"]: x for x in points([make.score("a"), make.score("b")], told, 9)
+    }
+    assert {name: x.start_time_unix_nano for name, x in found.items()} == {"a": 5, "b": 7}
+
+
+def test_a_point_that_was_not_delivered_leaves_no_gap(make):
+    told = histogram.Told(1)
+    histogram.request([make.score()], told, 5)
+    assert points([make.score()], told, 9)[0].start_time_unix_nano == 1
+
+
+def test_what_is_remembered_of_series_is_bounded(make, monkeypatch):
+    monkeypatch.setattr(histogram, "_MAX_SERIES", 1)
+    told = histogram.Told(1)
+    told.tell([make.score("a")], 5)
+    told.tell([make.score("b")], 7)
+    assert points([make.score("a")], told, 9)[0].start_time_unix_nano == 5

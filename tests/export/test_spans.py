@@ -2,11 +2,12 @@
 
 import json
 
+import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 import spanscore
 from spanscore.export import spans
-from spanscore.model.score import Score
+from spanscore.model.score import Evaluator, JudgeUsage, Score
 
 
 def decoded(*evaluations, placement="child", max_text_length=8192):
@@ -46,9 +47,32 @@ def test_its_id_is_the_evaluations_uid(make):
     assert only_span(make.score()).span_id.hex() == make.score().uid
 
 
+@pytest.mark.parametrize(
+    "other",
+    [{"subject_id": "e" * 32}, {"metric": "b"}, {"revision": 2}, {"evaluator": Evaluator("LLM", "judge", "2")}],
+)
+def test_another_trace_metric_revision_or_evaluators_version_has_another_id(make, other):
+    assert only_span(make.score(**other)).span_id != only_span(make.score()).span_id
+
+
+@pytest.mark.parametrize("same", [{"value": 0.1}, {"evaluated_at_ns": 7}, {"threshold": None}, {"session_id": "s-2"}])
+def test_its_id_does_not_depend_on_what_was_found_or_when(make, same):
+    assert only_span(make.score(**same)).span_id == only_span(make.score()).span_id
+
+
 def test_it_lies_in_the_last_millisecond_of_the_evaluated_span(make):
     span = only_span(make.score())
     assert (span.start_time_unix_nano, span.end_time_unix_nano) == (make.end_ns - 10**6, make.end_ns)
+
+
+@pytest.mark.parametrize("start_ns", [0, 1, 999])
+@pytest.mark.parametrize("end_ns", [0, 1, 999])
+@pytest.mark.parametrize("length_us", [1, 1000, 1001, 5000])
+def test_cut_to_microseconds_it_ends_no_later_than_the_evaluated_span(make, start_ns, end_ns, length_us):
+    target = make.target(start_ns=10**9 + start_ns, end_ns=10**9 + length_us * 1000 + end_ns)
+    start, end = spans.times(target)
+    ends_us = [a // 1000 + (b - a) // 1000 for a, b in ((start, end), (target.start_ns, target.end_ns))]
+    assert ends_us[0] <= ends_us[1]
 
 
 def test_it_does_not_begin_before_a_short_span(make):
@@ -64,8 +88,40 @@ def test_under_a_span_that_ends_before_it_starts_it_is_a_microsecond_long(make):
     assert spans.times(make.target(end_ns=0)) == (make.start_ns, make.start_ns + 1000)
 
 
-def test_the_status_is_unset_when_it_fails_the_threshold(make):
-    assert not only_span(make.score(value=0.0)).HasField("status")
+LAST_NS = 2**64 - 1
+
+
+@pytest.mark.parametrize(("start_ns", "end_ns"), [(0, 0), (LAST_NS, LAST_NS), (LAST_NS, 0), (LAST_NS - 5, LAST_NS)])
+def test_at_the_ends_of_time_it_still_has_a_length_and_can_be_encoded(make, start_ns, end_ns):
+    span = only_span(make.score(target=make.target(start_ns=start_ns, end_ns=end_ns)))
+    assert span.start_time_unix_nano < span.end_time_unix_nano
+
+
+@pytest.mark.parametrize("length_ns", [1, 999_999, 10**6, 10**6 + 1, 10**12])
+def test_it_is_inside_the_evaluated_span_however_long_that_is(make, length_ns):
+    target = make.target(end_ns=make.start_ns + length_ns)
+    start_ns, end_ns = spans.times(target)
+    assert target.start_ns <= start_ns < end_ns == target.end_ns
+
+
+def test_its_times_are_those_of_the_evaluated_span_and_not_of_the_evaluation(make):
+    late = make.score(evaluated_at_ns=make.end_ns + 10**15)
+    assert only_span(late).end_time_unix_nano == make.end_ns
+
+
+def test_the_true_time_of_the_evaluation_is_an_attribute(make):
+    assert facts(make, make.score(evaluated_at_ns=10**9 + 5000))["spanscore.evaluated_at"] == (
+        "1970-01-01T00:00:01.000005+00:00"
+    )
+
+
+@pytest.mark.parametrize("value", [0.0, 0.49, 0.5, 1.0])
+def test_the_status_is_unset_whatever_the_score(make, value):
+    assert not only_span(make.score(value=value)).HasField("status")
+
+
+def test_the_status_is_unset_whatever_the_label(make):
+    assert not only_span(make.score(outcome=Score(0.0, "", label="error"))).HasField("status")
 
 
 def test_the_status_is_unset_when_the_evaluation_failed(make):
@@ -90,6 +146,18 @@ def test_the_scope_is_spanscore_with_its_version(make):
 
 def test_the_summary_says_it_all(make):
     assert facts(make, make.score())["evaluation.summary"] == "task_completion = 0.83 (pass)"
+
+
+@pytest.mark.parametrize("scope", ["trace", "session"])
+def test_the_summary_is_the_first_attribute_as_they_come_and_by_name(make, scope):
+    full = make.score(scope=scope, revision=2, supersedes="d" * 16, evaluator=Evaluator("LLM", "a", "1", "m", "h", "e"))
+    keys = [x.key for x in only_span(full).attributes]
+    assert keys[0] == min(keys) == "evaluation.summary"
+
+
+def test_of_a_failed_evaluation_only_the_error_sorts_before_the_summary(make):
+    keys = [x.key for x in only_span(make.failed()).attributes]
+    assert (keys[0], sorted(keys)[:2]) == ("evaluation.summary", ["error.type", "evaluation.summary"])
 
 
 def test_it_has_the_attributes_of_the_conventions(make):
@@ -141,8 +209,14 @@ def test_it_says_who_measured_and_what_it_rests_on(make):
 
 
 def test_nothing_looks_like_tokens_or_a_model_of_the_users(make):
-    refused = ("gen_ai.usage.", "llm.", "gen_ai.request.", "gen_ai.response.")
-    assert not [key for key in facts(make, make.score()) if key.startswith(refused)]
+    refused = ("gen_ai.usage.", "llm.", "gen_ai.request.", "gen_ai.response.", "gen_ai.provider.", "gen_ai.system")
+    judged = make.score(target=make.target(response_id="r-1"), evaluator=Evaluator("LLM", "a", "1", "m", "h", "e"))
+    assert not [key for key in facts(make, judged) if key.startswith(refused)]
+
+
+def test_what_asking_the_judge_took_is_left_out_where_it_was_not_asked(make):
+    found = facts(make, make.score(usage=JudgeUsage()))
+    assert not [key for key in found if key.startswith("spanscore.judge.")]
 
 
 def test_a_skipped_evaluation_is_not_exported(make):
@@ -193,6 +267,16 @@ def test_linked_it_is_in_a_trace_of_its_own(make):
 def test_linked_it_has_a_link_to_the_evaluated_span(make):
     (link,) = only_span(make.score(), placement="linked").links
     assert (link.trace_id, link.span_id) == (b"\x0a" * 16, b"\x0b" * 8)
+
+
+def test_linked_it_lies_at_the_same_times(make):
+    span = only_span(make.score(), placement="linked")
+    assert (span.start_time_unix_nano, span.end_time_unix_nano) == spans.times(make.target())
+
+
+def test_two_linked_scores_have_traces_of_their_own(make):
+    found = [only_span(make.score(metric), placement="linked").trace_id for metric in ("a", "b")]
+    assert found[0] != found[1]
 
 
 def test_linked_it_has_the_same_ids_when_it_is_sent_again(make):

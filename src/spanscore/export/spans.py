@@ -16,6 +16,9 @@ from spanscore.model.trace import Target
 
 _LENGTH_NS = 10**6
 _LENGTH_UNDER_NOTHING_NS = 1000
+_LAST_NS = 2**64 - 1
+"""The latest time that OTLP has a place for; a hostile span can end there."""
+
 _NO_USAGE = JudgeUsage()
 
 _SPAN_ID = wire.head(Span(span_id=bytes(8)), 8)
@@ -48,11 +51,18 @@ def request(evaluations: Iterable[Evaluation], placement: Literal["child", "link
 def times(target: Target) -> tuple[int, int]:
     """Start and end, in Unix ns: at the end of the evaluated span and never of no length.
 
-    At the time of the evaluation they would stretch the trace in every waterfall, from milliseconds to seconds.
+    At the time of the evaluation they would stretch the trace in every waterfall, from milliseconds to seconds. Tools
+    that cut start and length to whole microseconds, each by itself, would show an end 1 us later than the evaluated
+    span's where that cuts more from its sum than from ours: a length of 1 ns less is cut as much.
     """
     end_ns = max(target.end_ns, target.start_ns)
     start_ns = max(target.start_ns, end_ns - _LENGTH_NS)
-    return (start_ns, end_ns) if start_ns < end_ns else (start_ns, start_ns + _LENGTH_UNDER_NOTHING_NS)
+    if start_ns > target.start_ns and end_ns % 1000 < target.start_ns % 1000:
+        start_ns += 1
+    if start_ns < end_ns:
+        return start_ns, end_ns
+    end_ns = min(end_ns + _LENGTH_UNDER_NOTHING_NS, _LAST_NS)
+    return min(start_ns, end_ns - _LENGTH_UNDER_NOTHING_NS), end_ns
 
 
 def _placed(evaluation: Evaluation, placement: Literal["child", "linked"]) -> bytes:
@@ -86,9 +96,9 @@ def _said(evaluation: Evaluation, max_text_length: int) -> bytes:
     summary = wording.summary(evaluation)
     reason = wording.cut(evaluation.reason, max_text_length)
     parts = [
+        _SUMMARY(summary),  # the first: some backends show attributes as they come
         _same_for_many(evaluation.metric, label, evaluation.scope, evaluation.scale, threshold, evaluation.evaluator),
         _revision(evaluation.revision),
-        _SUMMARY(summary),
         _OUTPUT(f"{summary}\n{reason}" if reason else summary),
         _EVALUATED_AT(_iso(evaluation.evaluated_at_ns)),
     ]
@@ -103,6 +113,8 @@ def _said(evaluation: Evaluation, max_text_length: int) -> bytes:
     parts += _subject(evaluation)
     if evaluation.supersedes is not None:
         parts.append(_SUPERSEDES(evaluation.supersedes))
+    if evaluation.trial is not None:
+        parts.append(wire.attributes(Span, wording.trial(evaluation)))
     if evaluation.usage != _NO_USAGE:
         parts.append(wire.attributes(Span, _named("spanscore.judge.", evaluation.usage)))
     return b"".join(parts)
