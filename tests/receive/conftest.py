@@ -10,9 +10,10 @@ import grpc
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from spanscore.receive.auth import open_authenticators
 from spanscore.receive.config import Config
 from spanscore.receive.server import Server
-from spanscore.telemetry import Counters
+from spanscore.telemetry import Meter
 
 FREE_PORTS = {name: {"endpoint": "127.0.0.1:0"} for name in ("grpc", "http", "health")}
 
@@ -36,14 +37,17 @@ class FakeIntake:
         self.gate.set()
         self.entered = asyncio.Event()
         self.accepted = []
+        self.headers = []
         self.set_aside = []
+        self.trouble = None
 
-    async def accept(self, signal, body, request):
+    async def accept(self, signal, body, request, headers=()):
         self.entered.set()
         await self.gate.wait()
         if self.error:
             raise self.error
         self.accepted.append((signal, body, request))
+        self.headers.append(headers)
 
     async def quarantine(self, signal, body, reason):
         if self.error:
@@ -56,20 +60,21 @@ class FakeIntake:
 
 @pytest.fixture
 def serve():
-    """`async with serve(http={...}) as up`: the server, its intake and counters, and a client for each protocol."""
+    """`async with serve(http={...}) as up`: the server, its intake and meter, and a client for each protocol."""
 
     @asynccontextmanager
-    async def running(*, extensions=None, **overrides):
+    async def running(*, extensions=None, headers=(), **overrides):
         config = Config.model_validate({name: {**FREE_PORTS[name], **overrides.get(name, {})} for name in FREE_PORTS})
-        intake, counters = FakeIntake(), Counters()
-        server = Server(config, intake, counters, extensions=extensions)
+        intake, meter = FakeIntake(), Meter()
+        tokens = open_authenticators(extensions or {})
+        server = Server(config, intake, meter, tokens=tokens, headers=frozenset(headers))
         await server.start()
         try:
             async with (
                 aiohttp.ClientSession(f"http://127.0.0.1:{server.http_port}") as http,
                 grpc.aio.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel,
             ):
-                yield SimpleNamespace(server=server, intake=intake, counters=counters, http=http, channel=channel)
+                yield SimpleNamespace(server=server, intake=intake, meter=meter, http=http, channel=channel)
         finally:
             intake.gate.set()
             await server.stop(5.0)

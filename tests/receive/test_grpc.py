@@ -1,5 +1,7 @@
 """OTLP over gRPC: what is handed over, what is answered, health and reflection."""
 
+import asyncio
+
 import grpc
 import pytest
 from google.rpc.error_details_pb2 import RetryInfo
@@ -102,6 +104,22 @@ async def test_a_condition_that_may_pass_is_unavailable_with_the_time_to_wait(se
     status.details[0].Unpack(info)
     assert (error.code(), error.details()) == (grpc.StatusCode.UNAVAILABLE, "the journal is full")
     assert (status.code, info.retry_delay.ToMilliseconds()) == (14, 2500)
+
+
+async def test_requests_beyond_those_that_are_worked_on_are_told_to_come_back(serve, traces):
+    async with serve(grpc={"max_concurrent_streams": 1000}) as up:
+        up.intake.gate.clear()
+
+        async def export():
+            try:
+                await TraceServiceStub(up.channel).Export(traces())
+            except grpc.aio.AioRpcError as error:
+                up.intake.gate.set()  # the others may go on
+                details = dict(error.trailing_metadata())["grpc-status-details-bin"]
+                return (error.code(), *(x.type_url for x in Status.FromString(details).details))
+
+        refused = set(await asyncio.gather(*(export() for _ in range(300)))) - {None}
+    assert refused == {(grpc.StatusCode.UNAVAILABLE, "type.googleapis.com/google.rpc.RetryInfo")}
 
 
 async def test_a_condition_that_will_not_pass_is_an_invalid_argument_without_a_time(serve, traces):

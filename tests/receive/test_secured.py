@@ -9,9 +9,8 @@ import trustme
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 
 from spanscore.errors import ConfigError
-from spanscore.receive.config import BearerToken, Config
-from spanscore.receive.server import Server
-from spanscore.telemetry import Counters
+from spanscore.receive.auth import open_authenticators
+from spanscore.receive.config import BearerToken
 
 AUTH = {"authenticator": "bearertokenauth"}
 ONE_TOKEN = {"bearertokenauth": BearerToken.model_validate({"token": "right"})}
@@ -171,7 +170,7 @@ def test_a_file_of_tokens_that_is_empty_is_refused(tmp_path):
     file = tmp_path / "tokens"
     file.write_text("\n")
     with pytest.raises(ConfigError, match=r"extensions.bearertokenauth.filename: .*tokens: no token in it"):
-        Server(Config(), None, Counters(), extensions={"bearertokenauth": BearerToken(filename=file)})
+        open_authenticators({"bearertokenauth": BearerToken(filename=file)})
 
 
 @pytest.mark.parametrize(("settings", "said"), [({}, "give token"), ({"token": ""}, "a token is empty")])
@@ -184,3 +183,39 @@ async def test_an_exposed_address_with_tls_and_tokens_is_not_warned_of(serve, ce
     http = {"endpoint": "0.0.0.0:0", "auth": AUTH, **certificates.settings()}
     async with serve(http=http, extensions=ONE_TOKEN):
         assert "no loopback address" not in caplog.text
+
+
+async def test_the_headers_that_exporters_need_are_kept_where_metadata_are_included(serve, traces):
+    wanted = {"x-scope-orgid"}
+    async with serve(headers=wanted, grpc={"include_metadata": True}, http={"include_metadata": True}) as up:
+        await TraceServiceStub(up.channel).Export(traces(), metadata=(("x-scope-orgid", "a"), ("other", "b")))
+        assert await post(up, traces(), **{"X-Scope-OrgID": "c", "Other": "d"}) == 200
+    assert up.intake.headers == [(("x-scope-orgid", "a"),), (("x-scope-orgid", "c"),)]
+
+
+async def test_without_metadata_no_header_is_kept(serve, traces):
+    async with serve(headers={"x-scope-orgid"}) as up:
+        await TraceServiceStub(up.channel).Export(traces(), metadata=(("x-scope-orgid", "a"),))
+        assert await post(up, traces(), **{"X-Scope-OrgID": "c"}) == 200
+    assert up.intake.headers == [(), ()]
+
+
+def test_an_exporter_shows_the_first_token():
+    show = open_authenticators({"bearertokenauth": BearerToken(tokens=["first", "second"])})["bearertokenauth"]
+    assert show({"x": "y"}, ()) == {"x": "y", "authorization": "Bearer first"}
+
+
+def test_an_exporter_shows_the_token_that_the_file_has_now(tmp_path, monkeypatch):
+    monkeypatch.setattr("spanscore.receive.auth._LOOK_EVERY_S", 0.0)
+    file = tmp_path / "tokens"
+    file.write_text("old\n")
+    show = open_authenticators({"bearertokenauth": BearerToken(filename=file)})["bearertokenauth"]
+    file.write_text("newer\n")
+    assert show({}, ()) == {"authorization": "Bearer newer"}
+
+
+@pytest.mark.parametrize("value", ["ä", "x" * 1025, "a\tb"])
+async def test_a_header_that_could_not_be_sent_on_is_left_out(serve, traces, value):
+    async with serve(headers={"x-scope-orgid"}, http={"include_metadata": True}) as up:
+        assert await post(up, traces(), **{"X-Scope-OrgID": value}) == 200
+    assert up.intake.headers == [()]

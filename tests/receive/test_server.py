@@ -20,7 +20,7 @@ from spanscore.receive import exports, status
 from spanscore.receive.config import Config, split_endpoint
 from spanscore.receive.exports import Exports
 from spanscore.receive.server import Server
-from spanscore.telemetry import Counters
+from spanscore.telemetry import Meter
 
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
 
@@ -61,36 +61,6 @@ async def test_the_exporter_of_the_sdk_sends_again_what_could_not_be_taken(serve
         up.intake.error = None
         await sending
     assert len(up.intake.accepted) == 1
-
-
-async def get_health(port, path="/"):
-    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}{path}") as answer:
-        return answer.status, await answer.json(content_type=None) if answer.status != 404 else None
-
-
-async def test_the_health_check_shows_status_counters_and_what_the_intake_says(serve):
-    async with serve() as up:
-        up.counters.add("requests_traces", 2)
-        status, shown = await get_health(up.server.health_port)
-    assert (status, shown.pop("uptime_s") >= 0) == (200, True)
-    assert shown == {"status": "serving", "open_traces": 3, "counters": {"requests_traces": 2}}
-
-
-async def test_the_health_check_is_at_the_root_only(serve):
-    async with serve() as up:
-        assert (await get_health(up.server.health_port, "/metrics"))[0] == 404
-
-
-async def test_the_health_check_is_503_while_the_server_drains(serve, traces):
-    async with serve() as up:
-        up.intake.gate.clear()
-        export = asyncio.ensure_future(TraceServiceStub(up.channel).Export(traces()))
-        await up.intake.entered.wait()
-        stopping = asyncio.create_task(up.server.stop(5.0))
-        status, shown = await get_health(up.server.health_port)
-        up.intake.gate.set()
-        await asyncio.gather(export, stopping)
-    assert (status, shown["status"]) == (503, "stopping")
 
 
 async def test_a_request_under_way_is_finished_while_new_ones_are_told_to_come_back(serve, traces):
@@ -145,8 +115,9 @@ async def test_stopping_twice_is_stopping_once(serve):
 async def test_after_the_stop_nothing_listens(serve):
     async with serve() as up:
         await up.server.stop(1.0)
-        with pytest.raises(aiohttp.ClientConnectorError):
-            await get_health(up.server.health_port)
+        async with aiohttp.ClientSession() as session:
+            with pytest.raises(aiohttp.ClientConnectorError):
+                await session.get(f"http://127.0.0.1:{up.server.health_port}/")
 
 
 @pytest.mark.parametrize("taken", ["grpc", "http", "health"])
@@ -168,7 +139,7 @@ async def test_an_address_that_others_reach_is_warned_of(serve, caplog, host, wa
 
 async def test_too_many_requests_at_once_are_told_to_come_back(monkeypatch):
     monkeypatch.setattr(exports, "_MAX_IN_FLIGHT", 1)
-    admission = Exports(None, Counters())
+    admission = Exports(None, Meter())
     with admission.admitted(), pytest.raises(RetryableError, match="busy"), admission.admitted():
         pass
 
@@ -183,12 +154,21 @@ async def test_a_request_that_crashes_the_decoder_is_put_aside(serve, traces, mo
     assert [x[2] for x in up.intake.set_aside] == ["the decoder failed at it (ZeroDivisionError)"]
 
 
+async def test_what_a_damaged_request_says_is_not_logged(serve, caplog):
+    body = b'{"resourceSpans": "the words of a user"}'
+    async with serve() as up, up.http.post("/v1/traces", data=body, headers={"Content-Type": "application/json"}):
+        pass
+    assert caplog.messages[-1] == "traces: a request was put aside: resourceSpans: expected a list"
+
+
 def test_a_server_can_be_made_where_no_event_loop_runs():
     class Idle:
+        trouble = None
+
         def health(self):
             return {}
 
-    assert Server(Config(), Idle(), Counters()).grpc_port == 0
+    assert Server(Config(), Idle(), Meter()).grpc_port == 0
 
 
 @pytest.mark.parametrize(

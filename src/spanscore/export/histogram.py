@@ -1,8 +1,8 @@
 """Evaluations as the histogram `gen_ai.evaluation.score`: how the scores of an agent are distributed."""
 
 from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_DELTA, HistogramDataPoint, Metric
@@ -21,20 +21,49 @@ _Series: TypeAlias = tuple[str | None, str, str | None, str | None]
 """Service, metric, label and agent."""
 
 
-def request(evaluations: Iterable[Evaluation], start_ns: int, end_ns: int) -> bytes:
+_MAX_SERIES = 10_000
+
+
+class Told:
+    """What one backend has been told, and up to when (Unix ns): each series goes on where its last point ended.
+
+    The collector's Prometheus exporter adds a change to what it has only if the one begins where the other ended; else
+    it begins anew.
+    """
+
+    def __init__(self, start_ns: int) -> None:
+        self._start_ns = start_ns
+        self._ends: OrderedDict[_Series, int] = OrderedDict()
+
+    def until_ns(self, series: _Series) -> int:
+        """Where the next point of this series begins."""
+        return self._ends.get(series, self._start_ns)
+
+    def tell(self, evaluations: Iterable[Evaluation], end_ns: int) -> None:
+        """These were delivered, with points that end at `end_ns`."""
+        for series in {_series(x) for x in evaluations if x.value is not None}:
+            self._ends[series] = max(end_ns, self.until_ns(series) + 1)
+            self._ends.move_to_end(series)
+        while len(self._ends) > _MAX_SERIES:
+            self._start_ns = max(self._start_ns, self._ends.popitem(last=False)[1])
+
+
+def request(evaluations: Iterable[Evaluation], since: Told | int, end_ns: int) -> bytes:
     """The scores among `evaluations`, counted, as a serialised request; empty where none has a value.
 
-    They are the change between two times in Unix ns (delta temporality). The resource is the service alone: with all
-    that a target's resource says, each process would be a series.
+    They are the change `since` what was told before, or since a Unix time in ns (delta temporality). Each point has
+    exemplars: of every bucket the last score in it, with the evaluated trace and span. The resource is the service
+    alone: with all that a target's resource says, each process would be a series.
     """
-    values: dict[_Series, list[float]] = defaultdict(list)
+    told = Told(since) if isinstance(since, int) else since
+    values: dict[_Series, list[Evaluation]] = defaultdict(list)
     for evaluation in evaluations:
         if evaluation.value is not None:
-            service = evaluation.service_name
-            values[service, evaluation.metric, evaluation.label, evaluation.agent_name].append(normalised(evaluation))
+            values[_series(evaluation)].append(evaluation)
     histograms: dict[str | None, Metric] = {}
     for series, measured in sorted(values.items(), key=lambda x: tuple(part or "" for part in x[0])):
         points = histograms.setdefault(series[0], _empty()).histogram.data_points
+        start_ns = told.until_ns(series)
         _fill(points.add(start_time_unix_nano=start_ns, time_unix_nano=max(end_ns, start_ns + 1)), series, measured)
     groups = ByResource()
     for service, metric in histograms.items():
@@ -49,18 +78,34 @@ def normalised(evaluation: Evaluation) -> float:
     return min(1.0, max(0.0, share))
 
 
+def _series(evaluation: Evaluation) -> _Series:
+    return evaluation.service_name, evaluation.metric, evaluation.label, evaluation.agent_name
+
+
 def _empty() -> Metric:
     metric = Metric(name=NAME, unit="1", description="Scores of evaluations, as a share of their scale.")
     metric.histogram.aggregation_temporality = AGGREGATION_TEMPORALITY_DELTA
     return metric
 
 
-def _fill(point: HistogramDataPoint, series: _Series, measured: list[float]) -> None:
+def _fill(point: HistogramDataPoint, series: _Series, measured: Sequence[Evaluation]) -> None:
     counts = [0] * (len(BOUNDS) + 1)
-    for value in measured:
-        counts[bisect_left(BOUNDS, value)] += 1
-    point.count, point.sum = len(measured), sum(measured)
-    point.min, point.max = min(measured), max(measured)
+    values = [normalised(x) for x in measured]
+    last: dict[int, tuple[float, Evaluation]] = {}
+    for value, evaluation in zip(values, measured, strict=True):
+        bucket = bisect_left(BOUNDS, value)
+        counts[bucket] += 1
+        last[bucket] = value, evaluation
+    point.count, point.sum = len(values), sum(values)
+    point.min, point.max = min(values), max(values)
+    for _, (value, evaluation) in sorted(last.items()):
+        target = evaluation.target
+        point.exemplars.add(
+            as_double=value,
+            time_unix_nano=evaluation.evaluated_at_ns,
+            trace_id=bytes.fromhex(target.trace_id),
+            span_id=bytes.fromhex(target.span_id),
+        )
     point.explicit_bounds.extend(BOUNDS)
     point.bucket_counts.extend(counts)
     _, metric, label, agent = series

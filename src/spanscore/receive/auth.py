@@ -2,10 +2,11 @@
 
 import hmac
 import logging
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from spanscore.errors import ConfigError, RetryableError
+from spanscore.model.headers import Headers
 from spanscore.receive.config import BearerToken
 from spanscore.watched import Watched
 
@@ -13,6 +14,17 @@ _log = logging.getLogger(__name__)
 
 _LOOK_EVERY_S: Final = 10.0
 _MAX_FILE_BYTES: Final = 2**20
+
+
+def open_authenticators(extensions: Mapping[str, Any]) -> dict[str, Any]:
+    """What `extensions` configures, ready for use: those that need it read their files.
+
+    Raises ConfigError where one cannot be used.
+    """
+    return {
+        name: BearerTokens(x, f"extensions.{name}") if isinstance(x, BearerToken) else x
+        for name, x in extensions.items()
+    }
 
 
 class UnauthenticatedError(Exception):
@@ -29,6 +41,7 @@ class BearerTokens:
         files = [config.filename] if config.filename else []
         try:
             self._tokens = Watched(files, lambda: frozenset(self._read()), every_s=_LOOK_EVERY_S)
+            self._first = Watched(files, lambda: next(self._read()), every_s=_LOOK_EVERY_S)
         except (OSError, ValueError) as error:
             raise ConfigError(f"{key}.filename: {config.filename}: {error}; one token a line is expected") from error
 
@@ -41,13 +54,22 @@ class BearerTokens:
             known = self._tokens.get()
         except Exception as error:
             _log.exception("the tokens cannot be told")
-            raise RetryableError("who may send cannot be told now") from error
+            raise RetryableError("who may send cannot be told now", why="authenticator") from error
         if header is None:
             raise UnauthenticatedError("no token: send it as the header `authorization: Bearer TOKEN`")
         given = header.removeprefix(f"{self._config.scheme} ").encode()
         same = [hmac.compare_digest(given, token) for token in known]  # all, so that time tells nothing
         if not any(same) or not header.startswith(f"{self._config.scheme} "):
             raise UnauthenticatedError("this token is not known here")
+
+    def __call__(self, given: Mapping[str, str], _received: Headers) -> dict[str, str]:
+        """The headers of a request that leaves: those given, and the first of the tokens. Raises RetryableError."""
+        try:
+            token = self._first.get()
+        except Exception as error:
+            _log.exception("the token cannot be told")
+            raise RetryableError("the token cannot be told now", why="authenticator") from error
+        return {**given, "authorization": f"{self._config.scheme} {token.decode()}"}
 
     def _read(self) -> Iterator[bytes]:
         for token in self._given:

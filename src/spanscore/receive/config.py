@@ -56,7 +56,10 @@ class Tls(_Model):
 
 
 class BearerToken(_Model):
-    """Tokens that senders must show: `authorization: Bearer TOKEN`."""
+    """Tokens that senders must show, `authorization: Bearer TOKEN`; an exporter shows the first of them."""
+
+    type: Literal["bearertokenauth"] = Field(default="bearertokenauth", exclude=True)
+    """Follows from the extension's name."""
 
     scheme: str = Field(default="Bearer", min_length=1)
     """What stands before the token in the header."""
@@ -132,19 +135,26 @@ def _grpc_tls(tls: Tls | None) -> Tls | None:
     return tls
 
 
+GrpcTls = Annotated[Tls | None, AfterValidator(_grpc_tls)]
+"""TLS of a gRPC server."""
+
+
 class Grpc(_Model):
     """OTLP over gRPC."""
 
     endpoint: Endpoint = "127.0.0.1:4327"
     """Host and port to listen on. On an address that others reach, set `tls` and `auth`."""
 
-    tls: Annotated[Tls | None, AfterValidator(_grpc_tls)] = None
+    tls: GrpcTls = None
     """TLS. Not set: none."""
 
     auth: Auth | None = None
     """Who may send. Not set: everybody who reaches the endpoint."""
 
-    max_recv_msg_size_mib: int = Field(default=16, ge=1, le=1024)
+    include_metadata: bool = False
+    """Whether the headers of requests are there for a `headers_setter` of the exporters to choose from."""
+
+    max_recv_msg_size_mib: int = Field(default=32, ge=1, le=1024)
     """MiB that one request may have, decompressed. gRPC answers a larger one so that senders drop it: keep batches
     below."""
 
@@ -167,6 +177,9 @@ class Http(_Model):
     auth: Auth | None = None
     """Who may send. Not set: everybody who reaches the endpoint."""
 
+    include_metadata: bool = False
+    """Whether the headers of requests are there for a `headers_setter` of the exporters to choose from."""
+
     max_request_body_size: ByteSize = Field(default=20 * 2**20, ge=1)
     """Bytes that the body of a request may have, both as it is sent and decompressed. A larger one is answered 413."""
 
@@ -174,11 +187,24 @@ class Http(_Model):
     """How long a client may take to send the body of a request."""
 
 
-class Health(_Model):
-    """The health check: `GET /` answers 200 while requests are taken, else 503."""
+def _path(path: str) -> str:
+    if path in _PAGES:
+        raise ValueError(f"{path} is taken: there are {', '.join(_PAGES)} beside it")
+    return path
 
-    endpoint: Endpoint = "127.0.0.1:13134"
-    """Host and port to listen on. It shows counters, never contents."""
+
+_PAGES = ("/livez", "/readyz", "/metrics")
+
+
+class Health(_Model):
+    """The health check, as the collector has it: 200 while requests are taken, else 503."""
+
+    endpoint: Endpoint = "127.0.0.1:13133"
+    """Host and port to listen on; 127.0.0.1:13134 where the default is not free. It shows counts, never contents.
+    `/livez` says whether the process answers, `/readyz` whether requests are taken, `/metrics` is for Prometheus."""
+
+    path: Annotated[str, Field(pattern="^/[^?#]*$"), AfterValidator(_path)] = "/"
+    """The path that answers as the collector's health check."""
 
 
 class Config(_Model):

@@ -5,17 +5,19 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, Literal, TypeAlias
 
 from google.protobuf.message import DecodeError, Message
 
-from spanscore.errors import RetryableError
+from spanscore.errors import PermanentError, RetryableError
+from spanscore.model.headers import Headers
 from spanscore.otlp import check, json
 from spanscore.otlp.check import Refusal
 from spanscore.otlp.mend import mend
 from spanscore.otlp.signal import WIRE, Signal
+from spanscore.receive.auth import UnauthenticatedError
 from spanscore.receive.intake import Intake
-from spanscore.telemetry import Counters
+from spanscore.telemetry import Meter, declared
 
 _log = logging.getLogger(__name__)
 
@@ -24,6 +26,9 @@ _MAX_IN_FLIGHT: Final = 256
 
 _SMALL_JSON_BYTES: Final = 128 * 2**10
 """Up to this size JSON is parsed in the event loop, for some milliseconds; above it in a thread."""
+
+Transport: TypeAlias = Literal["grpc", "http"]
+"""What a request came over."""
 
 _ITEMS: Final[dict[Signal, str]] = {"traces": "span", "logs": "log record", "metrics": "metric"}
 
@@ -70,9 +75,9 @@ def _checked(signal: Signal, body: bytes, request: Message) -> Decoded:
 class Exports:
     """Decodes, checks and hands over export requests; refuses them all once it drains."""
 
-    def __init__(self, intake: Intake, counters: Counters) -> None:
+    def __init__(self, intake: Intake, meter: Meter) -> None:
         self._intake = intake
-        self._counters = counters
+        self._meter = meter
         self._in_flight = 0
         self._draining = False
         self._idle = asyncio.Event()
@@ -87,10 +92,9 @@ class Exports:
     def admitted(self) -> Iterator[None]:
         """Count a request as under way. Raises RetryableError when it must come back later."""
         if self._draining:
-            raise RetryableError("spanscore is shutting down: try again")
+            raise RetryableError("spanscore is shutting down: try again", why="stopping")
         if self._in_flight >= _MAX_IN_FLIGHT:
-            self._counters.add("requests_refused_busy")
-            raise RetryableError(f"spanscore is busy with {self._in_flight} requests: try again")
+            raise RetryableError(f"spanscore is busy with {self._in_flight} requests: try again", why="busy")
         self._in_flight += 1
         self._idle.clear()
         try:
@@ -100,7 +104,14 @@ class Exports:
             if not self._in_flight:
                 self._idle.set()
 
-    async def export(self, signal: Signal, body: bytes, *, as_json: bool = False) -> Message:
+    def refused(self, transport: Transport, signal: str, error: Exception, why: str | None = None) -> None:
+        """Count a request that was not taken, by `why`, else by what `error` tells."""
+        reason = why or _reason(error)
+        self._meter.add(declared.RECEIVER_REFUSED_REQUESTS, transport=transport, signal=signal, reason=reason)
+
+    async def export(
+        self, signal: Signal, body: bytes, *, transport: Transport, as_json: bool = False, headers: Headers = ()
+    ) -> Message:
         """Take over one request; the response says what was refused. Raises what `Intake` raises.
 
         A request that cannot be decoded would come back for ever: it is put aside, and the response says so.
@@ -108,9 +119,10 @@ class Exports:
         try:
             decoded = await self._decode(signal, body, as_json)
         except Exception as error:  # noqa: BLE001 - also what crashes the decoder must not come back for ever
-            return await self._put_aside(signal, body, error)
-        await self._intake.accept(signal, decoded.body, decoded.request)
-        return self._response(signal, decoded)
+            return await self._put_aside(transport, signal, body, error)
+        await self._intake.accept(signal, decoded.body, decoded.request, headers)
+        self._count(transport, signal, decoded)
+        return _response(signal, decoded)
 
     async def _decode(self, signal: Signal, body: bytes, as_json: bool) -> Decoded:
         if as_json and len(body) <= _SMALL_JSON_BYTES:
@@ -120,21 +132,26 @@ class Exports:
                 return decode(signal, body)
         return await asyncio.to_thread(decode_slowly, signal, body, as_json=as_json)
 
-    async def _put_aside(self, signal: Signal, body: bytes, error: Exception) -> Message:
+    async def _put_aside(self, transport: Transport, signal: Signal, body: bytes, error: Exception) -> Message:
         foreseen = isinstance(error, ValueError)
         reason = str(error) if foreseen else f"the decoder failed at it ({type(error).__name__})"
-        _log.warning("%s: a request was put aside: %s", signal, reason, exc_info=None if foreseen else error)
+        without_content = reason.partition(", found ")[0]  # the sender and the quarantine may see it, the log not
+        _log.warning("%s: a request was put aside: %s", signal, without_content, exc_info=None if foreseen else error)
         await self._intake.quarantine(signal, body, reason)
+        self._meter.add(declared.RECEIVER_QUARANTINED_REQUESTS, transport=transport, signal=signal)
         return WIRE[signal].partial(0, f"nothing was kept, the request is put aside for inspection: {reason}")
 
-    def _response(self, signal: Signal, decoded: Decoded) -> Message:
-        said = []
+    def _count(self, transport: Transport, signal: Signal, decoded: Decoded) -> None:
+        self._meter.add(declared.RECEIVER_REQUESTS, transport=transport, signal=signal)
         if decoded.refused:
-            self._counters.add(f"refused_{signal}", len(decoded.refused))
-            said.append(check.describe(decoded.refused, _ITEMS[signal]))
-        if decoded.replaced:
-            said.append(f"texts that are not UTF-8, mended with U+FFFD: {decoded.replaced}")
-        return WIRE[signal].partial(len(decoded.refused), ". ".join(said)) if said else WIRE[signal].response()
+            self._meter.add(declared.RECEIVER_REFUSED_ITEMS, len(decoded.refused), transport=transport, signal=signal)
+        request: Any = decoded.request
+        if signal == "traces":
+            spans = sum(len(scoped.spans) for group in request.resource_spans for scoped in group.scope_spans)
+            self._meter.add(declared.RECEIVER_ACCEPTED_SPANS, spans, transport=transport)
+        elif signal == "logs":
+            records = sum(len(scoped.log_records) for group in request.resource_logs for scoped in group.scope_logs)
+            self._meter.add(declared.RECEIVER_ACCEPTED_LOG_RECORDS, records, transport=transport)
 
     async def drain(self, grace_s: float) -> bool:
         """Refuse new requests and wait for those under way, `grace_s` seconds at most; False: some were not done."""
@@ -143,3 +160,21 @@ class Exports:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._idle.wait(), grace_s)
         return not self._in_flight
+
+
+def _response(signal: Signal, decoded: Decoded) -> Message:
+    said = []
+    if decoded.refused:
+        said.append(check.describe(decoded.refused, _ITEMS[signal]))
+    if decoded.replaced:
+        said.append(f"texts that are not UTF-8, mended with U+FFFD: {decoded.replaced}")
+    return WIRE[signal].partial(len(decoded.refused), ". ".join(said)) if said else WIRE[signal].response()
+
+
+def _reason(error: Exception) -> str:
+    """One of few words for why a request was not taken."""
+    if isinstance(error, RetryableError):
+        return error.why
+    if isinstance(error, UnauthenticatedError):
+        return "unauthenticated"
+    return "invalid" if isinstance(error, PermanentError) else "fault"

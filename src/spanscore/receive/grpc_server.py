@@ -9,6 +9,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from spanscore.errors import ConfigError, PermanentError, RetryableError
+from spanscore.model.headers import chosen
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
 from spanscore.receive import status
 from spanscore.receive.auth import BearerTokens, UnauthenticatedError
@@ -46,14 +47,22 @@ def channel_options(config: Grpc) -> list[tuple[str, int]]:
 class GrpcServer:
     """Serves the export services until it is stopped; `port` is the one it is bound to.
 
-    Requests must show one of `tokens`, where there are any; health and reflection ask for none.
+    Requests must show one of `tokens`, where there are any; health and reflection ask for none. Of their `headers`,
+    named in lower case, those are kept, if metadata are included.
     """
 
-    def __init__(self, config: Grpc, exports: Exports, tokens: BearerTokens | None = None) -> None:
+    def __init__(
+        self,
+        config: Grpc,
+        exports: Exports,
+        tokens: BearerTokens | None = None,
+        headers: frozenset[str] = frozenset(),
+    ) -> None:
         self.port = 0
         self._config = config
         self._exports = exports
         self._tokens = tokens
+        self._kept = headers if config.include_metadata else frozenset()
         self._health = health.aio.HealthServicer()
         self._server: grpc.aio.Server | None = None  # made in `start`, since it takes the loop that runs
 
@@ -76,10 +85,15 @@ class GrpcServer:
                 f"receive.grpc.endpoint: cannot listen on {self._config.endpoint}: "
                 "is another spanscore running there? give a free port"
             ) from None
-        for name in names:
-            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        await self.show(serving=True)
         await server.start()
         self._server = server
+
+    async def show(self, *, serving: bool) -> None:
+        """Have health checks say, overall and for each service, whether requests are taken."""
+        status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
+        for name in ("", *(WIRE[signal].service for signal in SIGNALS)):
+            await self._health.set(name, status)
 
     async def refuse(self) -> None:
         """Tell health checks that nothing is taken any more."""
@@ -102,15 +116,20 @@ class GrpcServer:
                 if self._tokens is not None:
                     self._tokens.check(_header(context, "authorization"))
                 with self._exports.admitted():
-                    return (await self._exports.export(signal, body)).SerializeToString()
+                    headers = chosen(context.invocation_metadata() or (), self._kept) if self._kept else ()
+                    answered = await self._exports.export(signal, body, transport="grpc", headers=headers)
+                    return answered.SerializeToString()
             except UnauthenticatedError as error:
+                self._exports.refused("grpc", signal, error)
                 await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(error))
                 raise AssertionError("abort raises") from error
             except (RetryableError, PermanentError) as error:
-                answer = status.answer(error)
+                fault: Exception = error
             except Exception as error:  # noqa: BLE001 - an escaped exception is UNKNOWN, on which collectors drop data
                 _log.exception("%s: a gRPC request failed", signal)
-                answer = status.answer(error)
+                fault = error
+            self._exports.refused("grpc", signal, fault)
+            answer = status.answer(fault)
             details = ((_DETAILS_KEY, answer.status().SerializeToString()),)
             await context.abort(answer.grpc_code, answer.message, trailing_metadata=details)
             raise AssertionError("abort raises")

@@ -11,6 +11,7 @@ from aiohttp.client_exceptions import ClientPayloadError
 from aiohttp.http_exceptions import HttpProcessingError
 
 from spanscore.errors import ConfigError, PermanentError, RetryableError
+from spanscore.model.headers import chosen
 from spanscore.model.json import dumps
 from spanscore.otlp import json
 from spanscore.otlp.signal import WIRE, Signal
@@ -71,14 +72,22 @@ def decompress(body: bytes, max_bytes: int) -> bytes | None:
 class HttpServer:
     """Serves the export paths until it is stopped; `port` is the one it is bound to.
 
-    Requests must show one of `tokens`, where there are any.
+    Requests must show one of `tokens`, where there are any. Of their `headers`, named in lower case, those are kept, if
+    metadata are included.
     """
 
-    def __init__(self, config: Http, exports: Exports, tokens: BearerTokens | None = None) -> None:
+    def __init__(
+        self,
+        config: Http,
+        exports: Exports,
+        tokens: BearerTokens | None = None,
+        headers: frozenset[str] = frozenset(),
+    ) -> None:
         self.port = 0
         self._config = config
         self._exports = exports
         self._tokens = tokens
+        self._kept = headers if config.include_metadata else frozenset()
         self._runner: web.ServerRunner | None = None
 
     async def start(self) -> None:
@@ -98,6 +107,8 @@ class HttpServer:
         try:
             signal, as_json = _checked(request)
         except _RefusedError as error:
+            if request.path in _SIGNALS:
+                self._exports.refused("http", _SIGNALS[request.path], error, "not_otlp")
             allow = {"Allow": "POST"} if error.http_status == 405 else None
             return web.Response(status=error.http_status, text=f"{error}\n", headers=allow)
         try:
@@ -105,16 +116,22 @@ class HttpServer:
                 self._tokens.check(request.headers.get("Authorization"))
             with self._exports.admitted():
                 body = await self._body(request)
-                response = await self._exports.export(signal, body, as_json=as_json)
+                headers = chosen(request.headers.items(), self._kept) if self._kept else ()
+                export = self._exports.export
+                response = await export(signal, body, transport="http", as_json=as_json, headers=headers)
         except UnauthenticatedError as error:
+            self._exports.refused("http", signal, error)
             return web.Response(status=401, text=f"{error}\n", headers={"WWW-Authenticate": "Bearer"})
         except _RefusedError as error:
+            self._exports.refused("http", signal, error, "too_large" if error.http_status == 413 else "malformed")
             refused = status.answer(PermanentError(str(error)))
             return _refusal(refused, as_json, http_status=error.http_status)
         except (RetryableError, PermanentError) as error:
+            self._exports.refused("http", signal, error)
             return _refusal(status.answer(error), as_json)
         except Exception as error:  # noqa: BLE001 - aiohttp makes it a 500, on which clients drop data
             _log.exception("%s: an HTTP request failed", signal)
+            self._exports.refused("http", signal, error)
             return _refusal(status.answer(error), as_json)
         return _response(200, json.encode(response) if as_json else response.SerializeToString())
 
@@ -125,7 +142,9 @@ class HttpServer:
             async with asyncio.timeout(self._config.read_timeout / _NS_PER_S):
                 body = await _read(request, max_bytes)
         except TimeoutError:
-            raise RetryableError("the body of the request did not arrive in time (see read_timeout)") from None
+            raise RetryableError(
+                "the body of the request did not arrive in time (see read_timeout)", why="slow"
+            ) from None
         except (ClientPayloadError, HttpProcessingError, ConnectionError) as error:
             raise _RefusedError(400, f"the body of the request ended early or is wrongly chunked: {error}") from None
         if request.headers.get("Content-Encoding", "identity").lower() == "identity":

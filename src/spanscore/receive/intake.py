@@ -5,18 +5,27 @@ from typing import Any, Protocol
 
 from google.protobuf.message import Message
 
+from spanscore.model.headers import Headers
 from spanscore.otlp.signal import Signal
 
 
 class Intake(Protocol):
     """Takes requests over; once a method returns, the sender is told that its data are safe."""
 
-    async def accept(self, signal: Signal, body: bytes, request: Message) -> None:
-        """Keep a request: `body` in protobuf, `request` the same decoded. Raises RetryableError when it cannot now."""
+    async def accept(self, signal: Signal, body: bytes, request: Message, headers: Headers = ()) -> None:
+        """Keep a request: `body` in protobuf, `request` the same decoded, with the headers that exporters may need.
+
+        Raises RetryableError when it cannot now.
+        """
         ...
 
     async def quarantine(self, signal: Signal, body: bytes, reason: str) -> None:
         """Put aside a request that cannot be decoded: `body` as it came. Raises RetryableError when it cannot now."""
+        ...
+
+    @property
+    def trouble(self) -> str | None:
+        """Why a request would not be kept now; None where it would."""
         ...
 
     def health(self) -> Mapping[str, Any]:

@@ -1,23 +1,29 @@
 """The receiving side as one thing that starts and stops: OTLP over gRPC and HTTP, and the health check."""
 
+import asyncio
 import ipaddress
 import logging
 from collections.abc import Mapping
 from typing import Final
 
 from spanscore.receive.auth import BearerTokens
-from spanscore.receive.config import BearerToken, Config, Grpc, Http, split_endpoint
+from spanscore.receive.config import Config, Grpc, Http, split_endpoint
 from spanscore.receive.exports import Exports
 from spanscore.receive.grpc_server import GrpcServer
 from spanscore.receive.health import HealthServer
 from spanscore.receive.http_server import HttpServer
 from spanscore.receive.intake import Intake
-from spanscore.telemetry import Counters
+from spanscore.receive.scraping import ScrapeServer
+from spanscore.telemetry import Meter
 
 _log = logging.getLogger(__name__)
 
 _LAST_WORDS_S: Final = 0.5
 """What connections get after the last request is done, so that its answer leaves before they are closed."""
+
+
+_LOOK_EVERY_S: Final = 1.0
+"""How often gRPC's health is set to what the other health checks say."""
 
 
 class Server:
@@ -27,21 +33,29 @@ class Server:
         self,
         config: Config,
         intake: Intake,
-        counters: Counters,
+        meter: Meter,
         *,
-        extensions: Mapping[str, BearerToken] | None = None,
+        tokens: Mapping[str, BearerTokens] | None = None,
+        headers: frozenset[str] = frozenset(),
+        resource: Mapping[str, str] | None = None,
+        scraped: Mapping[str, str] | None = None,
     ) -> None:
-        """`extensions` are the authenticators that `config` may name. Raises ConfigError where one cannot be used."""
+        """`tokens` are the authenticators that `config` may name; `headers`, in lower case, those of requests to keep.
+
+        `resource` says on `/metrics` who this is, `scraped` where else that page is: endpoints by configuration key.
+        """
         self._config = config
-        self._exports = Exports(intake, counters)
-        tokens = {name: BearerTokens(x, f"extensions.{name}") for name, x in (extensions or {}).items()}
+        self._exports = Exports(intake, meter)
+        known = tokens or {}
         self._grpc = GrpcServer(
-            config.grpc, self._exports, tokens[config.grpc.auth.authenticator] if config.grpc.auth else None
+            config.grpc, self._exports, known[config.grpc.auth.authenticator] if config.grpc.auth else None, headers
         )
         self._http = HttpServer(
-            config.http, self._exports, tokens[config.http.auth.authenticator] if config.http.auth else None
+            config.http, self._exports, known[config.http.auth.authenticator] if config.http.auth else None, headers
         )
-        self._health = HealthServer(config.health, self._exports, intake.health, counters)
+        self._health = HealthServer(config.health, self._exports, intake, meter, resource or {})
+        self._scraped = [ScrapeServer(x, key, meter, resource or {}) for key, x in (scraped or {}).items()]
+        self._looking: asyncio.Task[None] | None = None
         self._stopped = False
 
     @property
@@ -60,16 +74,22 @@ class Server:
         return self._health.port
 
     async def start(self) -> None:
-        """Bind all three endpoints and serve. Raises ConfigError, with nothing left running, where one is taken."""
+        """Bind all endpoints and serve. Raises ConfigError, with nothing left running, where one is taken."""
         try:
-            for key, server, endpoint in (
-                ("grpc", self._grpc, self._config.grpc.endpoint),
-                ("http", self._http, self._config.http.endpoint),
-                ("health", self._health, self._config.health.endpoint),
+            await self._grpc.start()
+            await self._http.start()
+            health_endpoint = await self._health.start()
+            for scraped in self._scraped:
+                await scraped.start()
+            for what, endpoint, port in (
+                ("grpc", self._config.grpc.endpoint, self.grpc_port),
+                ("http", self._config.http.endpoint, self.http_port),
+                ("health", health_endpoint, self.health_port),
+                *(("metrics", x.endpoint, x.port) for x in self._scraped),
             ):
-                await server.start()
-                _log.info("%s listens on %s, port %d", key, endpoint, server.port)
+                _log.info("%s listens on %s, port %d", what, endpoint, port)
             self._warn_of_exposure()
+            self._looking = asyncio.create_task(self._look_at_health())
         except BaseException:
             await self.stop(0.0)
             raise
@@ -78,7 +98,7 @@ class Server:
         """Say what it means where others than this machine reach an endpoint."""
         protocols: tuple[tuple[str, Grpc | Http], ...] = (("grpc", self._config.grpc), ("http", self._config.http))
         for key, config in protocols:
-            if not _is_loopback(config.endpoint):
+            if not is_loopback(config.endpoint):
                 for missing, meaning in ((config.auth, _NO_AUTH), (config.tls, _NO_TLS)):
                     if missing is None:
                         _log.warning("receive.%s.endpoint %s is no loopback address: %s", key, config.endpoint, meaning)
@@ -91,12 +111,22 @@ class Server:
         if self._stopped:
             return
         self._stopped = True
+        if self._looking is not None:
+            self._looking.cancel()
         await self._grpc.refuse()
         if not await self._exports.drain(grace_s):
             _log.warning("requests were still under way after %s s; their senders will send them again", grace_s)
         await self._grpc.stop(_LAST_WORDS_S)
         await self._http.stop()
         await self._health.stop()
+        for scraped in self._scraped:
+            await scraped.stop()
+
+    async def _look_at_health(self) -> None:
+        """Have gRPC's health say what the other health checks say."""
+        while True:
+            await self._grpc.show(serving=self._health.trouble is None)
+            await asyncio.sleep(_LOOK_EVERY_S)
 
 
 _NO_AUTH: Final = (
@@ -106,7 +136,8 @@ _NO_AUTH: Final = (
 _NO_TLS: Final = "what is sent, tokens too, can be read on the way: set `tls`"
 
 
-def _is_loopback(endpoint: str) -> bool:
+def is_loopback(endpoint: str) -> bool:
+    """Whether only this machine reaches an endpoint."""
     host, _ = split_endpoint(endpoint)
     try:
         return ipaddress.ip_address(host).is_loopback

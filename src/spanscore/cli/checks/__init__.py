@@ -1,0 +1,1 @@
+"""What `spanscore doctor` looks at, one file for each kind of thing that can be wrong."""

@@ -1,0 +1,104 @@
+"""Can the journal and the store be written, is there room, and does SQLite's WAL work where they are."""
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from sqlalchemy import text
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from spanscore.cli.checks.finding import Finding, fail, ok, told, warn
+from spanscore.config import Settings
+from spanscore.errors import SpanscoreError
+from spanscore.export.config import JsonFileConfig
+from spanscore.model.quantity import size_text
+from spanscore.store import connecting
+
+_LITTLE_BYTES = 64 * 2**20
+_MIB = 2**20
+
+
+def check(settings: Settings) -> Iterator[Finding]:
+    """The journal, the store, and files that scores go to."""
+    yield _sqlite("journal", "journal.path", settings.journal.path, settings.journal.max_bytes)
+    try:
+        url = make_url(settings.store.url)
+    except ArgumentError as error:
+        yield fail("store", told(error), "write store.url as sqlite:///FILE or postgresql+psycopg://…")
+    else:
+        yield _store(settings, url)
+    for name, exporter in settings.export.exporters.items():
+        if isinstance(exporter, JsonFileConfig):
+            yield _file(name, exporter.path)
+
+
+def _store(settings: Settings, url: URL) -> Finding:
+    if url.get_backend_name() == "sqlite":
+        wanted = settings.store.retention.max_bytes or 0
+        return _sqlite("store", "store.url", Path(url.database or ""), wanted)
+    shown = url.render_as_string(hide_password=True)
+    try:
+        engine = connecting.connect(settings.store)
+        with engine.connect() as connection:
+            connection.execute(text("SELECT 1"))
+        engine.dispose()
+    except (SpanscoreError, OSError) as error:
+        return fail("store", told(error), "start the database, or mend store.url")
+    return ok("store", f"{shown} answers")
+
+
+def _sqlite(about: str, key: str, path: Path, max_bytes: int) -> Finding:
+    folder = path.absolute().parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        mode = _written(folder)
+    except (OSError, sqlite3.Error) as error:
+        return fail(about, f"{folder} cannot be written: {told(error)}", f"make it writable, or set another {key}")
+    if path.exists() and not os.access(path, os.W_OK):
+        return fail(about, f"{path} cannot be written", f"make it writable, or set another {key}")
+    if mode != "wal":
+        told_mode = f"{folder}: SQLite's WAL does not work there (journal mode {mode})"
+        return fail(about, told_mode, f"set {key} to a local disk: network file systems cannot share what WAL needs")
+    return _room(about, key, folder, path, max_bytes)
+
+
+def _written(folder: Path) -> str:
+    """Write a database there, as the journal is written, and remove it; returns the journal mode that it got."""
+    with tempfile.TemporaryDirectory(prefix=".spanscore-doctor-", dir=folder) as name:
+        db = sqlite3.connect(Path(name) / "probe.db")
+        try:
+            mode = str(db.execute("PRAGMA journal_mode = WAL").fetchone()[0])
+            db.execute("PRAGMA synchronous = FULL")
+            with db:
+                db.execute("CREATE TABLE probe (body BLOB)")
+                db.execute("INSERT INTO probe VALUES (zeroblob(65536))")
+        finally:
+            db.close()
+    return mode
+
+
+def _room(about: str, key: str, folder: Path, path: Path, max_bytes: int) -> Finding:
+    free = shutil.disk_usage(folder).free
+    left = max(0, max_bytes - (path.stat().st_size if path.exists() else 0))
+    where = f"{path}: can be written, {free // _MIB:,} MiB free"
+    if free < _LITTLE_BYTES:
+        return fail(about, where, f"make room on that disk, or set another {key}")
+    if free < left:
+        bound = "journal.max_bytes" if about == "journal" else "store.retention.max_bytes"
+        fix = f"make room, or set {bound} lower: it allows {size_text(max_bytes)}, and a full disk refuses requests"
+        return warn(about, where, fix)
+    return ok(about, where)
+
+
+def _file(name: str, path: Path) -> Finding:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") if path.exists() else tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        return fail(name, f"{path}: {told(error)}", f"make it writable, or set another export.exporters.{name}.path")
+    return ok(name, f"{path}: can be written")

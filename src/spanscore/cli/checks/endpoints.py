@@ -1,0 +1,146 @@
+"""Are spanscore's own ports answered, and by spanscore."""
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import aiohttp
+import grpc
+from grpc_health.v1 import health_pb2
+from grpc_health.v1.health_pb2_grpc import HealthStub
+
+from spanscore.cli.checks.finding import Finding, fail, ok, warn
+from spanscore.config import Settings
+from spanscore.model.json import loads
+from spanscore.otlp.signal import WIRE
+from spanscore.receive.config import Grpc, Tls, split_endpoint
+from spanscore.receive.health import ELSEWHERE
+
+_TIMEOUT_S = 3.0
+_NOBODY = "start it with `spanscore serve` and this configuration, or see its log if it should run"
+
+
+def reachable(endpoint: str) -> str:
+    """`host:port` to connect to: an address that means all of them is reached by loopback.
+
+    >>> reachable("0.0.0.0:4327"), reachable("[::]:4327")
+    ('127.0.0.1:4327', '[::1]:4327')
+    """
+    host, port = split_endpoint(endpoint)
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 # it is not bound, but replaced
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def client_context(tls: Tls | None) -> ssl.SSLContext | bool:
+    """TLS towards our own server, whose very certificate is trusted, whatever name it is for."""
+    if tls is None:
+        return True
+    context = ssl.create_default_context(cafile=tls.cert_file)
+    context.check_hostname = False
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
+
+
+async def state_of(settings: Settings) -> Mapping[str, Any] | None:
+    """What the health check of the running server says; None where none runs."""
+    health = settings.receive.health
+    places = [health.endpoint] + ([] if "endpoint" in health.model_fields_set else [ELSEWHERE])
+    for place in places:
+        state = await _state(f"http://{reachable(place)}{health.path}")
+        if state is not None and "counters" in state:
+            return {**state, "endpoint": place}
+    return None
+
+
+async def check(settings: Settings, state: Mapping[str, Any] | None) -> AsyncIterator[Finding]:
+    """Health, gRPC and HTTP; `state` is what `state_of` gave."""
+    yield await _health(settings, state)
+    yield await _grpc(settings.receive.grpc)
+    yield await _http(settings)
+
+
+async def _health(settings: Settings, state: Mapping[str, Any] | None) -> Finding:
+    endpoint = settings.receive.health.endpoint
+    if state is None:
+        if await _listens(reachable(endpoint)):
+            fix = "set receive.health.endpoint to a free port: a collector's health check has 13133 too"
+            return warn("health", f"something else than spanscore answers on {endpoint}", fix)
+        return warn("health", f"nothing listens on {endpoint}", _NOBODY)
+    if state.get("status") != "Server available":
+        fix = "see its log; docs/watching.md says what each reason means"
+        return fail("health", f"spanscore on {state['endpoint']} takes no requests: {state.get('reason')}", fix)
+    return ok("health", f"spanscore runs on {state['endpoint']}, since {state.get('upSince')}")
+
+
+async def _grpc(config: Grpc) -> Finding:
+    about, where = "OTLP/gRPC", reachable(config.endpoint)
+    if not await _listens(where):
+        return warn(about, f"nothing listens on {config.endpoint}", _NOBODY)
+    if config.tls is not None:
+        return await _handshake(about, where, config.tls)
+    elsewhere = "set receive.grpc.endpoint to a free port, or stop what listens there"
+    async with grpc.aio.insecure_channel(where) as channel:
+        request = health_pb2.HealthCheckRequest(service=WIRE["traces"].service)
+        try:
+            answer = await HealthStub(channel).Check(request, timeout=_TIMEOUT_S)
+        except grpc.aio.AioRpcError as error:
+            told = f"what listens on {config.endpoint} is not spanscore ({error.code().name})"
+            return fail(about, told, elsewhere)
+    if answer.status != health_pb2.HealthCheckResponse.SERVING:
+        return fail(about, f"spanscore on {config.endpoint} takes no requests", "see what its health check says")
+    return ok(about, f"spanscore takes requests on {config.endpoint}")
+
+
+async def _http(settings: Settings) -> Finding:
+    config, about = settings.receive.http, "OTLP/HTTP"
+    where = reachable(config.endpoint)
+    if not await _listens(where):
+        return warn(about, f"nothing listens on {config.endpoint}", _NOBODY)
+    if config.tls is not None:
+        return await _handshake(about, where, config.tls)
+    with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError):
+        async with asyncio.timeout(_TIMEOUT_S), aiohttp.ClientSession() as session:
+            answer = await session.get(f"http://{where}/")
+            if answer.status == 404 and "OTLP is taken at" in await answer.text(errors="replace"):
+                return ok(about, f"spanscore takes requests on {config.endpoint}")
+    elsewhere = "set receive.http.endpoint to a free port, or stop what listens there"
+    return fail(about, f"what listens on {config.endpoint} is not spanscore", elsewhere)
+
+
+async def _handshake(about: str, where: str, tls: Tls) -> Finding:
+    """Whether what listens there has the certificate that is configured."""
+    if tls.client_ca_file is not None:
+        return ok(about, f"{where} listens; clients must show a certificate, which doctor has not got")
+    host, port = split_endpoint(where)
+    fix = "see tls.cert_file: is it newer than what the server has read, or is it another server?"
+    try:
+        async with asyncio.timeout(_TIMEOUT_S):
+            context = await asyncio.to_thread(client_context, tls)
+            _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=host)
+            writer.close()
+    except (OSError, TimeoutError) as error:
+        return fail(about, f"{where} does not speak TLS with {tls.cert_file}: {error}", fix)
+    return ok(about, f"{where} speaks TLS with {tls.cert_file}")
+
+
+async def _listens(where: str) -> bool:
+    host, port = split_endpoint(where)
+    try:
+        async with asyncio.timeout(_TIMEOUT_S):
+            _, writer = await asyncio.open_connection(host, port)
+    except (OSError, TimeoutError):
+        return False
+    writer.close()
+    return True
+
+
+async def _state(url: str) -> Mapping[str, Any] | None:
+    try:
+        async with asyncio.timeout(_TIMEOUT_S), aiohttp.ClientSession() as session:
+            answer = await session.get(url)
+            state = loads(await answer.text(errors="replace"))
+    except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
+        return None
+    return state if isinstance(state, Mapping) else None

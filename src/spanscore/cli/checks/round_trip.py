@@ -1,0 +1,151 @@
+"""Does a span that is sent to the running server come out at the other end: taken, rebuilt, scored, sent on."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import aiohttp
+import grpc
+
+from spanscore.api.v1 import control_service_pb2 as pb
+from spanscore.api.v1.control_service_pb2_grpc import ControlServiceStub
+from spanscore.cli.checks.endpoints import client_context, reachable, state_of
+from spanscore.cli.checks.finding import Finding, fail, ok, told, warn
+from spanscore.cli.checks.probe import Probe
+from spanscore.config import Settings
+from spanscore.errors import SpanscoreError
+from spanscore.otlp.signal import WIRE
+from spanscore.receive.auth import open_authenticators
+from spanscore.receive.config import Auth
+
+T = TypeVar("T")
+
+_ABOUT = "round trip"
+_TIMEOUT_S = 5.0
+_PATIENCE_S = 20.0
+"""What rebuilding and scoring one trace, and sending its scores, may take beside the wait for its end."""
+
+_POLL_S = 0.2
+_SEE_LOG = "see the server's log, and `spanscore quarantine`"
+
+
+async def check(settings: Settings, state: Mapping[str, Any] | None, probe: Probe, *, scored: bool) -> Finding:
+    """Send the probe; `scored` says whether it is to have content, so that scores come of it."""
+    if state is None:
+        fix = "start `spanscore serve` with this configuration, then ask again: doctor starts nothing itself"
+        return warn(_ABOUT, "not tried: no spanscore runs with this configuration", fix)
+    if (tls := settings.receive.http.tls) is not None and tls.client_ca_file is not None:
+        return warn(_ABOUT, "not tried: doctor has no client certificate to show", "send a span with one, as agents do")
+    started_s = time.monotonic()
+    try:
+        await _send(settings, probe.request(content=scored, emitted=False))
+    except (aiohttp.ClientError, SpanscoreError, OSError, TimeoutError, ValueError) as error:
+        fix = "see the line about OTLP/HTTP, and receive.http.auth"
+        return fail(_ABOUT, f"the span was not taken: {told(error)}", fix)
+    # The control service tells of this very trace; with TLS it would want to be called by its certificate's name.
+    if not settings.api.enabled or settings.api.tls is not None:
+        return await _counted(settings, state, started_s)
+    return await _followed(settings, probe, started_s, scored=scored)
+
+
+async def _counted(settings: Settings, before: Mapping[str, Any], started_s: float) -> Finding:
+    """By the server's counters, which tell that a trace was rebuilt, and not which."""
+    known = before["counters"].get("agent_traces", 0)
+
+    async def grown() -> bool | None:
+        now = await state_of(settings)
+        return True if now is not None and now["counters"].get("agent_traces", 0) > known else None
+
+    if await _until(grown, _deadline_s(settings, started_s)) is None:
+        return fail(_ABOUT, _lost(started_s), _SEE_LOG)
+    took_s = time.monotonic() - started_s
+    return ok(_ABOUT, f"the span was taken and, after {took_s:.1f} s, an agent trace was rebuilt, as the counters say")
+
+
+async def _followed(settings: Settings, probe: Probe, started_s: float, *, scored: bool) -> Finding:
+    """By the control service, which tells of this very trace."""
+    trace_id, deadline_s = probe.trace_id.hex(), _deadline_s(settings, started_s)
+    async with grpc.aio.insecure_channel(reachable(settings.api.endpoint)) as channel:
+        control, token = ControlServiceStub(channel), await _token(settings, settings.api.auth)
+        ask = partial(_found, metadata=[(name.lower(), value) for name, value in token.items()])
+        try:
+            trace = await _until(lambda: ask(control.GetTrace, pb.GetTraceRequest(trace_id=trace_id)), deadline_s)
+            took_s = time.monotonic() - started_s
+            if trace is None:
+                return fail(_ABOUT, _lost(started_s), _SEE_LOG)
+            answer = await ask(control.ListScores, pb.ListScoresRequest(trace_id=trace_id))
+        except grpc.aio.AioRpcError as error:
+            untold = f"the span was taken, but the control service on {settings.api.endpoint} does not tell of it"
+            return warn(_ABOUT, f"{untold}: {error.code().name}", "see api.endpoint and api.auth")
+    took = f"trace {trace_id} was taken and, after {took_s:.1f} s, rebuilt"
+    scores = sum(x.HasField("value") for x in answer.scores) if answer is not None else 0
+    if not scored or not scores:
+        why = "no metric had anything to score" if scored else "without content, so that no model was asked"
+        return ok(_ABOUT, f"{took}; not scored: {why}")
+    return await _sent_on(settings, f"{took} and scored", scores, deadline_s)
+
+
+async def _sent_on(settings: Settings, took: str, scores: int, deadline_s: float) -> Finding:
+    """Whether the scores leave; a tool may wait for the span, which it gets from elsewhere or not at all."""
+    if await _until(lambda: _all_left(settings, settings.export.otlp_exporters), deadline_s) is None:
+        behind = f"{took} ({scores} scores), but the scores do not leave"
+        return fail(_ABOUT, behind, "see the lines about the exporters, and the server's log")
+    waiting = [name for name in settings.export.sinks if not await _all_left(settings, [name])]
+    to = ", ".join(x for x in settings.export.exporters if x not in waiting) or "the store only"
+    went = f"{took}; {scores} scores went to {to}"
+    if waiting:
+        fix = "send that tool the agents' spans too, if it does not get them; after max_wait its scores are dropped"
+        return warn(_ABOUT, f"{went}; {', '.join(waiting)} has not got the span and waits for it", fix)
+    return ok(_ABOUT, went)
+
+
+def _deadline_s(settings: Settings, started_s: float) -> float:
+    return started_s + settings.assemble.complete_after / 1e9 + _PATIENCE_S
+
+
+def _lost(started_s: float) -> str:
+    return f"the span was taken, but after {time.monotonic() - started_s:.0f} s there is no trace of it"
+
+
+async def _send(settings: Settings, body: bytes) -> None:
+    config = settings.receive.http
+    scheme = "http" if config.tls is None else "https"
+    headers = {"Content-Type": "application/x-protobuf", **await _token(settings, config.auth)}
+    context = await asyncio.to_thread(client_context, config.tls)
+    url = f"{scheme}://{reachable(config.endpoint)}{WIRE['traces'].path}"
+    async with asyncio.timeout(_TIMEOUT_S), aiohttp.ClientSession() as session:
+        answer = await session.post(url, data=body, headers=headers, ssl=context)
+        if answer.status != 200:
+            raise ValueError(f"HTTP {answer.status}")
+
+
+async def _token(settings: Settings, auth: Auth | None) -> dict[str, str]:
+    """The header with a token that the server knows, where it asks for one."""
+    if auth is None:
+        return {}
+    known = await asyncio.to_thread(open_authenticators, settings.extensions)
+    return dict(known[auth.authenticator]({}, ()))
+
+
+async def _found(ask: Callable[..., Awaitable[T]], request: Any, metadata: Sequence[tuple[str, str]]) -> T | None:
+    try:
+        return await ask(request, timeout=_TIMEOUT_S, metadata=metadata)
+    except grpc.aio.AioRpcError as error:
+        if error.code() is grpc.StatusCode.NOT_FOUND:
+            return None
+        raise
+
+
+async def _all_left(settings: Settings, exporters: Iterable[str]) -> bool | None:
+    state = await state_of(settings)
+    waiting = {} if state is None else state.get("scores_to_export", {})
+    return True if state is not None and not any(waiting.get(name) for name in exporters) else None
+
+
+async def _until(ask: Callable[[], Awaitable[T | None]], deadline_s: float) -> T | None:
+    """What `ask` gives, as soon as it gives anything; None when the time is over."""
+    while (found := await ask()) is None and time.monotonic() < deadline_s:  # noqa: ASYNC110 # a server sets no event
+        await asyncio.sleep(_POLL_S)
+    return found

@@ -1,0 +1,120 @@
+"""`spanscore doctor`: is all well that scores depend on, and what to do where it is not."""
+
+import argparse
+import asyncio
+import dataclasses
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spanscore.cli.terminal import console, print_json, printable
+
+if TYPE_CHECKING:
+    from spanscore.cli.checks.finding import Finding
+    from spanscore.config import Settings
+
+_STYLES = {"ok": "green", "warn": "yellow", "FAIL": "bold red"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    parser.add_argument("-c", "--config", metavar="FILE", type=Path, help="the server's configuration")
+    parser.add_argument("--no-judge", action="store_true", help="ask no model, so that it costs nothing")
+    parser.add_argument("--no-round-trip", action="store_true", help="send no span to the running server")
+    parser.add_argument("--json", action="store_true", help="print one JSON object in place of the lines")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Look at everything, a line each. Returns the exit code: 1 where something fails, else 0."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is told in our words, once
+    return asyncio.run(_run(args))
+
+
+async def _run(args: argparse.Namespace) -> int:
+    findings: list[Finding] = []
+    show = None if args.json else _lines()
+    async for finding in _examined(args):
+        findings.append(finding)
+        if show is not None:
+            show(finding)
+    failed = sum(x.status == "FAIL" for x in findings)
+    if show is None:
+        print_json({"ok": not failed, "checks": [dataclasses.asdict(x) for x in findings]})
+    else:
+        _sum_up(findings)
+    return 1 if failed else 0
+
+
+async def _examined(args: argparse.Namespace) -> "AsyncIterator[Finding]":
+    from spanscore import config  # noqa: PLC0415 - the servers' libraries, which no other command needs
+    from spanscore.cli.checks.finding import fail, ok, told  # noqa: PLC0415 - as above
+    from spanscore.errors import ConfigError  # noqa: PLC0415 - as above
+
+    name = str(args.config) if args.config else "the defaults"
+    try:
+        settings = config.load(args.config) if args.config else config.default()
+    except ConfigError as error:
+        for line in str(error).splitlines():
+            yield fail("configuration", told(ConfigError(line)), "mend the key; docs/configuration.md has them all")
+        return
+    yield ok("configuration", f"{name}: can be used")
+    async for finding in _all(settings, args):
+        yield finding
+
+
+async def _all(settings: "Settings", args: argparse.Namespace) -> "AsyncIterator[Finding]":
+    from spanscore.cli.checks import backends, clocks, disk, endpoints, models, round_trip  # noqa: PLC0415 - as above
+    from spanscore.cli.checks.probe import Probe  # noqa: PLC0415 - as above
+
+    for finding in await asyncio.to_thread(lambda: list(disk.check(settings))):
+        yield finding
+    state = await endpoints.state_of(settings)
+    async for finding in endpoints.check(settings, state):
+        yield finding
+    probe = Probe()
+    # In inline mode the server sends the probe on itself; under the same ids it would be there twice.
+    async for finding in backends.check(settings, probe if settings.mode == "branch" else Probe()):
+        yield finding
+    async for finding in models.check(settings, ask=not args.no_judge):
+        yield finding
+    async for finding in clocks.check(settings, judge=not args.no_judge):
+        yield finding
+    if not args.no_round_trip:
+        takes_s = settings.assemble.complete_after / 1e9
+        with _waiting(f"waiting for a span to come round, for {takes_s:.0f} s or more", really=state is not None):
+            found = await round_trip.check(settings, state, probe, scored=not settings.judge.models)
+        yield found
+
+
+def _lines() -> "Callable[[Finding], None]":
+    output = console()
+
+    def show(finding: "Finding") -> None:
+        from rich.text import Text  # noqa: PLC0415 - --json needs no rich
+
+        status, about = (f"{finding.status:<4}", _STYLES[finding.status]), (f"{finding.about:<14}", "bold")
+        output.print(Text.assemble(status, "  ", about, "  ", printable(finding.message)), soft_wrap=True)
+        if finding.fix is not None:
+            output.print(Text(f"{'':<22}-> {printable(finding.fix)}", "dim"), soft_wrap=True)
+
+    return show
+
+
+def _sum_up(findings: "list[Finding]") -> None:
+    counts = [(word, sum(x.status == word for x in findings)) for word in _STYLES]
+    print("\n" + ", ".join(f"{count} {word}" for word, count in counts if count))
+
+
+@contextmanager
+def _waiting(what: str, *, really: bool) -> Iterator[None]:
+    """Say on a terminal what takes so long."""
+    if not really or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
+
+    with Console(stderr=True).status(what):
+        yield

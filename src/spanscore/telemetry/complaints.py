@@ -1,0 +1,35 @@
+"""Faults that last are told when they begin and once a minute, not at every attempt."""
+
+import logging
+from collections.abc import Callable
+
+_log = logging.getLogger(__name__)
+
+_COMPLAIN_EVERY_NS = 60 * 10**9
+
+
+class Complaints:
+    """Says what goes wrong when it begins, then once a minute, with how often it did: a store can be down all night."""
+
+    def __init__(self, clock_ns: Callable[[], int]) -> None:
+        """`clock_ns` gives Unix nanoseconds."""
+        self._clock_ns = clock_ns
+        self._said: dict[str, tuple[int, int]] = {}  # by subject: when it was last said, and how often not since
+
+    def complain(self, about: str, what: str) -> None:
+        """Warn of `what`, unless there was a line about the same less than a minute ago. `about` is one of few."""
+        now_ns = self._clock_ns()
+        fault = {"fault": about}  # so that lines about something else do not use up what may be said of this
+        if about not in self._said:
+            _log.warning("%s: %s", about, what, extra=fault)
+        else:
+            said_ns, unsaid = self._said[about]
+            if 0 <= now_ns - said_ns < _COMPLAIN_EVERY_NS:
+                self._said[about] = said_ns, unsaid + 1
+                return
+            _log.warning("%s: %s (%d times since the last line about it)", about, what, unsaid + 1, extra=fault)
+        self._said[about] = now_ns, 0
+
+    def is_over(self, about: str) -> bool:
+        """Forget what was wrong; whether anything was."""
+        return self._said.pop(about, None) is not None

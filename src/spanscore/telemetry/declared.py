@@ -1,0 +1,188 @@
+"""Every metric that spanscore has of itself, as data: a name that is not here can be neither counted nor shown.
+
+Names follow the collector's own (`otelcol_receiver_accepted_spans`) with `spanscore_` in front; units are UCUM, as
+OpenTelemetry writes them. On `/metrics` the unit and `_total` are added, as Prometheus and the collector's exporter do.
+The judge's calls and tokens are not `gen_ai.client.*`: they would be added to those of the agents under evaluation.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Declared:
+    """One metric. `bounds` are the upper bounds of a histogram's buckets."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    unit: str
+    about: str
+    labels: tuple[str, ...] = ()
+    bounds: tuple[float, ...] = ()
+
+    @property
+    def section(self) -> str:
+        """The part of spanscore that it is about: `receiver`, say."""
+        return self.name.removeprefix("spanscore_").partition("_")[0]
+
+
+def _counter(name: str, unit: str, about: str, *labels: str) -> Declared:
+    return Declared(f"spanscore_{name}", "counter", unit, about, labels)
+
+
+def _gauge(name: str, unit: str, about: str, *labels: str) -> Declared:
+    return Declared(f"spanscore_{name}", "gauge", unit, about, labels)
+
+
+def _durations(name: str, about: str, *labels: str) -> Declared:
+    return Declared(f"spanscore_{name}", "histogram", "s", about, labels, _SECONDS)
+
+
+RECEIVER_REQUESTS = _counter(
+    "receiver_requests", "{request}", "Export requests that were acknowledged.", "transport", "signal"
+)
+RECEIVER_ACCEPTED_SPANS = _counter("receiver_accepted_spans", "{span}", "Spans that were acknowledged.", "transport")
+RECEIVER_ACCEPTED_LOG_RECORDS = _counter(
+    "receiver_accepted_log_records", "{log_record}", "Log records that were acknowledged.", "transport"
+)
+RECEIVER_REFUSED_REQUESTS = _counter(
+    "receiver_refused_requests",
+    "{request}",
+    "Export requests that were not taken, most of which their senders send again.",
+    "transport",
+    "signal",
+    "reason",
+)
+RECEIVER_REFUSED_ITEMS = _counter(
+    "receiver_refused_items",
+    "{item}",
+    "Spans, log records and metrics that were damaged and taken out of a request that was acknowledged.",
+    "transport",
+    "signal",
+)
+RECEIVER_QUARANTINED_REQUESTS = _counter(
+    "receiver_quarantined_requests",
+    "{request}",
+    "Requests that cannot be decoded, acknowledged and put aside: see `spanscore quarantine`.",
+    "transport",
+    "signal",
+)
+
+JOURNAL_SIZE = _gauge("journal_size", "By", "Bytes of the requests in the journal.")
+JOURNAL_CAPACITY = _gauge("journal_capacity", "By", "Bytes that the journal may hold (journal.max_bytes).")
+JOURNAL_REQUESTS = _gauge("journal_requests", "{request}", "Requests in the journal.")
+JOURNAL_OLDEST_AGE = _gauge("journal_oldest_age", "s", "Age of the oldest request in the journal.")
+JOURNAL_REPLAYED_REQUESTS = _counter(
+    "journal_replayed_requests", "{request}", "Requests that were taken up from the journal at the start."
+)
+
+TRACES_OPEN = _gauge("traces_open", "{trace}", "Traces that are waited for.")
+TRACES_WAITING = _gauge("traces_waiting", "{trace}", "Cut traces that wait for a worker.")
+TRACES_WAITING_CAPACITY = _gauge("traces_waiting_capacity", "{trace}", "Cut traces that may wait for a worker.")
+TRACES_WAITING_PARTS = _gauge("traces_waiting_parts", "{trace}", "Traces that wait for the rest of their turn.")
+TRACES_CUT = _counter(
+    "traces_cut", "{trace}", "Traces that were complete, fell idle, or were cut at a limit.", "completeness"
+)
+TRACES_REOPENED = _counter("traces_reopened", "{trace}", "Traces that were cut again since late spans came.")
+TRACES_LATE_ITEMS = _counter(
+    "traces_late_items", "{item}", "Spans and log records that came too late to be read.", "signal"
+)
+TRACES_FINISHED = _counter("traces_finished", "{trace}", "Traces that were dealt with.")
+TRACES_WITHOUT_GENAI = _counter("traces_without_genai", "{trace}", "Traces that were let go unread: no GenAI in them.")
+TRACES_QUARANTINED = _counter(
+    "traces_quarantined", "{trace}", "Traces that cannot be scored, put aside: see `spanscore quarantine`."
+)
+AGENT_TRACES = _counter("agent_traces", "{trace}", "Agent traces that were rebuilt and stored, new or changed.")
+AGENT_TRACES_UNCHANGED = _counter(
+    "agent_traces_unchanged", "{trace}", "Agent traces that were evaluated just so before."
+)
+SESSIONS_OPEN = _gauge("sessions_open", "{session}", "Sessions that have not fallen quiet.")
+SESSIONS_EVALUATED = _counter("sessions_evaluated", "{session}", "Sessions that fell quiet and were evaluated.")
+
+EVALUATIONS_SCORED = _counter("evaluations_scored", "{evaluation}", "Scores that were committed.", "metric", "label")
+EVALUATIONS_SKIPPED = _counter(
+    "evaluations_skipped", "{evaluation}", "Metrics that could not be measured, for nobody's fault.", "metric", "reason"
+)
+EVALUATIONS_FAILED = _counter(
+    "evaluations_failed", "{evaluation}", "Metrics that went wrong: the judge's faults mostly.", "metric", "error_type"
+)
+EVALUATIONS_DURATION = _durations(
+    "evaluations_duration", "From taking up cut traces to their committed scores, a batch of traces at a time."
+)
+
+JUDGE_CALLS = _counter("judge_calls", "{call}", "Calls of a model, each retry a call.", "model", "outcome")
+JUDGE_CALL_DURATION = _durations("judge_call_duration", "How long calls of a model took.", "model", "outcome")
+JUDGE_TOKENS = _counter("judge_tokens", "{token}", "Tokens that judging took.", "model", "type")
+JUDGE_COST = _counter("judge_cost_usd", "{USD}", "What judging cost, where the price is known.", "model")
+JUDGE_UNPRICED_CALLS = _counter(
+    "judge_unpriced_calls", "{call}", "Calls whose price is not known: see judge.prices.", "model"
+)
+JUDGE_RETRIES = _counter("judge_retries", "{call}", "Calls that were tried again.", "model")
+JUDGE_REPAIRS = _counter(
+    "judge_repairs", "{call}", "Answers that did not fit and were shown to the model again.", "model"
+)
+JUDGE_CACHE_HITS = _counter("judge_cache_hits", "{answer}", "Answers that were kept from before.", "model")
+JUDGE_CACHE_MISSES = _counter("judge_cache_misses", "{answer}", "Answers that a model had to be asked for.", "model")
+JUDGE_BUDGET_LIMIT = _gauge(
+    "judge_budget_limit", "", "What may be spent in an hour or day (judge.budget), by unit: tokens, usd.", "unit"
+)
+JUDGE_BUDGET_LEFT = _gauge("judge_budget_left", "", "What is left of it in this hour or day.", "unit")
+
+EXPORTER_SENT_REQUESTS = _counter(
+    "exporter_sent_requests", "{request}", "Requests that a backend took.", "exporter", "signal"
+)
+EXPORTER_FAILED_SENDS = _counter(
+    "exporter_failed_sends", "{request}", "Tries that failed; what failed is sent again.", "exporter", "signal"
+)
+EXPORTER_DROPPED_REQUESTS = _counter(
+    "exporter_dropped_requests",
+    "{request}",
+    "Requests that will never arrive: refused for good, given up, or of a signal that the backend does not know.",
+    "exporter",
+    "signal",
+    "reason",
+)
+EXPORTER_PARTIAL_REQUESTS = _counter(
+    "exporter_partial_requests", "{request}", "Requests that a backend took a part of.", "exporter", "signal"
+)
+EXPORTER_SENT_SCORES = _counter("exporter_sent_scores", "{score}", "Scores that were sent, or filed.", "exporter")
+EXPORTER_DROPPED_SCORES = _counter(
+    "exporter_dropped_scores", "{score}", "Scores that an exporter will never send or file.", "exporter", "reason"
+)
+EXPORTER_WAITING_SCORES = _gauge(
+    "exporter_waiting_scores", "{score}", "Scores that are committed and not sent or filed yet.", "exporter"
+)
+EXPORTER_OLDEST_AGE = _gauge(
+    "exporter_oldest_age", "s", "Age of the oldest score that waits, as far as memory tells it.", "exporter"
+)
+EXPORTER_QUEUE_SIZE = _gauge(
+    "exporter_queue_size", "{request}", "Inline mode: received requests that wait to leave again.", "exporter"
+)
+EXPORTER_QUEUE_CAPACITY = _gauge(
+    "exporter_queue_capacity",
+    "{request}",
+    "Inline mode: requests that may wait (sending_queue.queue_size).",
+    "exporter",
+)
+INLINE_HELD_ROOTS = _gauge("inline_held_roots", "{span}", "Inline mode: root spans that wait for their scores.")
+INLINE_RELEASED_ROOTS = _counter(
+    "inline_released_roots",
+    "{span}",
+    "Inline mode: root spans that left, by whether their scores were there.",
+    "reason",
+)
+
+STORE_SIZE = _gauge("store_size", "By", "Bytes of the records in the store.")
+STORE_PRUNED_TRACES = _counter("store_pruned_traces", "{trace}", "Agent traces that retention deleted.")
+STORE_RETRIES = _counter(
+    "store_retries", "{operation}", "Operations that the store could not do and that were tried again."
+)
+
+PROCESS_UPTIME = _counter("process_uptime", "s", "Time since the start.")
+PROCESS_CPU = _counter("process_cpu", "s", "CPU time, in user mode and in the kernel.")
+PROCESS_MEMORY_RSS = _gauge("process_memory_rss", "By", "Memory in use (resident set size); on Linux only.")
+
+METRICS: Final = tuple(x for x in list(globals().values()) if isinstance(x, Declared))
+"""All of them, in the order of this file."""

@@ -1,0 +1,30 @@
+"""Keeps the instrumentations of the process from tracing what spanscore itself asks of models."""
+
+import contextlib
+from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def instrumentation_suppressed() -> Iterator[None]:
+    """Within this block, calls of a model are not traced, so that the judge's never show up in a user's traces.
+
+    The keys are those that OpenTelemetry's, OpenInference's and Traceloop's instrumentations ask before they trace.
+    """
+    try:
+        from opentelemetry import context  # noqa: PLC0415 - only where the process is instrumented is it installed
+    except ImportError:
+        yield
+        return
+    keys = (
+        context._SUPPRESS_INSTRUMENTATION_KEY,  # noqa: SLF001 - private by name, but what instrumentations import
+        "suppress_instrumentation",
+        "suppress_language_model_instrumentation",
+    )
+    suppressed = context.get_current()
+    for key in keys:
+        suppressed = context.set_value(key, True, suppressed)  # noqa: FBT003 - set_value takes it by position
+    token = context.attach(suppressed)
+    try:
+        yield
+    finally:
+        context.detach(token)
