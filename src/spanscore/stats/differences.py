@@ -1,0 +1,70 @@
+"""The difference between two sets of scores, paired by what was scored or of different things."""
+
+import math
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+
+from spanscore.stats.estimate import Estimate, Interval, NotEstimableError, require_level
+from spanscore.stats.means import mean
+from spanscore.stats.pairs import paired_rate_limits
+
+
+def paired_difference(
+    a: Sequence[float],
+    b: Sequence[float],
+    *,
+    level: float = 0.95,
+    clusters: Sequence[Hashable] | None = None,
+    bounds: tuple[float, float] = (0, 1),
+) -> Estimate:
+    """The mean of b - a over pairs, above 0 where `b` is higher; `a[i]` and `b[i]` are of the same unit.
+
+    Pass or fail has Tango's interval. Other scores have that of `mean` for their differences, which lie between minus
+    and plus the width of `bounds`; neither is of no width where all pairs agree. Errors as `mean`.
+
+    >>> estimate = paired_difference([1, 0, 0, 1, 0], [1, 1, 1, 1, 0])
+    >>> estimate.value, round(estimate.interval.low, 2), round(estimate.interval.high, 2)
+    (0.4, -0.21, 0.77)
+    """
+    if len(a) != len(b):
+        raise ValueError(f"{len(a)} values beside {len(b)}: pairs need as many of each")
+    if not len(a):
+        raise NotEstimableError("there are no pairs")
+    width = bounds[1] - bounds[0]
+    apart = np.asarray(b, float) - np.asarray(a, float)
+    if clusters is None and np.isin([a, b], bounds).all():
+        require_level(level)
+        gained, lost, n = int((apart > 0).sum()), int((apart < 0).sum()), len(apart)
+        low, high = paired_rate_limits(gained, lost, n, level)
+        return Estimate((gained - lost) / n * width, n, Interval(low * width, high * width, level), "Tango")
+    return mean(list(apart), level=level, clusters=clusters, bounds=(-width, width))
+
+
+def unpaired_difference(
+    a: Sequence[float], b: Sequence[float], *, level: float = 0.95, bounds: tuple[float, float] = (0, 1)
+) -> Estimate:
+    """The mean of `b` less the mean of `a`, of different units; n counts both. Errors as `mean`.
+
+    The interval joins those of the two means, square and add: Newcombe's method 10 (1998, "Interval estimation for
+    the difference between independent proportions") with the intervals of `mean` in place of Wilson's, as Zou and
+    Donner (2008) generalise it.
+
+    >>> estimate = unpaired_difference([1] * 48 + [0] * 32, [1] * 56 + [0] * 14)
+    >>> round(estimate.value, 3), round(estimate.interval.low, 2), round(estimate.interval.high, 2)
+    (0.2, 0.05, 0.34)
+    """
+    before, after = (mean(x, level=level, bounds=bounds) for x in (a, b))
+    value = after.value - before.value
+    low, high = added_limits(after, before)
+    return Estimate(value, before.n + after.n, Interval(low, high, level), "square and add")
+
+
+def added_limits(plus: Estimate, minus: Estimate) -> tuple[float, float]:
+    """The limits of `plus` - `minus`, two independent estimates, from their own by square and add."""
+    if plus.interval is None or minus.interval is None:
+        raise NotEstimableError("an estimate without interval has no difference with one")
+    value = plus.value - minus.value
+    below = math.hypot(plus.value - plus.interval.low, minus.interval.high - minus.value)
+    above = math.hypot(plus.interval.high - plus.value, minus.value - minus.interval.low)
+    return value - below, value + above

@@ -1,0 +1,125 @@
+"""The beta, normal and Student distributions on numbers and arrays, so that their tails need no scientific library."""
+
+import math
+from functools import lru_cache
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+_NORMAL = NormalDist()
+_PRECISION = 1e-14
+_MAX_TERMS = 5_000
+_MAX_STEPS = 200
+_MAX_LOGIT = 700.0  # beyond it a float is 0 or 1
+
+_log_gamma = np.frompyfunc(math.lgamma, 1, 1)
+_erfc = np.frompyfunc(math.erfc, 1, 1)
+
+
+def normal_cdf(x: Any) -> Any:
+    """The share of the standard normal distribution below `x`.
+
+    >>> round(float(normal_cdf(1.96)), 4)
+    0.975
+    """
+    return 0.5 * np.asarray(_erfc(-np.asarray(x, float) / math.sqrt(2)), float)
+
+
+@lru_cache(maxsize=64)
+def normal_quantile(share: float) -> float:
+    """Where the standard normal distribution has `share` below.
+
+    >>> round(normal_quantile(0.975), 4)
+    1.96
+    """
+    return _NORMAL.inv_cdf(share)
+
+
+def log_beta(a: Any, b: Any) -> Any:
+    """The logarithm of Euler's beta function."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.asarray(_log_gamma(a) + _log_gamma(b) - _log_gamma(np.add(a, b)), float)
+    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+
+
+def beta_cdf(x: Any, a: Any, b: Any) -> Any:
+    """The share of Beta(a, b) below `x`: the regularised incomplete beta function.
+
+    By the continued fraction DLMF 8.17.22, on the side of the mean where it converges fast.
+
+    >>> round(float(beta_cdf(0.5, 2, 3)), 4)
+    0.6875
+    """
+    with np.errstate(divide="ignore"):
+        logit = np.log(x) - np.log1p(-np.asarray(x, float))
+    return _cdf_of_logit(np.clip(logit, -_MAX_LOGIT, _MAX_LOGIT), np.asarray(a, float), np.asarray(b, float))
+
+
+def beta_quantile(share: Any, a: Any, b: Any) -> Any:
+    """Where Beta(a, b) has `share` below, for shares between 0 and 1.
+
+    Newton's method on the logit of the answer, kept within a bracket that each step narrows.
+
+    >>> round(float(beta_quantile(0.975, 11, 1)), 4)
+    0.9977
+    """
+    share, a, b = np.broadcast_arrays(np.asarray(share, float), np.asarray(a, float), np.asarray(b, float))
+    low, high = np.full(share.shape, -_MAX_LOGIT), np.full(share.shape, _MAX_LOGIT)
+    logit = np.log(a) - np.log(b)
+    scale = log_beta(np.array(a), np.array(b))
+    for _ in range(_MAX_STEPS):
+        above = _cdf_of_logit(logit, a, b) - share
+        low, high = np.where(above < 0, logit, low), np.where(above < 0, high, logit)
+        log_density = -a * np.logaddexp(0, -logit) - b * np.logaddexp(0, logit) - scale
+        with np.errstate(over="ignore", invalid="ignore"):
+            newton = logit - above * np.exp(-log_density)
+        inside = (newton > low) & (newton < high)
+        following = np.where(inside, newton, 0.5 * (low + high))
+        done = np.abs(following - logit) <= 100 * _PRECISION * np.maximum(1, np.abs(logit))
+        logit = following
+        if done.all():
+            break
+    return 1 / (1 + np.exp(-logit))
+
+
+def student_quantile(share: float, degrees: Any) -> Any:
+    """Where Student's t with `degrees` of freedom has `share` below, for a share above one half.
+
+    >>> round(float(student_quantile(0.975, 4)), 3)
+    2.776
+    """
+    degrees = np.asarray(degrees, float)
+    x = beta_quantile(2 * (1 - share), degrees / 2, 0.5)
+    return np.sqrt(degrees * (1 - x) / x)
+
+
+def _cdf_of_logit(logit: Any, a: Any, b: Any) -> Any:
+    x, rest = 1 / (1 + np.exp(-logit)), 1 / (1 + np.exp(logit))
+    above = x > (a + 1) / (a + b + 2)
+    near, far = np.where(above, b, a), np.where(above, a, b)
+    tail = np.where(above, rest, x)
+    log_front = -near * np.logaddexp(0, np.where(above, logit, -logit)) - far * np.logaddexp(
+        0, np.where(above, -logit, logit)
+    )
+    share = np.exp(log_front - log_beta(np.array(near), np.array(far))) / near * _continued_fraction(tail, near, far)
+    return np.where(above, 1 - share, share)
+
+
+def _continued_fraction(x: Any, a: Any, b: Any) -> Any:
+    """By Lentz's method; below the mean no denominator comes near 0."""
+    c, d = 1.0, 1.0 / (1 - (a + b) * x / (a + 1))
+    total = d
+    for m in range(1, _MAX_TERMS):
+        step = 1.0
+        for term in (
+            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
+        ):
+            d = 1.0 / (1 + term * d)
+            c = 1 + term / c
+            step = step * c * d
+        total = total * step
+        if m % 4 == 0 and np.all(np.abs(step - 1) < _PRECISION):
+            break
+    return total

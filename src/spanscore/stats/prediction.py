@@ -1,0 +1,61 @@
+"""The mean that people would give to all units, from a judge's scores of all and people's labels of some."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from spanscore.stats.estimate import Estimate, Interval, NotEstimableError, require_level
+from spanscore.stats.means import Numbers, bounded_limits
+
+
+def prediction_powered_mean(
+    labels: Sequence[float],
+    scores: Sequence[float],
+    other_scores: Sequence[float],
+    *,
+    level: float = 0.95,
+    bounds: tuple[float, float] = (0, 1),
+) -> Estimate:
+    """The mean label of all units: `labels` and `scores` of the labelled ones, `other_scores` of the rest.
+
+    Angelopoulos, Duchi and Zrnic (2023, "PPI++"): mean(label - t score) + t mean(other score), with the t that makes
+    its variance least, from 0, the labels alone, to 1. Labelled and other units must be drawn alike. The interval is
+    that of `mean` with this variance. n counts the labels. Raises NotEstimableError with fewer than two labels.
+
+    >>> estimate = prediction_powered_mean([1, 0, 1, 1, 0, 1], [1, 0, 1, 0, 0, 1], [1, 0, 0, 1, 1, 1, 1, 0, 1, 1])
+    >>> round(estimate.value, 3), estimate.n
+    (0.75, 6)
+    """
+    require_level(level)
+    low, width = bounds[0], bounds[1] - bounds[0]
+    y, f, rest = ((np.asarray(x, float) - low) / width for x in (labels, scores, other_scores))
+    n = len(y)
+    if n < 2 or len(f) != n:
+        raise NotEstimableError(f"it takes two labelled units at least, and there are {n}")
+    center, limits = powered_limits(y, f, rest, level)
+    interval = Interval(low + width * float(limits[0]), low + width * float(limits[1]), level)
+    return Estimate(low + width * float(center), n, interval, f"PPI++ with power {float(_power(y, f, len(rest))):.2f}")
+
+
+def powered_limits(labels: Numbers, scores: Numbers, others: Numbers, level: float) -> tuple[Any, tuple[Any, Any]]:
+    """The estimate and its limits on the scale 0..1; arrays may have further axes in front."""
+    n, more = labels.shape[-1], others.shape[-1]
+    power = _power(labels, scores, more)
+    residuals, predicted = labels - power[..., None] * scores, power[..., None] * others
+    corrected = residuals.mean(-1) + (predicted.mean(-1) if more else 0.0)
+    center = np.clip(corrected, 0, 1)
+    shares = np.full(n, 1 / n)
+    known = predicted.var(-1, ddof=1) / more if more > 1 else 0.0
+    pulls = shares * (residuals - residuals.mean(-1, keepdims=True))
+    return center, bounded_limits(center, shares, pulls, level, variance=known)
+
+
+def _power(y: Numbers, f: Numbers, others: int) -> Any:
+    """The t of least variance, within 0..1."""
+    spread = f.var(-1, ddof=1)
+    apart = (y - y.mean(-1, keepdims=True)) * (f - f.mean(-1, keepdims=True))
+    covariance = apart.sum(-1) / (y.shape[-1] - 1)
+    usable = (spread > 1e-12) & (others > 0)
+    best = np.divide(covariance, spread * (1 + y.shape[-1] / max(others, 1)), out=np.zeros_like(spread), where=usable)
+    return np.clip(best, 0, 1)
