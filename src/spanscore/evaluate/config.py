@@ -1,6 +1,5 @@
 """Which metrics run, with which options, how often: the configuration, and what one run may change of it."""
 
-import difflib
 import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -10,7 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 from spanscore import metrics
 from spanscore.errors import InputError
-from spanscore.metrics import SIGNAL_WEIGHTS, Judged, Metric
+from spanscore.evaluate.naming import nearest
+from spanscore.evaluate.rubric import Config as RubricConfig
+from spanscore.evaluate.rubric import Rubric, chosen, is_rubric
+from spanscore.metrics import SIGNAL_WEIGHTS, Judged, Metric, RubricMetric
 
 FAMILY = (
     "task_completion",
@@ -32,7 +34,7 @@ Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 def _options_of_metrics(schema: dict[str, Any]) -> None:
     """Say in the published schema which metrics there are, and which options each has."""
-    options = {name: TypeAdapter(metric).json_schema() for name, metric in metrics.available().items()}
+    options = {name: TypeAdapter(metric).json_schema() for name, metric in _configurable().items()}
     schema["properties"] = {name: {"anyOf": [of_one, {"type": "null"}]} for name, of_one in options.items()}
     schema["additionalProperties"] = False
 
@@ -56,6 +58,9 @@ class Config(BaseModel):
 
     max_concurrent: int = Field(default=16, ge=1)
     """Metrics that wait for a judge or an embedding at the same time."""
+
+    rubric: RubricConfig | None = None
+    """The rubric judge, with its criteria; off unless it is there, and `{}` for its defaults."""
 
     @field_validator("metrics")
     @classmethod
@@ -89,11 +94,16 @@ class Overrides:
     signal_weights: Mapping[str, float] | None = None
 
     def applied(self, configured: Iterable[Metric]) -> list[Metric]:
-        """The metrics of this run. Raises InputError on a metric that there is not."""
+        """The metrics of this run, but those of the rubric. Raises InputError on a metric that there is not."""
         by_name = {metric.name: metric for metric in configured}
         if self.metrics is not None:
-            by_name = {name: by_name[name] if name in by_name else self._unconfigured(name) for name in self.metrics}
+            names = [name for name in self.metrics if not is_rubric(name)]
+            by_name = {name: by_name[name] if name in by_name else self._unconfigured(name) for name in names}
         return [self._changed(metric) for metric in by_name.values()]
+
+    def rubric(self, configured: RubricConfig | None) -> Rubric | None:
+        """What this run scores by the rubric; None: nothing. Raises InputError on a criterion that there is not."""
+        return chosen(configured, self.metrics, model=self.model, threshold=self.threshold)
 
     def _unconfigured(self, name: str) -> Metric:
         try:
@@ -114,18 +124,25 @@ def check_signals(weights: Mapping[str, float]) -> None:
     """Refuse weights of what is no signal. Raises ValueError."""
     for name in weights:
         if name not in SIGNAL_WEIGHTS:
-            raise ValueError(f"{name!r} is no signal of the session metrics; {_nearest(name, SIGNAL_WEIGHTS)}")
+            raise ValueError(f"{name!r} is no signal of the session metrics; {nearest(name, SIGNAL_WEIGHTS)}")
 
 
 def _metric(name: str, options: Mapping[str, Any]) -> Metric:
     """Raises ValueError with what is wrong and the nearest right name."""
-    known = metrics.available()
+    known = _configurable()
+    if is_rubric(name):
+        raise ValueError(f"{name} is set up under evaluation.rubric, not under evaluation.metrics")
     if name not in known:
-        raise ValueError(f"there is no metric {name!r}; {_nearest(name, known)}")
+        raise ValueError(f"there is no metric {name!r}; {nearest(name, known)}")
     try:
         return _adapter(name).validate_python(dict(options))
     except ValidationError as error:
         raise ValueError("; ".join(_told(known[name], x) for x in error.errors())) from None
+
+
+def _configurable() -> dict[str, type[Metric]]:
+    """The metrics that `evaluation.metrics` may name."""
+    return {name: metric for name, metric in metrics.available().items() if not issubclass(metric, RubricMetric)}
 
 
 @functools.cache  # made anew it takes milliseconds
@@ -137,11 +154,5 @@ def _told(metric: type[Metric], error: Any) -> str:
     where = ".".join(map(str, error["loc"]))
     if error["type"] == "unexpected_keyword_argument":
         fields = metric.__dataclass_fields__
-        return f"{metric.name} has no option {where!r}; {_nearest(where, fields)}"
+        return f"{metric.name} has no option {where!r}; {nearest(where, fields)}"
     return f"{metric.name}.{where}: {error['msg']}"
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    names = list(known)
-    near = difflib.get_close_matches(name, names, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"

@@ -10,11 +10,14 @@ from typing import Literal, NamedTuple
 
 from spanscore.embed.port import Embedder
 from spanscore.errors import ConfigError, InputError
-from spanscore.evaluate import judging, planning
+from spanscore.evaluate import grading, judging, planning
 from spanscore.evaluate.attempt import Attempt
 from spanscore.evaluate.config import Config, Overrides, check_signals
+from spanscore.evaluate.grading import Expected, Graded
 from spanscore.evaluate.judging import Case
 from spanscore.evaluate.planning import PlannedCall
+from spanscore.evaluate.rubric import Config as RubricConfig
+from spanscore.evaluate.rubric import Rubric, chosen
 from spanscore.judge.config import RULES
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.port import Judge
@@ -27,6 +30,7 @@ JudgePlan = Literal["staged", "fused"]
 TraceSignals = Mapping[str, Evaluation]
 
 _ALL = 1 << 32
+_NOTHING_EXPECTED = Expected()
 
 
 class _Measured(NamedTuple):
@@ -48,7 +52,7 @@ class Engine:
         *,
         judge_plan: JudgePlan = "staged",
         clock_ns: Callable[[], int] = time.time_ns,
-        render_transcript: Callable[[AgentTrace], Transcript] | None = None,
+        render_transcript: Callable[[AgentTrace | Session], Transcript] | None = None,
     ) -> None:
         """`judge` None: the rules judge. Raises ConfigError where a metric names a model and there is no judge."""
         self._config = config
@@ -59,13 +63,13 @@ class Engine:
         self._render = render_transcript or functools.partial(render, max_tokens=JudgeConfig().max_transcript_tokens)
         self._metrics = config.build()
         self._slots = asyncio.Semaphore(config.max_concurrent)
-        if model := self._unanswerable(self._metrics):
+        if model := self._unanswerable(self._metrics, chosen(config.rubric)):
             raise ConfigError(f"a metric's model is {model!r}, but judge.model is rules: there is no judge to ask it")
 
     async def evaluate_trace(
         self, trace: AgentTrace, overrides: Overrides | None = None, *, revision: int = 1
     ) -> list[Evaluation]:
-        """Run the trace metrics on `trace`, but those that run with its session.
+        """Run the trace metrics on `trace`, but those that run with its session; of one without, the rubric too.
 
         Without `overrides`, which mean that somebody asked for it, a trace outside the sample gives []. Raises
         InputError where `overrides` name what there is not.
@@ -77,7 +81,9 @@ class Engine:
         if cases:
             await self._judged(cases, trace)
             measured |= {case.metric.name: self._ruling(case) for case in cases}
-        return self._of_trace(metrics, measured, trace, revision)
+        found = self._of_trace(metrics, measured, trace, revision)
+        rubric = self._rubric(overrides) if trace.session_id is None else None
+        return self._drawn(found + (await self._by_rubric(rubric, trace, revision) if rubric else []), overrides)
 
     async def evaluate_session(
         self,
@@ -110,9 +116,40 @@ class Engine:
             found += evaluations
         names = {x.name for x in wanted}
         rest_on = read_signals(session, known)
-        return [x for x in found if x.metric in names] + [
-            self._of_session(metric, session, rest_on, weights, revision) for metric in of_session
+        rubric = self._rubric(overrides)
+        measured_all = [
+            *(x for x in found if x.metric in names),
+            *(self._of_session(metric, session, rest_on, weights, revision) for metric in of_session),
+            *(await self._by_rubric(rubric, session, revision) if rubric else ()),
         ]
+        return self._drawn(measured_all, overrides)
+
+    async def evaluate_rubric(
+        self,
+        subject: AgentTrace | Session,
+        overrides: Overrides | None = None,
+        *,
+        expected_outcomes: Sequence[str] = (),
+        evaluation_criteria_override: str = "",
+        revision: int = 1,
+    ) -> list[Evaluation]:
+        """Score a session, or a trace by itself, by the rubric: each criterion, and `rubric.overall` as the last.
+
+        What is scored is as configured under `evaluation.rubric`, or the defaults. `expected_outcomes` are statements
+        that are to hold in the end: the overall label is `pass` when all do. `evaluation_criteria_override` tells the
+        judge what matters most in this case. Raises InputError as `evaluate_trace`.
+        """
+        rubric = self._rubric(overrides) or chosen(self._config.rubric or RubricConfig())
+        expected = Expected(tuple(expected_outcomes), evaluation_criteria_override)
+        return await self._by_rubric(rubric, subject, revision, expected) if rubric else []
+
+    def plan_rubric(self, subject: AgentTrace | Session, overrides: Overrides | None = None) -> list[PlannedCall]:
+        """The call that a judge would get for the rubric of `subject`; as `plan`."""
+        rubric = self._rubric(overrides)
+        if rubric is None or self._judge is None or rubric.model == RULES:
+            return []
+        session = _as_session(subject)
+        return grading.planned(rubric, session, self._render(session).text, _NOTHING_EXPECTED)
 
     def plan(self, trace: AgentTrace, overrides: Overrides | None = None) -> list[PlannedCall]:
         """The calls that a judge would get for `trace`; nothing is sent. Raises InputError as `evaluate_trace`."""
@@ -129,13 +166,19 @@ class Engine:
         if overrides is None:
             return self._metrics
         selected = overrides.applied(self._metrics)
-        if model := self._unanswerable(selected):
+        if model := self._unanswerable(selected, overrides.rubric(self._config.rubric)):
             raise InputError(f"model {model!r} cannot judge: judge.model is rules, so there is no judge to ask it")
         return selected
 
-    def _unanswerable(self, metrics: Sequence[Metric]) -> str | None:
-        """The first model that a metric names though there is no judge."""
-        named = (x.model for x in metrics if isinstance(x, Judged) and self._judge is None)
+    def _rubric(self, overrides: Overrides | None) -> Rubric | None:
+        configured = self._config.rubric
+        return chosen(configured) if overrides is None else overrides.rubric(configured)
+
+    def _unanswerable(self, metrics: Sequence[Metric], rubric: Rubric | None) -> str | None:
+        """The first model that a metric, or the rubric, names though there is no judge."""
+        if self._judge is not None:
+            return None
+        named = [*(x.model for x in metrics if isinstance(x, Judged)), rubric.model if rubric else None]
         return next((model for model in named if model not in {None, RULES}), None)
 
     def _weights(self, overrides: Overrides | None) -> dict[str, float]:
@@ -149,6 +192,11 @@ class Engine:
     def _is_sampled(self, subject_id: str) -> bool:
         share = self._config.sampling
         return share >= 1 or zlib.crc32(subject_id.encode("utf-8", "surrogatepass")) < share * _ALL
+
+    def _drawn(self, found: list[Evaluation], overrides: Overrides | None) -> list[Evaluation]:
+        """The evaluations, with the chance that their subject had of being evaluated."""
+        share = self._config.sampling
+        return found if overrides is not None or share >= 1 else [replace(x, sampling=share) for x in found]
 
     async def _measured(
         self, metrics: Sequence[Metric], trace: AgentTrace, earlier: Sequence[AgentTrace]
@@ -213,6 +261,27 @@ class Engine:
             if transcript.elided and isinstance(case.outcome, Score):
                 case.outcome = replace(case.outcome, metadata={**case.outcome.metadata, "transcript_elided": True})
 
+    async def _by_rubric(
+        self, rubric: Rubric, subject: AgentTrace | Session, revision: int, expected: Expected = _NOTHING_EXPECTED
+    ) -> list[Evaluation]:
+        session = _as_session(subject)
+        with Attempt("the rubric") as attempt:
+            graded = await self._graded(rubric, session, expected)
+        if attempt.outcome is not None:
+            graded = grading.alike(rubric, attempt.outcome)
+        found = [
+            self._evaluation(x.metric, x.scale, x.threshold, _Measured(*x[3:]), session.traces[-1], revision)
+            for x in graded
+        ]
+        return [_of_whole(x, session.session_id) for x in found] if isinstance(subject, Session) else found
+
+    async def _graded(self, rubric: Rubric, session: Session, expected: Expected) -> list[Graded]:
+        if self._judge is None or rubric.model == RULES:
+            return await asyncio.to_thread(grading.by_rules, rubric, session, expected)
+        transcript = await asyncio.to_thread(self._render, session)
+        async with self._slots:
+            return await grading.by_judge(rubric, session, self._judge, transcript, expected)
+
     async def _bounded(self, judged: Awaitable[None]) -> None:
         async with self._slots:
             await judged
@@ -223,27 +292,38 @@ class Engine:
     def _of_trace(
         self, metrics: Sequence[Metric], measured: Mapping[str, _Measured], trace: AgentTrace, revision: int
     ) -> list[Evaluation]:
-        trace_id = trace.id  # once, since it is a hash
         return [
-            Evaluation(
-                scope="trace",
-                subject_id=trace_id,
-                metric=metric.name,
-                outcome=outcome,
-                threshold=threshold,
-                scale=metric.scale,
-                evaluator=evaluator,
-                target=trace.target,
-                session_id=trace.session_id,
-                agent_name=trace.agent_name,
-                service_name=trace.service_name,
-                usage=usage,
-                revision=revision,
-                evaluated_at_ns=self._clock_ns(),
-            )
+            self._evaluation(metric.name, metric.scale, threshold, of_metric, trace, revision)
             for metric in metrics
-            for threshold, (outcome, evaluator, usage) in (_thresholded(metric, measured[metric.name]),)
+            for threshold, of_metric in (_thresholded(metric, measured[metric.name]),)
         ]
+
+    def _evaluation(
+        self,
+        metric: str,
+        scale: tuple[float, float],
+        threshold: float | None,
+        measured: _Measured,
+        trace: AgentTrace,
+        revision: int,
+    ) -> Evaluation:
+        return Evaluation(
+            scope="trace",
+            subject_id=trace.id,
+            metric=metric,
+            outcome=measured.outcome,
+            threshold=threshold,
+            scale=scale,
+            evaluator=measured.evaluator,
+            target=trace.target,
+            session_id=trace.session_id,
+            agent_name=trace.agent_name,
+            service_name=trace.service_name,
+            usage=measured.usage,
+            revision=revision,
+            evaluated_at_ns=self._clock_ns(),
+            trial=trace.trial,
+        )
 
     def _of_session(
         self, metric: SessionMetric, session: Session, signals: Signals, weights: Mapping[str, float], revision: int
@@ -252,7 +332,7 @@ class Engine:
             attempt.outcome = metric.measure(session, signals, weights)
         measured = {metric.name: _Measured(_given(attempt.outcome), self._evaluator(metric))}
         [of_last] = self._of_trace([metric], measured, session.traces[-1], revision)
-        return replace(of_last, scope="session", subject_id=session.session_id, session_id=session.session_id)
+        return _of_whole(of_last, session.session_id)
 
 
 def read_signals(session: Session, evaluations: Mapping[str, TraceSignals]) -> Signals:
@@ -270,6 +350,16 @@ def read_signals(session: Session, evaluations: Mapping[str, TraceSignals]) -> S
             else:
                 values.setdefault(trace.id, {})[name] = evaluation.value
     return Signals(values, absent)
+
+
+def _as_session(subject: AgentTrace | Session) -> Session:
+    """A trace as a session of its own."""
+    return subject if isinstance(subject, Session) else Session(subject.session_id or "", (subject,))
+
+
+def _of_whole(of_last: Evaluation, session_id: str) -> Evaluation:
+    """What was measured on a session, from the same as if it were of its last trace."""
+    return replace(of_last, scope="session", subject_id=session_id, session_id=session_id)
 
 
 @functools.lru_cache(maxsize=256)  # the same few for every trace

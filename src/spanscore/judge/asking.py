@@ -16,11 +16,13 @@ from spanscore.judge import redact, retries
 from spanscore.judge.answer import UnusableAnswerError, read, response_format, schema_of, schema_text
 from spanscore.judge.budget import Budget
 from spanscore.judge.cache import Cache, SingleFlight, content_key
+from spanscore.judge.calls import Calls
 from spanscore.judge.config import Config
 from spanscore.judge.port import Answer, AnswerT, Prompt
 from spanscore.judge.provider import CallError, Completion, Message, Provider
 from spanscore.judge.transcript import estimate_tokens
 from spanscore.model.score import JudgeUsage
+from spanscore.telemetry import Meter
 
 _MAX_SHOWN_CHARACTERS = 8000
 
@@ -45,12 +47,15 @@ class ModelJudge:
         provider: Provider,
         cache: Cache | None = None,
         timing: retries.Timing = retries.Timing(),  # noqa: B008 - frozen
+        meter: Meter | None = None,
     ) -> None:
         self._config = config
         self._provider = provider
         self._cache = cache
         self._timing = timing
         self._budget = Budget(config.budget)
+        self._calls = Calls(meter or Meter())
+        self._calls.watch(self._budget, timing)
         self._slots = asyncio.Semaphore(config.max_concurrent)
         self._flights: SingleFlight[Answer[Any] | JudgeError] = SingleFlight()
         self._policy = retries.Policy(
@@ -102,9 +107,13 @@ class ModelJudge:
         kept = await asyncio.to_thread(self._cache.get, key) if self._cache else None
         if kept is not None:
             try:
-                return Answer(read(kept, asking.schema), asking.model, JudgeUsage(cached=1))
+                answer = Answer(read(kept, asking.schema), asking.model, JudgeUsage(cached=1))
             except UnusableAnswerError:
                 pass  # not ours, or damaged: as good as not there
+            else:
+                self._calls.kept(asking.model, found=True)
+                return answer
+        self._calls.kept(asking.model, found=False)
         try:
             async with self._slots:
                 asking.started_ns = self._timing.clock_ns()
@@ -131,6 +140,7 @@ class ModelJudge:
         try:
             return read(completion.text, asking.schema)
         except UnusableAnswerError as error:
+            self._calls.repaired(asking.model)
             messages += _repair(completion, error)
         completion = await self._call(asking, messages, enforced=enforced)
         try:
@@ -148,8 +158,11 @@ class ModelJudge:
         async def once(timeout_s: float) -> Completion:
             return await self._paid(asking, messages, schema, timeout_s)
 
+        def again() -> None:
+            self._calls.retried(asking.model)
+
         try:
-            return await retries.retrying(once, self._policy, self._timing, asking.started_ns)
+            return await retries.retrying(once, self._policy, self._timing, asking.started_ns, again)
         except CallError as error:
             kind = JudgeTimeoutError if error.timed_out else JudgeUnavailableError
             raise kind(f"{asking.model}: {error} (calls made: {asking.usage.calls})") from None
@@ -172,12 +185,14 @@ class ModelJudge:
         reserved = self._budget.reserve(tokens + most, usd, self._timing.clock_ns())
         asking.usage += JudgeUsage(calls=1)
         try:
-            completion = await self._provider.complete(asking.model, messages, schema, timeout_s)
+            with self._calls.timed(asking.model):
+                completion = await self._provider.complete(asking.model, messages, schema, timeout_s)
         except CallError as error:
             if not error.timed_out:  # a call that timed out may well have been worked on and billed
                 self._budget.settle(reserved, 0, 0.0)
             raise
         self._budget.settle(reserved, completion.input_tokens + completion.output_tokens, completion.cost_usd or 0.0)
+        self._calls.took(asking.model, completion)
         asking.usage += JudgeUsage(0, completion.input_tokens, completion.output_tokens, completion.cost_usd)
         return completion
 

@@ -31,6 +31,12 @@ class Budget:
         """Whether a call's cost must be known before it is made."""
         return self._limits.max_usd is not None
 
+    def left(self, now_ns: int) -> dict[str, tuple[float, float]]:
+        """What is left of each limit and the limit itself, by unit; nothing where there is no limit."""
+        self._turn_to(now_ns)
+        limits = {"tokens": (self._limits.max_tokens, self._tokens), "usd": (self._limits.max_usd, self._usd)}
+        return {unit: (limit - spent, limit) for unit, (limit, spent) in limits.items() if limit is not None}
+
     def reserve(self, tokens: int, usd: float, now_ns: int) -> Reservation:
         """Book a call's largest possible cost. Raises BudgetExhaustedError, and books nothing, if it does not fit."""
         self._turn_to(now_ns)

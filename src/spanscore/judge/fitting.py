@@ -13,13 +13,25 @@ _NOTE_BYTES = 60
 class Passage:
     """Some lines of a transcript.
 
-    `number` is that of the step or past message they belong to; `long`: their middle is the first thing to go.
+    `number` is that of the step or past message they belong to, `turn` that of the turn in a session; `long`: their
+    middle is the first thing to go.
     """
 
     text: str
     part: Literal["frame", "history", "step"] = "frame"
     number: int = 0
     long: bool = False
+    turn: int | None = None
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """What orders steps, and past messages, over all turns."""
+        return (self.turn or 0, self.number)
+
+    @property
+    def named(self) -> str:
+        """The step, as a note on what was left out calls it."""
+        return str(self.number) if self.turn is None else f"{self.number} of turn {self.turn}"
 
 
 def fit(passages: Sequence[Passage], max_bytes: int) -> tuple[str, bool]:
@@ -88,23 +100,26 @@ def _shorten(which: Sequence[Passage], passages: list[Passage], max_bytes: int, 
 
 def _drop(passages: list[Passage], part: Literal["history", "step"], max_bytes: int) -> list[Passage]:
     """Leave out whole past messages (the oldest first) or steps (the middle first; the first and the last stay)."""
-    sizes: dict[int, int] = {}
+    sizes: dict[tuple[int, int], int] = {}
     for passage in passages:
         if passage.part == part:
-            sizes[passage.number] = sizes.get(passage.number, 0) + _bytes(passage)
+            sizes[passage.place] = sizes.get(passage.place, 0) + _bytes(passage)
     order = sorted(sizes)
     if part == "step":
-        order = sorted(order[1:-1], key=lambda number: abs(2 * number - order[0] - order[-1]))
+        inner = sorted(range(1, len(order) - 1), key=lambda index: abs(2 * index - len(order) + 1))
+        order = [order[index] for index in inner]
     over = _size(passages) - max_bytes
-    gone: set[int] = set()
-    for number in order:
+    gone: set[tuple[int, int]] = set()
+    for place in order:
         if over <= 0:
             break
-        over -= sizes[number] - (0 if gone else _NOTE_BYTES)
-        gone.add(number)
+        over -= sizes[place] - (0 if gone else _NOTE_BYTES)
+        gone.add(place)
     if not gone:
         return passages
-    what = f"{len(gone)} earlier message(s)" if part == "history" else f"step(s) {min(gone)} to {max(gone)}"
-    left = [x for x in passages if x.part != part or x.number not in gone]
-    place = next(i for i, x in enumerate(passages) if x.part == part and x.number in gone)
-    return [*left[:place], Passage(_left_out(what), part, min(gone)), *left[place:]]
+    dropped = [x for x in passages if x.part == part and x.place in gone]
+    first, last = min(dropped, key=lambda x: x.place), max(dropped, key=lambda x: x.place)
+    what = f"{len(gone)} earlier message(s)" if part == "history" else f"step(s) {first.named} to {last.named}"
+    left = [x for x in passages if x.part != part or x.place not in gone]
+    where = next(i for i, x in enumerate(passages) if x is dropped[0])
+    return [*left[:where], replace(first, text=_left_out(what), long=False), *left[where:]]

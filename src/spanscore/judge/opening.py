@@ -15,7 +15,8 @@ from spanscore.judge.config import RULES, Config
 from spanscore.judge.litellm import LiteLLM
 from spanscore.judge.port import Judge, Prompt
 from spanscore.judge.transcript import Transcript, estimate_tokens, render
-from spanscore.model.trace import AgentTrace
+from spanscore.model.trace import AgentTrace, Session
+from spanscore.telemetry import Meter
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +28,16 @@ class Estimate:
     cost_usd: float | None
 
 
-def open_judge(config: Config, cache: Cache | None = None) -> Judge | None:
+def open_judge(config: Config, cache: Cache | None = None, meter: Meter | None = None) -> Judge | None:
     """The judge that `config` describes; None for the rules, which need none.
 
-    `cache` keeps answers beyond this process; without it they are kept in memory. Nothing is imported or sent yet.
+    `cache` keeps answers beyond this process; without it they are kept in memory. `meter` counts calls. Nothing is
+    imported or sent yet.
     """
     if config.model == RULES:
         return None
     kept = (cache or MemoryCache(config.cache.max_entries)) if config.cache.enabled else None
-    return ModelJudge(config, LiteLLM(config), kept)
+    return ModelJudge(config, LiteLLM(config), kept, meter=meter)
 
 
 def check_models(config: Config, models: Iterable[str]) -> None:
@@ -46,7 +48,7 @@ def check_models(config: Config, models: Iterable[str]) -> None:
             raise ConfigError(nobody_to_ask(model))
 
 
-def renderer(config: Config) -> Callable[[AgentTrace], Transcript]:
+def renderer(config: Config) -> Callable[[AgentTrace | Session], Transcript]:
     """`transcript.render` with the length and the redaction that `config` asks for."""
     return functools.partial(render, max_tokens=config.max_transcript_tokens, rules=config.redact.rules)
 

@@ -78,10 +78,16 @@ def wait_s(error: CallError, tried: int, elapsed_s: float, now_ns: int, policy: 
     return wait if elapsed_s + wait < policy.max_elapsed_s else None
 
 
-async def retrying(call: Callable[[float], Awaitable[T]], policy: Policy, timing: Timing, started_ns: int) -> T:
+async def retrying(
+    call: Callable[[float], Awaitable[T]],
+    policy: Policy,
+    timing: Timing,
+    started_ns: int,
+    again: Callable[[], None] = lambda: None,
+) -> T:
     """What `call(timeout_s)` gives, tried again as `wait_s` says. Raises the last CallError.
 
-    `started_ns` is when the bound `max_elapsed_s` began to run.
+    `started_ns` is when the bound `max_elapsed_s` began to run; `again` is called before each retry.
     """
     for tried in count(1):
         left_s = policy.max_elapsed_s - (timing.clock_ns() - started_ns) / 1e9
@@ -95,4 +101,5 @@ async def retrying(call: Callable[[float], Awaitable[T]], policy: Policy, timing
             if wait is None:
                 raise
             await timing.sleep(wait)
+            again()
     raise AssertionError("count() never ends")

@@ -2,19 +2,45 @@
 
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
 from spanscore.judge.fitting import Passage
 from spanscore.model.json import Json, dumps
-from spanscore.model.trace import AgentTrace, ModelCall, PastMessage, RequestedCall, Retrieval, Tool, ToolCall
+from spanscore.model.trace import AgentTrace, ModelCall, PastMessage, RequestedCall, Retrieval, Session, Tool, ToolCall
 
 _UNTOLD = "(not recorded)"
 _MAX_SCHEMA_CHARACTERS = 300
+MAX_TURNS = 200
+"""No more turns of a session are shown: the first and the last ones."""
 
 
-def passages(trace: AgentTrace) -> Iterator[Passage]:
-    """The passages of `trace`: its frame, the history, the input, what was retrieved, the steps, the final output."""
-    yield from _frame(trace)
-    if trace.history:
+def turns_passages(session: Session) -> Iterator[Passage]:
+    """The passages of all turns of `session`, each turn under its index from 0.
+
+    What a turn has in common with the turn before is not said again, nor is the history that the turns before are.
+    """
+    count = len(session.traces)
+    yield Passage(
+        f"A session of {count} turn(s), numbered from 0. What a turn does not repeat is as in the turn before."
+    )
+    before: AgentTrace | None = None
+    for index, trace in enumerate(session.traces):
+        if MAX_TURNS // 2 <= index < count - MAX_TURNS // 2:
+            if index == MAX_TURNS // 2:
+                yield Passage(f"[... turns {index} to {count - MAX_TURNS // 2 - 1} left out ...]")
+            continue
+        yield Passage(f"Turn {index}:", turn=index)
+        yield from (replace(passage, turn=index) for passage in passages(trace, before))
+        before = trace
+
+
+def passages(trace: AgentTrace, before: AgentTrace | None = None) -> Iterator[Passage]:
+    """The passages of `trace`: its frame, the history, the input, what was retrieved, the steps, the final output.
+
+    `before` is the turn before in the same transcript: what was said of it is not said again.
+    """
+    yield from _frame(trace, before)
+    if trace.history and before is None:
         yield Passage("Conversation before this turn:")
         for number, message in enumerate(trace.history):
             yield Passage(_past(message), "history", number)
@@ -36,21 +62,27 @@ def text_of(value: Json) -> str:
     return value if isinstance(value, str) else dumps(value)
 
 
-def _frame(trace: AgentTrace) -> Iterator[Passage]:
-    if trace.agent_name:
+def _frame(trace: AgentTrace, before: AgentTrace | None) -> Iterator[Passage]:
+    if trace.agent_name and (before is None or before.agent_name != trace.agent_name):
         yield Passage(f"Agent: {_indented(trace.agent_name)}")
     if trace.completeness != "complete":
         yield Passage("The record may lack its end.")
     if trace.damaged:
         yield Passage(f"Arrived cut or masked: {', '.join(trace.damaged)}")
-    if trace.available_tools:
-        yield Passage("Tools on offer:")
-        for tool in trace.available_tools:
-            yield Passage(_tool(tool), long=True)
-    else:
-        yield Passage(f"Tools on offer: {_UNTOLD if trace.available_tools is None else '(none)'}")
-    if trace.system_instructions is not None:
-        yield Passage(_section("System instructions of the agent", trace.system_instructions))
+    if before is None or before.available_tools != trace.available_tools:
+        yield from _offer(trace.available_tools)
+    instructions = trace.system_instructions
+    if instructions is not None and (before is None or before.system_instructions != instructions):
+        yield Passage(_section("System instructions of the agent", instructions))
+
+
+def _offer(tools: Sequence[Tool] | None) -> Iterator[Passage]:
+    if not tools:
+        yield Passage(f"Tools on offer: {_UNTOLD if tools is None else '(none)'}")
+        return
+    yield Passage("Tools on offer:")
+    for tool in tools:
+        yield Passage(_tool(tool), long=True)
 
 
 def _section(title: str, text: str | None) -> str:

@@ -19,22 +19,29 @@ from spanscore.metrics._base import (
 )
 from spanscore.metrics._evidence import Evidence
 from spanscore.metrics._questions import INSTRUCTIONS
+from spanscore.metrics.rubric import Criterial, Criterion, RubricMetric
 
 __all__ = [
     "INSTRUCTIONS",
     "SIGNAL_WEIGHTS",
     "Answers",
     "Computed",
+    "Criterial",
+    "Criterion",
     "Embedded",
     "Evidence",
     "Judged",
     "Judgement",
     "Metric",
     "Question",
+    "RubricMetric",
     "SessionMetric",
     "Signals",
     "available",
+    "criteria",
 ]
+
+_TIERS = "execution knowledge process delivery"
 
 
 @functools.cache
@@ -54,8 +61,20 @@ def available() -> dict[str, type[Metric]]:
     return found
 
 
+@functools.cache
+def criteria() -> dict[str, type[Criterial]]:
+    """The project's own criteria of the rubric judge by id, in the order in which they are told.
+
+    >>> list(criteria())[:2]
+    ['parameter_extraction', 'result_interpretation']
+    """
+    found = [x for x in available().values() if issubclass(x, Criterial)]
+    found.sort(key=lambda x: (not x.criterion.in_defaults, _TIERS.find(x.criterion.tier), x.name))
+    return {x.criterion.id: x for x in found}
+
+
 def _built_in() -> Iterator[tuple[str, type[Metric]]]:
-    for package in ("spanscore.metrics.trace", "spanscore.metrics.session"):
+    for package in ("spanscore.metrics.trace", "spanscore.metrics.session", "spanscore.metrics.rubric"):
         for module in discovery.modules(package):
             for item in vars(module).values():
                 if isinstance(item, type) and issubclass(item, Metric) and item.__module__ == module.__name__:

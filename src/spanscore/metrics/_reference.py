@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from pydantic import TypeAdapter
 
-from spanscore.metrics import INSTRUCTIONS, Embedded, Judged, Metric, available
+from spanscore.metrics import INSTRUCTIONS, Criterial, Embedded, Judged, Metric, RubricMetric, available, rubric
 from spanscore.model.json import dumps
 
 _INTRODUCTION = """\
@@ -28,13 +28,17 @@ def reference() -> str:
 
 
 def _lines() -> Iterator[str]:
-    found = sorted(available().values(), key=lambda x: (x.scope == "session", x.name))
+    found = sorted(available().values(), key=lambda x: (issubclass(x, RubricMetric), x.scope == "session", x.name))
     yield _INTRODUCTION
     yield "| metric | of a | method | what it asks |"
     yield "|---|---|---|---|"
-    yield from (f"| [{x.name}](#{x.name}) | {x.scope} | {_method(x)} | {x.summary} |" for x in found)
+    yield from (f"| [{x.name}](#{x.name.replace('.', '')}) | {x.scope} | {_method(x)} | {x.summary} |" for x in found)
     for metric in found:
         yield from _section(metric)
+    yield "\n## What the judge of the rubric is told\n"
+    yield from _quoted(rubric.INSTRUCTIONS)
+    yield ""
+    yield from _quoted(rubric.question(()))
     yield "\n## What every judge is told\n"
     yield from _quoted(INSTRUCTIONS)
     yield ""
@@ -46,6 +50,9 @@ def _section(metric: type[Metric]) -> Iterator[str]:
     yield "\n\n".join(_paragraphs(metric.__doc__ or metric.summary))
     needs = f"; needs {', '.join(f'`{x}`' for x in metric.needs)}" if metric.needs else ""
     yield f"\n*Scale* {low:g} to {high:g}, {metric.better} is better; runs with the {metric.run}{needs}.\n"
+    if issubclass(metric, RubricMetric):
+        yield from _of_rubric(metric)
+        return
     yield "| option | default | meaning |"
     yield "|---|---|---|"
     for name, option in TypeAdapter(metric).json_schema()["properties"].items():
@@ -53,6 +60,20 @@ def _section(metric: type[Metric]) -> Iterator[str]:
         yield f"| `{name}` | `{dumps(option.get('default'))}` | {meaning} |"
     if issubclass(metric, Judged):
         yield from _judged(metric)
+
+
+def _of_rubric(metric: type[RubricMetric]) -> Iterator[str]:
+    yield f"Set up under `evaluation.rubric` ([rubric.md](rubric.md)); `threshold` {metric().threshold:g}."
+    if not issubclass(metric, Criterial):
+        return
+    criterion = metric.criterion
+    weight = f"weight {criterion.weight:g}" if criterion.weight else "a weight must be given"
+    needs = [f"`{x}` of every turn" for x in criterion.needs] + [f"`{x}` of one turn" for x in criterion.needs_once]
+    yield f"\n*Tier* {criterion.tier}, {criterion.kind}, {weight}; needs {', '.join(needs)}. The judge is told:\n"
+    levels = [f"{level}: {text}" for level, text in enumerate(criterion.levels) if text]
+    yield from _quoted("\n".join([criterion.description, *levels[::-1]]))
+    yield "\n*By rules*:\n"
+    yield "\n\n".join(_paragraphs(metric.measure_by_rules.__doc__ or ""))
 
 
 def _judged(metric: type[Judged]) -> Iterator[str]:
@@ -65,7 +86,7 @@ def _judged(metric: type[Judged]) -> Iterator[str]:
 
 
 def _method(metric: type[Metric]) -> str:
-    if issubclass(metric, Judged):
+    if issubclass(metric, Judged | RubricMetric):
         return "judge"
     return "embedding" if issubclass(metric, Embedded) else "computed"
 

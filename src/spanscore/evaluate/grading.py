@@ -1,0 +1,242 @@
+"""A session scored by the rubric: one call of a judge, or the rules, and the overall score of what came of it."""
+
+import functools
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from pydantic import BaseModel
+
+from spanscore import metrics
+from spanscore.evaluate.attempt import Attempt
+from spanscore.evaluate.judging import shares
+from spanscore.evaluate.planning import PlannedCall
+from spanscore.evaluate.rubric import OVERALL, Rubric
+from spanscore.judge.config import RULES
+from spanscore.judge.port import Judge, Prompt
+from spanscore.judge.transcript import Transcript
+from spanscore.metrics import Criterion
+from spanscore.metrics import rubric as criterial
+from spanscore.metrics.rubric.overall import Overall
+from spanscore.model.json import dumps
+from spanscore.model.score import Evaluator, Failure, JudgeUsage, Outcome, Score, Skip, reaches
+from spanscore.model.trace import Session
+
+_LEAST_COVERAGE = 0.5
+_NOTHING_SPENT = JudgeUsage()
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a test case adds: statements that are to hold in the end, and what matters most in this case."""
+
+    outcomes: tuple[str, ...] = ()
+    emphasis: str = ""
+
+
+class Graded(NamedTuple):
+    """One score of the rubric, or why there is none."""
+
+    metric: str
+    scale: tuple[float, float]
+    threshold: float
+    outcome: Outcome
+    evaluator: Evaluator
+    usage: JudgeUsage
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What came of the criteria, by id; of the expected outcomes, None where nobody looked; who judged."""
+
+    outcomes: Mapping[str, Outcome]
+    verdicts: Sequence[criterial.Verdict] | None
+    evaluator: Evaluator
+    usage: JudgeUsage = _NOTHING_SPENT
+
+
+def measurable(rubric: Rubric, session: Session) -> tuple[tuple[Criterion, ...], dict[str, Outcome]]:
+    """The criteria on which `session` can be scored, and by id why it cannot on the others."""
+    skips: dict[str, Outcome] = {}
+    for criterion in rubric.criteria:
+        if (skip := criterion.unmeasurable(session)) is not None:
+            skips[criterion.id] = skip
+    return tuple(x for x in rubric.criteria if x.id not in skips), skips
+
+
+async def by_judge(
+    rubric: Rubric, session: Session, judge: Judge, transcript: Transcript, expected: Expected
+) -> list[Graded]:
+    """Score `session` by one call of `judge`."""
+    criteria, outcomes = measurable(rubric, session)
+    if not criteria:
+        return _graded(rubric, session, expected, Findings(outcomes, None, _nobody()))
+    model = rubric.model
+    verdicts: Sequence[criterial.Verdict] | None = None
+    with Attempt("asking for the rubric") as attempt:
+        prompt, schema = _call(criteria, session, transcript.text, expected)
+        answer = await judge.ask(prompt, schema, models=(model,) if model else ())
+        attempt.usage += answer.usage
+        model, verdicts = answer.model, criterial.verdicts(answer.value)
+        for criterion, finding in zip(criteria, criterial.findings(answer.value, criteria), strict=True):
+            outcomes[criterion.id] = _score(criterion, finding, elided=transcript.elided)
+    if attempt.outcome is not None:
+        outcomes |= dict.fromkeys((x.id for x in criteria), attempt.outcome)
+    digest = prompt_hash(criteria, bool(expected.outcomes), bool(expected.emphasis), model)
+    evaluator = Evaluator("LLM", "judge", Overall.version, model=model, prompt_hash=digest)
+    return _graded(rubric, session, expected, Findings(outcomes, verdicts, evaluator, attempt.usage))
+
+
+def by_rules(rubric: Rubric, session: Session, expected: Expected) -> list[Graded]:
+    """Score `session` without a model, on the criteria that its structure decides."""
+    criteria, outcomes = measurable(rubric, session)
+    turns = criterial.evidence_of(session)
+    own = metrics.criteria()
+    for criterion in criteria:
+        with Attempt(criterion.metric) as attempt:
+            known = own.get(criterion.id)
+            attempt.outcome = known().measure_by_rules(turns) if known else criterial.needs_a_model(criterion.metric)
+        outcomes[criterion.id] = attempt.outcome or Failure("NoOutcomeError", "the criterion gave no outcome")
+    return _graded(rubric, session, expected, Findings(outcomes, None, Evaluator("CODE", RULES, Overall.version)))
+
+
+def alike(rubric: Rubric, outcome: Outcome) -> list[Graded]:
+    """One outcome for all scores of the run, where nothing could be scored."""
+    names = [(x.metric, criterial.RubricMetric.scale, float(criterial.ACCEPTABLE)) for x in rubric.criteria]
+    names.append((OVERALL, Overall.scale, rubric.pass_threshold))
+    return [Graded(*x, outcome, _nobody(), _NOTHING_SPENT) for x in names if rubric.gives(x[0])]
+
+
+def planned(rubric: Rubric, session: Session, transcript: str, expected: Expected) -> list[PlannedCall]:
+    """The one call of `by_judge`, without making it; none where no criterion can be scored."""
+    criteria, _ = measurable(rubric, session)
+    if not criteria:
+        return []
+    prompt, schema = _call(criteria, session, transcript, expected)
+    models = (rubric.model,) if rubric.model else ()
+    return [PlannedCall(tuple(x.metric for x in criteria), 1, prompt, schema, models, placeholders=0)]
+
+
+@functools.lru_cache(maxsize=256)  # the same few for every session
+def prompt_hash(criteria: tuple[Criterion, ...], has_outcomes: bool, has_emphasis: bool, model: str | None) -> str:
+    """16 hex digits over all that decides how `criteria` are judged, but for what a test case adds."""
+    stated = ("$statement",) if has_outcomes else ()
+    asked = criterial.question(criteria, stated, "$emphasis" if has_emphasis else "")
+    schema = criterial.answer_schema(criteria, 1, len(stated)).model_json_schema()
+    return hashlib.sha256(dumps([criterial.INSTRUCTIONS, asked, schema, model]).encode()).hexdigest()[:16]
+
+
+def _call(
+    criteria: Sequence[Criterion], session: Session, transcript: str, expected: Expected
+) -> tuple[Prompt, type[BaseModel]]:
+    question = criterial.question(criteria, expected.outcomes, expected.emphasis)
+    schema = criterial.answer_schema(criteria, len(session.traces), len(expected.outcomes))
+    return Prompt(criterial.INSTRUCTIONS, transcript, question), schema
+
+
+def _score(criterion: Criterion, finding: criterial.Finding, *, elided: bool) -> Score:
+    failed = finding.level < criterial.ACCEPTABLE
+    facts = {
+        "turns": sorted(set(finding.turns)),
+        "failure_code": finding.failure_code if failed else None,
+        **({"transcript_elided": True} if elided else {}),
+    }
+    return Score(float(finding.level), finding.justification, facts, criterion.label(finding.level))
+
+
+def _nobody() -> Evaluator:
+    return Evaluator("CODE", Overall.name, Overall.version)
+
+
+def _graded(rubric: Rubric, session: Session, expected: Expected, findings: Findings) -> list[Graded]:
+    """The scores that the run gives: each criterion's, then the overall one."""
+    asked = [x.id for x in rubric.criteria if not isinstance(findings.outcomes[x.id], Skip) or findings.usage.calls]
+    costs = dict(zip(asked, shares(findings.usage, len(asked)), strict=True)) if asked else {}
+    threshold = float(criterial.ACCEPTABLE) if rubric.threshold is None else rubric.threshold
+    found = [
+        Graded(
+            x.criterion.metric,
+            criterial.RubricMetric.scale,
+            threshold,
+            _described(findings.outcomes[x.criterion.id], x.criterion, x.weight, session),
+            findings.evaluator,
+            costs.get(x.criterion.id, _NOTHING_SPENT),
+        )
+        for x in rubric.weighted
+    ]
+    if rubric.gives(OVERALL):
+        least = rubric.pass_threshold if rubric.threshold is None else rubric.threshold
+        whole = _overall(rubric, expected, findings, least)
+        found.append(Graded(OVERALL, Overall.scale, least, whole, findings.evaluator, _NOTHING_SPENT))
+    return [x for x in found if rubric.gives(x.metric)]
+
+
+def _described(outcome: Outcome, criterion: Criterion, weight: float, session: Session) -> Outcome:
+    if not isinstance(outcome, Score):
+        return outcome
+    facts = {
+        "display_name": criterion.display_name,
+        "tier": criterion.tier,
+        "weight": weight,
+        "type": criterion.kind,
+        **outcome.metadata,
+        "turn_trace_ids": [session.traces[index].trace_ids[0] for index in outcome.metadata["turns"]],
+    }
+    if criterion.kind == "binary":
+        facts["passed"] = outcome.label == "pass"
+    return replace(outcome, metadata=facts)
+
+
+def _overall(rubric: Rubric, expected: Expected, findings: Findings, threshold: float) -> Outcome:
+    """The overall score; `threshold` decides where no expected outcomes do."""
+    failed = [x for x in findings.outcomes.values() if isinstance(x, Failure)]
+    if failed:
+        return failed[0]
+    scores = {name: x for name, x in findings.outcomes.items() if isinstance(x, Score)}
+    skipped = {name: x.reason for name, x in findings.outcomes.items() if isinstance(x, Skip)}
+    weights = {x.criterion.id: x.weight for x in rubric.weighted}
+    total = sum(weights.values())
+    covered = sum(weights[name] for name in scores)
+    if not covered or not reaches(covered / total, _LEAST_COVERAGE):
+        share = covered / total if total else 0.0
+        first = next(iter(skipped.values()), "They have no weight.")
+        return Skip(f"Only {share:.0%} of the criteria's weight could be scored; not {', '.join(skipped)}. {first}")
+    if expected.outcomes and findings.verdicts is None:
+        return Skip("Whether the expected outcomes hold needs a model.")
+    value = criterial.weighed((weights[name], score.value) for name, score in scores.items())
+    verdicts = list(zip(expected.outcomes, findings.verdicts or (), strict=True))
+    passed = all(x.passed for _, x in verdicts) if verdicts else reaches(value, threshold)
+    facts = {
+        "criteria": {
+            name: {"score": int(x.value), "label": x.label, "weight": weights[name] / covered}
+            for name, x in scores.items()
+        },
+        "coverage": covered / total,
+        "skipped": skipped,
+        "passed": passed,
+        "decided_by": "expected_outcomes" if verdicts else "threshold",
+        "expected_outcomes": [
+            {"statement": statement, "passed": x.passed, "justification": x.justification} for statement, x in verdicts
+        ],
+        **({"evaluation_criteria_override": expected.emphasis} if expected.emphasis else {}),
+        **({"transcript_elided": True} if any("transcript_elided" in x.metadata for x in scores.values()) else {}),
+    }
+    reason = " ".join(_told(scores, verdicts, skipped, covered / total))
+    return Score(value, reason, facts, "pass" if passed else "fail")
+
+
+def _told(
+    scores: Mapping[str, Score],
+    verdicts: Sequence[tuple[str, criterial.Verdict]],
+    skipped: Mapping[str, str],
+    coverage: float,
+) -> Iterator[str]:
+    """What the overall score rests on, in sentences."""
+    if verdicts:
+        unmet = [f"{statement} ({x.justification})" for statement, x in verdicts if not x.passed]
+        yield f"{len(verdicts) - len(unmet)} of {len(verdicts)} expected outcomes hold."
+        yield from (f"Not: {text}" for text in unmet)
+    yield f"{', '.join(f'{name} {score.value:.0f} ({score.label})' for name, score in scores.items())}."
+    if skipped:
+        yield f"Not scored: {', '.join(skipped)}; {coverage:.0%} of the weight was."

@@ -1,0 +1,32 @@
+"""A few named texts as a judge reads them, where a question is about those alone and not about a whole trace."""
+
+from collections.abc import Mapping, Sequence
+
+from spanscore.judge import redact
+from spanscore.judge.fence import fence
+from spanscore.judge.fitting import Passage, fit
+from spanscore.judge.transcript import BYTES_PER_TOKEN, Transcript, estimate_tokens
+
+_FENCE_BYTES = 100
+
+
+def excerpt(
+    texts: Mapping[str, str | None], *, max_tokens: int, rules: Sequence[redact.Rule] = redact.RULES
+) -> Transcript:
+    """`texts` by what they are, in at most `max_tokens` estimated tokens, redacted and fenced; a pure function.
+
+    What is redacted has the same marker in all of them, so that two texts can still be compared. Of texts that are too
+    long the middle is left out.
+    """
+    redactor = redact.Redactor(rules)
+    passages = [
+        Passage(_section(title, None if text is None else redactor.redact(text))) for title, text in texts.items()
+    ]
+    text, elided = fit(passages, max_tokens * BYTES_PER_TOKEN - _FENCE_BYTES)
+    fenced = fence(text)
+    return Transcript(fenced, elided, estimate_tokens(fenced), dict(redactor.counts))
+
+
+def _section(title: str, text: str | None) -> str:
+    """No line of a text begins where the excerpt's own lines begin, so none can pass for one."""
+    return f"{title}: (not recorded)" if text is None else "\n  ".join([f"{title}:", *text.splitlines()])

@@ -1,0 +1,259 @@
+"""Tool correctness against expected calls: which tools, with which parameters, in which order, and of any use."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple, TypeAlias
+
+from pydantic import ConfigDict, Field, TypeAdapter, WithJsonSchema
+
+from spanscore.metrics._pairing import best_pairs
+from spanscore.metrics._words import listed
+from spanscore.model.json import Json, dumps
+from spanscore.model.score import reaches
+
+MAX_EXPECTED_CALLS = 100
+"""Of one interaction: how many calls are compared with how many grows with its square."""
+_MAX_USED_CALLS = 1_000
+_MAX_DEPTH = 64
+_SHOWN_CHARS = 80
+_STEP_COUNTS = 1e-6  # among pairings that are equally good by their parameters, the one with most steps right
+
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedCall:
+    """A tool call that is expected. `parameters` None: any; `step` counts from 1, as calls are made."""
+
+    tool_name: str
+    parameters: Mapping[str, Json] | None = None
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UsedCall:
+    """A tool call that was made. `parameters` None: not recorded; `answer` numbers the model answer that asked for it.
+
+    Calls that one model answer asked for together have the same `answer`.
+    """
+
+    tool_name: str
+    parameters: Json
+    answer: int
+
+
+@dataclass(frozen=True)
+class ToolWeights:
+    """How much each of the four aspects counts; they add up to 1."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    selection: Share = 0.25
+    """Were the right tools used, and no others?"""
+
+    parameters: Share = 0.25
+    """Were the expected parameters given?"""
+
+    sequence: Share = 0.25
+    """Was each expected call made at its step?"""
+
+    utilisation: Share = 0.25
+    """Did the tools' results reach the final answer?"""
+
+    def __post_init__(self) -> None:
+        total = self.selection + self.parameters + self.sequence + self.utilisation
+        if abs(total - 1) > 1e-6:
+            raise ValueError(f"the weights of the four aspects add up to {total:g}; let them add up to 1")
+
+
+EQUAL_WEIGHTS = ToolWeights()
+WeightsOption: TypeAlias = Annotated[ToolWeights, WithJsonSchema(TypeAdapter(ToolWeights).json_schema())]
+"""As the option of a metric, whose schema stands alone and refers to nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCorrectness:
+    """The four aspects, each 0..1, their weighted sum, and what is wrong; `is_correct`: it reaches the threshold."""
+
+    selection: float
+    parameters: float
+    sequence: float
+    utilisation: float
+    overall: float
+    is_correct: bool
+    faults: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """As metadata shows it."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "faults"}
+
+
+def measure_tools(
+    expected: Sequence[ExpectedCall],
+    used: Sequence[UsedCall],
+    *,
+    sequence_matters: bool,
+    results_used: bool,
+    weights: ToolWeights,
+    threshold: float,
+) -> ToolCorrectness | None:
+    """Hold the calls that were made against those expected; None where no tool was used or none is expected."""
+    if not expected or not used:
+        return None
+    pairs = _pairs(expected, used[:_MAX_USED_CALLS])
+    values = {
+        "selection": selection({x.tool_name for x in expected}, {x.tool_name for x in used}),
+        "parameters": sum(x.likeness for x in pairs) / len(pairs),
+        "sequence": sum(x.in_step for x in pairs) / len(pairs) if sequence_matters else 1.0,
+        "utilisation": float(results_used),
+    }
+    overall = sum(getattr(weights, name) * value for name, value in values.items())
+    faults = tuple(_faults(pairs, used, sequence_matters=sequence_matters, results_used=results_used))
+    return ToolCorrectness(**values, overall=overall, is_correct=reaches(overall, threshold), faults=faults)
+
+
+def selection(expected: set[str], used: set[str]) -> float:
+    """How well the tools fit: 1 for the same ones, else the share that is there, needed, or common to both.
+
+    >>> selection({"a", "b"}, {"a"}), selection({"a"}, {"a", "b"}), selection({"a", "b"}, {"b", "c"})
+    (0.5, 0.5, 0.3333333333333333)
+    """
+    if used < expected:
+        return len(used) / len(expected)
+    if used > expected:
+        return len(expected) / len(used)
+    return len(expected & used) / len(expected | used)
+
+
+def likeness(expected: Mapping[str, Json] | None, given: Json) -> float:
+    """1 where the parameters are equal (or any will do), else the share of all keys that match in name and value.
+
+    >>> likeness({"city": "Rome", "unit": "C"}, {"city": "Rome", "unit": "F"})
+    0.5
+    """
+    if expected is None or same(dict(expected), given):
+        return 1.0
+    if not isinstance(given, dict):
+        return 0.0
+    matching = sum(key in given and same(value, given[key]) for key, value in expected.items())
+    return matching / len(expected.keys() | given.keys())
+
+
+def same(one: Json, other: Json, depth: int = 0) -> bool:
+    """Whether two JSON values are equal: 5 and 5.0 are, 1 and true are not."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        if one.keys() != other.keys() or depth > _MAX_DEPTH:
+            return False
+        return all(same(value, other[key], depth + 1) for key, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        if len(one) != len(other) or depth > _MAX_DEPTH:
+            return False
+        return all(same(x, y, depth + 1) for x, y in zip(one, other, strict=True))
+    return isinstance(one, bool) == isinstance(other, bool) and one == other
+
+
+class _Steps:
+    """At which step each call was made, as the expectation counts.
+
+    A list that begins with step 0 counts from 0. Where it gives two calls the same step, those that one model answer
+    asked for together are one step; else each call is one.
+    """
+
+    def __init__(self, expected: Sequence[ExpectedCall], used: Sequence[UsedCall]) -> None:
+        given = [x.step for x in expected if x.step is not None]
+        first = 1 if min(given, default=1) else 0
+        if len(set(given)) < len(given):
+            rounds = {answer: number for number, answer in enumerate(dict.fromkeys(x.answer for x in used), first)}
+            self.actual = [rounds[x.answer] for x in used]
+        else:
+            self.actual = list(range(first, first + len(used)))
+        self.expected = [place if x.step is None else x.step for place, x in enumerate(expected, first)]
+
+
+class _Pair(NamedTuple):
+    """An expected call and what it is held against: a call of that tool, or None where there is none left."""
+
+    expected: ExpectedCall
+    made: UsedCall | None
+    expected_step: int
+    step: int | None
+
+    @property
+    def likeness(self) -> float:
+        return 0.0 if self.made is None else likeness(self.expected.parameters, self.made.parameters)
+
+    @property
+    def in_step(self) -> bool:
+        return self.step == self.expected_step
+
+
+def _pairs(expected: Sequence[ExpectedCall], used: Sequence[UsedCall]) -> list[_Pair]:
+    steps = _Steps(expected, used)
+    wanted, made = defaultdict[str, list[int]](list), defaultdict[str, list[int]](list)
+    for place, call in enumerate(expected):
+        wanted[call.tool_name].append(place)
+    for place, done in enumerate(used):
+        made[done.tool_name].append(place)
+    paired: dict[int, int] = {}
+    for name, places in wanted.items():
+        worth = [
+            [
+                likeness(expected[x].parameters, used[y].parameters)
+                + _STEP_COUNTS * (steps.expected[x] == steps.actual[y])
+                for y in made[name]
+            ]
+            for x in places
+        ]
+        columns = best_pairs(worth)
+        paired |= {x: made[name][y] for x, y in zip(places, columns, strict=True) if y is not None}
+    found = []
+    for place, call in enumerate(expected):
+        at = paired.get(place)
+        made_at = (None, None) if at is None else (used[at], steps.actual[at])
+        found.append(_Pair(call, made_at[0], steps.expected[place], made_at[1]))
+    return found
+
+
+def _faults(
+    pairs: Sequence[_Pair], used: Sequence[UsedCall], *, sequence_matters: bool, results_used: bool
+) -> Iterator[str]:
+    """What is wrong, in words."""
+    expected = {x.expected.tool_name for x in pairs}
+    if needless := dict.fromkeys(x.tool_name for x in used if x.tool_name not in expected):
+        yield f"called, and not expected: {listed(list(needless))}"
+    for pair in pairs:
+        name = pair.expected.tool_name
+        if pair.made is None:
+            yield f"{name} was not called" + (" as often as expected" if name in {x.tool_name for x in used} else "")
+            continue
+        if pair.likeness < 1:
+            yield f"{name}: {_differing(pair.expected.parameters or {}, pair.made.parameters)}"
+        if sequence_matters and not pair.in_step:
+            yield f"{name} was called at step {pair.step}, expected at {pair.expected_step}"
+    if not results_used:
+        yield "nothing that the tools returned is in the answer"
+
+
+def _differing(expected: Mapping[str, Json], given: Json) -> str:
+    """The parameters that are not as expected, with both values."""
+    if not isinstance(given, dict):
+        return f"parameters {_shown(given)}, expected {_shown(dict(expected))}"
+    keys = [x for x in {**expected, **given} if x not in given or x not in expected or not same(expected[x], given[x])]
+    return listed(
+        [
+            f"{key} is not given, expected {_shown(expected[key])}"
+            if key not in given
+            else f"{key} is {_shown(given[key])}, "
+            + (f"expected {_shown(expected[key])}" if key in expected else "not expected")
+            for key in keys
+        ]
+    )
+
+
+def _shown(value: Json) -> str:
+    try:
+        text = dumps(value)
+    except RecursionError:
+        return "(nested too deeply to show)"
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"

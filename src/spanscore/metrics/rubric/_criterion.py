@@ -1,0 +1,128 @@
+"""What a criterion of the rubric judge is, and the metric that bears its scores."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeAlias
+
+from spanscore.metrics._base import Metric, Threshold
+from spanscore.metrics._evidence import Evidence
+from spanscore.model.score import Outcome, ScopeKind, Skip
+from spanscore.model.trace import AgentTrace, Session
+
+PREFIX = "rubric."
+HIGHEST = 5
+ACCEPTABLE = 3
+LABELS = ("critical_fail", "fail", "poor", "acceptable", "good", "excellent")
+"""What each score of a scored criterion is called, from 0 to 5."""
+
+Kind: TypeAlias = Literal["scored", "binary"]
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """One thing that the rubric judge scores.
+
+    `levels` says what each score means, from 0 to 5; of a `binary` criterion those from 3 on are a pass, and it may
+    have a text for 0 and 5 alone. `weight` 0 means that it counts only where a weight is given. `needs` are the facts
+    of every turn without which there is nothing to judge, `needs_once` those that one turn must have.
+    """
+
+    id: str
+    display_name: str
+    description: str
+    tier: str
+    weight: float
+    levels: tuple[str | None, ...]
+    kind: Kind = "scored"
+    needs: tuple[str, ...] = ("user_input", "final_output")
+    needs_once: tuple[str, ...] = ()
+    in_defaults: bool = False
+
+    @property
+    def metric(self) -> str:
+        """The name under which it is scored."""
+        return f"{PREFIX}{self.id}"
+
+    def unmeasurable(self, session: Session) -> Skip | None:
+        """Why `session` cannot be scored on this: a fact was not recorded, or arrived cut or redacted."""
+        several = len(session.traces) > 1
+        for index, trace in enumerate(session.traces):
+            for fact in self.needs:
+                if lack := _lack(trace, fact):
+                    return Skip(f"{f'Turn {index}' if several else 'The trace'} {lack}.")
+        for fact in self.needs_once:
+            lacks = [_lack(trace, fact) for trace in session.traces]
+            if all(lacks):
+                return Skip(f"{'The session' if several else 'The trace'} {lacks[0]}.")
+        return None
+
+    def label(self, score: int) -> str:
+        """What `score` is called.
+
+        >>> Criterion("tone", "Tone", "Is it kind?", "delivery", 0.1, ("",) * 6).label(4)
+        'good'
+        """
+        if self.kind == "binary":
+            return "pass" if score >= ACCEPTABLE else "fail"
+        return LABELS[score]
+
+
+@dataclass(frozen=True)
+class RubricMetric(Metric):
+    """A score of the rubric judge, on a session, or on a trace that belongs to none.
+
+    What runs, with which weights, and whose models judge is said under `evaluation.rubric`.
+    """
+
+    scope: ClassVar[ScopeKind] = "session"
+    run: ClassVar[Literal["trace", "session"]] = "session"
+    scale: ClassVar[tuple[float, float]] = (0.0, float(HIGHEST))
+
+    threshold: Threshold = float(ACCEPTABLE)
+
+
+@dataclass(frozen=True)
+class Criterial(RubricMetric):
+    """A criterion of the project's own."""
+
+    criterion: ClassVar[Criterion]
+
+    def measure_by_rules(self, turns: Sequence[Evidence]) -> Outcome:
+        """Always skipped: this needs a model."""
+        del turns
+        return needs_a_model(self.name)
+
+
+def needs_a_model(name: str) -> Skip:
+    """What the rules judge says of what it cannot decide."""
+    return Skip(f"{name} needs a model: what it asks cannot be told from the structure of the record.")
+
+
+def level_of(share: float) -> int:
+    """A share of what is right as a level: 5 for all of it, 0 for nothing.
+
+    >>> [level_of(x) for x in (1.0, 0.9, 0.7, 0.5, 0.2, 0.0)]
+    [5, 4, 3, 2, 1, 0]
+    """
+    for level, least in ((5, 1.0), (4, 0.8), (3, 0.6), (2, 0.4)):
+        if share >= least - 1e-9:
+            return level
+    return 1 if share > 0 else 0
+
+
+def weighed(scores: Iterable[tuple[float, float]]) -> float:
+    """`100 * sum(weight * score / 5)` over (weight, score), with the weights brought to a sum of 1.
+
+    >>> weighed([(0.3, 5), (0.1, 3)])
+    90.0
+    """
+    pairs = list(scores)
+    total = math.fsum(weight for weight, _ in pairs)
+    return 100 * math.fsum(weight * score for weight, score in pairs) / (total * HIGHEST)
+
+
+def _lack(trace: AgentTrace, fact: str) -> str | None:
+    if getattr(trace, fact) is None:
+        return f"did not record {fact}"
+    return f"has a {fact} that arrived cut or redacted" if fact in trace.damaged else None

@@ -1,0 +1,62 @@
+"""Tool routing: were the right tools called, in the right order?"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from spanscore.metrics._evidence import Evidence
+from spanscore.metrics._words import listed
+from spanscore.metrics.rubric._criterion import Criterial, Criterion, level_of
+from spanscore.metrics.rubric._turns import ruled
+from spanscore.metrics.trace.tool_correctness import ToolCorrectness
+from spanscore.model.score import Outcome, Score
+
+
+@dataclass(frozen=True)
+class ToolRouting(Criterial):
+    """Whether the agent called the tools that the conversation needed, in an order that works, and no others.
+
+    >>> ToolRouting.criterion.weight
+    0.15
+    """
+
+    name: ClassVar[str] = "rubric.tool_routing"
+    summary: ClassVar[str] = "Were the right tools called, in the right order?"
+    criterion: ClassVar[Criterion] = Criterion(
+        id="tool_routing",
+        display_name="Tool routing",
+        description="Were the right tools called, in the right order? Look at which tools were called and when, not at "
+        "their arguments. A call is needless when its answer was already there or served nothing that was asked.",
+        tier="execution",
+        weight=0.15,
+        levels=(
+            "Tools were needed and none was called, or only tools that have nothing to do with the request.",
+            "Most calls were wrong, or most of those needed are missing.",
+            "Several calls were wrong, missing or out of order; the flow suffered, but part of it worked.",
+            "One tool that was needed was not called, or one wrong tool was; the core of the flow holds.",
+            "Every call that mattered was made; there is one slip in the order, or one call too many.",
+            "Every call that was needed was made, in an order that works, and none was needless.",
+        ),
+        needs=("user_input", "tool_calls"),
+        in_defaults=True,
+    )
+
+    def measure_by_rules(self, turns: Sequence[Evidence]) -> Outcome:
+        """The rules' tool_correctness of each turn, averaged with the number of its calls (at least 1) as its weight.
+
+        The mean is the level: 1 is 5, from 0.8 on 4, from 0.6 on 3, from 0.4 on 2, above 0 it is 1.
+        """
+        total = weights = 0.0
+        at_fault: list[int] = []
+        reasons: list[str] = []
+        for index, turn in enumerate(turns):
+            judged = ToolCorrectness().measure_by_rules(turn)
+            if not isinstance(judged, Score):
+                return judged
+            weight = max(1, len(turn.calls))
+            total, weights = total + weight * judged.value, weights + weight
+            if judged.value < 1:
+                at_fault.append(index)
+                reasons.append(f"[turn {index}] {judged.reason}")
+        reason = listed(reasons) or f"No fault in the choice of tools in any of {len(turns)} turn(s)."
+        return ruled(self.criterion, level_of(total / weights), reason, at_fault, "wrong_tools_called")

@@ -1,0 +1,120 @@
+"""The rubric through litellm: one call, repaired once, whatever the session holds."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from judge_harness import World, config_for
+from judged_harness import recorded
+from obliging_model import question_of
+from rubric_model import said
+from scripted_server import ScriptedServer
+
+from spanscore.embed import Config as EmbedConfig
+from spanscore.embed import open_embedder
+from spanscore.evaluate import Config, Engine
+from spanscore.judge import ModelJudge, renderer
+from spanscore.judge.cache import MemoryCache
+from spanscore.judge.litellm import LiteLLM
+from spanscore.model.score import Failure, Score
+from spanscore.model.trace import Session
+
+
+def graded(server, *, rubric=None, traces=None, case=None, **judge):
+    """The evaluations of the rubric, by criterion, of a recorded session of four turns."""
+    config = config_for(server, **judge)
+    asking = ModelJudge(config, LiteLLM(config), None, World().timing())
+    engine = Engine(
+        Config(metrics={}, rubric=rubric or {}),
+        asking,
+        open_embedder(EmbedConfig()),
+        render_transcript=renderer(config),
+    )
+    session = Session("s", tuple(traces or recorded()))
+    found = asyncio.run(engine.evaluate_rubric(session, **case or {}))
+    return {x.metric.removeprefix("rubric."): x for x in found}
+
+
+def wrong(**fields):
+    fine = {"justification": "x", "turns": [], "failure_code": None, "score": 4}
+    return lambda request: said(request, tool_routing=fine | fields)
+
+
+def test_one_request_scores_a_whole_session():
+    with ScriptedServer(said) as server:
+        found = graded(server)
+    assert len(server.calls) == 1
+    assert found["overall"].value == pytest.approx(80.0)
+
+
+@pytest.mark.parametrize("json_schema", ["always", "never"])
+def test_the_form_of_the_answer_is_told_either_way(json_schema):
+    with ScriptedServer(said) as server:
+        found = graded(server, json_schema=json_schema)
+    assert all(isinstance(x.outcome, Score) for x in found.values())
+
+
+def test_a_strict_schema_names_every_criterion_as_required():
+    with ScriptedServer(said) as server:
+        graded(server, json_schema="always")
+    shown = server.calls[0]["response_format"]["json_schema"]
+    assert shown["strict"]
+    assert shown["schema"]["required"] == list(shown["schema"]["properties"])
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [({"turns": [4]}, "less than 4"), ({"score": 9}, "5"), ({"score": 1}, "a fault needs a name")],
+)
+def test_an_answer_that_cannot_be_is_repaired_once_with_the_objection(fields, problem):
+    with ScriptedServer(wrong(**fields), said) as server:
+        found = graded(server)
+    assert problem in server.calls[1]["messages"][-1]["content"]
+    assert isinstance(found["tool_routing"].outcome, Score)
+
+
+def test_an_answer_that_is_wrong_twice_is_a_failure_of_all():
+    with ScriptedServer(wrong(turns=[4])) as server:
+        found = graded(server)
+    assert len(server.calls) == 2
+    assert {type(x.outcome) for x in found.values()} == {Failure}
+
+
+def test_expected_outcomes_and_the_override_are_in_the_one_request():
+    case = {"expected_outcomes": ["A table is booked."], "evaluation_criteria_override": "The time matters."}
+    with ScriptedServer(said) as server:
+        found = graded(server, case=case)
+    assert "1. A table is booked." in question_of(server.calls[0])
+    assert question_of(server.calls[0]).index("untrusted-data") < question_of(server.calls[0]).index(
+        "The time matters."
+    )
+    assert found["overall"].outcome.metadata["decided_by"] == "expected_outcomes"
+
+
+def test_a_session_is_cut_to_the_budget_and_the_scores_say_so():
+    with ScriptedServer(said) as server:
+        found = graded(server, max_transcript_tokens=500)
+    assert len(server.calls[0]["messages"][1]["content"].split("</untrusted-data")[0].encode()) < 1600
+    assert found["tool_routing"].outcome.metadata["transcript_elided"]
+
+
+def test_what_is_personal_does_not_leave():
+    told = [replace(x, user_input="I am anna@example.com") for x in recorded()]
+    with ScriptedServer(said) as server:
+        graded(server, traces=told)
+    assert "anna@example.com" not in question_of(server.calls[0])
+
+
+def test_the_same_session_is_not_paid_for_twice():
+    with ScriptedServer(said) as server:
+        config = config_for(server)
+        asking = ModelJudge(config, LiteLLM(config), MemoryCache(16), World().timing())
+        engine = Engine(Config(metrics={}, rubric={}), asking, open_embedder(EmbedConfig()))
+        session = Session("s", tuple(recorded()))
+
+        async def twice():
+            return [await engine.evaluate_rubric(session) for _ in range(2)]
+
+        first, second = asyncio.run(twice())
+    assert len(server.calls) == 1
+    assert [x.outcome for x in first] == [x.outcome for x in second]
