@@ -1,0 +1,124 @@
+"""`spanscore best-of`: which of several agents answers the conversations of a suite best, by a judge's comparison."""
+
+import argparse
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spanscore import config, suites
+from spanscore.cli import recorded
+from spanscore.cli.terminal import console, on_one_line
+from spanscore.cli.test import attributes_of, require_models, write
+from spanscore.errors import InputError
+from spanscore.judge import open_judge
+from spanscore.judge.config import RULES
+from spanscore.rebuild import rebuild_all
+from spanscore.suites.best_of import Conversation, Tournament, best_of
+from spanscore.suites.matching import Recording
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_SHOWN_CHARS = 300
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    parser.add_argument("suite", metavar="SUITE", type=Path, help="the suite's YAML file")
+    parser.add_argument(
+        "agent", metavar="NAME=PATH", nargs="+", help="an agent's name and what was recorded of it, two agents at least"
+    )
+    parser.add_argument("-c", "--config", metavar="FILE", type=Path, help="the configuration; without it, the defaults")
+    parser.add_argument("--model", metavar="MODEL", help="the model that judges, in place of the configured one")
+    parser.add_argument(
+        "--skip-unmatched", action="store_true", help="leave out cases that an agent has no recording of"
+    )
+    parser.add_argument("--output", metavar="FILE", type=Path, help="write contests and ranking as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Hold the tournament. Returns the exit code: 1 where no contest could be judged."""
+    paths = _paths(args.agent)
+    suite = suites.load(args.suite)
+    given = config.load(args.config) if args.config else config.default()
+    settings = suites.with_judge(given, args.model)
+    judge = None if args.model == RULES else open_judge(settings.judge)
+    if judge is None:
+        raise InputError(
+            "judge.model is rules, and rules compare no two answers; name a model with --model or judge.model"
+        )
+    by_agent = {agent: _recordings(suite, args, path) for agent, path in paths.items()}
+    conversations = [
+        Conversation(
+            case.id,
+            {agent: found[case.id].traces for agent, found in by_agent.items() if case.id in found},
+            _expected(case),
+        )
+        for case in suite.cases
+    ]
+    if not any(len(x.agents) > 1 for x in conversations):
+        raise InputError(f"{args.suite}: no case was recorded of two agents, so there is nothing to compare")
+    require_models(settings, args.model)
+    tournament = asyncio.run(best_of(conversations, judge, settings.judge, models=(args.model,) if args.model else ()))
+    _print(console(), tournament)
+    write(args.output, lambda: suites.as_text({"suite": suite.name, **tournament.to_json()}))
+    return int(all(x.error for x in tournament.contests))
+
+
+def _paths(given: list[str]) -> dict[str, Path]:
+    """Where each agent's recordings are, by its name."""
+    found: dict[str, Path] = {}
+    for text in given:
+        name, sign, path = text.partition("=")
+        if not sign or not name or not path:
+            raise InputError(f"{text}: write NAME=PATH, such as gpt=recordings/gpt")
+        if name in found:
+            raise InputError(f"{text}: the name {name} is given twice; call each agent by a name of its own")
+        found[name] = Path(path)
+    if len(found) < 2:
+        raise InputError("give two agents at least, each as NAME=PATH")
+    return found
+
+
+def _recordings(suite: suites.Suite, args: argparse.Namespace, path: Path) -> dict[str, Recording]:
+    """The first trial of each case in an agent's recordings, by the case's id."""
+    telemetry = recorded.loaded([path])
+    traces = rebuild_all(telemetry.spans, telemetry.logs)
+    recorded.refuse_none(traces, telemetry, [path])
+    prepared = suites.prepare(
+        suite,
+        traces,
+        attributes_of=attributes_of(telemetry.spans),
+        skip_unmatched=args.skip_unmatched,
+        name=f"{args.suite} in {path}",
+        only_match=True,
+    )
+    return {case_id: found[0] for case_id, found in prepared.matched.recordings.items()}
+
+
+def _expected(case: suites.Case) -> str | None:
+    """The expected answers of a case, turn by turn."""
+    found = [x.expected_answer for x in case.expectations if x.expected_answer is not None]
+    return "\n".join(found) or None
+
+
+def _print(output: "Console", tournament: Tournament) -> None:
+    from rich.table import Table  # noqa: PLC0415 - --help needs no rich
+
+    for contest in tournament.contests:
+        first, second = (on_one_line(x, 40) for x in contest.agents)
+        result = contest.error or contest.winner or ("tie" if contest.agreed else "tie: the order decided")
+        output.print(f"{on_one_line(contest.case, 60)}: {first} against {second}: {on_one_line(result, 200)}")
+        for reason in contest.reasons:
+            output.print(f"  {on_one_line(reason, _SHOWN_CHARS)}")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for heading in ("rank", "agent", "points", "won", "tied", "lost"):
+        table.add_column(heading, justify="left" if heading == "agent" else "right")
+    for place in tournament.ranking:
+        counts = (place.won, place.tied, place.lost)
+        table.add_row(str(place.rank), on_one_line(place.agent, 40), f"{place.points:g}", *map(str, counts))
+    output.print()
+    output.print(table)
+    n = sum(not x.error for x in tournament.contests)
+    winner = on_one_line(tournament.winner, 40) if tournament.winner else "nobody alone"
+    output.print(f"\nwinner: {winner}, of n = {n} contests, each judged both ways round")

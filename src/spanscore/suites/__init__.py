@@ -1,0 +1,29 @@
+"""Test suites: cases with what is expected of an agent, held against the traces that were recorded of it."""
+
+from spanscore.suites.exporting import send, to_file
+from spanscore.suites.junit import to_junit
+from spanscore.suites.loading import json_schema, load, parse
+from spanscore.suites.report import CaseResult, Run, as_text, to_json
+from spanscore.suites.running import prepare, run, run_suite, with_judge
+from spanscore.suites.suite import Case, Suite
+from spanscore.suites.trying import Trial
+
+__all__ = [
+    "Case",
+    "CaseResult",
+    "Run",
+    "Suite",
+    "Trial",
+    "as_text",
+    "json_schema",
+    "load",
+    "parse",
+    "prepare",
+    "run",
+    "run_suite",
+    "send",
+    "to_file",
+    "to_json",
+    "to_junit",
+    "with_judge",
+]

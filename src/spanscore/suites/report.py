@@ -1,0 +1,250 @@
+"""What a run of a suite came to: trials, cases and the whole, with their rates and how sure they are."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from spanscore.metrics.session.agentic import Agentic, reading
+from spanscore.model.json import dumps
+from spanscore.model.score import Evaluation, JudgeUsage, reaches
+from spanscore.model.trace import Trial as Origin
+from spanscore.stats import Estimate, mean, over_tasks, rate, unbiased_pass_at_k
+from spanscore.suites.suite import Case, Suite
+from spanscore.suites.trying import Trial, agentic_evaluation
+
+SCHEMA = "spanscore.run/1"
+"""The form of a run file; what is added to it later leaves the name as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """A case with its trials. `n` of them could be told, `passed` of those passed; `errors` could not be told."""
+
+    case: Case
+    status: str
+    trials: tuple[Trial, ...]
+    required_pass_rate: float
+    odds: Mapping[str, Any]
+
+    @property
+    def passed(self) -> int:
+        """Trials that passed."""
+        return sum(x.status == "pass" for x in self.trials)
+
+    @property
+    def errors(self) -> int:
+        """Trials of which it cannot be told whether they passed."""
+        return sum(x.status == "error" for x in self.trials)
+
+    @property
+    def n(self) -> int:
+        """Trials of which it can be told."""
+        return len(self.trials) - self.errors
+
+    @property
+    def reasons(self) -> list[str]:
+        """What kept trials from passing, each with its number from 1."""
+        return [f"trial {number}: {text}" for number, x in enumerate(self.trials, 1) for text in x.reasons]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A suite, run once over recorded traces. `started_at_ns` is Unix time."""
+
+    suite: Suite
+    run_id: str
+    started_at_ns: int
+    cases: tuple[CaseResult, ...]
+
+    def count(self, status: str) -> int:
+        """How many cases have this status."""
+        return sum(x.status == status for x in self.cases)
+
+    @property
+    def case_pass_rate(self) -> float:
+        """The share of the matched cases that passed; one with an error did not."""
+        matched = len(self.cases) - self.count("unmatched")
+        return self.count("pass") / matched if matched else 0.0
+
+    @property
+    def usage(self) -> JudgeUsage:
+        """What judging cost."""
+        return sum((x.usage for x in self.evaluations), JudgeUsage())
+
+    @property
+    def evaluations(self) -> list[Evaluation]:
+        """All scores of all trials."""
+        return [x for case in self.cases for trial in case.trials for x in trial.evaluations]
+
+    def over_cases(self, name: str) -> tuple[Estimate, str] | None:
+        """pass@k (`pass_at_k`) or pass^k (`pass_pow_k`) as the mean over cases, and by which form each is estimated.
+
+        The unbiased form where the suite's statistics do not ask for another, and every case has k trials. None where
+        no trial can be told, or cases have a k of their own.
+        """
+        counted = [(x.odds["n"], x.odds["c"]) for x in self.cases if x.odds["n"]]
+        ks = {x.odds["k"] for x in self.cases if x.odds["n"]}
+        if len(ks) != 1:
+            return None
+        k, agentic = ks.pop(), self.suite.agentic
+        enough = all(n >= k for n, _ in counted)
+        if agentic.statistics == "bayesian" and enough:
+            agentic = replace(agentic, statistics="unbiased")
+        if agentic.statistics == "unbiased" and not enough:  # some of the trials could not be told
+            return None
+        estimate = over_tasks(
+            counted, k, estimator=lambda n, c, k: float(agentic.odds(n, c, k)[name]), level=agentic.level
+        )
+        return estimate, agentic.statistics
+
+    @property
+    def pass_rate(self) -> Estimate | None:
+        """The share of trials that pass, as the mean over cases: trials of one case are not independent."""
+        counts = [(x.n, x.passed) for x in self.cases if x.n]
+        if not counts:
+            return None
+        return over_tasks(counts, 1, estimator=unbiased_pass_at_k, level=self.suite.agentic.level)
+
+    @property
+    def mean_score(self) -> Estimate | None:
+        """The mean of the trials' scores, 0..100."""
+        scored = [(x.case.id, y.score) for x in self.cases for y in x.trials if y.score is not None]
+        if not scored:
+            return None
+        clusters, values = zip(*scored, strict=True)
+        return mean(values, clusters=clusters, bounds=(0, 100), level=self.suite.agentic.level)
+
+
+def result(suite: Suite, case: Case, trials: Sequence[Trial], run_id: str) -> CaseResult:
+    """The result of a case; its trials' evaluations now say of which test they are, and with which result."""
+    agentic = suite.agentic
+    told = [x for x in trials if x.status != "error"]
+    k = suite.attempts(case)
+    finished = _finished(suite, trials, run_id, k)
+    n, c = len(told), sum(x.status == "pass" for x in told)
+    if agentic.unit == "interaction":
+        assessed = [y for x in told for y in x.conversation.assessed]
+        n, c = len(assessed), sum(x.is_correct for x in assessed)
+    required = suite.required_of(case)
+    return CaseResult(case, _status(trials, required), tuple(finished), required, agentic.odds(n, c, k))
+
+
+def unmatched(suite: Suite, case: Case) -> CaseResult:
+    """The result of a case that nothing recorded matches."""
+    return CaseResult(case, "unmatched", (), suite.required_of(case), suite.agentic.odds(0, 0, suite.attempts(case)))
+
+
+def to_json(run: Run) -> dict[str, Any]:
+    """The run file: one JSON object, which `spanscore compare` reads."""
+    return {
+        "schema": SCHEMA,
+        "suite": run.suite.name,
+        "run_id": run.run_id,
+        "started_at": _iso(run.started_at_ns),
+        "cases": [_case_json(x, run.suite.agentic) for x in run.cases],
+        "overall": _overall_json(run),
+    }
+
+
+def as_text(value: Any) -> str:
+    """A result file's text: JSON on one line, as plain JSON types alone."""
+    return dumps(value) + "\n"
+
+
+def _finished(suite: Suite, trials: Sequence[Trial], run_id: str, k: int) -> list[Trial]:
+    assessed = [x.conversation for x in trials if x.conversation.assessed and x.conversation.obstacle is None]
+    counts = len(assessed), sum(all(y.is_correct for y in x.assessed) for x in assessed)
+    found = []
+    for trial in trials:
+        own = agentic_evaluation(trial, suite.agentic, counts, k)
+        evaluations = (*((own,) if own else ()), *trial.evaluations)
+        status = trial.status if trial.status in {"pass", "fail"} else None
+        origin = Origin(suite.name, trial.recording.run or run_id, trial.recording.case.id, status)
+        found.append(replace(trial, evaluations=tuple(replace(x, trial=origin) for x in evaluations)))
+    return found
+
+
+def _status(trials: Sequence[Trial], required: float) -> str:
+    """Pass or fail where it is so whatever came of the trials that cannot be told; else error."""
+    counts = Counter(x.status for x in trials)
+    if reaches(counts["pass"] / len(trials), required):
+        return "pass"
+    return "error" if reaches((counts["pass"] + counts["error"]) / len(trials), required) else "fail"
+
+
+def _case_json(result: CaseResult, agentic: Agentic) -> dict[str, Any]:
+    odds = dict(result.odds)
+    return {
+        "id": result.case.id,
+        "status": result.status,
+        "passed": result.passed,
+        "errors": result.errors,
+        "required_pass_rate": result.required_pass_rate,
+        "pass_rate": rate(result.passed, result.n, level=agentic.level).to_json() if result.n else None,
+        "unit": agentic.unit,
+        **odds,
+        "reading": reading(odds["pass_at_k"], odds["pass_pow_k"]),
+        "reasons": result.reasons,
+        "trials": [_trial_json(x) for x in result.trials],
+    }
+
+
+def _trial_json(trial: Trial) -> dict[str, Any]:
+    recording = trial.recording
+    return {
+        "session_id": recording.session_id,
+        "trace_ids": list(dict.fromkeys(x for trace in recording.traces for x in trace.trace_ids)),
+        "user_input": recording.traces[0].user_input,
+        "run_id": recording.run,
+        "status": trial.status,
+        "passed": None if trial.status == "error" else trial.status == "pass",
+        "score": trial.score,
+        "latency_s": trial.latency_s,
+        "reasons": list(trial.reasons),
+        "test": _origin(trial),
+        "evaluations": [x.to_json() for x in trial.evaluations],
+    }
+
+
+def _origin(trial: Trial) -> dict[str, Any]:
+    """The trial as OpenTelemetry names its facts, which its evaluation spans have too."""
+    origin = next((x.trial for x in trial.evaluations), None)
+    if origin is None:
+        return {}
+    return {
+        "test.suite.name": origin.suite,
+        "test.suite.run.id": origin.run,
+        "test.case.id": origin.case,
+        "test.case.result.status": origin.status,
+    }
+
+
+def _overall_json(run: Run) -> dict[str, Any]:
+    matched = len(run.cases) - run.count("unmatched")
+    ks = {x.odds["k"] for x in run.cases}
+    odds: dict[str, Any] = {"k": ks.pop() if len(ks) == 1 else None}
+    for name in ("pass_at_k", "pass_pow_k"):
+        found = run.over_cases(name)
+        odds[name] = None if found is None else {**found[0].to_json(), "statistics": found[1]}
+    at_k, pow_k = ((odds[name] or {}).get("value") for name in ("pass_at_k", "pass_pow_k"))
+    level = run.suite.agentic.level
+    return {
+        "cases": {"total": len(run.cases), **{x: run.count(x) for x in ("pass", "fail", "error", "unmatched")}},
+        "trials": {
+            "total": sum(len(x.trials) for x in run.cases),
+            "passed": sum(x.passed for x in run.cases),
+            "errors": sum(x.errors for x in run.cases),
+        },
+        "case_pass_rate": rate(run.count("pass"), matched, level=level).to_json() if matched else None,
+        "pass_rate": run.pass_rate.to_json() if run.pass_rate else None,
+        **odds,
+        "reading": reading(at_k, pow_k),
+        "mean_score": run.mean_score.to_json() if run.mean_score else None,
+        "usage": {name: getattr(run.usage, name) for name in JudgeUsage.__dataclass_fields__},
+    }
+
+
+def _iso(time_ns: int) -> str:
+    return datetime.fromtimestamp(time_ns / 1e9, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,236 @@
+"""What a suite file may say: cases, what is expected of the agent in each, and when the suite passes."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from spanscore.errors import InputError
+from spanscore.evaluate import Overrides
+from spanscore.metrics import available
+from spanscore.metrics.expected_tools import MAX_EXPECTED_CALLS, ExpectedCall
+from spanscore.metrics.session.agentic import Agentic
+from spanscore.model.json import Json
+
+_STRICT = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+_MAX_CASES, _MAX_TURNS, _MAX_TRIALS = 10_000, 200, 1_000
+_MAX_TEXT = 100_000
+
+
+def _text(value: Any) -> Any:
+    """YAML reads `20`, `yes` or a date as something else than the text that a person meant."""
+    if isinstance(value, bool):
+        raise ValueError(f"{str(value).lower()} is no text here; put it in quotes")  # noqa: TRY004 - pydantic tells it
+    return str(value) if isinstance(value, int | float) else value
+
+
+Text = Annotated[str, BeforeValidator(_text), Field(min_length=1, max_length=_MAX_TEXT)]
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+K = Annotated[int, Field(ge=1, le=_MAX_TRIALS)]
+
+
+class ExpectedTool(BaseModel):
+    """A tool call that is expected."""
+
+    model_config = _STRICT
+
+    tool_name: Text
+    """The tool's name, as the trace has it."""
+
+    parameters: dict[str, Any] | None = None
+    """The arguments, all of them; null: any."""
+
+    step: Annotated[int, Field(ge=0)] | None = None
+    """Which of the interaction's calls it is, counted from 1 (or from 0, where one is 0); null: its place in the list.
+    Where two have the same step, the calls that one model answer asks for together are one step."""
+
+    def call(self) -> ExpectedCall:
+        """As the metric takes it."""
+        parameters: dict[str, Json] | None = self.parameters
+        return ExpectedCall(self.tool_name, parameters, self.step)
+
+
+class Expectation(BaseModel):
+    """What is expected of an interaction: of one turn, or of a whole conversation."""
+
+    model_config = _STRICT
+
+    expected_answer: Text | None = None
+    """What the agent's answer should say."""
+
+    expected_tools: Annotated[tuple[ExpectedTool, ...], Field(max_length=MAX_EXPECTED_CALLS)] | None = None
+    """The tool calls that should be made; null or empty: nothing is expected of them."""
+
+    tool_sequence_matters: bool = True
+    """Whether each call should be made at its step."""
+
+    final_answer_uses_tools: bool | None = None
+    """Whether the answer makes use of what the tools returned, where you know; null: it is looked for in the trace."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is expected."""
+        return self.expected_answer is None and not self.expected_tools
+
+
+class Turn(Expectation):
+    """One turn of a conversation: what the user says, and what is expected then."""
+
+    input: Text | None = None
+    """What the user says; null: whatever it is."""
+
+
+class Case(Expectation):
+    """One test: how its recordings are found, and what is expected of them."""
+
+    id: Text
+    """Its name, as `test.case.id` has it."""
+
+    description: str | None = None
+    """For people."""
+
+    turns: Annotated[tuple[Turn, ...], Field(max_length=_MAX_TURNS)] = ()
+    """The conversation, turn by turn. A case without turns is one interaction, however long the conversation: its
+    expected answer is that of the last turn, its expected tools are those of all turns."""
+
+    input: Text | None = None
+    """What the user says, for a case of one turn: short for `turns` with that one."""
+
+    session_id: Text | None = None
+    """The session in which it was recorded."""
+
+    attributes: Annotated[dict[str, str | bool | int | float], Field(max_length=20)] = {}
+    """Attributes of a span or its resource, all of which the case's traces have."""
+
+    expected_outcomes: Annotated[tuple[Text, ...], Field(max_length=50)] = ()
+    """Statements that should be true of the conversation in the end; a judge answers each."""
+
+    evaluation_criteria_override: Text | None = None
+    """What the rubric judge should pay attention to in this case, in your words."""
+
+    trials: K | None = None
+    """How many trials must be there at least; null: as many as the suite says."""
+
+    k: K | None = None
+    """The attempts of pass@k and pass^k; null: as the suite says."""
+
+    required_pass_rate: Share | None = None
+    """The share of its trials that must pass; null: as the suite says."""
+
+    thresholds: dict[str, float] = {}
+    """The least score of a metric in each trial, by the metric's name, on top of the suite's."""
+
+    @model_validator(mode="after")
+    def _expects_at_one_level(self) -> Self:
+        if self.turns and not (self.is_empty and self.input is None):
+            raise ValueError("input, expected_answer and expected_tools stand in the turns of a case that has turns")
+        return self
+
+    @property
+    def conversation(self) -> tuple[Turn, ...]:
+        """Its turns, where it says which they are."""
+        if self.turns or self.input is None:
+            return self.turns
+        return (Turn.model_validate({x: getattr(self, x) for x in Turn.model_fields}),)
+
+    @property
+    def first_input(self) -> str | None:
+        """What the user says first."""
+        return self.conversation[0].input if self.conversation else None
+
+    @property
+    def expectations(self) -> tuple[Expectation, ...]:
+        """Those of its turns; of a case without turns its own."""
+        return self.conversation or (self,)
+
+    def tool_names(self) -> Iterator[str]:
+        """The tools that it expects."""
+        yield from (tool.tool_name for x in self.expectations for tool in x.expected_tools or ())
+
+
+class Suite(BaseModel):
+    """A test suite for an agent."""
+
+    model_config = _STRICT
+
+    name: Text
+    """Its name, as `test.suite.name` has it."""
+
+    description: str | None = None
+    """For people."""
+
+    tools: tuple[Text, ...] = ()
+    """Tools that cases may expect though no recording shows them."""
+
+    metrics: tuple[str, ...] = ()
+    """Metrics that are measured besides, without deciding anything; `spanscore metrics` lists them."""
+
+    thresholds: dict[str, float] = {}
+    """The least score of a metric in each trial, by the metric's name. It is measured and decides."""
+
+    agentic: Agentic = Agentic()
+    """How expected answers and tools are compared, and pass@k and pass^k estimated."""
+
+    trials: K = 1
+    """How many trials of each case must be there at least."""
+
+    k: K | None = None
+    """The attempts of pass@k and pass^k; null: agentic.k, else as many as `trials`."""
+
+    required_pass_rate: Share = 1.0
+    """The share of a case's trials that must pass for the case to pass."""
+
+    cases: Annotated[tuple[Case, ...], Field(max_length=_MAX_CASES)]
+    """The tests."""
+
+    @field_validator("cases")
+    @classmethod
+    def _distinct(cls, cases: tuple[Case, ...]) -> tuple[Case, ...]:
+        if not cases:
+            raise ValueError("there are none; a suite has at least one")
+        twice = [name for name, count in Counter(x.id for x in cases).items() if count > 1]
+        if twice:
+            raise ValueError(f"two cases have the id {twice[0]!r}; give each an id of its own")
+        return cases
+
+    @model_validator(mode="after")
+    def _known_metrics(self) -> Self:
+        try:
+            Overrides(metrics=self.measured()).applied(())
+        except InputError as error:
+            raise ValueError(str(error)) from None
+        for thresholds in (self.thresholds, *(x.thresholds for x in self.cases)):
+            for name, least in thresholds.items():
+                if name == Agentic.name:
+                    raise ValueError("thresholds: agentic decides by itself; set agentic.threshold for its answers")
+                _require_on_scale(name, least)
+        return self
+
+    def measured(self) -> tuple[str, ...]:
+        """The metrics that are measured besides agentic, which always is, and what the rubric says of outcomes."""
+        of_cases = (name for case in self.cases for name in case.thresholds)
+        named = dict.fromkeys((*self.metrics, *self.thresholds, *of_cases))
+        return tuple(x for x in named if x != Agentic.name)
+
+    def attempts(self, case: Case) -> int:
+        """The k of a case."""
+        return case.k or self.k or self.agentic.k or self.trials_of(case)
+
+    def trials_of(self, case: Case) -> int:
+        """How many trials a case needs."""
+        return case.trials or self.trials
+
+    def required_of(self, case: Case) -> float:
+        """The share of a case's trials that must pass."""
+        return self.required_pass_rate if case.required_pass_rate is None else case.required_pass_rate
+
+    def thresholds_of(self, case: Case) -> dict[str, float]:
+        """The least score by metric that decides in a case."""
+        return {**self.thresholds, **case.thresholds}
+
+
+def _require_on_scale(name: str, least: float) -> None:
+    low, high = available()[name].scale if name in available() else (0.0, 100.0)
+    if not low <= least <= high:
+        raise ValueError(f"thresholds.{name}: {least:g} is not on the scale of {name}, which is {low:g} to {high:g}")

@@ -1,0 +1,271 @@
+"""One trial scored: its answers and tools, the metrics of the suite and the rubric, and whether it passed."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from spanscore.evaluate import Engine, Overrides
+from spanscore.evaluate.rubric import NAME as RUBRIC
+from spanscore.evaluate.rubric import OVERALL, is_rubric
+from spanscore.metrics import SIGNAL_WEIGHTS, available
+from spanscore.metrics.session.agentic import Agentic, Assessed, Interaction
+from spanscore.model.score import Evaluation, Failure, Outcome, Score, Skip, reaches
+from spanscore.model.trace import Session
+from spanscore.suites.alignment import UnalignedError, interactions
+from spanscore.suites.answers import Answers, Ruling, summed
+from spanscore.suites.matching import Recording
+from spanscore.suites.suite import Case, Suite
+
+_MAX_REASON_CHARS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """What came of the interactions: each assessed, or why one could not be, which leaves the whole open."""
+
+    assessed: tuple[Assessed, ...] = ()
+    rulings: tuple[Ruling, ...] = ()
+    obstacle: Skip | Failure | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was expected of any interaction."""
+        return not self.assessed and self.obstacle is None
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A recording, scored. `status` is error where it cannot be told whether it passed; `score` is 0..100 or None."""
+
+    recording: Recording
+    status: str
+    reasons: tuple[str, ...]
+    score: float | None
+    conversation: Conversation
+    evaluations: tuple[Evaluation, ...]
+
+    @property
+    def latency_s(self) -> float:
+        """How long the agent worked, in seconds: the sum over its turns."""
+        return sum(max(0, x.ended_ns - x.started_ns) for x in self.recording.traces) / 1e9
+
+
+class Trying:
+    """Scores recordings. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        suite: Suite,
+        engine: Engine,
+        answers: Answers,
+        *,
+        metrics: Sequence[str] = (),
+        rubric: bool = False,
+        model: str | None = None,
+    ) -> None:
+        """`metrics` are measured besides what the suite names; `rubric`: so is the rubric. `model` judges all of it."""
+        self._model = model
+        self._suite = suite
+        self._engine = engine
+        self._answers = answers
+        self._metrics = tuple(dict.fromkeys((*suite.measured(), *metrics)))
+        self._rubric = rubric or any(map(is_rubric, self._metrics))
+
+    async def score(self, recording: Recording) -> Trial:
+        """Score one recording."""
+        case = recording.case
+        conversation = await self._conversation(recording)
+        found = [*await self._measured(recording), *await self._by_rubric(recording, conversation)]
+        checks = list(self._checks(case, conversation, found, recording))
+        reasons = [x for x in checks if x is not None]
+        failed = [x for x in reasons if not isinstance(x, Skip | Failure)]
+        status = "fail" if failed else "error" if reasons or not checks else "pass"
+        told = tuple(_told(x)[:_MAX_REASON_CHARS] for x in (failed or reasons))
+        if not checks:
+            told = ("nothing is expected of this case, and nothing that decides was measured",)
+        return Trial(recording, status, told, _score(conversation, found), conversation, tuple(found))
+
+    async def _conversation(self, recording: Recording) -> Conversation:
+        try:
+            expected = interactions(recording)
+        except UnalignedError as error:
+            return Conversation(obstacle=Skip(str(error)))
+        assessed: list[Assessed] = []
+        rulings: list[Ruling] = []
+        obstacle: Skip | Failure | None = None
+        for number, interaction in enumerate(expected):
+            ruling, outcome = await self._interaction(interaction)
+            rulings += [ruling] if ruling else []
+            if isinstance(outcome, Assessed):
+                assessed.append(outcome)
+            elif obstacle is None:
+                obstacle = _at(number, outcome)
+        return Conversation(tuple(assessed), tuple(rulings), obstacle)
+
+    async def _interaction(self, interaction: Interaction) -> tuple[Ruling | None, Assessed | Skip | Failure]:
+        agentic = self._suite.agentic
+        lacking = agentic.unmeasurable_interaction(interaction)
+        if lacking is not None:
+            return None, lacking
+        ruling = await self._answers.rule(interaction)
+        if ruling is not None and not isinstance(ruling.outcome, Score):
+            return ruling, ruling.outcome
+        answer = ruling.outcome if ruling is not None and isinstance(ruling.outcome, Score) else None
+        return ruling, agentic.assess(interaction, answer)
+
+    async def _measured(self, recording: Recording) -> list[Evaluation]:
+        """The metrics of the suite on the recording's turns, and on the whole of it."""
+        names = [x for x in self._metrics if not is_rubric(x)]
+        if not names:
+            return []
+        of_session = any(available()[x].run == "session" for x in names)
+        signals = (*SIGNAL_WEIGHTS,) if of_session else ()
+        overrides = Overrides(metrics=tuple(dict.fromkeys((*names, *signals))), model=self._model)
+        by_trace = {x.id: await self._engine.evaluate_trace(x, overrides) for x in recording.traces}
+        found = [x for evaluations in by_trace.values() for x in evaluations]
+        if of_session:
+            known = {trace_id: {x.metric: x for x in each} for trace_id, each in by_trace.items()}
+            found += await self._engine.evaluate_session(
+                _session(recording), known, Overrides(metrics=tuple(names), model=self._model)
+            )
+        return [_of(recording, x) for x in found if x.metric in names]
+
+    async def _by_rubric(self, recording: Recording, conversation: Conversation) -> list[Evaluation]:
+        case = recording.case
+        decides = bool(case.expected_outcomes) or _expects_nothing(self._suite, case, conversation)
+        if not (decides or self._rubric or case.evaluation_criteria_override):
+            return []
+        names = tuple(x for x in self._metrics if is_rubric(x))
+        found = await self._engine.evaluate_rubric(
+            _session(recording) if recording.session_id or len(recording.traces) > 1 else recording.traces[0],
+            Overrides(metrics=(*names, OVERALL) if names else (RUBRIC,), model=self._model),
+            expected_outcomes=case.expected_outcomes,
+            evaluation_criteria_override=case.evaluation_criteria_override or "",
+        )
+        return [_of(recording, x) for x in found]
+
+    def _checks(
+        self, case: Case, conversation: Conversation, found: Sequence[Evaluation], recording: Recording
+    ) -> Iterator[str | Skip | Failure | None]:
+        """What decides, one after the other: None where it holds, else why it does not, or why nobody knows."""
+        if conversation.obstacle is not None:
+            yield conversation.obstacle
+        elif not conversation.is_empty:
+            yield _faults(conversation)
+        overall = next((x for x in found if x.metric == OVERALL), None)
+        if case.expected_outcomes or (overall is not None and _expects_nothing(self._suite, case, conversation)):
+            yield _rubric_check(overall)
+        for name, least in self._suite.thresholds_of(case).items():
+            yield _threshold_check(name, least, [x for x in found if x.metric == name])
+        stated = {x.trial.status for x in recording.traces if x.trial and x.trial.status}
+        if stated:
+            yield "the recording says test.case.result.status = fail" if "fail" in stated else None
+
+
+def _faults(conversation: Conversation) -> str | None:
+    faults = [f"interaction {number}: {fault}" for number, x in enumerate(conversation.assessed) for fault in x.faults]
+    return "; ".join(faults) or None
+
+
+def agentic_evaluation(trial: Trial, agentic: Agentic, trials: tuple[int, int], k: int) -> Evaluation | None:
+    """The score of the trial's conversation, or why there is none; None where nothing was expected of its turns.
+
+    `trials` are those of its case that could be assessed, and those of them that were right.
+    """
+    conversation, last = trial.conversation, trial.recording.traces[-1]
+    if conversation.is_empty:
+        return None
+    session_id = trial.recording.session_id
+    outcome: Outcome
+    if conversation.obstacle is not None:
+        outcome = conversation.obstacle
+    else:
+        outcome = agentic.conversation(session_id, conversation.assessed, trials, k)
+    evaluator, usage = summed(list(conversation.rulings))
+    made = Evaluation(
+        scope="session",
+        subject_id=session_id or last.id,
+        metric=agentic.name,
+        outcome=outcome,
+        threshold=agentic.threshold,
+        scale=agentic.scale,
+        evaluator=evaluator,
+        target=last.target,
+        session_id=session_id,
+        agent_name=last.agent_name,
+        service_name=last.service_name,
+        usage=usage,
+        evaluated_at_ns=time.time_ns(),
+        trial=last.trial,
+    )
+    return _of(trial.recording, made)
+
+
+def _session(recording: Recording) -> Session:
+    return Session(recording.session_id or recording.traces[-1].id, recording.traces)
+
+
+def _of(recording: Recording, evaluation: Evaluation) -> Evaluation:
+    """An evaluation of the whole of a recording that has no session is one of its last turn."""
+    if evaluation.scope == "trace" or recording.session_id is not None:
+        return evaluation
+    return replace(evaluation, scope="trace", subject_id=recording.traces[-1].id, session_id=None)
+
+
+def _expects_nothing(suite: Suite, case: Case, conversation: Conversation) -> bool:
+    """Whether only the rubric's own threshold is left to decide."""
+    return conversation.is_empty and not case.expected_outcomes and not suite.thresholds_of(case)
+
+
+def _rubric_check(overall: Evaluation | None) -> str | Skip | Failure | None:
+    if overall is None:
+        return Skip("the rubric was not scored")
+    if not isinstance(overall.outcome, Score):
+        return overall.outcome
+    return None if overall.label == "pass" else f"{OVERALL} {overall.outcome.value:.0f}: {overall.outcome.reason}"
+
+
+def _threshold_check(name: str, least: float, found: Sequence[Evaluation]) -> str | Skip | Failure | None:
+    """Each turn's score must reach it, as each interaction of a conversation must be right."""
+    for evaluation in found:
+        if isinstance(evaluation.outcome, Score) and not reaches(evaluation.outcome.value, least):
+            return f"{name} {evaluation.outcome.value:.2f}, below {least:g}: {evaluation.outcome.reason}"
+    for evaluation in found:
+        if not isinstance(evaluation.outcome, Score):
+            return evaluation.outcome
+    return None if found else Skip(f"{name} was not measured")
+
+
+def _score(conversation: Conversation, found: Sequence[Evaluation]) -> float | None:
+    """How good it was, 0..100: by the rubric's overall score, else its interactions, else the metrics on its turns."""
+    overall = next((x.value for x in found if x.metric == OVERALL and x.value is not None), None)
+    if overall is not None:
+        return overall
+    parts = [_mean(values) for x in conversation.assessed if (values := list(_values(x)))]
+    if conversation.obstacle is not None or not parts:
+        parts = [(x.value - x.scale[0]) / (x.scale[1] - x.scale[0]) for x in found if x.value is not None]
+    return 100 * _mean(parts) if parts else None
+
+
+def _values(assessed: Assessed) -> Iterator[float]:
+    if assessed.answer is not None:
+        yield assessed.answer.value
+    if assessed.tools is not None:
+        yield assessed.tools.overall
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _at(number: int, outcome: Skip | Failure) -> Skip | Failure:
+    """An outcome that says which interaction it is about."""
+    if isinstance(outcome, Failure):
+        return Failure(outcome.type, f"interaction {number}: {outcome.message}")
+    return Skip(f"interaction {number}: {outcome.reason}")
+
+
+def _told(reason: str | Skip | Failure) -> str:
+    if isinstance(reason, Failure):
+        return f"{reason.type}: {reason.message}"
+    return reason.reason if isinstance(reason, Skip) else reason

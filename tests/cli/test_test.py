@@ -1,0 +1,224 @@
+"""`spanscore test` and `spanscore best-of`: the table, the files they write, the gates, and what they refuse."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from spanscore.cli.main import main
+from spanscore.otlp import files
+
+_ROOT = Path(__file__).parents[2]
+_SUITE = str(_ROOT / "examples" / "suite" / "travel.yaml")
+_RECORDING = str(_ROOT / "examples" / "recordings")
+_ONE = "name: one\ncases:\n- id: dinner\n  session_id: session-42\n  expected_answer: confirmation R-4821\n"
+
+
+@pytest.fixture
+def tested(monkeypatch, capsys):
+    """Run `test`: exit code, standard output, standard error."""
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.delenv("SPANSCORE_JUDGE_MODEL", raising=False)
+
+    def run(suite=_SUITE, *words, paths=(_RECORDING,)):
+        code = main(["test", str(suite), *map(str, paths), *map(str, words)])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def written(tmp_path):
+    """A suite file with this text."""
+
+    def write(text):
+        path = tmp_path / "suite.yaml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_the_table_has_a_row_for_each_case(tested):
+    rows = tested()[1].splitlines()[2:5]
+    assert [row.split()[:3] for row in rows] == [
+        ["dinner-in-tokyo", "pass", "P"],
+        ["warmer-city", "pass", "P"],
+        ["cheap-flight", "fail", "F"],
+    ]
+
+
+def test_a_case_that_fails_makes_the_exit_code_1_and_is_counted(tested):
+    code, _, errors = tested()
+    assert (code, errors) == (1, "spanscore: 1 of 3 cases failed; required is that 100% pass\n")
+
+
+def test_what_kept_a_trial_from_passing_is_told(tested):
+    assert "cheap-flight, trial 1: interaction 0: answer 0.45, below 0.7: " in tested()[1]
+
+
+def test_a_share_of_the_cases_may_be_enough(tested):
+    assert [tested(_SUITE, "--fail-under", x)[0] for x in ("0.6", "0.7")] == [0, 1]
+
+
+def test_the_pass_rate_that_trials_need_can_be_given(tested):
+    assert tested(_SUITE, "--required-pass-rate", "0")[0] == 0
+
+
+def test_the_run_file_has_cases_trials_and_their_scores(tested, tmp_path):
+    tested(_SUITE, "--output", tmp_path / "run.json", "--run-id", "r1")
+    run = json.loads((tmp_path / "run.json").read_text())
+    [trial] = run["cases"][0]["trials"]
+    assert (run["schema"], run["suite"], run["run_id"]) == ("spanscore.run/1", "travel-assistant", "r1")
+    assert (trial["session_id"], trial["passed"], trial["test"]["test.case.result.status"]) == (
+        "session-42",
+        True,
+        "pass",
+    )
+    assert [x["metric"] for x in trial["evaluations"]] == ["agentic"]
+
+
+def test_the_run_file_holds_numbers_as_numbers(tested, tmp_path):
+    tested(_SUITE, "--output", tmp_path / "run.json", "--k", "2")
+    run = json.loads((tmp_path / "run.json").read_text())
+    assert all(isinstance(run["cases"][0][x], float) for x in ("pass_at_k_ci_low", "pass_pow_k_ci_high"))
+
+
+def test_the_scores_can_be_written_as_otlp(tested, tmp_path):
+    tested(_SUITE, "--export", tmp_path / "scores.jsonl")
+    spans = files.load([tmp_path / "scores.jsonl"]).spans
+    assert {x.attributes["test.case.id"]: x.attributes["test.case.result.status"] for x in spans} == {
+        "dinner-in-tokyo": "pass",
+        "warmer-city": "pass",
+        "cheap-flight": "fail",
+    }
+
+
+def test_the_exporters_of_the_configuration_get_the_scores(tested, tmp_path):
+    (tmp_path / "c.yaml").write_text(f"export: {{exporters: {{otlp_json_file: {{path: {tmp_path / 'out.jsonl'}}}}}}}")
+    tested(_SUITE, "-c", tmp_path / "c.yaml")
+    assert len(files.load([tmp_path / "out.jsonl"]).spans) == 3
+
+
+def test_nothing_is_sent_where_that_is_not_wanted(tested, tmp_path):
+    (tmp_path / "c.yaml").write_text(f"export: {{exporters: {{otlp_json_file: {{path: {tmp_path / 'out.jsonl'}}}}}}}")
+    tested(_SUITE, "-c", tmp_path / "c.yaml", "--no-export")
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_junit_xml_is_written(tested, tmp_path):
+    tested(_SUITE, "--junit", tmp_path / "junit.xml")
+    assert '<testsuite id="0" package="spanscore" name="travel-assistant"' in (tmp_path / "junit.xml").read_text()
+
+
+def test_a_metric_of_the_configuration_is_measured_too(tested, written, tmp_path):
+    (tmp_path / "c.yaml").write_text("evaluation: {metrics: {coherence: {}}}")
+    tested(written(_ONE), "-c", tmp_path / "c.yaml", "--output", tmp_path / "run.json")
+    [case] = json.loads((tmp_path / "run.json").read_text())["cases"]
+    assert [x["metric"] for x in case["trials"][0]["evaluations"]] == ["agentic", "coherence", "coherence"]
+
+
+def test_a_selector_looks_at_the_attributes_of_spans(tested, written):
+    text = _ONE.replace("session_id: session-42", "attributes: {gen_ai.conversation.id: session-42}")
+    assert tested(written(text))[0] == 0
+
+
+def test_interactions_as_the_unit_are_said(tested):
+    assert "turns of one conversation are not" in tested(_SUITE, "--unit", "interaction")[1]
+
+
+def test_the_schema_needs_no_suite(capsys):
+    assert main(["test", "--schema"]) == 0
+    assert json.loads(capsys.readouterr().out)["title"] == "spanscore test suite"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "suite.yaml: empty; a suite has a name and cases"),
+        (f"{_ONE}- id: dinner\n", "suite.yaml:2: cases: two cases have the id 'dinner'; give each an id of its own"),
+        (
+            f"{_ONE}- id: lunch\n",
+            "suite.yaml: case 'lunch': nothing recorded matches it; sought was test.case.id 'lunch'",
+        ),
+        (
+            f"{_ONE}  expected_tools: [{{tool_name: flight_serch}}]\n",
+            "suite.yaml: case 'dinner': no recording offers or calls a tool 'flight_serch'; did you mean",
+        ),
+        (
+            f"{_ONE}k: 2\nagentic: {{statistics: unbiased}}\n",
+            "suite.yaml: case 'dinner': k is 2 and 1 trials are recorded; the unbiased form needs at least k",
+        ),
+        (f"{_ONE}  trails: 2\n", "suite.yaml:6: cases.0.trails: unknown key; did you mean trials?"),
+        ("name: [\n", "suite.yaml:2: not YAML: "),
+    ],
+)
+def test_a_suite_that_cannot_be_used_is_told_in_one_line(tested, written, text, told):
+    code, out, errors = tested(written(text))
+    [line] = errors.splitlines()
+    assert (code, out) == (2, "")
+    assert told in line
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--k", "0"], "argument --k: 0 is no whole number from 1 on"),
+        (["--trials", "x"], "argument --trials: x is no whole number from 1 on"),
+        (["--fail-under", "2"], "--fail-under 2: give a share from 0 to 1"),
+        (["--required-pass-rate", "nan"], "--required-pass-rate nan: give a share from 0 to 1"),
+        (["--output", "/nowhere/at/all.json"], "/nowhere/at/all.json: cannot be written"),
+        (["--model", "nobody/knows"], "nobody/knows: there is no such provider"),
+    ],
+)
+def test_an_option_that_cannot_be_used_is_told_in_one_line(tested, words, told):
+    code, _, errors = tested(_SUITE, *words)
+    assert (code, len(errors.splitlines())) == (2, 1)
+    assert told in errors
+
+
+def test_an_empty_file_of_traces_is_told(tested, tmp_path):
+    (tmp_path / "empty.json").write_text("")
+    code, _, errors = tested(paths=[tmp_path / "empty.json"])
+    assert code == 2
+    assert "empty.json" in errors
+
+
+def test_without_a_suite_or_a_path_the_help_is_named(capsys):
+    assert main(["test", _SUITE]) == 2
+    assert "give a suite and what was recorded" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([f"a={_RECORDING}", f"b={_RECORDING}"], "rules compare no two answers; name a model"),
+        ([f"a={_RECORDING}"], "give two agents at least"),
+        ([f"a={_RECORDING}", _RECORDING], "write NAME=PATH"),
+        ([f"a={_RECORDING}", f"a={_RECORDING}"], "the name a is given twice"),
+    ],
+)
+def test_a_tournament_that_cannot_be_held_is_told_in_one_line(capsys, monkeypatch, words, told):
+    monkeypatch.delenv("SPANSCORE_JUDGE_MODEL", raising=False)
+    assert main(["best-of", _SUITE, *words]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert told in line
+
+
+def test_a_calibrated_judges_pass_rate_is_corrected(tested, tmp_path):
+    from spanscore.calibration import Calibration
+    from spanscore.stats import Confusion
+    from spanscore.store import calibrations
+    from spanscore.store.config import Config
+
+    store = Config(url=f"sqlite:///{tmp_path / 'store.db'}")
+    judge = ("agentic", "rules", "1", None, None, None, 0.7)
+    made = Calibration(judge, Confusion(90, 10, 5, 95), 0)
+    calibrations.keep(store, {made.key: made.to_json()}, 0)
+    (tmp_path / "c.yaml").write_text(f"store: {{url: '{store.url}'}}")
+    out = tested(_SUITE, "-c", tmp_path / "c.yaml", "--output", tmp_path / "run.json")[1]
+    [rate] = json.loads((tmp_path / "run.json").read_text())["overall"]["corrected_pass_rates"]
+    assert rate["corrected"]["low"] < rate["corrected"]["value"] < rate["corrected"]["high"]
+    assert "agentic: pass rate by the judge 0.67" in out
+    assert "; corrected 0." in out

@@ -1,0 +1,78 @@
+"""A suite file is read strictly: what is wrong is told in a line, with the file, the line and the key."""
+
+import jsonschema
+import pytest
+import yaml
+
+from spanscore import suites
+from spanscore.errors import InputError
+
+CASE = "name: x\ncases:\n- id: a\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "s.yaml: empty; a suite has a name and cases"),
+        ("- 1", "s.yaml: expected keys such as `cases:` at the top, found a list"),
+        ("name: x\ncases: []", "s.yaml:2: cases: there are none; a suite has at least one"),
+        ("name: x", "s.yaml: cases: is missing"),
+        (
+            f"{CASE}  expectd_answer: z\n",
+            "s.yaml:4: cases.0.expectd_answer: unknown key; did you mean expected_answer?",
+        ),
+        (f"{CASE}- id: a\n", "s.yaml:2: cases: two cases have the id 'a'; give each an id of its own"),
+        (f"{CASE}agentic: {{treshold: 2}}", "s.yaml:4: agentic.treshold: unknown key; did you mean threshold?"),
+        ("name: x\ncases:\n- id: no\n", "s.yaml:3: cases.0.id: false is no text here; put it in quotes"),
+        ("name: x\ncases: [\n", "s.yaml:3: not YAML: while parsing a flow node, expected the node content"),
+        ("name: 2024-99-99", "s.yaml: not YAML: month must be in 1..12"),
+        (f"{CASE}thresholds: {{task_compl: 1}}", "s.yaml: the suite: there is no metric 'task_compl'"),
+        (f"{CASE}thresholds: {{confidence: 2}}", "thresholds.confidence: 2 is not on the scale of confidence"),
+        (
+            f"{CASE}agentic: {{tool_weights: {{selection: 0.5}}}}",
+            "s.yaml:4: agentic.tool_weights: the weights of the four aspects add up to 1.25; let them add up to 1",
+        ),
+        (
+            f"{CASE}  expected_answer: z\n  turns: [{{input: q}}]\n",
+            "s.yaml:3: cases.0: input, expected_answer and expected_tools stand in the turns of a case that has turns",
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_in_one_line(text, told):
+    with pytest.raises(InputError) as raised:
+        suites.parse(text, "s.yaml")
+    [line] = str(raised.value).splitlines()
+    assert told in line
+
+
+def test_each_thing_that_is_wrong_has_its_line():
+    with pytest.raises(InputError) as raised:
+        suites.parse("name: x\ncases:\n- id: a\n  trails: 2\n- id: b\n  k: 0\n", "s.yaml")
+    assert [x.partition(": ")[0] for x in str(raised.value).splitlines()] == ["s.yaml:4", "s.yaml:6"]
+
+
+def test_anchors_that_multiply_are_refused_before_they_are_written_out():
+    rows = [f"{b}: &{b} [{','.join(['*' + a] * 9)}]" for a, b in zip("abcdefg", "bcdefgh", strict=True)]
+    with pytest.raises(InputError, match="anchors stand for more than"):
+        suites.parse("\n".join(["a: &a [1]", *rows]))
+
+
+def test_an_anchor_shares_what_cases_have_in_common():
+    suite = suites.parse("name: x\ncases:\n- id: a\n  turns: &t [{input: q}]\n- {id: b, turns: *t}\n")
+    assert suite.cases[0].turns == suite.cases[1].turns
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"nowhere.yaml: No such file"):
+        suites.load(tmp_path / "nowhere.yaml")
+
+
+def test_a_number_may_be_written_where_a_text_is_meant():
+    assert suites.parse("name: x\ncases: [{id: 7, expected_answer: 42}]").cases[0].expected_answer == "42"
+
+
+def test_the_schema_accepts_a_suite_and_refuses_an_unknown_key():
+    validator = jsonschema.Draft202012Validator(suites.json_schema())
+    data = yaml.safe_load("name: x\nagentic: {tool_weights: {selection: 1}}\ncases: [{id: a, turns: [{input: q}]}]")
+    assert validator.is_valid(data)
+    assert not validator.is_valid({**data, "casess": []})

@@ -1,0 +1,193 @@
+"""Trials, cases and the whole: what passes, what fails, what cannot be told, and how sure that is."""
+
+import pytest
+
+from spanscore import suites
+from spanscore.errors import InputError
+from spanscore.model.trace import ToolCall
+
+RAIN = "It rains in Rome."
+
+
+def weather(case="a", **keys):
+    return {"id": case, "expected_answer": "sunny", **keys}
+
+
+def trials_of(said, *answers, case="a"):
+    return [said(n, answer=x, session_id=f"s{n}", case=case) for n, x in enumerate(answers, 1)]
+
+
+def test_a_case_whose_answer_is_the_expected_one_passes(suite, said, run_of):
+    assert run_of(suite("a"), trials_of(said, "Rome is sunny")).cases[0].status == "pass"
+
+
+def test_a_case_with_another_answer_fails_and_says_why(suite, said, run_of):
+    [result] = run_of(suite("a"), trials_of(said, RAIN)).cases
+    assert result.status == "fail"
+    assert result.reasons[0].startswith("trial 1: interaction 0: answer 0.00, below 0.7: ")
+
+
+def test_all_trials_must_pass_unless_the_suite_asks_for_less(suite, said, run_of):
+    traces = trials_of(said, "sunny", "sunny", RAIN)
+    statuses = [run_of(suite("a", required_pass_rate=x), traces).cases[0].status for x in (1.0, 0.6)]
+    assert statuses == ["fail", "pass"]
+
+
+def test_n_and_c_count_trials_and_not_turns(suite, said, run_of):
+    turns = [{"input": "hi", "expected_answer": "sunny"}, {"input": "and now?", "expected_answer": "sunny"}]
+    traces = [said(n, ("hi", "and now?")[n % 2], session_id=f"s{n // 2}", case="a") for n in range(6)]
+    [result] = run_of(suite({"id": "a", "turns": turns}), traces).cases
+    assert (result.odds["n"], result.odds["c"]) == (3, 3)
+
+
+def test_interactions_are_counted_only_where_that_is_asked_for_and_it_is_said(suite, said, run_of):
+    turns = [{"input": "hi", "expected_answer": "sunny"}, {"input": "and now?", "expected_answer": "sunny"}]
+    traces = [said(1, "hi", session_id="s", case="a"), said(2, "and now?", RAIN, session_id="s", case="a")]
+    [result] = run_of(suite({"id": "a", "turns": turns}, agentic={"unit": "interaction"}), traces).cases
+    metadata = result.trials[0].evaluations[0].to_json()["metadata"]
+    assert (metadata["unit"], metadata["n"], metadata["c"]) == ("interaction", 2, 1)
+    assert "not independent trials" in metadata["note"]
+
+
+def test_what_was_not_recorded_makes_an_error_and_no_failure(suite, said, run_of):
+    [result] = run_of(suite("a"), trials_of(said, None)).cases
+    assert (result.status, result.n, result.errors) == ("error", 0, 1)
+
+
+def test_an_error_is_left_out_of_n_and_counted(suite, said, run_of):
+    [result] = run_of(suite("a"), trials_of(said, "sunny", None, "sunny")).cases
+    assert (result.status, result.odds["n"], result.odds["c"], result.errors) == ("error", 2, 2, 1)
+
+
+def test_an_error_does_not_hide_that_the_case_fails_whatever_it_was(suite, said, run_of):
+    assert run_of(suite("a"), trials_of(said, RAIN, None)).cases[0].status == "fail"
+
+
+def test_a_turn_that_is_missing_makes_an_error_that_names_it(suite, said, run_of):
+    turns = [{"input": "hi", "expected_answer": "sunny"}, {"input": "and now?", "expected_answer": "sunny"}]
+    [result] = run_of(suite({"id": "a", "turns": turns}), trials_of(said, "sunny")).cases
+    assert result.reasons == ["trial 1: turn 1 ('and now?') is not in the recording, which has 1 of 2 turns"]
+
+
+def test_turns_in_other_words_are_taken_by_their_number(suite, said, run_of):
+    turns = [{"input": "Hello"}, {"input": "The weather?", "expected_answer": "sunny"}]
+    traces = [said(1, "Good day", session_id="s", case="a"), said(2, "How is it?", session_id="s", case="a")]
+    assert run_of(suite({"id": "a", "turns": turns}), traces).cases[0].status == "pass"
+
+
+def test_a_case_with_an_input_is_the_turn_in_which_that_is_said(suite, said, run_of):
+    traces = [said(1, "hi", "It is sunny", session_id="s", case="a"), said(2, "bye", "Bye.", session_id="s", case="a")]
+    assert run_of(suite(weather(input="hi")), traces).cases[0].status == "pass"
+
+
+def test_a_case_without_turns_is_the_whole_conversation(suite, said, run_of):
+    calls = [(ToolCall(str(n), name, {}, "sunny"),) for n, name in enumerate(("look_up", "book"))]
+    tools = [{"tool_name": "look_up"}, {"tool_name": "book"}]
+    traces = [
+        said(1, answer="A moment.", session_id="s", case="a", tool_calls=calls[0]),
+        said(2, answer="It is sunny, and booked.", session_id="s", case="a", tool_calls=calls[1]),
+    ]
+    assert run_of(suite(weather(expected_tools=tools)), traces).cases[0].status == "pass"
+
+
+def test_a_threshold_on_a_metric_decides_on_every_turn(suite, said, run_of):
+    traces = trials_of(said, "Rome is sunny")
+    assert run_of(suite(weather(), thresholds={"confidence": 0.1}), traces).cases[0].status == "pass"
+    twice = (ToolCall("1", "get_weather", {"city": "Rome"}, "x"), ToolCall("2", "get_weather", {"city": "Rome"}, "x"))
+    traces = [said(1, answer="sunny", case="a", tool_calls=twice)]
+    [result] = run_of(suite(weather(), thresholds={"tool_correctness": 1.0}), traces).cases
+    assert result.reasons[0].startswith("trial 1: tool_correctness ")
+
+
+def test_a_metric_that_is_only_named_decides_nothing(suite, said, run_of):
+    [result] = run_of(suite(weather(), metrics=["step_efficiency"]), trials_of(said, "sunny")).cases
+    assert {x.metric for x in result.trials[0].evaluations} == {"agentic", "step_efficiency"}
+
+
+def test_a_session_metric_is_measured_on_the_trial(suite, said, run_of):
+    [result] = run_of(suite(weather(), metrics=["agent_reliability"]), trials_of(said, "sunny")).cases
+    assert [x.metric for x in result.trials[0].evaluations] == ["agentic", "agent_reliability"]
+
+
+def test_expected_outcomes_need_a_model_and_are_an_error_without(suite, said, run_of):
+    [result] = run_of(suite({"id": "a", "expected_outcomes": ["The user is happy."]}), trials_of(said, "x")).cases
+    assert result.status == "error"
+
+
+def test_a_verdict_in_the_recording_counts(suite, said, run_of):
+    traces = [said(1, case="a", status="pass"), said(2, case="a", status="fail")]
+    [result] = run_of(suite(weather()), traces).cases
+    assert [x.status for x in result.trials] == ["pass", "fail"]
+
+
+def test_scores_say_of_which_test_they_are_and_how_it_ended(suite, said, run_of):
+    run = run_of(suite("a"), [said(1, case="a", run="nightly")])
+    [evaluation] = run.evaluations
+    origin = evaluation.trial
+    assert (origin.suite, origin.run, origin.case, origin.status) == ("weather", "nightly", "a", "pass")
+
+
+def test_what_has_no_run_id_gets_that_of_the_run(suite, said, run_of):
+    run = run_of(suite("a"), [said(1, case="a")])
+    assert run.evaluations[0].trial.run == run.run_id
+
+
+def test_k_is_as_many_as_trials_are_wanted(suite, said, run_of):
+    [result] = run_of(suite("a", trials=2), trials_of(said, "sunny", RAIN)).cases
+    assert result.odds["k"] == 2
+
+
+def test_over_cases_the_unbiased_form_is_taken_where_there_are_k_trials(suite, said, run_of):
+    traces = [*trials_of(said, "sunny", RAIN), *trials_of(said, "sunny", "sunny", case="b")]
+    run = run_of(suite("a", "b", k=2), traces)
+    assert [run.over_cases(x)[0].value for x in ("pass_at_k", "pass_pow_k")] == [1.0, 0.5]
+    assert run.over_cases("pass_at_k")[1] == "unbiased"
+
+
+@pytest.mark.parametrize(("statistics", "limits"), [("frequentist", None), ("bayesian", float)])
+def test_intervals_are_there_in_the_bayesian_mode_alone(suite, said, run_of, statistics, limits):
+    [result] = run_of(suite("a", agentic={"statistics": statistics, "k": 2}), trials_of(said, "sunny", RAIN)).cases
+    found = {type(result.odds[x]) for x in ("pass_at_k_ci_low", "pass_pow_k_ci_high")}
+    assert found == {type(None) if limits is None else limits}
+
+
+def test_every_aggregate_in_the_run_file_has_n_and_an_interval(suite, said, run_of):
+    overall = suites.to_json(run_of(suite("a"), trials_of(said, "sunny", RAIN)))["overall"]
+    aggregates = [overall[x] for x in ("case_pass_rate", "pass_rate", "pass_at_k", "pass_pow_k", "mean_score")]
+    assert all(x["n"] >= 1 and x["low"] <= x["value"] <= x["high"] for x in aggregates)
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"trials": 3}, "case 'a': 2 trials are recorded, and the suite wants 3"),
+        (
+            {"k": 3, "agentic": {"statistics": "unbiased"}},
+            "case 'a': k is 3 and 2 trials are recorded; the unbiased form needs at least k",
+        ),
+    ],
+)
+def test_too_few_trials_are_refused_before_anything_is_scored(suite, said, run_of, keys, told):
+    with pytest.raises(InputError, match=told):
+        run_of(suite("a", **keys), trials_of(said, "sunny", "sunny"))
+
+
+def test_a_tool_that_nobody_offers_or_calls_is_refused_with_the_nearest(suite, said, run_of):
+    cases = suite({"id": "a", "expected_tools": [{"tool_name": "get_wether"}]})
+    with pytest.raises(InputError, match="case 'a': no recording offers or calls a tool 'get_wether'; did you mean"):
+        run_of(cases, [said(1, case="a")])
+
+
+def test_a_tool_that_the_suite_declares_may_be_expected(suite, said, run_of):
+    cases = suite({"id": "a", "expected_tools": [{"tool_name": "get_wether"}]}, tools=["get_wether"])
+    assert run_of(cases, [said(1, case="a")]).cases[0].status == "fail"
+
+
+def test_a_case_that_nothing_matches_is_refused(suite, said, run_of):
+    with pytest.raises(InputError, match="case 'b': nothing recorded matches it"):
+        run_of(suite("a", "b"), [said(1, case="a")])
+
+
+def test_a_case_that_nothing_matches_can_be_left_out(suite, said, run_of):
+    run = run_of(suite("a", "b"), [said(1, case="a")], skip_unmatched=True)
+    assert [x.status for x in run.cases] == ["pass", "unmatched"]
