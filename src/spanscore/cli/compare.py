@@ -1,0 +1,224 @@
+"""`spanscore compare`: whether one run is better than another, how sure that is, and whether it is a regression."""
+
+import argparse
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spanscore.cli import runs
+from spanscore.cli.comparison import LATENCY, PASS_RATE, CaseChange, Comparison, Limits, Measure, compare
+from spanscore.cli.terminal import console, on_one_line, print_json, printable
+from spanscore.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_MAX_SHOWN = 100
+_STYLES = {"better": "green", "worse": "red"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    limits = Limits()
+    parser.add_argument("run_a", metavar="RUN_A", type=Path, help="the run to compare with: what is there now")
+    parser.add_argument("run_b", metavar="RUN_B", type=Path, help="the run that is to be no worse")
+    parser.add_argument(
+        "--max-pass-rate-drop",
+        metavar="SHARE",
+        type=float,
+        default=limits.pass_rate_drop,
+        help="exit 1 if the pass rate falls by more than this share, 0 to 1; default: %(default)g",
+    )
+    parser.add_argument(
+        "--max-score-drop",
+        metavar="POINTS",
+        type=float,
+        default=limits.score_drop,
+        help="exit 1 if a mean score falls by more than this many points of 100; default: %(default)g",
+    )
+    parser.add_argument(
+        "--max-latency-rise",
+        metavar="SHARE",
+        type=float,
+        default=limits.latency_rise,
+        help="exit 1 if the mean latency rises by more than this share; default: %(default)g",
+    )
+    parser.add_argument(
+        "--certain", action="store_true", help="count as a regression only what the interval says is worse"
+    )
+    parser.add_argument(
+        "--level",
+        metavar="SHARE",
+        type=float,
+        default=0.95,
+        help="how sure all intervals together are; default: %(default)g",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compare two runs. Returns the exit code: 1 where the second is a regression."""
+    limits = Limits(
+        _at_least_nothing("--max-pass-rate-drop", args.max_pass_rate_drop),
+        _at_least_nothing("--max-score-drop", args.max_score_drop),
+        _at_least_nothing("--max-latency-rise", args.max_latency_rise),
+    )
+    if not 0 < args.level < 1:
+        raise InputError(f"--level {args.level:g}: give a share between 0 and 1, such as 0.95")
+    a, b = runs.read_two(args.run_a, args.run_b)
+    found = compare(a, b, limits=limits, level=args.level, certain=args.certain)
+    if not found.cases:
+        raise InputError(f"{a.name} and {b.name}: no case is in both; {_why_none(a)}")
+    if not found.measures:
+        raise InputError(f"{a.name} and {b.name}: no case has a score in both")
+    if args.json:
+        print_json(_as_json(a, b, found))
+    else:
+        _print(console(), a, b, found)
+    for text in found.not_comparable:
+        print(f"spanscore: warning: NOT COMPARABLE, scored differently: {printable(text)}", file=sys.stderr)
+    for text in found.regressions:
+        print(f"spanscore: regression: {printable(text)}", file=sys.stderr)
+    return 1 if found.regressions else 0
+
+
+def _at_least_nothing(option: str, value: float) -> float:
+    if not 0 <= value < math.inf:
+        raise InputError(f"{option} {value:g}: give a number of at least 0")
+    return value
+
+
+def _why_none(run: runs.Run) -> str:
+    if run.of_suite:
+        return "they have no case id in common; are they runs of the same suite?"
+    return (
+        "scores are paired by session id or trace id, else by the user's input, where that is unique and a metric such "
+        "as tool_correctness holds it; `spanscore test` gives cases ids that stay"
+    )
+
+
+def _as_json(a: runs.Run, b: runs.Run, found: Comparison) -> dict[str, Any]:
+    return {
+        "a": a.name,
+        "b": b.name,
+        "verdict": found.verdict,
+        "comparisons": len(found.measures),
+        "level": found.level,
+        "each_level": found.each_level,
+        "measures": [x.to_json() for x in found.measures],
+        "cases": [x.to_json() for x in found.cases],
+        "only_in_a": list(found.only_in_a),
+        "only_in_b": list(found.only_in_b),
+        "ambiguous": [*a.ambiguous, *b.ambiguous],
+        "not_comparable": list(found.not_comparable),
+        "regressions": found.regressions,
+    }
+
+
+def _print(output: "Console", a: runs.Run, b: runs.Run, found: Comparison) -> None:
+    output.print(f"A is {printable(a.name)}, B is {printable(b.name)}.\n")
+    if found.not_comparable:
+        output.print("NOT COMPARABLE: these were scored differently in A and in B, so a difference means nothing:")
+        for text in found.not_comparable:
+            output.print(f"  {printable(text)}")
+        output.print()
+    _print_cases(output, found)
+    _print_measures(output, found)
+    for name, ids in (("A", found.only_in_a), ("B", found.only_in_b)):
+        _print_ids(output, f"only in {name}", ids)
+    _print_ids(output, "not unique, left out", [*a.ambiguous, *b.ambiguous])
+    output.print(f"\n{_sureness(found)}\nB against A: {found.verdict}.")
+
+
+def _print_cases(output: "Console", found: Comparison) -> None:
+    """The cases that changed: those with another status first, and what lost most before what lost less."""
+    changed = [x for x in found.cases if x.a != x.b or any(a != b for a, b in x.means.values())]
+    changed.sort(key=lambda x: (x.a == x.b, x.measure, _change(x)))
+    table = _table("case", "status", "measure", "A", "B", "B - A", "interval", "verdict")
+    for x in changed[:_MAX_SHOWN]:
+        table.add_row(*_case_row(x))
+    if changed:
+        output.print(table)
+    more = f", {len(changed) - _MAX_SHOWN} of them not shown" if len(changed) > _MAX_SHOWN else ""
+    output.print(f"{len(changed)} of {len(found.cases)} cases changed{more}.\n")
+
+
+def _change(x: CaseChange) -> float:
+    a, b = x.means.get(x.measure, (0.0, 0.0))
+    return b - a
+
+
+def _case_row(x: CaseChange) -> list[Any]:
+    from rich.text import Text  # noqa: PLC0415 - --json needs no rich
+
+    status = x.a if x.a == x.b else f"{x.a} > {x.b}"
+    a, b = x.means.get(x.measure, (None, None))
+    values = [_number(a, x.measure), _number(b, x.measure), _number(_change(x), x.measure, sign="+")]
+    interval = _interval(x.difference.interval, x.measure) if x.difference else "-"
+    name = Text(on_one_line(x.name, 48))
+    return [name, on_one_line(status, 24), x.measure, *values, interval, Text(x.verdict, _STYLES.get(x.verdict, ""))]
+
+
+def _print_measures(output: "Console", found: Comparison) -> None:
+    from rich.text import Text  # noqa: PLC0415 - --json needs no rich
+
+    table = _table("measure", "A", "B", "B - A", "interval", "pairs", "verdict", "")
+    for x in found.measures:
+        table.add_row(
+            on_one_line(x.name, 48),
+            _number(x.a, x.name),
+            _number(x.b, x.name),
+            _number(x.difference.value, x.name, sign="+"),
+            _interval(x.difference.interval, x.name),
+            str(x.n),
+            Text(x.verdict, _STYLES.get(x.verdict, "")),
+            Text(_remark(x)),
+        )
+    output.print(table)
+
+
+def _remark(x: Measure) -> str:
+    return "; ".join(part for part in ("REGRESSION" if x.regression else "", printable(x.note)) if part)
+
+
+def _print_ids(output: "Console", what: str, ids: Any) -> None:
+    if ids:
+        more = f" and {len(ids) - _MAX_SHOWN} more" if len(ids) > _MAX_SHOWN else ""
+        output.print(f"{what}: {', '.join(on_one_line(x, 60) for x in ids[:_MAX_SHOWN])}{more}")
+
+
+def _sureness(found: Comparison) -> str:
+    count = len(found.measures)
+    too_few = any(x.n < found.least_pairs for x in found.measures)
+    few = f" Fewer than {found.least_pairs} pairs cannot tell." if too_few else ""
+    if count == 1:
+        return f"1 comparison, its interval at {found.level:.2%}.{few}"
+    return (
+        f"{count} comparisons: each interval is at {found.each_level:.2%}, so that all of them together hold at "
+        f"{found.level:.2%}.{few}"
+    )
+
+
+def _table(*headings: str) -> Any:
+    from rich.table import Table  # noqa: PLC0415 - --json needs no rich
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for heading in headings:
+        figures = heading in {"A", "B", "B - A", "interval", "pairs"}
+        table.add_column(heading, no_wrap=heading not in {"", "case"}, justify="right" if figures else "left")
+    return table
+
+
+def _number(value: float | None, measure: str, *, sign: str = "") -> str:
+    if value is None:
+        return "-"
+    if measure == PASS_RATE:
+        return f"{value:{sign}.1%}"
+    return f"{value:{sign}.2f}{' s' if measure == LATENCY else ''}"
+
+
+def _interval(interval: Any, measure: str) -> str:
+    if interval is None:
+        return "-"
+    return f"{_number(interval.low, measure, sign='+')} to {_number(interval.high, measure, sign='+')}"

@@ -1,0 +1,301 @@
+"""Whether one run is better than another: each measure over the cases that both have, with what is sure of it."""
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal, TypeAlias
+
+from spanscore import metrics
+from spanscore.cli.runs import PROVENANCE, Run, Unit
+from spanscore.stats import Estimate, Interval, NotEstimableError, paired_difference, unpaired_difference
+
+Verdict: TypeAlias = Literal["better", "worse", "cannot tell"]
+
+PASS_RATE, SCORE, LATENCY = "pass rate", "score", "latency"
+TOO_FEW = "too few pairs"
+_FEW_CASES = 500
+"""With more cases than that, those that cannot tell are left without an interval: it takes 10 ms of work each."""
+_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a run may lose before it is a regression: a share, points of 100, a share of the time."""
+
+    pass_rate_drop: float = 0.0
+    score_drop: float = 5.0
+    latency_rise: float = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One measure over the cases that both runs have; `a` and `b` are means over them, `difference` is b - a.
+
+    `change` is what the limits speak of: a share for the pass rate and the latency, points of 100 for a score.
+    """
+
+    name: str
+    a: float
+    b: float
+    n: int
+    difference: Estimate
+    change: float
+    verdict: Verdict
+    regression: str = ""
+    note: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """As `--json` has it."""
+        return {
+            "measure": self.name,
+            "a": self.a,
+            "b": self.b,
+            "n": self.n,
+            "difference": self.difference.to_json(),
+            "change": self.change,
+            "verdict": self.verdict,
+            "regression": self.regression or None,
+            "note": self.note or None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CaseChange:
+    """One case in both runs: its status in each, and the means of its measures over its trials, in A and in B.
+
+    `measure` is its score where it has one, else what changed most; `difference` and `verdict` are of that.
+    """
+
+    name: str
+    a: str
+    b: str
+    measure: str
+    means: Mapping[str, tuple[float, float]]
+    difference: Estimate | None
+    verdict: Verdict
+
+    def to_json(self) -> dict[str, Any]:
+        """As `--json` has it."""
+        return {
+            "id": self.name,
+            "status": [self.a, self.b],
+            "measure": self.measure,
+            "means": {name: list(pair) for name, pair in self.means.items()},
+            "difference": self.difference.to_json() if self.difference else None,
+            "verdict": self.verdict,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two runs compared. `level` holds for all measures together, `each_level` for one of them."""
+
+    measures: tuple[Measure, ...]
+    cases: tuple[CaseChange, ...]
+    only_in_a: tuple[str, ...]
+    only_in_b: tuple[str, ...]
+    not_comparable: tuple[str, ...]
+    level: float
+    each_level: float
+
+    @property
+    def least_pairs(self) -> int:
+        """How many pairs it takes to tell anything."""
+        return least_pairs(self.each_level)
+
+    @property
+    def regressions(self) -> list[str]:
+        """What is past the limits, in words."""
+        return [x.regression for x in self.measures if x.regression]
+
+    @property
+    def verdict(self) -> Verdict:
+        """Worse where any measure is, better where one is and none is worse."""
+        found = {x.verdict for x in self.measures}
+        return "worse" if "worse" in found else "better" if "better" in found else "cannot tell"
+
+
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    """A measure's values: a pair for each case; `higher` says whether more is better."""
+
+    name: str
+    a: tuple[float, ...]
+    b: tuple[float, ...]
+    bounds: tuple[float, float]
+    higher: bool = True
+
+
+def compare(a: Run, b: Run, *, limits: Limits, level: float, certain: bool) -> Comparison:
+    """Compare two runs; `certain`: only what the interval is sure of is a regression."""
+    shared = [name for name in a.units if name in b.units]
+    found = list(_pairs([(a.units[x], b.units[x]) for x in shared], a, b))
+    each = 1 - (1 - level) / max(len(found), 1)  # Bonferroni: all intervals together hold at `level`
+    unlike = _unlike(a, b)
+    measures = [_measure(x, each, limits, unlike.get(x.name, ""), certain=certain) for x in found]
+    of_cases = 1 - (1 - level) / max(len(shared), 1)
+    scales, few = {**b.scales, **a.scales}, len(shared) <= _FEW_CASES
+    return Comparison(
+        tuple(measures),
+        tuple(_case(x, a.units[x], b.units[x], scales, of_cases, few=few) for x in shared),
+        tuple(name for name in a.units if name not in b.units),
+        tuple(name for name in b.units if name not in a.units),
+        tuple(unlike.values()),
+        level,
+        each,
+    )
+
+
+def least_pairs(level: float) -> int:
+    """Fewer pairs than this can never tell at `level`: were each sign chance, all would agree too often.
+
+    >>> least_pairs(0.95)
+    6
+    """
+    return math.ceil(1 - math.log2(1 - level) - _TOLERANCE)
+
+
+def _pairs(units: Sequence[tuple[Unit, Unit]], a: Run, b: Run) -> Iterator[_Pairs]:
+    """The measures that any case has in both runs."""
+    found = [
+        _paired(PASS_RATE, units, lambda x: x.passed, (0.0, 1.0)),
+        _paired(SCORE, units, lambda x: x.scores, (0.0, 100.0)),
+    ]
+    for metric in dict.fromkeys((*a.scales, *b.scales)):
+        known = metrics.available().get(metric)
+        scale = a.scales.get(metric) or b.scales[metric]
+        higher = known is None or known.better == "higher"
+        found.append(_paired(metric, units, partial(_of_metric, metric), scale, higher=higher))
+    times = _paired(LATENCY, units, lambda x: x.latencies_s, (0.0, math.inf), higher=False)
+    longest = max((*times.a, *times.b), default=0.0) or 1.0
+    yield from (x for x in (*found, replace(times, bounds=(0.0, longest))) if x.a)
+
+
+def _of_metric(metric: str, unit: Unit) -> Sequence[float]:
+    return unit.metrics.get(metric, ())
+
+
+def _paired(
+    name: str,
+    units: Sequence[tuple[Unit, Unit]],
+    of: Callable[[Unit], Sequence[float]],
+    bounds: tuple[float, float],
+    *,
+    higher: bool = True,
+) -> _Pairs:
+    """A pair for each case that has a value in both runs: the means over its trials."""
+    both = [(_mean(of(one)), _mean(of(other))) for one, other in units if of(one) and of(other)]
+    return _Pairs(name, tuple(x for x, _ in both), tuple(y for _, y in both), bounds, higher)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def _measure(pairs: _Pairs, level: float, limits: Limits, unlike: str, *, certain: bool) -> Measure:
+    n, (low, high) = len(pairs.a), pairs.bounds
+    difference = paired_difference(pairs.a, pairs.b, level=level, bounds=pairs.bounds)
+    verdict = _verdict(difference.interval, n, level, higher=pairs.higher)
+    a, b = _mean(pairs.a), _mean(pairs.b)
+    change = _relative(a, b) if pairs.name == LATENCY else b - a
+    if pairs.name not in {LATENCY, PASS_RATE}:
+        change = 100 * (b - a) / (high - low) if high > low else 0.0
+    note = unlike
+    if n < least_pairs(level):
+        note = f"{note}; " * bool(note) + TOO_FEW
+    past = _past(pairs, change, limits)
+    if certain and verdict != "worse":
+        past = ""
+    return Measure(pairs.name, a, b, n, difference, change, "cannot tell" if unlike else verdict, past, note)
+
+
+def _verdict(interval: Interval | None, n: int, level: float, *, higher: bool = True) -> Verdict:
+    if interval is None or n < least_pairs(level) or interval.low <= 0 <= interval.high:
+        return "cannot tell"
+    return "better" if (interval.low > 0) == higher else "worse"
+
+
+def _relative(a: float, b: float) -> float:
+    """By what share `b` is above `a`; from nothing to something is a rise without end."""
+    return (b - a) / a if a else math.inf if b else 0.0
+
+
+def _past(pairs: _Pairs, change: float, limits: Limits) -> str:
+    """Which limit a change is past, in words; else ""."""
+    if pairs.name == LATENCY:
+        past, told = (
+            change > limits.latency_rise + _TOLERANCE,
+            f"rose by {change:.1%} (at most {limits.latency_rise:.1%})",
+        )
+    elif pairs.name == PASS_RATE:
+        past = -change > limits.pass_rate_drop + _TOLERANCE
+        told = f"fell by {-change:.1%} (at most {limits.pass_rate_drop:.1%})"
+    else:
+        lost = -change if pairs.higher else change
+        past, told = (
+            lost > limits.score_drop + _TOLERANCE,
+            f"lost {lost:.1f} points of 100 (at most {limits.score_drop:g})",
+        )
+    return f"{pairs.name} {told}" if past else ""
+
+
+def _case(
+    name: str, a: Unit, b: Unit, scales: Mapping[str, tuple[float, float]], level: float, *, few: bool
+) -> CaseChange:
+    """What became of one case; its trials in the two runs are no pairs. `few`: there are not too many cases."""
+    measured = {PASS_RATE: (a.passed, b.passed, (0.0, 1.0)), SCORE: (a.scores, b.scores, (0.0, 100.0))}
+    for metric, scale in scales.items():
+        measured[metric] = (a.metrics.get(metric, []), b.metrics.get(metric, []), scale)
+    both = {key: x for key, x in measured.items() if x[0] and x[1]}
+    means = {key: (_mean(one), _mean(other)) for key, (one, other, _) in both.items()}
+    if not both:
+        return CaseChange(name, a.status, b.status, "", means, None, "cannot tell")
+    measure = SCORE if SCORE in both else max(both, key=lambda key: _moved(*means[key], both[key][2]))
+    one, other, bounds = both[measure]
+    difference = None
+    if min(len(one), len(other)) > 1 and (few or _could_tell(one, other, level)):
+        with contextlib.suppress(NotEstimableError):
+            difference = unpaired_difference(one, other, level=level, bounds=bounds)
+    verdict = _told_apart(one, other, difference, level)
+    return CaseChange(name, a.status, b.status, measure, means, difference, verdict)
+
+
+def _moved(a: float, b: float, scale: tuple[float, float]) -> float:
+    """How far apart two means are, as a share of their scale."""
+    return abs(b - a) / (scale[1] - scale[0]) if scale[1] > scale[0] else 0.0
+
+
+def _told_apart(a: Sequence[float], b: Sequence[float], difference: Estimate | None, level: float) -> Verdict:
+    """As `_verdict`, for what is no pairs."""
+    if difference is None or not _could_tell(a, b, level):
+        return "cannot tell"
+    return _verdict(difference.interval, least_pairs(level), level)
+
+
+def _could_tell(a: Sequence[float], b: Sequence[float], level: float) -> bool:
+    """Whether some order of so many trials would be rare enough."""
+    return 2 / math.comb(len(a) + len(b), len(a)) <= 1 - level + _TOLERANCE
+
+
+def _unlike(a: Run, b: Run) -> dict[str, str]:
+    """By metric, how its scores in the two runs were made differently, so that they cannot be compared."""
+    found: dict[str, str] = {}
+    for metric in a.scales.keys() & b.scales.keys():
+        one, other = a.evaluators[metric], b.evaluators[metric]
+        if a.scales[metric] != b.scales[metric]:
+            found[metric] = f"{metric}: the scale is {a.scales[metric]} in A and {b.scales[metric]} in B"
+        elif not (one <= other or other <= one):
+            found[metric] = f"{metric}: {_differing(one, other)}"
+    return dict(sorted(found.items()))
+
+
+def _differing(a: set[tuple[Any, ...]], b: set[tuple[Any, ...]]) -> str:
+    """Which facts of the evaluators differ, with what they are in both runs."""
+    parts = []
+    for place, name in enumerate(PROVENANCE):
+        one, other = ({str(x[place]) for x in evaluators} for evaluators in (a, b))
+        if one != other:
+            parts.append(f"{name} {'/'.join(sorted(one))} in A, {'/'.join(sorted(other))} in B")
+    return "; ".join(parts)

@@ -1,0 +1,210 @@
+"""The two files that `spanscore compare` reads: runs of a suite, or scores as `eval --jsonl` prints them."""
+
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from spanscore.errors import InputError
+from spanscore.model.score import reaches
+
+_MAX_BYTES = 512 * 2**20
+_SCHEMA = "spanscore.run/1"
+PROVENANCE = ("kind", "name", "version", "model", "prompt_hash", "embedding")
+"""What says who scored, and how."""
+_HOW = "give what `spanscore test --output` or `spanscore eval --jsonl` wrote"
+
+
+@dataclass(slots=True)
+class Unit:
+    """What is compared as one: a case of a suite, or a scored trace or session; a value for each trial that has one."""
+
+    passed: list[float] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    latencies_s: list[float] = field(default_factory=list)
+    metrics: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    status: str = ""
+
+
+@dataclass(slots=True)
+class Run:
+    """A run: its units by what pairs them with those of another run.
+
+    `evaluators` are those that scored each metric; `ambiguous` what could not be told apart from another unit.
+    """
+
+    name: str
+    of_suite: bool
+    units: dict[str, Unit] = field(default_factory=dict)
+    scales: dict[str, tuple[float, float]] = field(default_factory=dict)
+    evaluators: defaultdict[str, set[tuple[Any, ...]]] = field(default_factory=lambda: defaultdict(set))
+    ambiguous: list[str] = field(default_factory=list)
+
+    def add(self, unit: Unit, score: Mapping[str, Any]) -> None:
+        """Take in a score of `unit`. Raises KeyError, TypeError or ValueError where it is none."""
+        evaluator = score["evaluator"]
+        metric = str(score["metric"])
+        if score["status"] != "scored":
+            return
+        low, high = (float(x) for x in score["scale"])
+        unit.metrics[metric].append(_number(score["value"], low, high))
+        self.scales[metric] = (low, high)
+        self.evaluators[metric].add(tuple(evaluator.get(name) for name in PROVENANCE))
+
+
+def read_two(a: Path, b: Path) -> tuple[Run, Run]:
+    """Both runs, their units under keys that pair them. Raises InputError where a file cannot be used."""
+    one, other = _content(a), _content(b)
+    if isinstance(one, dict) and isinstance(other, dict):
+        return _suite_run(a, one), _suite_run(b, other)
+    if isinstance(one, list) and isinstance(other, list):
+        return _scores_paired((a, one), (b, other))
+    raise InputError(f"{a} and {b}: one is a run of a suite and the other are scores; give two of a kind")
+
+
+def _content(path: Path) -> dict[str, Any] | list[dict[str, Any]]:
+    """A run of a suite as its object, scores as a list."""
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise InputError(f"{path}: larger than {_MAX_BYTES >> 20} MiB; {_HOW}")
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}; {_HOW}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not UTF-8 text; {_HOW}") from None
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if not lines:
+        raise InputError(f"{path}: the file is empty; {_HOW}")
+    whole = _parsed(text) if text.lstrip().startswith("{") else None
+    if isinstance(whole, dict) and "schema" in whole:
+        if whole["schema"] != _SCHEMA:
+            raise InputError(f"{path}: its schema is {whole['schema']!r}, and {_SCHEMA} is what can be read; {_HOW}")
+        return whole
+    return [_score_in(path, number, line) for number, line in lines]
+
+
+def _score_in(path: Path, number: int, line: str) -> dict[str, Any]:
+    score = _parsed(line)
+    if not isinstance(score, dict) or "metric" not in score:
+        raise InputError(f"{path}:{number}: neither a run of a suite nor a score; {_HOW}")
+    return score
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _number(value: Any, low: float = -math.inf, high: float = math.inf) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{value!r} is no number")
+    if not low <= value <= high:
+        raise ValueError(f"{value:g} is not within {low:g} and {high:g}")
+    return float(value)
+
+
+def _suite_run(path: Path, content: Mapping[str, Any]) -> Run:
+    run = Run(str(path), of_suite=True)
+    try:
+        for case in content["cases"]:
+            if str(case["id"]) in run.units:
+                raise InputError(f"{path}: case {case['id']!r} is there twice")
+            if case["status"] != "unmatched":
+                run.units[str(case["id"])] = _case(run, case)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path}: no run of a suite as spanscore writes it ({_said(error)}); {_HOW}") from None
+    if not run.units:
+        raise InputError(f"{path}: the run holds no case that anything was recorded for")
+    return run
+
+
+def _case(run: Run, case: Mapping[str, Any]) -> Unit:
+    unit = Unit(status=str(case["status"]))
+    for trial in case["trials"]:
+        if trial["passed"] is not None:
+            unit.passed.append(float(bool(trial["passed"])))
+        if trial["score"] is not None:
+            unit.scores.append(_number(trial["score"], 0, 100))
+        if trial["latency_s"] is not None:
+            unit.latencies_s.append(_number(trial["latency_s"], 0))
+        values: defaultdict[str, list[float]] = defaultdict(list)
+        one = Unit(metrics=values)
+        for score in trial["evaluations"]:
+            run.add(one, score)
+        for metric, found in values.items():  # a trial counts once, however many turns it has
+            unit.metrics[metric].append(sum(found) / len(found))
+    return unit
+
+
+def _scores_paired(a: tuple[Path, list[dict[str, Any]]], b: tuple[Path, list[dict[str, Any]]]) -> tuple[Run, Run]:
+    """Runs of scores: a unit is known by its session or trace id; by its user input where the other has no such id."""
+    ids = [{_id(path, x) for x in scores} for path, scores in (a, b)]
+    shared = ids[0] & ids[1]
+    first, second = (_scored_run(path, scores, shared) for path, scores in (a, b))
+    return first, second
+
+
+def _id(path: Path, score: Mapping[str, Any]) -> str:
+    try:
+        name = score["session_id"] if score["scope"] == "session" else score["trace_id"]
+        return f"{score['scope']} {name}"
+    except KeyError as error:
+        raise InputError(f"{path}: a score of {score['metric']} has no {error}; {_HOW}") from None
+
+
+def _scored_run(path: Path, scores: Iterable[dict[str, Any]], shared: set[str]) -> Run:
+    run = Run(str(path), of_suite=False)
+    by_id: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for score in scores:
+        by_id[_id(path, score)].append(score)
+    named = {name: name if name in shared else _input_of(found) or name for name, found in by_id.items()}
+    counts = Counter(named.values())
+    try:
+        for name, found in by_id.items():
+            key = named[name]
+            if counts[key] > 1:
+                run.ambiguous.append(name)
+            else:
+                run.units[key] = _unit(run, found)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{path}: no scores as spanscore writes them ({_said(error)}); {_HOW}") from None
+    return run
+
+
+def _unit(run: Run, scores: Iterable[Mapping[str, Any]]) -> Unit:
+    """It passes when every score of it does."""
+    unit = Unit()
+    passes: list[bool] = []
+    for score in scores:
+        run.add(unit, score)
+        if score["status"] == "scored":
+            passes += _passes(score)
+    if passes:
+        unit.passed.append(float(all(passes)))
+    unit.status = "pass" if passes and all(passes) else "fail" if passes else "error"
+    return unit
+
+
+def _passes(score: Mapping[str, Any]) -> Iterator[bool]:
+    if score["label"] in {"pass", "fail"}:
+        yield score["label"] == "pass"
+    elif score["threshold"] is not None:
+        yield reaches(_number(score["value"]), _number(score["threshold"]))
+
+
+def _input_of(scores: Iterable[Mapping[str, Any]]) -> str | None:
+    """What the user said, where the metadata of a score has it."""
+    for score in scores:
+        text = (score.get("metadata") or {}).get("user_input")
+        if isinstance(text, str) and text.strip():
+            return f"input {' '.join(text.split())[:500]}"
+    return None
+
+
+def _said(error: Exception) -> str:
+    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
