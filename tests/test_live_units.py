@@ -1,4 +1,4 @@
-"""Turns that are no trace: sent to a running server they give the same agent traces as out of files."""
+"""Turns that are no trace, or are told by several: sent to a running server they give the agent traces of files."""
 
 import asyncio
 import gzip
@@ -19,7 +19,9 @@ CASES = (
     "codex/shop",
     "gemini_cli/shop",
     "gemini_cli/shop-traces",
+    "litellm/shop-gateway",
 )
+GATEWAY = "litellm/shop-gateway"
 
 
 @pytest.fixture
@@ -32,6 +34,11 @@ def settings(tmp_path):
             "assemble": {"complete_after": "20ms", "idle_after": "20ms", "session_idle_after": "20ms"},
         }
     )
+
+
+def changed(settings, **assemble):
+    plain = settings.model_dump(mode="json", exclude_unset=True)
+    return config.Settings.model_validate(plain | {"assemble": plain["assemble"] | assemble})
 
 
 def requests_of(case):
@@ -55,21 +62,39 @@ def plain(trace):
     return None if trace is None else replace(trace, completeness="complete")
 
 
-def sent(settings, case, expected):
-    """Send a recording to a server until it has stored what is expected, and give what it has stored."""
+def finished(running):
+    """How many traces a server has dealt with."""
+    return running.meter.totals().get("traces_finished", 0)
+
+
+async def until(is_true):
+    while not is_true():  # noqa: ASYNC110 # the store has no events
+        await asyncio.sleep(0.01)
+
+
+def sent(settings, requests, expected, *, traces=0):
+    """Send requests to a server until it has stored what is expected and dealt with `traces`; what it has stored.
+
+    With each request is said how many traces have to be dealt with before the next one is sent.
+    """
 
     async def main():
         running, stopping, ready = pipeline.Pipeline(settings), asyncio.Event(), asyncio.Event()
         serving = asyncio.create_task(running.run(stopping, ready.set))
         await ready.wait()
-        for signal, request in requests_of(case):
-            await running.accept(signal, request.SerializeToString(), request)
         stored = {}
+
+        def is_over():
+            nonlocal stored
+            stored = {x: plain(running.trace(x)) for x in expected}
+            return stored == expected and finished(running) >= traces
+
         try:
             async with asyncio.timeout(30):
-                while stored != expected:
-                    await asyncio.sleep(0.01)
-                    stored = {x: plain(running.trace(x)) for x in expected}
+                for signal, request, count in requests:
+                    await running.accept(signal, request.SerializeToString(), request)
+                    await until(lambda count=count: finished(running) >= count)
+                await until(is_over)
         except TimeoutError:
             pass  # what differs is seen in what is stored
         stopping.set()
@@ -79,8 +104,51 @@ def sent(settings, case, expected):
     return asyncio.run(main())
 
 
+def agent_traces(case):
+    """What files give, by id."""
+    telemetry = files.load(sorted((GOLDEN / case).glob("*.pb.gz")))
+    return {x.id: plain(x) for x in rebuild_all(telemetry.spans, telemetry.logs)}
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_turns_that_are_no_trace_are_the_same_live_and_from_files(settings, case):
-    telemetry = files.load(sorted((GOLDEN / case).glob("*.pb.gz")))
-    expected = {x.id: plain(x) for x in rebuild_all(telemetry.spans, telemetry.logs)}
-    assert sent(settings, case, expected) == expected
+    expected = agent_traces(case)
+    requests = [(*x, 0) for x in requests_of(case)]
+    assert sent(settings, requests, expected) == expected
+
+
+def by_service(service):
+    """The spans of one service in the recording of an application and its gateway, as a request."""
+    (request,) = (
+        WIRE["traces"].request.FromString(gzip.decompress(x.read_bytes())) for x in (GOLDEN / GATEWAY).glob("*.gz")
+    )
+    kept = [x for x in request.resource_spans if named(x.resource)["service.name"] == service]
+    return WIRE["traces"].request(resource_spans=kept)
+
+
+def named(resource):
+    return {x.key: x.value.string_value for x in resource.attributes}
+
+
+def ids(request):
+    return {x.trace_id.hex() for group in request.resource_spans for scoped in group.scope_spans for x in scoped.spans}
+
+
+APPLICATION, MODELS = by_service("shop"), by_service("models")
+
+
+@pytest.mark.parametrize("first", [APPLICATION, MODELS])
+def test_a_gateways_traces_are_no_agent_traces_whichever_come_first(settings, first):
+    expected = agent_traces(GATEWAY)
+    nothing = dict.fromkeys(ids(MODELS))
+    second = MODELS if first is APPLICATION else APPLICATION
+    requests = [("traces", x, 0) for x in (first, second)]
+    settings = changed(settings, complete_after="200ms")
+    assert sent(settings, requests, expected | nothing, traces=17) == expected | nothing
+
+
+def test_a_gateways_traces_are_no_agent_traces_though_the_applications_was_scored_before(settings):
+    expected = agent_traces(GATEWAY)
+    nothing = dict.fromkeys(ids(MODELS))
+    requests = [("traces", APPLICATION, 4), ("traces", MODELS, 0)]
+    assert sent(settings, requests, expected | nothing, traces=17) == expected | nothing

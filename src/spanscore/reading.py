@@ -2,23 +2,22 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spanscore import rebuild, turns
 from spanscore.assemble.assembler import Cut
 from spanscore.assemble.backlog import Backlog
 from spanscore.assemble.config import Config
 from spanscore.assemble.parts import Parts
-from spanscore.model.trace import AgentTrace, Completeness
-
-_WORST: tuple[Completeness, ...] = ("truncated", "idle", "complete")
+from spanscore.assemble.recent import Recent
+from spanscore.model.trace import AgentTrace
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
     """Traces to be read: one as it was cut, or, where `is_turn`, those of one turn, which need not wait any more.
 
-    `is_again`: the trace was dealt with before, and is only read for what ties it to one that links to it; it gives no
+    `is_again`: the trace was dealt with before, and is only read for what ties it to one that looks for it; it gives no
     agent traces.
     """
 
@@ -29,11 +28,12 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What was read: the agent traces, and what ties the trace to others."""
+    """What was read: the agent traces, and what ties the trace to others, for which it is known by `ids_of_calls`."""
 
     work: Work
     traces: Sequence[AgentTrace] = ()
     ends: turns.Ends | None = None
+    ids_of_calls: Sequence[str] = ()
 
 
 class Reader:
@@ -45,9 +45,14 @@ class Reader:
             config,
             group=turns.group,
             is_whole=turns.is_whole,
+            is_settled=turns.is_settled,
             is_there=lambda trace_id: backlog.assembler.can_read(bytes.fromhex(trace_id)),
         )
+        self._recent = Recent(config)
+        self._unread: dict[int, int] = {}  # when each was handed out, by the id of the object
         self._again: list[Work] = []
+        self._again_after: set[str] = set()
+        self._compared_with: dict[str, list[str]] = {}
         self._in_work: Counter[str] = Counter()
 
     @property
@@ -62,34 +67,42 @@ class Reader:
         turn that is in work waits until then, or two would be scored as the same revision.
         """
         again, self._again = self._again, []
-        found = [*(Work((cut,)) for cut in self._backlog.assembler.cut(now_ns)), *again]
+        found = [*(Work((cut,)) for cut in self._backlog.cut(now_ns)), *again]
         self._in_work.update(_ids(found))
-        whole = [self._together(x, now_ns) for x in self._parts.due(now_ns, is_busy=self._in_work.__contains__)]
+        self._unread.update((id(work), now_ns) for work in found)
+        read_until_ns = next(iter(self._unread.values()), now_ns)  # what waits to be read may be what a part waits for
+        whole = [self._together(x, now_ns) for x in self._parts.due(read_until_ns, is_busy=self._is_busy)]
         self._in_work.update(_ids(whole))
         return [work for work in (*found, *whole) if work.cuts]
 
     def read(self, work: Work) -> Read:
         """Read what is to be read. May be called from any thread. Raises whatever a reader does on content."""
         loaded = [self._backlog.load(cut) for cut in work.cuts]
-        completeness = min((cut.completeness for cut in work.cuts), key=_WORST.index)
         if work.is_turn:
+            completeness = [cut.completeness for cut in work.cuts]
             return Read(work, rebuild.rebuild_together(loaded, completeness=completeness))
-        linked = self._parts.is_sought(_id(work))
-        traces, ends = rebuild.rebuild_part(*loaded[0], completeness=completeness, linked=linked)
-        return Read(work, () if work.is_again else traces, ends)
+
+        def is_sought(ids_of_calls: Sequence[str]) -> bool:
+            return self._is_sought(_id(work), ids_of_calls)
+
+        part = rebuild.rebuild_part(*loaded[0], completeness=work.cuts[0].completeness, is_sought=is_sought)
+        return Read(work, () if work.is_again else part.traces, part.ends, part.ids_of_calls)
 
     def keeps(self, read: Read, now_ns: int) -> bool:
         """Whether what was read has to wait for the rest of its turn; then `cut` gives it again. Else it is done."""
         work, trace_id = read.work, _id(read.work)
+        self._unread.pop(id(work), None)
+        self._compared_with.pop(trace_id, None)
         if work.is_turn:
             return False
         is_kept = False
         if read.ends is None or work.cuts[0].completeness == "truncated":
             self._parts.forget(trace_id)
+            self._recent.add(read.ids_of_calls, trace_id, now_ns)
+            if not work.is_again and self._is_sought(trace_id, read.ids_of_calls):  # by one that was read meanwhile
+                self._again_after.add(trace_id)
         elif not work.is_again:
-            is_kept = self._parts.add(read.ends, work.cuts[0], now_ns)
-            for linked in read.ends.links:
-                self._read_again(linked, now_ns)
+            is_kept = self._keeps_part(read.ends, work, now_ns)
         elif trace_id not in self._parts:
             self._parts.add(read.ends, None, now_ns)
         for cut in self._parts.replaced():
@@ -100,14 +113,40 @@ class Reader:
 
     def finished(self, work: Work, now_ns: int) -> None:
         """What was read was scored and committed, or given up."""
+        self._unread.pop(id(work), None)
         self._done(work)
         for trace_id in _ids([work]):
-            if self._parts.is_sought(trace_id) and not work.is_again:  # by one that was read meanwhile
+            if trace_id in self._again_after:
+                self._again_after.discard(trace_id)
                 self._read_again(trace_id, now_ns)
 
     def is_part(self, cut: Cut) -> bool:
         """Whether a trace may yet turn out to be part of a turn with others."""
         return cut.trace_id.hex() in self._parts
+
+    def _keeps_part(self, ends: turns.Ends, work: Work, now_ns: int) -> bool:
+        """Take in what may be part of a turn with others, and have those read again that were dealt with before."""
+        sought = [x for x in ends.links if x not in self._parts]
+        if ends.repeatable:
+            same = [x for x in self._recent.find(ends.repeatable) if x not in self._parts and x != ends.trace_id]
+            readable = [x for x in same if self._backlog.assembler.can_read(bytes.fromhex(x))]
+            sought += readable
+            if readable:
+                self._compared_with[ends.trace_id] = readable
+                ends = replace(ends, waits=True)
+        is_kept = self._parts.add(ends, work.cuts[0], now_ns)
+        for trace_id in sought:
+            self._read_again(trace_id, now_ns)
+        return is_kept
+
+    def _is_sought(self, trace_id: str, ids_of_calls: Sequence[str]) -> bool:
+        """Whether a part looks for a trace, by its own id or by that of a model call in it."""
+        sought = self._parts.is_sought
+        return sought(f"trace {trace_id}") or any(sought(turns.key_of_call(x)) for x in ids_of_calls)
+
+    def _is_busy(self, trace_id: str) -> bool:
+        """Whether a trace is in work, or one with which it has to be compared before it is dealt with."""
+        return trace_id in self._in_work or any(x in self._in_work for x in self._compared_with.get(trace_id, ()))
 
     def _done(self, work: Work) -> None:
         for trace_id in _ids([work]):
@@ -116,13 +155,17 @@ class Reader:
                 del self._in_work[trace_id]
 
     def _read_again(self, trace_id: str, now_ns: int) -> None:
-        """Have a trace read again that was dealt with as an ordinary one, now that another links to it."""
-        if trace_id not in self._parts and trace_id not in self._in_work:
+        """Have a trace read again that was dealt with as an ordinary one, now that another looks for it."""
+        if trace_id in self._in_work:
+            self._again_after.add(trace_id)
+        elif trace_id not in self._parts:
             cut = self._backlog.assembler.again(bytes.fromhex(trace_id), now_ns)
             self._again += [] if cut is None else [Work((cut,), is_again=True)]
 
     def _together(self, parts: Sequence[tuple[str, Cut | None]], now_ns: int) -> Work:
         assembler = self._backlog.assembler
+        for trace_id, _ in parts:
+            self._compared_with.pop(trace_id, None)
         cuts = (cut or assembler.again(bytes.fromhex(trace_id), now_ns) for trace_id, cut in parts)
         return Work(tuple(x for x in cuts if x is not None), is_turn=True)
 

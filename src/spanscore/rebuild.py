@@ -1,8 +1,8 @@
 """From spans and log records to agent traces: reading and turning in one step, for whoever has whole traces."""
 
 from collections import defaultdict
-from collections.abc import Iterable
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 from spanscore import dialects, turns
 from spanscore.model.span import LogRecord, Span
@@ -12,6 +12,19 @@ from spanscore.model.trace import AgentTrace, Completeness
 Received: TypeAlias = tuple[list[Span], list[LogRecord]]
 """The spans and log records that `dialects.unit_of` has read together: mostly those of one trace id."""
 
+_WORST: tuple[Completeness, ...] = ("truncated", "idle", "complete")
+
+
+class Part(NamedTuple):
+    """What one trace by itself tells: its agent traces, and what ties it to others, None for an ordinary one.
+
+    `ids_of_calls` are those by which another trace would tell of the same model calls.
+    """
+
+    traces: list[AgentTrace]
+    ends: turns.Ends | None = None
+    ids_of_calls: tuple[str, ...] = ()
+
 
 def rebuild(
     spans: Iterable[Span], logs: Iterable[LogRecord] = (), *, completeness: Completeness = "complete"
@@ -20,7 +33,7 @@ def rebuild(
 
     Order and repetition of spans and records change nothing, and no content raises.
     """
-    return rebuild_part(spans, logs, completeness=completeness)[0]
+    return rebuild_part(spans, logs, completeness=completeness).traces
 
 
 def rebuild_part(
@@ -28,21 +41,41 @@ def rebuild_part(
     logs: Iterable[LogRecord] = (),
     *,
     completeness: Completeness = "complete",
-    linked: bool = False,
+    is_sought: Callable[[Sequence[str]], bool] = lambda _: False,
     watch: turns.Watch | None = None,
-) -> tuple[list[AgentTrace], turns.Ends | None]:
-    """What `rebuild` gives, and what ties the trace to others: None for an ordinary one to which none is `linked`."""
+) -> Part:
+    """What `rebuild` gives, and what ties the trace to others.
+
+    `is_sought` says whether another trace looks for this one by one of the ids of its model calls, or links to it: then
+    it is told of though it is an ordinary one.
+    """
     readings = [dialects.read(*part) for part in dialects.told_apart(spans, logs)]
     traces = [trace for reading in readings for trace in turns.build(reading, completeness=completeness, watch=watch)]
-    is_one_trace = len(readings) == 1 and len({(x.trace_id, x.recorded) for x in readings[0].spans}) == 1
-    return traces, turns.ends(readings[0], traces, linked=linked) if is_one_trace else None
+    if len(readings) != 1 or not _is_one_trace(readings[0]):
+        return Part(traces)
+    ids = turns.ids_of_calls(readings[0])
+    return Part(traces, turns.ends(readings[0], traces, linked=is_sought(ids)), ids)
+
+
+def _is_one_trace(reading: Reading) -> bool:
+    return len({x.trace_id for x in reading.spans}) == 1 == len({x.recorded for x in reading.spans})
 
 
 def rebuild_together(
-    parts: Iterable[Received], *, completeness: Completeness = "complete", watch: turns.Watch | None = None
+    parts: Iterable[Received],
+    *,
+    completeness: Sequence[Completeness] = (),
+    watch: turns.Watch | None = None,
 ) -> list[AgentTrace]:
-    """The agent traces in several OTel traces that `turns.group` found to be of one turn, in its order."""
-    return turns.build(*(dialects.read(*part) for part in parts), completeness=completeness, watch=watch)
+    """The agent traces in several OTel traces that `turns.group` found to be of one turn, in its order.
+
+    `completeness` is that of each, where they are not all complete; what only repeats others has no part in the turn's.
+    """
+    readings = [dialects.read(*part) for part in parts]
+    left = turns.without_repeats(readings)
+    kept = {x.spans[0].trace_id for x in left if x.spans}
+    told = (x for x, y in zip(completeness, readings, strict=False) if y.spans and y.spans[0].trace_id in kept)
+    return turns.build(*left, completeness=min(told, key=_WORST.index, default="complete"), watch=watch)
 
 
 def rebuild_all(
@@ -53,14 +86,11 @@ def rebuild_all(
     A turn that is spread over several traces is one agent trace. `watch` is told of each that is built.
     """
     received = _gathered(spans, logs)
-    found: dict[str, list[AgentTrace]] = {}
-    tied: dict[str, turns.Ends] = {}
-    for unit, parts in received.items():
-        found[unit], ends = rebuild_part(*parts, watch=watch)
-        if ends is not None:
-            tied[unit] = ends
-    for unit in {x for ends in tied.values() for x in ends.links if x in received and x not in tied}:
-        ends = rebuild_part(*received[unit], linked=True)[1]
+    parts = {unit: rebuild_part(*received[unit], watch=watch) for unit in received}
+    found = {unit: part.traces for unit, part in parts.items()}
+    tied = {unit: part.ends for unit, part in parts.items() if part.ends is not None}
+    for unit in _sought(parts, tied.values()):
+        ends = rebuild_part(*received[unit], is_sought=lambda _: True).ends
         if ends is not None:
             tied[unit] = ends
     for together in turns.group(tied.values()):
@@ -69,6 +99,19 @@ def rebuild_all(
             found.update({x: [] for x in ids})
             found[ids[0]] = rebuild_together((received[x] for x in ids), watch=watch)
     return in_order(trace for traces in found.values() for trace in traces)
+
+
+def _sought(parts: Mapping[str, Part], tied: Iterable[turns.Ends]) -> list[str]:
+    """The ordinary traces that others link to, or whose model calls they look for."""
+    keys = {key for ends in tied for key in ends.seeks}
+    if not keys:
+        return []
+    ordinary = ((unit, part) for unit, part in parts.items() if part.ends is None)
+    return [
+        unit
+        for unit, part in ordinary
+        if f"trace {unit}" in keys or any(turns.key_of_call(x) in keys for x in part.ids_of_calls)
+    ]
 
 
 def in_order(traces: Iterable[AgentTrace]) -> list[AgentTrace]:
@@ -101,7 +144,19 @@ def explain_all(spans: Iterable[Span], logs: Iterable[LogRecord] = ()) -> list[t
         built[trace.id] = turn, reading
 
     traces = rebuild_all(spans, logs, watch=watch)
-    return [(x, turns.explain(turn, dialects.again(reading))) for x in traces for turn, reading in (built[x.id],)]
+    return [
+        (x, turns.explain(turn, dialects.again(reading), tuple(reading.told_by.values())))
+        for x in traces
+        for turn, reading in (built[x.id],)
+    ]
+
+
+def unread_traces(spans: Iterable[Span], logs: Iterable[LogRecord], traces: Iterable[AgentTrace]) -> int:
+    """How many traces hold spans and nothing that a dialect reads; `traces` are the agent traces in them."""
+    read = {x for trace in traces for x in trace.trace_ids}
+    left = {unit: part for unit, part in _gathered(spans, logs).items() if unit not in read and part[0]}
+    steps = ((x for part in dialects.told_apart(*both) for x in dialects.read(*part).steps) for both in left.values())
+    return sum(not any(x.dialect for x in each) for each in steps)
 
 
 def unread_all(spans: Iterable[Span], logs: Iterable[LogRecord] = ()) -> list[dialects.Unread]:

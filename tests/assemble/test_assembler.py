@@ -177,6 +177,15 @@ def test_room_is_made_by_giving_up_what_was_cut_longest_ago():
     assert not assembler.forget_oldest()
 
 
+def test_a_trace_that_was_not_read_begins_anew_after_it_was_given_up():
+    assembler = Assembler(Config())
+    assembler.push(fragment(1, b"", genai=False), 0)
+    (cut,) = assembler.cut(100 * SECOND)
+    assembler.done(cut)
+    assert assembler.forget_oldest()
+    assert assembler.push(fragment(2, b"root"), 101 * SECOND)
+
+
 def test_a_trace_cut_before_a_restart_opens_only_for_a_late_span():
     assembler = Assembler(CONFIG)
     assembler.restore(fragment(1, b"root"), closed_ns=0)

@@ -42,8 +42,12 @@ def has_end(turn):
     return any(x.is_end for x in turn)
 
 
+def tells_all(turn):
+    return not turn[-1].is_fragment
+
+
 def parts(config=CONFIG, gone=()):
-    return Parts(config, group=by_turn, is_whole=has_end, is_there=lambda x: x not in gone)
+    return Parts(config, group=by_turn, is_whole=has_end, is_settled=tells_all, is_there=lambda x: x not in gone)
 
 
 def cut(trace_id):
@@ -103,6 +107,22 @@ def test_what_is_no_fragment_is_known_when_a_part_comes_that_belongs_to_it():
     add(found, "a", 0, is_fragment=False)
     add(found, "b", 5)
     assert due(found, 35) == [["a*", "b"]]
+
+
+def test_what_tells_the_whole_turn_waits_for_no_more_of_it():
+    found = parts()
+    add(found, "a", 0)
+    add(found, "b", 5, is_fragment=False)
+    assert due(found, 5) == [["a", "b"]]
+
+
+def test_a_part_of_a_turn_that_was_told_whole_waits_for_others_of_its_kind():
+    found = parts()
+    add(found, "b", 0)
+    add(found, "c", 1, is_fragment=False)
+    due(found, 1)
+    add(found, "a", 2)
+    assert (due(found, 31), due(found, 32)) == ([], [["a", "b*", "c*"]])
 
 
 def test_a_part_that_comes_later_brings_what_was_dealt_with():
@@ -169,7 +189,7 @@ def test_a_turn_of_which_a_trace_is_in_work_waits_on():
 def test_a_trace_that_others_point_to_is_sought():
     found = parts()
     found.add(replace(Made("a"), turn="trace b"), cut("a"), 0)
-    assert (found.is_sought("b"), found.is_sought("c")) == (True, False)
+    assert (found.is_sought("trace b"), found.is_sought("trace c")) == (True, False)
 
 
 def test_what_was_dealt_with_is_due_again_only_with_others():

@@ -3,11 +3,13 @@
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from spanscore.assemble import fragments
 from spanscore.assemble.requests import Requests
+from spanscore.model.headers import headers_of, with_headers
 
 ONE, TWO = b"1" * 16, b"2" * 16
 
@@ -17,6 +19,7 @@ class Stored:
     row: int
     signal: str
     body: bytes
+    headers: tuple = ()
 
 
 def traces(*names, trace_id=ONE, parent=b""):
@@ -100,3 +103,25 @@ def test_what_spanscore_emitted_belongs_to_no_trace():
     request = traces("evaluation coherence: pass")
     request.resource_spans[0].scope_spans[0].scope.name = "spanscore"
     assert fragments.of_traces(request, 1) == []
+
+
+@pytest.mark.parametrize("is_read_again", [False, True])
+def test_spans_come_with_the_headers_of_their_request(is_read_again):
+    headers = (("x-scope-orgid", "a"),)
+    stored = Stored(1, "traces", traces("a").SerializeToString(), headers)
+    requests = Requests(lambda _rows: [stored])
+    if not is_read_again:
+        requests.put(1, "traces", traces("a"), 10, headers)
+    (span,), _ = requests.load(ONE, [1])
+    assert headers_of(span.resource.attributes) == headers
+
+
+def test_a_header_that_a_sender_made_up_is_not_believed():
+    request = traces("a")
+    made_up = with_headers({"service.name": "a"}, (("x-scope-orgid", "another"),))
+    for key, value in made_up.items():
+        request.resource_spans[0].resource.attributes.add(key=key).value.string_value = value
+    requests = Requests(lambda _rows: [])
+    requests.put(1, "traces", request, 10)
+    (span,), _ = requests.load(ONE, [1])
+    assert span.resource.attributes == {"service.name": "a"}

@@ -137,3 +137,24 @@ def test_files_without_an_agent_trace_are_bad_input(tmp_path, capsys):
 def test_a_file_that_is_not_there_is_bad_input(capsys):
     assert main(["inspect", "nowhere.pb"]) == 2
     assert capsys.readouterr().err.startswith("spanscore: error: nowhere.pb: ")
+
+
+def _with_unread(folder, count):
+    """A folder with the recording, and traces of which nothing is read."""
+    spans = [{"traceId": f"{x:032x}", "spanId": f"{x:016x}", "name": "GET /"} for x in range(1, count + 1)]
+    content = {"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}
+    (folder / "others.json").write_text(json.dumps(content), encoding="utf-8")
+    return [_RECORDING, str(folder)]
+
+
+@pytest.mark.parametrize("option", [(), ("--jsonl",), ("--explain",)])
+def test_traces_of_which_nothing_is_read_are_counted_on_standard_error(tmp_path, capsys, option):
+    assert main(["inspect", *_with_unread(tmp_path, 3), *option]) == 0
+    assert capsys.readouterr().err.endswith(
+        "spanscore: 3 traces hold nothing that was read; `spanscore inspect --unread` lists them\n"
+    )
+
+
+def test_where_every_trace_is_read_no_hint_is_given(capsys):
+    main(["inspect", _RECORDING, "--jsonl"])
+    assert capsys.readouterr().err == ""

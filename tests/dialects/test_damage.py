@@ -122,6 +122,33 @@ def test_what_a_span_that_dropped_attributes_does_not_tell_is_damaged():
     assert {"final_output", "available_tools"} <= set(trace.damaged)
 
 
+@pytest.mark.parametrize("fact", ["system_instructions", "available_tools", "tool_calls", "model_calls"])
+def test_what_a_span_of_unknown_kind_that_dropped_attributes_may_have_told_is_damaged(fact):
+    lost = span("2", "1", dropped=3, input__value="Paris?")
+    assert fact in only(chat(given=said("Paris?")), lost).damaged
+
+
+@pytest.mark.parametrize("key", ["http.route", "db.system"])
+def test_a_request_or_query_that_dropped_attributes_damages_nothing(key):
+    assert only(chat(given=said("Paris?")), span("2", "1", dropped=3, **{key: "x"})).damaged == ()
+
+
+@pytest.mark.parametrize("kept", [32, 64])
+@pytest.mark.parametrize("case", CASES, ids=lambda x: f"{x.parent.name}/{x.name}")
+def test_with_a_limit_on_the_number_of_attributes_no_question_or_call_is_lost_in_silence(case, kept):
+    telemetry = files.load(sorted(case.glob("*.pb.gz")))
+    whole = {(x.trace_ids, x.opening_span_id): x for x in rebuild_all(telemetry.spans, telemetry.logs)}
+    for trace in rebuild_all([_first(x, kept) for x in telemetry.spans], telemetry.logs):
+        meant = whole.get((trace.trace_ids, trace.opening_span_id))
+        for fact in ("user_input", "tool_calls", "model_calls") if meant is not None else ():
+            assert len(getattr(trace, fact) or ()) == len(getattr(meant, fact) or ()) or fact in trace.damaged
+
+
+def _first(span, kept):
+    attributes = dict(list(span.attributes.items())[:kept])
+    return replace(span, attributes=attributes, dropped_attributes_count=len(span.attributes) - len(attributes))
+
+
 def test_a_list_of_attributes_of_which_some_were_dropped_is_damaged():
     listed = {"openinference.span.kind": "LLM", "llm.input_messages.0.message.role": "user"}
     trace = only(span("1", dropped=3, **listed, **{"llm.input_messages.0.message.content": "Paris?"}))

@@ -9,6 +9,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceS
 WAITS = {"complete_after": "300ms", "idle_after": "300ms", "session_idle_after": "1s", "stitch_window": "1h"}
 PROXY = "litellm/requests"
 PARTS = 3
+GATEWAY, AGENTS, CALLS = "litellm/shop-gateway", 4, 13
 
 
 def export(server, requests):
@@ -127,3 +128,56 @@ def test_in_inline_mode_a_part_that_waits_holds_its_root_no_longer_than_its_time
 
 def emitted(span):
     return any(x["key"] == "spanscore.emitted" for x in span.get("attributes", []))
+
+
+def sides(recorded):
+    """The application's traces, and those of its gateway, each a request."""
+    services = [
+        (x, {y.value.string_value for y in x.resource_spans[0].resource.attributes}) for x in by_trace(recorded)
+    ]
+    return [x for x, names in services if "shop" in names], [x for x, names in services if "models" in names]
+
+
+def stored(server, requests):
+    """How many of the traces of requests are in an agent trace."""
+    ids = [x.resource_spans[0].scope_spans[0].spans[0].trace_id.hex() for x in requests]
+    return sum(x is not None for x in server.agent_traces(ids))
+
+
+def test_what_waited_when_the_process_was_killed_is_known_as_the_gateways_after_it(server, recording):
+    application, gateway = sides(recording(GATEWAY))
+    running = server(assemble=WAITS | {"complete_after": "2s", "idle_after": "300ms"}).start()
+    export(running, gateway)
+    running.wait_until(lambda state: state["waiting_parts"] == CALLS)
+    running.kill()
+    running.start()
+    export(running, application)
+    running.wait_until_finished(AGENTS + CALLS)
+    running.stop()
+    assert (stored(running, application), stored(running, gateway)) == (AGENTS, 0)
+
+
+def test_an_application_with_a_part_of_its_gateways_traces_is_known_to_the_rest_after_a_kill(server, recording):
+    application, gateway = sides(recording(GATEWAY))
+    running = server(assemble=WAITS).start()
+    export(running, [*application, *gateway[::2]])
+    running.wait_until_finished(AGENTS + len(gateway[::2]))
+    running.kill()
+    running.start()
+    export(running, gateway[1::2])
+    running.wait_until_finished(CALLS)
+    running.stop()
+    assert (stored(running, application), stored(running, gateway)) == (AGENTS, 0)
+
+
+def test_in_inline_mode_the_gateways_roots_leave_without_scores_and_the_applications_with_them(server, recording):
+    application, gateway = sides(recording(GATEWAY))
+    running = server(mode="inline", assemble=WAITS).start()
+    export(running, [*gateway, *application])
+    running.wait_until_finished(AGENTS + CALLS)
+    running.stop()
+    passed_on = [x for x in running.exported("spans") if not emitted(x)]
+    scored = {
+        x["traceId"] for x in passed_on if any(y["key"].startswith("spanscore.") for y in x.get("attributes", []))
+    }
+    assert (len(passed_on), len(scored)) == (len(list(recording(GATEWAY).spans_one_by_one())), AGENTS)

@@ -1,6 +1,7 @@
 """One trace that holds several turns is several agent traces; the steps of a pipeline are one."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from turn_spans import ANSWER, ASK, agent, call, chat, span, text, told
@@ -90,6 +91,33 @@ def test_turns_that_run_side_by_side_are_told_apart():
 def test_a_step_of_a_pipeline_is_no_turn(later, why):
     first = asked("1", 1, ASK, ANSWER, system=None if "nobody" in why else SYSTEM)
     assert questions(ROOT, first, later) == ["Paris or Berlin?"], why
+
+
+def test_the_same_question_asked_again_after_its_answer_is_a_turn_where_no_span_is_around_both():
+    again = asked("2", 5, ASK, text("assistant", "Berlin, today."), parent="")
+    assert questions(asked("1", 1, ASK, ANSWER, parent=""), again) == ["Paris or Berlin?"] * 2
+
+
+def test_an_agent_that_is_asked_the_same_again_has_two_turns():
+    first, second = (replace(run(x, start, ASK, ANSWER), parent_span_id="") for x, start in (("1", 1), ("2", 10)))
+    assert questions(first, second) == ["Paris or Berlin?"] * 2
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "why"),
+    [
+        ({}, {"gen_ai__request__model": "another"}, "two models are compared"),
+        ({"answer": call("weather", {})}, {}, "the first one gave no answer"),
+        ({}, {"given": (ASK, call("weather", {}, "c"), told("15C", "c"))}, "the second one goes on"),
+        ({}, {"start": 1}, "both run at the same time"),
+        ({"parent": "lost"}, {"parent": "lost"}, "a span around both was not received"),
+    ],
+)
+def test_the_same_question_asked_otherwise_again_is_one_turn(first, second, why):
+    usual = {"start": 1, "parent": "", "given": (ASK,), "answer": ANSWER}
+    one, other = usual | first, usual | {"start": 5} | second
+    spans = [chat(x, produced=[more.pop("answer")], **more) for x, more in (("1", one), ("2", other))]
+    assert questions(*spans) == ["Paris or Berlin?"], why
 
 
 def test_what_is_put_together_in_the_end_is_one_turn():

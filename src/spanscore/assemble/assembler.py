@@ -191,7 +191,10 @@ class Assembler:
         if not self._closed:
             return False
         trace_id, closed = self._closed.popitem(last=False)
-        self._bury(trace_id, closed.rows)
+        if closed.genai:
+            self._bury(trace_id, closed.rows)
+        else:  # nothing of it was read: log records may be there long before the spans, where those are sent again
+            self.let_go(closed.rows)
         return True
 
     def _by_patience(self) -> Iterator[tuple[OrderedDict[bytes, _Open], int, Completeness]]:

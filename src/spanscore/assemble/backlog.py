@@ -1,7 +1,7 @@
 """What has been acknowledged and is not dealt with: journal, assembler and decoded requests, kept in step."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +10,12 @@ from spanscore.assemble.assembler import Assembler, Cut
 from spanscore.assemble.config import Config
 from spanscore.assemble.requests import Requests
 from spanscore.assemble.units import BY_TRACE, Units
+from spanscore.model.headers import Headers
 from spanscore.model.span import LogRecord, Span
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
 from spanscore.store.journal import Journal, Request
-from spanscore.telemetry import Counters
+from spanscore.store.leaving import Leaving
+from spanscore.telemetry import Meter, declared
 
 _SHARE_FOR_LATE_SPANS = 0.5
 """Above this fill of the journal, requests kept only for late spans make room for new ones."""
@@ -27,6 +29,7 @@ class Kept:
     row: int
     body: bytes
     message: Any
+    headers: Headers = ()
 
 
 class Backlog:
@@ -40,7 +43,7 @@ class Backlog:
         self,
         config: Config,
         journal: Journal,
-        counters: Counters,
+        meter: Meter,
         *,
         shows_genai: Callable[[bytes], bool],
         clock_ns: Callable[[], int],
@@ -49,37 +52,46 @@ class Backlog:
         self.assembler = Assembler(config, goes_on=units.goes_on)
         self._config = config
         self._journal = journal
-        self._counters = counters
+        self._meter = meter
         self._shows_genai = shows_genai
         self._clock_ns = clock_ns
         self._units = units
         self._requests = Requests(journal.read, units=units)
+        meter.watch(declared.JOURNAL_SIZE, lambda: journal.size_bytes)
+        meter.watch(declared.JOURNAL_CAPACITY, lambda: journal.max_bytes)
+        meter.watch(declared.JOURNAL_REQUESTS, lambda: journal.requests)
+        meter.watch(declared.JOURNAL_OLDEST_AGE, self._oldest_age_s)
+        meter.watch(declared.TRACES_OPEN, lambda: self.assembler.open_traces)
 
     @property
     def size_bytes(self) -> int:
         """Bytes of the requests in the journal."""
         return self._journal.size_bytes
 
-    async def add(self, signal: Signal, body: bytes, message: Any) -> Kept:
+    @property
+    def trouble(self) -> str | None:
+        """Why a request would not be kept now; None where it would."""
+        return self._journal.trouble
+
+    async def add(self, signal: Signal, body: bytes, message: Any, headers: Headers = ()) -> Kept:
         """Keep a request; when this returns it is in the journal. Raises RetryableError when it cannot be kept now."""
         now_ns = self._clock_ns()
         self._make_room()
-        row = await asyncio.wrap_future(self._journal.append(signal, body, now_ns))
-        self._requests.put(row, signal, message, len(body))
-        kept = Kept(signal, row, body, message)
+        row = await asyncio.wrap_future(self._journal.append(signal, body, now_ns, headers))
+        self._requests.put(row, signal, message, len(body), headers)
+        kept = Kept(signal, row, body, message, headers)
         self.hold(row)
         for fragment in self._fragments(kept):
-            self._counters.add(f"items_{signal}", fragment.items)
             if not self.assembler.push(fragment, now_ns):
-                self._counters.add("items_late", fragment.items)
+                self._meter.add(declared.TRACES_LATE_ITEMS, fragment.items, signal=signal)
         return kept
 
-    def recover(self) -> Iterator[tuple[Kept, bool]]:
-        """Take up what the journal holds from before a restart; with each request, whether it had been passed on."""
+    def recover(self) -> Iterator[tuple[Kept, Leaving]]:
+        """Take up what the journal holds from before a restart; with each request, what had left of it."""
         closed = self._journal.closed_traces()
         now_ns = self._clock_ns()
         for request in self._journal.replay():
-            self._counters.add("requests_replayed")
+            self._meter.add(declared.JOURNAL_REPLAYED_REQUESTS)
             kept = _decoded(request)
             self.hold(kept.row)
             for fragment in self._fragments(kept):
@@ -88,10 +100,20 @@ class Backlog:
                     self.assembler.restore(fragment, closed_ns)
                 else:
                     self.assembler.push(fragment, now_ns)
-            yield kept, request.passed_on
+            yield kept, self._journal.leaving(request.row)
         self.assembler.remember_past(closed)
         for trace_id in sorted(self._journal.parts()):
             self.assembler.cut_again(trace_id, now_ns)
+
+    def cut(self, now_ns: int) -> list[Cut]:
+        """The traces that are complete by now; see `Assembler.cut`."""
+        cuts = self.assembler.cut(now_ns)
+        for cut in cuts:
+            self._meter.add(declared.TRACES_CUT, completeness=cut.completeness)
+            if cut.reopened:
+                self._meter.add(declared.TRACES_REOPENED)
+        self._release()  # also while nothing comes: a full journal gets room by itself
+        return cuts
 
     def load(self, cut: Cut) -> tuple[list[Span], list[LogRecord]]:
         """The spans and log records of a trace that was cut. May be called from any thread."""
@@ -107,13 +129,13 @@ class Backlog:
         await asyncio.wrap_future(self._journal.quarantine(signal, body, reason, self._clock_ns()))
 
     def finish(self, cuts: Sequence[Cut], *, parts: Sequence[Cut] = ()) -> None:
-        """These traces were dealt with: remember that, and let go of what held them.
+        """These traces were dealt with: remember that of those that were read, and let go of what held them.
 
         Those that are `parts` of turns with others are read again after a restart, while late spans may open them.
         """
         now_ns = self._clock_ns()
         self._journal.close_traces(
-            [(cut.trace_id, max(cut.rows), now_ns) for cut in cuts], [cut.trace_id for cut in parts]
+            [(cut.trace_id, max(cut.rows), now_ns) for cut in cuts if cut.genai], [cut.trace_id for cut in parts]
         )
         for cut in cuts:
             self.assembler.done(cut)
@@ -127,10 +149,18 @@ class Backlog:
         """Undo one `hold`."""
         self.assembler.let_go((row,))
 
-    def passed_on(self, row: int) -> None:
-        """A request has left again, in inline mode: remember that, and undo the `hold` for its sake."""
-        self._journal.mark_passed_on(row)
+    def is_genai(self, trace_id: bytes) -> bool:
+        """Whether what has come of an open trace may hold GenAI."""
+        return self.assembler.is_genai(trace_id)
+
+    def rest_left(self, row: int, held: Collection[bytes]) -> None:
+        """All of a request but what is held back has left again: remember that, and undo the `hold` for its sake."""
+        self._journal.mark_rest_left(row, held)
         self.let_go(row)
+
+    def span_left(self, row: int, span: bytes) -> None:
+        """A span that was held back has left, or need not: remember that."""
+        self._journal.mark_span_left(row, span)
 
     def tidy(self) -> None:
         """Let the journal forget requests that nothing needs, and the oldest of the traces that were dealt with."""
@@ -148,17 +178,27 @@ class Backlog:
         genai = self._shows_genai(kept.body)
         return take_apart(kept.message, kept.row, size_bytes=len(kept.body), genai=genai, units=self._units)
 
-    def _make_room(self) -> None:
-        if self._journal.fill > _SHARE_FOR_LATE_SPANS:
-            self.assembler.forget_oldest()
-        self._release()
+    def _oldest_age_s(self) -> float:
+        oldest_ns = self._journal.oldest_ns
+        return 0.0 if oldest_ns is None else max(0.0, (self._clock_ns() - oldest_ns) / 1e9)
 
-    def _release(self) -> None:
-        if rows := self.assembler.released():
+    def _make_room(self) -> None:
+        """Let go of what nothing needs; where that is too little, of traces until a request becomes free."""
+        if self._release() or self._journal.fill <= _SHARE_FOR_LATE_SPANS:
+            return
+        while self.assembler.forget_oldest():
+            if self._release():
+                return
+
+    def _release(self) -> bool:
+        """Whether there was anything to let go of."""
+        rows = self.assembler.released()
+        if rows:
             self._requests.drop(rows)
             self._journal.delete(rows)
+        return bool(rows)
 
 
 def _decoded(request: Request) -> Kept:
     signal = next(x for x in SIGNALS if x == request.signal)
-    return Kept(signal, request.row, request.body, WIRE[signal].request.FromString(request.body))
+    return Kept(signal, request.row, request.body, WIRE[signal].request.FromString(request.body), request.headers)

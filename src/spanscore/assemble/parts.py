@@ -50,7 +50,8 @@ class Parts(Generic[PartT]):
     """The parts of unfinished turns, and those dealt with lately, to which a part that comes now may belong.
 
     `group` tells which of some parts are of one turn, `is_whole` whether such a turn has its beginning and its end,
-    `is_there` whether a trace that was dealt with can be read again. Not thread-safe, but for `is_sought`.
+    `is_settled` whether one of its traces tells all of it, `is_there` whether a trace that was dealt with can be read
+    again. Not thread-safe, but for `is_sought`.
     """
 
     def __init__(
@@ -60,10 +61,12 @@ class Parts(Generic[PartT]):
         group: Callable[[Iterable[PartT]], list[list[PartT]]],
         is_whole: Callable[[Sequence[PartT]], bool],
         is_there: Callable[[str], bool],
+        is_settled: Callable[[Sequence[PartT]], bool] = lambda _: False,
     ) -> None:
         self._config = config
         self._group = group
         self._is_whole = is_whole
+        self._is_settled = is_settled
         self._is_there = is_there
         self._known: OrderedDict[str, _Known[PartT]] = OrderedDict()
         self._offered: _Index = defaultdict(dict)
@@ -80,9 +83,9 @@ class Parts(Generic[PartT]):
     def __contains__(self, trace_id: str) -> bool:
         return trace_id in self._known
 
-    def is_sought(self, trace_id: str) -> bool:
-        """Whether a part points to this trace. May be called from any thread."""
-        return f"trace {trace_id}" in self._sought
+    def is_sought(self, key: str) -> bool:
+        """Whether a part looks for what offers this key. May be called from any thread."""
+        return key in self._sought
 
     def add(self, part: PartT, cut: Cut | None, now_ns: int) -> bool:
         """Take in a part. False: it need not wait, nor does it bring another one to be due.
@@ -104,6 +107,8 @@ class Parts(Generic[PartT]):
         known.cut = cut
         self._waiting += cut is not None
         self._put_off(turn, now_ns)
+        if cut is not None and not part.is_fragment and self._is_settled(turn):
+            known.due_ns = now_ns  # by itself it would not have waited either
         heapq.heappush(self._due, (known.due_ns or 0, part.trace_id))
         return True
 
@@ -161,7 +166,7 @@ class Parts(Generic[PartT]):
     def _put_off(self, turn: Sequence[PartT], now_ns: int) -> None:
         """Wait for more of a turn from now on: not long where it is whole."""
         wait_ns = self._config.stitch_window
-        if len(turn) > 1 and self._is_whole(turn):
+        if self._is_whole(turn):
             wait_ns = min(wait_ns, self._config.complete_after)
         for part in turn:
             known = self._known[part.trace_id]

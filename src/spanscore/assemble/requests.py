@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from spanscore.assemble.units import BY_TRACE, Units
+from spanscore.model.headers import Headers, with_headers
 from spanscore.model.span import LogRecord, Resource, Scope, Span
 from spanscore.otlp import decode
 from spanscore.otlp.signal import WIRE, Signal
@@ -22,14 +23,17 @@ class Stored(Protocol):
     def signal(self) -> str: ...  # noqa: D102 # told by the class
     @property
     def body(self) -> bytes: ...  # noqa: D102 # told by the class
+    @property
+    def headers(self) -> Headers: ...  # noqa: D102 # told by the class
 
 
 class _Decoded:
     """A decoded request; its spans (or log records) are sorted by trace when the first trace is asked for."""
 
-    __slots__ = ("_items", "_message", "signal", "size_bytes")
+    __slots__ = ("_headers", "_items", "_message", "signal", "size_bytes")
 
-    def __init__(self, signal: str, message: Any, size_bytes: int) -> None:
+    def __init__(self, signal: str, message: Any, size_bytes: int, headers: Headers) -> None:
+        self._headers = headers
         self.signal = signal
         self.size_bytes = size_bytes
         self._message = message
@@ -39,7 +43,7 @@ class _Decoded:
         if self._items is None:
             items: _Items = {}
             of_log = self.signal != "traces"
-            for item, resource, scope in _walk(self.signal, self._message):
+            for item, resource, scope in _walk(self.signal, self._message, self._headers):
                 key = units.key(scope.name, item, of_log=of_log)
                 items.setdefault(key, []).append((item, resource, scope))
             self._items = items  # only now that it is whole: another thread may be asking for a neighbour
@@ -66,9 +70,9 @@ class Requests:
         self._held: OrderedDict[int, _Decoded] = OrderedDict()
         self._lock = threading.Lock()
 
-    def put(self, row: int, signal: str, message: Any, size_bytes: int) -> None:
-        """Hold a decoded request of `size_bytes`; the oldest ones make room."""
-        self._hold(row, _Decoded(signal, message, size_bytes))
+    def put(self, row: int, signal: str, message: Any, size_bytes: int, headers: Headers = ()) -> None:
+        """Hold a decoded request of `size_bytes`, with its headers; the oldest ones make room."""
+        self._hold(row, _Decoded(signal, message, size_bytes, headers))
 
     def drop(self, rows: Iterable[int]) -> None:
         """Forget requests that nothing needs any more."""
@@ -101,7 +105,8 @@ class Requests:
     def _reread(self, row: int) -> Iterator[_Decoded]:
         for stored in self._read((row,)):
             signal: Signal = "traces" if stored.signal == "traces" else "logs"
-            request = _Decoded(signal, WIRE[signal].request.FromString(stored.body), len(stored.body))
+            message = WIRE[signal].request.FromString(stored.body)
+            request = _Decoded(signal, message, len(stored.body), stored.headers)
             self._hold(row, request)  # its neighbours are likely to be asked for next
             yield request
 
@@ -113,10 +118,10 @@ class Requests:
                 self._size_bytes -= self._held.popitem(last=False)[1].size_bytes
 
 
-def _walk(signal: str, request: Any) -> Iterator[tuple[Any, Resource, Scope]]:
+def _walk(signal: str, request: Any, headers: Headers) -> Iterator[tuple[Any, Resource, Scope]]:
     groups = request.resource_spans if signal == "traces" else request.resource_logs
     for group in groups:
-        resource = decode.resource(group.resource)
+        resource = Resource(with_headers(decode.attributes(group.resource.attributes), headers))
         for scoped in group.scope_spans if signal == "traces" else group.scope_logs:
             scope = decode.scope(scoped.scope)
             for item in scoped.spans if signal == "traces" else scoped.log_records:

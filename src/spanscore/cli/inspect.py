@@ -63,6 +63,7 @@ def _explained(paths: Sequence[Path]) -> Sequence[tuple[AgentTrace, Explanation 
     telemetry = recorded.loaded(paths)
     traces = explain_all(telemetry.spans, telemetry.logs)
     recorded.refuse_none(traces, telemetry, paths)
+    recorded.say_unread([x for x, _ in traces], telemetry)
     return traces
 
 

@@ -9,7 +9,7 @@ from spanscore.cli.terminal import printable
 from spanscore.errors import InputError
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.otlp import files
-from spanscore.rebuild import rebuild_all
+from spanscore.rebuild import rebuild_all, unread_traces
 
 PATH_HELP = (
     "a file or folder of OTLP in protobuf (*.pb; logs in logs*.pb), OTLP JSON (also JSON Lines or Tempo's) or Jaeger "
@@ -25,6 +25,7 @@ def agent_traces(paths: Sequence[Path]) -> list[AgentTrace]:
     telemetry = loaded(paths)
     traces = rebuild_all(telemetry.spans, telemetry.logs)
     refuse_none(traces, telemetry, paths)
+    say_unread(traces, telemetry)
     return traces
 
 
@@ -44,6 +45,14 @@ def refuse_none(traces: Collection[object], telemetry: files.Telemetry, paths: S
             f"{places}: no agent trace in {len(telemetry.spans)} spans and {len(telemetry.logs)} log records; "
             "is the agent's instrumentation one of GenAI spans? `spanscore inspect --unread` shows what is there"
         )
+
+
+def say_unread(traces: Sequence[AgentTrace], telemetry: files.Telemetry) -> None:
+    """Say on standard error how many traces hold nothing that was read."""
+    count = unread_traces(telemetry.spans, telemetry.logs, traces)
+    if count:
+        held = "1 trace holds" if count == 1 else f"{count:,} traces hold"
+        print(f"spanscore: {held} nothing that was read; `spanscore inspect --unread` lists them", file=sys.stderr)
 
 
 def sessions(traces: Sequence[AgentTrace]) -> list[Session]:

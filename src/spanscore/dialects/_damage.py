@@ -35,6 +35,9 @@ _CARRIES: dict[str, tuple[StepFact, ...]] = {
 """What a span of each kind could have told, had nothing been dropped."""
 
 
+_INFRASTRUCTURE = ("http.", "url.", "net.", "db.", "rpc.", "messaging.")
+
+
 def marked(steps: Sequence[Step], spans: Sequence[Span], again: Again) -> list[Step]:
     """The steps, each with the facts named as damaged that rest on something cut or dropped.
 
@@ -43,14 +46,14 @@ def marked(steps: Sequence[Step], spans: Sequence[Span], again: Again) -> list[S
     limits = _limits(spans)
     if not limits and not any(x.dropped_attributes_count or x.dropped_events_count for x in spans):
         return [_of_values(x) if x.kind == "tool" else x for x in steps]
-    scopes = {x.span.scope.name for x in steps if x.dialect}
+    is_genai = any(x.dialect for x in steps)
     looked_at = 0
     found: list[Step] = []
     for step in steps:
         marked_step = _of_values(step) if step.kind == "tool" else step
         span = step.span
         cut = _cut(marked_step, again, limits) if limits else ()
-        if step.kind == "other" and span.dropped_attributes_count and span.scope.name in scopes:
+        if step.kind == "other" and span.dropped_attributes_count and is_genai and not _is_infrastructure(step):
             marked_step = _with(step, ("input", "output"))  # what it stood for may have been dropped
         elif cut or span.dropped_attributes_count or span.dropped_events_count:
             looked_at += 1
@@ -58,6 +61,11 @@ def marked(steps: Sequence[Step], spans: Sequence[Span], again: Again) -> list[S
             marked_step = _all_damaged(marked_step) if many else _of_span(marked_step, cut, again)
         found.append(marked_step)
     return found
+
+
+def _is_infrastructure(step: Step) -> bool:
+    """Whether what is left of a span that nobody reads shows that it never stood for an agent's work."""
+    return not step.dialect and any(x.startswith(_INFRASTRUCTURE) for x in step.span.attributes)
 
 
 def _of_values(step: Step) -> Step:

@@ -6,11 +6,12 @@ from typing import TypeAlias
 from spanscore.model.step import Reading, Step
 from spanscore.model.trace import AgentTrace, Completeness
 from spanscore.turns import _turn
-from spanscore.turns._ends import Ends, ends
+from spanscore.turns._ends import Ends, ends, key_of_call
 from spanscore.turns._explain import Explained, Explanation, Origin, explain
+from spanscore.turns._same_call import ids_of_calls, without_repeats
 from spanscore.turns._sorted import Turn
 from spanscore.turns._split import split
-from spanscore.turns._stitch import group, is_whole, merge
+from spanscore.turns._stitch import group, is_settled, is_whole, merge
 from spanscore.turns._tree import Tree
 
 __all__ = [
@@ -24,7 +25,11 @@ __all__ = [
     "ends",
     "explain",
     "group",
+    "ids_of_calls",
+    "is_settled",
     "is_whole",
+    "key_of_call",
+    "without_repeats",
 ]
 
 Watch: TypeAlias = Callable[[AgentTrace, Turn, Reading], None]
@@ -72,8 +77,9 @@ def _known(
     first = opening.span if opening is not None and begun else tree.top
     trace_id, span_id = ("", "") if first is None else (first.trace_id, first.span_id)
     root = tree.root_of(trace_id)
+    told_by = [x.told_by[y.span.span_id] for x in readings if x.told_by for y in steps if y.span.span_id in x.told_by]
     return _turn.Known(
-        tuple(dict.fromkeys((trace_id, *(x.span.trace_id for x in steps)))),
+        tuple(dict.fromkeys((trace_id, *(x.span.trace_id for x in (*steps, *told_by))))),
         None if root is None or not root.recorded else root.span_id,
         span_id if trace_id in begun else tree.opening_id(trace_id),
         sum(x.unread for x in readings),

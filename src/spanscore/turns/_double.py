@@ -19,7 +19,7 @@ def model_calls(steps: Iterable[Step], tree: Tree) -> list[Step]:
 
     A call reported inside another one is the same call. Where two or more calls that tell something lie inside one,
     the outer is a wrapper that only sums up, and they are the calls. Reports side by side are the same call when they
-    share their response id and overlap in time, or the later one only fetches the answer.
+    share their response id, overlap in time and agree, or the later one only fetches the answer.
     """
     calls = [x for x in steps if x.kind == "model"]
     inner: defaultdict[str, list[Step]] = defaultdict(list)
@@ -127,7 +127,7 @@ def _without_siblings(calls: list[Step]) -> list[Step]:
         # What ended before this one started overlaps none of those that follow either.
         begun = [i for i in by_response[step.response_id] if found[i].span.end_ns >= step.span.start_ns]
         by_response[step.response_id] = begun
-        twin = next((i for i in begun if _overlap(found[i], step)), None)
+        twin = next((i for i in begun if _overlap(found[i], step) and not _contradict(found[i], step)), None)
         if twin is None and _only_fetches(step):
             twin = asked_at.get(step.response_id)
         if twin is not None:
@@ -146,6 +146,22 @@ def _only_fetches(step: Step) -> bool:
 
 def _overlap(one: Step, other: Step) -> bool:
     return one.span.start_ns <= other.span.end_ns and other.span.start_ns <= one.span.end_ns
+
+
+def _contradict(one: Step, other: Step) -> bool:
+    """Whether two reports tell another answer or calls, or those of one instrumentation another question.
+
+    Servers that repeat their ids answer several calls with one.
+    """
+    alike = one.span.scope.name == other.span.scope.name
+    return any(x and y and x != y for x, y in zip(_told(one, alike=alike), _told(other, alike=alike), strict=True))
+
+
+def _told(step: Step, *, alike: bool) -> tuple[object, ...]:
+    output = () if "output" in step.damaged else [x for x in step.output or () if not x.damaged]
+    said = next((x.text for x in reversed(step.input or ()) if x.role == "user"), None) if alike else None
+    texts, calls = [x.text.strip() for x in output if x.text], [(x.name, x.arguments) for m in output for x in m.calls]
+    return said, texts, calls
 
 
 def _same_tool_call(outer: Step, inner: Step) -> bool:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from spanscore.model.span import STATUS_ERROR
 from spanscore.model.step import Reading, Step
 from spanscore.model.trace import AgentTrace
-from spanscore.turns import _marks
+from spanscore.turns import _marks, _same_call
 from spanscore.turns._marks import Mark, Wanted, latest, wanted
+from spanscore.turns._same_call import Reports
 from spanscore.turns._sorted import Turn
 from spanscore.turns._split import split
 from spanscore.turns._tree import Tree
@@ -31,6 +32,9 @@ class Ends:
     then lie in other traces; `is_held` that its outermost step tells nothing, which another trace may do for it.
 
     `asked` and `answer` are what the user said and was told, as far as the trace says.
+
+    `reports` are its model calls, which another trace may report once more. In a group, `repeats` is the trace whose
+    calls this one only repeats. `waits`: it is to wait for others though it does not say itself that there are any.
     """
 
     trace_id: str
@@ -49,6 +53,9 @@ class Ends:
     answer: str | None = None
     may_leave: Mark | None = None
     is_held: bool = False
+    reports: Reports | None = None
+    repeats: str | None = None
+    waits: bool = False
 
     @property
     def left(self) -> Mark | None:
@@ -58,12 +65,25 @@ class Ends:
     @property
     def is_fragment(self) -> bool:
         """Whether the trace by itself says that its turn has parts elsewhere."""
+        return self.is_open or self.waits or (self.reports is not None and self.reports.is_gateway)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something of its turn is missing in it."""
         return bool(self.leaves or self.enters or self.ran or self.response or self.links)
+
+    @property
+    def repeatable(self) -> list[str]:
+        """The ids of its model calls, if it shows nothing else: another trace may tell the same and more."""
+        reports = self.reports
+        return [] if reports is None or not reports.is_bare else [x for call in reports.calls for x in call.ids]
 
     @property
     def offers(self) -> frozenset[str]:
         """Keys under which another part of its turn would look for it: only what shares one may have to do with it."""
+        calls = () if self.reports is None else self.reports.calls
         found = {f"trace {self.trace_id}", f"response {self.response}"}
+        found.update(key_of_call(x) for call in calls for x in call.ids)
         if self.left is not None:
             found.update(_marks.keys(self.left))
             found.update(f"tool {session}\n{call.name}" for session in self.sessions for call in self.left.calls)
@@ -76,6 +96,7 @@ class Ends:
     def seeks(self) -> frozenset[str]:
         """Keys under which it looks for other parts."""
         found = {f"trace {x}" for x in self.links}
+        found.update(map(key_of_call, self.repeatable))
         if self.enters is not None:
             found.update(_marks.keys(self.enters))
         if self.response is not None:
@@ -83,19 +104,27 @@ class Ends:
         for call in self.ran:
             found.update([f"id {call.call_id}"] if call.call_id else ())
             found.update(f"tool {session}\n{call.name}" for session in self.sessions)
-        if self.is_fragment and not self.holds:
+        if self.is_open and not self.holds:
             found.update(f"holder {session}" for session in self.sessions)
         if self.is_held:
             found.update(f"holder {session}\n{self.asked}" for session in self.sessions)
         return frozenset(found)
 
 
+def key_of_call(identity: str) -> str:
+    """The key under which the reports of one model call find each other, of an id in it."""
+    return f"call {identity}"
+
+
 def ends(reading: Reading, traces: Sequence[AgentTrace], *, linked: bool = False) -> Ends | None:
     """What ties a trace, of which `traces` are the turns, to others; None for an ordinary one, as most are.
 
-    `linked`: another trace links to it, so that it is told of in any case.
+    `linked`: another trace links to it or looks for its calls, so that it is told of in any case.
     """
-    if not reading.steps or (not linked and _is_ordinary(reading, traces)):
+    if not reading.steps:
+        return None
+    is_bare = bool(traces) and _same_call.is_bare(reading)
+    if not linked and not is_bare and _is_ordinary(reading, traces):
         return None
     tree = Tree(reading)
     turns = split(reading.steps, tree)
@@ -118,9 +147,10 @@ def ends(reading: Reading, traces: Sequence[AgentTrace], *, linked: bool = False
         answer=_cut(traces[-1].final_output) if traces else None,
         may_leave=may_leave,
         is_held=len(traces) == 1 and _is_held(reading.steps) and traces[0].final_output is not None,
+        reports=_same_call.reports(reading, tree) if traces else None,
     )
-    is_known = found.sessions and (found.holds or found.is_held)
-    return found if linked or found.is_fragment or found.may_leave or is_known else None
+    is_known = found.may_leave or (found.sessions and (found.holds or found.is_held)) or found.repeatable
+    return found if linked or found.is_fragment or is_known else None
 
 
 def _is_ordinary(reading: Reading, traces: Sequence[AgentTrace]) -> bool:

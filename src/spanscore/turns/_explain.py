@@ -79,9 +79,12 @@ class Explanation:
         }
 
 
-def explain(turn: Turn, again: Again) -> Explanation:
-    """Explain every fact of a turn. The work is bounded, but far more than building the turn is."""
-    explaining = _Explaining(turn, again)
+def explain(turn: Turn, again: Again, told_by: Sequence[Step] = ()) -> Explanation:
+    """Explain every fact of a turn. The work is bounded, but far more than building the turn is.
+
+    `told_by` are reports of its model calls in other traces.
+    """
+    explaining = _Explaining(turn, again, told_by)
     offered = available_tools(turn)[0] or ()
     calls = _tool_calls.rebuild(turn, offered)[:MAX_EXPLAINED]
     return Explanation(
@@ -98,9 +101,10 @@ def explain(turn: Turn, again: Again) -> Explanation:
 class _Explaining:
     """The turn that is explained, and what reads its spans again."""
 
-    def __init__(self, turn: Turn, again: Again) -> None:
+    def __init__(self, turn: Turn, again: Again, told_by: Sequence[Step]) -> None:
         self._turn = turn
         self._again = again
+        self._told_by = told_by
         self._by_id = {(x.span.trace_id, x.span.span_id): x for x in turn.steps}
 
     def fact(self, name: str, sources: First[Any], subject: Any) -> Explained:
@@ -181,6 +185,9 @@ class _Explaining:
             field = "output" if _has_call(step.output or (), found.value) else "input"
         told = getattr(step, field)
         own = self._by_id.get((step.span.trace_id, step.span.span_id), step)
+        elsewhere = next((x for x in self._told_by if told is not None and getattr(x, field) is told), None)
+        if elsewhere is not None:
+            return elsewhere
         if told is None or getattr(own, field) is told:
             return own
         return next((x for x in self._turn.steps if getattr(x, field) is told), own)

@@ -18,11 +18,12 @@ _WORD = re.compile(r"\w+")
 
 
 class Asked:
-    """One of the outermost steps of a trace, with all `steps` in it: whom it asks, what, and what it is answered."""
+    """One outermost `step` of a trace, with all `steps` in it: whom it asks, what, and what it is answered."""
 
-    def __init__(self, steps: Sequence[Step], answer: str | None, *, is_agent: bool) -> None:
+    def __init__(self, step: Step, steps: Sequence[Step], answer: str | None) -> None:
         self._steps = steps
-        self.is_agent = is_agent
+        self.is_agent = step.kind == "agent"
+        self.root_of = "" if step.span.parent_span_id else step.span.trace_id
         self.is_answered = answer is not None
         self.start_ns = min(x.span.start_ns for x in steps)
         self.end_ns = max(x.span.end_ns for x in steps)
@@ -46,6 +47,17 @@ class Asked:
         systems = (x.system or _conversation.system_text(x.input or ()) for x in self._steps if x.kind == "model")
         return name, next(systems, None)
 
+    @cached_property
+    def is_first_asked(self) -> bool:
+        """Whether nothing had been said since the question when it was first given."""
+        given = next((x.input for x in self._steps if x.input), ())
+        return bool(given) and _conversation.last_said(given) == len(given) - 1
+
+    @cached_property
+    def model(self) -> str | None:
+        """The first model that is named."""
+        return next((x.model for x in self._steps if x.model), None)
+
 
 class Pipelines:
     """The outermost steps of a trace, by time: which of them stand by themselves.
@@ -65,7 +77,8 @@ class Pipelines:
 
         It asks the same agent something else: what was asked and answered in the turn so far does not show in it, and
         that turn's answers are quoted neither by it nor later. What runs at the same time is told apart only where the
-        agent is known, by its name or its instructions. To be called with `start` and `at` rising.
+        agent is known, by its name or its instructions. Or it asks the same again, and no span is around both. To be
+        called with `start` and `at` rising.
         """
         begin, end = bisect_left(self._main, start), bisect_left(self._main, at)
         if begin == end or self._main[end : end + 1] != [at]:
@@ -76,7 +89,8 @@ class Pipelines:
         is_after = before.is_answered and max(first.end_ns, before.end_ns) <= asked.start_ns
         if not is_after and not any(first.agent):
             return False
-        return not any(_shows(x, asked) for x in (first, before)) and self._quoted_at(start, at) < at
+        shows = any(_shows(x, asked) and not _asks_again(x, asked) for x in (first, before))
+        return not shows and self._quoted_at(start, at) < at
 
     def _quoted_at(self, start: int, at: int) -> int:
         """The place of the last that quotes an answer of those from `start` up to `at`."""
@@ -117,6 +131,16 @@ def _shows(earlier: Asked, later: Asked) -> bool:
         or later.words in earlier.words
         or (bool(earlier.answer) and earlier.answer in later.words)
     )
+
+
+def _asks_again(earlier: Asked, later: Asked) -> bool:
+    """Whether one root of a trace asks, word for word, what another one had been asked and had answered by then.
+
+    Inside a common span it would be one more try, as of a vote.
+    """
+    is_after = earlier.is_answered and earlier.end_ns <= later.start_ns and later.is_first_asked
+    are_alike = earlier.words == later.words and earlier.is_agent == later.is_agent and earlier.model == later.model
+    return is_after and are_alike and later.root_of != "" and earlier.root_of == later.root_of
 
 
 def _words(text: str) -> str:

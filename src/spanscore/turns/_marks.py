@@ -121,7 +121,7 @@ def is_same(one: Wanted, other: Wanted) -> bool:
 
 def wanted(call_id: str | None, name: str | None, arguments: Json) -> Wanted:
     """A tool call as it is looked for."""
-    kind = "" if arguments is None else _hash(dumps([name, arguments], sort_keys=True))
+    kind = "" if arguments is None else digest(dumps([name, arguments], sort_keys=True))
     return Wanted(call_id, name or "", kind)
 
 
@@ -130,9 +130,14 @@ def latest(calls: Sequence[Wanted]) -> tuple[Wanted, ...]:
     return tuple(reversed(calls[-_MAX_CALLS:]))
 
 
+def digest(text: str) -> str:
+    """Stands for a text, in few characters."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
 def _question(messages: tuple[Message, ...]) -> str | None:
     said = _conversation.opening(messages).text
-    return None if said is None else _hash(said)
+    return None if said is None else digest(said)
 
 
 def _digest(before: Sequence[Message], system: str | None, calls: Sequence[Wanted]) -> str:
@@ -140,7 +145,7 @@ def _digest(before: Sequence[Message], system: str | None, calls: Sequence[Wante
     said = [
         [x.role, x.text or "", [[c.name, c.arguments] for c in x.calls], [r.value for r in x.results]] for x in before
     ]
-    return _hash(dumps([system or "", said, [x[1:] for x in calls]], sort_keys=True))
+    return digest(dumps([system or "", said, [x[1:] for x in calls]], sort_keys=True))
 
 
 def _heard(given: Sequence[Message], start: int, end: int, system: str | None) -> tuple[str, ...]:
@@ -155,12 +160,8 @@ def _heard(given: Sequence[Message], start: int, end: int, system: str | None) -
 
 
 def _silent(before: Sequence[Message], system: str | None, said: list[str]) -> str:
-    return "silent " + _hash(dumps([_digest(before, system, ()), said]))
+    return "silent " + digest(dumps([_digest(before, system, ()), said]))
 
 
 def _texts(messages: Sequence[Message]) -> list[str]:
     return [x.text for x in messages if x.text]
-
-
-def _hash(text: str) -> str:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

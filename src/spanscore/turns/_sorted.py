@@ -25,16 +25,15 @@ class Turn:
         self.tools = _double.tool_calls(steps, tree)
         self.agents = sorted((x for x in steps if x.kind == "agent"), key=self.depth)
         self.workflows = sorted((x for x in steps if x.kind == "workflow"), key=self.depth)
-        outside = {x.span.span_id for x in (*self.agents, *self.models) if not tree.place(x).in_tool}
-        agents, models = (
-            [x for x in found if not outside or x.span.span_id in outside] for found in (self.agents, self.models)
-        )
-        self.first_agent, self.other_agents = agents[:1], agents[1:]
-        self.outermost = [x for x in agents if tree.place(x).agents == 0]
-        nesting = [tree.place(x).agents for x in models]
-        shallowest = min(filter(None, nesting), default=0)
-        self.facing = [x for x, depth in zip(models, nesting, strict=True) if depth >= shallowest]
-        self.main = [x for x in self.facing if tree.place(x).agents == shallowest]
+        agents, models = ([(x, tree.place(x)) for x in found] for found in (self.agents, self.models))
+        in_tools = [place.in_tool for found in (agents, models) for _, place in found]
+        if any(in_tools) and not all(in_tools):
+            agents, models = ([x for x in found if not x[1].in_tool] for found in (agents, models))
+        self.first_agent, self.other_agents = [x for x, _ in agents[:1]], [x for x, _ in agents[1:]]
+        self.outermost = [x for x, place in agents if place.agents == 0]
+        shallowest = min([place.agents for _, place in models if place.agents], default=0)
+        self.facing = [x for x, place in models if place.agents >= shallowest]
+        self.main = [x for x, place in models if place.agents == shallowest]
 
     def depth(self, step: Step) -> tuple[int, int, str]:
         """Sorts steps from the root down, those of one depth by time."""

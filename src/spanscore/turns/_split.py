@@ -33,7 +33,8 @@ def split(steps: Sequence[Step], tree: Tree) -> list[tuple[Step | None, list[Ste
     - that belongs to another session than the turn before, as long as no step above them names one for both;
     - whose conversation goes on from that turn's answer: it holds it and, after it, something new from the user;
     - that asks the same agent something else, of which nothing shows in the turn before, nor that turn in it, where no
-      workflow around them tells what it was given.
+      workflow around them tells what it was given;
+    - that asks it the same again when it had answered, where no span is around both.
 
     Else it is a step of the same turn, as of a pipeline. One that was told what a call of an earlier turn returned
     belongs to that one: turns may run side by side.
@@ -110,7 +111,7 @@ def _gathered(
 
 def _turns(units: Sequence[_Unit], *, is_given: bool) -> list[int]:
     """For each unit the turn that it belongs to, as the place of the unit that opens that turn."""
-    pipelines = Pipelines([Asked(x.steps, x.answer, is_agent=x.step.kind == "agent") for x in units])
+    pipelines = Pipelines([Asked(x.step, x.steps, x.answer) for x in units])
     starts = [0]
     session, answer = units[0].session, units[0].answer
     for at, unit in enumerate(units[1:], start=1):

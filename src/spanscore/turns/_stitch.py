@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from spanscore.model.span import Span
 from spanscore.model.step import Reading
+from spanscore.turns import _same_call
 from spanscore.turns._ends import Ends
 from spanscore.turns._marks import Mark, Wanted, is_id, is_same, keys, may_meet
 
@@ -28,22 +29,35 @@ def group(found: Iterable[Ends]) -> list[list[Ends]]:
     """The traces that are parts of one turn, in order of time; those that are part of no other's turn stand alone.
 
     Traces are joined only on evidence that leaves no choice: where two traces could each be the one that goes on, none
-    is joined. The order of `found` changes nothing.
+    is joined. Those that only repeat the calls of others stand behind these. The order of `found` changes nothing.
     """
-    parts = _Parts(found)
+    known = {x.trace_id: x for x in found}
+    repeated = _same_call.repeated(x.reports for x in known.values() if x.reports is not None)
+    parts = _Parts(x for trace_id, x in known.items() if trace_id not in repeated)
     for join in (_join_conversations, _join_responses, _join_links, _join_tools, _join_holders, _join_held):
         join(parts)
-    groups = (sorted(x.parts, key=_order) for x in parts.groups())
-    return sorted(groups, key=lambda x: _order(x[0]))
+    groups = {id(x): sorted(x.parts, key=_order) for x in parts.groups()}
+    for part in sorted((replace(known[x], repeats=repeats) for x, repeats in repeated.items()), key=_order):
+        groups[id(parts.group_of(part.repeats or ""))].append(part)
+    return sorted(groups.values(), key=lambda x: _order(x[0]))
 
 
 def is_whole(parts: Sequence[Ends]) -> bool:
-    """Whether the traces of a group, in order, tell a turn from its question to its answer."""
-    telling = [x for x in parts if x.shows]
-    if not telling or telling[0].enters is not None:
+    """Whether the traces of a group, in order, tell a turn from its question to its answer.
+
+    One by itself never does that is known to be a part; but a gateway's may.
+    """
+    telling = [x for x in parts if x.shows and x.repeats is None]
+    if not telling or telling[0].enters is not None or (len(parts) == 1 and parts[0].is_open):
         return False
     last = max(telling, key=lambda x: x.ended_ns)
     return last.leaves is None and last.answer is not None
+
+
+def is_settled(parts: Sequence[Ends]) -> bool:
+    """Whether the traces of a group are one that tells whole turns, and others that only repeat its calls."""
+    told = [x for x in parts if x.repeats is None]
+    return len(told) == 1 and not told[0].is_fragment
 
 
 class _Group:
@@ -304,6 +318,7 @@ def merge(readings: Sequence[Reading]) -> Reading | None:
         tuple(placed.get(x.span_id, x) for x in spans),
         tuple(replace(x, span=placed.get(x.span.span_id, x.span)) for x in steps),
         sum(x.unread for x in readings),
+        told_by={span_id: step for reading in readings for span_id, step in reading.told_by.items()},
     )
 
 

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 from spanscore.model.json import Json
 from spanscore.model.step import Message, Step, ToolResult
-from spanscore.model.trace import RequestedCall, Tool, ToolCall
+from spanscore.model.trace import RequestedCall, Tool
 from spanscore.turns import _conversation
 from spanscore.turns._call import Asked, Call, Order, Ran, Told
-from spanscore.turns._call_sources import CALL_SOURCES, STATED_ERROR
+from spanscore.turns._call_sources import CALL_SOURCES
 from spanscore.turns._conversation import Opening
 from spanscore.turns._found import first
 from spanscore.turns._sorted import Turn
@@ -23,8 +23,6 @@ _MAX_DEPTH = 50
 
 _MAX_ALIKE = 100
 """Calls that are compared where many have an argument in common."""
-
-_TOLD = tuple(CALL_SOURCES[name] for name in ("arguments", "result", "error", "agent"))
 
 
 class _Said(NamedTuple):
@@ -56,25 +54,6 @@ def rebuild(turn: Turn, tools: Sequence[Tool]) -> list[Call]:
             break  # the last input holds those before it: what it does not add, they hardly will
         _add_tail(gathered, tail, unreliable)
     return sorted(gathered.calls, key=_order)
-
-
-def finished(call: Call) -> tuple[ToolCall, bool]:
-    """The call as its sources tell it; and whether its arguments or result were cut or redacted wherever they show."""
-    arguments, result, error, agent = (first(sources, call) for sources in _TOLD)
-    span = None if call.ran is None else call.ran.step.span
-    finished_call = ToolCall(
-        call.call_id,
-        call.name,
-        None if arguments is None else arguments.value,
-        None if result is None else result.value,
-        None if error is None else error.value,
-        None if span is None else span.span_id,
-        None if span is None else span.start_ns,
-        error is not None and first(STATED_ERROR, call) is None,
-        None if agent is None else agent.value,
-        returned=result is not None and not result.damaged,  # of a damaged one, what is left of it tells
-    )
-    return finished_call, bool((arguments and arguments.damaged) or (result and result.damaged))
 
 
 def _places(turn: Turn) -> _Places:

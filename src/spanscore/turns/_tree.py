@@ -48,6 +48,10 @@ class Tree:
         """Where `step` stands."""
         return self._places[step.span.span_id]
 
+    def parent(self, span: Span) -> Span | None:
+        """The span that `span` is a child of; None where it has none, or that has not come."""
+        return self._spans.get(span.parent_span_id)
+
     def root_of(self, trace_id: str) -> Span | None:
         """The span without a parent of one of the traces."""
         return next((x for x in self._tops if not x.parent_span_id and x.trace_id == trace_id), None)

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 from spanscore.model.span import Span
 from spanscore.model.step import Message, Step
 from spanscore.model.trace import AgentTrace, Completeness, ModelCall, Retrieval, Target, Tool, ToolCall, Usage
-from spanscore.turns import _sources, _tool_calls
+from spanscore.turns import _sources, _tool_calls, _trial
+from spanscore.turns._finished import finished
 from spanscore.turns._found import first
 from spanscore.turns._sorted import Turn
 
@@ -26,17 +27,22 @@ def build(turn: Turn, opening: Step | None, known: Known) -> AgentTrace:
     found = {name: first(sources, turn) for name, sources in _sources.SOURCES.items()}
     told: dict[str, Any] = {name: x.value for name, x in found.items() if x is not None and x.value is not None}
     tools, tools_damaged = available_tools(turn)
-    calls = [_tool_calls.finished(x) for x in _tool_calls.rebuild(turn, tools or ())]
+    calls = [finished(x) for x in _tool_calls.rebuild(turn, tools or ())]
     target = turn.target(opening)
     around = [x.span for x in turn.steps] if opening is not None else [x.span for x in turn.steps] + [target]
     started = [x.start_ns for x in around if x.start_ns]
     damaged = [name for name, x in found.items() if x is not None and x.damaged]
-    damaged += [x for x in _sources.CONTENT if x not in told and _sources.is_unreadable(turn)]
-    damaged += ["available_tools"] * (tools_damaged or (tools is None and _sources.is_unreadable(turn)))
-    damaged += ["tool_calls"] * (any(is_damaged for _, is_damaged in calls) or _may_lack(turn, [x for x, _ in calls]))
-    damaged += ["model_calls"] * any(map(_is_damaged, turn.models))
+    is_unreadable = _sources.is_unreadable(turn)
+    damaged += [x for x in _sources.CONTENT if x not in told and is_unreadable]
+    damaged += ["available_tools"] * (tools_damaged or (tools is None and is_unreadable))
+    damaged += ["tool_calls"] * (any(x for _, x in calls) or _may_lack(turn, [x for x, _ in calls]) or is_unreadable)
+    damaged += ["model_calls"] * (any(map(_is_damaged, turn.models)) or is_unreadable)
     return AgentTrace(
-        **known._asdict(),
+        trace_ids=known.trace_ids,
+        root_span_id=known.root_span_id,
+        opening_span_id=known.opening_span_id,
+        unread_spans=known.unread_spans,
+        completeness=known.completeness,
         target=_target(target, turn),
         started_ns=min(started, default=0),
         ended_ns=max(max(x.end_ns, x.start_ns) for x in around),
@@ -48,6 +54,7 @@ def build(turn: Turn, opening: Step | None, known: Known) -> AgentTrace:
         damaged=tuple(sorted(set(damaged))),
         usage=_usage(turn),
         dialects=tuple(sorted({x.dialect for x in turn.steps if x.dialect})),
+        trial=_trial.trial(turn, target),
         **told,
     )
 
