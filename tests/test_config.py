@@ -22,7 +22,7 @@ def test_the_default_ports_leave_those_of_collector_jaeger_and_phoenix_alone():
     settings = config.default(NO_ENV)
     endpoints = (settings.receive.grpc.endpoint, settings.receive.http.endpoint, settings.api.endpoint)
     assert endpoints == ("127.0.0.1:4327", "127.0.0.1:4328", "127.0.0.1:4329")
-    assert settings.receive.health.endpoint == "127.0.0.1:13134"
+    assert settings.receive.health.endpoint == "127.0.0.1:13133"
 
 
 def test_durations_and_sizes_have_units():
@@ -63,8 +63,41 @@ def test_an_authenticator_that_is_not_there_is_refused():
 
 
 def test_an_unknown_extension_is_refused_with_those_that_are_known():
-    with pytest.raises(ConfigError, match="oidc: unknown extension; known is bearertokenauth"):
+    with pytest.raises(ConfigError, match="oidc: unknown extension; known are bearertokenauth, headers_setter"):
         parse("extensions: {oidc: {}}")
+
+
+@pytest.mark.parametrize("place", ["receive: {grpc: {%s}}", "api: {%s}", "export: {exporters: {otlp_grpc: {%s}}}"])
+def test_whoever_names_an_authenticator_needs_it_to_be_there(place):
+    with pytest.raises(ConfigError, match=r"auth.authenticator: bearertokenauth is not under extensions"):
+        parse(place % "auth: {authenticator: bearertokenauth}")
+
+
+def test_a_setter_of_headers_checks_nobody():
+    text = "extensions: {headers_setter: {headers: [{key: a, value: b}]}}\napi: {auth: {authenticator: headers_setter}}"
+    with pytest.raises(ConfigError, match=r"api\.auth\.authenticator: headers_setter checks nobody"):
+        parse(text)
+
+
+def test_headers_of_requests_are_only_there_with_metadata():
+    text = "extensions: {headers_setter: {headers: [{key: a, from_context: b}]}}\n"
+    with pytest.raises(ConfigError, match="set include_metadata: true"):
+        parse(text)
+    assert parse(text + "receive: {grpc: {include_metadata: true}}").headers_kept == {"b"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("export: {exporters: {otlp_http: {endpoint: localhost}}}", "write a URL that begins with http:// or https://"),
+        ("receive: {health: {path: healthz}}", "write a path, such as /healthz"),
+        ("extensions: {bearertokenauth: {token: a, scheme: ''}}", "must not be empty"),
+        ("receive: {grpc: {tls: {cert_file: a}}}", "receive.grpc.tls.key_file: is missing"),
+    ],
+)
+def test_what_is_wrong_is_told_in_words(text, said):
+    with pytest.raises(ConfigError, match=said):
+        parse(text)
 
 
 def test_inline_mode_without_an_exporter_is_refused():

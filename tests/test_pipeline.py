@@ -37,7 +37,7 @@ def request(trace_id=b"t" * 16, session="s"):
 
 async def reached(running, holds):
     async with asyncio.timeout(30):
-        while not holds(running.counters.snapshot()):  # noqa: ASYNC110 # counters have no events
+        while not holds(running.meter.totals()):  # noqa: ASYNC110 # the meter has no events
             await asyncio.sleep(0.01)
 
 
@@ -52,7 +52,7 @@ def served(settings, use, until):
         await reached(running, until)
         stopping.set()
         await serving
-        return running.counters.snapshot()
+        return running.meter.totals()
 
     return asyncio.run(main())
 
@@ -191,3 +191,27 @@ def test_a_metric_that_runs_with_something_else_is_refused(settings, subject, me
             await running.evaluate(**{subject: "x"}, overrides=Overrides(metrics=(metric,)))
 
     served(settings, ask, lambda _: True)
+
+
+def asked_for_the_rubric(settings, **subject):
+    """The scores that the server gives when asked for the rubric of a trace that belongs to session s."""
+    found = []
+
+    async def ask(running):
+        await accept(running, request())
+        await reached(running, lambda x: x.get("traces_finished"))
+        found.extend(await running.evaluate(**subject, overrides=Overrides(metrics=("rubric",))))
+
+    served(settings, ask, lambda _: True)
+    return found
+
+
+def test_the_rubric_of_a_session_can_be_asked_for(settings):
+    found = asked_for_the_rubric(settings, session_id="s")
+    assert {x.scope for x in found} == {"session"}
+    assert found[-1].metric == "rubric.overall"
+
+
+def test_the_rubric_of_a_trace_with_a_session_is_that_of_its_session(settings):
+    with pytest.raises(InputError, match="give its id, 's'"):
+        asked_for_the_rubric(settings, trace_id=(b"t" * 16).hex())

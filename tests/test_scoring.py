@@ -7,7 +7,7 @@ import pytest
 
 from spanscore.errors import RetryableError
 from spanscore.scoring import Scoring
-from spanscore.telemetry import Counters
+from spanscore.telemetry import Meter
 
 
 class FailingStore:
@@ -30,7 +30,7 @@ def scoring():
     async def sleep(seconds):
         now_ns[0] += round(seconds * 10**9)
 
-    return Scoring(None, None, None, Counters(), clock_ns=lambda: now_ns[0], sleep=sleep)
+    return Scoring(None, None, None, Meter(), clock_ns=lambda: now_ns[0], sleep=sleep)
 
 
 def test_the_store_is_waited_for(scoring):

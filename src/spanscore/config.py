@@ -1,5 +1,6 @@
 """The one configuration: each stage's own Config in one frozen Settings, read once from collector-style YAML."""
 
+import dataclasses
 import difflib
 import os
 import re
@@ -18,14 +19,16 @@ from spanscore.embed.config import Config as Embedding
 from spanscore.errors import ConfigError
 from spanscore.evaluate.config import Config as Evaluation
 from spanscore.export.config import Config as Export
-from spanscore.export.config import Inline
+from spanscore.export.config import GrpcConfig, HttpConfig, Inline, NamedByType, name_the_types
+from spanscore.export.headers_setter import HeadersSetter
 from spanscore.judge.config import Config as Judge
 from spanscore.model.quantity import Duration, duration_ns, duration_text, size_text
-from spanscore.receive.config import BearerToken, Endpoint
+from spanscore.receive.config import Auth, BearerToken, Endpoint, GrpcTls
 from spanscore.receive.config import Config as Receive
 from spanscore.store.config import Config as Store
 from spanscore.store.journal import Config as Journal
 from spanscore.telemetry import Config as Telemetry
+from spanscore.telemetry import environment
 
 _MAX_CONFIG_BYTES = 4 * 2**20
 _REFERENCE = re.compile(r"\$\$|\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
@@ -40,17 +43,16 @@ class Api(BaseModel):
     """Whether the service runs."""
 
     endpoint: Endpoint = "127.0.0.1:4329"
-    """Host and port to listen on. It asks for no credentials: keep it on loopback, or behind something that does."""
+    """Host and port to listen on. On an address that others reach, set `tls` and `auth`: it shows what users said."""
+
+    tls: GrpcTls = None
+    """TLS. Not set: none."""
+
+    auth: Auth | None = None
+    """Who may ask. Not set: everybody who reaches the endpoint."""
 
 
-_Authenticator = Annotated[str, Field(pattern=r"^bearertokenauth(/.+)?$")]
-
-
-def _known_authenticators(extensions: Any) -> Any:
-    for name in extensions if isinstance(extensions, Mapping) else ():
-        if str(name).partition("/")[0] != "bearertokenauth":
-            raise ValueError(f"{name}: unknown extension; known is bearertokenauth, also as bearertokenauth/NAME")
-    return extensions
+_EXTENSION_TYPES = ("bearertokenauth", "headers_setter")
 
 
 class Settings(BaseModel):
@@ -64,9 +66,13 @@ class Settings(BaseModel):
     inline: Inline = Inline()
     """What holds in inline mode only."""
 
-    extensions: Annotated[dict[_Authenticator, BearerToken], BeforeValidator(_known_authenticators)] = {}
-    """Who checks requests, by the name that `auth.authenticator` of a server refers to: `bearertokenauth`,
-    or `bearertokenauth/NAME`."""
+    extensions: Annotated[
+        dict[str, Annotated[BearerToken | HeadersSetter, Field(discriminator="type")]],
+        BeforeValidator(lambda given: name_the_types(given, "extension", _EXTENSION_TYPES)),
+        NamedByType(),
+    ] = {}
+    """Who checks requests, or adds to them, by the name that `auth.authenticator` of a server or exporter refers to:
+    `bearertokenauth` (both), `headers_setter` (exporters), or either as `TYPE/NAME`."""
 
     receive: Receive = Receive()
     """The OTLP servers."""
@@ -101,14 +107,38 @@ class Settings(BaseModel):
     telemetry: Telemetry = Telemetry()
     """What spanscore says of itself."""
 
+    @property
+    def headers_kept(self) -> frozenset[str]:
+        """The headers of received requests that exporters need, in lower case."""
+        setters = (x for x in self.extensions.values() if isinstance(x, HeadersSetter))
+        return frozenset(name for x in setters for name in x.wanted)
+
     @model_validator(mode="after")
     def _authenticators_are_there(self) -> Self:
-        for name, server in (("grpc", self.receive.grpc), ("http", self.receive.http)):
-            wanted = server.auth.authenticator if server.auth else None
-            if wanted is not None and wanted not in self.extensions:
+        servers = {"receive.grpc": self.receive.grpc.auth, "receive.http": self.receive.http.auth, "api": self.api.auth}
+        exporters = {
+            f"export.exporters.{name}": x.auth
+            for name, x in self.export.otlp_exporters.items()
+            if isinstance(x, GrpcConfig | HttpConfig)
+        }
+        named = {place: x.authenticator for place, x in (servers | exporters).items() if x is not None}
+        for place, wanted in named.items():
+            if wanted not in self.extensions:
                 known = ", ".join(self.extensions) or "nothing"
+                raise ValueError(f"{place}.auth.authenticator: {wanted} is not under extensions (there is {known})")
+            if place in servers and not isinstance(self.extensions[wanted], BearerToken):
+                raise ValueError(f"{place}.auth.authenticator: {wanted} checks nobody; name a bearertokenauth")
+        return self
+
+    @model_validator(mode="after")
+    def _headers_are_there(self) -> Self:
+        servers = (self.receive.grpc, self.receive.http)
+        for name, extension in self.extensions.items():
+            is_reading = isinstance(extension, HeadersSetter) and extension.wanted
+            if is_reading and not any(x.include_metadata for x in servers):
                 raise ValueError(
-                    f"receive.{name}.auth.authenticator: {wanted} is not under extensions (there is {known})"
+                    f"extensions.{name}: from_context reads headers of requests; set include_metadata: true under "
+                    "receive.grpc or receive.http"
                 )
         return self
 
@@ -178,28 +208,58 @@ def _validate(data: dict[str, Any], name: str, environ: Mapping[str, str]) -> Se
     model = environ.get("SPANSCORE_JUDGE_MODEL")
     if model and "model" not in (data.get("judge") or {}):
         data = {**data, "judge": {**(data.get("judge") or {}), "model": model}}
+    if (readers := environment.readers(environ)) and not _telemetry_metrics(data):
+        data = {**data, "telemetry": {**(data.get("telemetry") or {}), "metrics": {"readers": readers}}}
     data = {key: value for key, value in data.items() if value is not None}  # `receive:` with nothing under it
     try:
         return Settings.model_validate(data)
     except ValidationError as error:
-        lines = [f"{name}: {_explain(problem['loc'], problem)}" for problem in error.errors(include_url=False)]
+        lines = [f"{name}: {explain(problem, Settings)}" for problem in error.errors(include_url=False)]
         raise ConfigError("\n".join(lines)) from error
 
 
-def _explain(location: Sequence[str | int], problem: Mapping[str, Any]) -> str:
-    parts, model = _walk(location)
-    key = ".".join(parts) or "the configuration"
-    if problem["type"] != "extra_forbidden" or model is None:
-        return f"{key}: {str(problem['msg']).removeprefix('Value error, ')}"
-    near = difflib.get_close_matches(parts[-1], model.model_fields, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(model.model_fields)}"
+def _telemetry_metrics(data: Mapping[str, Any]) -> Any:
+    """What the file says of `telemetry.metrics`; where it says something that cannot be, that."""
+    telemetry = data.get("telemetry") or {}
+    return telemetry.get("metrics") if isinstance(telemetry, Mapping) else telemetry
+
+
+def explain(problem: Mapping[str, Any], root: type[BaseModel], whole: str = "the configuration") -> str:
+    """One of pydantic's errors about a file that `root` describes, by its key, with the nearest right one.
+
+    `whole` is what the file is called where the error is about none of its keys.
+    """
+    parts, known = _walk(problem["loc"], root)
+    key = ".".join(parts) or whole
+    if problem["type"] not in {"extra_forbidden", "unexpected_keyword_argument"} or not known:
+        return f"{key}: {_in_words(problem)}"
+    near = difflib.get_close_matches(parts[-1], known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
     return f"{key}: unknown key; {hint}"
 
 
-def _walk(location: Sequence[str | int]) -> tuple[list[str], type[BaseModel] | None]:
-    """The keys of pydantic's `location` as the file has them, and the model that the last of them stands in."""
-    kind: Any = Settings
-    model: type[BaseModel] | None = None
+_PATTERNS = {
+    "^https?://.": "write a URL that begins with http:// or https://",
+    "^/[^?#]*$": "write a path, such as /healthz, without ? and #",
+}
+
+
+def _in_words(problem: Mapping[str, Any]) -> str:
+    """What pydantic says is wrong, where it says it in words for programmers: what is allowed instead."""
+    told = str(problem["msg"]).removeprefix("Value error, ")
+    if problem["type"] == "string_pattern_mismatch":
+        return f"{problem['input']!r}: {_PATTERNS.get(problem['ctx']['pattern'], told)}"
+    if problem["type"] == "string_too_short":
+        return "must not be empty; is its environment variable set?"
+    return {"missing": "is missing", "model_type": "holds keys of its own, each on a line under it"}.get(
+        problem["type"], told
+    )
+
+
+def _walk(location: Sequence[str | int], root: type[BaseModel]) -> tuple[list[str], Mapping[str, Any]]:
+    """The keys of pydantic's `location` as the file has them, and those that may stand beside the last, with types."""
+    kind: Any = root
+    known: Mapping[str, Any] = {}
     keys: list[str] = []
     for part in location:
         kind = _bare(kind)
@@ -207,13 +267,18 @@ def _walk(location: Sequence[str | int]) -> tuple[list[str], type[BaseModel] | N
             kind = next((x for x in get_args(kind) if _default(x, "type") == part), None)
             continue
         keys.append(str(part))
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            model = kind
-            field = model.model_fields.get(str(part))
-            kind = field.annotation if field else None
+        if of_kind := _keys_of(kind):
+            known, kind = of_kind, of_kind.get(str(part))
         else:
-            kind = next(iter(get_args(kind)[-1:]), None)  # what a mapping or a list holds
-    return keys, model
+            kind = next((x for x in reversed(get_args(kind)) if x is not ...), None)  # what a mapping or a list holds
+    return keys, known
+
+
+def _keys_of(kind: Any) -> Mapping[str, Any]:
+    """The keys of a model or dataclass, with their types; none for any other kind of value."""
+    if dataclasses.is_dataclass(kind):
+        return {x.name: x.type for x in dataclasses.fields(kind) if x.init}
+    return {name: x.annotation for name, x in getattr(kind, "model_fields", {}).items()}
 
 
 def _bare(kind: Any) -> Any:

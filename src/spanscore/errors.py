@@ -31,12 +31,14 @@ class ConfigError(InputError):
 class RetryableError(SpanscoreError):
     """A condition that may pass.
 
-    `retry_after_s` is how long the sender should wait before it tries again, in seconds.
+    `retry_after_s` is how long the sender should wait before it tries again, in seconds; `why` one of few words, for
+    counting.
     """
 
-    def __init__(self, message: str, *, retry_after_s: float = 1.0) -> None:
+    def __init__(self, message: str, *, retry_after_s: float = 1.0, why: str = "unavailable") -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+        self.why = why
 
 
 class PermanentError(SpanscoreError):

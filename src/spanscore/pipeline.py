@@ -9,28 +9,32 @@ from typing import Any
 
 from spanscore import dialects
 from spanscore.assemble import loop
-from spanscore.assemble.backlog import Backlog, Kept
+from spanscore.assemble.backlog import Backlog
 from spanscore.assemble.sessions import Sessions
 from spanscore.assemble.units import Units
 from spanscore.config import Settings
 from spanscore.embed import open_embedder
 from spanscore.evaluate import Engine, Overrides
-from spanscore.export.inline import Held, Passing
+from spanscore.export.holding import Held
+from spanscore.export.inline import Passing
 from spanscore.export.opening import open_exporters, open_sinks
+from spanscore.export.reporting import open_reportings
 from spanscore.export.sender import Sender
 from spanscore.judge import open_judge, redactor, renderer
 from spanscore.judge.config import RULES
+from spanscore.model.headers import Headers
 from spanscore.model.score import Evaluation
 from spanscore.model.span import Resource
 from spanscore.model.trace import AgentTrace
 from spanscore.otlp import decode
 from spanscore.otlp.signal import Signal
 from spanscore.reading import Read, Reader, Work
+from spanscore.receive.auth import open_authenticators
 from spanscore.receive.server import Server
 from spanscore.scoring import Scoring, refuse_misplaced
 from spanscore.store.journal import Journal
 from spanscore.store.store import Store, StoredTrace
-from spanscore.telemetry import Counters
+from spanscore.telemetry import Meter, declared, process, resource
 
 _log = logging.getLogger(__name__)
 
@@ -61,13 +65,14 @@ class Pipeline:
 
     def __init__(self, settings: Settings, *, clock_ns: Callable[[], int] = time.time_ns) -> None:
         """Open journal, store and exporters. Raises ConfigError where one cannot be opened."""
-        self.counters = Counters()
+        self.meter = Meter(clock_ns)
+        self.authenticators = open_authenticators(settings.extensions)
         self._settings = settings
         self._clock_ns = clock_ns
         self._backlog = Backlog(
             settings.assemble,
             Journal(settings.journal),
-            self.counters,
+            self.meter,
             shows_genai=dialects.shows_genai,
             units=Units(dialects.UNIT_SCOPES, dialects.unit_of, dialects.goes_on),
             clock_ns=clock_ns,
@@ -76,28 +81,24 @@ class Pipeline:
         self._store = Store.open(settings.store, clock_ns=clock_ns)
         self._sender = Sender(
             settings.export,
-            open_exporters(settings.export),
+            open_exporters(settings.export, self.authenticators),
             self._store,
-            self.counters,
+            self.meter,
             sinks=open_sinks(settings.export),
             clock_ns=clock_ns,
         )
         engine = Engine(
             settings.evaluation,
-            open_judge(settings.judge, self._store),
+            open_judge(settings.judge, self._store, self.meter),
             open_embedder(settings.embedding, redact=redactor(settings.judge)),
             judge_plan=settings.judge.plan,
             clock_ns=clock_ns,
             render_transcript=renderer(settings.judge),
         )
-        self._scoring = Scoring(engine, self._store, self._sender, self.counters)
+        self._scoring = Scoring(engine, self._store, self._sender, self.meter)
         self._passing = (
             Passing(
-                settings.inline,
-                self._sender,
-                is_agent=_is_agent,
-                left=self._backlog.passed_on,
-                clock_ns=clock_ns,
+                settings.inline, self._sender, self._backlog, is_agent=_is_agent, clock_ns=clock_ns, meter=self.meter
             )
             if settings.mode == "inline"
             else None
@@ -106,7 +107,19 @@ class Pipeline:
         self._cuts: asyncio.Queue[Work] = asyncio.Queue(_QUEUED)
         self._quiet_sessions: asyncio.Queue[str] = asyncio.Queue(_QUEUED)
         self._taking: set[asyncio.Task[None]] = set()
-        self.server = Server(settings.receive, self, self.counters, extensions=settings.extensions)
+        told = settings.telemetry
+        who = resource.attributes(told.resource)
+        self._reportings = open_reportings(told.metrics.periodic, self.meter, who)
+        self.server = Server(
+            settings.receive,
+            self,
+            self.meter,
+            tokens=self.authenticators,
+            headers=settings.headers_kept,
+            resource=who,
+            scraped=told.metrics.scraped,
+        )
+        self._watch()
 
     async def run(self, stopping: asyncio.Event, started: Callable[[], None] = lambda: None) -> None:
         """Serve until `stopping` is set; then stop receiving, finish what is under way within the bound, and close.
@@ -126,25 +139,29 @@ class Pipeline:
         finally:
             await self.server.stop(0.0)
             await self._sender.stop()
+            await asyncio.gather(*(x.close() for x in self._reportings))
             await asyncio.to_thread(self._backlog.close)
             self._store.close()
 
-    async def accept(self, signal: Signal, body: bytes, request: Any) -> None:
+    async def accept(self, signal: Signal, body: bytes, request: Any, headers: Headers = ()) -> None:
         """Keep a request; when this returns it is in the journal. Raises RetryableError when it cannot be kept now."""
-        self.counters.add(f"requests_{signal}")
         if signal == "metrics" and self._passing is None:
             return  # nothing is evaluated from metrics, and in branch mode the backend has them already
         if self._passing is not None:
             self._passing.require_room()
-        taking = asyncio.create_task(self._take_in(signal, body, request))
+        taking = asyncio.create_task(self._take_in(signal, body, request, headers))
         self._taking.add(taking)
         taking.add_done_callback(self._taking.discard)
         await asyncio.shield(taking)  # a sender that goes away meanwhile must not leave a row that nobody knows of
 
     async def quarantine(self, signal: Signal, body: bytes, reason: str) -> None:
         """Put aside a request that cannot be read. Raises RetryableError when it cannot be kept now."""
-        self.counters.add("requests_quarantined")
         await self._backlog.quarantine(signal, body, reason)
+
+    @property
+    def trouble(self) -> str | None:
+        """See `receive.Intake.trouble`."""
+        return self._backlog.trouble
 
     def health(self) -> dict[str, Any]:
         """What the health endpoint shows beside the counters."""
@@ -180,27 +197,28 @@ class Pipeline:
             return await self._scoring.sessions([session_id], asked)
         return await self._scoring.again(trace_id or "", asked)
 
-    async def _take_in(self, signal: Signal, body: bytes, request: Any) -> None:
-        kept = await self._backlog.add(signal, body, request)
-        self._pass_on(kept)
-        self._backlog.let_go(kept.row)
-
-    def _pass_on(self, kept: Kept) -> None:
+    async def _take_in(self, signal: Signal, body: bytes, request: Any, headers: Headers) -> None:
+        kept = await self._backlog.add(signal, body, request, headers)
         if self._passing is not None:
-            self._backlog.hold(kept.row)
-            is_genai = self._backlog.assembler.is_genai
-            self._passing.pass_on(kept.signal, kept.row, kept.body, kept.message, is_genai=is_genai)
+            self._passing.pass_on(kept)
+        self._backlog.let_go(kept.row)
 
     def _recover(self) -> None:
         """Take up what the journal holds from before a restart, and the sessions that were still open."""
-        for kept, passed_on in self._backlog.recover():
-            if not passed_on:
-                self._pass_on(kept)
-            elif self._passing is not None and kept.signal == "traces":
-                self._passing.hold_roots(kept.message, self._backlog.assembler.is_genai)
+        for kept, leaving in self._backlog.recover():
+            if self._passing is not None:
+                self._passing.pass_on(kept, leaving)
             self._backlog.let_go(kept.row)
+        if self._passing is not None:
+            self._release_scored(self._passing)
         for session_id, last_ns in self._store.open_sessions():
             self._sessions.push(session_id, last_ns)
+
+    def _release_scored(self, passing: Passing) -> None:
+        """Send on what was scored before a restart: these scores leave on the span, and in no other form."""
+        for trace_id in passing.held_traces():
+            scores = [x for x in self._store.evaluations(trace_id=trace_id.hex()) if x.inline]
+            passing.release(passing.take(trace_id, {x.target.span_id for x in scores}), _by_span(scores))
 
     def _loops(self) -> list[Coroutine[Any, Any, None]]:
         cutting = loop.run(
@@ -216,7 +234,20 @@ class Pipeline:
         batch, count = (_BATCH, _WORKERS) if is_quick else (_JUDGED_BATCH, _JUDGED_WORKERS)
         workers = [_batches(self._cuts, batch, self._finish_all) for _ in range(count)]
         sessions = _batches(self._quiet_sessions, _BATCH, self._finish_sessions)
-        return [self._sender.run(), cutting, *workers, sessions, self._tidy(), *passing]
+        reporting = [x.run() for x in self._reportings]
+        return [self._sender.run(), cutting, *workers, sessions, self._tidy(), *passing, *reporting]
+
+    def _watch(self) -> None:
+        """Have the meter ask for what is not counted but is."""
+        meter = self.meter
+        meter.watch(declared.TRACES_WAITING, self._cuts.qsize)
+        meter.watch(declared.TRACES_WAITING_CAPACITY, lambda: _QUEUED)
+        meter.watch(declared.TRACES_WAITING_PARTS, lambda: self._reader.waiting)
+        meter.watch(declared.SESSIONS_OPEN, lambda: len(self._sessions))
+        meter.watch(declared.STORE_SIZE, lambda: self._store.size_bytes)
+        if (passing := self._passing) is not None:
+            meter.watch(declared.INLINE_HELD_ROOTS, lambda: passing.held_roots)
+        process.watch(meter, self._clock_ns)
 
     async def _finish_all(self, works: Sequence[Work]) -> None:
         """Finish a batch; where that fails, each by itself, and what fails by itself is put aside."""
@@ -230,10 +261,11 @@ class Pipeline:
             self._give_up(works[0], error)
             self._reader.finished(works[0], self._clock_ns())
             self._forget(works[0])
-            self.counters.add("traces_finished", len(works[0].cuts))
+            self.meter.add(declared.TRACES_FINISHED, len(works[0].cuts))
 
     async def _finish(self, works: Sequence[Work]) -> None:
         """Read, evaluate and commit what was cut, but for what waits; then let go of its requests."""
+        started_s = time.monotonic()
         rebuilt = await self._scoring.patiently(self._rebuild, works)
         now_ns = self._clock_ns()
         rebuilt = [x for x in rebuilt if not self._reader.keeps(x.read, now_ns)]
@@ -251,7 +283,8 @@ class Pipeline:
                 self._release_roots(self._passing, one)
         if self._passing is None:
             self._forget(*(x.read.work for x in finished))
-        self.counters.add("traces_finished", sum(len(x.read.work.cuts) for x in finished))
+        self.meter.add(declared.TRACES_FINISHED, sum(len(x.read.work.cuts) for x in finished))
+        self.meter.observe(declared.EVALUATIONS_DURATION, time.monotonic() - started_s)
 
     def _forget(self, *works: Work) -> None:
         """These traces were dealt with; what held them is let go, unless late spans may still need it."""
@@ -266,7 +299,7 @@ class Pipeline:
 
     def _read(self, work: Work) -> Read:
         if not any(cut.genai for cut in work.cuts):
-            self.counters.add("traces_without_genai")
+            self.meter.add(declared.TRACES_WITHOUT_GENAI)
             return Read(work)
         try:
             return self._reader.read(work)
@@ -277,8 +310,9 @@ class Pipeline:
     def _give_up(self, work: Work, error: Exception) -> None:
         for cut in work.cuts:
             trace_id = cut.trace_id.hex()
-            _log.error("trace %s cannot be scored; its requests are put aside", trace_id, exc_info=error)
-            self.counters.add("traces_quarantined")
+            told = "a trace cannot be scored; its requests are put aside"
+            _log.error(told, exc_info=error, extra={"trace_id": trace_id})
+            self.meter.add(declared.TRACES_QUARANTINED)
             self._backlog.put_aside(cut, f"trace {trace_id} cannot be scored: {type(error).__name__}")
 
     async def _evaluated(self, finished: _Finished) -> _Finished:
@@ -297,28 +331,23 @@ class Pipeline:
         return replace(finished, evaluations=placed, held=held)
 
     def _release_roots(self, passing: Passing, finished: _Finished) -> None:
-        """Send held roots on with their scores; until they are delivered, the journal keeps what they were in."""
-        evaluations = finished.evaluations
-        if finished.held and not evaluations:  # held back again after a restart, before which it was evaluated
-            ids = dict.fromkeys(x.id for x in finished.read.traces)
-            evaluations = [x for trace_id in ids for x in self._store.evaluations(trace_id=trace_id)]
-        by_span: dict[str, list[Evaluation]] = {}
-        for evaluation in evaluations:
-            by_span.setdefault(evaluation.target.span_id, []).append(evaluation)
+        """Send held spans on with their scores; until they are delivered, the journal keeps what they were in."""
+        by_span = _by_span(finished.evaluations)
         passing.release(finished.held, by_span, left=lambda: self._forget(finished.read.work))
 
     async def _finish_sessions(self, ids: Sequence[str]) -> None:
         try:
             await self._scoring.sessions(ids)
         except Exception:  # noqa: BLE001 - as for traces; a session that goes on is evaluated again
-            _log.exception("sessions %s cannot be scored", ", ".join(ids))
-        self.counters.add("sessions_evaluated", len(ids))
+            told = "%d sessions cannot be scored, this one among them"
+            _log.exception(told, len(ids), extra={"session_id": ids[0]})
+        self.meter.add(declared.SESSIONS_EVALUATED, len(ids))
 
     async def _tidy(self) -> None:
         """Hold the store to its retention, and the journal to what is still needed."""
         while True:
             deleted = await self._scoring.patiently(self._store.prune, self._clock_ns())
-            self.counters.add("store_records_pruned", deleted)
+            self.meter.add(declared.STORE_PRUNED_TRACES, deleted)
             self._backlog.tidy()
             await asyncio.sleep(_TIDY_EVERY_S)
 
@@ -347,6 +376,13 @@ async def _batches(
         await work(batch)
         for _ in batch:
             waiting.task_done()
+
+
+def _by_span(evaluations: Sequence[Evaluation]) -> dict[str, list[Evaluation]]:
+    found: dict[str, list[Evaluation]] = {}
+    for evaluation in evaluations:
+        found.setdefault(evaluation.target.span_id, []).append(evaluation)
+    return found
 
 
 def _is_agent(span: Any, scope: Any) -> bool:

@@ -13,13 +13,14 @@ from weakref import WeakValueDictionary
 
 from spanscore import metrics
 from spanscore.errors import InputError, RetryableError
-from spanscore.evaluate import Engine, Overrides
+from spanscore.evaluate import Engine, Overrides, outcomes
+from spanscore.evaluate.rubric import is_rubric
 from spanscore.export.sender import Sender
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.store import records
 from spanscore.store.store import Store, StoredTrace
-from spanscore.telemetry import Complaints, Counters
+from spanscore.telemetry import Complaints, Meter, about, declared
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ class Scoring:
         engine: Engine,
         store: Store,
         sender: Sender,
-        counters: Counters,
+        meter: Meter,
         *,
         clock_ns: Callable[[], int] = time.time_ns,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
@@ -46,7 +47,7 @@ class Scoring:
         self._engine = engine
         self._store = store
         self._sender = sender
-        self._counters = counters
+        self._meter = meter
         self._complaints = Complaints(clock_ns)
         self._sleep = sleep
         self._revising: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -59,14 +60,16 @@ class Scoring:
             revision, digest = known.get(trace.id, (0, ""))
             now = _digest(trace)
             if now == digest:
-                self._counters.add("agent_traces_unchanged")
+                self._meter.add(declared.AGENT_TRACES_UNCHANGED)
             else:
                 found.append(StoredTrace(trace, revision + 1, now))
         return found
 
     async def evaluate(self, stored: StoredTrace, overrides: Overrides | None = None) -> list[Evaluation]:
         """The scores of a trace; nothing is committed yet."""
-        evaluations = await self._engine.evaluate_trace(stored.trace, overrides, revision=stored.revision)
+        target = stored.trace.target
+        with about(trace_id=target.trace_id, span_id=target.span_id, session_id=stored.trace.session_id):
+            evaluations = await self._engine.evaluate_trace(stored.trace, overrides, revision=stored.revision)
         if stored.revision == 1:
             return evaluations
         return _superseding(evaluations, await self.patiently(self._store.evaluations, trace_id=stored.trace.id))
@@ -77,9 +80,8 @@ class Scoring:
             return
         numbers = await self.patiently(self._store.commit, traces, evaluations)
         self._sender.offer(zip(numbers, evaluations, strict=True))
-        self._counters.add("agent_traces", len(traces))
-        for evaluation in evaluations:
-            self._counters.add(f"evaluations_{evaluation.status}")
+        self._meter.add(declared.AGENT_TRACES, len(traces))
+        outcomes.count(evaluations, self._meter)
 
     async def sessions(self, ids: Sequence[str], overrides: Overrides | None = None) -> list[Evaluation]:
         """Evaluate sessions as their next revisions; those that are not known give nothing."""
@@ -91,7 +93,8 @@ class Scoring:
                     if score.scope == "trace":
                         signals.setdefault(score.subject_id, {})[score.metric] = score
                 revision = found.revision + 1
-                scored = await self._engine.evaluate_session(found.session, signals, overrides, revision=revision)
+                with about(session_id=found.session.session_id):
+                    scored = await self._engine.evaluate_session(found.session, signals, overrides, revision=revision)
                 evaluations += _superseding(scored, found.scores)
             await self.commit([], evaluations)
         return evaluations
@@ -101,6 +104,10 @@ class Scoring:
         trace = await self.patiently(self._store.trace, trace_id)
         if trace is None:
             return []
+        if trace.session_id is not None and any(map(is_rubric, overrides.metrics or ())):
+            raise InputError(
+                f"the rubric runs with the session of this trace: give its id, {trace.session_id!r}"
+            )
         async with self._alone([trace.id]):
             known = await self.patiently(self._store.known, [trace.id])
             if trace.id not in known:
@@ -118,6 +125,7 @@ class Scoring:
                 answer = await asyncio.to_thread(partial(ask, *arguments, **options))
             except RetryableError as error:
                 self._complaints.complain(_NO_STORE, str(error))
+                self._meter.add(declared.STORE_RETRIES)
                 await self._sleep(_RETRY_STORE_S)
             else:
                 if self._complaints.is_over(_NO_STORE):
@@ -139,7 +147,7 @@ def refuse_misplaced(overrides: Overrides, run: str) -> None:
     other = "session" if run == "trace" else "trace"
     known = metrics.available()
     for name in overrides.metrics or ():
-        if name in known and known[name].run != run:
+        if name in known and known[name].run != run and not is_rubric(name):  # of a trace without a session it runs too
             raise InputError(f"{name} runs with a {other}, not with a {run}: give the id of a {other}")
 
 

@@ -8,6 +8,7 @@ import threading
 
 import grpc
 import pytest
+import trustme
 from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
@@ -22,6 +23,8 @@ from spanscore.evaluate.config import Overrides
 from spanscore.model.json import loads
 from spanscore.model.score import Evaluation, Evaluator, Score
 from spanscore.model.trace import AgentTrace, Target
+from spanscore.receive.auth import open_authenticators
+from spanscore.receive.config import BearerToken
 
 _OTEL_ID = "0af7651916cd43dd8448eb211c80319c"
 _TARGET = Target(_OTEL_ID, "b7ad6b7169203331", 1, 2)
@@ -73,8 +76,8 @@ class FakeBackend:
 
 
 @contextlib.contextmanager
-def _serving(backend=None, endpoint="127.0.0.1:0"):
-    """A channel to a server that runs in a thread of its own."""
+def _serving(backend=None, endpoint="127.0.0.1:0", ca=None, tokens=None, **secured):
+    """A channel to a server that runs in a thread of its own; it trusts `ca`."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -83,13 +86,18 @@ def _serving(backend=None, endpoint="127.0.0.1:0"):
         return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
 
     async def start():
-        server = Server(Api(endpoint=endpoint), backend or FakeBackend())
+        server = Server(Api(endpoint=endpoint, **secured), backend or FakeBackend(), tokens)
         await server.start()
         return server
 
+    def connect(port):
+        if ca is None:
+            return grpc.insecure_channel(f"127.0.0.1:{port}")
+        return grpc.secure_channel(f"localhost:{port}", grpc.ssl_channel_credentials(ca.cert_pem.bytes()))
+
     server = wait_for(start())
     try:
-        with grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+        with connect(server.port) as channel:
             yield channel
     finally:
         wait_for(server.stop(0))
@@ -241,6 +249,41 @@ def test_health_says_that_it_serves():
     with _serving() as channel:
         request = health_pb2.HealthCheckRequest(service="spanscore.v1.ControlService")
         answer = health_pb2_grpc.HealthStub(channel).Check(request)
+    assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+
+def test_it_is_reached_over_tls(tmp_path):
+    ca = trustme.CA()
+    issued = ca.issue_cert("localhost")
+    cert_file, key_file = tmp_path / "cert", tmp_path / "key"
+    issued.cert_chain_pems[0].write_to_path(cert_file)
+    issued.private_key_pem.write_to_path(key_file)
+    with _serving(ca=ca, tls={"cert_file": cert_file, "key_file": key_file}) as channel:
+        assert ControlServiceStub(channel).ListMetrics(pb.ListMetricsRequest()).metrics
+
+
+def test_a_certificate_that_cannot_be_used_is_a_configuration_error(tmp_path):
+    files = {"cert_file": tmp_path / "absent", "key_file": tmp_path / "absent"}
+    with pytest.raises(ConfigError, match=r"api\.tls: .*absent"):
+        asyncio.run(Server(Api(endpoint="127.0.0.1:0", tls=files), FakeBackend()).start())
+
+
+_TOKENS = open_authenticators({"bearertokenauth": BearerToken(tokens=["right"])})
+_AUTH = {"auth": {"authenticator": "bearertokenauth"}, "tokens": _TOKENS}
+
+
+@pytest.mark.parametrize("given", [(), (("authorization", "Bearer wrong"),)])
+def test_only_a_known_token_may_ask(given):
+    with _serving(**_AUTH) as channel:
+        ask = ControlServiceStub(channel).ListMetrics
+        assert ask(pb.ListMetricsRequest(), metadata=(("authorization", "Bearer right"),)).metrics
+        code, _ = _refused(lambda request: ask(request, metadata=given), pb.ListMetricsRequest())
+    assert code is grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_health_asks_for_no_token():
+    with _serving(**_AUTH) as channel:
+        answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
     assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
 

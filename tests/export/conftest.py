@@ -2,7 +2,9 @@
 
 import asyncio
 import inspect
+import sys
 from collections import defaultdict
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +14,9 @@ from spanscore.export.sender import Sender
 from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Score, Skip
 from spanscore.model.trace import Target
 from spanscore.otlp.signal import WIRE
-from spanscore.telemetry import Counters
+from spanscore.telemetry import Meter
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 START_NS, END_NS = 1_700_000_000_000_000_000, 1_700_000_000_189_000_000
 RESOURCE = {"service.name": "shop", "host.name": "h1"}
@@ -131,7 +135,7 @@ class FakeExporter:
         self.gate.set()
         self.tried = defaultdict(asyncio.Event)
 
-    async def send(self, signal, body):
+    async def send(self, signal, body, headers=()):
         self.tries.append(signal)
         self.tried[signal].set()
         await self.gate.wait()
@@ -175,10 +179,10 @@ class Running:
     def __init__(self, exporters, outbox, clock, settings):
         self.exporters = exporters
         self.outbox = outbox
-        self.counters = Counters()
+        self.meter = Meter()
         config = Config.model_validate({"exporters": dict.fromkeys(exporters), **settings})
         self.sender = Sender(
-            config, exporters, outbox, self.counters, clock_ns=clock, sleep=clock.sleep, chance=lambda: 0.5
+            config, exporters, outbox, self.meter, clock_ns=clock, sleep=clock.sleep, chance=lambda: 0.5
         )
 
     async def __aenter__(self):

@@ -4,6 +4,7 @@ import asyncio
 
 from spanscore.export.batches import Batches, Window, encoded
 from spanscore.export.config import Config
+from spanscore.model.headers import with_headers
 from spanscore.model.score import Score
 
 
@@ -60,7 +61,7 @@ async def test_what_is_in_memory_is_not_read_from_the_store(make, fakes):
 
 async def test_where_the_store_has_nothing_more_the_batch_ends_at_the_latest(make, fakes):
     batch = await Batches(Config(), fakes.Outbox()).after(0, 7)
-    assert (batch.last_seq, batch.evaluations, batch.requests) == (7, [], [])
+    assert (batch.last_seq, batch.evaluations, batch.parts) == (7, [], [])
 
 
 def test_only_the_forms_that_are_switched_on_are_encoded(make):
@@ -79,3 +80,17 @@ def test_no_request_is_longer_than_a_backend_takes(make):
     scores = [make.score(f"m{n}", outcome=Score(1.0, f"{n}" * 8000)) for n in range(512)]
     requests = encoded(scores, Config())
     assert (len(requests) > 2, max(len(body) for _, body in requests) < 2**21) == (True, True)
+
+
+async def test_scores_of_different_tenants_leave_apart(make, fakes):
+    a, b = (make.score(target=make.target(resource=with_headers({}, (("x-scope-orgid", x),)))) for x in "ab")
+    batch = await Batches(Config(), fakes.Outbox([(1, a), (2, b), (3, a)])).after(0, 3)
+    assert [(x.headers, list(x.evaluations)) for x in batch.parts] == [
+        ((("x-scope-orgid", "a"),), [a, a]),
+        ((("x-scope-orgid", "b"),), [b]),
+    ]
+
+
+def test_headers_do_not_leave_as_attributes(make):
+    score = make.score(target=make.target(resource=with_headers({"service.name": "s"}, (("x", "secret"),))))
+    assert all(b"secret" not in body for _, body in encoded([score], Config()))

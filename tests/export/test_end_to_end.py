@@ -7,14 +7,14 @@ from spanscore.export.opening import open_exporters
 from spanscore.export.sender import Sender
 from spanscore.store.config import Config as StoreConfig
 from spanscore.store.store import Store
-from spanscore.telemetry import Counters
+from spanscore.telemetry import Meter
 
 
 async def live(tmp_path, scores, *, forget_cursor=False):
     """One life of a server: commit, offer, deliver, die; perhaps before the cursor is written."""
     config = Config.model_validate({"exporters": {"otlp_json_file": {"path": tmp_path / "out.jsonl"}}})
     store = Store.open(StoreConfig(url=f"sqlite:///{tmp_path}/spanscore.db"))
-    sender = Sender(config, open_exporters(config), store, Counters())
+    sender = Sender(config, open_exporters(config), store, Meter())
     running = asyncio.create_task(sender.run())
     sender.offer(list(zip(store.commit([], scores), scores, strict=True)))
     assert await sender.drain(20)

@@ -11,7 +11,7 @@ from spanscore.export.delivery import Surroundings
 from spanscore.export.filing import Filing
 from spanscore.export.port import UndeliveredError, UnsupportedSignalError
 from spanscore.export.sink import ToolFaultError
-from spanscore.telemetry import Counters
+from spanscore.telemetry import Meter
 
 
 class FakeSink:
@@ -35,13 +35,13 @@ class FakeSink:
 
 @pytest.fixture
 def filing(clock, fakes):
-    """`async with filing(pairs) as (sink, outbox, counters, until)`: `await until(f)` waits until `f()` holds."""
+    """`async with filing(pairs) as (sink, outbox, meter, until)`: `await until(f)` waits until `f()` holds."""
 
     @asynccontextmanager
     async def running(pairs, sink=None, **settings):
-        sink, counters = sink or FakeSink(), Counters()
+        sink, meter = sink or FakeSink(), Meter()
         outbox = fakes.Outbox()
-        around = Surroundings(clock, clock.sleep, lambda: 0.5, counters)
+        around = Surroundings(clock, clock.sleep, lambda: 0.5, meter)
         one = Filing("phoenix", sink, PhoenixConfig.model_validate(settings), outbox, around)
         outbox.pairs += pairs
         task = asyncio.create_task(one.run(lambda: None))
@@ -53,7 +53,7 @@ def filing(clock, fakes):
                     await asyncio.sleep(0.001)
 
         try:
-            yield sink, outbox, counters, until
+            yield sink, outbox, meter, until
         finally:
             task.cancel()
             await asyncio.wait([task])
@@ -69,7 +69,7 @@ async def test_scores_are_filed_in_their_order(filing, make):
 
 async def test_a_score_that_is_committed_while_the_outbox_is_read_is_filed_too(make, clock, fakes):
     sink, outbox = FakeSink(), fakes.Outbox()
-    one = Filing("phoenix", sink, PhoenixConfig(), outbox, Surroundings(clock, clock.sleep, lambda: 0.5, Counters()))
+    one = Filing("phoenix", sink, PhoenixConfig(), outbox, Surroundings(clock, clock.sleep, lambda: 0.5, Meter()))
     read = outbox.outbox
 
     def read_and_commit(after, limit):
@@ -88,6 +88,24 @@ async def test_a_score_that_is_committed_while_the_outbox_is_read_is_filed_too(m
             await asyncio.sleep(0.001)
     task.cancel()
     assert sink.filed == ["m1", "m2"]
+
+
+async def test_scores_that_a_tool_does_not_take_for_now_count_as_not_filed(make, clock, fakes):
+    sink, outbox, down = FakeSink(), fakes.Outbox(), asyncio.Event()
+
+    async def wait_for_ever(_delay_s):
+        down.set()
+        await asyncio.Event().wait()
+
+    sink.errors = [UndeliveredError("down")]
+    one = Filing("phoenix", sink, PhoenixConfig(), outbox, Surroundings(clock, wait_for_ever, lambda: 0.5, Meter()))
+    outbox.pairs += make.many(1, 2)
+    task = asyncio.create_task(one.run(lambda: None))
+    one.offer(2)
+    async with asyncio.timeout(20):
+        await down.wait()
+    task.cancel()
+    assert (one.behind, one.unread) == (2, 2)
 
 
 async def test_skips_are_not_filed(filing, make):
@@ -118,17 +136,17 @@ async def test_the_place_stays_before_a_score_that_waits(filing, make):
 async def test_a_span_that_never_comes_is_given_up(filing, make):
     sink = FakeSink()
     sink.absent = {"m1"}
-    async with filing(make.many(1), sink, max_wait="10m") as (_, outbox, counters, until):
+    async with filing(make.many(1), sink, max_wait="10m") as (_, outbox, meter, until):
         await until(lambda: outbox.cursors.get("phoenix") == 1)
-        assert counters.snapshot() == {"export_dropped_scores_phoenix": 1}
+        assert meter.totals() == {"exporter_dropped_scores": 1}
 
 
 async def test_of_too_many_that_wait_the_oldest_is_dropped(filing, make):
     sink = FakeSink()
     sink.absent = {"m1", "m2", "m3"}
-    async with filing(make.many(1, 2, 3), sink, max_waiting=2) as (_, outbox, counters, until):
+    async with filing(make.many(1, 2, 3), sink, max_waiting=2) as (_, outbox, meter, until):
         await until(lambda: outbox.cursors.get("phoenix") == 1)
-        assert counters.snapshot() == {"export_dropped_scores_phoenix": 1}
+        assert meter.totals() == {"exporter_dropped_scores": 1}
 
 
 async def test_an_outage_is_waited_out(filing, make):
@@ -142,10 +160,10 @@ async def test_an_outage_is_waited_out(filing, make):
 async def test_a_refused_score_is_dropped_alone(filing, make):
     sink = FakeSink()
     sink.poison = {"m2"}
-    async with filing(make.many(1, 2, 3), sink) as (_, outbox, counters, until):
+    async with filing(make.many(1, 2, 3), sink) as (_, outbox, meter, until):
         await until(lambda: outbox.cursors.get("phoenix") == 3)
         assert sink.filed == ["m1", "m3"]
-        assert counters.snapshot() == {"export_dropped_scores_phoenix": 1, "export_filed_phoenix": 2}
+        assert meter.totals() == {"exporter_dropped_scores": 1, "exporter_sent_scores": 2}
 
 
 async def test_a_score_that_breaks_the_tool_is_dropped_alone(filing, make):
@@ -171,5 +189,13 @@ async def test_a_tool_without_a_place_for_scores_is_asked_again_later(filing, ma
 async def test_of_two_revisions_only_the_later_is_filed(filing, make):
     pairs = [(1, make.score(value=0.1)), (2, make.score(value=0.9, revision=2))]
     async with filing(pairs) as (sink, outbox, _, until):
+        await until(lambda: outbox.cursors.get("phoenix") == 2)
+        assert sink.asked == [["task_completion"]]
+
+
+async def test_of_a_session_that_went_on_only_the_later_score_is_filed(filing, make):
+    session = {"scope": "session", "subject_id": "s-1"}
+    later = make.score(**session, revision=2, target=make.target(span_id="0e" * 8))
+    async with filing([(1, make.score(**session)), (2, later)]) as (sink, outbox, _, until):
         await until(lambda: outbox.cursors.get("phoenix") == 2)
         assert sink.asked == [["task_completion"]]

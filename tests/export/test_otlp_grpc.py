@@ -37,7 +37,7 @@ class Collector(grpc.GenericRpcHandler):
 
 
 @asynccontextmanager
-async def connected(behave=lambda context: None, credentials=None, **settings):
+async def connected(behave=lambda context: None, credentials=None, authenticator=None, **settings):
     server = grpc.server(ThreadPoolExecutor(2))
     collector = Collector(behave)
     server.add_generic_rpc_handlers((collector,))
@@ -45,7 +45,8 @@ async def connected(behave=lambda context: None, credentials=None, **settings):
     port = add("127.0.0.1:0")
     server.start()
     tls = {} if credentials else {"tls": {"insecure": True}}
-    exporter = GrpcExporter(GrpcConfig.model_validate({"endpoint": f"127.0.0.1:{port}", **tls, **settings}))
+    config = GrpcConfig.model_validate({"endpoint": f"127.0.0.1:{port}", **tls, **settings})
+    exporter = GrpcExporter(config, authenticator)
     try:
         yield exporter, collector
     finally:
@@ -180,3 +181,25 @@ async def test_renewed_files_are_used_from_the_next_request_on(tmp_path):
 def test_a_certificate_that_is_not_there_is_said():
     with pytest.raises(ConfigError, match=r"nowhere\.pem: cannot be read"):
         GrpcExporter(GrpcConfig.model_validate({"tls": {"ca_file": "nowhere.pem"}}))
+
+
+async def test_an_authenticator_has_the_last_word_on_headers():
+    def show(given, received):
+        return {**given, **dict(received), "authorization": "Bearer a"}
+
+    async with connected(headers={"X-Own": "b"}, authenticator=show) as (exporter, collector):
+        await exporter.send("traces", b"", (("x-scope-orgid", "c"),))
+    (metadata,) = collector.metadata
+    assert (metadata["authorization"], metadata["x-own"], metadata["x-scope-orgid"]) == ("Bearer a", "b", "c")
+
+
+@pytest.mark.parametrize("compression", ["gzip", "deflate", "zlib", "none", ""])
+async def test_every_compression_is_understood(compression):
+    async with connected(compression=compression) as (exporter, collector):
+        await exporter.send("traces", b"\x0a\x02\x1a\x00")
+    assert collector.bodies == [b"\x0a\x02\x1a\x00"]
+
+
+async def test_pings_do_not_get_in_the_way():
+    async with connected(keepalive={"time": "10s", "timeout": "1s", "permit_without_stream": True}) as (exporter, _):
+        assert await exporter.send("traces", b"") is None

@@ -21,7 +21,7 @@ def accepted(request):
 
 
 @asynccontextmanager
-async def connected(answer=accepted, context=None, **settings):
+async def connected(answer=accepted, context=None, authenticator=None, **settings):
     """An exporter, and the list of (path, headers, body) that its server got; `context` is the server's TLS."""
     got = []
 
@@ -37,7 +37,7 @@ async def connected(answer=accepted, context=None, **settings):
     site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
     await site.start()
     url = f"{'https' if context else 'http'}://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"
-    exporter = HttpExporter(HttpConfig.model_validate({"endpoint": url, **settings}))
+    exporter = HttpExporter(HttpConfig.model_validate({"endpoint": url, **settings}), authenticator)
     try:
         yield exporter, got
     finally:
@@ -197,3 +197,20 @@ async def test_renewed_files_are_used_from_the_next_request_on(tmp_path):
         trusting(ca, tmp_path)
         await exporter.send("traces", b"")
     assert len(got) == 1
+
+
+@pytest.mark.parametrize("compression", ["deflate", "zlib"])
+async def test_deflate_is_understood(compression):
+    async with connected(compression=compression) as (exporter, got):
+        await exporter.send("traces", b"body" * 100)
+    assert (got[0][1]["Content-Encoding"], got[0][2]) == ("deflate", b"body" * 100)
+
+
+async def test_an_authenticator_has_the_last_word_on_headers():
+    def show(given, received):
+        return {**given, **dict(received), "authorization": "Bearer a"}
+
+    async with connected(headers={"X-Own": "b"}, authenticator=show) as (exporter, got):
+        await exporter.send("traces", b"", (("x-scope-orgid", "c"),))
+    headers = got[0][1]
+    assert (headers["Authorization"], headers["X-Own"], headers["X-Scope-OrgID"]) == ("Bearer a", "b", "c")

@@ -115,7 +115,7 @@ async def test_what_was_not_taken_is_sent_again_after_the_wait(make, fakes, star
     async with start({"otlp_grpc": exporter}, fakes.Outbox(), batch={"flush_timeout": "0"}) as up:
         up.commit(make.many(1))
         await up.settle()
-    assert (exporter.names(), [x for x in clock.slept_s if x]) == (["m1"], [1.0, 1.5])
+    assert (exporter.names(), [x for x in clock.slept_s if x]) == (["m1"], [5.0, 7.5])
 
 
 async def test_the_wait_is_what_the_backend_asked_for(make, fakes, start, clock):
@@ -132,7 +132,7 @@ async def test_what_is_refused_is_dropped_and_what_follows_leaves(make, fakes, s
         for number in (1, 2):
             up.commit(make.many(number))
             await up.settle()
-    assert (exporter.names(), up.counters.snapshot()["export_dropped_traces_otlp_grpc"]) == (["m2"], 1)
+    assert (exporter.names(), up.meter.totals()["exporter_dropped_requests"]) == (["m2"], 1)
 
 
 async def test_an_unsupported_signal_is_said_once_and_left_out(make, fakes, start, caplog):
@@ -236,7 +236,7 @@ async def test_counts_cover_times_that_follow_one_another(make, fakes, start):
     exporter = fakes.Exporter()
     async with start({"otlp_grpc": exporter}, fakes.Outbox(), emit={"spans": False, "events": False}) as up:
         for number in (1, 2):
-            up.commit(make.many(number))
+            up.commit([(number, make.score())])
             await up.settle()
     requests = [WIRE["metrics"].request.FromString(body) for _, body in exporter.sent]
     first, second = (r.resource_metrics[0].scope_metrics[0].metrics[0].histogram.data_points[0] for r in requests)
@@ -265,7 +265,7 @@ async def test_scores_that_retention_took_first_are_counted_as_lost(make, fakes,
     outbox.cursors["otlp_grpc"] = 1
     async with start({"otlp_grpc": fakes.Exporter()}, outbox) as up:
         await up.settle()
-    assert up.counters.snapshot()["export_lost_otlp_grpc"] == 3
+    assert up.meter.totals()["exporter_dropped_scores"] == 3
 
 
 async def test_without_exporters_it_says_where_scores_stay(make, fakes, start, caplog):

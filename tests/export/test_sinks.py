@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from base64 import b64decode
 from contextlib import asynccontextmanager
 
 import pytest
@@ -126,6 +125,28 @@ async def test_a_phoenix_without_annotations_of_sessions_gets_them_on_the_span(m
     assert len(tool.bodies("POST", "/v1/span_annotations")) == 1
 
 
+async def test_a_session_that_phoenix_does_not_know_is_scored_on_its_last_span(make):
+    async with phoenix() as (sink, tool):
+        tool.answers["POST", "/v1/session_annotations"] = lambda body: (404, "Sessions with IDs s-1 do not exist.")
+        assert not await sink.file([make.score(scope="session", subject_id="s-1")])
+    assert [x["span_id"] for x in tool.bodies("POST", "/v1/span_annotations")[0]["data"]] == [SPAN_ID]
+
+
+async def test_an_unknown_session_with_a_comma_in_its_id_is_found_in_the_answer(make):
+    async with phoenix() as (sink, tool):
+        tool.answers["POST", "/v1/session_annotations"] = lambda body: (404, "Sessions with IDs a, b do not exist.")
+        assert not await sink.file([make.score(scope="session", subject_id="a, b", session_id="a, b")])
+    assert len(tool.bodies("POST", "/v1/span_annotations")) == 1
+
+
+async def test_a_session_whose_span_is_not_there_either_is_waited_for(make):
+    async with phoenix() as (sink, tool):
+        tool.answers["POST", "/v1/session_annotations"] = lambda body: (404, "Sessions with IDs s-1 do not exist.")
+        tool.answers["POST", "/v1/span_annotations"] = without(SPAN_ID)
+        score = make.score(scope="session", subject_id="s-1")
+        assert await sink.file([score]) == [score]
+
+
 async def test_a_failure_has_no_score_in_phoenix(make):
     async with phoenix() as (sink, tool):
         await sink.file([make.failed()])
@@ -163,8 +184,8 @@ async def test_mlflow_gets_an_assessment(make):
 
 async def test_an_assessment_that_mlflow_has_is_changed_and_not_added(make):
     path = f"/api/3.0/mlflow/traces/tr-{TRACE_ID}"
-    metadata = {"spanscore.uid": "1", "spanscore.scope": "trace"}
-    ours = {"assessment_id": "a-1", "assessment_name": "task_completion", "span_id": SPAN_ID, "metadata": metadata}
+    metadata = {"spanscore.uid": "1", "spanscore.scope": "trace", "spanscore.agent_trace_id": "c" * 32}
+    ours = {"assessment_id": "a-1", "assessment_name": "task_completion", "span_id": "0d" * 8, "metadata": metadata}
     async with mlflow() as (sink, tool):
         tool.answers["GET", path] = traced({**ours, "assessment_id": "a-2", "metadata": None}, ours)
         await sink.file([make.score(value=0.5, revision=2)])
@@ -172,6 +193,56 @@ async def test_an_assessment_that_mlflow_has_is_changed_and_not_added(make):
     assert change["assessment"]["feedback"] == {"value": 0.5}
     assert change["update_mask"] == "feedback,rationale,metadata"
     assert not tool.bodies("POST", f"{path}/assessments")
+
+
+async def test_the_assessment_of_another_turn_in_the_same_trace_is_left_alone(make):
+    path = f"/api/3.0/mlflow/traces/tr-{TRACE_ID}"
+    metadata = {"spanscore.uid": "1", "spanscore.scope": "trace", "spanscore.agent_trace_id": "e" * 32}
+    others = {"assessment_id": "a-1", "assessment_name": "task_completion", "span_id": SPAN_ID, "metadata": metadata}
+    async with mlflow() as (sink, tool):
+        tool.answers["GET", path] = traced(others)
+        await sink.file([make.score()])
+    assert len(tool.bodies("POST", f"{path}/assessments")) == 1
+
+
+def in_session(name, *assessments):
+    place = {"type": "MLFLOW_EXPERIMENT", "mlflow_experiment": {"experiment_id": "7"}}
+    info = {"trace_id": name, "trace_location": place, "trace_metadata": {"mlflow.trace.session": "s-1"}}
+    return info | {"assessments": list(assessments)}
+
+
+def before_session(tool, *assessments):
+    """MLflow has the evaluated trace, and another that its session began with."""
+    target = in_session(f"tr-{TRACE_ID}")
+    tool.answers["GET", f"/api/3.0/mlflow/traces/tr-{TRACE_ID}"] = lambda body: (200, {"trace": {"trace_info": target}})
+    first = in_session("tr-first", *assessments)
+    tool.answers["POST", "/api/3.0/mlflow/traces/search"] = lambda body: (200, {"traces": [first]})
+
+
+async def test_mlflow_gets_a_sessions_score_on_the_trace_that_the_session_began_with(make):
+    async with mlflow() as (sink, tool):
+        before_session(tool)
+        await sink.file([make.score(scope="session", subject_id="s-1")])
+    (filed,) = tool.bodies("POST", "/api/3.0/mlflow/traces/tr-first/assessments")
+    assert "span_id" not in filed["assessment"]
+    assert filed["assessment"]["metadata"]["mlflow.trace.session"] == "s-1"
+    (asked,) = tool.bodies("POST", "/api/3.0/mlflow/traces/search")
+    assert asked["filter"] == "metadata.`mlflow.trace.session` = 's-1'"
+
+
+async def test_the_score_of_a_session_that_went_on_replaces_the_one_before(make):
+    metadata = {"spanscore.uid": "1", "spanscore.scope": "session"}
+    async with mlflow() as (sink, tool):
+        before_session(tool, {"assessment_id": "a-1", "assessment_name": "task_completion", "metadata": metadata})
+        await sink.file([make.score(scope="session", subject_id="s-1", revision=2)])
+    assert tool.bodies("PATCH", "/api/3.0/mlflow/traces/tr-first/assessments/a-1")
+
+
+async def test_a_session_that_mlflow_does_not_know_is_scored_on_its_last_trace(make):
+    async with mlflow() as (sink, tool):
+        tool.answers["GET", f"/api/3.0/mlflow/traces/tr-{TRACE_ID}"] = traced()
+        await sink.file([make.score(scope="session", subject_id="s-1")])
+    assert tool.bodies("POST", f"/api/3.0/mlflow/traces/tr-{TRACE_ID}/assessments")
 
 
 async def test_a_failure_is_an_error_in_mlflow(make):
@@ -186,48 +257,6 @@ async def test_a_trace_that_mlflow_has_not_got_yet_is_waited_for(make):
         tool.answers["GET", f"/api/3.0/mlflow/traces/tr-{TRACE_ID}"] = lambda body: (404, {})
         score = make.score()
         assert await sink.file([score]) == [score]
-
-
-async def test_langfuse_gets_a_score_of_the_observation(make):
-    async with langfuse() as (sink, tool):
-        tool.answers["POST", "/api/public/ingestion"] = lambda body: (207, {"successes": [], "errors": []})
-        assert not await sink.file([make.score()])
-    (event,) = tool.bodies("POST", "/api/public/ingestion")[0]["batch"]
-    body = event.pop("body")
-    assert {event["type"], event["timestamp"]} == {"score-create", "2023-11-14T22:13:33.189Z"}
-    assert (body["traceId"], body["observationId"], body["name"]) == (TRACE_ID, SPAN_ID, "task_completion")
-    assert (body["value"], body["dataType"], body["comment"]) == (0.83, "NUMERIC", "pass: because")
-
-
-async def test_langfuse_is_shown_the_projects_keys(make):
-    async with langfuse() as (sink, tool):
-        await sink.file([make.score()])
-    assert b64decode(tool.headers["Authorization"].removeprefix("Basic ")) == b"pk-lf-1:sk-lf-1"
-
-
-async def test_langfuse_gets_a_sessions_score_on_the_session(make):
-    async with langfuse() as (sink, tool):
-        await sink.file([make.score(scope="session", subject_id="s-1")])
-    body = tool.bodies("POST", "/api/public/ingestion")[0]["batch"][0]["body"]
-    assert (body["sessionId"], "traceId" in body, "observationId" in body) == ("s-1", False, False)
-
-
-async def test_a_later_revision_has_the_same_id_in_langfuse(make):
-    async with langfuse() as (sink, tool):
-        await sink.file([make.score()])
-        await sink.file([make.score(revision=2)])
-    first, second = (x["batch"][0] for x in tool.bodies("POST", "/api/public/ingestion"))
-    assert first["body"]["id"] == second["body"]["id"]
-    assert first["id"] != second["id"]
-
-
-@pytest.mark.parametrize(("status", "error"), [(400, PermanentError), (500, UndeliveredError)])
-async def test_langfuse_says_of_each_score_whether_it_took_it(make, status, error):
-    refused = {"successes": [], "errors": [{"id": "1", "status": status, "message": "no"}]}
-    async with langfuse() as (sink, tool):
-        tool.answers["POST", "/api/public/ingestion"] = lambda body: (207, refused)
-        with pytest.raises(error, match="1 of 1 scores not taken: no"):
-            await sink.file([make.score()])
 
 
 @pytest.mark.parametrize(("status", "error"), [(503, UndeliveredError), (500, ToolFaultError), (422, PermanentError)])

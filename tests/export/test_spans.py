@@ -30,6 +30,11 @@ def test_without_a_label_the_name_says_the_metric(make):
     assert only_span(make.score(threshold=None)).name == "evaluation task_completion"
 
 
+def test_it_says_with_what_chance_its_trace_was_drawn_where_not_all_are(make):
+    assert facts(make, make.score(sampling=0.25))["spanscore.sampling"] == 0.25
+    assert "spanscore.sampling" not in facts(make, make.score())
+
+
 def test_it_is_internal(make):
     assert only_span(make.score()).kind == 1
 

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -63,11 +64,12 @@ class RunningServer:
             "judge": {"model": "rules"},
             "export": {"exporters": {"otlp_json_file": {"path": str(self.scores)}}},
         }
-        (folder / "config.yaml").write_text(yaml.safe_dump(config | settings))
+        (folder / "config.yaml").write_text(yaml.safe_dump(laid_over(config, settings)))
         self.process = None
+        self.program = ["-m", "spanscore.cli.main"]
 
     def start(self):
-        command = [sys.executable, "-m", "spanscore.cli.main", "serve", "-c", str(self.folder / "config.yaml")]
+        command = [sys.executable, *self.program, "serve", "-c", str(self.folder / "config.yaml")]
         environ = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "SPANSCORE_"))}
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environ)
@@ -79,6 +81,8 @@ class RunningServer:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.health}/", timeout=5) as answer:
                 return json.load(answer)
+        except urllib.error.HTTPError as refused:  # it says what it is doing while it takes no requests, too
+            return json.load(refused)
         except OSError:
             return None
 
@@ -131,6 +135,14 @@ class RunningServer:
                 for scoped in group.get("scopeSpans", group.get("scopeLogs")):
                     found += scoped[kind]
         return found
+
+
+def laid_over(config, settings):
+    """`config` with `settings`, key by key; exporters are those of `settings` alone."""
+    deep = {
+        k: v for k, v in settings.items() if k != "export" and isinstance(v, dict) and isinstance(config.get(k), dict)
+    }
+    return config | settings | {key: laid_over(config[key], value) for key, value in deep.items()}
 
 
 def free_ports(count):

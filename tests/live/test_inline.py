@@ -70,7 +70,7 @@ def test_spans_without_genai_leave_at_once(server):
     request = ExportTraceServiceRequest()
     request.resource_spans.add().scope_spans.add().spans.add(name="GET", trace_id=b"t" * 16, span_id=b"s" * 8)
     export(running, [request])
-    running.wait_until(lambda state: state["counters"].get("export_sent_traces_otlp_json_file"))
+    running.wait_until(lambda state: state["counters"].get("exporter_sent_requests"))
     assert [span["name"] for span in running.exported("spans")] == ["GET"]
 
 
@@ -79,7 +79,7 @@ def test_metrics_are_passed_on(server):
     request = ExportMetricsServiceRequest()
     request.resource_metrics.add().scope_metrics.add().metrics.add(name="requests")
     export(running, [request], MetricsServiceStub)
-    running.wait_until(lambda state: state["counters"].get("export_sent_metrics_otlp_json_file"))
+    running.wait_until(lambda state: state["counters"].get("exporter_sent_requests"))
     assert '"requests"' in running.scores.read_text()
 
 

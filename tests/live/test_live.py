@@ -128,8 +128,8 @@ def test_scores_sent_back_to_the_server_open_nothing(server, recording):
     sent = [line for line in first.scores.read_text().splitlines() if "resourceSpans" in line]
     for line in sent:
         post(second, "/v1/traces", line.encode(), "application/json")
-    assert second.state()["counters"]["requests_traces"] == len(sent)
-    assert "items_traces" not in second.state()["counters"]
+    assert second.state()["counters"]["receiver_requests"] == len(sent)
+    assert second.state()["open_traces"] == 0
 
 
 def test_spans_without_genai_are_let_go_unread(server):

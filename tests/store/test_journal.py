@@ -6,6 +6,7 @@ import pytest
 
 from spanscore.errors import ConfigError, RetryableError
 from spanscore.store.journal import Config, Journal, list_quarantined, read_quarantined
+from spanscore.store.leaving import Leaving
 
 
 @pytest.fixture
@@ -113,11 +114,44 @@ def test_parts_of_turns_are_remembered_as_long_as_that_they_were_closed(journal)
     assert journal.parts() == {b"b"}
 
 
-def test_a_request_that_was_passed_on_says_so(journal):
+def test_a_request_whose_rest_has_left_says_so_and_what_stayed_behind(journal):
     row = journal.append("traces", b"body", 0).result()
-    assert not journal.read([row])[0].passed_on
-    journal.mark_passed_on(row).result()
-    assert journal.read([row])[0].passed_on
+    assert journal.leaving(row) == Leaving()
+    journal.mark_rest_left(row, [b"span"]).result()
+    assert journal.leaving(row) == Leaving(rest_left=True, held=frozenset([b"span"]))
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_span_that_was_held_back_leaves_before_or_after_the_rest(journal, is_first):
+    row = journal.append("traces", b"body", 0).result()
+    marks = [lambda: journal.mark_span_left(row, b"span"), lambda: journal.mark_rest_left(row, [b"span"])]
+    for mark in marks if is_first else reversed(marks):
+        mark().result()
+    assert journal.leaving(row) == Leaving(rest_left=True, left=frozenset([b"span"]))
+
+
+def test_headers_are_kept_with_their_request(journal):
+    row = journal.append("traces", b"body", 0, (("x-scope-orgid", "a"), ("x-scope-orgid", "b"))).result()
+    assert journal.read([row])[0].headers == (("x-scope-orgid", "a"), ("x-scope-orgid", "b"))
+
+
+def test_nothing_is_known_of_a_deleted_request(journal):
+    row = journal.append("traces", b"body", 0, (("name", "value"),)).result()
+    journal.mark_rest_left(row, [b"span"]).result()
+    journal.delete([row]).result()
+    assert journal.leaving(row) == Leaving()
+
+
+def test_a_journal_that_does_not_say_what_it_held_back_has_all_leave_again(config):
+    older = Journal(config)
+    row = older.append("traces", b"body", 0).result()
+    older.mark_rest_left(row).result()
+    older._writer.execute("DROP TABLE held")
+    older._writer.execute("DROP TABLE headers")
+    older.close()
+    newer = Journal(config)
+    assert not newer.leaving(row).rest_left
+    newer.close()
 
 
 def test_what_was_put_aside_is_listed_while_the_journal_is_open(journal, config):

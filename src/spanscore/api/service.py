@@ -1,13 +1,12 @@
 """The gRPC side of the control service: requests checked, the backend asked, its errors told as status codes."""
 
 import asyncio
-import ipaddress
 import logging
 import math
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -20,8 +19,13 @@ from spanscore.api.v1.control_service_pb2_grpc import ControlServiceServicer, ad
 from spanscore.config import Api
 from spanscore.errors import ConfigError, InputError, RetryableError
 from spanscore.evaluate.config import Overrides, check_signals
+from spanscore.evaluate.rubric import is_rubric
+from spanscore.evaluate.rubric import scale_of as rubric_scale
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
+from spanscore.receive.auth import BearerTokens, UnauthenticatedError
+from spanscore.receive.server import is_loopback
+from spanscore.receive.tls import grpc_credentials
 
 _log = logging.getLogger(__name__)
 
@@ -58,26 +62,30 @@ class Backend(Protocol):
 class Server:
     """The control service on a port of its own, with reflection and health."""
 
-    def __init__(self, config: Api, backend: Backend) -> None:
+    def __init__(self, config: Api, backend: Backend, tokens: Mapping[str, BearerTokens] | None = None) -> None:
+        """`tokens` are the authenticators that `config` may name."""
         self._config = config
         self._backend = backend
+        self._guards = [_Guard((tokens or {})[config.auth.authenticator])] if config.auth else []
         self._server: grpc.aio.Server | None = None
         self._health = health.aio.HealthServicer()
         self.port = 0
         """The port it listens on, from `start` on."""
 
     async def start(self) -> None:
-        """Listen. Raises ConfigError when it cannot listen on the configured endpoint."""
-        endpoint = self._config.endpoint
-        if not _is_loopback(endpoint):
-            _log.warning("the control service listens on %s and asks for no credentials; keep others away", endpoint)
+        """Listen. Raises ConfigError where the endpoint cannot be bound or a certificate not be used."""
+        endpoint, tls = self._config.endpoint, self._config.tls
+        self._warn_of_exposure()
         # Without this a second spanscore would share the port, and each would get some of the requests.
-        server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+        server = grpc.aio.server(interceptors=self._guards, options=[("grpc.so_reuseport", 0)])
         add_ControlServiceServicer_to_server(_Servicer(self._backend), server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         reflection.enable_server_reflection((_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
         try:
-            self.port = server.add_insecure_port(endpoint)
+            if tls is None:
+                self.port = server.add_insecure_port(endpoint)
+            else:
+                self.port = server.add_secure_port(endpoint, grpc_credentials(tls, "api.tls"))
         except RuntimeError as error:
             raise ConfigError(
                 f"api.endpoint: cannot listen on {endpoint}; is something else listening there?"
@@ -88,11 +96,52 @@ class Server:
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
         _log.info("the control service listens on %s", endpoint)
 
+    def _warn_of_exposure(self) -> None:
+        """Say what it means where others than this machine reach the endpoint."""
+        if is_loopback(self._config.endpoint):
+            return
+        for missing, meaning in ((self._config.auth, _NO_AUTH), (self._config.tls, _NO_TLS)):
+            if missing is None:
+                _log.warning("api.endpoint %s is no loopback address: %s", self._config.endpoint, meaning)
+
     async def stop(self, grace_s: float = 5.0) -> None:
         """Stop listening; requests under way have `grace_s` seconds to end. May be called again."""
         if self._server is not None:
             await self._health.enter_graceful_shutdown()
             await self._server.stop(grace_s)
+
+
+_NO_AUTH = (
+    "whoever reaches it can read the stored traces, with what users said, and have the judge asked: set `auth` and "
+    "`extensions`, or keep others away"
+)
+_NO_TLS = "what is asked and answered, tokens too, can be read on the way: set `tls`"
+
+
+class _Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc has no types
+    """Has calls show a known token; health and reflection ask for none."""
+
+    def __init__(self, tokens: BearerTokens) -> None:
+        self._tokens = tokens
+
+    async def intercept_service(self, continuation: Any, details: Any) -> Any:
+        """Answer a call in the place of its method where the token is not known."""
+        if details.method.startswith(f"/{_SERVICE}/"):
+            header = next((value for key, value in details.invocation_metadata if key == "authorization"), None)
+            try:
+                self._tokens.check(header)
+            except UnauthenticatedError as error:
+                return _refusing(grpc.StatusCode.UNAUTHENTICATED, str(error))
+            except RetryableError as error:
+                return _refusing(grpc.StatusCode.UNAVAILABLE, str(error))
+        return await continuation(details)
+
+
+def _refusing(code: grpc.StatusCode, message: str) -> Any:
+    async def refuse(_request: Any, context: grpc.aio.ServicerContext) -> None:
+        await context.abort(code, message)
+
+    return grpc.unary_unary_rpc_method_handler(refuse)
 
 
 class _NotFoundError(Exception):
@@ -206,7 +255,7 @@ def _require_on_scale(threshold: float, names: Sequence[str] | None) -> None:
     """Raise InputError where no score of one of these metrics (None: of any) can be what it is held against."""
     available = metrics.available()
     for name in sorted(available) if names is None else names:
-        low, high = available[name].scale
+        low, high = rubric_scale(name) if is_rubric(name) else available[name].scale
         if not low <= threshold <= high:  # nor where it is no number
             raise InputError(f"threshold {threshold:g}: the scale of {name} is {low:g} to {high:g}")
 
@@ -214,11 +263,3 @@ def _require_on_scale(threshold: float, names: Sequence[str] | None) -> None:
 def _quote(text: str) -> str:
     """`text` as it may stand in an error, which travels in a header of bounded size."""
     return repr(text if len(text) <= 80 else f"{text[:80]}…")
-
-
-def _is_loopback(endpoint: str) -> bool:
-    host = endpoint.rpartition(":")[0].strip("[]")
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from spanscore.export import events, spans
 from spanscore.export.config import Config
 from spanscore.export.port import Outbox
+from spanscore.model.headers import Headers, headers_of
 from spanscore.model.score import Evaluation
 from spanscore.otlp.signal import Signal
 
@@ -23,9 +24,18 @@ _MAX_REQUEST_BYTES = 2 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Scores up to `last_seq`, and the requests that carry them, serialised."""
+    """Scores up to `last_seq`, in parts that leave with different headers."""
 
     last_seq: int
+    evaluations: Sequence[Evaluation]
+    parts: Sequence["Part"]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Scores that leave with the same headers, and the requests that carry them, serialised."""
+
+    headers: Headers
     evaluations: Sequence[Evaluation]
     requests: Sequence[tuple[Signal, bytes]]
 
@@ -50,6 +60,11 @@ class Window:
         """Let go of what all exporters are done with."""
         while self._held and next(iter(self._held)) <= up_to:
             self._held.popitem(last=False)
+
+    def oldest_ns(self, after: int) -> int | None:
+        """When the first score after a sequence number was made, as far as it is here; None where nothing is."""
+        found = self._held.get(after + 1) or next(iter(self._held.values()), None)
+        return None if found is None else found.evaluated_at_ns
 
     def after(self, seq: int, limit: int) -> list[tuple[int, Evaluation]]:
         """At most `limit` scores that follow `seq` without a gap; empty where the next one is not here.
@@ -88,7 +103,11 @@ class Batches:
     def _make(self, pairs: list[tuple[int, Evaluation]], seq: int, latest: int) -> Batch:
         pairs = pairs or self._outbox.outbox(seq, self._config.batch.max_size)
         evaluations = [evaluation for _, evaluation in pairs]
-        return Batch(pairs[-1][0] if pairs else latest, evaluations, encoded(evaluations, self._config))
+        by_headers: dict[Headers, list[Evaluation]] = {}
+        for evaluation in evaluations:
+            by_headers.setdefault(headers_of(evaluation.target.resource), []).append(evaluation)
+        parts = [Part(headers, some, encoded(some, self._config)) for headers, some in by_headers.items()]
+        return Batch(pairs[-1][0] if pairs else latest, evaluations, parts)
 
 
 def encoded(evaluations: Sequence[Evaluation], config: Config) -> list[tuple[Signal, bytes]]:
@@ -101,7 +120,9 @@ def encoded(evaluations: Sequence[Evaluation], config: Config) -> list[tuple[Sig
         requests = _encoded(evaluations, config)
     except (ValueError, TypeError) as error:
         if alone:
-            _log.error("score %s of %s cannot be exported: %s", evaluations[0].metric, evaluations[0].subject_id, error)
+            target = evaluations[0].target
+            ids = {"trace_id": target.trace_id, "span_id": target.span_id}
+            _log.error("a score of %s cannot be exported", evaluations[0].metric, exc_info=error, extra=ids)
             return []
     else:
         if alone or all(len(body) <= _MAX_REQUEST_BYTES for _, body in requests):

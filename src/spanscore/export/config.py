@@ -1,10 +1,19 @@
 """Where scores go and in which forms, under the names that the OpenTelemetry Collector uses for its exporters."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler, SecretStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    SecretStr,
+    model_validator,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
@@ -53,7 +62,7 @@ class RetryOnFailure(_Settings):
     enabled: bool = True
     """Whether to send again at all."""
 
-    initial_interval: Duration = Field(default=duration_ns("1s"), gt=0)
+    initial_interval: Duration = Field(default=duration_ns("5s"), gt=0)
     """The wait before the first retry. What the backend asks for (RetryInfo, Retry-After) comes before it."""
 
     randomization_factor: float = Field(default=0.5, ge=0, le=1)
@@ -73,10 +82,65 @@ class SendingQueue(_Settings):
     """Received requests that wait to leave again in inline mode; scores need no queue, they wait in the store."""
 
     queue_size: int = Field(default=1000, ge=1)
-    """Requests at most; past it, senders are told UNAVAILABLE."""
+    """Requests, or bytes, at most; past it, senders are told UNAVAILABLE."""
+
+    sizer: Literal["requests", "bytes"] = "requests"
+    """What `queue_size` counts. A request that is larger than the whole queue waits until that is empty."""
 
     num_consumers: int = Field(default=10, ge=1, le=100)
     """Requests that are sent at the same time."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_what_is_told_elsewhere(cls, given: Any) -> Any:
+        """Take the collector's settings as far as they ask for what is so anyway."""
+        if not isinstance(given, Mapping):
+            return given
+        for name, (harmless, why) in _OF_THE_COLLECTOR.items():
+            if name in given and given[name] != harmless:
+                raise ValueError(f"{name}: {why}; leave it out")
+        return {name: value for name, value in given.items() if name not in _OF_THE_COLLECTOR}
+
+
+_OF_THE_COLLECTOR: dict[str, tuple[Any, str]] = {
+    "enabled": (True, "what waits is on disk and leaves through this queue, which cannot be switched off"),
+    "storage": (None, "what waits is on disk already, in the journal (journal.path) or the store (store.url)"),
+    "block_on_overflow": (False, "senders are told to come back (UNAVAILABLE) and are not kept waiting"),
+    "wait_for_result": (False, "senders are answered once what they sent is on disk"),
+    "batch": (None, "how many scores leave together is export.batch, and what passes through leaves as it came"),
+}
+
+
+class ExporterAuth(_Settings):
+    """Who adds credentials, or other headers, to what leaves."""
+
+    authenticator: str = Field(min_length=1)
+    """The name under `extensions`: `bearertokenauth`, `headers_setter`, or either as `TYPE/NAME`."""
+
+
+class ClientKeepalive(_Settings):
+    """How it is found out that a connection is dead."""
+
+    time: Duration = Field(default=duration_ns("10s"), gt=0)
+    """Ping a server that has been silent for this long. Servers disconnect clients that ping more often than they
+    allow; many allow one in five minutes."""
+
+    timeout: Duration = Field(default=duration_ns("10s"), gt=0)
+    """Close the connection when such a ping has no answer for this long."""
+
+    permit_without_stream: bool = False
+    """Whether to ping while no request is under way."""
+
+
+def _compression(value: Any) -> Any:
+    if value in ("", None):
+        return "none"
+    if value not in _COMPRESSIONS:
+        raise ValueError(f"{value} is not known here: use one of {', '.join(_COMPRESSIONS)}")
+    return value
+
+
+_COMPRESSIONS = ("gzip", "deflate", "zlib", "none")
 
 
 class _Exporter(_Settings):
@@ -87,11 +151,16 @@ class _Exporter(_Settings):
     """Requests that wait to leave again in inline mode."""
 
 
-class _Network(_Exporter):
+class NetworkConfig(_Exporter):
+    """What all exporters have in common that send over the network."""
+
     tls: Tls = Tls()
     """How the connection is secured."""
 
-    compression: Literal["gzip", "none"] = "gzip"
+    auth: ExporterAuth | None = None
+    """Who adds credentials, or other headers. Not set: nobody."""
+
+    compression: Annotated[Literal["gzip", "deflate", "zlib", "none"], BeforeValidator(_compression)] = "gzip"
     """`none` spares CPU where the backend is on the same machine."""
 
     headers: dict[str, SecretStr] = {}
@@ -107,7 +176,7 @@ def _grpc_tls(tls: Tls) -> Tls:
     return tls
 
 
-class GrpcConfig(_Network):
+class GrpcConfig(NetworkConfig):
     """OTLP over gRPC."""
 
     type: Literal["otlp_grpc"] = Field(default="otlp_grpc", exclude=True)
@@ -119,8 +188,11 @@ class GrpcConfig(_Network):
     tls: Annotated[Tls, AfterValidator(_grpc_tls)] = Tls()
     """How the connection is secured."""
 
+    keepalive: ClientKeepalive | None = None
+    """Pings on the connection. Not set: none."""
 
-class HttpConfig(_Network):
+
+class HttpConfig(NetworkConfig):
     """OTLP over HTTP, protobuf."""
 
     type: Literal["otlp_http"] = Field(default="otlp_http", exclude=True)
@@ -201,7 +273,7 @@ def _not_empty(secret: SecretStr) -> SecretStr:
 
 
 class LangfuseConfig(SinkSettings):
-    """Scores in Langfuse: on the observation, and on the session for a session's score."""
+    """Scores in Langfuse: on the trace and the observation, and on the session for a session's score."""
 
     type: Literal["langfuse"] = Field(default="langfuse", exclude=True)
     """Follows from the exporter's name."""
@@ -215,26 +287,30 @@ class LangfuseConfig(SinkSettings):
     secret_key: Annotated[SecretStr, AfterValidator(_not_empty)]
     """The project's secret key, such as `${env:LANGFUSE_SECRET_KEY}`."""
 
+    trace_scores_on: Literal["both", "trace", "observation"] = "both"
+    """Where a trace's score is filed: on the trace, on the evaluated observation of it, or on both, which are then two
+    scores to Langfuse."""
+
 
 ExporterConfig: TypeAlias = GrpcConfig | HttpConfig | JsonFileConfig | PhoenixConfig | MlflowConfig | LangfuseConfig
 
 
-def _name_the_types(exporters: Any) -> Any:
-    """Let an exporter's name say its type, as in the collector: `otlp_grpc`, or `otlp_grpc/NAME` for a further one."""
-    if not isinstance(exporters, Mapping):
-        return exporters
+def name_the_types(components: Any, what: str, kinds: Sequence[str]) -> Any:
+    """Let a component's name say its type, as in the collector: `otlp_grpc`, or `otlp_grpc/NAME` for a further one."""
+    if not isinstance(components, Mapping):
+        return components
     typed = {}
-    for name, settings in exporters.items():
+    for name, settings in components.items():
         kind = str(name).partition("/")[0]
-        if kind not in EXPORTER_TYPES:
-            raise ValueError(f"{name}: unknown exporter; known are {', '.join(EXPORTER_TYPES)}, each also as TYPE/NAME")
+        if kind not in kinds:
+            raise ValueError(f"{name}: unknown {what}; known are {', '.join(kinds)}, each also as TYPE/NAME")
         given = {} if settings is None else settings
         typed[name] = {**given, "type": kind} if isinstance(given, Mapping) else given
     return typed
 
 
-class _NamedByType:
-    """The JSON schema to go with `_name_the_types`: which settings there are depends on the exporter's name."""
+class NamedByType:
+    """The JSON schema to go with `name_the_types`: which settings there are depends on the exporter's name."""
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         union = handler(schema)["additionalProperties"]
@@ -270,8 +346,8 @@ class Config(_Settings):
 
     exporters: Annotated[
         dict[str, Annotated[ExporterConfig, Field(discriminator="type")]],
-        BeforeValidator(_name_the_types),
-        _NamedByType(),
+        BeforeValidator(lambda given: name_the_types(given, "exporter", EXPORTER_TYPES)),
+        NamedByType(),
     ] = {}
     """By name: `otlp_grpc`, `otlp_http`, `otlp_json_file`, or a tool's own API: `phoenix`, `mlflow`, `langfuse`; for a
     further one of a type `TYPE/NAME`. None: scores are kept in the store only."""

@@ -8,8 +8,9 @@ from spanscore.errors import PermanentError
 from spanscore.export.config import RetryOnFailure
 from spanscore.export.port import Exporter, UndeliveredError, UnsupportedSignalError
 from spanscore.export.retry import Backoff
+from spanscore.model.headers import Headers
 from spanscore.otlp.signal import Signal
-from spanscore.telemetry import Complaints, Counters
+from spanscore.telemetry import Complaints, Declared, Meter, declared
 
 _log = logging.getLogger(__name__)
 
@@ -24,7 +25,7 @@ class Surroundings:
     clock_ns: Callable[[], int]
     sleep: Callable[[float], Awaitable[object]]
     chance: Callable[[], float]
-    counters: Counters
+    meter: Meter
 
 
 class Delivery:
@@ -38,21 +39,22 @@ class Delivery:
         self._unsupported_since_ns: dict[Signal, int] = {}
         self._complaints = Complaints(surroundings.clock_ns)
 
-    async def deliver(self, signal: Signal, body: bytes, *, at_most_once: bool = False) -> bool:
+    async def deliver(self, signal: Signal, body: bytes, headers: Headers = (), *, at_most_once: bool = False) -> bool:
         """Send until it is delivered; False: it never will be.
 
         With `at_most_once` it is sent again only where it is certain that it did not arrive.
         """
         if self._is_left_out(signal):
-            return self._count("unsupported", signal, delivered=False)
+            return self._gone(signal, "unsupported")
         backoff = Backoff.begin(self._retry, self._around.clock_ns())
         while True:
             try:
-                not_taken = await self._exporter.send(signal, body)
+                not_taken = await self._exporter.send(signal, body, headers)
             except UndeliveredError as error:
                 wait_s = backoff.wait_s(error.told_wait_s, self._around.chance(), self._around.clock_ns())
                 if wait_s is None or (at_most_once and error.maybe_delivered):
-                    return self._dropped(signal, error)
+                    return self._dropped(signal, error, "given_up")
+                self._count(declared.EXPORTER_FAILED_SENDS, signal)
                 self._complaints.complain(self._about(signal, "not delivered"), f"{error}; will try again")
                 backoff = backoff.next()
                 await self._around.sleep(wait_s)
@@ -71,15 +73,15 @@ class Delivery:
 
     def _refused(self, signal: Signal, error: PermanentError) -> bool:
         if not isinstance(error, UnsupportedSignalError):
-            return self._dropped(signal, error)
+            return self._dropped(signal, error, "refused")
         if signal not in self._unsupported_since_ns:
             _log.warning("%s: not supported there (%s); left out from now on", self._about(signal), error)
         self._unsupported_since_ns[signal] = self._around.clock_ns()
-        return self._count("unsupported", signal, delivered=False)
+        return self._gone(signal, "unsupported")
 
-    def _dropped(self, signal: Signal, error: Exception) -> bool:
+    def _dropped(self, signal: Signal, error: Exception, reason: str) -> bool:
         self._complaints.complain(self._about(signal, "dropped"), str(error))
-        return self._count("dropped", signal, delivered=False)
+        return self._gone(signal, reason)
 
     def _taken(self, signal: Signal, not_taken: str | None) -> bool:
         self._unsupported_since_ns.pop(signal, None)
@@ -87,12 +89,16 @@ class Delivery:
             _log.info("%s: delivering again", self._about(signal))
         if not_taken is not None:
             self._complaints.complain(self._about(signal, "delivered in part"), not_taken)
-            self._count("partial", signal, delivered=True)
-        return self._count("sent", signal, delivered=True)
+            self._count(declared.EXPORTER_PARTIAL_REQUESTS, signal)
+        self._count(declared.EXPORTER_SENT_REQUESTS, signal)
+        return True
 
     def _about(self, *what: str) -> str:
         return ": ".join((self.name, *what))
 
-    def _count(self, what: str, signal: Signal, *, delivered: bool) -> bool:
-        self._around.counters.add(f"export_{what}_{signal}_{self.name}")
-        return delivered
+    def _gone(self, signal: Signal, reason: str) -> bool:
+        self._around.meter.add(declared.EXPORTER_DROPPED_REQUESTS, exporter=self.name, signal=signal, reason=reason)
+        return False
+
+    def _count(self, metric: Declared, signal: Signal) -> None:
+        self._around.meter.add(metric, exporter=self.name, signal=signal)

@@ -1,6 +1,6 @@
 """Evaluations as `gen_ai.evaluation.result` log events, joined to the evaluated span by its ids."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from opentelemetry.proto.logs.v1.logs_pb2 import SEVERITY_NUMBER_INFO, SEVERITY_NUMBER_WARN, LogRecord
@@ -19,6 +19,7 @@ _BODY = wire.Text(LogRecord, lambda record, text: encode.put(record.body, text))
 _UID = wire.text_attribute(LogRecord, "log.record.uid")
 _VALUE = wire.Double(LogRecord, "gen_ai.evaluation.score.value")
 _EXPLANATION = wire.text_attribute(LogRecord, "gen_ai.evaluation.explanation")
+_SAMPLING = wire.Double(LogRecord, "spanscore.sampling")
 _ERROR_TYPE = wire.text_attribute(LogRecord, "error.type")
 _RESPONSE_ID = wire.text_attribute(LogRecord, "gen_ai.response.id")
 _SESSION_ID = wire.text_attribute(LogRecord, "session.id")
@@ -63,9 +64,18 @@ def _said(evaluation: Evaluation, max_text_length: int) -> bytes:
         parts.append(_VALUE(outcome.value))
     if evaluation.target.response_id is not None:
         parts.append(_RESPONSE_ID(evaluation.target.response_id))
-    if session_id := wording.session(evaluation):
-        parts += (_SESSION_ID(session_id), _CONVERSATION_ID(session_id))
+    parts += _subject(evaluation)
     return b"".join(parts)
+
+
+def _subject(evaluation: Evaluation) -> Iterator[bytes]:
+    """What was evaluated, and with what chance it had been drawn."""
+    if evaluation.trial is not None:
+        yield wire.attributes(LogRecord, wording.trial(evaluation))
+    if evaluation.sampling < 1:
+        yield _SAMPLING(evaluation.sampling)
+    if session_id := wording.session(evaluation):
+        yield from (_SESSION_ID(session_id), _CONVERSATION_ID(session_id))
 
 
 @lru_cache(maxsize=1024)

@@ -12,7 +12,7 @@ from spanscore.export.port import Outbox, UndeliveredError, UnsupportedSignalErr
 from spanscore.export.retry import Backoff
 from spanscore.export.sink import Sink, ToolFaultError, by_what_they_replace
 from spanscore.model.score import Evaluation
-from spanscore.telemetry import Complaints
+from spanscore.telemetry import Complaints, declared
 
 _log = logging.getLogger(__name__)
 
@@ -52,6 +52,7 @@ class Filing:
         self._news = asyncio.Event()
         self._latest = outbox.last_seq
         self._begin = self._read = self._done = self._latest
+        self._in_hand = 0
         self._waiting: dict[int, _Waiting] = {}
 
     @property
@@ -61,8 +62,13 @@ class Filing:
 
     @property
     def unread(self) -> int:
-        """How many scores were not tried yet."""
-        return self._latest - self._read
+        """How many scores were not tried yet, or are tried again for as long as the tool is down."""
+        return self._latest - self._read + self._in_hand
+
+    @property
+    def oldest_ns(self) -> int | None:
+        """Since when the score has waited that has waited longest for its span; None where none waits."""
+        return min((x.since_ns for x in self._waiting.values()), default=None)
 
     def offer(self, latest: int) -> None:
         """There are scores in the outbox up to the sequence number `latest`."""
@@ -121,9 +127,11 @@ class Filing:
         if self._read < latest:
             fresh = await asyncio.to_thread(self._outbox.outbox, self._read, _BATCH)
             due |= {seq: x for seq, x in fresh if x.status != "skipped"}
-            self._read = fresh[-1][0] if fresh else latest
+            read = fresh[-1][0] if fresh else latest
+            self._in_hand, self._read = read - self._read, read
         by_id = {id(x): seq for seq, x in due.items()}
         missing = await self._file(by_what_they_replace([due[seq] for seq in sorted(due)]))
+        self._in_hand = 0
         absent = {by_id[id(x)]: x for x in missing}
         for seq in due.keys() - absent.keys():
             self._waiting.pop(seq, None)
@@ -141,13 +149,13 @@ class Filing:
         since_ns, wait_ns = (now_ns, first_ns) if known is None else (known.since_ns, known.wait_ns * 2)
         if now_ns - since_ns >= self._config.max_wait:
             self._waiting.pop(seq, None)
-            self._drop("its span has not come", [evaluation])
+            self._drop("its span has not come", [evaluation], "no_span")
             return
         wait_ns = min(wait_ns, self._config.retry_on_failure.max_interval)
         self._waiting[seq] = _Waiting(evaluation, since_ns, now_ns + wait_ns, wait_ns)
         while len(self._waiting) > self._config.max_waiting:
             oldest = self._waiting.pop(min(self._waiting))
-            self._drop("too many wait for their spans (max_waiting)", [oldest.evaluation])
+            self._drop("too many wait for their spans (max_waiting)", [oldest.evaluation], "max_waiting")
 
     async def _file(self, evaluations: Sequence[Evaluation]) -> Sequence[Evaluation]:
         """File with patience; returns those whose span is not there. What the tool refuses is dropped, alone."""
@@ -163,7 +171,7 @@ class Filing:
                 if faults == _MAX_FAULTS:
                     return await self._without_the_refused(evaluations, error)
                 if not await self._try_again(backoff, error):
-                    self._drop(str(error), evaluations)
+                    self._drop(str(error), evaluations, "given_up")
                     break
                 backoff = backoff.next()
             except PermanentError as error:
@@ -184,7 +192,7 @@ class Filing:
 
     async def _without_the_refused(self, evaluations: Sequence[Evaluation], error: Exception) -> Sequence[Evaluation]:
         if len(evaluations) == 1:
-            self._drop(str(error), evaluations)
+            self._drop(str(error), evaluations, "refused")
             return ()
         middle = len(evaluations) // 2
         return [*await self._file(evaluations[:middle]), *await self._file(evaluations[middle:])]
@@ -193,8 +201,8 @@ class Filing:
         if self._complaints.is_over(f"{self.name}: scores not filed"):
             _log.info("%s: filing scores again", self.name)
         if count:
-            self._around.counters.add(f"export_filed_{self.name}", count)
+            self._around.meter.add(declared.EXPORTER_SENT_SCORES, count, exporter=self.name)
 
-    def _drop(self, why: str, evaluations: Sequence[Evaluation]) -> None:
+    def _drop(self, why: str, evaluations: Sequence[Evaluation], reason: str) -> None:
         self._complaints.complain(f"{self.name}: scores dropped", why)
-        self._around.counters.add(f"export_dropped_scores_{self.name}", len(evaluations))
+        self._around.meter.add(declared.EXPORTER_DROPPED_SCORES, len(evaluations), exporter=self.name, reason=reason)

@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from spanscore.errors import RetryableError
 from spanscore.export.config import SendingQueue
 from spanscore.export.delivery import Delivery
+from spanscore.model.headers import Headers
 from spanscore.otlp.signal import Signal
 
 
@@ -16,8 +18,13 @@ class _Passing:
 
     signal: Signal
     body: bytes
+    headers: Headers
     left: int
     done: "asyncio.Future[None]"
+
+    def size(self, sizer: Literal["requests", "bytes"]) -> int:
+        """How much of a queue it takes."""
+        return 1 if sizer == "requests" else len(self.body)
 
     def dealt_with(self) -> None:
         self.left -= 1
@@ -29,9 +36,12 @@ class Forwarding:
     """The queue to one exporter."""
 
     def __init__(self, delivery: Delivery, config: SendingQueue) -> None:
+        self.name = delivery.name
+        self.capacity = config.queue_size
         self._delivery = delivery
-        self._queue: asyncio.Queue[_Passing] = asyncio.Queue(config.queue_size)
-        self._consumers = config.num_consumers
+        self._config = config
+        self._queue: asyncio.Queue[_Passing] = asyncio.Queue()
+        self._size = 0
         self._underway: list[_Passing] = []
 
     @property
@@ -39,18 +49,19 @@ class Forwarding:
         """Requests queued or under way."""
         return self._queue.qsize() + len(self._underway)
 
-    def require_room(self) -> None:
-        """Raises RetryableError when the queue is full."""
-        if self._queue.full():
-            raise RetryableError(f"the sending queue of {self._delivery.name} is full")
+    def require_room(self, passing: _Passing) -> None:
+        """Raises RetryableError when the queue is too full for this; an empty one is for none."""
+        if self._size and self._size + passing.size(self._config.sizer) > self._config.queue_size:
+            raise RetryableError(f"the sending queue of {self.name} is full", why="queue_full")
 
     def put(self, passing: _Passing) -> None:
         """Queue a request; there must be room."""
         self._queue.put_nowait(passing)
+        self._size += passing.size(self._config.sizer)
 
     def consumers(self, progress: Callable[[], None]) -> list[Coroutine[None, None, None]]:
         """The loops that send what is queued; each calls `progress` after every request."""
-        return [self._consume(progress) for _ in range(self._consumers)]
+        return [self._consume(progress) for _ in range(self._config.num_consumers)]
 
     def abandon(self) -> None:
         """Cancel the futures of all that has not left: whoever holds the request must bring it again."""
@@ -63,24 +74,27 @@ class Forwarding:
     async def _consume(self, progress: Callable[[], None]) -> None:
         while True:
             passing = await self._queue.get()
+            self._size -= passing.size(self._config.sizer)
             self._underway.append(passing)  # and stays there when this task is cancelled, for `abandon`
-            await self._delivery.deliver(passing.signal, passing.body)
+            await self._delivery.deliver(passing.signal, passing.body, passing.headers)
             self._underway.remove(passing)
             passing.dealt_with()
             progress()
 
 
-def forward_to_all(forwardings: Sequence[Forwarding], signal: Signal, body: bytes) -> "asyncio.Future[None]":
+def forward_to_all(
+    forwardings: Sequence[Forwarding], signal: Signal, body: bytes, headers: Headers = ()
+) -> "asyncio.Future[None]":
     """Put one request into all queues, or into none; the future is done when all have dealt with it.
 
     Raises RetryableError when one of them is full.
     """
-    for forwarding in forwardings:
-        forwarding.require_room()
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     if not forwardings:
         done.set_result(None)
-    passing = _Passing(signal, body, len(forwardings), done)
+    passing = _Passing(signal, body, headers, len(forwardings), done)
+    for forwarding in forwardings:
+        forwarding.require_room(passing)
     for forwarding in forwardings:
         forwarding.put(passing)
     return done

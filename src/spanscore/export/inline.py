@@ -1,112 +1,174 @@
-"""Inline mode: every request leaves again at once, but for the roots of agents, which wait for their scores."""
+"""Inline mode: every request leaves again at once, but for the spans of agents that wait for their scores."""
 
 import asyncio
-from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from spanscore.errors import RetryableError
 from spanscore.export.attributes import annotate
 from spanscore.export.config import Inline
+from spanscore.export.holding import Candidate, Held, Holding
 from spanscore.export.sender import Sender
+from spanscore.model.headers import Headers
 from spanscore.model.score import Evaluation
 from spanscore.otlp.signal import Signal
+from spanscore.store.leaving import Leaving
+from spanscore.telemetry import Meter, declared
 
 _LOOK_EVERY_S = 0.1
-_NO_SPAN = (b"", bytes(8))
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A root span held back, as a request of its own."""
+class Received(Protocol):
+    """A request that is in the journal, in its `row`: in protobuf, and the same decoded."""
 
-    span_id: str
-    since_ns: int
-    request: ExportTraceServiceRequest
+    @property
+    def signal(self) -> Signal: ...  # noqa: D102 # told by the class
+    @property
+    def row(self) -> int: ...  # noqa: D102 # told by the class
+    @property
+    def body(self) -> bytes: ...  # noqa: D102 # told by the class
+    @property
+    def message(self) -> Any: ...  # noqa: D102 # told by the class
+    @property
+    def headers(self) -> Headers: ...  # noqa: D102 # told by the class
+
+
+class Book(Protocol):
+    """Who remembers what has left, so that it survives the process. Spans are named by trace id and span id."""
+
+    def is_genai(self, trace_id: bytes) -> bool:
+        """Whether what has come of a trace may hold GenAI."""
+        ...
+
+    def hold(self, row: int) -> None:
+        """Keep a request until it is let go as often."""
+        ...
+
+    def let_go(self, row: int) -> None:
+        """Undo one `hold`."""
+        ...
+
+    def rest_left(self, row: int, held: Collection[bytes]) -> None:
+        """All of a request but the spans `held` has been delivered, or refused for good; undoes one `hold`."""
+        ...
+
+    def span_left(self, row: int, span: bytes) -> None:
+        """A span that was held back has been delivered, or refused for good, or need not leave."""
+        ...
 
 
 class Passing:
     """Passes requests on. Belongs to one event loop.
 
-    `is_agent` says of a span and its scope whether it is an agent's. `left` is called with a request's row when all of
-    it but what is held back has been delivered (or refused for good).
+    `is_agent` says of a span and its scope whether it is an agent's.
     """
 
     def __init__(
         self,
         config: Inline,
         sender: Sender,
+        book: Book,
         *,
         is_agent: Callable[[Any, Any], bool],
-        left: Callable[[int], None],
         clock_ns: Callable[[], int],
+        meter: Meter | None = None,
     ) -> None:
-        self._config = config
+        self._meter = meter or Meter()
         self._sender = sender
+        self._book = book
         self._is_agent = is_agent
-        self._left = left
         self._clock_ns = clock_ns
-        self._held: OrderedDict[bytes, list[Held]] = OrderedDict()
-        self._count = 0
-        self._overflow: deque[tuple[Signal, Any, Callable[[], None]]] = deque()
+        self._holding = Holding(config)
+        self._overflow: deque[tuple[Signal, Any, Headers, Callable[[], None]]] = deque()
 
     @property
     def held_roots(self) -> int:
-        """How many root spans wait for their scores."""
-        return self._count
+        """How many spans wait for their scores."""
+        return len(self._holding)
 
     def require_room(self) -> None:
         """Raises RetryableError while requests wait for an exporter's queue."""
         if self._overflow:
-            raise RetryableError("the backend takes requests more slowly than they come", retry_after_s=5.0)
+            told = "the backend takes requests more slowly than they come"
+            raise RetryableError(told, retry_after_s=5.0, why="queue_full")
 
-    def pass_on(
-        self, signal: Signal, row: int, body: bytes, request: Any, *, is_genai: Callable[[bytes], bool]
-    ) -> None:
-        """Send a request on; of traces that `is_genai`, by id, what may be the evaluated span is held back."""
-        held = self.hold_roots(request, is_genai) if signal == "traces" else set()
-        if not held:
-            self._send(signal, body, partial(self._left, row))
-            return
-        rest = _without(request, held)
-        if rest.resource_spans:
-            self._send(signal, rest, partial(self._left, row))
-        else:
-            self._left(row)
+    def pass_on(self, kept: Received, before: Leaving | None = None) -> None:
+        """Send a request on, but for what may be the evaluated span of a trace that shows GenAI.
 
-    def hold_roots(self, request: Any, is_genai: Callable[[bytes], bool]) -> set[bytes]:
-        """Hold back the agents' spans in a request and, of traces without any, the roots; returns their span ids.
-
-        To be called by itself for a request whose rest had left before a restart.
+        `before` is what had left of it before a restart, if it is from before one.
         """
-        spans = [x for x in _spans(request) if is_genai(x.span.trace_id)]
-        agents = [x for x in spans if self._is_agent(x.span, x.scope)]
-        for found in agents:
-            self._hold(found)
-        roots = [x for x in spans if x.span.parent_span_id in _NO_SPAN and x.span.trace_id not in self._held]
-        for found in roots:
-            self._hold(found)
-        return {x.span.span_id for x in (*agents, *roots)}
+        before = before or Leaving()
+        found = list(_spans(kept.message)) if kept.signal == "traces" else []
+        held = self._hold(kept, found, before)
+        if before.rest_left:
+            return
+        self._book.hold(kept.row)
+        left = partial(self._book.rest_left, kept.row, held)
+        apart = held | before.left
+        rest = _without(kept.message, apart) if apart else kept.body
+        if isinstance(rest, bytes) or rest.resource_spans:
+            self._send(kept.signal, rest, kept.headers, left)
+        else:
+            left()
 
-    def _hold(self, found: "_Found") -> None:
-        held = Held(found.span.span_id.hex(), self._clock_ns(), found.alone())
-        self._held.setdefault(found.span.trace_id, []).append(held)
-        self._count += 1
+    def _hold(self, kept: Received, found: "Sequence[_Found]", before: Leaving) -> set[bytes]:
+        """Hold back what must wait, and let go what is known not to; returns what names the spans that stay behind."""
+        known = self._candidates(x for x in found if self._book.is_genai(x.span.trace_id))
+        for inner in self._holding.note(known):
+            self._release_one(inner)
+        behind: set[bytes] = set()
+        for x in sorted(known, key=lambda one: not one.is_agent):
+            if x.key in before.left:
+                self._holding.remember(x)
+            elif not before.rest_left and self._holding.must_wait(x):
+                behind.add(x.key)
+                self._hold_one(x, kept)
+        if before.rest_left:
+            for x in self._candidates(one for one in found if one.key in before.held):
+                self._hold_one(x, kept)
+        return behind
 
-    def take(self, trace_id: bytes) -> list[Held]:
-        """The roots held back of this trace; the caller must `release` them."""
-        taken = self._held.pop(trace_id, [])
-        self._count -= len(taken)
-        return taken
+    def _hold_one(self, candidate: Candidate, kept: Received) -> None:
+        if self._holding.is_copy(candidate):
+            self._book.span_left(kept.row, candidate.key)
+            return
+        self._book.hold(kept.row)
+        self._holding.hold(candidate, kept.row, kept.headers, self._clock_ns())
+
+    def _candidates(self, found: "Iterable[_Found]") -> list[Candidate]:
+        """Each span once, however often it is in its request."""
+        return [
+            Candidate(
+                x.span.trace_id,
+                x.span.span_id,
+                x.span.parent_span_id,
+                self._is_agent(x.span, x.scope),
+                x.alone,
+                x.span.SerializeToString,
+            )
+            for x in {x.key: x for x in found}.values()
+        ]
+
+    def held_traces(self) -> list[bytes]:
+        """The ids of the traces of which a span waits."""
+        return self._holding.traces()
+
+    def take(self, trace_id: bytes, span_ids: Collection[str] | None = None) -> list[Held]:
+        """The spans held back of this trace, or those of them with these ids; the caller must `release` them."""
+        return self._holding.take(trace_id, span_ids)
 
     def release(
-        self, held: Sequence[Held], evaluations: Mapping[str, Sequence[Evaluation]], left: Callable[[], None]
+        self,
+        held: Sequence[Held],
+        evaluations: Mapping[str, Sequence[Evaluation]],
+        left: Callable[[], None] = lambda: None,
     ) -> None:
-        """Send held roots on, each with the evaluations of its span id; `left` is called when all are delivered."""
+        """Send held spans on, each with the evaluations of its span id; `left` is called when all are delivered."""
         waiting = len(held)
 
         def one_left() -> None:
@@ -115,37 +177,38 @@ class Passing:
             if waiting == 0:
                 left()
 
-        for root in held:
-            annotate(_span_of(root.request), evaluations.get(root.span_id, ()))
-            self._send("traces", root.request, one_left)
+        for one in held:
+            scores = evaluations.get(one.span_id, ())
+            annotate(_span_of(one.request), scores)
+            self._meter.add(declared.INLINE_RELEASED_ROOTS, reason="scored" if scores else "unscored")
+            self._release_one(one, one_left)
         if not held:
             left()
 
+    def _release_one(self, held: Held, left: Callable[[], None] = lambda: None) -> None:
+        def has_left() -> None:
+            self._book.span_left(held.row, held.key)
+            self._book.let_go(held.row)
+            left()
+
+        self._send("traces", held.request, held.headers, has_left)
+
     async def run(self) -> None:
-        """Send on what found a queue full, and roots whose time is up, until cancelled."""
+        """Send on what found a queue full, and spans whose time is up, until cancelled."""
         while True:
             waiting, self._overflow = self._overflow, deque()
-            for signal, body, left in waiting:
-                self._send(signal, body, left)
-            for root in self._overdue():
-                self._send("traces", root.request, lambda: None)
+            for signal, body, headers, left in waiting:
+                self._send(signal, body, headers, left)
+            for held in self._holding.take_overdue(self._clock_ns()):
+                self._meter.add(declared.INLINE_RELEASED_ROOTS, reason="timeout")
+                self._release_one(held)
             await asyncio.sleep(_LOOK_EVERY_S)
 
-    def _overdue(self) -> list[Held]:
-        oldest_ns = self._clock_ns() - self._config.max_delay
-        overdue: list[Held] = []
-        while self._held:
-            trace_id, roots = next(iter(self._held.items()))
-            if roots[0].since_ns > oldest_ns and self._count <= self._config.max_held_roots:
-                break
-            overdue += self.take(trace_id)
-        return overdue
-
-    def _send(self, signal: Signal, body: Any, left: Callable[[], None]) -> None:
+    def _send(self, signal: Signal, body: Any, headers: Headers, left: Callable[[], None]) -> None:
         try:
-            future = self._sender.forward(signal, body)
+            future = self._sender.forward(signal, body, headers)
         except RetryableError:
-            self._overflow.append((signal, body, left))
+            self._overflow.append((signal, body, headers, left))
             return
         future.add_done_callback(lambda done: None if done.cancelled() else left())
 
@@ -161,6 +224,10 @@ class _Found:
     @property
     def scope(self) -> Any:
         return self.scoped.scope
+
+    @property
+    def key(self) -> bytes:
+        return _key(self.span)
 
     def alone(self) -> ExportTraceServiceRequest:
         """The span as a request of its own, with its resource and scope."""
@@ -180,13 +247,17 @@ def _spans(request: Any) -> Iterator[_Found]:
                 yield _Found(group, scoped, span)
 
 
-def _without(request: Any, span_ids: set[bytes]) -> ExportTraceServiceRequest:
+def _key(span: Any) -> bytes:
+    return bytes(span.trace_id + span.span_id)
+
+
+def _without(request: Any, apart: Collection[bytes]) -> ExportTraceServiceRequest:
     """A copy of the request without these spans; groups that become empty are left out."""
     rest = ExportTraceServiceRequest()
     rest.CopyFrom(request)
     for group in rest.resource_spans:
         for scoped in group.scope_spans:
-            kept = [span for span in scoped.spans if span.span_id not in span_ids]
+            kept = [span for span in scoped.spans if _key(span) not in apart]
             if len(kept) < len(scoped.spans):
                 copies = ExportTraceServiceRequest().resource_spans.add().scope_spans.add(spans=kept).spans
                 del scoped.spans[:]

@@ -1,5 +1,8 @@
 """Exporters by their configured names; the libraries of those that are not configured are not imported."""
 
+from collections.abc import Mapping
+
+from spanscore.errors import ConfigError
 from spanscore.export.config import (
     Config,
     GrpcConfig,
@@ -8,15 +11,18 @@ from spanscore.export.config import (
     LangfuseConfig,
     MlflowConfig,
     PhoenixConfig,
-    SinkSettings,
 )
+from spanscore.export.headers_setter import Authenticator
 from spanscore.export.port import Exporter
 from spanscore.export.sink import Sink
 
 
-def open_exporters(config: Config) -> dict[str, Exporter]:
-    """All that speak OTLP, whether their backends are up or not. Raises ConfigError where one cannot be opened."""
-    return {name: _open(x) for name, x in config.exporters.items() if not isinstance(x, SinkSettings)}
+def open_exporters(config: Config, authenticators: Mapping[str, Authenticator] | None = None) -> dict[str, Exporter]:
+    """All that speak OTLP, whether their backends are up or not. Raises ConfigError where one cannot be opened.
+
+    `authenticators` are those that `auth` of an exporter may name.
+    """
+    return {name: open_exporter(x, authenticators) for name, x in config.otlp_exporters.items()}
 
 
 def open_sinks(config: Config) -> dict[str, Sink]:
@@ -28,16 +34,23 @@ def open_sinks(config: Config) -> dict[str, Sink]:
     }
 
 
-def _open(config: GrpcConfig | HttpConfig | JsonFileConfig) -> Exporter:
+def open_exporter(
+    config: GrpcConfig | HttpConfig | JsonFileConfig, authenticators: Mapping[str, Authenticator] | None = None
+) -> Exporter:
+    """One that speaks OTLP. Raises ConfigError where it cannot be opened."""
+    auth = None if isinstance(config, JsonFileConfig) else config.auth
+    authenticator = None if auth is None else (authenticators or {}).get(auth.authenticator)
+    if auth is not None and authenticator is None:
+        raise ConfigError(f"auth.authenticator: {auth.authenticator} cannot be used here; give `headers` instead")
     match config:
         case GrpcConfig():
             from spanscore.export.otlp_grpc import GrpcExporter  # noqa: PLC0415 - only who uses gRPC loads it
 
-            return GrpcExporter(config)
+            return GrpcExporter(config, authenticator)
         case HttpConfig():
             from spanscore.export.otlp_http import HttpExporter  # noqa: PLC0415 - only who uses HTTP loads it
 
-            return HttpExporter(config)
+            return HttpExporter(config, authenticator)
         case JsonFileConfig():
             from spanscore.export.otlp_json_file import JsonFileExporter  # noqa: PLC0415 - likewise
 

@@ -7,30 +7,41 @@ import grpc
 
 from spanscore.errors import ConfigError, PermanentError
 from spanscore.export import status
-from spanscore.export.config import GrpcConfig, Tls
+from spanscore.export.config import ClientKeepalive, GrpcConfig, Tls
+from spanscore.export.headers_setter import Authenticator, applied
 from spanscore.export.port import UndeliveredError
+from spanscore.model.headers import Headers
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
 from spanscore.watched import Watched
 
+_NS_PER_MS = 10**6
+_COMPRESSIONS = {
+    "gzip": grpc.Compression.Gzip,
+    "deflate": grpc.Compression.Deflate,
+    "zlib": grpc.Compression.Deflate,
+    "none": grpc.Compression.NoCompression,
+}
 _DETAILS = "grpc-status-details-bin"
 
 
 class GrpcExporter:
     """One channel to one backend, opened with the first request."""
 
-    def __init__(self, config: GrpcConfig) -> None:
+    def __init__(self, config: GrpcConfig, authenticator: Authenticator | None = None) -> None:
         """Raises ConfigError where a file of the TLS settings cannot be read."""
+        self._authenticator = authenticator
         self._config = config
         self._credentials = None if config.tls.insecure else _credentials(config.tls)
-        self._metadata = tuple((name.lower(), value.get_secret_value()) for name, value in config.headers.items())
+        self._headers = {name.lower(): value.get_secret_value() for name, value in config.headers.items()}
         self._timeout_s = config.timeout / 1e9
         self._channel: Any = None
         self._opened_with: Any = None
         self._retiring: asyncio.Future[None] | None = None
         self._calls: dict[Signal, Any] = {}
 
-    async def send(self, signal: Signal, body: bytes) -> str | None:
+    async def send(self, signal: Signal, body: bytes, headers: Headers = ()) -> str | None:
         """See `port.Exporter.send`."""
+        sent = applied(self._authenticator, self._headers, headers)
         credentials = None if self._credentials is None else self._credentials.get()
         if self._channel is None:
             self._open(credentials)
@@ -39,7 +50,7 @@ class GrpcExporter:
             self._open(credentials)
         await self._connected()
         try:
-            answer = await self._calls[signal](body, timeout=self._timeout_s, metadata=self._metadata)
+            answer = await self._calls[signal](body, timeout=self._timeout_s, metadata=tuple(sent.items()))
         except grpc.aio.AioRpcError as error:
             details = next((value for key, value in error.trailing_metadata() or () if key == _DETAILS), None)
             raise status.grpc_error(error.code().name, details, error.details() or "") from error
@@ -68,8 +79,8 @@ class GrpcExporter:
     def _open(self, credentials: Any) -> None:
         config = self._config
         target = config.endpoint.removeprefix("http://").removeprefix("https://")
-        compression = grpc.Compression.Gzip if config.compression == "gzip" else grpc.Compression.NoCompression
-        options = []
+        compression = _COMPRESSIONS[config.compression]
+        options: list[tuple[str, Any]] = [] if config.keepalive is None else _keepalive(config.keepalive)
         if config.tls.server_name_override:
             options.append(("grpc.ssl_target_name_override", config.tls.server_name_override))
         self._opened_with = credentials
@@ -83,6 +94,15 @@ class GrpcExporter:
             )
             for signal in SIGNALS
         }
+
+
+def _keepalive(config: ClientKeepalive) -> list[tuple[str, Any]]:
+    return [
+        ("grpc.keepalive_time_ms", config.time // _NS_PER_MS),
+        ("grpc.keepalive_timeout_ms", config.timeout // _NS_PER_MS),
+        ("grpc.keepalive_permit_without_calls", int(config.permit_without_stream)),
+        ("grpc.http2.max_pings_without_data", 0),  # gRPC's own default stops after two
+    ]
 
 
 def _credentials(tls: Tls) -> Watched[Any]:

@@ -2,6 +2,8 @@
 
 import asyncio
 import gzip
+import zlib
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import aiohttp
@@ -10,39 +12,49 @@ from google.rpc.status_pb2 import Status
 
 from spanscore.export import status
 from spanscore.export.config import HttpConfig
+from spanscore.export.headers_setter import Authenticator, applied
 from spanscore.export.port import UndeliveredError
 from spanscore.export.tls import http_context
+from spanscore.model.headers import Headers
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
 
 _MAX_ANSWER_BYTES = 64 * 2**10
-_GZIP_LEVEL = 1  # scores repeat themselves: higher levels cost a third more time and save a few bytes
+_LEVEL = 1  # scores repeat themselves: higher levels cost a third more time and save a few bytes
+_COMPRESSIONS: dict[str, tuple[Callable[[bytes, int], bytes] | None, str]] = {
+    "gzip": (gzip.compress, "gzip"),
+    "deflate": (zlib.compress, "deflate"),  # HTTP's deflate is zlib's format
+    "zlib": (zlib.compress, "deflate"),
+    "none": (None, ""),
+}
 
 
 class HttpExporter:
     """One session to one backend, opened with the first request."""
 
-    def __init__(self, config: HttpConfig) -> None:
+    def __init__(self, config: HttpConfig, authenticator: Authenticator | None = None) -> None:
         """Raises ConfigError where a file of the TLS settings cannot be used."""
+        self._authenticator = authenticator
         self._tls = http_context(config.tls)
         self._server_name = config.tls.server_name_override
-        self._gzip = config.compression == "gzip"
-        self._headers = {name: value.get_secret_value() for name, value in config.headers.items()}
-        self._headers |= {"Content-Type": "application/x-protobuf"}
-        self._headers |= {"Content-Encoding": "gzip"} if self._gzip else {}
+        self._compress, encoding = _COMPRESSIONS[config.compression]
+        self._headers = {name.lower(): value.get_secret_value() for name, value in config.headers.items()}
+        self._headers |= {"content-type": "application/x-protobuf"}
+        self._headers |= {"content-encoding": encoding} if encoding else {}
         self._urls = {signal: _url(config, signal) for signal in SIGNALS}
         self._timeout = aiohttp.ClientTimeout(total=config.timeout / 1e9)
         self._session: aiohttp.ClientSession | None = None
 
-    async def send(self, signal: Signal, body: bytes) -> str | None:
+    async def send(self, signal: Signal, body: bytes, headers: Headers = ()) -> str | None:
         """See `port.Exporter.send`."""
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=self._timeout, auto_decompress=True)
-        data = await asyncio.to_thread(gzip.compress, body, _GZIP_LEVEL) if self._gzip else body
+        data = body if self._compress is None else await asyncio.to_thread(self._compress, body, _LEVEL)
+        sent = applied(self._authenticator, self._headers, headers)
         try:
             async with self._session.post(
                 self._urls[signal],
                 data=data,
-                headers=self._headers,
+                headers=sent,
                 ssl=self._tls.get(),
                 server_hostname=self._server_name,
                 allow_redirects=False,

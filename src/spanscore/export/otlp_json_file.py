@@ -9,6 +9,7 @@ from typing import Any
 from spanscore.errors import ConfigError
 from spanscore.export.config import JsonFileConfig
 from spanscore.export.port import UndeliveredError
+from spanscore.model.headers import Headers
 from spanscore.model.json import loads
 from spanscore.otlp import json
 from spanscore.otlp.signal import WIRE, Signal
@@ -37,7 +38,7 @@ class JsonFileExporter:
         self._lock = threading.Lock()
         self._closed = False
 
-    async def send(self, signal: Signal, body: bytes) -> str | None:
+    async def send(self, signal: Signal, body: bytes, _headers: Headers = ()) -> str | None:
         """See `port.Exporter.send`."""
         await asyncio.to_thread(self._append, signal, body)
         return None

@@ -54,13 +54,17 @@ class PhoenixSink:
         await self._api.close()
 
     async def _annotate_sessions(self, evaluations: Sequence[Evaluation]) -> Sequence[Evaluation]:
-        """As `_annotate`; a Phoenix that has no annotations of sessions gets them on the session's last agent span."""
+        """As `_annotate`; on the session's last agent span where Phoenix has that, but knows no such session.
+
+        It reads a session's id from two attributes only, and older ones have no annotations of sessions.
+        """
+        unknown = evaluations
         if self._has_sessions:
             try:
-                return await self._annotate(_SESSIONS, evaluations)
+                unknown = await self._annotate(_SESSIONS, evaluations)
             except UnsupportedSignalError:
                 self._has_sessions = False
-        return await self._annotate(_SPANS, evaluations)
+        return await self._annotate(_SPANS, unknown)
 
     async def _annotate(self, place: _Place, evaluations: Sequence[Evaluation]) -> Sequence[Evaluation]:
         """Annotate what is there; returns what is not. Phoenix refuses a whole request for one unknown id."""
@@ -70,7 +74,10 @@ class PhoenixSink:
             status, answer = await self._api.ask("POST", f"{place.path}?sync=true", {"data": data}, expected=(404, 405))
             if status // 100 == 2:
                 break
-            unknown = [x for x in present if place.id_of(x) in _words(answer)]
+            listed = _listed(answer)
+            ids = set(listed.split(", "))
+            # An id with a comma in it is found as part of the list only.
+            unknown = [x for x in present if place.id_of(x) in ids] or [x for x in present if place.id_of(x) in listed]
             if not unknown:
                 raise UnsupportedSignalError(f"{place.path} is answered {status}: this server has no such annotations")
             missing += unknown
@@ -79,12 +86,11 @@ class PhoenixSink:
         return missing
 
 
-def _words(answer: Any) -> set[str]:
+def _listed(answer: Any) -> str:
     """The ids in an answer such as `Spans with IDs a, b do not exist.`, which is all that says which are unknown."""
     text = answer.get("detail", "") if isinstance(answer, Mapping) else answer
     before, _, _ = str(text).rpartition(" do not exist")
-    _, _, listed = before.partition(" with IDs ")
-    return {x.strip() for x in listed.split(", ")} if listed else set()
+    return before.partition(" with IDs ")[2]
 
 
 def _annotation(place: _Place, evaluation: Evaluation) -> dict[str, Any]:

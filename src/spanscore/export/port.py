@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from spanscore.errors import PermanentError, RetryableError
+from spanscore.model.headers import Headers
 from spanscore.model.score import Evaluation
 from spanscore.otlp.signal import Signal
 
@@ -27,8 +28,10 @@ class UnsupportedSignalError(PermanentError):
 class Exporter(Protocol):
     """One place that requests are sent to."""
 
-    async def send(self, signal: Signal, body: bytes) -> str | None:
+    async def send(self, signal: Signal, body: bytes, headers: Headers = ()) -> str | None:
         """Send one export request, serialised; returns None, or what the backend says that it did not take of it.
+
+        `headers` are those that it came with, for an authenticator to choose from.
 
         Raises UndeliveredError where sending again may help, UnsupportedSignalError where the backend does not know the
         signal, another PermanentError where it refused the request.

@@ -6,6 +6,7 @@ from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
 from spanscore.export import wire
+from spanscore.model.headers import without_headers
 from spanscore.model.span import Attributes
 
 SCOPE_NAME = "spanscore"
@@ -34,7 +35,7 @@ class ByResource:
         known = self._by_identity.get(id(resource))
         if known is not None:
             return known[1]
-        items = self._by_content.setdefault(wire.attributes(Resource, resource), [])
+        items = self._by_content.setdefault(wire.attributes(Resource, without_headers(resource)), [])
         self._by_identity[id(resource)] = resource, items
         return items
 

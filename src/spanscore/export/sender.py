@@ -19,9 +19,10 @@ from spanscore.export.filing import Filing
 from spanscore.export.forwarding import Forwarding, forward_to_all
 from spanscore.export.port import Exporter, Outbox
 from spanscore.export.sink import Sink
+from spanscore.model.headers import Headers
 from spanscore.model.score import Evaluation
 from spanscore.otlp.signal import Signal
-from spanscore.telemetry import Complaints, Counters
+from spanscore.telemetry import Complaints, Meter, declared
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ class Sender:
         config: Config,
         exporters: Mapping[str, Exporter],
         outbox: Outbox,
-        counters: Counters,
+        meter: Meter,
         *,
         sinks: Mapping[str, Sink] | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
@@ -51,7 +52,7 @@ class Sender:
         """`exporters` and `sinks` by the names that `config` gives them. Reads where the outbox ends now."""
         self._config = config
         self._outbox = outbox
-        self._around = Surroundings(clock_ns, sleep, chance, counters)
+        self._around = Surroundings(clock_ns, sleep, chance, meter)
         self._complaints = Complaints(clock_ns)
         self._deliveries = [
             Delivery(name, exporter, config.otlp_exporters[name].retry_on_failure, self._around)
@@ -68,6 +69,10 @@ class Sender:
         self._progress = asyncio.Event()
         self._draining = self._stopped = False
         self._running: asyncio.Task[None] | None = None
+        meter.watch(declared.EXPORTER_WAITING_SCORES, lambda: {(name,): count for name, count in self.behind().items()})
+        meter.watch(declared.EXPORTER_OLDEST_AGE, self._ages_s)
+        meter.watch(declared.EXPORTER_QUEUE_SIZE, lambda: {(x.name,): x.waiting for x in self._forwardings})
+        meter.watch(declared.EXPORTER_QUEUE_CAPACITY, lambda: {(x.name,): x.capacity for x in self._forwardings})
 
     async def run(self) -> None:
         """Send until cancelled or stopped."""
@@ -96,18 +101,30 @@ class Sender:
             filing.offer(self._latest)
         self._news.set()
 
-    def forward(self, signal: Signal, request: Message | bytes) -> "asyncio.Future[None]":
+    def forward(self, signal: Signal, request: Message | bytes, headers: Headers = ()) -> "asyncio.Future[None]":
         """Send a received request on to all exporters; the future is done when each delivered or refused it for good.
+
+        `headers` are those that it came with.
 
         Raises RetryableError at once when a queue is full. The future is cancelled when the sender stops before.
         """
         body = request if isinstance(request, bytes) else request.SerializeToString()
-        return forward_to_all(self._forwardings, signal, body)
+        return forward_to_all(self._forwardings, signal, body, headers)
 
     def behind(self) -> dict[str, int]:
         """How many scores each exporter has still to deliver, by its name."""
         behind = {x.name: self._latest - self._cursors.get(x.name, 0) for x in self._deliveries}
         return behind | {x.name: x.behind for x in self._filings}
+
+    def _ages_s(self) -> dict[tuple[str, ...], float]:
+        """How old the oldest score is that has still to be sent, by exporter, as far as memory tells it."""
+        behind, now_ns = self.behind(), self._around.clock_ns()
+        oldest = {x.name: self._batches.window.oldest_ns(self._cursors.get(x.name, 0)) for x in self._deliveries}
+        oldest |= {x.name: x.oldest_ns for x in self._filings}
+        return {
+            (name,): max(0.0, (now_ns - since_ns) / 1e9) if since_ns is not None and behind[name] else 0.0
+            for name, since_ns in oldest.items()
+        }
 
     async def drain(self, timeout_s: float) -> bool:
         """Wait until everything offered and forwarded has left; False: not within the time.
@@ -155,7 +172,7 @@ class Sender:
 
     async def _export(self, delivery: Delivery) -> None:
         cursor = await self._first_cursor(delivery.name)
-        counted_until_ns = self._around.clock_ns()
+        told, meter = histogram.Told(self._around.clock_ns()), self._around.meter
         while True:
             self._cursors[delivery.name] = cursor
             self._batches.window.forget(min(self._cursors.get(x.name, 0) for x in self._deliveries))
@@ -163,17 +180,23 @@ class Sender:
             await self._wait_for_more(cursor)
             batch = await self._patiently(partial(self._batches.after, cursor, self._latest))
             self._count_lost(delivery.name, batch, cursor)
-            for signal, body in batch.requests:
-                await delivery.deliver(signal, body)
+            delivered = [
+                await delivery.deliver(signal, body, part.headers)
+                for part in batch.parts
+                for signal, body in part.requests
+            ]
+            if any(delivered):
+                scores = sum(x.status != "skipped" for x in batch.evaluations)
+                meter.add(declared.EXPORTER_SENT_SCORES, scores, exporter=delivery.name)
             cursor = batch.last_seq
             await self._remember(delivery.name, cursor)
             # Remembered before it is counted: after a crash a batch may be missing from the histogram, but never twice.
             if self._config.emit.metrics:
                 now_ns = self._around.clock_ns()
-                counted = histogram.request(batch.evaluations, counted_until_ns, now_ns)
-                if counted:
-                    await delivery.deliver("metrics", counted, at_most_once=True)
-                counted_until_ns = max(now_ns, counted_until_ns + 1)
+                for part in batch.parts:
+                    counted = histogram.request(part.evaluations, told, now_ns)
+                    if counted and await delivery.deliver("metrics", counted, part.headers, at_most_once=True):
+                        told.tell(part.evaluations, now_ns)
 
     async def _first_cursor(self, name: str) -> int:
         """Where this exporter goes on; a new one begins with the scores that come after it was configured."""
@@ -210,4 +233,4 @@ class Sender:
         lost = batch.last_seq - cursor - len(batch.evaluations)
         if lost > 0:
             _log.warning("%s: %d scores were deleted by the store's retention before they could be sent", name, lost)
-            self._around.counters.add(f"export_lost_{name}", lost)
+            self._around.meter.add(declared.EXPORTER_DROPPED_SCORES, lost, exporter=name, reason="retention")

@@ -33,6 +33,7 @@ def provenance(evaluation: Evaluation) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "spanscore.uid": evaluation.uid,
         "spanscore.scope": evaluation.scope,
+        "spanscore.agent_trace_id": evaluation.subject_id if evaluation.scope == "trace" else None,
         "spanscore.revision": evaluation.revision,
         "spanscore.threshold": evaluation.threshold,
         "spanscore.evaluator.name": evaluator.name,
@@ -47,6 +48,6 @@ def provenance(evaluation: Evaluation) -> dict[str, Any]:
 
 def by_what_they_replace(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
     """The evaluations, in their order, of which none is replaced by a later one among them."""
-    newest = {(x.scope, x.subject_id, x.target.span_id, x.metric): x for x in evaluations}
+    newest = {(x.scope, x.subject_id, x.metric): x for x in evaluations}
     kept = set(map(id, newest.values()))
     return [x for x in evaluations if id(x) in kept]

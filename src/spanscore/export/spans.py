@@ -28,6 +28,7 @@ _EVALUATED_AT = wire.text_attribute(Span, "spanscore.evaluated_at")
 _VALUE = wire.Double(Span, "gen_ai.evaluation.score.value")
 _EXPLANATION = wire.text_attribute(Span, "gen_ai.evaluation.explanation")
 _METADATA = wire.text_attribute(Span, "spanscore.metadata")
+_SAMPLING = wire.Double(Span, "spanscore.sampling")
 _ERROR_TYPE = wire.text_attribute(Span, "error.type")
 _AGENT_TRACE_ID = wire.text_attribute(Span, "spanscore.agent_trace_id")
 _SESSION_ID = wire.text_attribute(Span, "session.id")
@@ -121,7 +122,9 @@ def _said(evaluation: Evaluation, max_text_length: int) -> bytes:
 
 
 def _subject(evaluation: Evaluation) -> Iterator[bytes]:
-    """The agent trace and the session that were evaluated."""
+    """The agent trace and the session that were evaluated, and with what chance they had been drawn."""
+    if evaluation.sampling < 1:
+        yield _SAMPLING(evaluation.sampling)
     if evaluation.scope == "trace":
         yield _AGENT_TRACE_ID(evaluation.subject_id)
     if session_id := wording.session(evaluation):

@@ -5,6 +5,7 @@ from typing import Any
 
 from spanscore.model.json import dumps
 from spanscore.model.score import Evaluation, Failure
+from spanscore.model.span import Value
 
 _CUT = " [cut]"
 _SHORT_CHARS = 200
@@ -25,6 +26,19 @@ def session(evaluation: Evaluation) -> str | None:
     if evaluation.scope == "session":
         return evaluation.session_id or evaluation.subject_id
     return None if evaluation.target.span_id else evaluation.session_id
+
+
+def trial(evaluation: Evaluation) -> dict[str, Value]:
+    """The test that the evaluated turn was recorded for, as OpenTelemetry names its facts."""
+    if evaluation.trial is None:
+        return {}
+    named = {
+        "test.suite.name": evaluation.trial.suite,
+        "test.suite.run.id": evaluation.trial.run,
+        "test.case.id": evaluation.trial.case,
+        "test.case.result.status": evaluation.trial.status,
+    }
+    return {key: value for key, value in named.items() if value is not None}
 
 
 def cut(text: str, max_chars: int) -> str:

@@ -21,7 +21,10 @@ from typing import IO, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from spanscore.errors import ConfigError, RetryableError
+from spanscore.model.headers import Headers
 from spanscore.model.quantity import ByteSize
+from spanscore.store import leaving
+from spanscore.store.leaving import Leaving
 
 _log = logging.getLogger(__name__)
 
@@ -59,13 +62,13 @@ class Config(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A journalled request: `body` is the protobuf as it was received; `passed_on` matters in inline mode."""
+    """A journalled request: `body` is the protobuf as it was received."""
 
     row: int
     signal: str
     received_ns: int
     body: bytes
-    passed_on: bool
+    headers: Headers = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,11 @@ class Journal:
         self._writer = _open(config)
         self._reader = _open(config)
         self._reading = threading.Lock()
-        self._sizes: dict[int, int] = dict(self._reader.execute("SELECT row, length(body) FROM requests"))
+        held = self._reader.execute("SELECT row, length(body), received_ns FROM requests ORDER BY row").fetchall()
+        self._sizes: dict[int, int] = {row: size for row, size, _ in held}
+        self._received_ns: dict[int, int] = {row: received_ns for row, _, received_ns in held}
+        self._refused_bytes = 0
+        self._fault: str | None = None
         self._next_row = max(self._sizes, default=0) + 1
         self._size_bytes = sum(self._sizes.values())
         self._counting = threading.Lock()
@@ -111,22 +118,46 @@ class Journal:
         """Share of `max_bytes` in use, 0 to 1."""
         return self._size_bytes / self._config.max_bytes
 
-    def append(self, signal: str, body: bytes, received_ns: int) -> "Future[int]":
-        """Keep a request; the future gives its row once it is committed.
+    @property
+    def max_bytes(self) -> int:
+        """Bytes of requests that may be held."""
+        return self._config.max_bytes
+
+    @property
+    def requests(self) -> int:
+        """How many requests are held now."""
+        return len(self._sizes)
+
+    @property
+    def oldest_ns(self) -> int | None:
+        """When the oldest request held now was received, in Unix ns; None where there is none."""
+        with self._counting:
+            return next(iter(self._received_ns.values()), None)
+
+    @property
+    def trouble(self) -> str | None:
+        """Why a request would not be kept now; None where it would."""
+        if self._refused_bytes and self._size_bytes + self._refused_bytes > self._config.max_bytes:
+            return "the journal is full"
+        return self._fault
+
+    def append(self, signal: str, body: bytes, received_ns: int, headers: Headers = ()) -> "Future[int]":
+        """Keep a request and its headers; the future gives its row once it is committed.
 
         Raises RetryableError, here or from the future, when the journal is full or the disk refuses.
         """
         with self._counting:
             if self._size_bytes + len(body) > self._config.max_bytes:
-                raise RetryableError(
-                    f"the journal is full ({self._config.max_bytes} bytes, see journal.max_bytes)", retry_after_s=5.0
-                )
+                self._refused_bytes = len(body)
+                told = f"the journal is full ({self._config.max_bytes} bytes, see journal.max_bytes)"
+                raise RetryableError(told, retry_after_s=5.0, why="journal_full")
             row, self._next_row = self._next_row, self._next_row + 1
-            self._sizes[row] = len(body)
+            self._sizes[row], self._received_ns[row] = len(body), received_ns
             self._size_bytes += len(body)
 
         def insert(db: sqlite3.Connection) -> int:
             db.execute("INSERT INTO requests VALUES (?, ?, ?, ?)", (row, signal, received_ns, body))
+            leaving.keep_headers(db, row, headers)
             return row
 
         future = self._submit(insert, len(body))
@@ -138,19 +169,24 @@ class Journal:
 
         def remove(db: sqlite3.Connection) -> None:
             db.executemany("DELETE FROM requests WHERE row = ?", [(row,) for row in rows])
-            db.executemany("DELETE FROM passed_on WHERE row = ?", [(row,) for row in rows])
+            leaving.forget(db, rows)
 
         future = self._submit(remove)
         future.add_done_callback(lambda done: None if done.exception() else self._uncount(rows))
         return future
 
-    def mark_passed_on(self, row: int) -> "Future[None]":
-        """Remember that a request has left again, in inline mode: after a restart it is not sent a second time."""
+    def mark_rest_left(self, row: int, held: Iterable[bytes] = ()) -> "Future[None]":
+        """Remember that all of a request but the spans `held` back has left again, in inline mode."""
+        return self._submit(lambda db: leaving.rest_left(db, row, held))
 
-        def mark(db: sqlite3.Connection) -> None:
-            db.execute("INSERT OR IGNORE INTO passed_on VALUES (?)", (row,))
+    def mark_span_left(self, row: int, span: bytes) -> "Future[None]":
+        """Remember that a span held back has left, or need not: after a restart it is not sent a second time."""
+        return self._submit(lambda db: leaving.span_left(db, row, span))
 
-        return self._submit(mark)
+    def leaving(self, row: int) -> Leaving:
+        """What has left of a request."""
+        with self._reading:
+            return leaving.read(self._reader, row)
 
     def close_traces(self, closed: Sequence[tuple[bytes, int, int]], parts: Sequence[bytes] = ()) -> "Future[None]":
         """Remember traces as dealt with: (trace id, last row read, Unix ns). `parts` are those of turns with others."""
@@ -190,16 +226,16 @@ class Journal:
         with self._reading:
             found = (
                 self._reader.execute(
-                    "SELECT row, signal, received_ns, body, EXISTS (SELECT 1 FROM passed_on WHERE row = requests.row) "
-                    "FROM requests WHERE row = ?",
+                    "SELECT row, signal, received_ns, body, headers FROM requests LEFT JOIN headers USING (row) "
+                    "WHERE row = ?",
                     (row,),
                 )
                 for row in rows
             )
             return [
-                Request(row, signal, received_ns, body, bool(passed_on))
+                Request(row, signal, received_ns, body, leaving.headers_from(headers))
                 for cursor in found
-                for row, signal, received_ns, body, passed_on in cursor
+                for row, signal, received_ns, body, headers in cursor
             ]
 
     def replay(self) -> Iterator[Request]:
@@ -249,6 +285,7 @@ class Journal:
         with self._counting:
             for row in rows:
                 self._size_bytes -= self._sizes.pop(row, 0)
+                self._received_ns.pop(row, None)
 
     def _write(self) -> None:
         while (first := self._todo.get()) is not None:
@@ -277,9 +314,11 @@ class Journal:
                 results = [work(self._writer) for work, _, _ in batch]
         except Exception as error:  # noqa: BLE001 - whatever it is may pass, and a dead writer would stop everything
             _log.error("journal: %s; the requests were not acknowledged", error)
+            self._fault = f"the journal cannot be written: {error}"
             for _, _, future in batch:
-                future.set_exception(RetryableError(f"the journal cannot be written: {error}", retry_after_s=5.0))
+                future.set_exception(RetryableError(self._fault, retry_after_s=5.0, why="journal_fault"))
             return
+        self._fault = None
         for (_, _, future), result in zip(batch, results, strict=True):
             future.set_result(result)
 
@@ -340,6 +379,7 @@ def _open(config: Config) -> sqlite3.Connection:
             db.executescript(f"BEGIN;{_SCHEMA}PRAGMA user_version = {_SCHEMA_VERSION};COMMIT;")
         if version <= _SCHEMA_VERSION:
             db.execute(_PARTS)
+            leaving.create(db)
     except (sqlite3.Error, OSError) as error:
         raise ConfigError(f"{config.path}: cannot be opened as the journal ({error}); see journal.path") from error
     if version not in (0, _SCHEMA_VERSION):

@@ -2,7 +2,8 @@
 
 Each turn is a trace of its own: an agent span over two model calls, a tool call and a database span without any GenAI
 attribute, and a log record; two turns are a session. What it hands to the exporter is written to the file SENT, a span
-a line. `--twice` exports every batch twice, as an SDK does whose answer was lost; `--plain` leaves GenAI out.
+a line. `--twice` exports every batch twice, as an SDK does whose answer was lost. `--plain` leaves GenAI out. With
+`--nested` another agent calls the agent. `--metrics` sends a metric too.
 """
 
 import argparse
@@ -14,9 +15,12 @@ from pathlib import Path
 from opentelemetry._logs import set_logger_provider
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter
+from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk._logs import LoggerProvider, LoggingHandler
 from opentelemetry.sdk._logs.export import SimpleLogRecordProcessor
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
@@ -66,6 +70,14 @@ def turn(tracer, number, log):
         log.warning("turn %s", number)
 
 
+def nested(tracer, number, log):
+    """The same, by an agent that another one hands the question to."""
+    with tracer.start_as_current_span("invoke_agent concierge") as agent:
+        agent.set_attributes({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "concierge"})
+        agent.set_attribute("gen_ai.conversation.id", f"session-{number // 2}")
+        turn(tracer, number, log)
+
+
 def model(tracer, given, produced):
     with tracer.start_as_current_span("chat gpt-4o-mini") as span:
         span.set_attributes({"gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-4o-mini"})
@@ -86,6 +98,8 @@ def main():
     parser.add_argument("sent", type=Path)
     parser.add_argument("--twice", action="store_true")
     parser.add_argument("--plain", action="store_true")
+    parser.add_argument("--nested", action="store_true")
+    parser.add_argument("--metrics", action="store_true")
     args = parser.parse_args()
     resource = Resource.create({"service.name": "plain" if args.plain else "weather-agent"})
     provider = TracerProvider(resource=resource)
@@ -99,14 +113,18 @@ def main():
     set_logger_provider(logs)
     log = logging.getLogger("agent")
     log.addHandler(LoggingHandler(logger_provider=logs))
+    reader = PeriodicExportingMetricReader(OTLPMetricExporter(endpoint=args.endpoint, insecure=True))
+    meters = MeterProvider([reader] if args.metrics else [], resource=resource)
+    meters.get_meter("weather").create_counter("turns").add(args.turns)
     tracer = provider.get_tracer("weather")
     for number in range(args.turns):
         if args.plain:
             plain(tracer)
         else:
-            turn(tracer, number, log)
+            (nested if args.nested else turn)(tracer, number, log)
     provider.shutdown()
     logs.shutdown()
+    meters.shutdown()
 
 
 if __name__ == "__main__":

@@ -99,7 +99,8 @@ class Pipeline:
 
     def _environ(self, spanscore_port):
         http, telemetry = free_ports(2)
-        shards = {f"SPANSCORE_{n}_ENDPOINT": f"127.0.0.1:{shard.grpc}" for n, shard in enumerate(self.shards)}
+        shards = {"SPANSCORE_HTTP_ENDPOINT": f"http://127.0.0.1:{self.spanscore.http}"}
+        shards |= {f"SPANSCORE_{n}_ENDPOINT": f"127.0.0.1:{shard.grpc}" for n, shard in enumerate(self.shards)}
         return shards | {
             "HEALTH_ENDPOINT": f"127.0.0.1:{self.health}",
             "QUEUE_DIRECTORY": str(self.folder / "queues"),
@@ -180,6 +181,10 @@ class Pipeline:
     def scored_at_backend(self):
         """The uids of what the backend has both as a span and as an event."""
         return {x.span_id.hex() for x in self.backend_spans()[1]} & set(self.events())
+
+    def collectors_log(self):
+        """What the collector has said."""
+        return (self.folder / "collector.log").read_text()
 
     def stop(self):
         for part in (self.collector, self.gate, self.backend):

@@ -1,6 +1,7 @@
 """What stands before spanscore where it is to be slow or to refuse: `python gate.py PORT SPANSCORES_PORT FILE`.
 
-FILE says what it does with each request: `pass` it on, `refuse` it, or `hold` it until the word in FILE changes.
+FILE says what it does with each request: `pass` it on, `refuse` it, `hold` it until the word in FILE changes, be `slow`
+to pass it on, or pass it on and be too `late` to say so.
 """
 
 import sys
@@ -9,6 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
+
+_TOO_LATE_S = 12
+"""Longer than the collector waits for an answer."""
 
 
 class Gate(grpc.GenericRpcHandler):
@@ -24,12 +28,16 @@ class Gate(grpc.GenericRpcHandler):
         def call(body, context):
             while self._word.read_text() == "hold":
                 time.sleep(0.05)
-            if self._word.read_text() == "refuse":
+            word = self._word.read_text()
+            time.sleep(2 if word == "slow" else 0)
+            if word == "refuse":
                 context.abort(grpc.StatusCode.UNAVAILABLE, "the gate is shut")
             try:
-                return forward(body, timeout=10)
+                answer = forward(body, timeout=10)
+                time.sleep(_TOO_LATE_S if word == "late" else 0)
             except grpc.RpcError as error:
                 context.abort(error.code(), error.details())
+            return answer
 
         return grpc.unary_unary_rpc_method_handler(call)
 

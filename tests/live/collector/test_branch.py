@@ -6,7 +6,7 @@ import pytest
 from obliging_model import ObligingModel
 from scripted_server import ScriptedServer
 
-pytestmark = pytest.mark.collector
+pytestmark = [pytest.mark.collector, pytest.mark.timeout(300)]
 
 TURNS = 6
 
@@ -90,6 +90,37 @@ def test_a_spanscore_that_never_answers_delays_no_span(line, model):
     running.pass_on("pass")
     assert_all_is_there(running)
     assert_asked_once(model)
+
+
+def test_spanscore_may_be_slow(line, model):
+    running = line(gated=True).start()
+    running.spanscore.start()
+    running.pass_on("slow")
+    running.run_agent(TURNS)
+    assert_all_is_there(running)
+    assert_asked_once(model)
+
+
+def test_answers_may_come_too_late_for_the_collector(line, model, until):
+    running = line(gated=True).start()
+    running.spanscore.start()
+    running.pass_on("late")
+    running.run_agent(TURNS)
+    until(lambda: "DeadlineExceeded" in running.collectors_log(), running.collectors_log)  # it sends all again
+    running.pass_on("pass")
+    assert_all_is_there(running)
+    assert_asked_once(model)
+
+
+def test_spanscore_may_be_down_for_a_while(line, model):
+    running = line().start()
+    running.spanscore.start()
+    running.run_agent(TURNS // 2)
+    running.spanscore.kill()
+    running.run_agent(TURNS - TURNS // 2)
+    running.wait_for_spans()
+    running.spanscore.start()
+    assert_all_is_there(running)
 
 
 def test_the_collector_may_be_killed_and_started_again(line, model):

@@ -1,17 +1,27 @@
 """Every configuration in examples/collector, run by a real collector."""
 
+import contextlib
+import shutil
+import socket
 import subprocess
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.collector
+pytestmark = [pytest.mark.collector, pytest.mark.timeout(300)]
 
 TURNS = 6
 DROP_IN = "collector-config.yaml"
 FOLDER = "examples/collector"
 PLAIN = {"GET /health", "SELECT 1"}
 """The names of the spans that an agent without GenAI sends."""
+
+
+def free_ports(count):
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [probe.getsockname()[1] for probe in probes]
 
 
 def ids(spans):
@@ -37,7 +47,7 @@ def test_only_whole_services_go_to_spanscore(pipeline):
     line.wait_for_spans()
     line.wait_for_scores(TURNS)
     of_agents = [x for x in line.sent_spans() if x.name not in PLAIN]
-    assert line.spanscore.state()["counters"]["items_traces"] == len(of_agents)
+    assert line.spanscore.state()["counters"]["receiver_accepted_spans"] == len(of_agents)
 
 
 def test_a_sampler_before_the_fork_leaves_no_score_without_its_trace(pipeline):
@@ -101,12 +111,32 @@ def test_the_drop_in_and_its_overlays_are_valid_as_they_are(collector, tmp_path,
     root = request.config.rootpath
     configs = [DROP_IN] + ([f"{FOLDER}/{overlay}.yaml"] if overlay else [])
     command = [str(collector), "validate", *(f"--config={root / x}" for x in configs)]
-    subprocess.run(command, check=True, env={"QUEUE_DIRECTORY": str(tmp_path)})
+    subprocess.run(command, check=True, cwd=tmp_path, env={})
 
 
 @pytest.mark.parametrize("name", ["inline", "first-collector"])
 def test_the_other_examples_are_valid_as_they_are(collector, tmp_path, name, request):
     config = request.config.rootpath / FOLDER / f"{name}.yaml"
-    subprocess.run(
-        [str(collector), "validate", f"--config={config}"], check=True, env={"QUEUE_DIRECTORY": str(tmp_path)}
-    )
+    subprocess.run([str(collector), "validate", f"--config={config}"], check=True, cwd=tmp_path, env={})
+
+
+def test_the_drop_in_runs_in_an_empty_folder(collector, tmp_path, until):
+    shutil.copy(Path(__file__).parents[3] / DROP_IN, tmp_path)
+    ports = free_ports(4)
+    names = ("HEALTH_ENDPOINT", "OTLP_GRPC_ENDPOINT", "OTLP_HTTP_ENDPOINT", "SCORES_ENDPOINT")
+    environ = {name: f"127.0.0.1:{port}" for name, port in zip(names, ports, strict=True)}  # others may run beside it
+    log = tmp_path / "log"
+    with log.open("wb") as output:
+        running = subprocess.Popen(
+            [str(collector), "--config", DROP_IN],
+            cwd=tmp_path,
+            env=environ | {"TELEMETRY_PORT": "0"},
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        until(lambda: "Everything is ready" in log.read_text(), log.read_text)
+    finally:
+        running.kill()
+        running.wait()
+    assert list((tmp_path / "otelcol-queues").iterdir())

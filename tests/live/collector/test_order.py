@@ -2,7 +2,7 @@
 
 import pytest
 
-pytestmark = pytest.mark.collector
+pytestmark = [pytest.mark.collector, pytest.mark.timeout(300)]
 
 TURNS = 4
 

@@ -1,0 +1,47 @@
+"""Headers of received requests, as far as they are kept, so that what leaves for a trace leaves with them.
+
+On their way to its scores they travel as attributes of the trace's resource, under names that nobody else may use.
+"""
+
+from collections.abc import Iterable
+from typing import Final, TypeAlias
+
+from spanscore.model.span import Attributes, Value
+
+Headers: TypeAlias = tuple[tuple[str, str], ...]
+"""Name, in lower case, and value."""
+
+_PREFIX: Final = "spanscore.header."
+_MAX_VALUE_CHARS: Final = 1024
+
+
+def chosen(received: Iterable[tuple[str, str | bytes]], wanted: frozenset[str]) -> Headers:
+    """The headers of a request that are `wanted`, by their names in lower case.
+
+    Values that could not be sent on are left out: gRPC takes printable ASCII and nothing else.
+    """
+    return tuple(
+        (name.lower(), value)
+        for name, value in received
+        if name.lower() in wanted
+        and isinstance(value, str)
+        and len(value) <= _MAX_VALUE_CHARS
+        and value.isascii()
+        and value.isprintable()
+    )
+
+
+def with_headers(resource: Attributes, headers: Headers) -> dict[str, Value]:
+    """A resource's attributes with the headers that it came with, and no others that a sender has made up."""
+    own = without_headers(resource)
+    return {**own, **{_PREFIX + name: value for name, value in headers}}
+
+
+def without_headers(resource: Attributes) -> dict[str, Value]:
+    """A resource's attributes as they came."""
+    return {key: value for key, value in resource.items() if not key.startswith(_PREFIX)}
+
+
+def headers_of(resource: Attributes) -> Headers:
+    """The headers that a resource came with."""
+    return tuple((key[len(_PREFIX) :], str(value)) for key, value in resource.items() if key.startswith(_PREFIX))

@@ -1,0 +1,90 @@
+"""Headers of requests leave with what passes through, and with the scores of what they came with."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
+
+TENANT = "x-scope-orgid"
+SETTINGS = {
+    "extensions": {"headers_setter": {"headers": [{"key": "X-Scope-OrgID", "from_context": "X-Scope-OrgID"}]}},
+    "receive": {"grpc": {"include_metadata": True}},
+}
+
+
+class Backend(grpc.GenericRpcHandler):
+    """Takes everything; remembers the names of spans by the tenant that they came under."""
+
+    def __init__(self):
+        self.spans = {}
+        self.others = []
+
+    def service(self, call):
+        def export(body, context):
+            tenant = dict(context.invocation_metadata()).get(TENANT)
+            if not call.method.endswith("TraceService/Export"):
+                self.others.append(tenant)
+                return b""
+            for group in ExportTraceServiceRequest.FromString(body).resource_spans:
+                for scoped in group.scope_spans:
+                    self.spans.setdefault(tenant, []).extend(scoped.spans)
+            return b""
+
+        return grpc.unary_unary_rpc_method_handler(export)
+
+    def has_session_score(self, tenant):
+        return any(x.name.startswith("evaluation agent_reliability") for x in self.spans.get(tenant, ()))
+
+    def traces(self, tenant):
+        return {x.trace_id for x in self.spans.get(tenant, ())}
+
+
+@pytest.fixture
+def backend():
+    made, server = Backend(), grpc.server(ThreadPoolExecutor(1))
+    server.add_generic_rpc_handlers([made])
+    made.port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield made
+    server.stop(0).wait()
+
+
+def of_tenant(recorded, tenant):
+    """The recording's spans under trace ids and sessions of this tenant's own."""
+    requests = []
+    for request in recorded.spans_one_by_one():
+        span = request.resource_spans[0].scope_spans[0].spans[0]
+        span.trace_id = span.trace_id[:-1] + tenant.encode()
+        for attribute in span.attributes:
+            if attribute.key in {"session.id", "gen_ai.conversation.id"}:
+                attribute.value.string_value += tenant
+        requests.append(request)
+    return requests
+
+
+@pytest.mark.parametrize("mode", ["branch", "inline"])
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_each_tenant_gets_its_own(server, recording, backend, mode, is_killed):
+    exporter = {
+        "endpoint": f"127.0.0.1:{backend.port}",
+        "tls": {"insecure": True},
+        "auth": {"authenticator": "headers_setter"},
+    }
+    running = server(mode=mode, export={"exporters": {"otlp_grpc": exporter}}, **SETTINGS).start()
+    sent = {tenant: of_tenant(recording("semconv/message-attributes"), tenant) for tenant in "ab"}
+    with grpc.insecure_channel(f"127.0.0.1:{running.grpc}") as channel:
+        for tenant, requests in sent.items():
+            for request in requests:
+                TraceServiceStub(channel).Export(request, timeout=30, metadata=((TENANT, tenant),))
+    if is_killed:
+        running.kill()
+        running.start()
+    running.wait_until(lambda _: all(backend.has_session_score(tenant) for tenant in "ab"))
+    running.wait_until_finished(0)
+    assert running.stop() == 0
+    assert set(backend.spans) == {"a", "b"}
+    assert set(backend.others) == {"a", "b"}
+    for tenant in "ab":
+        assert {x[-1:] for x in backend.traces(tenant)} == {tenant.encode()}
