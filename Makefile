@@ -36,6 +36,22 @@ collector: ## the OpenTelemetry Collector that the tests run, built once into a 
 test-collector: env ## tests with that collector
 	@$(BIN)/pytest -n 2 --dist worksteal -m collector tests/live/collector
 
+# The demo's traces and their scores in a real tracing UI, until Ctrl-C. CHECK=1 looks at its pages in a headless
+# Chromium instead; RECORDINGS=FOLDER takes other recordings than the demo's.
+UIS := ui-phoenix ui-mlflow ui-zipkin ui-jaeger
+
+.PHONY: $(UIS)
+ui-phoenix: ## scores in a real Phoenix, until Ctrl-C; with CHECK=1 a browser looks at them
+ui-mlflow: ## the same with MLflow
+ui-zipkin: ## the same with Zipkin (Java and Maven)
+ui-jaeger: ## the same with Jaeger, which CHECK=1 asks by its API (Go)
+$(UIS): env
+	@$(BIN)/python tests/live/ui/run.py $(@:ui-%=%) $(if $(CHECK),--check) $(if $(RECORDINGS),--recordings $(RECORDINGS))
+
+.PHONY: test-ui
+test-ui: env ## tests with the real tracing UIs, installed once into a cache (not part of CI)
+	@$(BIN)/pytest -m ui tests/live/ui
+
 .PHONY: check
 check: env lint proto-check test ## format, lint, types, import contract, generated code, tests
 
@@ -79,6 +95,10 @@ docs: env ## write the pages that are made from the code
 bench: env ## spans per CPU second of reading alone and of a server, with its peak memory
 	@$(BIN)/python bench/reading.py
 	@$(BIN)/python bench/throughput.py
+
+.PHONY: bench-collector
+bench-collector: env ## what agents notice: a collector with the branch to spanscore beside one without it (Go)
+	@$(BIN)/python bench/collector.py
 
 .PHONY: fuzz
 fuzz: env ## feed mutated recordings to the reading step for SECONDS (network; not part of CI)

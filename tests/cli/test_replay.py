@@ -115,6 +115,18 @@ def test_a_second_replay_has_other_trace_ids_but_as_many():
     assert (len(first), len(second), first & second) == (4, 4, set())
 
 
+def test_a_second_replay_has_other_span_ids():
+    first, second = ({span.span_id for span in _spans(replay.requests(_FOLDER, _NOW_NS))} for _ in range(2))
+    assert first.isdisjoint(second)
+
+
+def test_a_replay_has_the_same_tree():
+    spans = _spans(replay.requests(_FOLDER, _NOW_NS))
+    within = {(span.trace_id, span.span_id) for span in spans}
+    assert sum(not span.parent_span_id for span in spans) == 4
+    assert all((span.trace_id, span.parent_span_id) in within for span in spans if span.parent_span_id)
+
+
 def test_a_folder_without_a_recording_is_bad_input(tmp_path):
     with pytest.raises(InputError, match="no recording"):
         replay.requests(tmp_path, _NOW_NS)

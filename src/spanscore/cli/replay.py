@@ -28,18 +28,21 @@ def recordings() -> Path:
 
 
 def requests(folder: Path, now_ns: int) -> list[ExportTraceServiceRequest]:
-    """The requests recorded in `folder`, with new trace ids and all times moved so that the last span ends at `now_ns`.
+    """The requests recorded in `folder`, with new ids and all times moved so that the last span ends at `now_ns`.
 
-    Raises InputError when there are none.
+    Some backends know a span by its id alone, so those are new as well. Raises InputError when there are none.
     """
     found = [ExportTraceServiceRequest.FromString(path.read_bytes()) for path in sorted(folder.glob("traces-*.pb"))]
     spans = [span for request in found for span in _spans(request)]
     if not spans:
         raise InputError(f"{folder}: no recording there; give the folder with the traces-*.pb files")
     later_ns = now_ns - max(span.end_time_unix_nano for span in spans)
-    mask = secrets.randbits(128)
+    trace_mask, span_mask = secrets.token_bytes(16), secrets.token_bytes(8)
     for span in spans:
-        span.trace_id = (int.from_bytes(span.trace_id) ^ mask).to_bytes(16)
+        span.parent_span_id = _masked(span.parent_span_id, span_mask)
+        span.trace_id, span.span_id = _masked(span.trace_id, trace_mask), _masked(span.span_id, span_mask)
+        for link in span.links:
+            link.trace_id, link.span_id = _masked(link.trace_id, trace_mask), _masked(link.span_id, span_mask)
         span.start_time_unix_nano += later_ns
         span.end_time_unix_nano += later_ns
         for event in span.events:
@@ -154,6 +157,11 @@ def _readable(span: Span) -> Any:
         end_time=span.end_ns,
         instrumentation_scope=InstrumentationScope(span.scope.name, span.scope.version),
     )
+
+
+def _masked(given: bytes, mask: bytes) -> bytes:
+    """Another id in the place of `given`, the same for the same; what is no id, such as no parent, stays."""
+    return bytes(a ^ b for a, b in zip(given, mask, strict=True)) if len(given) == len(mask) else given
 
 
 def _spans(request: ExportTraceServiceRequest) -> Iterator[trace_pb2.Span]:

@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from harness import line
-from harness.browser import browser
+from harness.browser import browser, chromium
 from harness.findings import Findings
 from harness.processes import Processes
 from harness.tool import Tool
@@ -26,7 +26,7 @@ from spanscore.cli import replay
 from spanscore.errors import SpanscoreError
 
 HERE = Path(__file__).resolve().parent
-_FACTS_WITHIN_S = 30.0
+_FACTS_WITHIN_S = 60.0
 
 
 def main() -> int:
@@ -35,27 +35,28 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="look at the pages, and end")
     parser.add_argument("--recordings", type=Path, help="a folder with traces-*.pb files, instead of the demo's")
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for ends in (signal.SIGINT, signal.SIGTERM):  # the first is ignored in what a script starts with `&`
+        signal.signal(ends, signal.default_int_handler)
     folder = Path(tempfile.mkdtemp(prefix=f"spanscore-ui-{args.tool}-"))
     pictures = line.ROOT / "out/ui" / args.tool
     recordings = args.recordings or replay.recordings() / "pydantic-ai"
     try:
         with Processes(folder) as processes:
-            return _run(args.tool, processes, folder, recordings, pictures if args.check else None)
+            failed = _run(args.tool, processes, folder, recordings, pictures if args.check else None)
     except KeyboardInterrupt:
         print("\nended")
-        return 130 if args.check else 0
-    except SpanscoreError as error:
-        print(f"{args.tool}: {error}", file=sys.stderr)
-        folder = None  # its logs are wanted
+        failed = args.check
+    except (SpanscoreError, OSError) as error:
+        print(f"{args.tool}: {error}; logs are in {folder}", file=sys.stderr)
         return 1
-    finally:
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    return int(failed)
 
 
-def _run(name: str, processes: Processes, folder: Path, recordings: Path, pictures: Path | None) -> int:
+def _run(name: str, processes: Processes, folder: Path, recordings: Path, pictures: Path | None) -> bool:
     make = importlib.import_module(f"tools.{name}").Tool
+    if pictures and make.has_pages:
+        chromium()  # rather said now than after minutes
     tool = _started(make, name, processes, folder)
     plain = _started(make, f"{name}-without", processes, folder) if pictures else None
     for one, its_name in ((tool, name), (plain, f"{name}-without")):
@@ -71,9 +72,10 @@ def _run(name: str, processes: Processes, folder: Path, recordings: Path, pictur
         findings = Findings()
         for trace_id in dict.fromkeys(x for trace in run.traces for x in trace.trace_ids):
             _compare(trace_id, tool, plain, findings)
-        with browser() as chromium:
-            tool.look(run, chromium, findings)
-    print(f"pictures: {pictures}")
+        with browser() as opened:
+            tool.look(run, opened, findings)
+    print(f"pictures are in {pictures}" if make.has_pages else "it has no pages to look at")
+    print(f"{findings.failed} of {findings.count} do not hold" if findings.failed else f"all {findings.count} hold")
     return findings.failed > 0
 
 

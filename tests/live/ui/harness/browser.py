@@ -2,7 +2,8 @@
 
 import shutil
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from harness.installed import packages
 from spanscore.errors import SpanscoreError
 
 _TIMEOUT_MS = 60_000
-_LOOK_MS = 20_000
+_LOOK_MS = 45_000
 _SETTLE_MS = 1500
 
 
@@ -40,14 +41,20 @@ class Browser:
             self._playwright.stop()
 
     def _start(self) -> None:
-        program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-        if program is None:
-            raise SpanscoreError("no Chromium to look with: `apt-get install chromium` (Debian), then again")
+        program = chromium()
         sys.path.append(str(packages("playwright")))
         from playwright.sync_api import sync_playwright
 
         self._playwright = sync_playwright().start()
         self._chromium = self._playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+
+
+def chromium() -> str:
+    """Where it is. Raises SpanscoreError where it is not installed."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        raise SpanscoreError("no Chromium to look with: install it (on Debian `apt-get install chromium`), then again")
+    return program
 
 
 @contextmanager
@@ -72,6 +79,16 @@ def sees(inside: Any, text: str) -> bool:
         inside.get_by_text(text, exact=True).filter(visible=True).first.wait_for(timeout=_LOOK_MS)
     except NotInTimeError:
         return False
+    return True
+
+
+def until(holds: Callable[[], bool]) -> bool:
+    """Whether `holds` comes true while a page loads."""
+    deadline_s = time.monotonic() + _LOOK_MS / 1000
+    while not holds():
+        if time.monotonic() > deadline_s:
+            return False
+        time.sleep(0.2)
     return True
 
 

@@ -7,10 +7,11 @@ class Findings:
     """The findings of one check."""
 
     def __init__(self) -> None:
-        self.failed = 0
+        self.count = self.failed = 0
 
     def holds(self, claim: str, *, true: bool, found: object = "") -> None:
         """Note whether `claim` is `true`; `found` says what was there where it is not."""
+        self.count += 1
         if true:
             print(f"ok      {claim}", flush=True)
             return

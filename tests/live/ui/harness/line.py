@@ -30,7 +30,7 @@ from spanscore.rebuild import rebuild_all
 ROOT = Path(__file__).resolve().parents[4]
 _TIMEOUT_S = 90.0
 _POLL_S = 0.1
-_TRIES = 3
+_TRIES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,14 @@ class Run:
         """The scores of a session itself."""
         return [x for x in self.scores[session.session_id] if x.scope == SCOPE_SESSION and x.HasField("value")]
 
-    def failing(self, metric: str) -> list[AgentTrace]:
-        """The traces of which `metric` failed."""
-        return [x for x in self.traces if any(y.metric == metric and y.label == "fail" for y in self.of_trace(x))]
+    def place_of(self, trace: AgentTrace) -> str:
+        """The id of the OTel trace that has its scores; an agent trace can be of several."""
+        return next((x.trace_id for x in self.of_trace(trace)), trace.trace_ids[0])
+
+    def failing(self, metric: str) -> set[str]:
+        """The ids of the OTel traces with a score of `metric` that failed."""
+        found = (y for x in self.traces for y in self.of_trace(x))
+        return {x.trace_id for x in found if x.metric == metric and x.label == "fail"}
 
 
 def span_name(score: Score) -> str:

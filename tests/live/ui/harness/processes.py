@@ -43,7 +43,11 @@ class Processes:
         """The file with what the process wrote."""
         return self._folder / f"{name}.log"
 
-    def wait(self, name: str, ready: Callable[[], bool], timeout_s: float = 180) -> None:
+    def pid(self, name: str) -> int:
+        """The id of a running process."""
+        return self._running[name].pid
+
+    def wait(self, name: str, ready: Callable[[], bool], timeout_s: float = 400) -> None:
         """Wait until `ready` says True. Raises SpanscoreError with the last it wrote when it ends or takes too long."""
         deadline_s = time.monotonic() + timeout_s
         while not ready():

@@ -27,6 +27,9 @@ from spanscore.cli.backend import Backend
 class Tool(Protocol):
     """One running UI."""
 
+    has_pages: bool
+    """Whether `look` opens pages of it, and so needs a browser; a class attribute."""
+
     address: str
     """What a person opens."""
 

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import time
-import urllib.error
 import urllib.parse
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +25,8 @@ _BAR_CHARS = 40
 
 class Tool:
     """One Jaeger, its spans in memory."""
+
+    has_pages = False
 
     def __init__(self, processes: Processes, folder: Path) -> None:
         query, query_grpc, otlp, health = free_ports(4)
@@ -95,12 +96,9 @@ class Tool:
         return found
 
     def _trace(self, trace_id: str) -> list[dict[str, Any]]:
-        try:
-            answer = rest.get(f"{self.address}/api/traces/{trace_id}")
-        except urllib.error.HTTPError as error:
-            if error.code == 404:
-                return []
-            raise
+        answer = rest.get(f"{self.address}/api/traces/{trace_id}")
+        if answer is None:
+            return []
         spans: list[dict[str, Any]] = answer["data"][0]["spans"]
         return spans
 

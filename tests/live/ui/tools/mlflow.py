@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import rest
-from harness.browser import Browser, picture, sees
+from harness.browser import Browser, picture, sees, until
 from harness.findings import Findings
 from harness.installed import environment
 from harness.line import Run, span_name
@@ -31,6 +31,8 @@ _NO_GUIDES = """for (const [key, value] of [["mlflow.assistant.fab.autoOpenedOnF
 
 class Tool:
     """One MLflow server, its data in a folder of its own."""
+
+    has_pages = True
 
     def __init__(self, processes: Processes, folder: Path) -> None:
         (self._port,) = free_ports(1)
@@ -59,9 +61,9 @@ class Tool:
         if answer is None:
             raise LookupError(trace_id)
         found = answer["trace"]["trace_info"]
-        told = found.get("trace_metadata", {})
+        told, duration = found.get("trace_metadata", {}), found.get("execution_duration")
         return {
-            "duration_ms": found.get("execution_duration"),
+            "duration_ms": duration and round(float(duration.removesuffix("s")) * 1000),
             "status": found["state"],
             "tokens": told.get("mlflow.trace.tokenUsage"),
             "cost": told.get("mlflow.trace.cost"),
@@ -73,16 +75,18 @@ class Tool:
         self._look_at_list(browser, run, findings)
         for session in run.sessions:
             self._look_at_session(browser, run, session, findings)
-        self._filter(browser, run, findings)
+        if run.failing(_FAILED):
+            self._filter(browser, run, findings)
 
     def _look_at_trace(self, browser: Browser, run: Run, trace: AgentTrace, findings: Findings) -> None:
-        page = self._open(browser, f"traces?selectedEvaluationId=tr-{trace.trace_ids[0]}")
+        trace_id = run.place_of(trace)
+        page = self._open(browser, f"traces?selectedEvaluationId=tr-{trace_id}")
         page.get_by_role("button", name="Assess").first.dispatch_event("click")  # a guide may lie over it
         for score in run.of_trace(trace):
             name = span_name(score)
-            findings.holds(f"{trace.trace_ids[0]}: {name}: in the tree", true=sees(page, name))
-            findings.holds(f"{trace.trace_ids[0]}: {score.metric} is assessed", true=_is_assessed(page, score))
-        if trace in run.failing(_FAILED):
+            findings.holds(f"{trace_id}: {name}: in the tree", true=sees(page, name))
+            findings.holds(f"{trace_id}: {score.metric} is assessed", true=_is_assessed(page, score))
+        if trace_id in run.failing(_FAILED):
             picture(page, run.pictures / "assessments.png", x=190, y=0, width=1510, height=820)
             page.get_by_text(f"evaluation {_FAILED}: fail", exact=True).first.click()
             picture(page, run.pictures / "trace.png", x=190, y=0, width=1510, height=820)
@@ -124,5 +128,9 @@ def _is_assessed(page: Any, score: Score) -> bool:
     """Whether the pane of assessments shows the score with its value."""
     if not sees(page, score.metric):
         return False
-    shown = re.search(rf"^{score.metric}\s+([\d.]+)$", page.inner_text("body"), re.MULTILINE)
-    return shown is not None and math.isclose(float(shown[1]), score.value, abs_tol=0.0001)
+
+    def is_shown() -> bool:
+        shown = re.search(rf"^{score.metric}\s+([\d.]+)$", page.inner_text("body"), re.MULTILINE)
+        return shown is not None and math.isclose(float(shown[1]), score.value, abs_tol=0.0001)
+
+    return until(is_shown)

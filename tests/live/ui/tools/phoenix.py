@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from harness import rest
-from harness.browser import Browser, picture, sees
+from harness.browser import Browser, picture, sees, until
 from harness.findings import Findings
 from harness.installed import environment
 from harness.line import Run, span_name
@@ -22,10 +22,14 @@ _TRACE = """query ($id: String!) { trace: getTraceByOtelId(traceId: $id) {
   costSummary { total { tokens cost } } } }"""
 _PROJECT = """{ projects { edges { node { id name } } } }"""
 _FAILED = "task_completion"
+_WHOLE_TREE_PX = 4000
+"""The page has only those rows of a tree that are in sight."""
 
 
 class Tool:
     """One Phoenix, its data in a folder of its own."""
+
+    has_pages = True
 
     def __init__(self, processes: Processes, folder: Path) -> None:
         self._port, self._grpc_port = free_ports(2)
@@ -64,30 +68,35 @@ class Tool:
         }
 
     def look(self, run: Run, browser: Browser, findings: Findings) -> None:
-        page = browser.open(self._url())
+        page = browser.open(self._url(), height=_WHOLE_TREE_PX)
         for trace in run.traces:
             self._look_at_trace(page, run, trace, findings)
         self._look_at_sessions(page, run, findings)
-        self._filter(page, run, findings)
+        if run.failing(_FAILED):
+            self._filter(page, run, findings)
 
     def _look_at_trace(self, page: Any, run: Run, trace: AgentTrace, findings: Findings) -> None:
-        page.goto(self._url(f"traces/{trace.trace_ids[0]}"))
+        trace_id = run.place_of(trace)
+        page.goto(self._url(f"traces/{trace_id}"))
         pane = page.get_by_test_id("application-drawer-plane")
         for score in run.of_trace(trace):
             name = span_name(score)
-            findings.holds(f"{trace.trace_ids[0]}: {name}: in the tree", true=sees(pane, name))
+            findings.holds(f"{trace_id}: {name}: in the tree", true=sees(pane, name))
             shown = _text(pane)
             findings.holds(
-                f"{trace.trace_ids[0]}: {score.metric}: annotation with {_mean(score.value)}",
+                f"{trace_id}: {score.metric}: annotation with {_mean(score.value)}",
                 true=f"{score.metric}\n{_mean(score.value)}" in shown,
                 found=shown,
             )
-        if trace in run.failing(_FAILED):
+        if trace_id in run.failing(_FAILED):
             pane.get_by_text(f"evaluation {_FAILED}: fail", exact=True).click()
             findings.holds("a click shows the reason", true=sees(pane, "Output"))
+            page.set_viewport_size({"width": 1500, "height": 820})
             picture(page, run.pictures / "trace.png")
+            page.set_viewport_size({"width": 1500, "height": _WHOLE_TREE_PX})
 
     def _look_at_sessions(self, page: Any, run: Run, findings: Findings) -> None:
+        page.set_viewport_size({"width": 1500, "height": 820})
         for session in run.sessions:
             page.goto(self._url("sessions"))
             page.get_by_text(session.session_id, exact=True).first.click()
@@ -97,7 +106,8 @@ class Tool:
                 there = sees(pane, score.metric)
                 shown = _text(pane)
                 findings.holds(claim, true=there and f"{score.metric}\n{_mean(score.value)}" in shown, found=shown)
-        picture(page, run.pictures / "session.png")
+        if run.sessions:
+            picture(page, run.pictures / "session.png")
 
     def _filter(self, page: Any, run: Run, findings: Findings) -> None:
         """The filters that docs/phoenix.md names, in a link as a person would keep it."""
@@ -108,10 +118,9 @@ class Tool:
             ("traces", "traceFilterCondition", f"trace_annotations['{_FAILED}'].label == 'fail'"),
         ):
             page.goto(self._url(f"{tab}?{parameter}={quote(condition)}"))
-            page.locator("table tbody tr").first.wait_for()
-            page.wait_for_timeout(1000)
-            rows = page.locator("table tbody tr").count()
-            findings.holds(f"{tab} with {condition}: {failing} of {len(run.traces)}", true=rows == failing, found=rows)
+            rows = page.locator("table tbody tr")
+            found = until(lambda rows=rows: rows.count() == failing)
+            findings.holds(f"{tab} with {condition}: {failing}", true=found, found=rows.count())
         picture(page, run.pictures / "filter.png")
 
     def _url(self, path: str = "") -> str:

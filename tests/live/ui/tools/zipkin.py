@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.parse
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,6 +32,8 @@ _DAY_MS = 24 * 3600 * 1000
 
 class Tool:
     """One Zipkin, its spans in memory, and the converter before it."""
+
+    has_pages = True
 
     def __init__(self, processes: Processes, folder: Path) -> None:
         port, self._converter = free_ports(2)
@@ -126,13 +127,8 @@ class Tool:
         page.close()
 
     def _trace(self, trace_id: str) -> list[dict[str, Any]]:
-        try:
-            spans: list[dict[str, Any]] = rest.get(f"{self._api}/trace/{trace_id}")
-        except urllib.error.HTTPError as error:
-            if error.code == 404:
-                return []
-            raise
-        return spans
+        spans: list[dict[str, Any]] | None = rest.get(f"{self._api}/trace/{trace_id}")
+        return spans or []
 
     def _when_all_are_there(self, trace_ids: set[str], uids: set[str]) -> dict[str, list[dict[str, Any]]]:
         deadline_s = time.monotonic() + _WITHIN_S
