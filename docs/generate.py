@@ -8,6 +8,7 @@ from typing import Any
 
 from spanscore import config
 from spanscore.metrics import _reference
+from spanscore.telemetry import declared, prometheus
 from spanscore.turns import _reference as sources
 
 FOLDER = Path(__file__).parent
@@ -47,18 +48,22 @@ def _rows(prefix: str, model: dict[str, Any], schema: dict[str, Any]) -> Iterato
     for key, value in model.get("properties", {}).items():
         held = _resolve(value, schema)
         text = " ".join((value.get("description") or held.get("description", "")).split()).replace("|", "\\|")
-        default = "" if "properties" in held else f"`{_default(value)}`"
+        default = (
+            "" if ("properties" in held and "anyOf" not in value) or "default" not in value else f"`{_default(value)}`"
+        )
         yield f"| `{prefix}{key}` | {default} | {text} |"
         if "properties" in held:
             yield from _rows(f"{prefix}{key}.", held, schema)
+        yield from _rows(f"{prefix}{key}[].", _resolve(held.get("items", {}), schema), schema)
         for pattern, inner in held.get("patternProperties", {}).items():
             name = pattern.strip("^$").removesuffix("(/.+)?")
             yield from _rows(f"{prefix}{key}.{name}.", _resolve(inner, schema), schema)
 
 
 def _resolve(value: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    reference = value.get("$ref", "").removeprefix("#/$defs/")
-    return schema["$defs"][reference] if reference else value
+    """What `value` refers to, also where it may be null as well; else itself."""
+    named = [x["$ref"] for x in (value, *value.get("anyOf", ())) if "$ref" in x]
+    return schema["$defs"][named[0].removeprefix("#/$defs/")] if len(named) == 1 else value
 
 
 def _default(value: dict[str, Any]) -> str:
@@ -79,11 +84,28 @@ def agent_trace() -> str:
     return f"{before}{_SOURCES}{sources.reference()}\n{_END_OF_SOURCES}{after}"
 
 
+_WATCHED, _END_OF_WATCHED = "<!-- metrics: written by `make docs` -->\n", "<!-- /metrics -->\n"
+
+
+def watching() -> str:
+    """The page on watching, in which the table of spanscore's own metrics is made and the rest is not."""
+    page = (FOLDER / "watching.md").read_text(encoding="utf-8")
+    before, _, rest = page.partition(_WATCHED)
+    _, _, after = rest.partition(_END_OF_WATCHED)
+    rows = [
+        f"| `{prometheus.name(x)}` | {x.kind} | {', '.join(f'`{label}`' for label in x.labels)} | {x.about} |"
+        for x in declared.METRICS
+    ]
+    table = "\n".join(["| on `/metrics` | kind | labels | |", "|---|---|---|---|", *rows])
+    return f"{before}{_WATCHED}{table}\n{_END_OF_WATCHED}{after}"
+
+
 PAGES = {
     "agent-trace.md": agent_trace,
     "configuration.md": configuration,
     "dialects.md": dialect_page.page,
     "metrics.md": _reference.reference,
+    "watching.md": watching,
 }
 
 

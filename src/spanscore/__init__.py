@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from spanscore.model.trace import AgentTrace, Session
     from spanscore.otlp.files import load
     from spanscore.rebuild import rebuild_all
+    from spanscore.stats import pass_at_k, pass_pow_k
+    from spanscore.suites import Suite, run_suite
+    from spanscore.suites.best_of import best_of
 
 __all__ = [
     "AgentTrace",
@@ -24,9 +27,14 @@ __all__ = [
     "Score",
     "Session",
     "Skip",
+    "Suite",
     "__version__",
+    "best_of",
     "load",
+    "pass_at_k",
+    "pass_pow_k",
     "rebuild_all",
+    "run_suite",
 ]
 
 __version__ = version("spanscore")
@@ -39,8 +47,13 @@ _HOMES = {
     "Score": "spanscore.model.score",
     "Session": "spanscore.model.trace",
     "Skip": "spanscore.model.score",
+    "Suite": "spanscore.suites",
+    "best_of": "spanscore.suites.best_of",
     "load": "spanscore.otlp.files",
+    "pass_at_k": "spanscore.stats",
+    "pass_pow_k": "spanscore.stats",
     "rebuild_all": "spanscore.rebuild",
+    "run_suite": "spanscore.suites",
 }
 
 

@@ -251,9 +251,11 @@ def _in_words(problem: Mapping[str, Any]) -> str:
         return f"{problem['input']!r}: {_PATTERNS.get(problem['ctx']['pattern'], told)}"
     if problem["type"] == "string_too_short":
         return "must not be empty; is its environment variable set?"
-    return {"missing": "is missing", "model_type": "holds keys of its own, each on a line under it"}.get(
-        problem["type"], told
-    )
+    return {
+        "missing": "is missing",
+        "model_type": "holds keys of its own, each on a line under it",
+        "tuple_type": "is a list, each item on a line under it that begins with `- `",
+    }.get(problem["type"], told)
 
 
 def _walk(location: Sequence[str | int], root: type[BaseModel]) -> tuple[list[str], Mapping[str, Any]]:

@@ -7,6 +7,7 @@ import pytest
 
 from spanscore import metrics
 from spanscore.cli.main import main
+from spanscore.evaluate.config import FAMILY
 
 _RECORDING = str(Path(__file__).parents[2] / "examples" / "recordings" / "pydantic-ai")
 _MODEL = "openai/gpt-4o-mini"
@@ -38,8 +39,8 @@ def _means(text):
 
 def test_every_metric_has_a_score_for_every_trace_or_session(evaluated):
     means = _means(evaluated()[1])
-    assert {name: int(row[1]) for name, row in means.items()} == {
-        name: 2 if metric.scope == "session" else 4 for name, metric in metrics.available().items()
+    assert {name: int(row[4]) for name, row in means.items()} == {
+        name: 2 if metrics.available()[name].scope == "session" else 4 for name in FAMILY
     }
 
 
@@ -100,7 +101,8 @@ def test_a_gate_is_held_against_the_mean(evaluated, least, code):
 
 
 def test_an_unmet_gate_says_by_how_much(evaluated):
-    assert evaluated("--fail-under", "confidence=0.9")[2] == "spanscore: the mean of confidence is 0.8750, below 0.9\n"
+    said = evaluated("--fail-under", "confidence=0.9")[2]
+    assert said == "spanscore: the mean of confidence is 0.8750 [0.16, 0.99], n = 2, below 0.9\n"
 
 
 def test_a_gate_on_a_metric_that_has_no_score_is_not_met(evaluated):
@@ -177,3 +179,27 @@ def test_a_dry_run_shows_what_would_be_redacted_as_it_would_be_sent(evaluated, t
     text = evaluated("--dry-run", "-v", "--model", _MODEL, "-c", str(file))[1]
     assert "R-4821" not in text
     assert "[REDACTED:booking]" in text
+
+
+def test_the_rubric_scores_each_session_and_nothing_else(evaluated):
+    scores = _lines(evaluated("--jsonl", "--metric", "rubric")[1])
+    assert {x["metric"].partition(".")[0] for x in scores} == {"rubric"}
+    assert {(x["scope"], x["session_id"]) for x in scores} == {("session", "session-42"), ("session", "session-43")}
+
+
+def test_a_dry_run_shows_one_call_a_session_for_the_rubric(evaluated):
+    calls = _lines(evaluated("--jsonl", "--metric", "rubric", "--dry-run", "--model", "openai/gpt-4o-mini")[1])
+    assert [x["session_id"] for x in calls] == ["session-42", "session-43"]
+    assert len(calls[0]["metrics"]) == 8
+
+
+def test_a_threshold_beyond_the_scale_of_the_criteria_is_bad_input(evaluated):
+    code, _, error = evaluated("--metric", "rubric", "--threshold", "80")
+    assert code == 2
+    assert "is 0 to 5" in error
+
+
+def test_a_gate_names_one_score_of_the_rubric(evaluated):
+    code, _, error = evaluated("--metric", "rubric", "--fail-under", "rubric=75")
+    assert code == 2
+    assert "such as rubric.overall=75" in error

@@ -7,7 +7,7 @@ import pytest
 
 from spanscore.cli import recorded
 from spanscore.cli.main import main
-from spanscore.model.trace import AgentTrace, ModelCall, Target, Tool, ToolCall, Usage
+from spanscore.model.trace import AgentTrace, ModelCall, Target, Tool, ToolCall, Trial, Usage
 
 _RECORDING = str(Path(__file__).parents[2] / "examples" / "recordings" / "pydantic-ai")
 
@@ -63,6 +63,15 @@ def test_json_lines_read_back_as_the_same_traces(capsys):
 
 def test_the_header_says_when_how_long_and_how_complete(shown):
     assert _line(shown(completeness="idle"), "when") == "1970-01-01 00:00:00 UTC, 1.50 s, idle"
+
+
+def test_the_test_that_a_turn_was_recorded_for_is_shown(shown):
+    trial = Trial("travel", "nightly-17", "dinner", "pass")
+    assert _line(shown(trial=trial), "test") == "suite travel, run nightly-17, case dinner, result pass"
+
+
+def test_a_turn_of_no_test_has_no_line_for_it(shown):
+    assert " test " not in shown()
 
 
 def test_what_was_not_recorded_is_listed_as_missing(shown):

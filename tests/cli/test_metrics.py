@@ -1,5 +1,7 @@
 """The metrics, listed and explained."""
 
+import json
+
 import pytest
 
 from spanscore import metrics
@@ -26,7 +28,7 @@ def test_every_metric_is_listed_with_its_summary(shown):
 @pytest.mark.parametrize("name", metrics.available())
 def test_a_metric_is_explained_with_every_option_and_its_default(shown, name):
     text = shown(name)
-    assert "threshold: 0.5" in text
+    assert f"threshold: {metrics.available()[name]().threshold:g}" in text
 
 
 @pytest.mark.parametrize("name", [x for x, kind in metrics.available().items() if issubclass(kind, metrics.Judged)])
@@ -49,3 +51,51 @@ def test_an_unknown_metric_is_bad_input_with_the_nearest_name(capsys):
 def test_a_name_that_is_near_none_lists_them_all(capsys):
     main(["metrics", "xyz"])
     assert "; there are agent_consistency, " in capsys.readouterr().err
+
+
+OWN = """
+evaluation:
+  rubric:
+    criteria:
+    - {id: kindness, display_name: Kindness, description: Was it kind, tier: delivery, weight: 0.5, type: binary,
+       rubric: {5: it was, 0: it was not}}
+"""
+
+
+def test_the_criteria_are_listed_with_a_count_and_every_fact(shown):
+    listed = json.loads(shown("--criteria", "--json"))
+    assert listed["count"] == len(listed["criteria"]) == 9
+    assert {tuple(x) for x in listed["criteria"]} == {
+        (
+            "id",
+            "metric",
+            "display_name",
+            "description",
+            "tier",
+            "default_weight",
+            "type",
+            "rubric",
+            "in_defaults",
+        )
+    }
+
+
+def test_the_criteria_are_listed_for_a_person_with_all_levels(shown):
+    text = " ".join(shown("--criteria").split())
+    levels = [level for metric in metrics.criteria().values() for level in metric.criterion.levels]
+    assert [x for x in levels if " ".join(x.split()) not in text] == []
+    assert "9 criteria;" in text
+
+
+def test_criteria_of_a_configuration_are_listed_too(shown, tmp_path):
+    path = tmp_path / "own.yaml"
+    path.write_text(OWN)
+    listed = json.loads(shown("--criteria", "--json", "-c", str(path)))
+    assert listed["count"] == 10
+    assert listed["criteria"][-1]["rubric"] == {"5": "it was", "0": "it was not"}
+
+
+@pytest.mark.parametrize("words", [["--json"], ["coherence", "--criteria"], ["--criteria", "-c", "there-is-none.yaml"]])
+def test_what_goes_with_criteria_only_is_bad_input_elsewhere(words, capsys):
+    assert main(["metrics", *words]) == 2
+    assert capsys.readouterr().err.count("\n") == 1

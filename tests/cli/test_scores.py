@@ -52,22 +52,3 @@ def test_a_reason_is_neither_markup_nor_an_escape_sequence(printed):
     text = printed(scores.print_block, "\x1b[2J", "\x1b[2J", [_scored("coherence", 1.0, reason="[red]\x1b[2J[/red]")])
     assert "\x1b" not in text
     assert "[red]\\x1b[2J[/red]" in text
-
-
-def test_means_count_what_was_scored_and_what_was_not(printed):
-    rows = [
-        _scored("coherence", 0.25, "fail"),
-        _scored("coherence", 0.75),
-        Row("coherence", "skipped", None, "", "no output"),
-        Row("confidence", "failed", None, "", "timeout"),
-    ]
-    lines = [line.split() for line in printed(scores.print_means, rows).splitlines()]
-    assert lines == [
-        ["metric", "mean", "scores", "passed", "skipped", "failed"],
-        ["coherence", "0.50", "2", "1", "1", "-"],
-        ["confidence", "-", "-", "-", "-", "1"],
-    ]
-
-
-def test_a_mean_of_nothing_is_none():
-    assert scores.mean([Row("coherence", "skipped", None, "", "")]) is None

@@ -1,5 +1,6 @@
 """The server as a process: how it starts, and how it ends."""
 
+import json
 import signal
 import socket
 import subprocess
@@ -27,7 +28,7 @@ def _started(file):
         [sys.executable, "-m", "spanscore.cli.main", "serve", "-c", str(file)], stderr=subprocess.PIPE, text=True
     )
     for line in child.stderr:
-        if line.endswith("\tready\n"):
+        if json.loads(line)["msg"] == "ready":
             return child
     raise AssertionError(f"it ended with {child.wait()} and was never ready")
 

@@ -152,6 +152,7 @@ def test_the_schema_needs_no_suite(capsys):
         ),
         (f"{_ONE}  trails: 2\n", "suite.yaml:6: cases.0.trails: unknown key; did you mean trials?"),
         ("name: [\n", "suite.yaml:2: not YAML: "),
+        (f"{_ONE}thresholds: {{rubric.tone: 3}}\n", "suite.yaml: there is no metric 'rubric.tone'"),
     ],
 )
 def test_a_suite_that_cannot_be_used_is_told_in_one_line(tested, written, text, told):
@@ -169,6 +170,7 @@ def test_a_suite_that_cannot_be_used_is_told_in_one_line(tested, written, text, 
         (["--fail-under", "2"], "--fail-under 2: give a share from 0 to 1"),
         (["--required-pass-rate", "nan"], "--required-pass-rate nan: give a share from 0 to 1"),
         (["--output", "/nowhere/at/all.json"], "/nowhere/at/all.json: cannot be written"),
+        (["--junit", "/"], "/: cannot be written (it is a folder)"),
         (["--model", "nobody/knows"], "nobody/knows: there is no such provider"),
     ],
 )

@@ -194,6 +194,12 @@ def test_a_sample_has_about_the_share_asked_for(make_engine, make_trace):
     assert 60 <= sum(bool(evaluate(engine, make_trace(x))) for x in range(300)) <= 120
 
 
+@pytest.mark.parametrize(("overrides", "share"), [(None, 0.9999999), (Overrides(), 1.0)])
+def test_a_score_says_with_what_chance_its_trace_was_drawn(make_engine, make_trace, overrides, share):
+    engine = make_engine(sampling=0.9999999, metrics={"confidence": {}})
+    assert evaluate(engine, make_trace(), overrides)["confidence"].sampling == share
+
+
 def test_a_sample_takes_an_id_that_is_no_text(make_engine, make_trace):
     engine = make_engine(sampling=0.5, metrics={"confidence": {}})
     assert len(evaluate(engine, make_trace(session_id="\ud800"))) <= 1

@@ -132,6 +132,16 @@ def test_what_has_no_run_id_gets_that_of_the_run(suite, said, run_of):
     assert run.evaluations[0].trial.run == run.run_id
 
 
+def test_a_score_in_another_run_is_another_evaluation(suite, said, run_of):
+    uids = {run_of(suite("a"), [said(1, case="a")]).evaluations[0].uid for _ in range(2)}
+    assert len(uids) == 2
+
+
+def test_a_score_in_the_run_that_was_recorded_stays_the_same_evaluation(suite, said, run_of):
+    uids = {run_of(suite("a"), [said(1, case="a", run="nightly")]).evaluations[0].uid for _ in range(2)}
+    assert len(uids) == 1
+
+
 def test_k_is_as_many_as_trials_are_wanted(suite, said, run_of):
     [result] = run_of(suite("a", trials=2), trials_of(said, "sunny", RAIN)).cases
     assert result.odds["k"] == 2

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from spanscore.cli import recorded
 from spanscore.cli.terminal import console, on_one_line, print_json, printable, progress
 from spanscore.config import Settings
 from spanscore.evaluate import Engine, Overrides, PlannedCall
@@ -25,19 +26,29 @@ _MAX_ROWS = 60
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A planned call with the model that would get it and its size; tokens and cost are upper bounds."""
+    """A planned call with the model that would get it and its size; tokens and cost are upper bounds.
+
+    `session_id` is set where a whole session is judged; `trace_id` is then that of its last trace.
+    """
 
     trace_id: str
+    session_id: str | None
     planned: PlannedCall
     model: str
     prompt: Prompt
     estimate: Estimate
+
+    @property
+    def subject(self) -> str:
+        """What is judged, in few letters."""
+        return self.trace_id[:8] if self.session_id is None else on_one_line(self.session_id, 24)
 
     def to_json(self, *, with_prompt: bool) -> dict[str, Any]:
         prompt = {name: getattr(self.prompt, name) for name in Prompt.__dataclass_fields__}
         schema = self.planned.schema.model_json_schema()
         return {
             "trace_id": self.trace_id,
+            "session_id": self.session_id,
             "metrics": list(self.planned.metrics),
             "stage": self.planned.stage,
             "model": self.model,
@@ -59,11 +70,7 @@ def run(
     verbose: bool,
 ) -> int:
     """Print the calls that a judge would get. Returns the exit code."""
-    calls: list[_Call] = []
-    with progress("planning", len(traces)) as done:
-        for trace in traces:
-            calls += _planned(engine, settings.judge, overrides, trace)
-            done()
+    calls = _planned(engine, settings.judge, overrides, traces)
     if jsonl:
         for call in calls:
             print_json(call.to_json(with_prompt=verbose))
@@ -80,13 +87,27 @@ def run(
     return 0
 
 
-def _planned(engine: Engine, config: Config, overrides: Overrides, trace: AgentTrace) -> Iterator[_Call]:
+def _planned(engine: Engine, config: Config, overrides: Overrides, traces: Sequence[AgentTrace]) -> list[_Call]:
+    """The calls for each trace, then those for each session."""
+    found: list[_Call] = []
+    with progress("planning", len(traces)) as done:
+        for trace in traces:
+            by_itself = engine.plan_rubric(trace, overrides) if trace.session_id is None else []
+            found += _calls([*engine.plan(trace, overrides), *by_itself], config, trace)
+            done()
+    for session in recorded.sessions(traces):
+        found += _calls(engine.plan_rubric(session, overrides), config, session.traces[-1], session.session_id)
+    return found
+
+
+def _calls(
+    calls: Sequence[PlannedCall], config: Config, trace: AgentTrace, session_id: str | None = None
+) -> Iterator[_Call]:
     redactor = Redactor(config.redact.rules, numbered=False)
-    calls = engine.plan(trace, overrides)
     for planned in _distinct(calls) if config.cache.enabled else calls:
         model = planned.models[0] if planned.models else config.model
         prompt = replace(planned.prompt, question=redactor.redact(planned.prompt.question))  # as the judge sends it
-        yield _Call(trace.trace_ids[0], planned, model, prompt, _bound(planned, prompt, model, config))
+        yield _Call(trace.trace_ids[0], session_id, planned, model, prompt, _bound(planned, prompt, model, config))
 
 
 def _distinct(planned: Sequence[PlannedCall]) -> list[PlannedCall]:
@@ -121,7 +142,7 @@ def _print_calls(output: "Console", calls: Sequence[_Call]) -> None:
             output.print(on_one_line(model, 80), style="bold")
         own = [call for call in calls if call.model == model]
         if len(calls) <= _MAX_ROWS:
-            _print_table(output, "trace", [(call.trace_id[:8], [call]) for call in own])
+            _print_table(output, "trace", [(call.subject, [call]) for call in own])
         else:
             _print_table(output, "calls", _alike(own))
         output.print()

@@ -11,18 +11,20 @@ from dataclasses import replace
 from pathlib import Path
 
 from spanscore import config
-from spanscore.cli import dry_run, recorded, scores
+from spanscore.cli import aggregates, dry_run, recorded, scores
 from spanscore.cli.metrics import named, require_on_scale
 from spanscore.cli.terminal import console, print_json, progress
 from spanscore.config import Settings
 from spanscore.embed import open_embedder
 from spanscore.errors import InputError
 from spanscore.evaluate import Engine, Overrides
+from spanscore.evaluate.rubric import NAME as RUBRIC
+from spanscore.evaluate.rubric import OVERALL, chosen, is_rubric
 from spanscore.judge import check_models, open_judge, redactor, renderer
 from spanscore.judge.config import RULES
-from spanscore.metrics import SIGNAL_WEIGHTS, Judged, available
+from spanscore.metrics import SIGNAL_WEIGHTS, Judged, SessionMetric, available
 from spanscore.model.score import Evaluation, JudgeUsage, reaches
-from spanscore.model.trace import AgentTrace
+from spanscore.model.trace import AgentTrace, Session
 
 _MAX_TRACES_AT_ONCE = 16
 """More would wait for the judge's own limit, each with its transcript in memory."""
@@ -33,7 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", nargs="+", type=Path, help=recorded.PATH_HELP)
     parser.add_argument("-c", "--config", metavar="FILE", type=Path, help="the configuration; without it, the defaults")
     parser.add_argument(
-        "--metric", metavar="NAME", action="append", help="measure only this metric; may be given again"
+        "--metric",
+        metavar="NAME",
+        action="append",
+        help="measure only this metric, such as coherence or rubric; may be given again",
     )
     parser.add_argument("--model", metavar="MODEL", help="the model that judges, in place of the configured one")
     parser.add_argument("--threshold", metavar="X", type=float, help="the score from which on the label is pass")
@@ -54,16 +59,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Score every trace and session. Returns the exit code: 1 where a gate is not met."""
-    gates = [_gate(text) for text in args.fail_under]
-    metrics = tuple(named(name).name for name in args.metric) if args.metric else None
+    settings = configured(args)
+    gates = [_gate(text, settings) for text in args.fail_under]
+    metrics = tuple(x for name in args.metric for x in _names(name, settings)) if args.metric else None
     if args.threshold is not None:
         require_on_scale(f"--threshold {args.threshold:g}", args.threshold, metrics)
     overrides = Overrides(metrics=metrics, model=args.model, threshold=args.threshold)
-    settings = _settings(args)
-    engine = _engine(settings)
     traces = recorded.agent_traces(args.path)
     with_signals = _with_signals(overrides)
     _check_models(settings, with_signals)
+    engine = _engine(settings)
     if args.dry_run:
         return dry_run.run(engine, settings, with_signals, traces, jsonl=args.jsonl, verbose=args.verbose)
     evaluations = asyncio.run(_evaluate(engine, overrides, traces))
@@ -71,11 +76,19 @@ def run(args: argparse.Namespace) -> int:
         for evaluation in evaluations:
             print_json(evaluation.to_json())
     else:
-        _print(traces, evaluations)
+        _print(settings, traces, evaluations)
     return _verdict(gates, evaluations, any_failed=args.fail_on == "failed")
 
 
-def _settings(args: argparse.Namespace) -> Settings:
+def measured(settings: Settings, names: Sequence[str], args: argparse.Namespace) -> list[Evaluation]:
+    """The scores of what is recorded in `args.path` by the metrics of these names. Raises InputError as `run`."""
+    overrides = Overrides(tuple(x for name in names for x in _names(name, settings)), args.model, args.threshold)
+    traces = recorded.agent_traces(args.path)
+    _check_models(settings, _with_signals(overrides))
+    return asyncio.run(_evaluate(_engine(settings), overrides, traces))
+
+
+def configured(args: argparse.Namespace) -> Settings:
     """The configuration, with a judge where `--model` asks for one and none is configured."""
     settings = config.load(args.config) if args.config else config.default()
     if args.model is None or settings.judge.model != RULES:
@@ -87,6 +100,8 @@ def _check_models(settings: Settings, overrides: Overrides) -> None:
     """Refuse a model that litellm has no provider for before anything is measured. Raises ConfigError."""
     judged = [x for x in overrides.applied(settings.evaluation.build()) if isinstance(x, Judged)]
     models = {model for x in judged for model in ((x.model,) if x.model else settings.judge.models)}
+    if rubric := overrides.rubric(settings.evaluation.rubric):
+        models.update((rubric.model,) if rubric.model else settings.judge.models)
     if asked := sorted(models - {RULES}):
         check_models(settings.judge, asked)
 
@@ -102,13 +117,23 @@ def _engine(settings: Settings) -> Engine:
     )
 
 
-def _gate(text: str) -> tuple[str, float]:
+def _names(name: str, settings: Settings) -> list[str]:
+    """The metrics that a name of the command line stands for: `rubric` for all that the rubric scores."""
+    if not is_rubric(name):
+        return [named(name).name]
+    rubric = chosen(settings.evaluation.rubric, [name])
+    return [*(x.metric for x in rubric.criteria), OVERALL] if rubric and name == RUBRIC else [name]
+
+
+def _gate(text: str, settings: Settings) -> tuple[str, float]:
     """The metric and the least mean of a `--fail-under`."""
     name, given, number = text.partition("=")
     how = "write METRIC=VALUE, such as {}=0.7"
     if not given:
         raise InputError(f"--fail-under {text}: {how.format(name if name in available() else 'confidence')}")
-    metric = named(name)
+    [metric, *more] = _names(name, settings)
+    if more:
+        raise InputError(f"--fail-under {text}: name one score, such as {OVERALL}=75")
     try:
         least = float(number)
     except ValueError:
@@ -116,7 +141,7 @@ def _gate(text: str) -> tuple[str, float]:
     if math.isnan(least):
         raise InputError(f"--fail-under {text}: {how.format(name)}")
     require_on_scale(f"--fail-under {text}", least, [name])
-    return metric.name, least
+    return metric, least
 
 
 async def _evaluate(engine: Engine, overrides: Overrides, traces: Sequence[AgentTrace]) -> list[Evaluation]:
@@ -136,19 +161,25 @@ async def _evaluate(engine: Engine, overrides: Overrides, traces: Sequence[Agent
         trace.id: {evaluation.metric: evaluation for evaluation in found}
         for trace, found in zip(traces, of_traces, strict=True)
     }
-    of_sessions = [await engine.evaluate_session(session, signals, overrides) for session in recorded.sessions(traces)]
+
+    async def whole(session: Session) -> list[Evaluation]:
+        async with room:
+            return await engine.evaluate_session(session, signals, overrides)
+
+    of_sessions = await asyncio.gather(*map(whole, recorded.sessions(traces)))
     wanted = overrides.metrics
     return [x for found in (*of_traces, *of_sessions) for x in found if wanted is None or x.metric in wanted]
 
 
 def _with_signals(overrides: Overrides) -> Overrides:
     """`overrides` with the trace metrics that a session metric among the wanted ones rests on."""
-    if overrides.metrics is None or all(named(name).scope == "trace" for name in overrides.metrics):
+    names = [name for name in overrides.metrics or () if not is_rubric(name)]
+    if not any(issubclass(named(name), SessionMetric) for name in names):
         return overrides
-    return replace(overrides, metrics=tuple(dict.fromkeys((*overrides.metrics, *SIGNAL_WEIGHTS))))
+    return replace(overrides, metrics=tuple(dict.fromkeys((*(overrides.metrics or ()), *SIGNAL_WEIGHTS))))
 
 
-def _print(traces: Sequence[AgentTrace], evaluations: Sequence[Evaluation]) -> None:
+def _print(settings: Settings, traces: Sequence[AgentTrace], evaluations: Sequence[Evaluation]) -> None:
     rows: defaultdict[tuple[str, str], list[scores.Row]] = defaultdict(list)
     for evaluation in evaluations:
         rows[evaluation.scope, evaluation.subject_id].append(scores.Row.of(evaluation))
@@ -159,11 +190,13 @@ def _print(traces: Sequence[AgentTrace], evaluations: Sequence[Evaluation]) -> N
     for session in recorded.sessions(traces):
         if of_session := rows["session", session.session_id]:
             scores.print_block(output, f"session {session.session_id}", f"{len(session.traces)} traces", of_session)
-    scores.print_means(output, [scores.Row.of(x) for x in evaluations])
-    output.print(f"\n{_judges(evaluations)}")
+    aggregates.print_means(output, evaluations)
+    for line in aggregates.corrections(settings, evaluations):
+        output.print(line)
+    output.print(f"\n{judges(evaluations)}")
 
 
-def _judges(evaluations: Sequence[Evaluation]) -> str:
+def judges(evaluations: Sequence[Evaluation]) -> str:
     """Who judged, and at what cost."""
     usage = sum((x.usage for x in evaluations), JudgeUsage())
     models = ", ".join(sorted({x.evaluator.model for x in evaluations if x.evaluator.model}))
@@ -181,11 +214,12 @@ def _verdict(gates: Sequence[tuple[str, float]], evaluations: Sequence[Evaluatio
     """The exit code; what is not met is said on standard error."""
     unmet = []
     for name, least in gates:
-        mean = scores.mean([scores.Row.of(x) for x in evaluations if x.metric == name])
+        mean = aggregates.mean([x for x in evaluations if x.metric == name])
         if mean is None:
             unmet.append(f"{name} has no score to hold against {least:g}")
-        elif not reaches(mean, least):
-            unmet.append(f"the mean of {name} is {mean:.4f}, below {least:g}")
+        elif not reaches(mean.value, least):
+            limits = aggregates.told(mean)[1]
+            unmet.append(f"the mean of {name} is {mean.value:.4f} {limits}, n = {mean.n}, below {least:g}")
     failed = sum(x.status == "failed" for x in evaluations)
     if any_failed and failed:
         unmet.append(f"measuring failed {failed} times")

@@ -1,7 +1,7 @@
 """`spanscore inspect`: the agent traces in files as they are rebuilt, for a person to read or as JSON lines."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,8 +73,10 @@ def _tree(trace: AgentTrace) -> "Tree":
 
     more = f" (and {len(trace.trace_ids) - 1} more)" if len(trace.trace_ids) > 1 else ""
     root = Tree(Text.assemble(("trace ", "bold"), (trace.trace_ids[0], "bold cyan"), more), guide_style="dim")
-    for name, text in (("when", _when(trace)), ("who", _who(trace)), ("input", _cut(trace.user_input))):
-        root.add(_line(name, text))
+    for name, text in (("when", _when(trace)), ("who", _who(trace)), ("test", _test(trace))):
+        if text:
+            root.add(_line(name, text))
+    root.add(_line("input", _cut(trace.user_input)))
     root.add(_line("plan", "none written" if trace.plan is None else _cut(trace.plan)))
     calls = root.add(_line("calls", _count_of_calls(trace)))
     for number, call in enumerate(trace.tool_calls or (), start=1):
@@ -122,7 +124,19 @@ def _who(trace: AgentTrace) -> str:
         "service": trace.service_name,
         "read as": ", ".join(trace.dialects),
     }
-    return ", ".join(f"{name} {on_one_line(value, 100)}" for name, value in facts.items() if value) or "not recorded"
+    return _listed(facts) or "not recorded"
+
+
+def _test(trace: AgentTrace) -> str:
+    """The test that it was recorded for; nothing where it was not, as mostly."""
+    trial = trace.trial
+    if trial is None:
+        return ""
+    return _listed({"suite": trial.suite, "run": trial.run, "case": trial.case, "result": trial.status})
+
+
+def _listed(facts: Mapping[str, str | None]) -> str:
+    return ", ".join(f"{name} {on_one_line(value, 100)}" for name, value in facts.items() if value)
 
 
 def _count_of_calls(trace: AgentTrace) -> str:

@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from types import ModuleType
 from typing import NoReturn
 
 import spanscore
@@ -15,13 +16,18 @@ from spanscore.errors import InputError, SpanscoreError
 COMMANDS = {
     "serve": "receive OTLP, score agent traces, send the scores out",
     "eval": "score the agent traces in files",
+    "test": "hold recorded traces against a suite of cases, as a gate in CI",
+    "best-of": "find out which of several agents answers the conversations of a suite best",
+    "compare": "say whether one run is better than another, and whether it is a regression",
+    "calibrate": "hold a judge's scores against human labels, and correct later pass rates for its error",
     "inspect": "show the agent traces in files as they are rebuilt",
     "metrics": "list the metrics, or explain one",
     "config": "check a configuration file, or print the schema of one",
+    "doctor": "say whether everything works that a server depends on, and what to do where it does not",
     "quarantine": "list the requests that a server put aside since it could not read them",
     "demo": "replay recorded traces through a server of its own and show their scores",
 }
-"""Every command and what it does. The module of the same name has `add_arguments(parser)` and `run(args) -> int`."""
+"""Every command and what it does. Its module (`-` is `_` there) has `add_arguments(parser)` and `run(args) -> int`."""
 
 _FAILED, _BAD_INPUT, _INTERRUPTED, _PIPE_CLOSED = 1, 2, 130, 141
 
@@ -36,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     survive_encoding()
     try:
         args = _arguments(words)
-        code: int = importlib.import_module(f"spanscore.cli.{args.command}").run(args)
+        code: int = _module(args.command).run(args)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return _INTERRUPTED
@@ -47,6 +53,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - the last stop: whatever went wrong is told in one line
         return _explain(error, debug="--debug" in words)
     return code
+
+
+def _module(command: str) -> ModuleType:
+    return importlib.import_module(f"spanscore.cli.{command.replace('-', '_')}")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -75,7 +85,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
         command.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
         if name == named:
-            importlib.import_module(f"spanscore.cli.{name}").add_arguments(command)
+            _module(name).add_arguments(command)
     return parser
 
 

@@ -3,15 +3,19 @@
 import argparse
 import difflib
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
-from spanscore import metrics
-from spanscore.cli.terminal import console
+from spanscore import config, metrics
+from spanscore.cli.terminal import console, on_one_line, print_json, printable
 from spanscore.errors import InputError
-from spanscore.metrics import Embedded, Judged, Metric
+from spanscore.evaluate.rubric import Config as RubricConfig
+from spanscore.evaluate.rubric import is_rubric
+from spanscore.evaluate.rubric import scale_of as rubric_scale
+from spanscore.metrics import Criterial, Criterion, Embedded, Judged, Metric, RubricMetric
 from spanscore.model.json import dumps
 
 if TYPE_CHECKING:
@@ -21,11 +25,23 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     parser.add_argument("name", metavar="NAME", nargs="?", help="the metric to explain; without it, all are listed")
+    parser.add_argument("--criteria", action="store_true", help="list the criteria of the rubric judge")
+    parser.add_argument("--json", action="store_true", help="with --criteria: print one JSON object")
+    parser.add_argument(
+        "-c", "--config", metavar="FILE", type=Path, help="with --criteria: list those of this configuration too"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """List the metrics or explain one. Returns the exit code."""
-    if args.name is None:
+    if args.criteria and args.name is not None:
+        raise InputError(f"--criteria lists all criteria; leave out {args.name}, or --criteria")
+    if not args.criteria and (args.json or args.config):
+        raise InputError("--json and --config say how to list criteria; give --criteria too")
+    if args.criteria:
+        rubric = (config.load(args.config) if args.config else config.default()).evaluation.rubric
+        _list_criteria((rubric or RubricConfig()).known(), as_json=args.json)
+    elif args.name is None:
         _list(list(metrics.available().values()), console())
     else:
         _explain(named(args.name), console())
@@ -45,9 +61,52 @@ def named(name: str) -> type[Metric]:
 def require_on_scale(option: str, value: float, names: Iterable[str] | None) -> None:
     """Raise InputError where a score of one of these metrics (None: of any) cannot be `value`; `option` gave it."""
     for name in sorted(metrics.available()) if names is None else names:
-        low, high = named(name).scale
+        low, high = scale_of(name)
         if not low <= value <= high:  # nor where it is no number
             raise InputError(f"{option}: the scale of {name} is {low:g} to {high:g}")
+
+
+def scale_of(name: str) -> tuple[float, float]:
+    """The scale of a metric, which may be a criterion of the user's own. Raises InputError where there is none."""
+    return rubric_scale(name) if is_rubric(name) else named(name).scale
+
+
+def _list_criteria(known: Mapping[str, Criterion], *, as_json: bool) -> None:
+    found = [_described(x) for x in known.values()]
+    if as_json:
+        print_json({"count": len(found), "criteria": found})
+        return
+    from rich.padding import Padding  # noqa: PLC0415 - --json needs no rich
+    from rich.text import Text  # noqa: PLC0415 - likewise
+
+    output = console()
+    for criterion in found:
+        weight = f"weight {criterion['default_weight']:g}" if criterion["default_weight"] else "weight must be given"
+        among = "in the defaults" if criterion["in_defaults"] else "not in the defaults"
+        facts = f"  {criterion['tier']}, {criterion['type']}, {weight}, {among}"
+        name = on_one_line(criterion["display_name"], 60)
+        output.print(Text.assemble((criterion["id"], "bold"), f"  {name}", (facts, "dim")))
+        output.print(Padding(printable(criterion["description"]), (0, 0, 0, 2)))
+        for level, text in criterion["rubric"].items():
+            output.print(Padding(f"{level}  {printable(text)}", (0, 0, 0, 4)))
+        output.print()
+    output.print(f"{len(found)} criteria; evaluation.rubric.metrics selects them, and .criteria adds your own.")
+
+
+def _described(criterion: Criterion) -> dict[str, Any]:
+    """A criterion as `--json` has it; its rubric from the best level to the worst."""
+    levels = {str(level): text for level, text in enumerate(criterion.levels) if text}
+    return {
+        "id": criterion.id,
+        "metric": criterion.metric,
+        "display_name": criterion.display_name,
+        "description": criterion.description,
+        "tier": criterion.tier,
+        "default_weight": criterion.weight,
+        "type": criterion.kind,
+        "rubric": dict(reversed(levels.items())),
+        "in_defaults": criterion.in_defaults,
+    }
 
 
 def _list(found: list[type[Metric]], output: "Console") -> None:
@@ -58,7 +117,7 @@ def _list(found: list[type[Metric]], output: "Console") -> None:
     for heading in ("scope", "method"):
         table.add_column(heading, no_wrap=True)
     table.add_column("what it asks")
-    for metric in sorted(found, key=lambda x: (x.scope == "session", x.name)):
+    for metric in sorted(found, key=lambda x: (issubclass(x, RubricMetric), x.scope == "session", x.name)):
         table.add_row(metric.name, metric.scope, _method(metric), metric.summary)
     output.print(table)
     output.print("\nspanscore metrics NAME explains one, with its options and what a judge is asked.")
@@ -74,6 +133,9 @@ def _explain(metric: type[Metric], output: "Console") -> None:
     )
     for paragraph in _paragraphs(metric.__doc__ or metric.summary):
         output.print(Padding(paragraph, (0, 0, 1, 2)))
+    if issubclass(metric, RubricMetric):
+        _explain_rubric(metric, output)
+        return
     output.print("Options, under evaluation.metrics in the configuration", style="bold")
     for name, default, text in _options(metric):
         output.print(f"  {name}: {default}")
@@ -89,8 +151,24 @@ def _explain(metric: type[Metric], output: "Console") -> None:
         output.print(Padding(paragraph, (0, 0, 0, 2)))
 
 
+def _explain_rubric(metric: type[RubricMetric], output: "Console") -> None:
+    from rich.padding import Padding  # noqa: PLC0415 - only what prints in paragraphs needs it
+
+    output.print("Set up under evaluation.rubric in the configuration", style="bold")
+    output.print(f"  threshold: {metric().threshold:g}")
+    if not issubclass(metric, Criterial):
+        return
+    output.print("\nWhat the judge is told", style="bold")
+    output.print(Padding(metric.criterion.description, (0, 0, 0, 2)))
+    for level, text in _described(metric.criterion)["rubric"].items():
+        output.print(Padding(f"{level}  {text}", (0, 0, 0, 4)))
+    output.print("\nWithout a model (judge.model: rules)", style="bold")
+    for paragraph in _paragraphs(metric.measure_by_rules.__doc__ or ""):
+        output.print(Padding(paragraph, (0, 0, 0, 2)))
+
+
 def _method(metric: type[Metric]) -> str:
-    if issubclass(metric, Judged):
+    if issubclass(metric, Judged | RubricMetric):
         return "judge"
     return "embedding" if issubclass(metric, Embedded) else "computed"
 

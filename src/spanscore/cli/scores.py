@@ -1,7 +1,6 @@
-"""Scores as a person reads them: one block for each trace, then each session, then the means."""
+"""Scores as a person reads them: one block for each trace, then each session."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,46 +38,29 @@ def print_block(output: "Console", title: str, subtitle: str | None, rows: Itera
     output.print(Text(on_one_line(title, 300), "bold"))
     if subtitle:
         output.print(Text(on_one_line(subtitle, output.width - 2), "italic"))
-    table = _table("metric", "score", "label", "reason")
+    shown = table("metric", "score", "label", "reason")
     for row in rows:
         reason = printable(row.reason[:_MAX_REASON_CHARS]) + ("…" if len(row.reason) > _MAX_REASON_CHARS else "")
         word = on_one_line(row.label, 24) if row.status == "scored" else row.status
-        table.add_row(on_one_line(row.metric, 40), _number(row.value), Text(word, _STYLES.get(word, "")), Text(reason))
-    output.print(table)
+        shown.add_row(on_one_line(row.metric, 40), _number(row.value), Text(word, _STYLES.get(word, "")), Text(reason))
+    output.print(shown)
     output.print()
 
 
-def print_means(output: "Console", rows: Sequence[Row]) -> None:
-    """Print, for each metric, how many scores there are, their mean, and what became of the others."""
-    table = _table("metric", "mean", "scores", "passed", "skipped", "failed")
-    for metric in dict.fromkeys(row.metric for row in rows):
-        own = [row for row in rows if row.metric == metric]
-        states = Counter(row.status for row in own)
-        passed = sum(row.label == "pass" for row in own)
-        counts = (states["scored"], passed, states["skipped"], states["failed"])
-        table.add_row(on_one_line(metric, 40), _number(mean(own)), *(str(count) if count else "-" for count in counts))
-    output.print(table)
-
-
-def mean(rows: Iterable[Row]) -> float | None:
-    """The mean of the values there are; None where there is none."""
-    values = [row.value for row in rows if row.value is not None]
-    return sum(values) / len(values) if values else None
-
-
-def _table(*headings: str) -> "Table":
+def table(*headings: str) -> "Table":
+    """An empty table whose columns of words are to the left, those of figures to the right."""
     from rich.table import Table  # noqa: PLC0415 - --jsonl needs no rich
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for number, heading in enumerate(headings):
         figures = heading not in {"metric", "label", "reason"}
-        table.add_column(
+        made.add_column(
             heading,
             no_wrap=heading != "reason",
             justify="right" if figures else "left",
-            min_width=20 if number == 0 else 7 if heading == "label" else 5,
+            min_width=20 if number == 0 else 7 if heading == "label" else 4,
         )
-    return table
+    return made
 
 
 def _number(value: float | None) -> str:

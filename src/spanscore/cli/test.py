@@ -152,6 +152,8 @@ def _require_folders(*paths: Path | None) -> None:
     for path in paths:
         if path is not None and not path.absolute().parent.is_dir():
             raise InputError(f"{path}: cannot be written (there is no folder {path.parent})")
+        if path is not None and path.is_dir():
+            raise InputError(f"{path}: cannot be written (it is a folder); name a file")
 
 
 def _export(args: argparse.Namespace, settings: Settings, found: suites.Run) -> None:

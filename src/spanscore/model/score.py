@@ -6,7 +6,7 @@ from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
 from spanscore.model.record import record
-from spanscore.model.trace import Target
+from spanscore.model.trace import Target, Trial
 
 ScopeKind: TypeAlias = Literal["trace", "session"]
 
@@ -79,7 +79,9 @@ class Evaluation:
     `subject_id` is the agent trace's id, or the session id; `trace_id` and `span_id` name the evaluated span (for a
     session, the target of its last agent trace). `threshold` is None for a metric that has none. `revision` counts
     from 1; `supersedes` is the `uid` of the evaluation that a later revision takes the place of. `inline` says that the
-    score left as attributes on the evaluated span, so that no evaluation span follows.
+    score left as attributes on the evaluated span, so that no evaluation span follows. `trial` is the test that the
+    evaluated turn was recorded for; in a run of a suite its status is the case's. `sampling` is the chance with which
+    what was evaluated had been drawn; a mean over a population weights by its inverse.
     """
 
     scope: ScopeKind
@@ -98,13 +100,19 @@ class Evaluation:
     supersedes: str | None = None
     evaluated_at_ns: int = 0
     inline: bool = False
+    trial: Trial | None = None
+    sampling: float = 1.0
 
     @property
     def uid(self) -> str:
-        """16 hex digits, the same however often it is sent: the evaluation span's id, the event's `log.record.uid`."""
-        seed = "\n".join(
-            (self.subject_id, self.target.span_id, self.metric, self.evaluator.version, str(self.revision))
-        )
+        """16 hex digits, the same however often it is sent: the evaluation span's id, the event's `log.record.uid`.
+
+        What is scored in another run of a suite is another evaluation.
+        """
+        facts = [self.subject_id, self.target.span_id, self.metric, self.evaluator.version, str(self.revision)]
+        if self.trial is not None and self.trial.run is not None:
+            facts += [self.trial.suite or "", self.trial.run]
+        seed = "\n".join(facts)
         return hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
     @property
@@ -131,6 +139,15 @@ class Evaluation:
         if self.outcome.label is not None or self.threshold is None:
             return self.outcome.label
         return "pass" if reaches(self.outcome.value, self.threshold) else "fail"
+
+    @property
+    def passed(self) -> bool | None:
+        """Whether the score is a pass: as its label says, else by the threshold; None where there is no saying."""
+        if self.label in {"pass", "fail"}:
+            return self.label == "pass"
+        if not isinstance(self.outcome, Score) or self.threshold is None:
+            return None
+        return reaches(self.outcome.value, self.threshold)
 
     @property
     def reason(self) -> str:
@@ -162,6 +179,7 @@ class Evaluation:
             "usage": {name: getattr(self.usage, name) for name in JudgeUsage.__dataclass_fields__},
             "error": {"type": failure.type, "message": failure.message} if failure else None,
             "revision": self.revision,
+            "sampling": self.sampling,
             "evaluated_at_ns": self.evaluated_at_ns,
         }
 

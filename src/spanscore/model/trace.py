@@ -110,6 +110,19 @@ class Target:
     response_id: str | None = None
 
 
+@record()
+class Trial:
+    """The test that a turn was recorded for, as its spans or their resource say: `test.case.id` and the like.
+
+    `status` is the verdict that the recording itself holds, `pass` or `fail` (`test.case.result.status`).
+    """
+
+    suite: str | None = None
+    run: str | None = None
+    case: str | None = None
+    status: str | None = None
+
+
 @record(kw_only=True)
 class AgentTrace:
     """One turn of an agent, from the user's input to its final output.
@@ -147,6 +160,7 @@ class AgentTrace:
     usage: Usage = Usage()
     dialects: tuple[str, ...] = ()
     unread_spans: int = 0
+    trial: Trial | None = None
     id: str = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -154,7 +168,8 @@ class AgentTrace:
         object.__setattr__(self, "id", hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:32])
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object that `spanscore inspect --jsonl` prints on one line."""
+        """The JSON object that `spanscore inspect --jsonl` prints on one line; only a turn of a test has `trial`."""
+        trial = {} if self.trial is None else {"trial": _plain(self.trial)}
         return {
             "id": self.id,
             "trace_ids": list(self.trace_ids),
@@ -181,6 +196,7 @@ class AgentTrace:
             "unread_spans": self.unread_spans,
             "opening_span_id": self.opening_span_id,
             "target": _plain(self.target),
+            **trial,
         }
 
     @classmethod
@@ -197,6 +213,8 @@ class AgentTrace:
         fields["retrieved"] = tuple(Retrieval(**{**x, "documents": tuple(x["documents"])}) for x in fields["retrieved"])
         for name in ("trace_ids", "damaged", "dialects"):
             fields[name] = tuple(fields[name])
+        if fields.get("trial") is not None:
+            fields["trial"] = Trial(**fields["trial"])
         return cls(**{**fields, "usage": Usage(**fields["usage"]), "target": Target(**fields["target"])})
 
 

@@ -1,6 +1,9 @@
 """A pass rate freed of its judge's measured error: Rogan and Gladen's estimate, with all that is unsure about it."""
 
 import math
+from typing import Any
+
+import numpy as np
 
 from spanscore.stats.agreement import Confusion
 from spanscore.stats.distributions import normal_quantile
@@ -32,9 +35,10 @@ def corrected_rate(passed: float, n: float, judge: Confusion, *, level: float = 
         raise ValueError(f"{passed:g} of {n:g}: the first is from 0 to the second")
     sensitivity, specificity = judge.sensitivity(level), judge.specificity(level)
     _refuse_chance(sensitivity, specificity)
-    found = _true_rate(passed / n, sensitivity.value, specificity.value)
+    found = (passed / n + specificity.value - 1) / (sensitivity.value + specificity.value - 1)
     value = min(1.0, max(0.0, found))
-    low, high = _limits(passed, n, judge, level)
+    counts = judge.true_pass, judge.false_fail, judge.false_pass, judge.true_fail
+    low, high = (float(x) for x in rate_limits(passed, n, counts, level))
     notes = [f"cut to {value:g}: the judge's error alone would explain more than was found"] if value != found else []
     notes += [_WEAK] if _is_weak(judge, level) else []
     return Estimate(
@@ -45,10 +49,6 @@ def corrected_rate(passed: float, n: float, judge: Confusion, *, level: float = 
         float(n),
         "; ".join(notes),
     )
-
-
-def _true_rate(share: float, sensitivity: float, specificity: float) -> float:
-    return (share + specificity - 1) / (sensitivity + specificity - 1)
 
 
 def _refuse_chance(sensitivity: Estimate, specificity: Estimate) -> None:
@@ -63,22 +63,31 @@ def _is_weak(judge: Confusion, level: float) -> bool:
     """Whether the labels leave it open that the judge is no better than chance."""
     sensitivity, of_passes = _shrunk(judge.true_pass, judge.true_pass + judge.false_fail, _ADDED)
     specificity, of_fails = _shrunk(judge.true_fail, judge.true_fail + judge.false_pass, _ADDED)
-    return sensitivity + specificity - 1 <= normal_quantile((1 + level) / 2) * math.sqrt(of_passes + of_fails)
+    reach = normal_quantile((1 + level) / 2) * math.sqrt(of_passes + of_fails)
+    return bool(sensitivity + specificity - 1 <= reach)
 
 
-def _limits(passed: float, n: float, judge: Confusion, level: float) -> tuple[float, float]:
+def rate_limits(passed: Any, n: Any, judge: tuple[Any, Any, Any, Any], level: float) -> tuple[Any, Any]:
+    """Lang and Reiczigel's limits; `judge` has the counts of a Confusion. All may be arrays.
+
+    From 0 to 1 where their shrunk sensitivity and specificity leave nothing above chance.
+    """
+    true_pass, false_fail, false_pass, true_fail = judge
     z = normal_quantile((1 + level) / 2)
     share, share_error = _shrunk(passed, n, z * z)
-    sensitivity, sensitivity_error = _shrunk(judge.true_pass, judge.true_pass + judge.false_fail, _ADDED)
-    specificity, specificity_error = _shrunk(judge.true_fail, judge.true_fail + judge.false_pass, _ADDED)
-    value = _true_rate(share, sensitivity, specificity)
-    error = math.sqrt(share_error + value**2 * sensitivity_error + (1 - value) ** 2 * specificity_error)
-    half = z * error / (sensitivity + specificity - 1)
+    sensitivity, sensitivity_error = _shrunk(true_pass, true_pass + false_fail, _ADDED)
+    specificity, specificity_error = _shrunk(true_fail, true_fail + false_pass, _ADDED)
+    gain = np.maximum(sensitivity + specificity - 1, _NO_GAIN)
+    value = (share + specificity - 1) / gain
+    error = np.sqrt(share_error + value**2 * sensitivity_error + (1 - value) ** 2 * specificity_error)
+    half = z * error / gain
     shift = 2 * z * z * (value * sensitivity_error - (1 - value) * specificity_error)
-    return min(1.0, max(0.0, value + shift - half)), max(0.0, min(1.0, value + shift + half))
+    told = gain > _NO_GAIN
+    low, high = np.clip(value + shift - half, 0, 1), np.clip(value + shift + half, 0, 1)
+    return np.where(told, low, 0.0), np.where(told, high, 1.0)
 
 
-def _shrunk(c: float, n: float, added: float) -> tuple[float, float]:
+def _shrunk(c: Any, n: Any, added: float) -> tuple[Any, Any]:
     """The share with `added` units of one half, and its squared standard error."""
     share = (c + added / 2) / (n + added)
     return share, share * (1 - share) / (n + added)

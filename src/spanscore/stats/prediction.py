@@ -35,27 +35,29 @@ def prediction_powered_mean(
         raise NotEstimableError(f"it takes two labelled units at least, and there are {n}")
     center, limits = powered_limits(y, f, rest, level)
     interval = Interval(low + width * float(limits[0]), low + width * float(limits[1]), level)
-    return Estimate(low + width * float(center), n, interval, f"PPI++ with power {float(_power(y, f, len(rest))):.2f}")
+    return Estimate(low + width * float(center), n, interval, f"PPI++ with power {float(_power(y, f, rest)):.2f}")
 
 
 def powered_limits(labels: Numbers, scores: Numbers, others: Numbers, level: float) -> tuple[Any, tuple[Any, Any]]:
     """The estimate and its limits on the scale 0..1; arrays may have further axes in front."""
     n, more = labels.shape[-1], others.shape[-1]
-    power = _power(labels, scores, more)
-    residuals, predicted = labels - power[..., None] * scores, power[..., None] * others
-    corrected = residuals.mean(-1) + (predicted.mean(-1) if more else 0.0)
-    center = np.clip(corrected, 0, 1)
-    shares = np.full(n, 1 / n)
-    known = predicted.var(-1, ddof=1) / more if more > 1 else 0.0
-    pulls = shares * (residuals - residuals.mean(-1, keepdims=True))
-    return center, bounded_limits(center, shares, pulls, level, variance=known)
+    power = _power(labels, scores, others)[..., None]
+    residuals, predicted = labels - power * scores, power * others
+    center, pulls = residuals.mean(-1, keepdims=True), (residuals - residuals.mean(-1, keepdims=True)) / n
+    if more:
+        far = predicted.mean(-1, keepdims=True)
+        center, pulls = center + far, np.concatenate((pulls, (predicted - far) / more), -1)
+    inside = np.clip(center[..., 0], 0, 1)
+    return inside, bounded_limits(inside, np.full(n, 1 / n), pulls, level)
 
 
-def _power(y: Numbers, f: Numbers, others: int) -> Any:
-    """The t of least variance, within 0..1."""
-    spread = f.var(-1, ddof=1)
+def _power(y: Numbers, f: Numbers, others: Numbers) -> Any:
+    """The t of least variance, within 0..1; the spread of the scores is that of all."""
+    n, more = y.shape[-1], others.shape[-1]
+    if not more:
+        return np.zeros(y.shape[:-1])
+    spread = np.concatenate((f, others), -1).var(-1, ddof=1) * (1 + n / more)
     apart = (y - y.mean(-1, keepdims=True)) * (f - f.mean(-1, keepdims=True))
-    covariance = apart.sum(-1) / (y.shape[-1] - 1)
-    usable = (spread > 1e-12) & (others > 0)
-    best = np.divide(covariance, spread * (1 + y.shape[-1] / max(others, 1)), out=np.zeros_like(spread), where=usable)
+    covariance = apart.sum(-1) / (n - 1)
+    best = np.divide(covariance, spread, out=np.zeros_like(covariance), where=spread > 1e-12)
     return np.clip(best, 0, 1)

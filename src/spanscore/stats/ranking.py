@@ -28,7 +28,7 @@ def auc(labels: Sequence[bool], scores: Sequence[float], *, level: float = 0.95)
 
     >>> estimate = auc([True, True, True, False, False], [0.9, 0.8, 0.4, 0.5, 0.1])
     >>> round(estimate.value, 3), round(estimate.interval.low, 2), round(estimate.interval.high, 2)
-    (0.833, 0.27, 0.98)
+    (0.833, 0.18, 0.99)
     """
     require_level(level)
     high, low = _split(labels, scores)
@@ -43,7 +43,7 @@ def area_limits(wins: Numbers, losses: Numbers, level: float) -> tuple[Any, Any]
     """Limits from the share of fails below each pass (`wins`) and of passes above each fail (`losses`), ties halved.
 
     The units are on the last axis. Where DeLong's variance is the smaller one it is believed as far as it rests on
-    many units, which near an area of 1 are few. Student's quantile is that of the rarer class.
+    many units, which near an area of 1 are few.
     """
     m, n = wins.shape[-1], losses.shape[-1]
     area = wins.mean(-1)
@@ -54,7 +54,7 @@ def area_limits(wins: Numbers, losses: Numbers, level: float) -> tuple[Any, Any]
     ratio = np.divide(spread, hanley_mcneil_variance(area, m, n), out=np.ones_like(spread), where=inside)
     trust = rests_on / (rests_on + _DOUBT)
     scaled = trust * ratio + (1 - trust) * np.maximum(ratio, 1.0)
-    reach = student_quantile((1 + level) / 2, min(m, n)) ** 2 * scaled
+    reach = student_quantile((1 + level) / 2, max(m + n - 2, 1)) ** 2 * scaled
     return _lower_area(area, m, n, reach), 1 - _lower_area(1 - area, m, n, reach)
 
 
@@ -88,8 +88,8 @@ def best_threshold(
     least, greatest = [], []
     for part in range(0, resamples, step := max(1, _MAX_CELLS // len(values))):
         size = min(step, resamples - part)
-        drawn = [rng.multinomial(x.sum(), x / x.sum(), size) for x in (passing, failing)]
-        good = _best(*drawn, by)
+        some, others = (rng.multinomial(x.sum(), x / x.sum(), size) for x in (passing, failing))
+        good = _best(some, others, by)
         least.append(cuts[good.argmax(-1)])
         greatest.append(cuts[len(cuts) - 1 - good[:, ::-1].argmax(-1)])
     low_limit = float(np.quantile(np.concatenate(least), (1 - level) / 2))

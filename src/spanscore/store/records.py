@@ -10,7 +10,7 @@ import orjson
 
 from spanscore.model.json import loads
 from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Outcome, Score, Skip
-from spanscore.model.trace import AgentTrace, Target
+from spanscore.model.trace import AgentTrace, Target, Trial
 
 ItemT = TypeVar("ItemT")
 
@@ -54,6 +54,8 @@ def decode_evaluations(texts: Iterable[str]) -> list[Evaluation]:
         data["evaluator"] = evaluators.of(data["evaluator"])
         data["target"] = targets.of(data["target"])
         data["usage"] = usages.of(data["usage"])
+        if data.get("trial") is not None:
+            data["trial"] = Trial(**data["trial"])
         found.append(Evaluation(**data))
     return found
 

@@ -84,6 +84,15 @@ judge_answers = Table(
     Column("value", Text, nullable=False),
 )
 
+calibrations = Table(
+    "calibrations",
+    tables,
+    Column("key", String(64), primary_key=True),
+    Column("stored_ns", _BIG, nullable=False),
+    Column("record", Text, nullable=False),
+)
+"""Judges' errors as measured on human labels. Retention leaves them: there is one for each judge that was labelled."""
+
 
 def prepare(connection: Connection, url: str) -> None:
     """Create the tables in an empty database. Raises ConfigError where a newer spanscore has written it."""

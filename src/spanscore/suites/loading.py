@@ -36,6 +36,8 @@ def parse(text: str, name: str = "suite") -> Suite:
         root = yaml.compose(text, yaml.SafeLoader)
         if root is not None and _count(root, {}) > _MAX_VALUES:
             raise InputError(f"{name}: its anchors stand for more than {_MAX_VALUES:,} values; this is no suite")
+        if (again := next(_repeated(root, set()), None)) is not None:
+            raise InputError(f"{name}:{again.start_mark.line + 1}: the key {again.value!r} is there twice; keep one")
         data = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise InputError(f"{name}{_line_of(error)}: not YAML: {_told(error)}") from error
@@ -101,6 +103,22 @@ def _count(node: yaml.Node, known: dict[int, int]) -> int:
         known[id(node)] = 1  # what holds itself is refused by the reader
         known[id(node)] += sum(_count(x, known) for x in _held(node))
     return known[id(node)]
+
+
+def _repeated(node: yaml.Node | None, seen: set[int]) -> Iterator[yaml.ScalarNode]:
+    """The keys that stand in one mapping once more, of which YAML would silently take the last."""
+    if node is None or id(node) in seen:
+        return
+    seen.add(id(node))
+    if isinstance(node, yaml.MappingNode):
+        keys: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in keys:
+                    yield key
+                keys.add(key.value)
+    for held in _held(node):
+        yield from _repeated(held, seen)
 
 
 def _held(node: yaml.Node) -> Iterator[yaml.Node]:

@@ -30,10 +30,11 @@ _MAX_TRIALS_AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A suite with its recordings, checked and ready to be scored."""
+    """A suite with its recordings, checked and ready to be scored; `name` stands in front of error messages."""
 
     suite: Suite
     matched: Matched
+    name: str = "suite"
 
     @property
     def trials(self) -> int:
@@ -66,7 +67,7 @@ def prepare(
         problems = ["none of its cases is in what was recorded"]
     if problems:
         raise InputError("\n".join(f"{name}: {x}" for x in problems))
-    return Prepared(suite, matched)
+    return Prepared(suite, matched, name)
 
 
 async def run(
@@ -82,7 +83,10 @@ async def run(
     Raises InputError where the suite or the configuration names what there is not.
     """
     suite, started_ns = prepared.suite, time.time_ns()
-    trying = _trying(suite, settings, model)
+    try:
+        trying = _trying(suite, settings, model)
+    except InputError as error:
+        raise InputError(f"{prepared.name}: {error}") from None
     room = asyncio.Semaphore(_MAX_TRIALS_AT_ONCE)
     own_id = run_id or uuid.uuid4().hex
 

@@ -8,6 +8,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 
 from spanscore.errors import InputError
 from spanscore.evaluate import Overrides
+from spanscore.evaluate.rubric import NAME as RUBRIC
+from spanscore.evaluate.rubric import is_rubric
+from spanscore.evaluate.rubric import scale_of as rubric_scale
 from spanscore.metrics import available
 from spanscore.metrics.expected_tools import MAX_EXPECTED_CALLS, ExpectedCall
 from spanscore.metrics.session.agentic import Agentic
@@ -22,6 +25,8 @@ def _text(value: Any) -> Any:
     """YAML reads `20`, `yes` or a date as something else than the text that a person meant."""
     if isinstance(value, bool):
         raise ValueError(f"{str(value).lower()} is no text here; put it in quotes")  # noqa: TRY004 - pydantic tells it
+    if isinstance(value, str) and not value.strip():
+        raise ValueError("must not be empty")
     return str(value) if isinstance(value, int | float) else value
 
 
@@ -204,6 +209,8 @@ class Suite(BaseModel):
             for name, least in thresholds.items():
                 if name == Agentic.name:
                     raise ValueError("thresholds: agentic decides by itself; set agentic.threshold for its answers")
+                if name == RUBRIC:
+                    raise ValueError("thresholds: rubric is many scores; name one, such as rubric.overall")
                 _require_on_scale(name, least)
         return self
 
@@ -231,6 +238,6 @@ class Suite(BaseModel):
 
 
 def _require_on_scale(name: str, least: float) -> None:
-    low, high = available()[name].scale if name in available() else (0.0, 100.0)
+    low, high = rubric_scale(name) if is_rubric(name) else available()[name].scale
     if not low <= least <= high:
         raise ValueError(f"thresholds.{name}: {least:g} is not on the scale of {name}, which is {low:g} to {high:g}")

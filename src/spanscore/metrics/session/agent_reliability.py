@@ -7,7 +7,7 @@ from typing import ClassVar
 from spanscore.metrics._base import SIGNAL_WEIGHTS, SessionMetric, Signals
 from spanscore.metrics._words import counted
 from spanscore.metrics.session._risks import absences, nothing_to_evaluate, trace_risks
-from spanscore.model.score import Outcome, Score
+from spanscore.model.score import Outcome, Score, reaches
 from spanscore.model.trace import Session
 
 _TOP_PERCENT = 15
@@ -60,7 +60,7 @@ class AgentReliability(SessionMetric):
             "flagged_traces": flagged,
             "aggregation": _aggregation(mean_top, risks[0]),
         }
-        reading = next((text for least, text in _READINGS if value >= least), "catastrophic failures")
+        reading = next((text for least, text in _READINGS if reaches(value, least)), "catastrophic failures")
         reason = f"{reading[:1].upper()}{reading[1:]}: {len(flagged)} of {counted(len(traces), 'trace')} flagged."
         missing = absences(session, signals)
         return Score(value, f"{reason} Left out: {missing}." if missing else reason, metadata)

@@ -1,0 +1,92 @@
+"""Pass rates with what a kept calibration makes of them: the one place that says when one holds, and when not."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spanscore.calibration.calibrating import Calibration
+from spanscore.calibration.verdicts import Judge, Verdict
+from spanscore.stats import Estimate, NotEstimableError, corrected_rate, mean
+
+
+@dataclass(frozen=True, slots=True)
+class PassRate:
+    """The share of a metric's verdicts that pass, by the judge and corrected for its measured error.
+
+    `note` says which calibration that rests on, or why there is no correction; it is empty where the metric was
+    never calibrated.
+    """
+
+    metric: str
+    judged: Estimate
+    corrected: Estimate | None
+    note: str
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON has it."""
+        corrected = None if self.corrected is None else self.corrected.to_json()
+        return {"metric": self.metric, "judged": self.judged.to_json(), "corrected": corrected, "note": self.note}
+
+
+def pass_rates(
+    verdicts: Iterable[Verdict], calibrations: Sequence[Calibration], *, level: float = 0.95
+) -> list[PassRate]:
+    """The pass rates of each judge in `verdicts`, those without a verdict left out.
+
+    Traces of one session count as one unit, and a sampled one by the inverse of its share.
+    """
+    groups: defaultdict[Judge, list[Verdict]] = defaultdict(list)
+    for verdict in verdicts:
+        if verdict.passed is not None:
+            groups[verdict.judge].append(verdict)
+    return [_pass_rate(judge, found, calibrations, level) for judge, found in groups.items()]
+
+
+def estimated(
+    values: Sequence[float], verdicts: Sequence[Verdict], bounds: tuple[float, float], level: float
+) -> Estimate:
+    """The mean of what `verdicts` have as `values`, weighted by their shares, clustered by their sessions."""
+    weights = [1 / x.share for x in verdicts]
+    sessions = [x.session_id for x in verdicts if x.session_id is not None and not x.is_session]
+    return mean(
+        values,
+        level=level,
+        weights=weights if len(set(weights)) > 1 else None,
+        clusters=[_unit(x, place) for place, x in enumerate(verdicts)] if len(set(sessions)) < len(sessions) else None,
+        bounds=bounds,
+    )
+
+
+def _unit(verdict: Verdict, place: int) -> tuple[str, object]:
+    """What is independent of the others: a session, or a trace that belongs to none."""
+    if verdict.session_id is None or verdict.is_session:
+        return ("alone", place)
+    return ("session", verdict.session_id)
+
+
+def _pass_rate(
+    judge: Judge, verdicts: Sequence[Verdict], calibrations: Sequence[Calibration], level: float
+) -> PassRate:
+    judged = estimated([float(bool(x.passed)) for x in verdicts], verdicts, (0, 1), level)
+    of_metric = [x for x in calibrations if x.judge[0] == judge[0]]
+    found = next((x for x in of_metric if x.judge == judge), None)
+    if found is None:
+        return PassRate(judge[0], judged, None, _not_applied(judge, of_metric))
+    n = judged.effective_n or judged.n
+    on = f"calibration of {found.date}, {found.confusion.n} labels"
+    try:
+        corrected = corrected_rate(judged.value * n, n, found.confusion, level=level)
+    except NotEstimableError as reason:
+        return PassRate(judge[0], judged, None, f"not corrected by the {on}: {reason}")
+    return PassRate(judge[0], judged, corrected, f"{on}; {corrected.note}" if corrected.note else on)
+
+
+def _not_applied(judge: Judge, of_metric: Sequence[Calibration]) -> str:
+    """Why the calibrations of the same metric do not hold, by what the nearest differs in."""
+    if not of_metric:
+        return ""
+    names = ("metric", "evaluator", "version", "model", "prompt", "embedding", "threshold")
+    nearest = min(of_metric, key=lambda x: sum(a != b for a, b in zip(x.judge, judge, strict=True)))
+    differs = [name for name, a, b in zip(names, nearest.judge, judge, strict=True) if a != b]
+    return f"not corrected: the calibration of {nearest.date} is of another {' and '.join(differs)}"

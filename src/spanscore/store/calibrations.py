@@ -1,0 +1,51 @@
+"""Calibrations in the store, one row a judge; to read them makes no store where there is none."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import delete, insert, select
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
+
+from spanscore.store import connecting
+from spanscore.store.config import Config
+from spanscore.store.schema import calibrations
+
+
+def keep(config: Config, records: dict[str, dict[str, Any]], now_ns: int) -> None:
+    """Keep calibrations by their keys, each in the place of an earlier one of the same judge.
+
+    Raises ConfigError where the store cannot be opened, RetryableError or PermanentError where it cannot be written.
+    """
+    engine = connecting.connect(config)
+    try:
+        with connecting.transaction(engine) as connection:
+            for key, record in records.items():
+                connection.execute(delete(calibrations).where(calibrations.c.key == key))
+                text = json.dumps(record, separators=(",", ":"))
+                connection.execute(insert(calibrations).values(key=key, stored_ns=now_ns, record=text))
+    finally:
+        engine.dispose()
+
+
+def kept(config: Config) -> list[Any]:
+    """The records of all calibrations, the newest first; none where there is no store. Raises as `keep`."""
+    if _is_absent(config.url):
+        return []
+    engine = connecting.connect(config)
+    try:
+        with connecting.snapshot(engine) as connection:
+            found = connection.execute(select(calibrations.c.record).order_by(calibrations.c.stored_ns.desc()))
+            return [json.loads(text) for text in found.scalars()]
+    finally:
+        engine.dispose()
+
+
+def _is_absent(url: str) -> bool:
+    """Whether `url` names an SQLite file that is not there."""
+    try:
+        named = make_url(url)
+    except ArgumentError:
+        return False
+    return named.get_backend_name() == "sqlite" and bool(named.database) and not Path(str(named.database)).exists()

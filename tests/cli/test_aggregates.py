@@ -1,0 +1,61 @@
+"""Means as commands print them: n, intervals, units."""
+
+import dataclasses
+import io
+
+import pytest
+from rich.console import Console
+
+from spanscore.cli import aggregates
+from spanscore.model.score import Evaluation, Evaluator, Failure, Score, Skip
+from spanscore.model.trace import Target
+
+TARGET = Target(trace_id="a" * 32, span_id="b" * 16, start_ns=0, end_ns=1, resource={})
+
+
+def evaluation(number, outcome, *, metric="coherence", session_id=None, sampling=1.0):
+    return Evaluation(
+        scope="trace",
+        subject_id=str(number),
+        metric=metric,
+        outcome=outcome,
+        threshold=0.5,
+        scale=(0, 1),
+        evaluator=Evaluator("CODE", metric, "1"),
+        target=dataclasses.replace(TARGET, trace_id=f"{number:032x}"),
+        session_id=session_id,
+        sampling=sampling,
+    )
+
+
+def printed(evaluations):
+    output = Console(file=io.StringIO(), width=150)
+    aggregates.print_means(output, evaluations)
+    return [line.split() for line in output.file.getvalue().splitlines()]
+
+
+def test_means_count_what_was_scored_and_what_was_not():
+    rows = printed(
+        [
+            evaluation(1, Score(0.25, "")),
+            evaluation(2, Score(0.75, "")),
+            evaluation(3, Skip("no output")),
+            evaluation(4, Failure("TimeoutError", "timeout"), metric="confidence"),
+        ]
+    )
+    assert [rows[1][0], rows[1][1], rows[1][4:7], rows[1][-2:]] == ["coherence", "0.50", ["2", "2", "1"], ["1", "-"]]
+    assert rows[2] == ["confidence", "-", "-", "-", "-", "-", "-", "1"]
+
+
+def test_turns_of_a_session_are_one_unit():
+    found = aggregates.mean([evaluation(x, Score(0.5, ""), session_id="one") for x in range(4)])
+    assert found.n == 1
+
+
+def test_a_mean_of_nothing_is_none():
+    assert aggregates.mean([evaluation(1, Skip("no output"))]) is None
+
+
+def test_a_sampled_score_counts_by_the_inverse_of_its_chance():
+    found = aggregates.mean([evaluation(1, Score(1.0, "")), evaluation(2, Score(0.0, ""), sampling=0.25)])
+    assert found.value == pytest.approx(0.2)

@@ -1,0 +1,78 @@
+"""Prediction-powered means: their intervals cover, gain from a good judge, and lose nothing to a bad one."""
+
+import numpy as np
+import pytest
+
+from spanscore.stats import NotEstimableError, mean, prediction_powered_mean
+from spanscore.stats.prediction import powered_limits
+
+REPLICATIONS = 4000
+JUDGES = [(0.95, 0.95), (0.9, 0.7), (0.6, 0.5)]
+
+
+def held(labelled, others, rate, judge):
+    """How often the interval holds the true rate: some units labelled, all judged."""
+    rng = np.random.default_rng(labelled + others)
+    held = []
+    for _ in range(REPLICATIONS // 500):
+        truth = rng.random((500, labelled + others)) < rate
+        chances = rng.random(truth.shape)
+        judged = np.where(truth, chances < judge[0], chances > judge[1]).astype(float)
+        labels = truth[:, :labelled].astype(float)
+        _, (low, high) = powered_limits(labels, judged[:, :labelled], judged[:, labelled:], 0.95)
+        held.append((low <= rate) & (rate <= high))
+    return np.concatenate(held).mean()
+
+
+@pytest.mark.parametrize(("labelled", "others"), [(100, 100), (100, 600)])
+@pytest.mark.parametrize("rate", [0.2, 0.5, 0.8])
+@pytest.mark.parametrize("judge", JUDGES, ids=str)
+def test_the_interval_covers(labelled, others, rate, judge):
+    assert 0.93 <= held(labelled, others, rate, judge) <= 0.97
+
+
+@pytest.mark.parametrize(("labelled", "others"), [(10, 50), (20, 20), (20, 200), (50, 500)])
+@pytest.mark.parametrize("rate", [0.05, 0.5, 0.95])
+@pytest.mark.parametrize("judge", JUDGES, ids=str)
+def test_the_interval_covers_with_few_labels_or_a_rate_near_its_bounds(labelled, others, rate, judge):
+    assert held(labelled, others, rate, judge) >= 0.93
+
+
+def test_graded_scores_are_covered_too():
+    rng = np.random.default_rng(11)
+    truth = rng.beta(3, 2, (REPLICATIONS, 400))
+    judged = np.clip(truth + rng.normal(0.1, 0.1, truth.shape), 0, 1)
+    _, (low, high) = powered_limits(truth[:, :100], judged[:, :100], judged[:, 100:], 0.95)
+    assert 0.93 <= ((low <= 0.6) & (high >= 0.6)).mean() <= 0.97
+
+
+def test_a_good_judge_makes_the_interval_narrower():
+    rng = np.random.default_rng(4)
+    truth = (rng.random(1100) < 0.5).astype(float)
+    judged = np.where(rng.random(1100) < 0.95, truth, 1 - truth)
+    powered = prediction_powered_mean(truth[:100], judged[:100], judged[100:]).interval
+    alone = mean(list(truth[:100])).interval
+    assert powered.high - powered.low < 0.65 * (alone.high - alone.low)
+
+
+def test_a_judge_that_knows_nothing_leaves_the_mean_of_the_labels():
+    labels = [1.0, 0.0] * 20
+    found = prediction_powered_mean(labels, [1.0, 1.0, 0.0, 0.0] * 10, [1.0, 0.0, 0.0] * 50)
+    assert (found.value, found.method) == (0.5, "PPI++ with power 0.00")
+
+
+def test_the_estimate_is_what_the_formula_says():
+    # Angelopoulos, Duchi and Zrnic 2023: mean(y - t f) + t mean(F), t = cov(y, f) / ((1 + n / N) var(f)); var of all f.
+    y, f, rest = [1, 1, 0, 0, 1, 0], [1, 1, 0, 1, 0, 0], [1, 0, 1, 1, 1, 0, 1, 1, 1]
+    tuning = np.cov(y, f)[0, 1] / ((1 + 6 / 9) * np.var([*f, *rest], ddof=1))
+    expected = np.mean(y) - tuning * np.mean(f) + tuning * np.mean(rest)
+    assert prediction_powered_mean(y, f, rest).value == pytest.approx(expected)
+
+
+def test_without_other_units_it_is_the_mean_of_the_labels():
+    assert prediction_powered_mean([1, 0, 1, 1], [1, 1, 1, 0], []).value == 0.75
+
+
+def test_one_label_is_too_few():
+    with pytest.raises(NotEstimableError, match="two labelled units at least"):
+        prediction_powered_mean([1], [1], [0, 1])
