@@ -178,3 +178,12 @@ def test_mlflow_records_how_openais_agents_were_run():
     run = {"run_config": {"group_id": "00815", "trace_metadata": {"user_id": "007"}}}
     step = mlflow("AGENT", "Where?", "There.", kwargs=run, **{"mlflow.openai.agent_run_root": True})
     assert (step.agent_name, step.session_id, step.user_id) == (None, "00815", "007")
+
+
+def test_a_tool_of_langchains_is_one_where_langfuse_gave_it_no_type():
+    told = {"status": "success", "content": "0", "tool_call_id": "c1", "name": "stock", "additional_kwargs": {}}
+    message = {"lc": 1, "type": "constructor", "id": ["langchain_core", "messages", "ToolMessage"], "kwargs": told}
+    returned = json.dumps(message, separators=(",", ":"))
+    attributes = {"langfuse.observation.type": "span", "langfuse.observation.input": '{"sku":"00042"}'}
+    step = read(attributes | {"langfuse.observation.output": returned}, scope="langfuse-sdk", name="stock")
+    assert (step.kind, step.tool_name, step.arguments, step.result) == ("tool", "stock", {"sku": "00042"}, 0)

@@ -23,6 +23,8 @@ _KINDS = {
 }
 _CALL = frozenset({"args", "kwargs"})  # what its decorator records of a function's call
 _GIVEN, _PRODUCED = ("input_tokens", "prompt_tokens", "input"), ("output_tokens", "completion_tokens", "output")
+_RETURNED_BY_TOOL = '{"lc":1,"type":"constructor","id":["langchain_core","messages","ToolMessage"]'
+"""How the result begins of a tool of LangChain's, to which the JavaScript handler 5.0 gives no type."""
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -35,6 +37,8 @@ def read(span: Span, context: Context) -> Facts:
         "user_id": text(attributes.get("langfuse.user.id")),
     }
     given, returned = attributes.get("langfuse.observation.input"), attributes.get("langfuse.observation.output")
+    if kind == "workflow" and isinstance(returned, str) and returned.startswith(_RETURNED_BY_TOOL):
+        kind = facts["kind"] = "tool"
     if kind == "model":
         _read_model(attributes, given, returned, facts)
     elif kind == "tool":
