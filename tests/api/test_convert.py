@@ -17,6 +17,7 @@ from spanscore.model.trace import (
     Target,
     Tool,
     ToolCall,
+    Trial,
     Usage,
 )
 
@@ -72,6 +73,7 @@ _traces = st.builds(
     usage=st.builds(Usage, _counts, _counts),
     dialects=_tuples(_texts),
     unread_spans=st.integers(0, 2**32 - 1),
+    trial=st.none() | st.builds(Trial, _maybe, _maybe, _maybe, _maybe),
 )
 
 _TARGET = Target("a" * 32, "b" * 16, 1, 2)
@@ -124,7 +126,7 @@ def test_a_token_count_beyond_64_bits_is_cut_and_does_not_fail():
 
 
 def test_a_trace_message_has_every_fact_of_the_json_line():
-    facts = set(_trace().to_json())
+    facts = set(_trace(trial=Trial(case="c")).to_json())
     assert facts == {field.name for field in encode_trace(_trace()).DESCRIPTOR.fields}
 
 

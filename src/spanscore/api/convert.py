@@ -20,6 +20,7 @@ from spanscore.model.trace import (
     Target,
     Tool,
     ToolCall,
+    Trial,
     Usage,
 )
 
@@ -69,6 +70,7 @@ def encode_trace(trace: AgentTrace) -> trace_pb.AgentTrace:
         ),
         dialects=trace.dialects,
         unread_spans=trace.unread_spans,
+        trial=None if trace.trial is None else _encode_trial(trace.trial),
     )
 
 
@@ -99,7 +101,16 @@ def decode_trace(message: trace_pb.AgentTrace) -> AgentTrace:
         usage=Usage(_given(message.usage, "input_tokens"), _given(message.usage, "output_tokens")),
         dialects=tuple(message.dialects),
         unread_spans=message.unread_spans,
+        trial=_decode_trial(message.trial) if message.HasField("trial") else None,
     )
+
+
+def _encode_trial(trial: Trial) -> trace_pb.Trial:
+    return trace_pb.Trial(**{name: _text(getattr(trial, name)) for name in Trial.__dataclass_fields__})
+
+
+def _decode_trial(message: trace_pb.Trial) -> Trial:
+    return Trial(**{name: _given(message, name) for name in Trial.__dataclass_fields__})
 
 
 def encode_score(evaluation: Evaluation) -> score_pb.Score:
@@ -139,6 +150,7 @@ def encode_score(evaluation: Evaluation) -> score_pb.Score:
         subject_id=_text(evaluation.subject_id),
         uid=evaluation.uid,
         supersedes=evaluation.supersedes,
+        sampling=evaluation.sampling,
     )
 
 

@@ -52,14 +52,10 @@ def request(evaluations: Iterable[Evaluation], placement: Literal["child", "link
 def times(target: Target) -> tuple[int, int]:
     """Start and end, in Unix ns: at the end of the evaluated span and never of no length.
 
-    At the time of the evaluation they would stretch the trace in every waterfall, from milliseconds to seconds. Tools
-    that cut start and length to whole microseconds, each by itself, would show an end 1 us later than the evaluated
-    span's where that cuts more from its sum than from ours: a length of 1 ns less is cut as much.
+    At the time of the evaluation they would stretch the trace in every waterfall, from milliseconds to seconds.
     """
     end_ns = max(target.end_ns, target.start_ns)
     start_ns = max(target.start_ns, end_ns - _LENGTH_NS)
-    if start_ns > target.start_ns and end_ns % 1000 < target.start_ns % 1000:
-        start_ns += 1
     if start_ns < end_ns:
         return start_ns, end_ns
     end_ns = min(end_ns + _LENGTH_UNDER_NOTHING_NS, _LAST_NS)

@@ -79,6 +79,7 @@ class AgentTrace(_message.Message):
     USAGE_FIELD_NUMBER: _builtins.int
     DIALECTS_FIELD_NUMBER: _builtins.int
     UNREAD_SPANS_FIELD_NUMBER: _builtins.int
+    TRIAL_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """32 hex digits; the same however often, and in whatever order, the turn's spans arrive."""
     root_span_id: _builtins.str
@@ -122,6 +123,10 @@ class AgentTrace(_message.Message):
     def usage(self) -> Global___TokenUsage: ...
     @_builtins.property
     def dialects(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def trial(self) -> Global___Trial:
+        """Set only on a turn that was recorded for a test."""
+
     def __init__(
         self,
         *,
@@ -150,10 +155,11 @@ class AgentTrace(_message.Message):
         usage: Global___TokenUsage | None = ...,
         dialects: _abc.Iterable[_builtins.str] | None = ...,
         unread_spans: _builtins.int = ...,
+        trial: Global___Trial | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_available_tools", b"_available_tools", "_final_output", b"_final_output", "_plan", b"_plan", "_root_span_id", b"_root_span_id", "_service_name", b"_service_name", "_session_id", b"_session_id", "_system_instructions", b"_system_instructions", "_tool_calls", b"_tool_calls", "_user_id", b"_user_id", "_user_input", b"_user_input", "agent_name", b"agent_name", "available_tools", b"available_tools", "final_output", b"final_output", "plan", b"plan", "root_span_id", b"root_span_id", "service_name", b"service_name", "session_id", b"session_id", "system_instructions", b"system_instructions", "target", b"target", "tool_calls", b"tool_calls", "usage", b"usage", "user_id", b"user_id", "user_input", b"user_input"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_available_tools", b"_available_tools", "_final_output", b"_final_output", "_plan", b"_plan", "_root_span_id", b"_root_span_id", "_service_name", b"_service_name", "_session_id", b"_session_id", "_system_instructions", b"_system_instructions", "_tool_calls", b"_tool_calls", "_trial", b"_trial", "_user_id", b"_user_id", "_user_input", b"_user_input", "agent_name", b"agent_name", "available_tools", b"available_tools", "final_output", b"final_output", "plan", b"plan", "root_span_id", b"root_span_id", "service_name", b"service_name", "session_id", b"session_id", "system_instructions", b"system_instructions", "target", b"target", "tool_calls", b"tool_calls", "trial", b"trial", "usage", b"usage", "user_id", b"user_id", "user_input", b"user_input"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_available_tools", b"_available_tools", "_final_output", b"_final_output", "_plan", b"_plan", "_root_span_id", b"_root_span_id", "_service_name", b"_service_name", "_session_id", b"_session_id", "_system_instructions", b"_system_instructions", "_tool_calls", b"_tool_calls", "_user_id", b"_user_id", "_user_input", b"_user_input", "agent_name", b"agent_name", "available_tools", b"available_tools", "completeness", b"completeness", "damaged", b"damaged", "dialects", b"dialects", "ended_ns", b"ended_ns", "final_output", b"final_output", "history", b"history", "id", b"id", "model_calls", b"model_calls", "opening_span_id", b"opening_span_id", "plan", b"plan", "retrieved", b"retrieved", "root_span_id", b"root_span_id", "service_name", b"service_name", "session_id", b"session_id", "started_ns", b"started_ns", "system_instructions", b"system_instructions", "target", b"target", "tool_calls", b"tool_calls", "trace_ids", b"trace_ids", "unread_spans", b"unread_spans", "usage", b"usage", "user_id", b"user_id", "user_input", b"user_input"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_available_tools", b"_available_tools", "_final_output", b"_final_output", "_plan", b"_plan", "_root_span_id", b"_root_span_id", "_service_name", b"_service_name", "_session_id", b"_session_id", "_system_instructions", b"_system_instructions", "_tool_calls", b"_tool_calls", "_trial", b"_trial", "_user_id", b"_user_id", "_user_input", b"_user_input", "agent_name", b"agent_name", "available_tools", b"available_tools", "completeness", b"completeness", "damaged", b"damaged", "dialects", b"dialects", "ended_ns", b"ended_ns", "final_output", b"final_output", "history", b"history", "id", b"id", "model_calls", b"model_calls", "opening_span_id", b"opening_span_id", "plan", b"plan", "retrieved", b"retrieved", "root_span_id", b"root_span_id", "service_name", b"service_name", "session_id", b"session_id", "started_ns", b"started_ns", "system_instructions", b"system_instructions", "target", b"target", "tool_calls", b"tool_calls", "trace_ids", b"trace_ids", "trial", b"trial", "unread_spans", b"unread_spans", "usage", b"usage", "user_id", b"user_id", "user_input", b"user_input"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__agent_name: _TypeAlias = _typing.Literal["agent_name"]  # noqa: Y015
     _WhichOneofArgType__agent_name: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name"]  # noqa: Y015
@@ -173,6 +179,8 @@ class AgentTrace(_message.Message):
     _WhichOneofArgType__system_instructions: _TypeAlias = _typing.Literal["_system_instructions", b"_system_instructions"]  # noqa: Y015
     _WhichOneofReturnType__tool_calls: _TypeAlias = _typing.Literal["tool_calls"]  # noqa: Y015
     _WhichOneofArgType__tool_calls: _TypeAlias = _typing.Literal["_tool_calls", b"_tool_calls"]  # noqa: Y015
+    _WhichOneofReturnType__trial: _TypeAlias = _typing.Literal["trial"]  # noqa: Y015
+    _WhichOneofArgType__trial: _TypeAlias = _typing.Literal["_trial", b"_trial"]  # noqa: Y015
     _WhichOneofReturnType__user_id: _TypeAlias = _typing.Literal["user_id"]  # noqa: Y015
     _WhichOneofArgType__user_id: _TypeAlias = _typing.Literal["_user_id", b"_user_id"]  # noqa: Y015
     _WhichOneofReturnType__user_input: _TypeAlias = _typing.Literal["user_input"]  # noqa: Y015
@@ -196,11 +204,59 @@ class AgentTrace(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__tool_calls) -> _WhichOneofReturnType__tool_calls | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__trial) -> _WhichOneofReturnType__trial | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__user_id) -> _WhichOneofReturnType__user_id | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__user_input) -> _WhichOneofReturnType__user_input | None: ...
 
 Global___AgentTrace: _TypeAlias = AgentTrace  # noqa: Y015
+
+@_typing.final
+class Trial(_message.Message):
+    """The test that a turn was recorded for, as its spans or their resource say."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SUITE_FIELD_NUMBER: _builtins.int
+    RUN_FIELD_NUMBER: _builtins.int
+    CASE_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    suite: _builtins.str
+    run: _builtins.str
+    case: _builtins.str
+    status: _builtins.str
+    """The verdict that the recording itself holds."""
+    def __init__(
+        self,
+        *,
+        suite: _builtins.str | None = ...,
+        run: _builtins.str | None = ...,
+        case: _builtins.str | None = ...,
+        status: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_case", b"_case", "_run", b"_run", "_status", b"_status", "_suite", b"_suite", "case", b"case", "run", b"run", "status", b"status", "suite", b"suite"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_case", b"_case", "_run", b"_run", "_status", b"_status", "_suite", b"_suite", "case", b"case", "run", b"run", "status", b"status", "suite", b"suite"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__case: _TypeAlias = _typing.Literal["case"]  # noqa: Y015
+    _WhichOneofArgType__case: _TypeAlias = _typing.Literal["_case", b"_case"]  # noqa: Y015
+    _WhichOneofReturnType__run: _TypeAlias = _typing.Literal["run"]  # noqa: Y015
+    _WhichOneofArgType__run: _TypeAlias = _typing.Literal["_run", b"_run"]  # noqa: Y015
+    _WhichOneofReturnType__status: _TypeAlias = _typing.Literal["status"]  # noqa: Y015
+    _WhichOneofArgType__status: _TypeAlias = _typing.Literal["_status", b"_status"]  # noqa: Y015
+    _WhichOneofReturnType__suite: _TypeAlias = _typing.Literal["suite"]  # noqa: Y015
+    _WhichOneofArgType__suite: _TypeAlias = _typing.Literal["_suite", b"_suite"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__case) -> _WhichOneofReturnType__case | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__run) -> _WhichOneofReturnType__run | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__status) -> _WhichOneofReturnType__status | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__suite) -> _WhichOneofReturnType__suite | None: ...
+
+Global___Trial: _TypeAlias = Trial  # noqa: Y015
 
 @_typing.final
 class Target(_message.Message):

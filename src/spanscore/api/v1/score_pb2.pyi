@@ -98,6 +98,7 @@ class Score(_message.Message):
     SUBJECT_ID_FIELD_NUMBER: _builtins.int
     UID_FIELD_NUMBER: _builtins.int
     SUPERSEDES_FIELD_NUMBER: _builtins.int
+    SAMPLING_FIELD_NUMBER: _builtins.int
     scope: Global___Scope.ValueType
     status: Global___Status.ValueType
     metric: _builtins.str
@@ -123,6 +124,8 @@ class Score(_message.Message):
     """16 hex digits: the id of the evaluation span, and the `log.record.uid` of the event."""
     supersedes: _builtins.str
     """The uid of the revision before this one."""
+    sampling: _builtins.float
+    """The chance with which the session, or the trace that belongs to none, was drawn for evaluation."""
     @_builtins.property
     def scale(self) -> Global___Scale: ...
     @_builtins.property
@@ -156,10 +159,11 @@ class Score(_message.Message):
         subject_id: _builtins.str = ...,
         uid: _builtins.str = ...,
         supersedes: _builtins.str | None = ...,
+        sampling: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "_label", b"_label", "_session_id", b"_session_id", "_supersedes", b"_supersedes", "_threshold", b"_threshold", "_value", b"_value", "error", b"error", "evaluator", b"evaluator", "label", b"label", "scale", b"scale", "session_id", b"session_id", "supersedes", b"supersedes", "threshold", b"threshold", "usage", b"usage", "value", b"value"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "_label", b"_label", "_session_id", b"_session_id", "_supersedes", b"_supersedes", "_threshold", b"_threshold", "_value", b"_value", "error", b"error", "evaluated_at_ns", b"evaluated_at_ns", "evaluator", b"evaluator", "label", b"label", "metadata_json", b"metadata_json", "metric", b"metric", "reason", b"reason", "revision", b"revision", "scale", b"scale", "scope", b"scope", "session_id", b"session_id", "span_id", b"span_id", "status", b"status", "subject_id", b"subject_id", "supersedes", b"supersedes", "threshold", b"threshold", "trace_id", b"trace_id", "uid", b"uid", "usage", b"usage", "value", b"value"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "_label", b"_label", "_session_id", b"_session_id", "_supersedes", b"_supersedes", "_threshold", b"_threshold", "_value", b"_value", "error", b"error", "evaluated_at_ns", b"evaluated_at_ns", "evaluator", b"evaluator", "label", b"label", "metadata_json", b"metadata_json", "metric", b"metric", "reason", b"reason", "revision", b"revision", "sampling", b"sampling", "scale", b"scale", "scope", b"scope", "session_id", b"session_id", "span_id", b"span_id", "status", b"status", "subject_id", b"subject_id", "supersedes", b"supersedes", "threshold", b"threshold", "trace_id", b"trace_id", "uid", b"uid", "usage", b"usage", "value", b"value"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__error: _TypeAlias = _typing.Literal["error"]  # noqa: Y015
     _WhichOneofArgType__error: _TypeAlias = _typing.Literal["_error", b"_error"]  # noqa: Y015

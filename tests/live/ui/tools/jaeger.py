@@ -20,6 +20,9 @@ from spanscore.errors import SpanscoreError
 
 _HERE = Path(__file__).resolve().parent.parent / "jaeger"
 _WITHIN_S = 30.0
+_CUT_US = 1
+"""Jaeger cuts start and length to whole microseconds, each by itself: two spans that end at the same time may not."""
+
 _BAR_CHARS = 40
 
 
@@ -50,7 +53,7 @@ class Tool:
         if not trace:
             raise LookupError(trace_id)
         theirs = [x for x in trace if not _is_score(x)]
-        ends_us = [_end_us(x) for x in trace]
+        ends_us = [_end_us(x) for x in theirs] + [_end_us(x) - _CUT_US for x in trace if _is_score(x)]
         return {
             "duration_us": max(ends_us) - min(x["startTime"] for x in trace),
             "spans besides those of spanscore": len(theirs),
