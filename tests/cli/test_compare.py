@@ -185,6 +185,19 @@ def test_a_case_says_what_became_of_it(compared):
     assert (found["id"], found["status"], found["means"]["score"]) == ("c0", ["pass", "fail"], [80.0, 10.0])
 
 
+def test_a_case_whose_score_stayed_shows_what_changed(compared):
+    after = run_of(case("c0", passed=(False,)), *cases()[1:])
+    found = json.loads(compared(run_of(*cases()), after, "--json")[1])["cases"][0]
+    assert found["measure"] == "pass rate"
+
+
+def test_a_narrow_terminal_shows_intervals_and_remarks_whole(compared, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = compared(BEFORE, run_of(*cases(value=lambda x: 50.0 + x % 4)))[1]
+    assert "REGRESSION" in text
+    assert "\u2026" not in text
+
+
 def test_a_case_of_few_trials_cannot_tell(compared):
     after = run_of(case("c0", passed=(False,) * 3, value=10.0), *cases()[1:])
     found = json.loads(compared(run_of(*cases(passed=(True,) * 3)), after, "--json")[1])["cases"][0]
@@ -239,6 +252,12 @@ def test_what_the_user_said_twice_pairs_nothing_and_is_listed(compared):
 def test_skipped_and_failed_scores_count_for_nothing(measured):
     one = [score(trace_id="1"), score("confidence", None, trace_id="1", status="skipped")]
     assert list(measured(one, one)) == ["pass rate", "coherence"]
+
+
+def test_a_metric_of_one_run_alone_makes_nothing_pass_or_fail(measured):
+    one = [score(trace_id="1"), score("confidence", 0.1, trace_id="1", label="fail")]
+    found = measured(one, [score(trace_id="1")])["pass rate"]
+    assert (found["a"], found["b"]) == (1.0, 1.0)
 
 
 def test_a_label_of_the_metrics_own_passes_by_the_threshold(measured):

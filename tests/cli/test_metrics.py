@@ -99,3 +99,13 @@ def test_criteria_of_a_configuration_are_listed_too(shown, tmp_path):
 def test_what_goes_with_criteria_only_is_bad_input_elsewhere(words, capsys):
     assert main(["metrics", *words]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_rubric_as_a_metric_lists_its_criteria(capsys):
+    assert main(["metrics", "rubric"]) == 0
+    assert capsys.readouterr().out.rstrip().splitlines()[-1].startswith("9 criteria;")
+
+
+def test_the_options_of_agentic_stand_in_a_suite(capsys):
+    main(["metrics", "agentic"])
+    assert "Options, under agentic in a suite\n" in capsys.readouterr().out

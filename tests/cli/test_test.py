@@ -49,6 +49,14 @@ def test_the_table_has_a_row_for_each_case(tested):
     ]
 
 
+def test_a_narrow_terminal_shows_names_and_intervals_whole(tested, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = tested(_SUITE)
+    lines = out.splitlines()
+    row = next(place for place, line in enumerate(lines) if line.startswith("dinner-in-tokyo"))
+    assert lines[row + 1].split("  ")[-1] == "[0.16, 0.99]"
+
+
 def test_a_case_that_fails_makes_the_exit_code_1_and_is_counted(tested):
     code, _, errors = tested()
     assert (code, errors) == (1, "spanscore: 1 of 3 cases failed; required is that 100% pass\n")

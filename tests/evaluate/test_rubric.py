@@ -286,6 +286,13 @@ def test_a_criterion_of_the_users_own_may_stand_in_a_file(tmp_path):
     assert config.rubric.chosen()["a"].criterion.kind == "binary"
 
 
+def test_what_is_wrong_in_a_file_of_criteria_names_the_file(tmp_path):
+    path = tmp_path / "own.yaml"
+    path.write_text("{id: a, display_name: A, description: d, tier: t, weight: 1, type: binary, rubric: {5: x, 0: no}}")
+    with pytest.raises(ValidationError, match=r"own\.yaml: criterion 0\.rubric\.0: false is no text here"):
+        Config(rubric={"criteria": [str(path)]})
+
+
 @pytest.mark.parametrize(
     ("rubric", "problem"),
     [

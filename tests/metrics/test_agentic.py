@@ -107,6 +107,13 @@ def test_calls_of_one_model_answer_are_known_to_be(make_trace):
     assert first == second != third
 
 
+def test_calls_whose_ids_the_model_answers_lack_are_known_by_their_names(make_trace):
+    answers = [ModelCall("a" * 16, tool_calls=(RequestedCall(None, "get_weather", {}),) * count) for count in (2, 1)]
+    calls = tuple(ToolCall(x, "get_weather", {}) for x in ("c1", "c2", "c3"))
+    found = used_calls(make_trace(model_calls=tuple(answers), tool_calls=calls))
+    assert [x.answer for x in found] == [0, 0, 1]
+
+
 def test_the_frequentist_mode_is_the_point_without_limits():
     odds = Agentic(statistics="frequentist").odds(4, 2, 2)
     assert (odds["pass_at_k"], odds["pass_pow_k"], odds["pass_at_k_ci_low"]) == (0.75, 0.25, None)

@@ -80,6 +80,12 @@ def test_points_add_up_over_conversations(held):
     assert [(x.agent, x.won, x.lost) for x in result.ranking] == [("a", 2, 0), ("b", 0, 2)]
 
 
+def test_the_points_per_contest_have_an_interval_over_the_conversations(held):
+    result = tournament(Opinionated(longer), *(held(x, a="good", b="x", c="x x") for x in ("q1", "q2")))
+    share = result.ranking[0].share
+    assert (share.value, share.n, share.interval.high) == (1.0, 2, 1.0)
+
+
 def test_a_contest_that_nobody_judged_counts_for_nobody(held):
     result = tournament(Opinionated(lambda *_: JudgeUnavailableError("gone")), held(a="x", b="y"))
     assert result.contests[0].error == "JudgeUnavailableError: gone"

@@ -54,9 +54,21 @@ def test_what_was_not_recorded_makes_an_error_and_no_failure(suite, said, run_of
     assert (result.status, result.n, result.errors) == ("error", 0, 1)
 
 
+def test_a_trial_without_the_calls_that_are_all_it_should_make_scores_nothing(suite, said, run_of):
+    case = {"id": "a", "expected_tools": [{"tool_name": "get_weather"}]}
+    run = run_of(suite(case, tools=["get_weather"]), [said(1, case="a")])
+    assert (run.cases[0].status, run.cases[0].trials[0].score) == ("fail", 0.0)
+
+
 def test_an_error_is_left_out_of_n_and_counted(suite, said, run_of):
     [result] = run_of(suite("a"), trials_of(said, "sunny", None, "sunny")).cases
     assert (result.status, result.odds["n"], result.odds["c"], result.errors) == ("error", 2, 2, 1)
+
+
+def test_a_case_of_which_nothing_can_be_told_is_left_out_of_the_share_that_passes(suite, said, run_of):
+    traces = [said(1, case="a"), said(2, case="b", answer=None)]
+    run = run_of(suite("a", "b"), traces)
+    assert (run.cases_that_pass.value, run.cases_that_pass.n, run.case_pass_rate) == (1.0, 1, 0.5)
 
 
 def test_an_error_does_not_hide_that_the_case_fails_whatever_it_was(suite, said, run_of):

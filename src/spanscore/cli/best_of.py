@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from spanscore import config, suites
 from spanscore.cli import recorded
+from spanscore.cli.results import estimated
 from spanscore.cli.terminal import console, on_one_line
-from spanscore.cli.test import attributes_of, require_models, write
+from spanscore.cli.test import attributes_of, require_models, require_writable, write
 from spanscore.errors import InputError
 from spanscore.judge import open_judge
 from spanscore.judge.config import RULES
@@ -39,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Hold the tournament. Returns the exit code: 1 where no contest could be judged."""
     paths = _paths(args.agent)
+    require_writable(args.output)
     suite = suites.load(args.suite)
     given = config.load(args.config) if args.config else config.default()
     settings = suites.with_judge(given, args.model)
@@ -112,11 +114,12 @@ def _print(output: "Console", tournament: Tournament) -> None:
         for reason in contest.reasons:
             output.print(f"  {on_one_line(reason, _SHOWN_CHARS)}")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for heading in ("rank", "agent", "points", "won", "tied", "lost"):
-        table.add_column(heading, justify="left" if heading == "agent" else "right")
+    for heading in ("rank", "agent", "points", "won", "tied", "lost", "points per contest"):
+        table.add_column(heading, justify="left" if heading in {"agent", "points per contest"} else "right")
     for place in tournament.ranking:
         counts = (place.won, place.tied, place.lost)
-        table.add_row(str(place.rank), on_one_line(place.agent, 40), f"{place.points:g}", *map(str, counts))
+        share = "-" if place.share is None else estimated(place.share)
+        table.add_row(str(place.rank), on_one_line(place.agent, 40), f"{place.points:g}", *map(str, counts), share)
     output.print()
     output.print(table)
     n = sum(not x.error for x in tournament.contests)

@@ -3,24 +3,32 @@
 import argparse
 import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spanscore.cli import runs
+from spanscore import config
+from spanscore.calibration import PassRate
+from spanscore.cli import aggregates, runs
 from spanscore.cli.comparison import LATENCY, PASS_RATE, CaseChange, Comparison, Limits, Measure, compare
 from spanscore.cli.terminal import console, on_one_line, print_json, printable
 from spanscore.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 _MAX_SHOWN = 100
+_ANY_WIDTH = 1_000
 _STYLES = {"better": "green", "worse": "red"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     limits = Limits()
+    parser.add_argument(
+        "-c", "--config", metavar="FILE", type=Path, help="the configuration, whose store has the calibrations"
+    )
     parser.add_argument("run_a", metavar="RUN_A", type=Path, help="the run to compare with: what is there now")
     parser.add_argument("run_b", metavar="RUN_B", type=Path, help="the run that is to be no worse")
     parser.add_argument(
@@ -72,10 +80,13 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"{a.name} and {b.name}: no case is in both; {_why_none(a)}")
     if not found.measures:
         raise InputError(f"{a.name} and {b.name}: no case has a score in both")
+    settings = config.load(args.config) if args.config else config.default()
+    rates = aggregates.by_calibrations(settings, a.verdicts, b.verdicts)
     if args.json:
-        print_json(_as_json(a, b, found))
+        print_json(_as_json(a, b, found, rates))
     else:
         _print(console(), a, b, found)
+        _print_corrected(console(), rates)
     for text in found.not_comparable:
         print(f"spanscore: warning: NOT COMPARABLE, scored differently: {printable(text)}", file=sys.stderr)
     for text in found.regressions:
@@ -98,7 +109,7 @@ def _why_none(run: runs.Run) -> str:
     )
 
 
-def _as_json(a: runs.Run, b: runs.Run, found: Comparison) -> dict[str, Any]:
+def _as_json(a: runs.Run, b: runs.Run, found: Comparison, rates: list[list[PassRate]]) -> dict[str, Any]:
     return {
         "a": a.name,
         "b": b.name,
@@ -113,6 +124,7 @@ def _as_json(a: runs.Run, b: runs.Run, found: Comparison) -> dict[str, Any]:
         "ambiguous": [*a.ambiguous, *b.ambiguous],
         "not_comparable": list(found.not_comparable),
         "regressions": found.regressions,
+        "corrected_pass_rates": {name: [x.to_json() for x in own] for name, own in zip("ab", rates, strict=True)},
     }
 
 
@@ -131,15 +143,20 @@ def _print(output: "Console", a: runs.Run, b: runs.Run, found: Comparison) -> No
     output.print(f"\n{_sureness(found)}\nB against A: {found.verdict}.")
 
 
+def _print_corrected(output: "Console", rates: list[list[PassRate]]) -> None:
+    """The pass rates of calibrated metrics, which the verdict does not rest on."""
+    for name, own in zip("AB", rates, strict=True):
+        for rate in own:
+            output.print(f"{name}: {aggregates.corrected_line(rate)}")
+
+
 def _print_cases(output: "Console", found: Comparison) -> None:
     """The cases that changed: those with another status first, and what lost most before what lost less."""
     changed = [x for x in found.cases if x.a != x.b or any(a != b for a, b in x.means.values())]
     changed.sort(key=lambda x: (x.a == x.b, x.measure, _change(x)))
-    table = _table("case", "status", "measure", "A", "B", "B - A", "interval", "verdict")
-    for x in changed[:_MAX_SHOWN]:
-        table.add_row(*_case_row(x))
+    headings = ("case", "status", "measure", "A", "B", "B - A", "interval", "verdict")
     if changed:
-        output.print(table)
+        _print_table(output, headings, [_case_row(x) for x in changed[:_MAX_SHOWN]])
     more = f", {len(changed) - _MAX_SHOWN} of them not shown" if len(changed) > _MAX_SHOWN else ""
     output.print(f"{len(changed)} of {len(found.cases)} cases changed{more}.\n")
 
@@ -163,9 +180,8 @@ def _case_row(x: CaseChange) -> list[Any]:
 def _print_measures(output: "Console", found: Comparison) -> None:
     from rich.text import Text  # noqa: PLC0415 - --json needs no rich
 
-    table = _table("measure", "A", "B", "B - A", "interval", "pairs", "verdict", "")
-    for x in found.measures:
-        table.add_row(
+    rows = [
+        [
             on_one_line(x.name, 48),
             _number(x.a, x.name),
             _number(x.b, x.name),
@@ -174,8 +190,10 @@ def _print_measures(output: "Console", found: Comparison) -> None:
             str(x.n),
             Text(x.verdict, _STYLES.get(x.verdict, "")),
             Text(_remark(x)),
-        )
-    output.print(table)
+        ]
+        for x in found.measures
+    ]
+    _print_table(output, ("measure", "A", "B", "B - A", "interval", "pairs", "verdict", ""), rows)
 
 
 def _remark(x: Measure) -> str:
@@ -200,13 +218,26 @@ def _sureness(found: Comparison) -> str:
     )
 
 
-def _table(*headings: str) -> Any:
+def _print_table(output: "Console", headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print a table; where it is too wide, with each interval under its difference."""
+    table = _table(headings, rows)
+    if output.measure(table, options=output.options.update(width=_ANY_WIDTH)).maximum > output.width:
+        at = headings.index("interval")
+        below = [[*row[: at - 1], "\n".join(row[at - 1 : at + 1]), *row[at + 1 :]] for row in rows]
+        table = _table([x for x in headings if x != "interval"], below)
+    output.print(table)
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> "Table":
     from rich.table import Table  # noqa: PLC0415 - --json needs no rich
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for heading in headings:
         figures = heading in {"A", "B", "B - A", "interval", "pairs"}
-        table.add_column(heading, no_wrap=heading not in {"", "case"}, justify="right" if figures else "left")
+        wraps = heading in {"", "case"}
+        table.add_column(heading, no_wrap=not wraps, overflow="fold", justify="right" if figures else "left")
+    for row in rows:
+        table.add_row(*row)
     return table
 
 

@@ -65,7 +65,7 @@ class Measure:
 class CaseChange:
     """One case in both runs: its status in each, and the means of its measures over its trials, in A and in B.
 
-    `measure` is its score where it has one, else what changed most; `difference` and `verdict` are of that.
+    `measure` is its score where that changed, else what changed most; `difference` and `verdict` are of that.
     """
 
     name: str
@@ -252,7 +252,8 @@ def _case(
     means = {key: (_mean(one), _mean(other)) for key, (one, other, _) in both.items()}
     if not both:
         return CaseChange(name, a.status, b.status, "", means, None, "cannot tell")
-    measure = SCORE if SCORE in both else max(both, key=lambda key: _moved(*means[key], both[key][2]))
+    moved = {key: _moved(*means[key], both[key][2]) for key in both}
+    measure = SCORE if moved.get(SCORE) else max(moved, key=lambda key: (moved[key], key == SCORE))
     one, other, bounds = both[measure]
     difference = None
     if min(len(one), len(other)) > 1 and (few or _could_tell(one, other, level)):

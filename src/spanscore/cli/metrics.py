@@ -12,10 +12,12 @@ from pydantic import TypeAdapter
 from spanscore import config, metrics
 from spanscore.cli.terminal import console, on_one_line, print_json, printable
 from spanscore.errors import InputError
+from spanscore.evaluate.rubric import NAME as RUBRIC
 from spanscore.evaluate.rubric import Config as RubricConfig
 from spanscore.evaluate.rubric import is_rubric
 from spanscore.evaluate.rubric import scale_of as rubric_scale
 from spanscore.metrics import Criterial, Criterion, Embedded, Judged, Metric, RubricMetric
+from spanscore.metrics.session.agentic import Agentic
 from spanscore.model.json import dumps
 
 if TYPE_CHECKING:
@@ -36,9 +38,9 @@ def run(args: argparse.Namespace) -> int:
     """List the metrics or explain one. Returns the exit code."""
     if args.criteria and args.name is not None:
         raise InputError(f"--criteria lists all criteria; leave out {args.name}, or --criteria")
-    if not args.criteria and (args.json or args.config):
+    if not (args.criteria or args.name == RUBRIC) and (args.json or args.config):
         raise InputError("--json and --config say how to list criteria; give --criteria too")
-    if args.criteria:
+    if args.criteria or args.name == RUBRIC:
         rubric = (config.load(args.config) if args.config else config.default()).evaluation.rubric
         _list_criteria((rubric or RubricConfig()).known(), as_json=args.json)
     elif args.name is None:
@@ -136,7 +138,8 @@ def _explain(metric: type[Metric], output: "Console") -> None:
     if issubclass(metric, RubricMetric):
         _explain_rubric(metric, output)
         return
-    output.print("Options, under evaluation.metrics in the configuration", style="bold")
+    where = "agentic in a suite" if metric is Agentic else "evaluation.metrics in the configuration"
+    output.print(f"Options, under {where}", style="bold")
     for name, default, text in _options(metric):
         output.print(f"  {name}: {default}")
         output.print(Padding(text, (0, 0, 0, 4)))

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 _STYLES = {"pass": "green", "fail": "red", "error": "bold red", "unmatched": "yellow"}
 _MARKS = {"pass": "P", "fail": "F", "error": "E"}
 _MAX_MARKS = 12
-_LEAST_CHARS = 8
-"""So wide the columns that may wrap stay, however narrow the terminal is."""
+_ANY_WIDTH = 1_000
 _MAX_REASONS = 200
 _MAX_REASON_CHARS = 600
 
@@ -45,7 +44,7 @@ def print_run(output: "Console", run: Run, corrected: Iterable[PassRate]) -> Non
 def _print_cases(output: "Console", run: Run) -> None:
     """The table of cases; where it is too wide, with each interval under its estimate."""
     wide = _case_table(run, " ")
-    fits = output.measure(wide).maximum <= output.width
+    fits = output.measure(wide, options=output.options.update(width=_ANY_WIDTH)).maximum <= output.width
     output.print(wide if fits else _case_table(run, "\n"))
     output.print()
 
@@ -57,12 +56,10 @@ def _case_table(run: Run, gap: str) -> "Table":
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for heading in ("case", "result", "trials", "n", "pass rate", "k", "pass@k", "pass^k"):
-        wraps = heading in {"case", "trials"}
         table.add_column(
             heading,
-            no_wrap=not wraps,
-            overflow="fold" if wraps else "ellipsis",
-            min_width=_LEAST_CHARS if wraps else None,
+            no_wrap=heading not in {"case", "trials"},
+            overflow="fold",
             justify="right" if heading in {"n", "k"} else "left",
         )
     for x in run.cases:
@@ -72,7 +69,7 @@ def _case_table(run: Run, gap: str) -> "Table":
             Text(x.status, _STYLES[x.status]),
             _marks(x),
             str(x.n),
-            _estimated(rate(x.passed, x.n, level=level), gap=gap) if x.n else "-",
+            estimated(rate(x.passed, x.n, level=level), gap=gap) if x.n else "-",
             str(x.odds["k"]),
             _odds(x.odds, "pass_at_k", gap),
             _odds(x.odds, "pass_pow_k", gap),
@@ -81,12 +78,10 @@ def _case_table(run: Run, gap: str) -> "Table":
 
 
 def _print_whole(output: "Console", run: Run) -> None:
-    matched = len(run.cases) - run.count("unmatched")
     counts = ", ".join(f"{run.count(x)} {x}" for x in ("pass", "fail", "error", "unmatched") if run.count(x))
     output.print(f"{len(run.cases)} case{'s' if len(run.cases) > 1 else ''}: {counts}")
-    level = run.suite.agentic.level
-    if matched:
-        _print_estimate(output, "cases that pass", rate(run.count("pass"), matched, level=level))
+    if run.cases_that_pass:
+        _print_estimate(output, "cases that pass", run.cases_that_pass)
     if run.pass_rate:
         _print_estimate(output, "trials that pass, over cases", run.pass_rate)
     at_k, pow_k = run.over_cases("pass_at_k"), run.over_cases("pass_pow_k")
@@ -106,7 +101,7 @@ def _print_whole(output: "Console", run: Run) -> None:
 
 
 def _print_estimate(output: "Console", what: str, estimate: Estimate, digits: int = 2) -> None:
-    output.print(f"{what}: {_estimated(estimate, digits)}, n = {estimate.n}")
+    output.print(f"{what}: {estimated(estimate, digits)}, n = {estimate.n}")
 
 
 def _marks(result: CaseResult) -> str:
@@ -114,7 +109,8 @@ def _marks(result: CaseResult) -> str:
     return marks + (f" +{len(result.trials) - _MAX_MARKS}" if len(result.trials) > _MAX_MARKS else "")
 
 
-def _estimated(estimate: Estimate, digits: int = 2, gap: str = " ") -> str:
+def estimated(estimate: Estimate, digits: int = 2, gap: str = " ") -> str:
+    """An estimate with its interval; `gap` stands between them."""
     limits = None if estimate.interval is None else (estimate.interval.low, estimate.interval.high)
     return _ranged(estimate.value, limits, digits, gap)
 

@@ -1,5 +1,6 @@
 """The two files that `spanscore compare` reads: runs of a suite, or scores as `eval --jsonl` prints them."""
 
+import contextlib
 import json
 import math
 from collections import Counter, defaultdict
@@ -8,11 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from spanscore.calibration import Verdict
 from spanscore.errors import InputError
 from spanscore.model.score import reaches
 
 _MAX_BYTES = 512 * 2**20
 _SCHEMA = "spanscore.run/1"
+_MAX_START_CHARS, _MAX_SCHEMA_CHARS = 2**22, 200
 PROVENANCE = ("kind", "name", "version", "model", "prompt_hash", "embedding")
 """What says who scored, and how."""
 _HOW = "give what `spanscore test --output` or `spanscore eval --jsonl` wrote"
@@ -33,7 +36,8 @@ class Unit:
 class Run:
     """A run: its units by what pairs them with those of another run.
 
-    `evaluators` are those that scored each metric; `ambiguous` what could not be told apart from another unit.
+    `evaluators` are those that scored each metric; `ambiguous` what could not be told apart from another unit;
+    `verdicts` are the scores as calibrations know them.
     """
 
     name: str
@@ -42,6 +46,7 @@ class Run:
     scales: dict[str, tuple[float, float]] = field(default_factory=dict)
     evaluators: defaultdict[str, set[tuple[Any, ...]]] = field(default_factory=lambda: defaultdict(set))
     ambiguous: list[str] = field(default_factory=list)
+    verdicts: list[Verdict] = field(default_factory=list)
 
     def add(self, unit: Unit, score: Mapping[str, Any]) -> None:
         """Take in a score of `unit`. Raises KeyError, TypeError or ValueError where it is none."""
@@ -53,6 +58,8 @@ class Run:
         unit.metrics[metric].append(_number(score["value"], low, high))
         self.scales[metric] = (low, high)
         self.evaluators[metric].add(tuple(evaluator.get(name) for name in PROVENANCE))
+        with contextlib.suppress(KeyError):  # a score made elsewhere may not say by whom; no calibration is of it
+            self.verdicts += [verdict] if (verdict := Verdict.of_json(score)) else []
 
 
 def read_two(a: Path, b: Path) -> tuple[Run, Run]:
@@ -63,6 +70,32 @@ def read_two(a: Path, b: Path) -> tuple[Run, Run]:
     if isinstance(one, list) and isinstance(other, list):
         return _scores_paired((a, one), (b, other))
     raise InputError(f"{a} and {b}: one is a run of a suite and the other are scores; give two of a kind")
+
+
+def scores(path: Path) -> list[dict[str, Any]]:
+    """All scores in a file of either kind. Raises InputError where it cannot be used."""
+    content = _content(path)
+    if isinstance(content, list):
+        return content
+    try:
+        return [score for case in content["cases"] for trial in case["trials"] for score in trial["evaluations"]]
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{path}: no run of a suite as spanscore writes it ({_said(error)}); {_HOW}") from None
+
+
+def is_readable(path: Path) -> bool:
+    """Whether a file begins as one of either kind does."""
+    if not path.is_file():
+        return False
+    try:
+        with path.open(encoding="utf-8") as file:
+            start = next((x for x in iter(lambda: file.readline(_MAX_START_CHARS), "") if x.strip()), "")
+    except (OSError, UnicodeDecodeError):
+        return False
+    if start.lstrip().startswith("{") and f'"{_SCHEMA.partition("/")[0]}/' in start[:_MAX_SCHEMA_CHARS]:
+        return True
+    first = _parsed(start)
+    return isinstance(first, dict) and {"metric", "status", "evaluator"} <= first.keys()
 
 
 def _content(path: Path) -> dict[str, Any] | list[dict[str, Any]]:
@@ -145,7 +178,8 @@ def _scores_paired(a: tuple[Path, list[dict[str, Any]]], b: tuple[Path, list[dic
     """Runs of scores: a unit is known by its session or trace id; by its user input where the other has no such id."""
     ids = [{_id(path, x) for x in scores} for path, scores in (a, b)]
     shared = ids[0] & ids[1]
-    first, second = (_scored_run(path, scores, shared) for path, scores in (a, b))
+    metrics = {str(x["metric"]) for x in a[1]} & {str(x["metric"]) for x in b[1]}
+    first, second = (_scored_run(path, scores, shared, metrics) for path, scores in (a, b))
     return first, second
 
 
@@ -157,7 +191,7 @@ def _id(path: Path, score: Mapping[str, Any]) -> str:
         raise InputError(f"{path}: a score of {score['metric']} has no {error}; {_HOW}") from None
 
 
-def _scored_run(path: Path, scores: Iterable[dict[str, Any]], shared: set[str]) -> Run:
+def _scored_run(path: Path, scores: Iterable[dict[str, Any]], shared: set[str], metrics: set[str]) -> Run:
     run = Run(str(path), of_suite=False)
     by_id: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for score in scores:
@@ -170,19 +204,19 @@ def _scored_run(path: Path, scores: Iterable[dict[str, Any]], shared: set[str]) 
             if counts[key] > 1:
                 run.ambiguous.append(name)
             else:
-                run.units[key] = _unit(run, found)
+                run.units[key] = _unit(run, found, metrics)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{path}: no scores as spanscore writes them ({_said(error)}); {_HOW}") from None
     return run
 
 
-def _unit(run: Run, scores: Iterable[Mapping[str, Any]]) -> Unit:
-    """It passes when every score of it does."""
+def _unit(run: Run, scores: Iterable[Mapping[str, Any]], metrics: set[str]) -> Unit:
+    """It passes when every score of it does by those `metrics` that both runs have."""
     unit = Unit()
     passes: list[bool] = []
     for score in scores:
         run.add(unit, score)
-        if score["status"] == "scored":
+        if score["status"] == "scored" and str(score["metric"]) in metrics:
             passes += _passes(score)
     if passes:
         unit.passed.append(float(all(passes)))

@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.suite is None or not args.path:
         raise InputError("give a suite and what was recorded: spanscore test SUITE PATH...; see spanscore test --help")
-    _require_folders(args.output, args.junit)
+    require_writable(args.output, args.junit)
     least = 1.0 if args.fail_under is None else _share("--fail-under", args.fail_under)
     suite = _changed(suites.load(args.suite), args)
     settings = config.load(args.config) if args.config else config.default()
@@ -147,7 +147,7 @@ def write(path: Path | None, text: Callable[[], str]) -> None:
         raise InputError(f"{path}: cannot be written ({error.strerror or error})") from error
 
 
-def _require_folders(*paths: Path | None) -> None:
+def require_writable(*paths: Path | None) -> None:
     """Refuse what cannot be written before anything is paid for."""
     for path in paths:
         if path is not None and not path.absolute().parent.is_dir():

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from spanscore import metrics
 from spanscore.errors import InputError
@@ -25,10 +25,13 @@ _LEVELS = range(6)
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-def _text(value: str) -> str:
-    if not value.strip():
+def _text(value: Any) -> Any:
+    """YAML reads `no` as something else than the text that a person meant."""
+    if isinstance(value, bool):
+        raise ValueError(f"{str(value).lower()} is no text here; put it in quotes")  # noqa: TRY004 - pydantic tells it
+    if isinstance(value, str) and not value.strip():
         raise ValueError("say something; it is empty")
-    return value.strip()
+    return value.strip() if isinstance(value, str) else value
 
 
 def _levels(given: dict[int, str]) -> dict[int, str]:
@@ -38,7 +41,7 @@ def _levels(given: dict[int, str]) -> dict[int, str]:
     return given
 
 
-Text = Annotated[str, AfterValidator(_text), Field(max_length=4000)]
+Text = Annotated[str, BeforeValidator(_text), Field(max_length=4000)]
 
 
 class Selected(BaseModel):
@@ -122,6 +125,13 @@ def _in_file(path: Path) -> list[Any]:
     listed = data if isinstance(data, list) else listed
     if not isinstance(listed, list) or not all(isinstance(x, dict) for x in listed):
         raise ValueError(f"{path}: expected a criterion, a list of criteria, or one under `criteria:`")
+    for place, item in enumerate(listed):
+        try:
+            Own.model_validate(item)
+        except ValidationError as error:  # which would name the place among all criteria, and not the file
+            [problem, *_] = error.errors(include_url=False)
+            key = ".".join(map(str, (f"criterion {place}", *problem["loc"])))
+            raise ValueError(f"{path}: {key}: {problem['msg'].removeprefix('Value error, ')}") from None
     return listed
 
 

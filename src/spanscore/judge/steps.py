@@ -1,11 +1,13 @@
 """What a judge reads of an agent trace, in reading order: each fact once, each step numbered, no JSON dump."""
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from spanscore.judge.fitting import Passage
 from spanscore.model.json import Json, dumps
+from spanscore.model.requests import requested_in
 from spanscore.model.trace import AgentTrace, ModelCall, PastMessage, RequestedCall, Retrieval, Session, Tool, ToolCall
 
 _UNTOLD = "(not recorded)"
@@ -164,21 +166,8 @@ def _asked_by(models: Sequence[ModelCall], calls: Sequence[ToolCall]) -> list[in
     A call belongs to the model call that requested it, by id, else by name and arguments; one that nobody requested
     follows the tool call before it. Places never go down, since the tool calls are in order.
     """
-    by_id = {x.call_id: place for place, model in enumerate(models) for x in model.tool_calls if x.call_id}
-    by_content: defaultdict[tuple[str, str], deque[int]] = defaultdict(deque)
-    for place, model in enumerate(models):
-        for x in model.tool_calls:
-            by_content[x.name, dumps(x.arguments)].append(place)
-    places: list[int] = []
-    place = -1
-    for call in calls:
-        found = by_id.get(call.call_id, -1) if call.call_id else -1
-        same = by_content[call.name, dumps(call.arguments)]
-        if found < 0 and same:
-            found = same.popleft()
-        place = max(place, found)
-        places.append(place)
-    return places
+    asked = (-1 if place is None else place for place in requested_in(models, calls))
+    return list(accumulate(asked, max))
 
 
 def _said(trace: AgentTrace, model: ModelCall, number: int, made: Collection[str]) -> Iterator[Passage]:

@@ -1,6 +1,7 @@
 """The JSON value type, and the one way the project parses and prints JSON: fast, bounded and deterministic."""
 
 import json as _json
+import re
 from typing import Any, TypeAlias
 
 import orjson
@@ -9,20 +10,47 @@ Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json
 
 
 _SORTED = orjson.OPT_NON_STR_KEYS | orjson.OPT_SORT_KEYS
+_DIGITS_AS_0 = bytes.maketrans(b"123456789", b"000000000")
+_LONG, _LONG_BELOW_0 = b"0" * 20, b"-" + b"0" * 19  # as long as 2^64 and -2^63 - 1
+_LONG_INTEGER = re.compile(rb"(?<![\w.])(?:-[0-9]{19}|[0-9]{20})")
 
 
 def loads(text: str | bytes) -> Any:
     """Parse JSON. Raises ValueError on text that is not JSON or is nested beyond what the parser bounds.
 
-    Integers beyond 64 bits, NaN and Infinity, which orjson refuses, are read as Python's own parser reads them.
+    Integers beyond 64 bits, which orjson rounds, and NaN and Infinity, which it refuses, are as Python's parser reads
+    them.
     """
     try:
-        return orjson.loads(text)
+        return exact(text, orjson.loads(text))
     except orjson.JSONDecodeError:
         try:
             return _json.loads(text)
         except RecursionError as error:
             raise ValueError("JSON is nested too deeply") from error
+
+
+def exact(text: str | bytes, parsed: Any) -> Any:
+    """What orjson `parsed` from `text`, with its integers beyond 64 bits, which orjson makes floats, as integers.
+
+    Only text with a number so long is parsed again. One of more digits than Python reads (4,300) stays a float.
+
+    >>> exact("[1180591620717411303424]", [1.1805916207174113e21])
+    [1180591620717411303424]
+    """
+    if len(text) < len(_LONG_BELOW_0) or not _has_long_integer(text):
+        return parsed
+    try:
+        return _json.loads(text)
+    except (ValueError, RecursionError):
+        return parsed
+
+
+def _has_long_integer(text: str | bytes) -> bool:
+    """Whether an integer beyond 64 bits may be there. The pattern alone would take longer than the parser."""
+    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    digits = data.translate(_DIGITS_AS_0)
+    return (_LONG in digits or _LONG_BELOW_0 in digits) and _LONG_INTEGER.search(data) is not None
 
 
 def dumps(value: object, *, sort_keys: bool = False) -> str:

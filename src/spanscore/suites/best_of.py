@@ -17,6 +17,7 @@ from spanscore.judge.fence import NOTICE
 from spanscore.judge.port import Judge, Prompt
 from spanscore.model.score import JudgeUsage
 from spanscore.model.trace import AgentTrace
+from spanscore.stats import Estimate, mean
 
 _INSTRUCTIONS = f"""\
 You compare the work of two AI agents that had the same conversation to hold. You are given what the user said and \
@@ -75,7 +76,10 @@ class Contest:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in the ranking; agents with the same points share one, and the next is as many lower."""
+    """A place in the ranking; agents with the same points share one, and the next is as many lower.
+
+    `share` is the mean of the points over the contests, with an interval over the conversations; None for no contest.
+    """
 
     rank: int
     agent: str
@@ -83,6 +87,12 @@ class Place:
     won: int
     tied: int
     lost: int
+    share: Estimate | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As the result file has it."""
+        share = None if self.share is None else self.share.to_json()
+        return {**{name: getattr(self, name) for name in self.__dataclass_fields__}, "share": share}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +110,8 @@ class Tournament:
 
     def to_json(self) -> dict[str, Any]:
         """As the result file has it."""
-        ranking = [{name: getattr(x, name) for name in Place.__dataclass_fields__} for x in self.ranking]
-        return {"winner": self.winner, "ranking": ranking, "contests": [x.to_json() for x in self.contests]}
+        ranking, contests = [x.to_json() for x in self.ranking], [x.to_json() for x in self.contests]
+        return {"winner": self.winner, "ranking": ranking, "contests": contests}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,17 +145,22 @@ def ranked(contests: Sequence[Contest]) -> list[Place]:
     [(1, 'b'), (1, 'c'), (3, 'a')]
     """
     results: defaultdict[str, list[float]] = defaultdict(list)
+    cases: defaultdict[str, list[str]] = defaultdict(list)
     for contest in contests:
         for agent in contest.agents:
             points = 0.5 if contest.winner is None else float(contest.winner == agent)
             results[agent] += [] if contest.error else [points]
+            cases[agent] += [] if contest.error else [contest.case]
     totals = {agent: sum(points) for agent, points in results.items()}
     return [
         Place(
             1 + sum(other > totals[agent] for other in totals.values()),
             agent,
             totals[agent],
-            *(results[agent].count(points) for points in (1.0, 0.5, 0.0)),
+            won=results[agent].count(1.0),
+            tied=results[agent].count(0.5),
+            lost=results[agent].count(0.0),
+            share=mean(results[agent], clusters=cases[agent], bounds=(0, 1)) if results[agent] else None,
         )
         for agent in sorted(totals, key=lambda x: (-totals[x], x))
     ]

@@ -34,10 +34,8 @@ def parse(text: str, name: str = "suite") -> Suite:
     """Read the text of a suite; `name` stands in front of error messages. Raises InputError."""
     try:
         root = yaml.compose(text, yaml.SafeLoader)
-        if root is not None and _count(root, {}) > _MAX_VALUES:
-            raise InputError(f"{name}: its anchors stand for more than {_MAX_VALUES:,} values; this is no suite")
-        if (again := next(_repeated(root, set()), None)) is not None:
-            raise InputError(f"{name}:{again.start_mark.line + 1}: the key {again.value!r} is there twice; keep one")
+        if root is not None:
+            _refuse_traps(root, name)
         data = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise InputError(f"{name}{_line_of(error)}: not YAML: {_told(error)}") from error
@@ -64,6 +62,14 @@ def json_schema() -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "spanscore test suite",
     }
+
+
+def _refuse_traps(root: yaml.Node, name: str) -> None:
+    """Refuse what would fill the memory once read, and what YAML would read in silence as something else."""
+    if _count(root, {}) > _MAX_VALUES:
+        raise InputError(f"{name}: its anchors stand for more than {_MAX_VALUES:,} values; this is no suite")
+    for key in _repeated(root, set()):
+        raise InputError(f"{name}:{key.start_mark.line + 1}: the key {key.value!r} is there twice; keep one")
 
 
 def _line_of(error: yaml.YAMLError) -> str:
@@ -105,9 +111,9 @@ def _count(node: yaml.Node, known: dict[int, int]) -> int:
     return known[id(node)]
 
 
-def _repeated(node: yaml.Node | None, seen: set[int]) -> Iterator[yaml.ScalarNode]:
+def _repeated(node: yaml.Node, seen: set[int]) -> Iterator[yaml.ScalarNode]:
     """The keys that stand in one mapping once more, of which YAML would silently take the last."""
-    if node is None or id(node) in seen:
+    if id(node) in seen:
         return
     seen.add(id(node))
     if isinstance(node, yaml.MappingNode):

@@ -64,9 +64,16 @@ class Run:
 
     @property
     def case_pass_rate(self) -> float:
-        """The share of the matched cases that passed; one with an error did not."""
+        """The share of the matched cases that passed, for a gate: one with an error did not."""
         matched = len(self.cases) - self.count("unmatched")
         return self.count("pass") / matched if matched else 0.0
+
+    @property
+    def cases_that_pass(self) -> Estimate | None:
+        """The share of the cases that pass, among those of which it can be told; None where there are none."""
+        passed, failed = self.count("pass"), self.count("fail")
+        told = passed + failed
+        return rate(passed, told, level=self.suite.agentic.level) if told else None
 
     @property
     def usage(self) -> JudgeUsage:
@@ -222,14 +229,12 @@ def _origin(trial: Trial) -> dict[str, Any]:
 
 
 def _overall_json(run: Run) -> dict[str, Any]:
-    matched = len(run.cases) - run.count("unmatched")
     ks = {x.odds["k"] for x in run.cases}
     odds: dict[str, Any] = {"k": ks.pop() if len(ks) == 1 else None}
     for name in ("pass_at_k", "pass_pow_k"):
         found = run.over_cases(name)
         odds[name] = None if found is None else {**found[0].to_json(), "statistics": found[1]}
     at_k, pow_k = ((odds[name] or {}).get("value") for name in ("pass_at_k", "pass_pow_k"))
-    level = run.suite.agentic.level
     return {
         "cases": {"total": len(run.cases), **{x: run.count(x) for x in ("pass", "fail", "error", "unmatched")}},
         "trials": {
@@ -237,7 +242,7 @@ def _overall_json(run: Run) -> dict[str, Any]:
             "passed": sum(x.passed for x in run.cases),
             "errors": sum(x.errors for x in run.cases),
         },
-        "case_pass_rate": rate(run.count("pass"), matched, level=level).to_json() if matched else None,
+        "case_pass_rate": run.cases_that_pass.to_json() if run.cases_that_pass else None,
         "pass_rate": run.pass_rate.to_json() if run.pass_rate else None,
         **odds,
         "reading": reading(at_k, pow_k),

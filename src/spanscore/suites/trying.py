@@ -241,7 +241,7 @@ def _score(conversation: Conversation, found: Sequence[Evaluation]) -> float | N
     overall = next((x.value for x in found if x.metric == OVERALL and x.value is not None), None)
     if overall is not None:
         return overall
-    parts = [_mean(values) for x in conversation.assessed if (values := list(_values(x)))]
+    parts = [_mean(list(_values(x)) or [0.0]) for x in conversation.assessed]  # none: tools were all, and none was used
     if conversation.obstacle is not None or not parts:
         parts = [(x.value - x.scale[0]) / (x.scale[1] - x.scale[0]) for x in found if x.value is not None]
     return 100 * _mean(parts) if parts else None

@@ -19,6 +19,7 @@ from spanscore.metrics.expected_tools import (
     WeightsOption,
     measure_tools,
 )
+from spanscore.model.requests import requested_in
 from spanscore.model.score import Outcome, Score, Skip, reaches
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.stats import (
@@ -82,8 +83,7 @@ class Agentic(SessionMetric):
     name: ClassVar[str] = "agentic"
     summary: ClassVar[str] = "Did the conversation come out as the test expects?"
 
-    threshold: Threshold = 0.7
-    """The score from which on an answer is right."""
+    threshold: Annotated[Threshold, Field(description="The score from which on an answer is right.")] = 0.7
 
     tool_threshold: Share = 1.0
     """The weighted sum of the four aspects from which on an interaction's tool calls are right."""
@@ -145,7 +145,7 @@ class Agentic(SessionMetric):
         if tools is not None and self.tools_decide and not tools.is_correct:
             faults.append(f"tools {tools.overall:.2f}, below {self.tool_threshold:g}: {listed(tools.faults)}")
         if answer is None and tools is None and interaction.expected_tools:
-            faults.append(f"no tool was used, {counted(len(interaction.expected_tools), 'call')} were expected")
+            faults.append(f"no tool was used; expected: {counted(len(interaction.expected_tools), 'call')}")
         return Assessed(answer, tools, not faults, tuple(faults))
 
     def odds(self, n: int, c: int, k: int | None = None) -> dict[str, Any]:
@@ -235,11 +235,11 @@ def reading(at_k: float | None, pow_k: float | None) -> str | None:
 
 
 def used_calls(trace: AgentTrace) -> list[UsedCall]:
-    """The tool calls of a trace in order, each with the model answer that asked for it, where that is known."""
-    asked = {x.call_id: place for place, model in enumerate(trace.model_calls) for x in model.tool_calls if x.call_id}
+    """The tool calls of a trace in order, each with the model answer that asked for it, or one of its own."""
+    calls = trace.tool_calls or ()
     return [
-        UsedCall(x.name, x.arguments, asked.get(x.call_id, -1 - place) if x.call_id else -1 - place)
-        for place, x in enumerate(trace.tool_calls or ())
+        UsedCall(call.name, call.arguments, -1 - place if answer is None else answer)
+        for place, (call, answer) in enumerate(zip(calls, requested_in(trace.model_calls, calls), strict=True))
     ]
 
 
