@@ -76,7 +76,7 @@ class Backlog:
     async def add(self, signal: Signal, body: bytes, message: Any, headers: Headers = ()) -> Kept:
         """Keep a request; when this returns it is in the journal. Raises RetryableError when it cannot be kept now."""
         now_ns = self._clock_ns()
-        self._make_room()
+        self._make_room(len(body))
         row = await asyncio.wrap_future(self._journal.append(signal, body, now_ns, headers))
         self._requests.put(row, signal, message, len(body), headers)
         kept = Kept(signal, row, body, message, headers)
@@ -182,21 +182,23 @@ class Backlog:
         oldest_ns = self._journal.oldest_ns
         return 0.0 if oldest_ns is None else max(0.0, (self._clock_ns() - oldest_ns) / 1e9)
 
-    def _make_room(self) -> None:
-        """Let go of what nothing needs; where that is too little, of traces until a request becomes free."""
-        if self._release() or self._journal.fill <= _SHARE_FOR_LATE_SPANS:
-            return
-        while self.assembler.forget_oldest():
-            if self._release():
-                return
+    def _make_room(self, size_bytes: int) -> None:
+        """Let go of what nothing needs; where that is too little for a request, of traces until it is enough."""
+        lacking = self._journal.size_bytes + size_bytes - self._journal.max_bytes
+        is_filling = self._journal.fill > _SHARE_FOR_LATE_SPANS
+        freed = self._release()
+        while (freed < lacking or (is_filling and not freed)) and self.assembler.forget_oldest():
+            freed += self._release()
 
-    def _release(self) -> bool:
-        """Whether there was anything to let go of."""
+    def _release(self) -> int:
+        """How many bytes could be let go of; the journal is without them as soon as that is committed."""
         rows = self.assembler.released()
-        if rows:
-            self._requests.drop(rows)
-            self._journal.delete(rows)
-        return bool(rows)
+        if not rows:
+            return 0
+        size_bytes = self._journal.size_of(rows)
+        self._requests.drop(rows)
+        self._journal.delete(rows)
+        return size_bytes
 
 
 def _decoded(request: Request) -> Kept:

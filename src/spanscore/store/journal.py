@@ -134,6 +134,11 @@ class Journal:
         with self._counting:
             return next(iter(self._received_ns.values()), None)
 
+    def size_of(self, rows: Iterable[int]) -> int:
+        """How many bytes these requests hold; 0 for one that is unknown."""
+        with self._counting:
+            return sum(self._sizes.get(row, 0) for row in rows)
+
     @property
     def trouble(self) -> str | None:
         """Why a request would not be kept now; None where it would."""

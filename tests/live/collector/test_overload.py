@@ -102,7 +102,8 @@ def test_an_authenticator_that_cannot_be_reached(pipeline, until, word, tmp_path
 
 
 def test_a_journal_that_is_full(line, until):
-    running = line(journal={"max_bytes": 20_000}).start()  # an agent's turns, and no more
+    # An agent's turns, and no more; they are in it while the second agent sends, however long that takes to start.
+    running = line(journal={"max_bytes": 20_000}, assemble={"complete_after": "20s"}).start()
     running.spanscore.start()
     for _ in range(2):
         running.run_agent(TURNS)
