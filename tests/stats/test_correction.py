@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from spanscore.stats import Confusion, NotEstimableError, corrected_rate
-from spanscore.stats.correction import rate_limits
+from spanscore.stats.correction import corrected_limits
 
 REPLICATIONS = 4000
 JUDGES = [(0.95, 0.95), (0.9, 0.8), (0.8, 0.7), (0.7, 0.9)]
@@ -21,7 +21,7 @@ def held(n, labels, rate, judge, share=0.5):
     told = (passes > 0) & (fails > 0)
     told[told] = (true_pass[told] / passes[told] + true_fail[told] / fails[told]) > 1
     counts = (x[told] for x in (true_pass, passes - true_pass, fails - true_fail, true_fail))
-    low, high = rate_limits(passed[told], n, tuple(counts), 0.95)
+    low, high = corrected_limits(passed[told], n, tuple(counts), 0.95)
     return ((low <= rate) & (rate <= high)).mean()
 
 

@@ -7,7 +7,7 @@ from spanscore.stats import NotEstimableError, mean, prediction_powered_mean
 from spanscore.stats.prediction import powered_limits
 
 REPLICATIONS = 4000
-JUDGES = [(0.95, 0.95), (0.9, 0.7), (0.6, 0.5)]
+JUDGES = [(0.95, 0.95), (0.8, 0.6)]
 
 
 def held(labelled, others, rate, judge):
@@ -24,14 +24,14 @@ def held(labelled, others, rate, judge):
     return np.concatenate(held).mean()
 
 
-@pytest.mark.parametrize(("labelled", "others"), [(100, 100), (100, 600)])
+@pytest.mark.parametrize(("labelled", "others"), [(100, 100), (100, 400)])
 @pytest.mark.parametrize("rate", [0.2, 0.5, 0.8])
 @pytest.mark.parametrize("judge", JUDGES, ids=str)
 def test_the_interval_covers(labelled, others, rate, judge):
     assert 0.93 <= held(labelled, others, rate, judge) <= 0.97
 
 
-@pytest.mark.parametrize(("labelled", "others"), [(10, 50), (20, 20), (20, 200), (50, 500)])
+@pytest.mark.parametrize(("labelled", "others"), [(10, 50), (20, 200), (50, 200)])
 @pytest.mark.parametrize("rate", [0.05, 0.5, 0.95])
 @pytest.mark.parametrize("judge", JUDGES, ids=str)
 def test_the_interval_covers_with_few_labels_or_a_rate_near_its_bounds(labelled, others, rate, judge):

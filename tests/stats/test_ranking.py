@@ -76,7 +76,7 @@ def test_turned_around_the_interval_is_too():
     assert (one.low, one.high) == pytest.approx((1 - other.high, 1 - other.low))
 
 
-@pytest.mark.parametrize(("m", "n", "by"), [(20, 20, "youden"), (60, 40, "agreement")])
+@pytest.mark.parametrize(("m", "n", "by"), [(5, 20, "youden"), (60, 40, "agreement")])
 def test_the_interval_of_a_threshold_covers(m, n, by):
     """Two normals a distance of 1.5 apart; the best threshold is where their densities, weighted or not, cross."""
     rng = np.random.default_rng(5)
@@ -85,8 +85,18 @@ def test_the_interval_of_a_threshold_covers(m, n, by):
     held = 0
     for _ in range(REPLICATIONS):
         scores = np.concatenate((rng.normal(1.5, 1, m), rng.normal(0, 1, n)))
-        held += best in best_threshold(labels, scores, by=by, resamples=100).interval
+        held += best in best_threshold(labels, scores, by=by, bounds=(-5, 7), resamples=50).interval
     assert held / REPLICATIONS >= 0.93
+
+
+def test_with_few_labels_of_a_class_the_interval_is_the_scale():
+    found = best_threshold([True] * 4 + [False] * 40, np.linspace(0.9, 0.1, 44), bounds=(0, 1))
+    assert (found.interval.low, found.interval.high) == (0, 1)
+
+
+def test_scores_that_tell_nothing_are_best_passed_or_failed_as_a_whole():
+    labels = [True] * 30 + [False] * 10
+    assert best_threshold(labels, [0.2, 0.8] * 20, by="agreement", bounds=(0, 1)).value == 0
 
 
 @pytest.mark.parametrize("by", ["youden", "agreement"])

@@ -1,5 +1,6 @@
 """What the store keeps of traces and scores reads back as what went in."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -101,6 +102,12 @@ def test_evaluations_of_one_trace_share_their_target(make):
     trace = make.trace()
     first, second = records.decode_evaluations(records.encode(make.score(trace, metric)) for metric in "ab")
     assert first.target is second.target
+
+
+@pytest.mark.parametrize("number", [2**63, 2**64, 2**70, -(2**63) - 1, -(2**70)])
+def test_an_integer_beyond_64_bits_reads_back_as_it_was(make, number):
+    trace = make.trace(tool_calls=(ToolCall("1", "factorial", {"n": number}, [number]),))
+    assert records.decode_trace(records.encode(trace)) == trace
 
 
 def test_lone_surrogates_read_back_as_they_were(make):

@@ -7,7 +7,7 @@ from typing import Any
 
 from spanscore.calibration.calibrating import Calibration
 from spanscore.calibration.verdicts import Judge, Verdict
-from spanscore.stats import Estimate, NotEstimableError, corrected_rate, mean
+from spanscore.stats import Estimate, NotEstimableError, corrected_rate, mean, prediction_powered_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +53,14 @@ def estimated(
         values,
         level=level,
         weights=weights if len(set(weights)) > 1 else None,
-        clusters=[_unit(x, place) for place, x in enumerate(verdicts)] if len(set(sessions)) < len(sessions) else None,
+        clusters=_units(verdicts) if len(set(sessions)) < len(sessions) else None,
         bounds=bounds,
     )
 
 
-def _unit(verdict: Verdict, place: int) -> tuple[str, object]:
+def _units(verdicts: Sequence[Verdict]) -> list[str]:
     """What is independent of the others: a session, or a trace that belongs to none."""
-    if verdict.session_id is None or verdict.is_session:
-        return ("alone", place)
-    return ("session", verdict.session_id)
+    return [x.unit if x.session_id is None or x.is_session else f"session {x.session_id}" for x in verdicts]
 
 
 def _pass_rate(
@@ -73,13 +71,37 @@ def _pass_rate(
     found = next((x for x in of_metric if x.judge == judge), None)
     if found is None:
         return PassRate(judge[0], judged, None, _not_applied(judge, of_metric))
-    n = judged.effective_n or judged.n
-    on = f"calibration of {found.date}, {found.confusion.n} labels"
     try:
-        corrected = corrected_rate(judged.value * n, n, found.confusion, level=level)
+        corrected, on = _corrected(judged, verdicts, found, level)
     except NotEstimableError as reason:
-        return PassRate(judge[0], judged, None, f"not corrected by the {on}: {reason}")
+        return PassRate(judge[0], judged, None, f"not corrected by the {_told(found)}: {reason}")
     return PassRate(judge[0], judged, corrected, f"{on}; {corrected.note}" if corrected.note else on)
+
+
+def _corrected(judged: Estimate, verdicts: Sequence[Verdict], found: Calibration, level: float) -> tuple[Estimate, str]:
+    """The rate and what it rests on.
+
+    By the labels of the very units where most of them are among these, which then count one each: Rogan and Gladen's
+    estimate is for units other than the labelled.
+    """
+    among = [x for x in verdicts if x.unit in found.labelled]
+    is_sampled = len({x.share for x in verdicts}) > 1
+    if 2 * len(among) >= len(found.labelled) and len(among) > 1 and not is_sampled:
+        rest = [x for x in verdicts if x.unit not in found.labelled]
+        powered = prediction_powered_mean(
+            [float(found.labelled[x.unit]) for x in among],
+            [float(bool(x.passed)) for x in among],
+            [float(bool(x.passed)) for x in rest],
+            level=level,
+            clusters=(_units(among), _units(rest)),
+        )
+        return powered, f"{_told(found)}, {len(among)} of them of these; prediction-powered"
+    n = judged.effective_n or judged.n
+    return corrected_rate(judged.value * n, n, found.confusion, level=level), f"{_told(found)}; Rogan-Gladen"
+
+
+def _told(found: Calibration) -> str:
+    return f"calibration of {found.date}, {found.confusion.n} label{'s' * (found.confusion.n != 1)}"
 
 
 def _not_applied(judge: Judge, of_metric: Sequence[Calibration]) -> str:

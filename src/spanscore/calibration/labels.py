@@ -12,14 +12,18 @@ from typing import Any
 from spanscore.errors import InputError
 
 _MAX_BYTES = 64 * 2**20
-_WORDS = {"pass": 1.0, "true": 1.0, "yes": 1.0, "fail": 0.0, "false": 0.0, "no": 0.0}
-_KEYS = ("trace_id", "session_id", "metric", "label", "annotator", "notes")
-_HOW = "write a trace_id or session_id, a metric, and a label: pass, fail, or a number"
+_PASSES, _FAILS = ("pass", "true", "yes", "1", "1.0"), ("fail", "false", "no", "0", "0.0")
+_WORDS = dict.fromkeys(_PASSES, 1.0) | dict.fromkeys(_FAILS, 0.0)
+_KEYS = ("trace_id", "session_id", "metric", "label", "score", "annotator", "comment")
+_HOW = "write a trace_id or session_id, a metric, and a label (pass or fail) or a score (a number)"
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What one person said of one trace or session: 1 pass, 0 fail, or a grade. `line` says where it is."""
+    """What one person said of one trace or session: 1 pass, 0 fail, or a grade. `line` says where it is.
+
+    A grade is on the metric's scale, and passes where it reaches the metric's threshold.
+    """
 
     subject: str
     is_session: bool
@@ -27,10 +31,14 @@ class Label:
     value: float
     annotator: str
     line: int
+    is_grade: bool = False
 
 
-def read(path: Path) -> list[Label]:
-    """The labels in `path`, each once. Raises InputError where it has none, one is broken, or two contradict."""
+def read(path: Path, metric: str | None = None) -> list[Label]:
+    """The labels in `path`, each once; `metric` is that of labels that name none.
+
+    Raises InputError where it has none, one is broken, or two contradict.
+    """
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise InputError(f"{path}: larger than {_MAX_BYTES >> 20} MiB; split it")
@@ -42,7 +50,7 @@ def read(path: Path) -> list[Label]:
     if not text.strip():
         raise InputError(f"{path}: the file is empty; {_HOW}")
     lines = _json_lines(path, text) if text.lstrip().startswith("{") else _table(path, text)
-    labels = [_label(path, number, fields) for number, fields in lines]
+    labels = [_label(path, number, fields, metric) for number, fields in lines]
     if not labels:
         raise InputError(f"{path}: a heading and no label; {_HOW}")
     return _once(path, labels)
@@ -65,40 +73,49 @@ def _table(path: Path, text: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
     rows = csv.DictReader(io.StringIO(text), strict=True)
     try:
         headings = rows.fieldnames or ()
-        if missing := {"metric", "label"} - set(headings):
-            raise InputError(f"{path}:1: no column {' and '.join(sorted(missing))}; columns are {', '.join(_KEYS)}")
+        if not {"label", "score"} & set(headings):
+            raise InputError(f"{path}:1: no column label or score; columns are {', '.join(_KEYS)}")
         for row in rows:
             yield rows.line_num, {key: value for key, value in row.items() if key and value not in (None, "")}
     except csv.Error as error:
         raise InputError(f"{path}:{rows.line_num}: not CSV ({error})") from None
 
 
-def _label(path: Path, number: int, fields: Mapping[str, Any]) -> Label:
+def _label(path: Path, number: int, fields: Mapping[str, Any], metric: str | None) -> Label:
     where = f"{path}:{number}"
-    trace, session, metric = (str(fields.get(key) or "").strip() for key in _KEYS[:3])
+    trace, session, named = (str(fields.get(key) or "").strip() for key in _KEYS[:3])
     if bool(trace) == bool(session):
         raise InputError(f"{where}: {'both' if trace else 'neither'} trace_id and session_id; {_HOW}")
-    if not metric:
-        raise InputError(f"{where}: no metric; {_HOW}")
-    value = _value(fields.get("label"))
-    if value is None:
-        raise InputError(f"{where}: label {fields.get('label')!r} is neither pass, fail nor a number; {_HOW}")
+    if not (named or metric):
+        raise InputError(f"{where}: no metric; name it there, or give --metric NAME for all labels that name none")
+    value, is_grade = _value(where, fields)
     annotator = str(fields.get("annotator") or "").strip()
-    return Label(trace.lower() or session, not trace, metric, value, annotator, number)
+    return Label(trace.lower() or session, not trace, named or metric or "", value, annotator, number, is_grade)
 
 
-def _value(label: Any) -> float | None:
-    if isinstance(label, str):
-        word = label.strip().lower()
-        if word in _WORDS:
-            return _WORDS[word]
-        try:
-            label = float(word)
-        except ValueError:
-            return None
-    if not isinstance(label, bool | int | float) or not math.isfinite(label):
-        return None
-    return float(label)
+def _value(where: str, fields: Mapping[str, Any]) -> tuple[float, bool]:
+    """What the label says, and whether that is a grade."""
+    label, score = (None if fields.get(key) == "" else fields.get(key) for key in ("label", "score"))
+    if label is None and score is None:
+        raise InputError(f"{where}: no label and no score; {_HOW}")
+    if label is None:
+        return _grade(where, score), True
+    if score is not None:
+        raise InputError(f"{where}: both a label and a score; keep one")
+    value = _WORDS.get(str(label).strip().lower())
+    if value is None:
+        raise InputError(f"{where}: label {str(label)[:40]!r} is neither pass nor fail; a grade belongs under score")
+    return value, False
+
+
+def _grade(where: str, score: Any) -> float:
+    try:
+        grade = math.nan if isinstance(score, bool) else float(score)
+    except (TypeError, ValueError):
+        grade = math.nan
+    if not math.isfinite(grade):
+        raise InputError(f"{where}: score {str(score)[:40]!r} is no number; {_HOW}")
+    return grade
 
 
 def _once(path: Path, labels: Sequence[Label]) -> list[Label]:
@@ -106,7 +123,7 @@ def _once(path: Path, labels: Sequence[Label]) -> list[Label]:
     said: dict[tuple[str, bool, str, str], Label] = {}
     for label in labels:
         first = said.setdefault((label.subject, label.is_session, label.metric, label.annotator), label)
-        if first.value != label.value:
+        if (first.value, first.is_grade) != (label.value, label.is_grade):
             who = f"{label.annotator!r} says" if label.annotator else "without annotator, it says"
             raise InputError(
                 f"{path}:{label.line}: {label.metric} of {label.subject}: {who} {label.value:g}, and {first.value:g} "

@@ -11,6 +11,9 @@ from spanscore.calibration.verdicts import Judge, Verdict
 from spanscore.errors import InputError
 from spanscore.model.score import reaches
 
+_MAX_ANNOTATORS = 10
+"""That are compared with each other: 45 pairs of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pair:
@@ -38,9 +41,11 @@ class Matched:
     annotators: Mapping[str, Mapping[str, bool]]
 
     def annotator_pairs(self) -> list[tuple[str, str, list[bool], list[bool]]]:
-        """Two annotators at a time, with what each says of the things that both labelled."""
+        """Two annotators at a time, of those with the most labels, with what each says of what both labelled."""
         found = []
-        for (one, a), (other, b) in combinations(sorted(self.annotators.items()), 2):
+        busiest = sorted(self.annotators, key=lambda name: (-len(self.annotators[name]), name))[:_MAX_ANNOTATORS]
+        for one, other in combinations(sorted(busiest), 2):
+            a, b = self.annotators[one], self.annotators[other]
             if both := sorted(a.keys() & b.keys()):
                 found.append((one, other, [a[x] for x in both], [b[x] for x in both]))
         return found
@@ -54,23 +59,54 @@ def match(
     `seen` is (subject, is session, metric) of everything that was to be scored. Raises InputError where a label is of
     nothing that was, or could be of several.
     """
-    by_subject: defaultdict[tuple[str, bool, str], list[Verdict]] = defaultdict(list)
-    for verdict in verdicts:
-        by_subject[_subject(verdict), verdict.is_session, verdict.metric].append(verdict)
-    known = set(seen) | set(by_subject)
+    of_metric: defaultdict[str, defaultdict[tuple[str, bool], list[Verdict]]] = defaultdict(lambda: defaultdict(list))
+    known = set(seen)
+    for verdict in _newest(verdicts):
+        for name in verdict.names:
+            of_metric[verdict.metric][name, verdict.is_session].append(verdict)
+            known.add((name, verdict.is_session, verdict.metric))
     _refuse_unknown(path, labels, known)
     found = []
     for metric in dict.fromkeys(x.metric for x in labels):
         own = [x for x in labels if x.metric == metric]
-        of_metric = {key: _newest(path, key, x) for key, x in by_subject.items() if key[2] == metric}
-        for judge in dict.fromkeys(x.judge for x in of_metric.values()):
-            of_judge = {key[:2]: x for key, x in of_metric.items() if x.judge == judge}
-            found.append(_matched(path, judge, own, of_judge))
+        _refuse_ambiguous(path, own, of_metric[metric])
+        everything = dict.fromkeys(x for scored in of_metric[metric].values() for x in scored)
+        for judge in dict.fromkeys(x.judge for x in everything):
+            by_name = {key: x[0] for key, x in of_metric[metric].items() if x[0].judge == judge}
+            found.append(_matched(path, judge, own, by_name, [x for x in everything if x.judge == judge]))
     return found
 
 
-def _subject(verdict: Verdict) -> str:
-    return (verdict.session_id or "") if verdict.is_session else verdict.trace_id
+def _newest(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """Of each unit's verdicts those of the last revision, each once."""
+    last: defaultdict[tuple[str, str], dict[Verdict, None]] = defaultdict(dict)
+    for verdict in verdicts:
+        own = last[verdict.metric, verdict.unit]
+        if own and verdict.revision != (highest := max(x.revision for x in own)):
+            if verdict.revision < highest:
+                continue
+            own.clear()
+        own[verdict] = None
+    return [x for own in last.values() for x in own]
+
+
+def _refuse_ambiguous(
+    path: Path, labels: Sequence[Label], verdicts: Mapping[tuple[str, bool], Sequence[Verdict]]
+) -> None:
+    for label in labels:
+        scored = verdicts.get((label.subject, label.is_session), ())
+        if len(scored) > 1:
+            raise InputError(
+                f"{path}:{label.line}: {label.metric} of {label.subject} is scored {len(scored)} times: "
+                + _why_ambiguous(scored)
+            )
+
+
+def _why_ambiguous(scored: Sequence[Verdict]) -> str:
+    if len({x.unit for x in scored}) > 1:
+        return "it holds several turns; name the turn by its agent trace id, and give the telemetry to score"
+    how = "by several judges" if len({x.judge for x in scored}) > 1 else "in several runs, or for several cases"
+    return f"{how}; give scores of which one is of it"
 
 
 def _refuse_unknown(path: Path, labels: Sequence[Label], known: set[tuple[str, bool, str]]) -> None:
@@ -87,31 +123,24 @@ def _refuse_unknown(path: Path, labels: Sequence[Label], known: set[tuple[str, b
     raise InputError(f"{path}:{first.line}: {why}{more}; give the files that the labels are about")
 
 
-def _newest(path: Path, key: tuple[str, bool, str], verdicts: Sequence[Verdict]) -> Verdict:
-    last = max(x.revision for x in verdicts)
-    newest = list(dict.fromkeys(x for x in verdicts if x.revision == last))
-    if len(newest) > 1:
-        raise InputError(
-            f"{path}: {key[2]} of {key[0]} is scored {len(newest)} times, as several turns or by several judges; "
-            "leave its labels out, or give one run's scores"
-        )
-    return newest[0]
-
-
 def _matched(
-    path: Path, judge: Judge, labels: Sequence[Label], verdicts: Mapping[tuple[str, bool], Verdict]
+    path: Path,
+    judge: Judge,
+    labels: Sequence[Label],
+    verdicts: Mapping[tuple[str, bool], Verdict],
+    everything: Sequence[Verdict],
 ) -> Matched:
-    is_graded = any(x.value not in (0, 1) for x in labels)
-    if is_graded:
+    is_graded = all(x.is_grade for x in labels)
+    if any(x.is_grade for x in labels):
         _require_threshold(path, judge, labels)
     said: defaultdict[tuple[str, bool], list[Label]] = defaultdict(list)
     people: defaultdict[str, dict[str, bool]] = defaultdict(dict)
     for label in labels:
         said[label.subject, label.is_session].append(label)
-        people[label.annotator or "unnamed"][label.subject] = _passes(label.value, judge, is_graded=is_graded)
+        people[label.annotator or "unnamed"][label.subject] = _passes(label, judge)
     pairs, tied, unscored = [], 0, 0
     for key, own in said.items():
-        passes = [_passes(x.value, judge, is_graded=is_graded) for x in own]
+        passes = [_passes(x, judge) for x in own]
         if key not in verdicts or verdicts[key].passed is None:
             unscored += 1
         elif 2 * sum(passes) == len(passes):
@@ -120,19 +149,19 @@ def _matched(
             mean = sum(x.value for x in own) / len(own)
             majority = 2 * sum(passes) > len(passes)
             pairs.append(Pair(mean if is_graded else float(majority), majority, verdicts[key]))
-    paired = {id(x.verdict) for x in pairs}
-    others = [x for x in verdicts.values() if id(x) not in paired]
+    paired = {x.verdict.unit for x in pairs}
+    others = [x for x in everything if x.unit not in paired and x.passed is not None]
     return Matched(judge, pairs, others, is_graded, tied, unscored, people)
 
 
 def _require_threshold(path: Path, judge: Judge, labels: Sequence[Label]) -> None:
     if judge[6] is None:
-        graded = next(x for x in labels if x.value not in (0, 1))
+        graded = next(x for x in labels if x.is_grade)
         raise InputError(
-            f"{path}:{graded.line}: label {graded.value:g} is a grade, and {judge[0]} has no threshold that says which "
+            f"{path}:{graded.line}: score {graded.value:g} is a grade, and {judge[0]} has no threshold that says which "
             "grades pass; write pass or fail"
         )
 
 
-def _passes(value: float, judge: Judge, *, is_graded: bool) -> bool:
-    return reaches(value, judge[6]) if is_graded and judge[6] is not None else value == 1
+def _passes(label: Label, judge: Judge) -> bool:
+    return reaches(label.value, judge[6]) if label.is_grade and judge[6] is not None else label.value == 1

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from spanscore.model.score import Evaluation, reaches
@@ -15,7 +15,8 @@ Judge: TypeAlias = tuple[str, str, str, str | None, str | None, str | None, floa
 class Verdict:
     """One score: `value` on `scale`, passed where it reaches `threshold`, or as its label says where it has none.
 
-    `share` is the chance with which what was scored had been drawn, 1 where everything is scored.
+    `share` is the chance with which what was scored had been drawn, 1 where everything is scored; `aliases` are further
+    ids of a trace, such as its agent trace id.
     """
 
     judge: Judge
@@ -27,6 +28,19 @@ class Verdict:
     passed: bool | None
     revision: int = 1
     share: float = 1.0
+    span_id: str = ""
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def unit(self) -> str:
+        """What was scored, the same in all files and runs: several turns can share a trace."""
+        return f"session {self.session_id}" if self.is_session else f"trace {self.trace_id}/{self.span_id}"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The ids by which a label may name it."""
+        own = (self.session_id or "",) if self.is_session else (self.trace_id, *self.aliases)
+        return tuple(dict.fromkeys(own))
 
     @property
     def metric(self) -> str:
@@ -41,7 +55,9 @@ class Verdict:
     @classmethod
     def of(cls, evaluation: Evaluation) -> "Verdict | None":
         """The verdict of an evaluation; None where nothing was scored."""
-        return cls.of_json(evaluation.to_json())
+        found = cls.of_json(evaluation.to_json())
+        is_trace = found is not None and not found.is_session
+        return replace(found, aliases=(evaluation.subject_id,)) if found and is_trace else found
 
     @classmethod
     def of_json(cls, score: Mapping[str, Any]) -> "Verdict | None":
@@ -70,4 +86,5 @@ class Verdict:
             passed=passed,
             revision=int(score.get("revision", 1)),
             share=float(score.get("sampling") or 1.0),
+            span_id=str(score.get("span_id") or ""),
         )

@@ -65,11 +65,14 @@ def corrections(settings: Settings, evaluations: Sequence[Evaluation]) -> list[s
 
 def calibrated(settings: Settings, evaluations: Sequence[Evaluation]) -> list[PassRate]:
     """The pass rates of metrics that were ever calibrated."""
+    [found] = by_calibrations(settings, [verdict for x in evaluations if (verdict := Verdict.of(x)) is not None])
+    return found
+
+
+def by_calibrations(settings: Settings, *runs: Sequence[Verdict]) -> list[list[PassRate]]:
+    """For each of `runs` the pass rates of metrics that were ever calibrated."""
     kept = _kept(settings)
-    if not kept:
-        return []
-    rates = pass_rates([verdict for x in evaluations if (verdict := Verdict.of(x)) is not None], kept)
-    return [rate for rate in rates if rate.note]
+    return [[rate for rate in pass_rates(verdicts, kept) if rate.note] if kept else [] for verdicts in runs]
 
 
 def corrected_line(rate: PassRate) -> str:

@@ -1,58 +1,64 @@
 """`spanscore calibrate`: hold a judge's scores against human labels, and keep its error for later pass rates."""
 
 import argparse
-import json
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spanscore import calibration
 from spanscore.calibration import Label, Matched, Measure, Verdict
 from spanscore.cli import eval as scoring
-from spanscore.cli import recorded
+from spanscore.cli import recorded, runs
+from spanscore.cli.calibrations import listed, shown
+from spanscore.cli.metrics import require_on_scale
 from spanscore.cli.terminal import console, on_one_line, print_json
+from spanscore.config import Settings
 from spanscore.errors import InputError
-from spanscore.model.score import Evaluation
+from spanscore.model.score import reaches
 from spanscore.stats import Estimate
 from spanscore.store import calibrations
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-_MAX_BYTES = 512 * 2**20
 _Seen = list[tuple[str, bool, str]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument("labels", metavar="LABELS", type=Path, help="human labels, as JSON Lines or CSV")
+    parser.add_argument("labels", metavar="LABELS", nargs="?", type=Path, help="what people say, as JSON Lines or CSV")
     parser.add_argument(
         "path",
         metavar="PATH",
-        nargs="+",
+        nargs="*",
         type=Path,
-        help=f"scores as `spanscore eval --jsonl` prints them, or what to score: {recorded.PATH_HELP}",
+        help="scores, as `spanscore eval --jsonl` and `spanscore test --output` write them, or what to score now: "
+        f"{recorded.PATH_HELP}",
     )
     parser.add_argument("-c", "--config", metavar="FILE", type=Path, help="the configuration; without it, the defaults")
+    parser.add_argument("--metric", metavar="NAME", help="the metric of labels that name none")
     parser.add_argument("--model", metavar="MODEL", help="the model that judges, in place of the configured one")
     parser.add_argument("--threshold", metavar="X", type=float, help="the score from which on the judge passes")
     parser.add_argument("--level", metavar="SHARE", type=float, default=0.95, help="the level of all intervals")
     parser.add_argument("--json", action="store_true", help="print one JSON object for each metric and judge")
     parser.add_argument("--no-store", action="store_true", help="keep nothing: only report")
+    parser.add_argument("--list", action="store_true", help="list the calibrations in the store and do nothing else")
 
 
 def run(args: argparse.Namespace) -> int:
     """Compare, report and keep. Returns the exit code."""
-    if not 0 < args.level < 1:
-        raise InputError(f"--level {args.level:g}: give a share between 0 and 1, such as 0.95")
+    if args.list:
+        return listed(scoring.configured(args).store, as_json=args.json)
+    _require_usable(args)
     settings = scoring.configured(args)
-    labels = calibration.read_labels(args.labels)
-    verdicts, seen = _verdicts(args, labels)
+    labels = calibration.read_labels(args.labels, args.metric)
+    if args.threshold is not None:
+        require_on_scale(f"--threshold {args.threshold:g}", args.threshold, dict.fromkeys(x.metric for x in labels))
+    verdicts, seen = _verdicts(args, settings, labels)
     found = calibration.match(args.labels, labels, verdicts, seen)
-    now_ns = time.time_ns()
-    kept = [calibration.calibration(x, now_ns) for x in found if x.pairs]
-    if not kept:
+    if not any(x.pairs for x in found):
         raise InputError(
             f"{args.labels}: the judge passed or failed nothing that is labelled; there is nothing to compare"
         )
@@ -64,73 +70,74 @@ def run(args: argparse.Namespace) -> int:
         else:
             _print(output, matched, measures)
     if not args.no_store:
-        calibrations.keep(settings.store, {x.key: x.to_json() for x in kept}, now_ns)
+        _keep(settings, found)
         if not args.json:
-            output.print(
-                f"Kept in {settings.store.url.rpartition('@')[2]}; pass rates by the same judge are now corrected."
-            )
+            output.print(f"Kept in {shown(settings.store.url)}; pass rates by the same judge are now corrected.")
     return 0
 
 
-def _verdicts(args: argparse.Namespace, labels: Sequence[Label]) -> tuple[list[Verdict], _Seen]:
+def _require_usable(args: argparse.Namespace) -> None:
+    if args.labels is None or not args.path:
+        raise InputError(
+            "give labels and what they are about: spanscore calibrate LABELS PATH...; see spanscore calibrate --help"
+        )
+    if not 0 < args.level < 1:
+        raise InputError(f"--level {args.level:g}: give a share between 0 and 1, such as 0.95")
+
+
+def _keep(settings: Settings, found: Sequence[Matched]) -> None:
+    now_ns = time.time_ns()
+    made = [calibration.calibration(x, now_ns) for x in found if x.pairs]
+    calibrations.keep(settings.store, {x.key: x.to_json() for x in made}, now_ns)
+
+
+def _verdicts(args: argparse.Namespace, settings: Settings, labels: Sequence[Label]) -> tuple[list[Verdict], _Seen]:
     """The verdicts in score files, or of what the other files hold; and everything that was to be scored."""
-    are_scores = [_is_score_file(path) for path in args.path]
+    are_scores = [runs.is_readable(path) for path in args.path]
     if not any(are_scores):
-        names = list(dict.fromkeys(x.metric for x in labels))
-        scores = [(_place(x), x.to_json()) for x in scoring.measured(scoring.configured(args), names, args)]
-    elif all(are_scores):
-        scores = [x for path in args.path for x in _scores_in(path)]
-    else:
+        return _scored_now(args, settings, list(dict.fromkeys(x.metric for x in labels)))
+    if not all(are_scores):
         other = args.path[are_scores.index(False)]
         raise InputError(
             f"{other}: not scores as `spanscore eval --jsonl` prints them, as the other files are; give one kind"
         )
     verdicts, seen = [], []
-    for place, score in scores:
-        verdict, key = _read(place, score)
-        verdicts += [verdict] if verdict else []
-        seen.append(key)
+    for path in args.path:
+        for score in runs.scores(path):
+            verdict, key = _read(path, score)
+            verdicts += [_at(verdict, args.threshold)] if verdict else []
+            seen.append(key)
     return verdicts, seen
 
 
-def _place(evaluation: Evaluation) -> str:
-    return f"{evaluation.metric} of {evaluation.subject_id}"
+def _scored_now(args: argparse.Namespace, settings: Settings, metrics: list[str]) -> tuple[list[Verdict], _Seen]:
+    traces = recorded.agent_traces(args.path)
+    ids = {trace.id: (trace.id, *trace.trace_ids) for trace in traces}
+    verdicts: list[Verdict] = []
+    seen: _Seen = []
+    for evaluation in scoring.measured(settings, metrics, args, traces):
+        is_session = evaluation.scope == "session"
+        names = (evaluation.subject_id,) if is_session else ids[evaluation.subject_id]
+        seen += [(name, is_session, evaluation.metric) for name in names]
+        if (verdict := Verdict.of(evaluation)) is not None:
+            verdicts.append(verdict if is_session else replace(verdict, aliases=names))
+    return verdicts, seen
 
 
-def _read(place: str, score: dict[str, Any]) -> tuple[Verdict | None, tuple[str, bool, str]]:
+def _at(verdict: Verdict, threshold: float | None) -> Verdict:
+    """The verdict by another threshold, as `eval --threshold` would have given it."""
+    if threshold is None:
+        return verdict
+    return replace(verdict, judge=(*verdict.judge[:-1], threshold), passed=reaches(verdict.value, threshold))
+
+
+def _read(path: Path, score: dict[str, Any]) -> tuple[Verdict | None, tuple[str, bool, str]]:
     try:
         is_session = score["scope"] == "session"
         subject = score["session_id" if is_session else "trace_id"]
         return Verdict.of_json(score), (str(subject), is_session, str(score["metric"]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{place}: no score as `spanscore eval --jsonl` prints it ({error})") from None
-
-
-def _is_score_file(path: Path) -> bool:
-    """Whether the first line of a file is a score."""
-    if not path.is_file():
-        return False
-    try:
-        with path.open(encoding="utf-8") as file:
-            line = next((x for x in iter(lambda: file.readline(2**20), "") if x.strip()), "")
-        first = json.loads(line)
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(first, dict) and {"metric", "status", "evaluator"} <= first.keys()
-
-
-def _scores_in(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    if path.stat().st_size > _MAX_BYTES:
-        raise InputError(f"{path}: larger than {_MAX_BYTES >> 20} MiB; give fewer scores at a time")
-    found = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            found.append((f"{path}:{number}", json.loads(line)))
-        except (ValueError, RecursionError):
-            raise InputError(f"{path}:{number}: not JSON; give what `spanscore eval --jsonl` wrote") from None
-    return found
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path}: no score as `spanscore eval --jsonl` prints it ({error})") from None
 
 
 def _as_json(matched: Matched, measures: Sequence[Measure]) -> dict[str, Any]:
@@ -177,7 +184,8 @@ def _counts(matched: Matched) -> str:
         f"{n} {what}" for n, what in ((matched.tied, "on which annotators tie"), (matched.unscored, "not scored")) if n
     ]
     return (
-        f"{table.n} labels: people pass {table.true_pass + table.false_fail}, of which the judge passes "
+        f"{table.n} label{'s' * (table.n != 1)}: "
+        f"people pass {table.true_pass + table.false_fail}, of which the judge passes "
         f"{table.true_pass}; people fail {table.false_pass + table.true_fail}, of which it fails {table.true_fail}"
         + (f"; left out: {', '.join(left_out)}" if left_out else "")
     )

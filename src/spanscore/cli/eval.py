@@ -80,10 +80,11 @@ def run(args: argparse.Namespace) -> int:
     return _verdict(gates, evaluations, any_failed=args.fail_on == "failed")
 
 
-def measured(settings: Settings, names: Sequence[str], args: argparse.Namespace) -> list[Evaluation]:
-    """The scores of what is recorded in `args.path` by the metrics of these names. Raises InputError as `run`."""
+def measured(
+    settings: Settings, names: Sequence[str], args: argparse.Namespace, traces: Sequence[AgentTrace]
+) -> list[Evaluation]:
+    """The scores of `traces` by the metrics of these names. Raises InputError as `run`."""
     overrides = Overrides(tuple(x for name in names for x in _names(name, settings)), args.model, args.threshold)
-    traces = recorded.agent_traces(args.path)
     _check_models(settings, _with_signals(overrides))
     return asyncio.run(_evaluate(_engine(settings), overrides, traces))
 

@@ -38,7 +38,7 @@ def corrected_rate(passed: float, n: float, judge: Confusion, *, level: float = 
     found = (passed / n + specificity.value - 1) / (sensitivity.value + specificity.value - 1)
     value = min(1.0, max(0.0, found))
     counts = judge.true_pass, judge.false_fail, judge.false_pass, judge.true_fail
-    low, high = (float(x) for x in rate_limits(passed, n, counts, level))
+    low, high = (float(x) for x in corrected_limits(passed, n, counts, level))
     notes = [f"cut to {value:g}: the judge's error alone would explain more than was found"] if value != found else []
     notes += [_WEAK] if _is_weak(judge, level) else []
     return Estimate(
@@ -67,7 +67,7 @@ def _is_weak(judge: Confusion, level: float) -> bool:
     return bool(sensitivity + specificity - 1 <= reach)
 
 
-def rate_limits(passed: Any, n: Any, judge: tuple[Any, Any, Any, Any], level: float) -> tuple[Any, Any]:
+def corrected_limits(passed: Any, n: Any, judge: tuple[Any, Any, Any, Any], level: float) -> tuple[Any, Any]:
     """Lang and Reiczigel's limits; `judge` has the counts of a Confusion. All may be arrays.
 
     From 0 to 1 where their shrunk sensitivity and specificity leave nothing above chance.

@@ -1,12 +1,12 @@
 """The mean that people would give to all units, from a judge's scores of all and people's labels of some."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 
 from spanscore.stats.estimate import Estimate, Interval, NotEstimableError, require_level
-from spanscore.stats.means import Numbers, bounded_limits
+from spanscore.stats.means import Numbers, bounded_limits, grouped
 
 
 def prediction_powered_mean(
@@ -15,31 +15,47 @@ def prediction_powered_mean(
     other_scores: Sequence[float],
     *,
     level: float = 0.95,
+    clusters: tuple[Sequence[Hashable], Sequence[Hashable]] | None = None,
     bounds: tuple[float, float] = (0, 1),
 ) -> Estimate:
     """The mean label of all units: `labels` and `scores` of the labelled ones, `other_scores` of the rest.
 
     Angelopoulos, Duchi and Zrnic (2023, "PPI++"): mean(label - t score) + t mean(other score), with the t that makes
     its variance least, from 0, the labels alone, to 1. Labelled and other units must be drawn alike. The interval is
-    that of `mean` with this variance. n counts the labels. Raises NotEstimableError with fewer than two labels.
+    that of `mean` with this variance. `clusters` are those of the labelled and of the other units: what has the same
+    one (the traces of a session) is not independent. n counts the labels, or their clusters. Raises NotEstimableError
+    with fewer than two.
 
     >>> estimate = prediction_powered_mean([1, 0, 1, 1, 0, 1], [1, 0, 1, 0, 0, 1], [1, 0, 0, 1, 1, 1, 1, 0, 1, 1])
     >>> round(estimate.value, 3), estimate.n
-    (0.75, 6)
+    (0.767, 6)
     """
     require_level(level)
     low, width = bounds[0], bounds[1] - bounds[0]
     y, f, rest = ((np.asarray(x, float) - low) / width for x in (labels, scores, other_scores))
-    n = len(y)
-    if n < 2 or len(f) != n:
-        raise NotEstimableError(f"it takes two labelled units at least, and there are {n}")
-    center, limits = powered_limits(y, f, rest, level)
-    interval = Interval(low + width * float(limits[0]), low + width * float(limits[1]), level)
-    return Estimate(low + width * float(center), n, interval, f"PPI++ with power {float(_power(y, f, rest)):.2f}")
+    if len(y) < 2 or len(f) != len(y):
+        raise NotEstimableError(f"it takes two labelled units at least, and there are {len(y)}")
+    center, pulls = _pulled(y, f, rest)
+    shares = np.full(len(y), 1 / len(y))
+    if clusters is not None:
+        [shares] = grouped(clusters[0], shares)
+        [pulls] = grouped([*clusters[0], *(clusters[1] if len(rest) else ())], pulls)
+    if len(shares) < 2:
+        raise NotEstimableError("it takes labels in two clusters at least")
+    least, most = (low + width * float(x) for x in bounded_limits(center, shares, pulls, level))
+    interval = Interval(least, most, level)
+    method = f"PPI++ with power {float(_power(y, f, rest)):.2f}"
+    return Estimate(low + width * float(center), len(shares), interval, method)
 
 
 def powered_limits(labels: Numbers, scores: Numbers, others: Numbers, level: float) -> tuple[Any, tuple[Any, Any]]:
     """The estimate and its limits on the scale 0..1; arrays may have further axes in front."""
+    center, pulls = _pulled(labels, scores, others)
+    return center, bounded_limits(center, np.full(labels.shape[-1], 1 / labels.shape[-1]), pulls, level)
+
+
+def _pulled(labels: Numbers, scores: Numbers, others: Numbers) -> tuple[Any, Any]:
+    """The estimate, and how far each unit pulls it: the labelled ones first."""
     n, more = labels.shape[-1], others.shape[-1]
     power = _power(labels, scores, others)[..., None]
     residuals, predicted = labels - power * scores, power * others
@@ -47,8 +63,7 @@ def powered_limits(labels: Numbers, scores: Numbers, others: Numbers, level: flo
     if more:
         far = predicted.mean(-1, keepdims=True)
         center, pulls = center + far, np.concatenate((pulls, (predicted - far) / more), -1)
-    inside = np.clip(center[..., 0], 0, 1)
-    return inside, bounded_limits(inside, np.full(n, 1 / n), pulls, level)
+    return np.clip(center[..., 0], 0, 1), pulls
 
 
 def _power(y: Numbers, f: Numbers, others: Numbers) -> Any:

@@ -14,6 +14,7 @@ Numbers = NDArray[np.float64]
 _HALVINGS = 60
 _DOUBT = 8.0
 """On how many units a variance must rest before half of what it says below Hanley and McNeil's is believed."""
+_FEW = 5
 _MAX_CELLS = 2_000_000
 """Of resamples that are held at once: 16 MiB."""
 
@@ -64,15 +65,19 @@ def best_threshold(
     *,
     by: Literal["youden", "agreement"] = "youden",
     level: float = 0.95,
+    bounds: tuple[float, float] | None = None,
     seed: int = 0,
     resamples: int = 1000,
 ) -> Estimate:
     """The score from which on to pass a unit, so that labels and verdicts agree best.
 
     Best is the largest sensitivity + specificity (`youden`) or the largest share that agrees; of several thresholds
-    that are as good the middle one, half-way between two scores. The interval is by quantiles over bootstrap
-    resamples within each class, from the least to the greatest of what is as good in each: as such a threshold is
-    found, it is wide, and never too narrow. Raises NotEstimableError where one class has no label.
+    that are as good the middle one, half-way between two scores. To pass all or none may be as good as any: then it is
+    one of the `bounds` of the scale, or without them the least or greatest score.
+
+    The interval is by quantiles over bootstrap resamples of two thirds of each class, from the least to the greatest of
+    what is as good in each: a maximum settles slowly, and resamples of full size would vary too little. With fewer
+    than 5 labels of a class it is all of the scale. Raises NotEstimableError where one class has no label.
 
     >>> best_threshold([True, True, False, False], [0.9, 0.6, 0.4, 0.1]).value
     0.5
@@ -80,22 +85,33 @@ def best_threshold(
     require_level(level)
     high, low = _split(labels, scores)
     values = np.unique(np.concatenate((high, low)))
-    cuts = np.concatenate((values[:1], (values[:-1] + values[1:]) / 2))
+    ends = bounds or (float(values[0]), float(values[-1]))
+    cuts = np.concatenate(([ends[0]], (values[:-1] + values[1:]) / 2, [ends[1]]))
     passing, failing = (np.bincount(np.searchsorted(values, x), minlength=len(values)) for x in (high, low))
     best = np.flatnonzero(_best(passing, failing, by))
     value = float(cuts[best[(len(best) - 1) // 2]])
-    rng = np.random.default_rng(seed)
+    if min(len(high), len(low)) < _FEW:
+        least, greatest = np.array([ends[0]]), np.array([ends[1]])
+    else:
+        least, greatest = _resampled(cuts, passing, failing, by, np.random.default_rng(seed), resamples)
+    lower, upper = np.quantile(least, (1 - level) / 2), np.quantile(greatest, (1 + level) / 2)
+    interval = Interval(min(float(lower), value), max(float(upper), value), level)
+    return Estimate(value, len(high) + len(low), interval, f"bootstrap, by {by}")
+
+
+def _resampled(
+    cuts: Numbers, passing: Any, failing: Any, by: str, rng: np.random.Generator, resamples: int
+) -> tuple[Numbers, Numbers]:
+    """The least and the greatest of the best cuts of each resample."""
     least, greatest = [], []
-    for part in range(0, resamples, step := max(1, _MAX_CELLS // len(values))):
-        size = min(step, resamples - part)
-        some, others = (rng.multinomial(x.sum(), x / x.sum(), size) for x in (passing, failing))
+    step = max(1, _MAX_CELLS // len(cuts))
+    for done in range(0, resamples, step):
+        size = min(step, resamples - done)
+        some, others = (rng.multinomial(-(-2 * x.sum() // 3), x / x.sum(), size) for x in (passing, failing))
         good = _best(some, others, by)
         least.append(cuts[good.argmax(-1)])
         greatest.append(cuts[len(cuts) - 1 - good[:, ::-1].argmax(-1)])
-    low_limit = float(np.quantile(np.concatenate(least), (1 - level) / 2))
-    high_limit = float(np.quantile(np.concatenate(greatest), (1 + level) / 2))
-    interval = Interval(min(low_limit, value), max(high_limit, value), level)
-    return Estimate(value, len(high) + len(low), interval, f"bootstrap, by {by}")
+    return np.concatenate(least), np.concatenate(greatest)
 
 
 def _split(labels: Sequence[bool], scores: Sequence[float]) -> tuple[Numbers, Numbers]:
@@ -137,9 +153,11 @@ def _lower_area(area: Any, m: int, n: int, reach: Any) -> Any:
 
 
 def _best(passing: Any, failing: Any, by: str) -> Any:
-    """Where thresholds are best, by how many passes and fails have each value; values rise on the last axis."""
+    """Where to cut best, by how many passes and fails have each value; below the first value first, above all last."""
     passed = np.cumsum(passing[..., ::-1], -1)[..., ::-1].astype(float)
-    refused = np.cumsum(failing, -1) - failing
+    refused = np.cumsum(failing, -1).astype(float)
+    none = np.zeros((*passed.shape[:-1], 1))
+    passed, refused = np.concatenate((passed, none), -1), np.concatenate((none, refused), -1)
     if by == "youden":
         passed, refused = passed / passing.sum(-1, keepdims=True), refused / failing.sum(-1, keepdims=True)
     worth = passed + refused

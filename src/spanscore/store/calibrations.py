@@ -1,12 +1,9 @@
 """Calibrations in the store, one row a judge; to read them makes no store where there is none."""
 
 import json
-from pathlib import Path
 from typing import Any
 
-from sqlalchemy import delete, insert, select
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy import delete, insert, inspect, select
 
 from spanscore.store import connecting
 from spanscore.store.config import Config
@@ -30,22 +27,18 @@ def keep(config: Config, records: dict[str, dict[str, Any]], now_ns: int) -> Non
 
 
 def kept(config: Config) -> list[Any]:
-    """The records of all calibrations, the newest first; none where there is no store. Raises as `keep`."""
-    if _is_absent(config.url):
+    """The records of all calibrations, the newest first; none where there is no store, which is not made.
+
+    Raises ConfigError where `config.url` is none, RetryableError or PermanentError where the store cannot be read.
+    """
+    engine = connecting.connect_reading(config)
+    if engine is None:
         return []
-    engine = connecting.connect(config)
     try:
         with connecting.snapshot(engine) as connection:
+            if not inspect(connection).has_table(calibrations.name):  # a store from before there were any
+                return []
             found = connection.execute(select(calibrations.c.record).order_by(calibrations.c.stored_ns.desc()))
             return [json.loads(text) for text in found.scalars()]
     finally:
         engine.dispose()
-
-
-def _is_absent(url: str) -> bool:
-    """Whether `url` names an SQLite file that is not there."""
-    try:
-        named = make_url(url)
-    except ArgumentError:
-        return False
-    return named.get_backend_name() == "sqlite" and bool(named.database) and not Path(str(named.database)).exists()

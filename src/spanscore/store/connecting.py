@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import create_engine, event
 from sqlalchemy.engine import URL, Connection, Engine, make_url
@@ -23,10 +24,7 @@ def connect(config: Config) -> Engine:
 
     Raises ConfigError where it cannot be opened, or a newer spanscore has written it.
     """
-    try:
-        url = make_url(config.url)
-    except ArgumentError as error:
-        raise ConfigError("store.url: not a database URL such as sqlite:///spanscore.db") from error
+    url = _url(config)
     shown = url.render_as_string(hide_password=True)
     try:
         engine = _sqlite(url, config) if url.get_backend_name() == "sqlite" else _server(url)
@@ -37,6 +35,32 @@ def connect(config: Config) -> Engine:
     except (RetryableError, PermanentError, SQLAlchemyError, OSError) as error:
         raise ConfigError(f"store.url: {shown} cannot be opened ({error})") from error
     return engine
+
+
+def connect_reading(config: Config) -> Engine | None:
+    """An engine that writes nothing, not even tables; None where `config.url` is an SQLite file that is not there.
+
+    Raises ConfigError where the URL is none, or its database has no driver here.
+    """
+    url = _url(config)
+    shown = url.render_as_string(hide_password=True)
+    try:
+        if url.get_backend_name() != "sqlite":
+            return _server(url)
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"store.url: {shown} needs the Python package {error.name}; install it") from error
+    except SQLAlchemyError as error:
+        raise ConfigError(f"store.url: {shown} cannot be opened ({error})") from error
+    if not url.database or not Path(url.database).is_file():
+        return None
+    return create_engine(f"sqlite:///file:{quote(url.database)}?mode=ro&uri=true")
+
+
+def _url(config: Config) -> URL:
+    try:
+        return make_url(config.url)
+    except ArgumentError as error:
+        raise ConfigError("store.url: not a database URL such as sqlite:///spanscore.db") from error
 
 
 @contextmanager

@@ -86,7 +86,7 @@ async def _grpc(config: Grpc) -> Finding:
         try:
             answer = await HealthStub(channel).Check(request, timeout=_TIMEOUT_S)
         except grpc.aio.AioRpcError as error:
-            told = f"what listens on {config.endpoint} is not spanscore ({error.code().name})"
+            told = f"what listens on {config.endpoint} is not spanscore, or wants TLS ({error.code().name})"
             return fail(about, told, elsewhere)
     if answer.status != health_pb2.HealthCheckResponse.SERVING:
         return fail(about, f"spanscore on {config.endpoint} takes no requests", "see what its health check says")
@@ -106,7 +106,7 @@ async def _http(settings: Settings) -> Finding:
             if answer.status == 404 and "OTLP is taken at" in await answer.text(errors="replace"):
                 return ok(about, f"spanscore takes requests on {config.endpoint}")
     elsewhere = "set receive.http.endpoint to a free port, or stop what listens there"
-    return fail(about, f"what listens on {config.endpoint} is not spanscore", elsewhere)
+    return fail(about, f"what listens on {config.endpoint} is not spanscore, or wants TLS", elsewhere)
 
 
 async def _handshake(about: str, where: str, tls: Tls) -> Finding:

@@ -1,0 +1,58 @@
+"""The calibrations in the store as a person reads them, for `spanscore calibrate --list`."""
+
+from sqlalchemy.engine import make_url
+
+from spanscore.calibration import Calibration
+from spanscore.cli.terminal import console, on_one_line, print_json
+from spanscore.stats import Confusion, Estimate, NotEstimableError
+from spanscore.store import calibrations
+from spanscore.store.config import Config
+
+
+def listed(store: Config, *, as_json: bool) -> int:
+    """Print all calibrations, the newest first. Returns the exit code."""
+    found = [x for record in calibrations.kept(store) if (x := Calibration.from_json(record)) is not None]
+    if as_json:
+        for calibration in found:
+            print_json(calibration.to_json())
+    elif found:
+        _print(found)
+    else:
+        print(f"{shown(store.url)} holds no calibration; `spanscore calibrate LABELS PATH...` makes one.")
+    return 0
+
+
+def shown(url: str) -> str:
+    """A database URL without its password."""
+    return make_url(url).render_as_string(hide_password=True)
+
+
+def _print(found: list[Calibration]) -> None:
+    from rich.table import Table  # noqa: PLC0415 - --json needs no rich
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for heading in ("date", "metric", "judge", "prompt", "passes from", "labels", "sensitivity", "specificity"):
+        figures = heading in {"passes from", "labels"}
+        table.add_column(heading, justify="right" if figures else "left", no_wrap=heading in {"date", "metric"})
+    for x in found:
+        metric, name, version, model, prompt_hash, _, threshold = x.judge
+        table.add_row(
+            x.date,
+            on_one_line(metric, 40),
+            on_one_line(f"{model or name} {version}", 40),
+            (prompt_hash or "-")[:8],
+            "-" if threshold is None else f"{threshold:g}",
+            str(x.confusion.n),
+            _told(x.confusion, "sensitivity"),
+            _told(x.confusion, "specificity"),
+        )
+    console().print(table)
+
+
+def _told(confusion: Confusion, name: str) -> str:
+    try:
+        estimate: Estimate = getattr(confusion, name)()
+    except NotEstimableError:
+        return "-"
+    limits = estimate.interval
+    return f"{estimate.value:.2f} [{limits.low:.2f}, {limits.high:.2f}]" if limits else f"{estimate.value:.2f}"

@@ -1,0 +1,86 @@
+"""Labels are read from JSON Lines and CSV; what is wrong with them is said with its line."""
+
+import pytest
+
+from spanscore.calibration import Label, read_labels
+from spanscore.errors import InputError
+
+
+def test_json_lines_and_csv_say_the_same(written):
+    lines = '{"trace_id": "A1", "metric": "m", "label": "pass", "annotator": "ann"}\n'
+    table = 'trace_id,metric,label,annotator,comment\nA1,m,pass,ann,"good, really"\n'
+    one, other = read_labels(written(lines)), read_labels(written(table, "labels.csv"))
+    assert one == [Label("a1", is_session=False, metric="m", value=1.0, annotator="ann", line=1)]
+    assert [(x.subject, x.metric, x.value, x.annotator) for x in other] == [("a1", "m", 1.0, "ann")]
+
+
+@pytest.mark.parametrize("word", ['"pass"', '"TRUE"', '"yes"', '"1"', "1", "true"])
+def test_words_that_pass(written, word):
+    assert read_labels(written(f'{{"session_id": "s", "metric": "m", "label": {word}}}'))[0].value == 1
+
+
+@pytest.mark.parametrize("word", ['"fail"', '"False"', '" no "', '"0"', "0", "false"])
+def test_words_that_fail(written, word):
+    assert read_labels(written(f'{{"session_id": "s", "metric": "m", "label": {word}}}'))[0].value == 0
+
+
+def test_a_score_is_a_grade(written):
+    [label] = read_labels(written("session_id,metric,score\nS,m,0.7\n"))
+    assert (label.value, label.is_grade, label.is_session) == (0.7, True, True)
+
+
+def test_a_metric_can_be_given_for_all(written):
+    [label] = read_labels(written("trace_id,label\na,pass\n"), "coherence")
+    assert label.metric == "coherence"
+
+
+def test_a_byte_order_mark_is_no_part_of_a_heading(written):
+    assert len(read_labels(written("\ufefftrace_id,metric,label\na,m,pass\n"))) == 1
+
+
+def test_the_same_label_twice_counts_once(written):
+    line = '{"trace_id": "a", "metric": "m", "label": "pass"}\n'
+    assert len(read_labels(written(line * 2))) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "labels.jsonl: the file is empty"),
+        ("\n \n", "labels.jsonl: the file is empty"),
+        ("trace_id,metric,label\n", "a heading and no label"),
+        ("trace_id,metric\na,m\n", ":1: no column label or score"),
+        ('{"trace_id": "a", "metric": "m", "label": "pass"}\nhello', ":2: not JSON"),
+        ('{"trace_id": "a", "metric": "m", "label": "pass"}\n[1]', ":2: not a JSON object"),
+        ('{"metric": "m", "label": "pass"}', ":1: neither trace_id and session_id"),
+        ('{"trace_id": "a", "session_id": "b", "metric": "m", "label": "pass"}', ":1: both trace_id and session_id"),
+        ('{"trace_id": "a", "label": "pass"}', ":1: no metric; name it there, or give --metric NAME"),
+        ('{"trace_id": "a", "metric": "m", "label": "maybe"}', ":1: label 'maybe' is neither pass nor fail"),
+        ('{"trace_id": "a", "metric": "m", "label": 0.7}', ":1: label '0.7' is neither pass nor fail; a grade"),
+        ('{"trace_id": "a", "metric": "m", "score": "high"}', ":1: score 'high' is no number"),
+        ('{"trace_id": "a", "metric": "m", "score": NaN}', ":1: score 'nan' is no number"),
+        ('{"trace_id": "a", "metric": "m"}', ":1: no label and no score"),
+        ('{"trace_id": "a", "metric": "m", "label": "pass", "score": 1}', ":1: both a label and a score"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(written, text, why):
+    with pytest.raises(InputError) as error:
+        read_labels(written(text))
+    assert why in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_one_annotator_cannot_say_two_things(written):
+    line = '{{"trace_id": "a", "metric": "m", "label": "{}", "annotator": "ann"}}\n'
+    with pytest.raises(InputError, match=r":2: m of a: 'ann' says 0, and 1 on line 1; keep one"):
+        read_labels(written(line.format("pass") + line.format("fail")))
+
+
+def test_two_annotators_can(written):
+    line = '{{"trace_id": "a", "metric": "m", "label": "{}", "annotator": "{}"}}\n'
+    assert len(read_labels(written(line.format("pass", "ann") + line.format("fail", "bob")))) == 2
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"nowhere\.csv: No such file"):
+        read_labels(tmp_path / "nowhere.csv")
