@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,11 +37,6 @@ def settings(tmp_path):
     )
 
 
-def changed(settings, **assemble):
-    plain = settings.model_dump(mode="json", exclude_unset=True)
-    return config.Settings.model_validate(plain | {"assemble": plain["assemble"] | assemble})
-
-
 def requests_of(case):
     """The requests of a recording, each cut in two so that turns come in pieces."""
     for path in sorted((GOLDEN / case).glob("*.pb.gz")):
@@ -67,6 +63,22 @@ def finished(running):
     return running.meter.totals().get("traces_finished", 0)
 
 
+class Clock:
+    """Stands still while requests are sent, so that no trace is complete before the next one has come."""
+
+    def __init__(self):
+        self.stands_ns = None
+
+    def __call__(self):
+        return time.time_ns() if self.stands_ns is None else self.stands_ns
+
+    def stop(self):
+        self.stands_ns = time.time_ns()
+
+    def go_on(self):
+        self.stands_ns = None
+
+
 async def until(is_true):
     while not is_true():  # noqa: ASYNC110 # the store has no events
         await asyncio.sleep(0.01)
@@ -75,11 +87,13 @@ async def until(is_true):
 def sent(settings, requests, expected, *, traces=0):
     """Send requests to a server until it has stored what is expected and dealt with `traces`; what it has stored.
 
-    With each request is said how many traces have to be dealt with before the next one is sent.
+    With each request is said how many traces have to be dealt with before the next one is sent; with 0 the next one
+    comes at the same time.
     """
 
     async def main():
-        running, stopping, ready = pipeline.Pipeline(settings), asyncio.Event(), asyncio.Event()
+        clock, stopping, ready = Clock(), asyncio.Event(), asyncio.Event()
+        running = pipeline.Pipeline(settings, clock_ns=clock)
         serving = asyncio.create_task(running.run(stopping, ready.set))
         await ready.wait()
         stored = {}
@@ -90,10 +104,14 @@ def sent(settings, requests, expected, *, traces=0):
             return stored == expected and finished(running) >= traces
 
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(90):
                 for signal, request, count in requests:
+                    clock.stop()
                     await running.accept(signal, request.SerializeToString(), request)
-                    await until(lambda count=count: finished(running) >= count)
+                    if count:
+                        clock.go_on()
+                        await until(lambda count=count: finished(running) >= count)
+                clock.go_on()
                 await until(is_over)
         except TimeoutError:
             pass  # what differs is seen in what is stored
@@ -143,7 +161,6 @@ def test_a_gateways_traces_are_no_agent_traces_whichever_come_first(settings, fi
     nothing = dict.fromkeys(ids(MODELS))
     second = MODELS if first is APPLICATION else APPLICATION
     requests = [("traces", x, 0) for x in (first, second)]
-    settings = changed(settings, complete_after="200ms")
     assert sent(settings, requests, expected | nothing, traces=17) == expected | nothing
 
 

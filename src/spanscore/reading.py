@@ -1,7 +1,7 @@
 """Cut traces in, agent traces out, as they come: most by themselves, the parts of one turn when they are all there."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from spanscore import rebuild, turns
@@ -99,8 +99,8 @@ class Reader:
         if read.ends is None or work.cuts[0].completeness == "truncated":
             self._parts.forget(trace_id)
             self._recent.add(read.ids_of_calls, trace_id, now_ns)
-            if not work.is_again and self._is_sought(trace_id, read.ids_of_calls):  # by one that was read meanwhile
-                self._again_after.add(trace_id)
+            if not work.is_again:
+                self._read_after(trace_id, read.ids_of_calls)
         elif not work.is_again:
             is_kept = self._keeps_part(read.ends, work, now_ns)
         elif trace_id not in self._parts:
@@ -139,10 +139,20 @@ class Reader:
             self._read_again(trace_id, now_ns)
         return is_kept
 
+    def _read_after(self, trace_id: str, ids_of_calls: Sequence[str]) -> None:
+        """Have a trace read again after it was dealt with, if a part that was read meanwhile looks for it.
+
+        Such parts wait for that, however long the scoring takes: by themselves they would be taken for whole turns.
+        """
+        if not self._is_sought(trace_id, ids_of_calls):
+            return
+        self._again_after.add(trace_id)
+        for part in self._parts.seekers(_keys(trace_id, ids_of_calls)):
+            self._compared_with.setdefault(part, []).append(trace_id)
+
     def _is_sought(self, trace_id: str, ids_of_calls: Sequence[str]) -> bool:
         """Whether a part looks for a trace, by its own id or by that of a model call in it."""
-        sought = self._parts.is_sought
-        return sought(f"trace {trace_id}") or any(sought(turns.key_of_call(x)) for x in ids_of_calls)
+        return any(self._parts.is_sought(x) for x in _keys(trace_id, ids_of_calls))
 
     def _is_busy(self, trace_id: str) -> bool:
         """Whether a trace is in work, or one with which it has to be compared before it is dealt with."""
@@ -168,6 +178,12 @@ class Reader:
             self._compared_with.pop(trace_id, None)
         cuts = (cut or assembler.again(bytes.fromhex(trace_id), now_ns) for trace_id, cut in parts)
         return Work(tuple(x for x in cuts if x is not None), is_turn=True)
+
+
+def _keys(trace_id: str, ids_of_calls: Sequence[str]) -> Iterator[str]:
+    """What parts look for a trace by."""
+    yield f"trace {trace_id}"
+    yield from map(turns.key_of_call, ids_of_calls)
 
 
 def _id(work: Work) -> str:

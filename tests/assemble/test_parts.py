@@ -192,6 +192,19 @@ def test_a_trace_that_others_point_to_is_sought():
     assert (found.is_sought("trace b"), found.is_sought("trace c")) == (True, False)
 
 
+def test_a_part_that_waits_and_looks_for_a_trace_is_told():
+    found = parts()
+    found.add(replace(Made("a"), turn="trace b"), cut("a"), 0)
+    assert found.seekers(["trace c", "trace b"]) == ["a"]
+
+
+def test_a_part_that_waits_no_more_looks_for_nothing():
+    found = parts()
+    found.add(replace(Made("a"), turn="trace b"), cut("a"), 0)
+    due(found, 30)
+    assert found.seekers(["trace b"]) == []
+
+
 def test_what_was_dealt_with_is_due_again_only_with_others():
     found = parts()
     assert not found.add(Made("a"), None, 0)

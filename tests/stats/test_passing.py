@@ -95,3 +95,22 @@ def test_more_attempts_than_trials_have_no_unbiased_form(estimator):
 def test_what_cannot_be_counts_is_refused(n, c, k):
     with pytest.raises(ValueError, match=r"^[nck] -?\d"):
         pass_at_k(n, c, k)
+
+
+def test_a_bootstrap_over_tasks_is_that_of_scipy():
+    counts = airline()
+    found = over_tasks(counts, 2, method="bootstrap").interval
+    values = [unbiased_pass_pow_k(n, c, 2) for n, c in counts]
+    oracle = stats.bootstrap((values,), np.mean, method="BCa", n_resamples=20_000, rng=1).confidence_interval
+    assert (found.low, found.high) == pytest.approx((oracle.low, oracle.high), abs=0.006)
+
+
+def test_a_bootstrap_over_tasks_is_the_same_again_with_the_same_seed():
+    one, same, other = (over_tasks(airline(), 3, method="bootstrap", seed=x).interval for x in (1, 1, 2))
+    assert one == same != other
+
+
+def test_tasks_that_are_all_alike_leave_a_bootstrap_no_doubt_and_the_default_some():
+    one, other = (over_tasks([(4, 4)] * 20, 2, method=x).interval for x in ("bootstrap", "bounded"))
+    assert (one.low, one.high) == (1.0, 1.0)
+    assert other.low < 0.9

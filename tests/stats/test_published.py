@@ -1,60 +1,95 @@
-"""Estimates and intervals against numbers that papers print, each with its source."""
+"""Estimates and intervals against numbers that others print, each with its source, or against scipy."""
 
 import csv
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from spanscore.stats import (
     Confusion,
+    Estimate,
+    Interval,
     NotEstimableError,
     confusion,
     corrected_rate,
     kappa,
     kappa_standard_error,
-    paired_difference,
     prediction_powered_mean,
     rate,
     unpaired_difference,
 )
-from spanscore.stats.ranking import hanley_mcneil_variance
+from spanscore.stats.differences import added_limits
+from spanscore.stats.pairs import tango_limits
 from spanscore.stats.rates import rate_limits
+from spanscore.stats.unpaired import exact_limits
 
 DATA = Path(__file__).parent / "data"
 
 
 def test_no_success_in_n_trials_is_bounded_by_about_three_in_n():
-    # Hanley and Lippman-Hand 1983, "If nothing goes wrong, is everything all right?", the rule of three; one-sided.
-    assert 0.0027 < rate_limits(0, 1000, 0.9)[1] < 3 / 1000
+    # The rule of three (Hanley and Lippman-Hand 1983, "If nothing goes wrong, is everything all right?"): the one-sided
+    # limit is 1 - .05^(1/n), and Blaker's at 90 % lies within that.
+    assert 0.0027 < rate_limits(0, 1000, 0.9)[1] <= 1 - 0.05 ** (1 / 1000) < 3 / 1000
 
 
-@pytest.mark.parametrize(("c", "n"), [(81, 263), (15, 148), (0, 20), (1, 29)])
+def test_blakers_limits_are_those_of_his_algorithms_author():
+    # The example of the R package BlakerCI 1.0-6, whose algorithm is Klaschka's: binom.blaker.limits(3, 10).
+    assert rate_limits(3, 10, 0.95) == pytest.approx((0.08726443, 0.61941066), abs=1e-8)
+
+
+@pytest.mark.parametrize(("c", "n"), [(81, 263), (15, 148), (0, 20), (1, 29), (20, 20)])
 def test_the_interval_of_a_rate_lies_within_that_of_clopper_and_pearson(c, n):
-    # The four cases of Newcombe 1998, "Two-sided confidence intervals for the single proportion", table I, whose
-    # Clopper-Pearson limits are (.2527, .3676), (.0578, .1617), (.0000, .1684) and (.0009, .1776).
-    exact = {81: (0.2527, 0.3676), 15: (0.0578, 0.1617), 0: (0.0, 0.1684), 1: (0.0009, 0.1776)}[c]
+    exact = binomtest(c, n).proportion_ci(method="exact")
     low, high = rate_limits(c, n, 0.95)
-    assert exact[0] - 5e-5 <= low <= c / n <= high <= exact[1] + 5e-5
+    assert exact.low - 1e-9 <= low <= c / n <= high <= exact.high + 1e-9
 
 
-# Newcombe 1998, "Interval estimation for the difference between independent proportions", table II: method 10 gives
-# (.0524, .3339) for 56/70 - 48/80; ours has exact limits in place of Wilson's, so it is a little wider.
-def test_a_difference_of_rates_is_close_to_newcombes_example():
+@pytest.mark.parametrize(("c", "n"), [(81, 263), (0, 20), (29, 29)])
+def test_the_limits_of_clopper_and_pearson_are_those_of_scipy(c, n):
+    exact = binomtest(c, n).proportion_ci(method="exact")
+    assert [float(x) for x in exact_limits(c, n, 0.95)] == pytest.approx([exact.low, exact.high], abs=1e-9)
+
+
+def wilsons(c, n):
+    found = binomtest(c, n).proportion_ci(method="wilson")
+    return Estimate(c / n, n, Interval(found.low, found.high), "Wilson")
+
+
+@pytest.mark.parametrize(
+    ("b", "a", "low", "high"), [((56, 70), (48, 80), 0.0524, 0.3339), ((9, 10), (3, 10), 0.1705, 0.809)]
+)
+def test_square_and_add_gives_newcombes_numbers(b, a, low, high):
+    # Newcombe 1998, "Interval estimation for the difference between independent proportions", method 10, as the tests
+    # of the R package propint quote it.
+    assert added_limits(wilsons(*b), wilsons(*a)) == pytest.approx((low, high), abs=5e-5)
+
+
+def test_a_difference_of_rates_has_the_limits_of_its_formulas():
+    # 56/70 - 48/80: square and add with scipy's exact limits is the wider one of the two here.
+    (a, a_limits), (b, b_limits) = (
+        (c / n, binomtest(c, n).proportion_ci(method="exact")) for c, n in ((48, 80), (56, 70))
+    )
     found = unpaired_difference([1] * 48 + [0] * 32, [1] * 56 + [0] * 14)
     assert found.value == pytest.approx(0.2)
-    assert found.interval.low == pytest.approx(0.0524, abs=0.012)
-    assert found.interval.high == pytest.approx(0.3339, abs=0.012)
+    assert (found.interval.low, found.interval.high) == pytest.approx(
+        (b - a - np.hypot(b - b_limits.low, a_limits.high - a), b - a + np.hypot(b_limits.high - b, a - a_limits.low))
+    )
 
 
-def test_a_paired_difference_without_discordant_pairs_has_width():
-    # Tango 1998: with no discordant pair the limits are -+ z^2 / (n + z^2).
-    found = paired_difference([1] * 50, [1] * 50)
-    assert (found.interval.low, found.interval.high) == pytest.approx((-0.07135, 0.07135), abs=1e-5)
+@pytest.mark.parametrize(
+    ("gained", "lost", "n", "level", "low", "high"),
+    [(28, 25, 618, 0.9, -0.0148, 0.0247), (1, 7, 21, 0.95, -0.517, -0.026), (0, 0, 50, 0.95, -0.0713, 0.0713)],
+)
+def test_tangos_limits_are_those_of_others(gained, lost, n, level, low, high):
+    # As the R package PropCIs gives them, scoreci.mp(25, 28, 618) and (7, 1, 21); with no discordant pair they are
+    # z^2 / (n + z^2) either side of 0.
+    assert tango_limits(gained, lost, n, level) == pytest.approx((low, high), abs=5e-4 if n == 21 else 5e-5)
 
 
 def test_kappa_of_a_worked_example():
-    # Two readers, 50 proposals: both yes 20, only the first 5, only the second 10, both no 15; kappa 0.4 (Cohen 1960).
+    # By hand: of 50 both say yes to 20, only one to 5, only the other to 10: (.7 - .5) / (1 - .5).
     table = Confusion(20, 5, 10, 15)
     assert table.kappa().value == pytest.approx(0.4)
 
@@ -75,18 +110,14 @@ def test_the_standard_error_of_kappa_is_the_delta_methods():
     )
 
 
-def test_the_standard_error_of_an_area_is_near_that_of_hanley_and_mcneil():
-    # Hanley and McNeil 1982, section III: 58 normal and 51 abnormal images, area .893, standard error .032.
-    assert hanley_mcneil_variance(0.893, 51, 58) ** 0.5 == pytest.approx(0.032, abs=0.001)
-
-
 def test_a_perfect_judge_changes_nothing():
     found = corrected_rate(30, 100, Confusion(500, 0, 0, 500))
     assert found.value == pytest.approx(0.3)
 
 
 def test_the_rate_behind_a_screening_test():
-    # Rogan and Gladen 1978; the herd of Dohoo et al.: 23 of 150 positive, sensitivity .96, specificity .89 gives 5.1 %.
+    # The example of epi.prev in the R package epiR, a herd tested for brucellosis: 23 of 150 positive, sensitivity .96
+    # and specificity .89; Rogan and Gladen's (23/150 + .89 - 1) / .85 is 5.1 %.
     assert corrected_rate(23, 150, Confusion(96, 4, 11, 89)).value == pytest.approx(0.051, abs=5e-4)
 
 

@@ -87,6 +87,11 @@ class Parts(Generic[PartT]):
         """Whether a part looks for what offers this key. May be called from any thread."""
         return key in self._sought
 
+    def seekers(self, keys: Iterable[str]) -> list[str]:
+        """The traces that wait and look for what offers one of these keys."""
+        found = {x for key in keys if key in self._sought for x in islice(reversed(self._sought[key]), _MAX_ALIKE)}
+        return sorted(x for x in found if self._known[x].cut is not None)
+
     def add(self, part: PartT, cut: Cut | None, now_ns: int) -> bool:
         """Take in a part. False: it need not wait, nor does it bring another one to be due.
 

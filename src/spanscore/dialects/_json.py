@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from spanscore.model.json import Json, dumps, loads
+from spanscore.model.json import Json, dumps, exact, loads
 from spanscore.model.span import Value
 
 MAX_DEPTH = 100
@@ -108,7 +108,7 @@ def opened(value: Any, *, scalars: bool = True) -> Json:
         return opened(parsed, scalars=False)
     if isinstance(parsed, float) and dumps(parsed) != stripped:
         return value  # a price such as 0.10, or a number too long for one: as text it says more
-    return value if _too_deep(value, parsed) else parsed
+    return value if _too_deep(value, parsed) else exact(stripped, parsed)
 
 
 def _may_be_json(stripped: str, *, scalars: bool) -> bool:

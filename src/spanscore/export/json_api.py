@@ -43,7 +43,7 @@ class JsonApi:
             ) as response:
                 text = await _read(response)
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise UndeliveredError(str(error) or "no answer in time", maybe_delivered=True) from error
+            raise UndeliveredError(status.connection_told(error), maybe_delivered=True) from error
         if response.status == 500:
             raise ToolFaultError(f"HTTP {response.status}: {' '.join(text.split())[:_MAX_TOLD_CHARS]}")
         if response.status // 100 != 2 and response.status not in expected:

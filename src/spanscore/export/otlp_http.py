@@ -61,9 +61,9 @@ class HttpExporter:
             ) as response:
                 answer = await _read(response)
         except aiohttp.ClientConnectorError as error:
-            raise UndeliveredError(str(error)) from error
+            raise UndeliveredError(status.connection_told(error)) from error
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise UndeliveredError(str(error) or "no answer in time", maybe_delivered=True) from error
+            raise UndeliveredError(status.connection_told(error), maybe_delivered=True) from error
         if response.status // 100 != 2:
             retry_after = response.headers.get("Retry-After")
             raise status.http_error(response.status, retry_after, _reason(answer, response), datetime.now(UTC))

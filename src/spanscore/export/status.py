@@ -4,6 +4,7 @@ But for answers about credentials: the Collector drops what they refuse, here it
 in the store until somebody renews a token.
 """
 
+import re
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -26,6 +27,17 @@ _RETRIED_WHEN_TOLD = frozenset({"RESOURCE_EXHAUSTED"})
 _UNAUTHORISED_GRPC = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED"})
 
 _CHECK_CREDENTIALS = "check the credentials in this exporter's headers, such as authorization"
+
+_TLS_SETTINGS = re.compile(r" ssl:(?:<[^>]*>|\w+)")
+
+
+def connection_told(error: Exception) -> str:
+    """What an error of the HTTP client says, without how it prints its TLS settings, which it has on plain HTTP too.
+
+    >>> connection_told(OSError("Cannot connect to host there:1 ssl:<ssl.SSLContext object at 0x7f> [Refused]"))
+    'Cannot connect to host there:1 [Refused]'
+    """
+    return _TLS_SETTINGS.sub("", str(error)) or "no answer in time"
 
 
 def http_error(status: int, retry_after: str | None, text: str, now: datetime) -> UndeliveredError | PermanentError:

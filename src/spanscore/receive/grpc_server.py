@@ -83,7 +83,7 @@ class GrpcServer:
         except RuntimeError:
             raise ConfigError(
                 f"receive.grpc.endpoint: cannot listen on {self._config.endpoint}: "
-                "is another spanscore running there? give a free port"
+                "is something else listening there, or is it no address of this machine? give one that is free"
             ) from None
         await self.show(serving=True)
         await server.start()
