@@ -105,9 +105,7 @@ class Scoring:
         if trace is None:
             return []
         if trace.session_id is not None and any(map(is_rubric, overrides.metrics or ())):
-            raise InputError(
-                f"the rubric runs with the session of this trace: give its id, {trace.session_id!r}"
-            )
+            raise InputError(f"the rubric runs with the session of this trace: give its id, {trace.session_id!r}")
         async with self._alone([trace.id]):
             known = await self.patiently(self._store.known, [trace.id])
             if trace.id not in known:

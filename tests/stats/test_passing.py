@@ -114,3 +114,9 @@ def test_tasks_that_are_all_alike_leave_a_bootstrap_no_doubt_and_the_default_som
     one, other = (over_tasks([(4, 4)] * 20, 2, method=x).interval for x in ("bootstrap", "bounded"))
     assert (one.low, one.high) == (1.0, 1.0)
     assert other.low < 0.9
+
+
+@pytest.mark.parametrize("c", [2.5, 2.0, True, "2"])
+def test_what_is_no_whole_number_is_refused(c):
+    with pytest.raises(ValueError, match=r"^c .*: give a whole number"):
+        pass_at_k(4, c, 1)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from numbers import Integral
 
 from spanscore.stats.distributions import beta_quantile, log_beta
 from spanscore.stats.estimate import Estimate, Interval, require_level
@@ -90,6 +91,9 @@ def posterior_pass_pow_k(
 
 def require_counts(n: int, c: int, k: int = 1) -> None:
     """Refuse what cannot be `c` of `n` trials and `k` attempts. Raises ValueError."""
+    for name, count in (("n", n), ("c", c), ("k", k)):
+        if isinstance(count, bool) or not isinstance(count, Integral):
+            raise ValueError(f"{name} {count!r}: give a whole number")  # noqa: TRY004 - one error for all that is no count
     if n < 1:
         raise ValueError(f"n {n}: there must be at least one trial")
     if not 0 <= c <= n:
