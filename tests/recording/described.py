@@ -62,7 +62,7 @@ class Framework:
     leaves_out: tuple[str, ...] = ()
     """Attributes that are left out of the recording, since they hold a text that is not ours to give away."""
     scripts_of: str = ""
-    """The framework whose scripts are run, where this is only another version of it."""
+    """The framework whose scripts are run, where this is only another set-up or version of it."""
     exclude_newer: str = ""
     """A day, as 2025-12-01: nothing that was published after it is installed."""
     timeout_s: int = 300
