@@ -57,6 +57,14 @@ def test_a_full_journal_tells_the_sender_to_come_back(tmp_path):
     journal.close()
 
 
+def test_an_empty_journal_takes_a_request_larger_than_itself(tmp_path):
+    """Refused, it would be sent again for ever."""
+    journal = Journal(Config(path=tmp_path / "journal.db", max_bytes=10))
+    assert journal.append("traces", b"12345678901", 0).result()
+    assert journal.trouble is None
+    journal.close()
+
+
 def test_a_journal_that_has_been_emptied_takes_requests_again(tmp_path):
     journal = Journal(Config(path=tmp_path / "journal.db", max_bytes=10))
     row = journal.append("traces", b"1234567890", 0).result()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,7 +77,7 @@ class Backlog:
     async def add(self, signal: Signal, body: bytes, message: Any, headers: Headers = ()) -> Kept:
         """Keep a request; when this returns it is in the journal. Raises RetryableError when it cannot be kept now."""
         now_ns = self._clock_ns()
-        self._make_room(len(body))
+        await self._make_room(len(body))
         row = await asyncio.wrap_future(self._journal.append(signal, body, now_ns, headers))
         self._requests.put(row, signal, message, len(body), headers)
         kept = Kept(signal, row, body, message, headers)
@@ -182,23 +183,28 @@ class Backlog:
         oldest_ns = self._journal.oldest_ns
         return 0.0 if oldest_ns is None else max(0.0, (self._clock_ns() - oldest_ns) / 1e9)
 
-    def _make_room(self, size_bytes: int) -> None:
-        """Let go of what nothing needs; where that is too little for a request, of traces until it is enough."""
+    async def _make_room(self, size_bytes: int) -> None:
+        """Let go of what nothing needs; where that is too little for a request, of traces until it is enough.
+
+        The request finds the room: where it needs it, this returns once the journal is without what was let go of.
+        """
         lacking = self._journal.size_bytes + size_bytes - self._journal.max_bytes
         is_filling = self._journal.fill > _SHARE_FOR_LATE_SPANS
-        freed = self._release()
+        freed, gone = self._release()
         while (freed < lacking or (is_filling and not freed)) and self.assembler.forget_oldest():
-            freed += self._release()
+            more, later = self._release()
+            freed, gone = freed + more, later or gone
+        if lacking > 0 and gone:
+            await asyncio.wrap_future(gone)
 
-    def _release(self) -> int:
-        """How many bytes could be let go of; the journal is without them as soon as that is committed."""
+    def _release(self) -> "tuple[int, Future[None] | None]":
+        """How many bytes could be let go of, and when the journal is without them; None where there were none."""
         rows = self.assembler.released()
         if not rows:
-            return 0
+            return 0, None
         size_bytes = self._journal.size_of(rows)
         self._requests.drop(rows)
-        self._journal.delete(rows)
-        return size_bytes
+        return size_bytes, self._journal.delete(rows)
 
 
 def _decoded(request: Request) -> Kept:

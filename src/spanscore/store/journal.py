@@ -51,7 +51,7 @@ class Config(BaseModel):
     """The journal's file. Its folder must be on a local disk."""
 
     max_bytes: ByteSize = 2 * 2**30
-    """Bytes of requests at most; past it senders are told UNAVAILABLE and keep what they have."""
+    """Bytes of requests at most; past it senders are told UNAVAILABLE and keep what they have. Empty, it takes any."""
 
     synchronous: Literal["normal", "full"] = "normal"
     """`normal` survives kill -9, `full` a power loss too, for one fsync a commit."""
@@ -142,9 +142,7 @@ class Journal:
     @property
     def trouble(self) -> str | None:
         """Why a request would not be kept now; None where it would."""
-        if self._refused_bytes and self._size_bytes + self._refused_bytes > self._config.max_bytes:
-            return "the journal is full"
-        return self._fault
+        return "the journal is full" if self._refused_bytes and self._is_full_for(self._refused_bytes) else self._fault
 
     def append(self, signal: str, body: bytes, received_ns: int, headers: Headers = ()) -> "Future[int]":
         """Keep a request and its headers; the future gives its row once it is committed.
@@ -152,7 +150,7 @@ class Journal:
         Raises RetryableError, here or from the future, when the journal is full or the disk refuses.
         """
         with self._counting:
-            if self._size_bytes + len(body) > self._config.max_bytes:
+            if self._is_full_for(len(body)):
                 self._refused_bytes = len(body)
                 told = f"the journal is full ({self._config.max_bytes} bytes, see journal.max_bytes)"
                 raise RetryableError(told, retry_after_s=5.0, why="journal_full")
@@ -285,6 +283,10 @@ class Journal:
         else:
             self._todo.put((work, size_bytes, future))
         return future
+
+    def _is_full_for(self, size_bytes: int) -> bool:
+        """An empty journal takes a request of any size: one that it never took would be sent again for ever."""
+        return bool(self._size_bytes) and self._size_bytes + size_bytes > self._config.max_bytes
 
     def _uncount(self, rows: Iterable[int]) -> None:
         with self._counting:
