@@ -31,7 +31,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 SPANS_PER_REQUEST: Final = SPANS_PER_TRACE * TRACES_PER_REQUEST
 WITHIN_S: Final = 300
-WITHOUT, WITH = "without spanscore", "with spanscore"
+WITHOUT, TO_NOTHING, WITH = "without the branch", "branch to nothing", "branch to spanscore"
 
 _EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 
@@ -75,7 +75,7 @@ class Bench:
         self._bodies = list(Load(start_ns=time.time_ns()).requests(traces))
         self._runs = 0
 
-    def measure(self, *, branch: bool, spans_per_s: float | None) -> Figures:
+    def measure(self, case: str, *, spans_per_s: float | None) -> Figures:
         """Send the load at this pace, or as fast as it is taken, and wait until the backend has all of it.
 
         Raises RuntimeError where it has not, or the collector gave something up.
@@ -83,7 +83,7 @@ class Bench:
         self._runs += 1
         folder = self._folder / str(self._runs)
         folder.mkdir()
-        with self._running(folder, branch=branch) as port:
+        with self._running(folder, case) as port:
             figures = send(self._bodies, port, in_flight=self._in_flight, spans_per_s=spans_per_s)
             self._wait_for_backend(folder / "backend")
         if "Dropping data" in (folder / "collector.log").read_text():
@@ -91,16 +91,19 @@ class Bench:
         return figures
 
     @contextmanager
-    def _running(self, folder: Path, *, branch: bool) -> Iterator[int]:
-        """A collector, a backend that records, and with the `branch` spanscore; gives the port for agents."""
+    def _running(self, folder: Path, case: str) -> Iterator[int]:
+        """A collector, a backend that records, and what the branch leads to, if any; gives the port for agents."""
         ports = {name: free_port() for name in ("otlp", "http", "scores", "health", "telemetry", "spanscore")}
         with ExitStack() as stack:
             command = [sys.executable, str(HERE / "null_server.py"), "--record", str(folder / "backend")]
             backend = stack.enter_context(Child(command, log=folder / "backend.log")).first_line()
-            if branch:
+            if case == WITH:
                 self._start_spanscore(stack, folder, ports["spanscore"], ports["scores"])
+            elif case == TO_NOTHING:
+                nothing = Child([sys.executable, str(HERE / "null_server.py")], log=folder / "nothing.log")
+                ports["spanscore"] = int(stack.enter_context(nothing).first_line())
             config = folder / "collector.yaml"
-            config.write_text(yaml.safe_dump(configuration(branch=branch)))
+            config.write_text(yaml.safe_dump(configuration(branch=case != WITHOUT)))
             os.environ |= {
                 "OTLP_GRPC_ENDPOINT": f"127.0.0.1:{ports['otlp']}",
                 "OTLP_HTTP_ENDPOINT": f"127.0.0.1:{ports['http']}",
@@ -201,22 +204,23 @@ def send_one(export: grpc.UnaryUnaryMultiCallable, body: bytes) -> int:
 
 
 def show(what: str, rounds: dict[str, list[Figures]]) -> None:
-    """The medians over the rounds, and what they are of those without spanscore."""
+    """The medians over the rounds, and what they are of those without the branch."""
     columns = {
         "spans/s": lambda x: x.spans_per_s,
         "p50 ms": lambda x: x.percentile_ms(50),
         "p99 ms": lambda x: x.percentile_ms(99),
         "sent back": lambda x: float(x.refused),
     }
-    print(f"\n{what:<22}" + "".join(f"{name:>12}" for name in columns))
+    print(f"\n{what:<27}" + "".join(f"{name:>12}" for name in columns))
     medians = {
         case: [statistics.median(map(measure, figures)) for measure in columns.values()]
         for case, figures in rounds.items()
     }
     for case, values in medians.items():
-        print(f"{case:<22}" + "".join(f"{value:>12,.1f}" for value in values))
-    ratios = [a / b if b else float(a == b) for a, b in zip(medians[WITH], medians[WITHOUT], strict=True)]
-    print(f"{'ratio':<22}" + "".join(f"{ratio:>12.2f}" for ratio in ratios), flush=True)
+        print(f"{case:<27}" + "".join(f"{value:>12,.1f}" for value in values))
+    for case in (TO_NOTHING, WITH):
+        ratios = [a / b if b else float(a == b) for a, b in zip(medians[case], medians[WITHOUT], strict=True)]
+        print(f"{'ratio, ' + case:<27}" + "".join(f"{ratio:>12.2f}" for ratio in ratios), flush=True)
 
 
 def main() -> None:
@@ -231,10 +235,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="spanscore-bench-") as name:
         bench = Bench(Path(name), collector, args.traces, args.in_flight)
         for what, pace in ((f"{args.spans_per_s:,.0f} spans/s", args.spans_per_s), ("as fast as taken", None)):
-            rounds: dict[str, list[Figures]] = {WITHOUT: [], WITH: []}
+            rounds: dict[str, list[Figures]] = {WITHOUT: [], TO_NOTHING: [], WITH: []}
             for _ in range(args.rounds):
                 for case, figures in rounds.items():
-                    figures.append(bench.measure(branch=case == WITH, spans_per_s=pace))
+                    figures.append(bench.measure(case, spans_per_s=pace))
             show(what, rounds)
 
 

@@ -17,6 +17,7 @@ GOLDEN = Path(__file__).parent / "golden"
 CASES = (
     "claude_code/shop-events",
     "claude_code/shop-traces",
+    "claude_code/shop-version-0-1",
     "codex/shop",
     "gemini_cli/shop",
     "gemini_cli/shop-traces",

@@ -362,7 +362,8 @@ class Pipeline:
         except TimeoutError:
             _log.warning("traces are still being evaluated; they are taken up again after the restart")
         if not await self._sender.drain(max(0.0, deadline_s - time.monotonic())):
-            _log.warning("scores are still to be sent; they leave after the restart")
+            left = ", ".join(f"{count} by {name}" for name, count in self._sender.behind().items() if count)
+            _log.warning("not all has left, the rest does after the restart: %s", left or "requests that pass through")
 
 
 async def _batches(

@@ -76,8 +76,8 @@ class FakeBackend:
 
 
 @contextlib.contextmanager
-def _serving(backend=None, endpoint="127.0.0.1:0", ca=None, tokens=None, **secured):
-    """A channel to a server that runs in a thread of its own; it trusts `ca`."""
+def _serving(backend=None, endpoint="127.0.0.1:0", ca=None, shown=(None, None), tokens=None, **secured):
+    """A channel to a server that runs in a thread of its own; it trusts `ca`, and shows a key and a certificate."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -93,7 +93,7 @@ def _serving(backend=None, endpoint="127.0.0.1:0", ca=None, tokens=None, **secur
     def connect(port):
         if ca is None:
             return grpc.insecure_channel(f"127.0.0.1:{port}")
-        return grpc.secure_channel(f"localhost:{port}", grpc.ssl_channel_credentials(ca.cert_pem.bytes()))
+        return grpc.secure_channel(f"localhost:{port}", grpc.ssl_channel_credentials(ca.cert_pem.bytes(), *shown))
 
     server = wait_for(start())
     try:
@@ -252,14 +252,46 @@ def test_health_says_that_it_serves():
     assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
 
+def _issued(folder, ca):
+    """The settings of a server with a certificate of `ca`, whose files are written anew."""
+    certificate = ca.issue_cert("localhost")
+    certificate.cert_chain_pems[0].write_to_path(folder / "cert")
+    certificate.private_key_pem.write_to_path(folder / "key")
+    return {"cert_file": folder / "cert", "key_file": folder / "key", "reload_interval": "0"}
+
+
+def _is_answered(channel, **how):
+    try:
+        return bool(ControlServiceStub(channel).ListMetrics(pb.ListMetricsRequest(), **how).metrics)
+    except grpc.RpcError as error:
+        if error.code() is not grpc.StatusCode.UNAVAILABLE:
+            raise
+        return False
+
+
 def test_it_is_reached_over_tls(tmp_path):
     ca = trustme.CA()
-    issued = ca.issue_cert("localhost")
-    cert_file, key_file = tmp_path / "cert", tmp_path / "key"
-    issued.cert_chain_pems[0].write_to_path(cert_file)
-    issued.private_key_pem.write_to_path(key_file)
-    with _serving(ca=ca, tls={"cert_file": cert_file, "key_file": key_file}) as channel:
-        assert ControlServiceStub(channel).ListMetrics(pb.ListMetricsRequest()).metrics
+    with _serving(ca=ca, tls=_issued(tmp_path, ca)) as channel:
+        assert _is_answered(channel)
+
+
+def test_a_renewed_certificate_is_used_from_the_next_connection_on(tmp_path):
+    newer = trustme.CA()
+    with _serving(ca=newer, tls=_issued(tmp_path, trustme.CA())) as channel:
+        assert not _is_answered(channel)
+        _issued(tmp_path, newer)
+        assert _is_answered(channel, wait_for_ready=True, timeout=60)
+
+
+@pytest.mark.parametrize("shows", [True, False])
+def test_mutual_tls_asks_clients_for_a_certificate(tmp_path, shows):
+    ca, clients = trustme.CA(), trustme.CA()
+    clients.cert_pem.write_to_path(tmp_path / "clients")
+    own = clients.issue_cert("client.test")
+    shown = (own.private_key_pem.bytes(), own.cert_chain_pems[0].bytes()) if shows else (None, None)
+    tls = {**_issued(tmp_path, ca), "client_ca_file": tmp_path / "clients"}
+    with _serving(ca=ca, shown=shown, tls=tls) as channel:
+        assert _is_answered(channel) is shows
 
 
 def test_a_certificate_that_cannot_be_used_is_a_configuration_error(tmp_path):

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import threading
+import urllib.error
+import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
@@ -79,6 +81,18 @@ def running(tmp_path_factory):
     folder, ports = tmp_path_factory.mktemp("server"), demo_server.Ports.free()
     with demo_server.running(folder, ports, demo_server.configuration(folder, ports, "rules", None)):
         yield ports
+
+
+@pytest.mark.parametrize(
+    ("reason", "path", "content_type"), [("not_otlp", "/v1/logs", "text/plain"), ("malformed", "/v1/traces", None)]
+)
+def test_requests_that_were_refused_for_good_are_told_with_what_to_do(examine, running, reason, path, content_type):
+    headers = {"Content-Type": content_type or "application/x-protobuf", "Content-Encoding": "gzip"}
+    with pytest.raises(urllib.error.HTTPError):
+        urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{running.http}{path}", b"no gzip", headers))
+    _, found = examine("--no-round-trip", ports=running)
+    assert found["senders"]["status"] == "warn"
+    assert f"1 {reason}" in found["senders"]["message"]
 
 
 def exporters(**by_name):

@@ -14,6 +14,7 @@ from spanscore.export.config import HttpConfig
 from spanscore.export.otlp_http import HttpExporter
 from spanscore.export.port import UndeliveredError, UnsupportedSignalError
 from spanscore.otlp.signal import WIRE
+from spanscore.receive.compression import decompress
 
 
 def accepted(request):
@@ -204,6 +205,25 @@ async def test_deflate_is_understood(compression):
     async with connected(compression=compression) as (exporter, got):
         await exporter.send("traces", b"body" * 100)
     assert (got[0][1]["Content-Encoding"], got[0][2]) == ("deflate", b"body" * 100)
+
+
+@pytest.mark.parametrize("compression", ["zstd", "snappy", "x-snappy-framed", "lz4"])
+async def test_every_compression_of_a_collectors_http_receiver_is_understood(compression):
+    got = []
+
+    async def handle(request):
+        got.append(decompress(request.headers["Content-Encoding"], await request.read(), 1000))
+        return web.Response(content_type="application/x-protobuf")
+
+    runner = web.ServerRunner(web.Server(handle, auto_decompress=False))
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    exporter = HttpExporter(HttpConfig.model_validate({"endpoint": url, "compression": compression}))
+    await exporter.send("traces", b"body" * 100)
+    await exporter.close()
+    await runner.cleanup()
+    assert got == [b"body" * 100]
 
 
 async def test_an_authenticator_has_the_last_word_on_headers():

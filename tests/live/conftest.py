@@ -1,8 +1,10 @@
 """The real server as a process of its own, and recordings to send to it."""
 
+import contextlib
 import gzip
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -19,8 +21,17 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from spanscore.store.config import Config
 from spanscore.store.store import Store
 
-GOLDEN = Path(__file__).parent.parent / "golden"
-DEADLINE_S = 60
+HERE = Path(__file__).parent
+GOLDEN = HERE.parent / "golden"
+DEADLINE_S = 300
+"""For whatever a test waits for: no machine is as slow, and nothing waits longer than it must."""
+
+
+def pytest_collection_modifyitems(items):
+    """A test may wait for several things, one after the other."""
+    for item in items:
+        if item.path.is_relative_to(HERE) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(3 * DEADLINE_S))
 
 
 class Recording:
@@ -62,6 +73,7 @@ class RunningServer:
             "store": {"url": f"sqlite:///{folder}/store.db"},
             "assemble": {"complete_after": "700ms", "idle_after": "700ms", "session_idle_after": "1s"},
             "judge": {"model": "rules"},
+            "shutdown_timeout": "100s",
             "export": {"exporters": {"otlp_json_file": {"path": str(self.scores)}}},
         }
         (folder / "config.yaml").write_text(yaml.safe_dump(laid_over(config, settings)))
@@ -73,13 +85,46 @@ class RunningServer:
         environ = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "SPANSCORE_"))}
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environ)
-        self.wait_until(lambda state: state is not None)
+        self.wait_until(lambda _: True)
         return self
 
+    def stop_clock(self):
+        """Have its time stand still, so that nothing in it grows old; call it first before `start`."""
+        if self.process is None:
+            self.program = [str(HERE / "clocked.py")]
+        self._set_clock(self._shown_ns())
+        return self
+
+    def pass_time(self, seconds):
+        """Put its clock on, which stands still and goes on doing so."""
+        self._set_clock(self._shown_ns() + round(seconds * 1e9))
+
+    def run_clock(self):
+        """Have its time go on from where it stands."""
+        self._set_clock(self._shown_ns(), time.time_ns())
+
+    def _set_clock(self, *said_ns):
+        aside = self.folder / "clock.new"
+        aside.write_text(" ".join(map(str, said_ns)))
+        aside.replace(self.folder / "clock")
+
+    def _shown_ns(self):
+        clock = self.folder / "clock"
+        if not clock.exists():
+            return time.time_ns()
+        shown_ns, *since_ns = map(int, clock.read_text().split())
+        return shown_ns + (time.time_ns() - since_ns[0] if since_ns else 0)
+
     def state(self):
-        """What the health endpoint says; None before it answers."""
+        """What the health endpoint says."""
+        found = []
+        self.wait_until(lambda state: not found.append(state))
+        return found[0]
+
+    def _asked(self):
+        """What the health endpoint says; None where it does not answer."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.health}/", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.health}/", timeout=DEADLINE_S) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as refused:  # it says what it is doing while it takes no requests, too
             return json.load(refused)
@@ -87,9 +132,9 @@ class RunningServer:
             return None
 
     def wait_until(self, holds):
-        """Poll the health endpoint until `holds` of its answer."""
+        """Poll the health endpoint until `holds` of its answer, which is JSON."""
         deadline = time.monotonic() + DEADLINE_S
-        while not holds(state := self.state()):
+        while (state := self._asked()) is None or not holds(state):
             assert self.process.poll() is None, (self.folder / "log").read_text()
             assert time.monotonic() < deadline, f"still {state}\n{(self.folder / 'log').read_text()}"
             time.sleep(0.05)
@@ -98,7 +143,7 @@ class RunningServer:
         """Until `traces` traces were evaluated, all sessions too, and every score has left."""
 
         def finished(state):
-            if state is None or state["counters"].get("traces_finished", 0) < traces:
+            if state["counters"].get("traces_finished", 0) < traces:
                 return False
             waiting = sum(state[x] for x in ("open_traces", "waiting_traces", "waiting_parts", "open_sessions"))
             return not waiting and not any(state["scores_to_export"].values())
@@ -108,7 +153,7 @@ class RunningServer:
     def stop(self):
         """End it as a supervisor does; returns its exit code."""
         self.process.terminate()
-        return self.process.wait(30)
+        return self.process.wait(DEADLINE_S)
 
     def kill(self):
         self.process.kill()
@@ -146,13 +191,14 @@ def laid_over(config, settings):
 
 
 def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+    """Ports that nobody has, nor gets by chance while a server is started or restarted: clients' are from 32768 on."""
+    found = {}
+    with contextlib.ExitStack() as stack:
+        while len(found) < count:
+            port = random.randrange(10_000, 32_000)
+            with contextlib.suppress(OSError):
+                found[port] = stack.enter_context(socket.create_server(("127.0.0.1", port)))
+    return list(found)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ def scored(server, recording):
     """A server that has scored a recording, and its control service."""
     running = server().start()
     with grpc.insecure_channel(f"127.0.0.1:{running.grpc}") as channel:
-        TraceServiceStub(channel).Export(recording("pydantic_ai/openai").traces, timeout=30)
+        TraceServiceStub(channel).Export(recording("pydantic_ai/openai").traces)
     running.wait_until_finished(TRACES)
     with grpc.insecure_channel(f"127.0.0.1:{running.api}") as channel:
         yield running, ControlServiceStub(channel)

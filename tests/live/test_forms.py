@@ -31,7 +31,7 @@ class Sent:
         self.recorded = Recording(CASE)
         self.server = RunningServer(folder, **settings).start()
         with grpc.insecure_channel(f"127.0.0.1:{self.server.grpc}") as channel:
-            TraceServiceStub(channel).Export(self.recorded.traces, timeout=30)
+            TraceServiceStub(channel).Export(self.recorded.traces)
         if killed:
             self.server.wait_until(lambda state: state["counters"].get("traces_finished", 0) > 1)
             self.server.kill()
@@ -198,7 +198,8 @@ def test_a_failed_evaluation_says_so_without_an_error_status_and_its_event_warns
     from scripted_server import ScriptedServer, refusal
 
     with ScriptedServer(refusal(400)) as model:
-        sent = Sent(tmp_path, judge={"model": "openai/gpt-4o-mini", "api_base": model.url, "api_key": "a-key"})
+        judge = {"model": "openai/gpt-4o-mini", "api_base": model.url, "api_key": "a-key", "timeout": "5m"}
+        sent = Sent(tmp_path, judge=judge)
     spans = [x for _, _, x in sent.spans() if "error.type" in facts(x)]
     records = [x for x in sent.records() if "error.type" in facts(x)]
     assert {(facts(x)["error.type"], x.HasField("status")) for x in spans} == {("JudgeUnavailableError", False)}

@@ -12,7 +12,7 @@ TRACES = 4
 def export(server, requests, stub=TraceServiceStub):
     with grpc.insecure_channel(f"127.0.0.1:{server.grpc}") as channel:
         for request in requests:
-            stub(channel).Export(request, timeout=30)
+            stub(channel).Export(request)
 
 
 def attributes(span):
@@ -32,8 +32,9 @@ def passed_on(server):
 
 
 def test_every_span_leaves_once_and_the_root_with_its_scores(server, recording):
-    recorded, running = recording("semconv/message-attributes"), server(mode="inline").start()
+    recorded, running = recording("semconv/message-attributes"), server(mode="inline").stop_clock().start()
     export(running, recorded.spans_one_by_one())
+    running.run_clock()
     running.wait_until_finished(TRACES)
     assert running.stop() == 0
     spans = passed_on(running)
@@ -54,8 +55,10 @@ def test_trace_scores_on_the_root_are_not_sent_as_spans_too(server, recording):
 
 def test_a_root_whose_time_is_up_leaves_without_scores_and_they_follow(server, recording):
     settings = {"mode": "inline", "inline": {"max_delay": "0"}}
-    recorded, running = recording("semconv/message-attributes"), server(**settings).start()
+    recorded, running = recording("semconv/message-attributes"), server(**settings).stop_clock().start()
     export(running, [recorded.traces])
+    running.wait_until(lambda state: not state["held_roots"])
+    running.run_clock()
     running.wait_until_finished(TRACES)
     running.stop()
     assert sorted(span["spanId"] for span in passed_on(running)) == received(recorded)
@@ -84,9 +87,10 @@ def test_metrics_are_passed_on(server):
 
 
 def test_roots_held_back_leave_after_a_kill(server, recording):
-    recorded, running = recording("semconv/message-attributes"), server(mode="inline").start()
+    recorded, running = recording("semconv/message-attributes"), server(mode="inline").stop_clock().start()
     export(running, [recorded.traces])
     running.kill()
+    running.run_clock()
     running.start()
     running.wait_until_finished(TRACES)
     running.stop()

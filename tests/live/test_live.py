@@ -18,14 +18,14 @@ SCORES = TRACES_OF_A_RECORDING * (TRACE_METRICS + 1) + SESSIONS * SESSION_METRIC
 
 def post(server, path, body, content_type):
     request = urllib.request.Request(f"http://127.0.0.1:{server.http}{path}", body, {"content-type": content_type})
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request) as answer:
         assert answer.status == 200
 
 
 def export(server, requests, stub=TraceServiceStub):
     with grpc.insecure_channel(f"127.0.0.1:{server.grpc}") as channel:
         for request in requests:
-            stub(channel).Export(request, timeout=30)
+            stub(channel).Export(request)
 
 
 def facts(trace):
@@ -76,18 +76,20 @@ def test_http_json_gives_the_traces_of_the_file(server, recording):
 
 
 def test_spans_one_by_one_shuffled_and_doubled_give_the_traces_of_the_file(server, recording):
-    recorded, running = recording("openinference/langgraph"), server().start()
+    recorded, running = recording("openinference/langgraph"), server().stop_clock().start()
     requests = list(recorded.spans_one_by_one()) * 2
     random.Random(7).shuffle(requests)
     export(running, requests)
+    running.run_clock()
     check(running, recorded)
 
 
 @pytest.mark.parametrize("case", ["semconv/message-events", "semconv/operation-details"])
 def test_logs_that_come_before_their_spans_are_joined(server, recording, case):
-    recorded, running = recording(case), server().start()
+    recorded, running = recording(case), server().stop_clock().start()
     export(running, [recorded.logs], LogsServiceStub)
     export(running, [recorded.traces])
+    running.run_clock()
     check(running, recorded)
 
 

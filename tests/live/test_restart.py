@@ -40,12 +40,12 @@ def test_every_trace_acknowledged_before_a_kill_is_scored_once(server, recording
     half = len(requests) // 2
     with grpc.insecure_channel(f"127.0.0.1:{running.grpc}") as channel:
         for request in requests[:half]:
-            TraceServiceStub(channel).Export(request, timeout=30)
+            TraceServiceStub(channel).Export(request)
     running.kill()
     running.start()
     with grpc.insecure_channel(f"127.0.0.1:{running.grpc}") as channel:
         for request in requests[half:]:
-            TraceServiceStub(channel).Export(request, timeout=30)
+            TraceServiceStub(channel).Export(request)
     expected = len(traces_of(requests))
     running.wait_until_finished(expected)
     running.stop()
@@ -63,7 +63,7 @@ def test_a_kill_while_traces_are_evaluated_scores_none_twice(server, recording):
     requests = copies(recording("semconv/message-attributes"), CONVERSATIONS)
     with grpc.insecure_channel(f"127.0.0.1:{running.grpc}") as channel:
         for request in requests:
-            TraceServiceStub(channel).Export(request, timeout=30)
+            TraceServiceStub(channel).Export(request)
     running.wait_until(lambda state: state["counters"].get("traces_finished", 0) >= 10)
     running.kill()
     running.start()
@@ -76,25 +76,26 @@ def test_a_kill_while_traces_are_evaluated_scores_none_twice(server, recording):
 
 
 def test_stopping_keeps_an_unfinished_trace_for_the_next_start(server, recording):
-    settings = {"assemble": {"complete_after": "2s", "idle_after": "2s", "session_idle_after": "1s"}}
-    running = server(**settings).start()
+    running = server().stop_clock().start()
     with grpc.insecure_channel(f"127.0.0.1:{running.grpc}") as channel:
-        TraceServiceStub(channel).Export(recording("semconv/message-attributes").traces, timeout=30)
+        TraceServiceStub(channel).Export(recording("semconv/message-attributes").traces)
     assert running.stop() == 0
     running.start()
+    assert running.state()["open_traces"] == 4
+    running.run_clock()
     running.wait_until_finished(4)
 
 
 def test_a_full_journal_sends_the_sender_away_to_come_back(server, tmp_path):
-    running = server(journal={"path": str(tmp_path / "small.db"), "max_bytes": 100}).start()
+    running = server(journal={"path": str(tmp_path / "small.db"), "max_bytes": 100}).stop_clock().start()
     request = ExportTraceServiceRequest()
     span = request.resource_spans.add().scope_spans.add().spans.add(trace_id=b"t" * 16, span_id=b"s" * 8)
     span.name = os.urandom(100).hex()
     with grpc.insecure_channel(f"127.0.0.1:{running.grpc}") as channel:
-        TraceServiceStub(channel).Export(request, timeout=30)  # an empty journal takes whatever comes
+        TraceServiceStub(channel).Export(request)  # an empty journal takes whatever comes
         span.trace_id = b"u" * 16
         try:
-            TraceServiceStub(channel).Export(request, timeout=30)
+            TraceServiceStub(channel).Export(request)
             code = grpc.StatusCode.OK
         except grpc.RpcError as error:
             code = error.code()

@@ -9,13 +9,14 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceS
 WAITS = {"complete_after": "300ms", "idle_after": "300ms", "session_idle_after": "1s", "stitch_window": "1h"}
 PROXY = "litellm/requests"
 PARTS = 3
+HOUR_S = 3600
 GATEWAY, AGENTS, CALLS = "litellm/shop-gateway", 4, 13
 
 
 def export(server, requests):
     with grpc.insecure_channel(f"127.0.0.1:{server.grpc}") as channel:
         for request in requests:
-            TraceServiceStub(channel).Export(request, timeout=30)
+            TraceServiceStub(channel).Export(request)
 
 
 def facts(traces):
@@ -46,11 +47,23 @@ def parts_wait(count):
     return lambda state: state["waiting_parts"] == count and not state["open_traces"]
 
 
+def scored_alone(server, recorded):
+    """A server that has scored the recording's first part, since nothing came; its time stands still."""
+    running = server(assemble=WAITS | {"stitch_window": "1m"}).stop_clock().start()
+    export(running, by_trace(recorded)[:1])
+    running.pass_time(1)
+    running.wait_until(parts_wait(1))
+    running.pass_time(60)
+    running.wait_until(lambda state: state["counters"].get("traces_finished") == 1)
+    return running
+
+
 def test_the_requests_of_a_proxy_give_the_turn_of_the_file(server, recording):
-    recorded, running = recording(PROXY), server(assemble=WAITS).start()
+    recorded, running = recording(PROXY), server(assemble=WAITS).stop_clock().start()
     requests = list(recorded.spans_one_by_one())
     random.Random(5).shuffle(requests)
     export(running, requests)
+    running.run_clock()
     running.wait_until_finished(PARTS)
     running.stop()
     (expected,) = recorded.expected
@@ -59,19 +72,20 @@ def test_the_requests_of_a_proxy_give_the_turn_of_the_file(server, recording):
 
 
 def test_a_part_whose_continuation_never_comes_is_scored_when_its_time_is_up(server, recording):
-    running = server(assemble=WAITS | {"stitch_window": "1s"}).start()
+    running = server(assemble=WAITS).stop_clock().start()
     export(running, by_trace(recording(PROXY))[:1])
+    running.pass_time(1)
     running.wait_until(parts_wait(1))
+    running.pass_time(HOUR_S)
+    running.run_clock()
     running.wait_until_finished(1)
     assert running.state()["counters"]["agent_traces"] == 1
 
 
 def test_what_comes_after_a_part_was_scored_is_the_turns_next_revision(server, recording):
-    recorded, running = recording(PROXY), server(assemble=WAITS | {"stitch_window": "500ms"}).start()
-    first, *others = by_trace(recorded)
-    export(running, [first])
-    running.wait_until_finished(1)
-    export(running, others)
+    recorded, running = recording(PROXY), scored_alone(server, recording(PROXY))
+    export(running, by_trace(recorded)[1:])
+    running.run_clock()
     running.wait_until_finished(1 + PARTS)
     running.stop()
     (expected,) = recorded.expected
@@ -95,13 +109,11 @@ def test_parts_that_waited_when_the_process_was_killed_are_stitched_after_it(ser
 
 
 def test_a_part_that_was_scored_before_a_kill_is_stitched_after_it(server, recording):
-    recorded, running = recording(PROXY), server(assemble=WAITS | {"stitch_window": "500ms"}).start()
-    first, *others = by_trace(recorded)
-    export(running, [first])
-    running.wait_until_finished(1)
+    recorded, running = recording(PROXY), scored_alone(server, recording(PROXY))
     running.kill()
     running.start()
-    export(running, others)
+    export(running, by_trace(recorded)[1:])
+    running.run_clock()
     running.wait_until_finished(PARTS)
     running.stop()
     (expected,) = recorded.expected
@@ -109,8 +121,9 @@ def test_a_part_that_was_scored_before_a_kill_is_stitched_after_it(server, recor
 
 
 def test_in_inline_mode_the_roots_of_all_parts_leave_once(server, recording):
-    recorded, running = recording(PROXY), server(mode="inline", assemble=WAITS).start()
+    recorded, running = recording(PROXY), server(mode="inline", assemble=WAITS).stop_clock().start()
     export(running, recorded.spans_one_by_one())
+    running.run_clock()
     running.wait_until_finished(PARTS)
     running.stop()
     passed_on = [x["spanId"] for x in running.exported("spans") if not emitted(x)]
@@ -146,12 +159,14 @@ def stored(server, requests):
 
 def test_what_waited_when_the_process_was_killed_is_known_as_the_gateways_after_it(server, recording):
     application, gateway = sides(recording(GATEWAY))
-    running = server(assemble=WAITS | {"complete_after": "2s", "idle_after": "300ms"}).start()
+    running = server(assemble=WAITS | {"complete_after": "2s", "idle_after": "300ms"}).stop_clock().start()
     export(running, gateway)
+    running.pass_time(3)
     running.wait_until(lambda state: state["waiting_parts"] == CALLS)
     running.kill()
     running.start()
     export(running, application)
+    running.run_clock()
     running.wait_until_finished(AGENTS + CALLS)
     running.stop()
     assert (stored(running, application), stored(running, gateway)) == (AGENTS, 0)
@@ -159,12 +174,15 @@ def test_what_waited_when_the_process_was_killed_is_known_as_the_gateways_after_
 
 def test_an_application_with_a_part_of_its_gateways_traces_is_known_to_the_rest_after_a_kill(server, recording):
     application, gateway = sides(recording(GATEWAY))
-    running = server(assemble=WAITS).start()
+    running = server(assemble=WAITS).stop_clock().start()
     export(running, [*application, *gateway[::2]])
+    running.run_clock()
     running.wait_until_finished(AGENTS + len(gateway[::2]))
     running.kill()
+    running.stop_clock()
     running.start()
     export(running, gateway[1::2])
+    running.run_clock()
     running.wait_until_finished(CALLS)
     running.stop()
     assert (stored(running, application), stored(running, gateway)) == (AGENTS, 0)

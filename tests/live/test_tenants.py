@@ -77,7 +77,7 @@ def test_each_tenant_gets_its_own(server, recording, backend, mode, is_killed):
     with grpc.insecure_channel(f"127.0.0.1:{running.grpc}") as channel:
         for tenant, requests in sent.items():
             for request in requests:
-                TraceServiceStub(channel).Export(request, timeout=30, metadata=((TENANT, tenant),))
+                TraceServiceStub(channel).Export(request, metadata=((TENANT, tenant),))
     if is_killed:
         running.kill()
         running.start()

@@ -160,6 +160,20 @@ async def test_a_request_above_the_limit_is_refused_by_grpc_compressed_or_not(se
     assert (caught.value.code(), up.intake.accepted) == (grpc.StatusCode.RESOURCE_EXHAUSTED, [])
 
 
+async def test_what_grpc_refuses_by_itself_is_counted_and_told(serve, traces, caplog):
+    async with serve(grpc={"max_recv_msg_size_mib": 1}) as up:
+        with pytest.raises(grpc.aio.AioRpcError):
+            await TraceServiceStub(up.channel).Export(traces("x" * 2**21))
+    assert up.meter.totals()["receiver_refused_requests"] == 1
+    assert "larger than 1 MiB (max_recv_msg_size_mib)" in caplog.text
+
+
+async def test_what_was_read_is_not_counted_as_refused(serve, traces):
+    async with serve() as up:
+        await TraceServiceStub(up.channel).Export(traces())
+    assert "receiver_refused_requests" not in up.meter.totals()
+
+
 @pytest.mark.parametrize("service", ["", TRACES])
 async def test_health_is_serving_overall_and_for_each_service(serve, service):
     async with serve() as up:

@@ -66,7 +66,15 @@ async def _examined(args: argparse.Namespace) -> "AsyncIterator[Finding]":
 
 
 async def _all(settings: "Settings", args: argparse.Namespace) -> "AsyncIterator[Finding]":
-    from spanscore.cli.checks import backends, clocks, disk, endpoints, models, round_trip  # noqa: PLC0415 - as above
+    from spanscore.cli.checks import (  # noqa: PLC0415 - as above
+        backends,
+        clocks,
+        disk,
+        endpoints,
+        models,
+        round_trip,
+        senders,
+    )
     from spanscore.cli.checks.probe import Probe  # noqa: PLC0415 - as above
 
     for finding in await asyncio.to_thread(lambda: list(disk.check(settings))):
@@ -74,6 +82,8 @@ async def _all(settings: "Settings", args: argparse.Namespace) -> "AsyncIterator
     state = await endpoints.state_of(settings)
     async for finding in endpoints.check(settings, state):
         yield finding
+    if state is not None:
+        yield await senders.check(state)
     probe = Probe()
     # In inline mode the server sends the probe on itself; under the same ids it would be there twice.
     async for finding in backends.check(settings, probe if settings.mode == "branch" else Probe()):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import (
     AfterValidator,
@@ -132,15 +132,19 @@ class ClientKeepalive(_Settings):
     """Whether to ping while no request is under way."""
 
 
-def _compression(value: Any) -> Any:
-    if value in ("", None):
-        return "none"
-    if value not in _COMPRESSIONS:
-        raise ValueError(f"{value} is not known here: use one of {', '.join(_COMPRESSIONS)}")
-    return value
+def _one_of(known: Any) -> BeforeValidator:
+    def check(value: Any) -> Any:
+        if value in ("", None):
+            return "none"
+        if value not in get_args(known):
+            raise ValueError(f"{value} is not known here: use one of {', '.join(get_args(known))}")
+        return value
+
+    return BeforeValidator(check)
 
 
-_COMPRESSIONS = ("gzip", "deflate", "zlib", "none")
+_OfGrpc = Literal["gzip", "deflate", "zlib", "none"]  # gRPC for Python knows no other
+_OfHttp = Literal["gzip", "deflate", "zlib", "zstd", "snappy", "x-snappy-framed", "lz4", "none"]
 
 
 class _Exporter(_Settings):
@@ -159,9 +163,6 @@ class NetworkConfig(_Exporter):
 
     auth: ExporterAuth | None = None
     """Who adds credentials, or other headers. Not set: nobody."""
-
-    compression: Annotated[Literal["gzip", "deflate", "zlib", "none"], BeforeValidator(_compression)] = "gzip"
-    """`none` spares CPU where the backend is on the same machine."""
 
     headers: dict[str, SecretStr] = {}
     """Sent with every request, such as `authorization: "Bearer ${env:TOKEN}"`."""
@@ -185,6 +186,9 @@ class GrpcConfig(NetworkConfig):
     endpoint: str = Field(default="127.0.0.1:4317", min_length=1)
     """host:port, or any target that gRPC knows."""
 
+    compression: Annotated[_OfGrpc, _one_of(_OfGrpc)] = "gzip"
+    """Or `deflate`, `zlib` (the same), `none`, which spares CPU where the backend is on the same machine."""
+
     tls: Annotated[Tls, AfterValidator(_grpc_tls)] = Tls()
     """How the connection is secured."""
 
@@ -200,6 +204,10 @@ class HttpConfig(NetworkConfig):
 
     endpoint: str = Field(default="http://127.0.0.1:4318", pattern="^https?://.")
     """The URL that `/v1/traces`, `/v1/logs` and `/v1/metrics` are added to."""
+
+    compression: Annotated[_OfHttp, _one_of(_OfHttp)] = "gzip"
+    """Or `deflate`, `zlib` (the same), `zstd`, `snappy`, `x-snappy-framed`, `lz4`, `none`, which spares CPU where the
+    backend is on the same machine."""
 
     traces_endpoint: str | None = Field(default=None, pattern="^https?://.")
     """The whole URL for spans, where it is another."""

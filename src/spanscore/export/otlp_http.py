@@ -5,8 +5,11 @@ import gzip
 import zlib
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
+from typing import Any
 
 import aiohttp
+import cramjam
 from google.protobuf.message import DecodeError
 from google.rpc.status_pb2 import Status
 
@@ -20,10 +23,14 @@ from spanscore.otlp.signal import SIGNALS, WIRE, Signal
 
 _MAX_ANSWER_BYTES = 64 * 2**10
 _LEVEL = 1  # scores repeat themselves: higher levels cost a third more time and save a few bytes
-_COMPRESSIONS: dict[str, tuple[Callable[[bytes, int], bytes] | None, str]] = {
-    "gzip": (gzip.compress, "gzip"),
-    "deflate": (zlib.compress, "deflate"),  # HTTP's deflate is zlib's format
-    "zlib": (zlib.compress, "deflate"),
+_COMPRESSIONS: dict[str, tuple[Callable[[bytes], Any] | None, str]] = {
+    "gzip": (partial(gzip.compress, compresslevel=_LEVEL), "gzip"),
+    "deflate": (partial(zlib.compress, level=_LEVEL), "deflate"),  # HTTP's deflate is zlib's format
+    "zlib": (partial(zlib.compress, level=_LEVEL), "deflate"),
+    "zstd": (partial(cramjam.zstd.compress, level=_LEVEL), "zstd"),
+    "snappy": (cramjam.snappy.compress_raw, "snappy"),
+    "x-snappy-framed": (cramjam.snappy.compress, "x-snappy-framed"),
+    "lz4": (partial(cramjam.lz4.compress, level=_LEVEL), "lz4"),
     "none": (None, ""),
 }
 
@@ -48,7 +55,7 @@ class HttpExporter:
         """See `port.Exporter.send`."""
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=self._timeout, auto_decompress=True)
-        data = body if self._compress is None else await asyncio.to_thread(self._compress, body, _LEVEL)
+        data = body if self._compress is None else bytes(await asyncio.to_thread(self._compress, body))
         sent = applied(self._authenticator, self._headers, headers)
         try:
             async with self._session.post(

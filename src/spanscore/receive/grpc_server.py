@@ -1,7 +1,8 @@
 """OTLP over gRPC: the three export services, health and reflection."""
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import grpc
@@ -21,6 +22,10 @@ _log = logging.getLogger(__name__)
 
 _NS_PER_MS: Final = 10**6
 _DETAILS_KEY: Final = "grpc-status-details-bin"
+_NOT_READ: Final = (
+    "%s: gRPC has refused a message, which a collector drops for good: it is compressed with zstd or snappy (set the "
+    "sender's `compression` to gzip or none), or larger than %s MiB (max_recv_msg_size_mib); else its sender gave up"
+)
 
 
 def channel_options(config: Grpc) -> list[tuple[str, int]]:
@@ -64,18 +69,19 @@ class GrpcServer:
         self._tokens = tokens
         self._kept = headers if config.include_metadata else frozenset()
         self._health = health.aio.HealthServicer()
+        self._begun: set[asyncio.Task[Any] | None] = set()
         self._server: grpc.aio.Server | None = None  # made in `start`, since it takes the loop that runs
 
     async def start(self) -> None:
         """Bind and serve. Raises ConfigError where the endpoint cannot be bound or a certificate not be used."""
         server = grpc.aio.server(options=channel_options(self._config))
         names = [WIRE[signal].service for signal in SIGNALS]
-        for signal in SIGNALS:
-            # Without a deserializer the handler gets the bytes as received, which is what the journal keeps.
-            method = grpc.unary_unary_rpc_method_handler(self._handler(signal))
-            server.add_generic_rpc_handlers(
-                (grpc.method_handlers_generic_handler(WIRE[signal].service, {"Export": method}),)
-            )
+        # Without a deserializer the handlers get the bytes as received, which is what the journal keeps.
+        methods = {
+            f"/{WIRE[signal].service}/Export": (signal, grpc.unary_unary_rpc_method_handler(self._handler(signal)))
+            for signal in SIGNALS
+        }
+        server.add_generic_rpc_handlers((_Begun(methods, self._begun, self._unread),))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
         try:
@@ -104,6 +110,11 @@ class GrpcServer:
         if self._server is not None:
             await self._server.stop(grace_s)
 
+    def _unread(self, signal: Signal) -> None:
+        """Tell of a call that gRPC has ended before its message was handed over, with an answer of its own."""
+        _log.warning(_NOT_READ, signal, self._config.max_recv_msg_size_mib)
+        self._exports.refused("grpc", signal, ValueError(), "unread")
+
     def _bind(self, server: grpc.aio.Server) -> int:
         endpoint, tls = self._config.endpoint, self._config.tls
         if tls is None:
@@ -112,6 +123,7 @@ class GrpcServer:
 
     def _handler(self, signal: Signal) -> Callable[[bytes, Any], Awaitable[bytes]]:
         async def export(body: bytes, context: Any) -> bytes:
+            self._begun.discard(asyncio.current_task())
             try:
                 if self._tokens is not None:
                     self._tokens.check(_header(context, "authorization"))
@@ -135,6 +147,40 @@ class GrpcServer:
             raise AssertionError("abort raises")
 
         return export
+
+
+class _Begun(grpc.GenericRpcHandler):  # type: ignore[misc] # gRPC has no types
+    """Finds the handler of an export, and notices where gRPC ends the call before the handler gets to see it.
+
+    Each call is a task of its own, in which its handler is looked up first, then its message is read.
+    """
+
+    def __init__(
+        self,
+        methods: Mapping[str, tuple[Signal, Any]],
+        begun: set[asyncio.Task[Any] | None],
+        unread: Callable[[Signal], None],
+    ) -> None:
+        """A handler takes its task out of `begun` as soon as it runs; `unread` is told of calls where none did."""
+        self._methods = methods
+        self._begun = begun
+        self._unread = unread
+
+    def service(self, handler_call_details: Any) -> Any:
+        """See `grpc.GenericRpcHandler`."""
+        found = self._methods.get(handler_call_details.method)
+        task = asyncio.current_task()
+        if found is None or task is None:
+            return None
+        signal, handler = found
+        self._begun.add(task)
+        task.add_done_callback(lambda _: self._ended(task, signal))
+        return handler
+
+    def _ended(self, task: asyncio.Task[Any], signal: Signal) -> None:
+        if task in self._begun:
+            self._begun.discard(task)
+            self._unread(signal)
 
 
 def _header(context: Any, name: str) -> str | None:

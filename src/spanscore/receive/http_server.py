@@ -1,9 +1,8 @@
-"""OTLP over HTTP: protobuf and JSON, gzip, bodies with and without Content-Length."""
+"""OTLP over HTTP: protobuf and JSON, compressed or not, bodies with and without Content-Length."""
 
 import asyncio
 import logging
 import ssl
-import zlib
 from typing import Any, Final
 
 from aiohttp import web
@@ -17,6 +16,7 @@ from spanscore.otlp import json
 from spanscore.otlp.signal import WIRE, Signal
 from spanscore.receive import status
 from spanscore.receive.auth import BearerTokens, UnauthenticatedError
+from spanscore.receive.compression import ENCODINGS, decompress
 from spanscore.receive.config import Http, split_endpoint
 from spanscore.receive.exports import Exports
 from spanscore.receive.tls import http_context
@@ -26,9 +26,7 @@ _log = logging.getLogger(__name__)
 _PROTOBUF: Final = "application/x-protobuf"
 _JSON: Final = "application/json"
 _SIGNALS: Final[dict[str, Signal]] = {wire.path: signal for signal, wire in WIRE.items()}
-_ZLIB_OR_GZIP: Final = 47  # zlib's window bits for: either header, found by itself
-_MAX_MEMBERS: Final = 16
-"""Streams that a compressed body may be strung together from. Clients send one; each costs a copy of those after it."""
+_PLAIN: Final = "identity"
 
 _SMALL_BODY_BYTES: Final = 64 * 2**10
 """Up to this size a body is decompressed in the event loop; above it in a thread."""
@@ -42,31 +40,6 @@ class _RefusedError(Exception):
     def __init__(self, http_status: int, message: str) -> None:
         super().__init__(message)
         self.http_status = http_status
-
-
-def decompress(body: bytes, max_bytes: int) -> bytes | None:
-    """`body` without its gzip or zlib compression; None where that has more than `max_bytes`, however small it came.
-
-    Raises ValueError on what is not gzip or zlib, or is cut.
-    """
-    parts: list[bytes] = []
-    room = max_bytes
-    for _ in range(_MAX_MEMBERS):
-        if not body:
-            return b"".join(parts)
-        stream = zlib.decompressobj(_ZLIB_OR_GZIP)
-        try:
-            part = stream.decompress(body, room + 1)
-        except zlib.error as error:
-            raise ValueError(str(error)) from error
-        if len(part) > room:
-            return None
-        if not stream.eof:
-            raise ValueError("the compressed data end too early")
-        parts.append(part)
-        room -= len(part)
-        body = stream.unused_data
-    raise ValueError(f"more than {_MAX_MEMBERS} compressed streams in one body")
 
 
 class HttpServer:
@@ -147,13 +120,14 @@ class HttpServer:
             ) from None
         except (ClientPayloadError, HttpProcessingError, ConnectionError) as error:
             raise _RefusedError(400, f"the body of the request ended early or is wrongly chunked: {error}") from None
-        if request.headers.get("Content-Encoding", "identity").lower() == "identity":
+        encoding = _encoding(request)
+        if encoding == _PLAIN:
             return body
         try:
             if len(body) <= _SMALL_BODY_BYTES:
-                plain = decompress(body, max_bytes)
+                plain = decompress(encoding, body, max_bytes)
             else:
-                plain = await asyncio.to_thread(decompress, body, max_bytes)
+                plain = await asyncio.to_thread(decompress, encoding, body, max_bytes)
         except ValueError as error:
             raise _RefusedError(400, f"the body of the request cannot be decompressed: {error}") from None
         if plain is None:
@@ -170,9 +144,15 @@ def _checked(request: web.BaseRequest) -> tuple[Signal, bool]:
         raise _RefusedError(405, f"{request.method} is not for {request.path}: send OTLP with POST")
     if request.content_type not in (_PROTOBUF, _JSON):
         raise _RefusedError(415, f"Content-Type {request.content_type} is not OTLP: use {_PROTOBUF} or {_JSON}")
-    if request.headers.get("Content-Encoding", "identity").lower() not in ("identity", "gzip", "deflate"):
-        raise _RefusedError(415, "this Content-Encoding is not known here: use gzip, deflate or none")
+    encoding = _encoding(request)
+    if encoding != _PLAIN and encoding not in ENCODINGS:
+        known = ", ".join(ENCODINGS)
+        raise _RefusedError(415, f"Content-Encoding {encoding[:50]!r} is not known here: use one of {known}, or none")
     return signal, request.content_type == _JSON
+
+
+def _encoding(request: web.BaseRequest) -> str:
+    return request.headers.get("Content-Encoding", _PLAIN).strip().lower() or _PLAIN
 
 
 async def _read(request: web.BaseRequest, max_bytes: int) -> bytes:

@@ -30,7 +30,7 @@ class Noted(SpanExporter):
     """The real exporter; what goes through it is noted once it was taken."""
 
     def __init__(self, endpoint, sent, times):
-        self._exporter = OTLPSpanExporter(endpoint=endpoint, insecure=True, timeout=60)
+        self._exporter = OTLPSpanExporter(endpoint=endpoint, insecure=True, timeout=600)
         self._sent = sent
         self._times = times
 
@@ -108,7 +108,7 @@ def main():
     )
     logs = LoggerProvider(resource=resource)
     logs.add_log_record_processor(
-        SimpleLogRecordProcessor(OTLPLogExporter(endpoint=args.endpoint, insecure=True, timeout=60))
+        SimpleLogRecordProcessor(OTLPLogExporter(endpoint=args.endpoint, insecure=True, timeout=600))
     )
     set_logger_provider(logs)
     log = logging.getLogger("agent")

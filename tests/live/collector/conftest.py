@@ -22,9 +22,7 @@ TESTS = ROOT / "tests"
 sys.path[:0] = [str(TESTS / "judged"), str(TESTS / "judge")]  # the model that the judge asks
 
 _LIVE = runpy.run_path(str(HERE.parent / "conftest.py"))
-free_ports = _LIVE["free_ports"]
-DEADLINE_S = 180
-"""The collector's waits between attempts grow to half a minute each."""
+free_ports, DEADLINE_S = _LIVE["free_ports"], _LIVE["DEADLINE_S"]
 
 REQUESTS = {
     "traces": ExportTraceServiceRequest,
@@ -55,7 +53,7 @@ class Part:
 
     def stop(self):
         self.process.terminate()
-        return self.process.wait(30)
+        return self.process.wait(DEADLINE_S)
 
     def _is_up(self):
         assert self.process.poll() is None, self._log.read_text()[-4000:]
@@ -133,6 +131,13 @@ class Pipeline:
     def run_agent(self, turns, *options):
         assert self.agent(turns, *options).wait(DEADLINE_S) == 0
 
+    def run_agent_whole(self, turns, *options):
+        """The same where spanscore's clock stands still: it goes on as soon as spanscore has all spans."""
+        self.run_agent(turns, *options)
+        sent = len(self.sent_spans())
+        self.spanscore.wait_until(lambda state: state["counters"].get("receiver_accepted_spans", 0) >= sent)
+        self.spanscore.run_clock()
+
     def sent_spans(self):
         """What agents handed to their exporter and had acknowledged."""
         found = [ExportTraceServiceRequest.FromString(base64.b64decode(x)) for x in self.sent.read_text().splitlines()]
@@ -207,7 +212,7 @@ def attributes(item):
 
 def sessions(server, scope):
     """The sessions of which a spanscore has scores of this scope."""
-    return {x.session_id for x in server.committed().values() if x.scope == scope}
+    return {x.session_id for x in server.committed().values() if x.scope == scope and x.session_id is not None}
 
 
 def is_score(span):
@@ -223,7 +228,7 @@ def listens(port):
 
 def answers(port):
     with contextlib.suppress(OSError):
-        return urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5).status == 200
+        return urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=DEADLINE_S).status == 200
     return False
 
 
@@ -246,16 +251,17 @@ def collector():
 def pipeline(tmp_path, collector, server):
     """Call it with configuration files of the repository to get a pipeline that is not started yet.
 
-    `settings` are those of spanscore, of which there are `shards`; `loop` has it send scores to the agents' port.
+    `settings` are those of spanscore, of which there are `shards`, and `exporter` those of the way back; `loop` has it
+    send scores to the agents' port.
     """
     made = []
 
-    def make(*configs, shards=1, gated=False, loop=False, environ=None, **settings):
+    def make(*configs, shards=1, gated=False, loop=False, environ=None, exporter=None, **settings):
         folder = tmp_path / f"pipeline{len(made)}"
         folder.mkdir()
         ports = free_ports(2)
-        exporter = {"endpoint": f"127.0.0.1:{ports[0 if loop else 1]}", "tls": {"insecure": True}}
-        behind = [server(export={"exporters": {"otlp_grpc": exporter}}, **settings) for _ in range(shards)]
+        sends = {"endpoint": f"127.0.0.1:{ports[0 if loop else 1]}", "tls": {"insecure": True}} | (exporter or {})
+        behind = [server(export={"exporters": {"otlp_grpc": sends}}, **settings) for _ in range(shards)]
         command = [str(collector), *(f"--config={ROOT / x}" for x in configs or ["collector-config.yaml"])]
         made.append(Pipeline(folder, command, behind, ports, gated=gated, environ=environ))
         return made[-1]
@@ -263,6 +269,12 @@ def pipeline(tmp_path, collector, server):
     yield make
     for one in made:
         one.stop()
+
+
+@pytest.fixture
+def ports():
+    """Call it to get so many free ports."""
+    return free_ports
 
 
 @pytest.fixture

@@ -1,27 +1,19 @@
 """Every configuration in examples/collector, run by a real collector."""
 
-import contextlib
 import shutil
-import socket
 import subprocess
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.collector, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.collector
 
 TURNS = 6
 DROP_IN = "collector-config.yaml"
 FOLDER = "examples/collector"
 PLAIN = {"GET /health", "SELECT 1"}
 """The names of the spans that an agent without GenAI sends."""
-
-
-def free_ports(count):
-    with contextlib.ExitStack() as stack:
-        probes = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [probe.getsockname()[1] for probe in probes]
 
 
 def ids(spans):
@@ -77,8 +69,8 @@ def test_two_shards_score_each_trace_once(pipeline):
 
 def test_inline_every_span_leaves_once_and_the_agents_with_their_scores(pipeline):
     line = pipeline(f"{FOLDER}/inline.yaml", mode="inline").start()
-    line.spanscore.start()
-    line.run_agent(TURNS)
+    line.spanscore.stop_clock().start()
+    line.run_agent_whole(TURNS)
     line.wait_for_spans()
     line.spanscore.wait_until_finished(0)
     spans, _ = line.backend_spans()
@@ -120,11 +112,11 @@ def test_the_other_examples_are_valid_as_they_are(collector, tmp_path, name, req
     subprocess.run([str(collector), "validate", f"--config={config}"], check=True, cwd=tmp_path, env={})
 
 
-def test_the_drop_in_runs_in_an_empty_folder(collector, tmp_path, until):
+def test_the_drop_in_runs_in_an_empty_folder(collector, tmp_path, until, ports):
     shutil.copy(Path(__file__).parents[3] / DROP_IN, tmp_path)
-    ports = free_ports(4)
     names = ("HEALTH_ENDPOINT", "OTLP_GRPC_ENDPOINT", "OTLP_HTTP_ENDPOINT", "SCORES_ENDPOINT")
-    environ = {name: f"127.0.0.1:{port}" for name, port in zip(names, ports, strict=True)}  # others may run beside it
+    free = ports(len(names))  # others may run beside it
+    environ = {name: f"127.0.0.1:{port}" for name, port in zip(names, free, strict=True)}
     log = tmp_path / "log"
     with log.open("wb") as output:
         running = subprocess.Popen(

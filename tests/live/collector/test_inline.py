@@ -4,12 +4,11 @@ from collections import Counter
 
 import pytest
 
-pytestmark = [pytest.mark.collector, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.collector
 
 TURNS = 6
 AGENT, OUTER = "invoke_agent weather", "invoke_agent concierge"
 SCORE = "spanscore.task_completion.score"
-UNHURRIED = {"complete_after": "2s", "idle_after": "2s", "session_idle_after": "1s"}
 
 
 @pytest.fixture
@@ -49,15 +48,15 @@ def assert_scored(line, name=AGENT):
 
 def test_every_span_leaves_once_as_it_came_and_the_agents_with_their_scores(line):
     running = line()
-    running.spanscore.start()
-    running.run_agent(TURNS)
+    running.spanscore.stop_clock().start()
+    running.run_agent_whole(TURNS)
     assert_all_is_there_once(running)
     assert_scored(running)
 
 
 def test_only_the_outermost_agent_waits(line, until):
-    running = line(assemble={"complete_after": "1h", "idle_after": "1h"})
-    running.spanscore.start()
+    running = line()
+    running.spanscore.stop_clock().start()
     running.run_agent(TURNS, "--nested")
     outer = {x.span_id for x in running.sent_spans() if x.name == OUTER}
     until(lambda: {x.span_id for x in passed_on(running)} == {x.span_id for x in running.sent_spans()} - outer)
@@ -65,8 +64,8 @@ def test_only_the_outermost_agent_waits(line, until):
 
 def test_the_outermost_agent_has_the_scores(line):
     running = line()
-    running.spanscore.start()
-    running.run_agent(TURNS, "--nested")
+    running.spanscore.stop_clock().start()
+    running.run_agent_whole(TURNS, "--nested")
     assert_all_is_there_once(running)
     assert_scored(running, OUTER)
 
@@ -96,24 +95,25 @@ def records(request):
 
 
 def test_spanscore_is_killed_while_agents_wait_for_their_scores(line, until):
-    running = line(assemble=UNHURRIED)
-    running.spanscore.start()
+    running = line()
+    running.spanscore.stop_clock().start()
     running.run_agent(TURNS)
     until(lambda: len(passed_on(running)) == 4 * TURNS)  # all but the agents' own
     for _ in range(2):
         running.spanscore.kill()
         running.spanscore.start()
+    running.spanscore.run_clock()
     assert_all_is_there_once(running)
     assert_scored(running)
 
 
 def test_an_agent_that_left_at_its_limit_does_not_leave_again_after_a_kill(line, until):
-    settings = {"inline": {"max_delay": "500ms"}, "assemble": {"complete_after": "5s", "idle_after": "5s"}}
-    running = line(**settings)
-    running.spanscore.start()
+    running = line(inline={"max_delay": "0"})
+    running.spanscore.stop_clock().start()
     running.run_agent(TURNS)
     until(lambda: len(passed_on(running)) == 5 * TURNS)
     running.spanscore.kill()
+    running.spanscore.run_clock()
     running.spanscore.start()
     running.wait_for_scores(TURNS)
     assert_all_is_there_once(running)
@@ -121,18 +121,19 @@ def test_an_agent_that_left_at_its_limit_does_not_leave_again_after_a_kill(line,
 
 def test_a_span_that_an_sdk_sends_twice_leaves_once_if_it_is_an_agents(line):
     running = line()
-    running.spanscore.start()
-    running.run_agent(TURNS, "--twice")
+    running.spanscore.stop_clock().start()
+    running.run_agent_whole(TURNS, "--twice")
     running.wait_for_spans()
     running.spanscore.wait_until_finished(0)
     assert_scored(running)
 
 
 def test_the_collectors_may_be_killed_too(line):
-    running = line(assemble=UNHURRIED)
-    running.spanscore.start()
+    running = line()
+    running.spanscore.stop_clock().start()
     running.run_agent(TURNS)
     running.collector.kill()
     running.collector.start()
+    running.spanscore.run_clock()
     running.wait_for_spans()
     assert {own(x) for x in passed_on(running)} == {own(x) for x in running.sent_spans()}

@@ -15,7 +15,7 @@ SECONDS = float(os.environ.get("SPANSCORE_KILLS", "0"))
 pytestmark = [
     pytest.mark.collector,
     pytest.mark.skipif(not SECONDS, reason="set SPANSCORE_KILLS to seconds"),
-    pytest.mark.timeout(3 * SECONDS + 300),
+    pytest.mark.timeout(3 * SECONDS + 900),
 ]
 
 TURNS = 4

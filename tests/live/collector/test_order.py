@@ -2,7 +2,7 @@
 
 import pytest
 
-pytestmark = [pytest.mark.collector, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.collector
 
 TURNS = 4
 

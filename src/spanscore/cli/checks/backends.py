@@ -3,7 +3,9 @@
 import asyncio
 import base64
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
+from spanscore.cli.checks.endpoints import listens
 from spanscore.cli.checks.finding import Finding, fail, ok, told, warn
 from spanscore.cli.checks.probe import Probe
 from spanscore.config import Settings
@@ -38,23 +40,34 @@ async def check(settings: Settings, probe: Probe) -> AsyncIterator[Finding]:
 
 
 async def _otlp(name: str, config: GrpcConfig | HttpConfig, settings: Settings, probe: Probe) -> Finding:
-    fix = f"start what is to listen there, or mend export.exporters.{name}"
     try:
         exporter = open_exporter(config, open_authenticators(settings.extensions))
     except SpanscoreError as error:
-        return fail(name, told(error), fix)
+        return fail(name, told(error), f"mend export.exporters.{name}")
     try:
         notes = await _sent(exporter, settings, probe)
     except RetryableError as error:
-        return fail(name, f"{config.endpoint} does not take a span: {told(error)}", fix)
+        return fail(name, f"{config.endpoint} does not take a span: {told(error)}", await _fix(name, config))
     except PermanentError as error:
-        return fail(name, f"{config.endpoint} refuses a span: {told(error)}", fix)
+        return fail(name, f"{config.endpoint} refuses a span: {told(error)}", await _fix(name, config))
     finally:
         await exporter.close()
     if notes:
         off = "set export.emit for what it does not take to false, to spare the tries; spans get through all the same"
         return warn(name, f"{config.endpoint} took a span, but {'; '.join(notes)}", off)
     return ok(name, f"{config.endpoint} took a span (trace {probe.trace_id.hex()}, service spanscore-doctor)")
+
+
+async def _fix(name: str, config: GrpcConfig | HttpConfig) -> str:
+    """What to do where a backend took nothing: it may be away, or spoken to in the wrong way."""
+    where = config.endpoint.removeprefix("http://").removeprefix("https://").partition("/")[0]
+    with suppress(ValueError):  # a URL may leave out the port, and gRPC knows targets of other forms
+        if await listens(where):
+            return (
+                "something listens there: see its log, and whether it expects what is set under "
+                f"export.exporters.{name}: endpoint, tls (insecure, ca_file), headers, auth"
+            )
+    return f"start what is to listen there, or mend export.exporters.{name}.endpoint"
 
 
 async def _sent(exporter: Exporter, settings: Settings, probe: Probe) -> list[str]:

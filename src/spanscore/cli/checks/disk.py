@@ -1,10 +1,12 @@
 """Can the journal and the store be written, is there room, and does SQLite's WAL work where they are."""
 
+import errno
 import os
 import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from sqlalchemy import text
@@ -57,7 +59,7 @@ def _sqlite(about: str, key: str, path: Path, max_bytes: int) -> Finding:
         folder.mkdir(parents=True, exist_ok=True)
         mode = _written(folder)
     except (OSError, sqlite3.Error) as error:
-        return fail(about, f"{folder} cannot be written: {told(error)}", f"make it writable, or set another {key}")
+        return fail(about, f"{folder} cannot be written: {told(error)}", _fix(folder, key, error))
     if path.exists() and not os.access(path, os.W_OK):
         return fail(about, f"{path} cannot be written", f"make it writable, or set another {key}")
     if mode != "wal":
@@ -84,9 +86,9 @@ def _written(folder: Path) -> str:
 def _room(about: str, key: str, folder: Path, path: Path, max_bytes: int) -> Finding:
     free = shutil.disk_usage(folder).free
     left = max(0, max_bytes - (path.stat().st_size if path.exists() else 0))
-    where = f"{path}: can be written, {free // _MIB:,} MiB free"
+    where = f"{path}: can be written, {_free(folder)}"
     if free < _LITTLE_BYTES:
-        return fail(about, where, f"make room on that disk, or set another {key}")
+        return fail(about, where, _fix(folder, key))
     if free < left:
         bound = "journal.max_bytes" if about == "journal" else "store.retention.max_bytes"
         fix = f"make room, or set {bound} lower: it allows {size_text(max_bytes)}, and a full disk refuses requests"
@@ -95,10 +97,26 @@ def _room(about: str, key: str, folder: Path, path: Path, max_bytes: int) -> Fin
 
 
 def _file(name: str, path: Path) -> Finding:
+    key = f"export.exporters.{name}.path"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") if path.exists() else tempfile.TemporaryFile(dir=path.parent):
             pass
     except OSError as error:
-        return fail(name, f"{path}: {told(error)}", f"make it writable, or set another export.exporters.{name}.path")
+        return fail(name, f"{path}: {told(error)}", _fix(path.parent, key, error))
+    if shutil.disk_usage(path.parent).free < _LITTLE_BYTES:
+        return fail(name, f"{path}: can be written, {_free(path.parent)}", _fix(path.parent, key))
     return ok(name, f"{path}: can be written")
+
+
+def _free(folder: Path) -> str:
+    return f"{shutil.disk_usage(folder).free // _MIB:,} MiB free"
+
+
+def _fix(folder: Path, key: str, error: Exception | None = None) -> str:
+    """What to do where nothing can be written to a folder; a full disk fails in many words."""
+    is_forbidden = isinstance(error, OSError) and error.errno in (errno.EROFS, errno.EACCES, errno.EPERM)
+    with suppress(OSError):
+        if not is_forbidden and shutil.disk_usage(folder).free < _LITTLE_BYTES:
+            return f"make room on that disk ({_free(folder)}), or set another {key}"
+    return f"make it writable, or set another {key}"

@@ -64,7 +64,7 @@ async def check(settings: Settings, state: Mapping[str, Any] | None) -> AsyncIte
 async def _health(settings: Settings, state: Mapping[str, Any] | None) -> Finding:
     endpoint = settings.receive.health.endpoint
     if state is None:
-        if await _listens(reachable(endpoint)):
+        if await listens(reachable(endpoint)):
             fix = "set receive.health.endpoint to a free port: a collector's health check has 13133 too"
             return warn("health", f"something else than spanscore answers on {endpoint}", fix)
         return warn("health", f"nothing listens on {endpoint}", _NOBODY)
@@ -76,7 +76,7 @@ async def _health(settings: Settings, state: Mapping[str, Any] | None) -> Findin
 
 async def _grpc(config: Grpc) -> Finding:
     about, where = "OTLP/gRPC", reachable(config.endpoint)
-    if not await _listens(where):
+    if not await listens(where):
         return warn(about, f"nothing listens on {config.endpoint}", _NOBODY)
     if config.tls is not None:
         return await _handshake(about, where, config.tls)
@@ -96,7 +96,7 @@ async def _grpc(config: Grpc) -> Finding:
 async def _http(settings: Settings) -> Finding:
     config, about = settings.receive.http, "OTLP/HTTP"
     where = reachable(config.endpoint)
-    if not await _listens(where):
+    if not await listens(where):
         return warn(about, f"nothing listens on {config.endpoint}", _NOBODY)
     if config.tls is not None:
         return await _handshake(about, where, config.tls)
@@ -125,7 +125,8 @@ async def _handshake(about: str, where: str, tls: Tls) -> Finding:
     return ok(about, f"{where} speaks TLS with {tls.cert_file}")
 
 
-async def _listens(where: str) -> bool:
+async def listens(where: str) -> bool:
+    """Whether anything takes connections at this `host:port`."""
     host, port = split_endpoint(where)
     try:
         async with asyncio.timeout(_TIMEOUT_S):

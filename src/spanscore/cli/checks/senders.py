@@ -1,0 +1,50 @@
+"""Has the running server refused requests for good: collectors drop these, and say so only in their own log."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+import aiohttp
+
+from spanscore.cli.checks.endpoints import reachable
+from spanscore.cli.checks.finding import Finding, ok, warn
+from spanscore.telemetry import declared, prometheus
+
+_ABOUT = "senders"
+_TIMEOUT = aiohttp.ClientTimeout(total=3.0)
+_FIXES: Final = {
+    "unread": (
+        "over gRPC senders compress with gzip or not at all, since gRPC for Python refuses zstd and snappy; and their "
+        "batches stay below receive.grpc.max_recv_msg_size_mib"
+    ),
+    "too_large": "keep senders' batches below receive.http.max_request_body_size",
+    "unauthenticated": "give senders one of the tokens of `receive`, as the header `authorization: Bearer TOKEN`",
+    "not_otlp": "senders post protobuf or JSON to /v1/traces, /v1/logs or /v1/metrics: see their endpoint and protocol",
+    "malformed": "what senders compress or send in chunks arrives damaged: is a proxy between?",
+}
+"""What to do, by the reasons for which a request is refused and does not come back."""
+
+
+async def check(state: Mapping[str, Any]) -> Finding:
+    """Of the server whose health check gave `state`, since it was started."""
+    try:
+        refused = await _refused(f"http://{reachable(state['endpoint'])}/metrics")
+    except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
+        return warn(_ABOUT, "its page of metrics does not answer", "ask again, or see the server's log")
+    lost = {reason: count for reason, count in refused.most_common() if reason in _FIXES}
+    if not lost:
+        return ok(_ABOUT, "no request was refused for good since the start")
+    told = ", ".join(f"{count} {reason}" for reason, count in lost.items())
+    return warn(_ABOUT, f"requests were refused for good, which collectors drop: {told}", _FIXES[next(iter(lost))])
+
+
+async def _refused(url: str) -> Counter[str]:
+    """How many requests were not taken, by reason."""
+    async with aiohttp.ClientSession(timeout=_TIMEOUT) as session, session.get(url) as answer:
+        page = await answer.text()
+    line = re.compile(prometheus.name(declared.RECEIVER_REFUSED_REQUESTS) + r'\{.*?reason="(\w+)".*\} (\S+)')
+    found: Counter[str] = Counter()
+    for reason, count in line.findall(page):
+        found[reason] += int(float(count))
+    return found
