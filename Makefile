@@ -92,8 +92,8 @@ docs: env ## write the pages that are made from the code
 	@$(BIN)/python docs/generate.py
 
 .PHONY: bench
-bench: env ## spans per CPU second of reading alone and of a server, with its peak memory
-	@$(BIN)/python bench/reading.py
+bench: env ## spans per CPU second of reading alone (also of the commit BEFORE) and of a server, with its peak memory
+	@$(BIN)/python bench/reading.py $(if $(BEFORE),--before $(BEFORE))
 	@$(BIN)/python bench/throughput.py
 
 .PHONY: bench-collector

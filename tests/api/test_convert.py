@@ -1,5 +1,7 @@
 """The messages hold the same facts as the JSON lines."""
 
+from dataclasses import replace
+
 from google.protobuf.json_format import MessageToDict
 from hypothesis import given
 from hypothesis import strategies as st
@@ -159,3 +161,9 @@ def test_an_unknown_cost_is_not_zero():
     free = encode_score(_evaluation(Score(1.0, ""), usage=JudgeUsage(calls=1, cost_usd=0.0)))
     assert not unknown.usage.HasField("cost_usd")
     assert free.usage.HasField("cost_usd")
+
+
+def test_a_score_message_says_how_long_the_agent_worked():
+    evaluation = _evaluation(Score(1.0, ""))
+    assert encode_score(evaluation).latency_s == evaluation.latency_s > 0
+    assert not encode_score(replace(evaluation, scope="session")).HasField("latency_s")

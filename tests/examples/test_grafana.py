@@ -131,6 +131,11 @@ def test_an_alert_is_whole(rule):
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda x: x["alert"])
+def test_an_alert_has_a_test_of_its_own(rule):
+    assert re.search(rf"\b{rule['alert']}\b", (FOLDER / "alerts.test.yaml").read_text())
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda x: x["alert"])
 def test_the_docs_say_what_to_do_at_an_alert(rule):
     assert f"| `{rule['alert']}` |" in WATCHING
 

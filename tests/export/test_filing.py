@@ -15,19 +15,24 @@ from spanscore.telemetry import Meter
 
 
 class FakeSink:
-    """Remembers what was filed; `absent` are metrics whose span is not there; `errors` are raised first, in order."""
+    """Remembers what was filed; `absent` are metrics whose span is not there; `errors` are raised first, in order.
+
+    `second_best` are those of the absent that have another place, if it has to be.
+    """
 
     def __init__(self):
         self.filed, self.asked, self.absent, self.errors, self.poison = [], [], set(), [], set()
+        self.second_best = set()
 
-    async def file(self, evaluations):
+    async def file(self, evaluations, *, final=False):
         self.asked.append([x.metric for x in evaluations])
         if self.errors:
             raise self.errors.pop(0)
         if self.poison & {x.metric for x in evaluations}:
             raise PermanentError("not this one")
-        self.filed += [x.metric for x in evaluations if x.metric not in self.absent]
-        return [x for x in evaluations if x.metric in self.absent]
+        absent = self.absent - self.second_best if final else self.absent
+        self.filed += [x.metric for x in evaluations if x.metric not in absent]
+        return [x for x in evaluations if x.metric in absent]
 
     async def close(self):
         pass
@@ -141,6 +146,14 @@ async def test_a_span_that_never_comes_is_given_up(filing, make):
         assert meter.totals() == {"exporter_dropped_scores": 1}
 
 
+async def test_what_has_waited_for_long_enough_is_filed_in_its_second_best_place(filing, make):
+    sink = FakeSink()
+    sink.absent, sink.second_best = {"m1"}, {"m1"}
+    async with filing(make.many(1), sink, max_wait="10m") as (_, outbox, meter, until):
+        await until(lambda: outbox.cursors.get("phoenix") == 1)
+        assert (sink.filed, meter.totals()) == (["m1"], {"exporter_sent_scores": 1})
+
+
 async def test_of_too_many_that_wait_the_oldest_is_dropped(filing, make):
     sink = FakeSink()
     sink.absent = {"m1", "m2", "m3"}
@@ -152,9 +165,10 @@ async def test_of_too_many_that_wait_the_oldest_is_dropped(filing, make):
 async def test_an_outage_is_waited_out(filing, make):
     sink = FakeSink()
     sink.errors = [UndeliveredError("down")] * 30
-    async with filing(make.many(1), sink) as (_, outbox, _, until):
+    async with filing(make.many(1), sink) as (_, outbox, meter, until):
         await until(lambda: outbox.cursors.get("phoenix") == 1)
         assert sink.filed == ["m1"]
+        assert meter.totals() == {"exporter_failed_sends": 30, "exporter_sent_scores": 1}
 
 
 async def test_a_refused_score_is_dropped_alone(filing, make):
@@ -168,10 +182,10 @@ async def test_a_refused_score_is_dropped_alone(filing, make):
 
 async def test_a_score_that_breaks_the_tool_is_dropped_alone(filing, make):
     class Breaking(FakeSink):
-        async def file(self, evaluations):
+        async def file(self, evaluations, *, final=False):
             if "m2" in {x.metric for x in evaluations}:
                 raise ToolFaultError("HTTP 500")
-            return await super().file(evaluations)
+            return await super().file(evaluations, final=final)
 
     async with filing(make.many(1, 2, 3), Breaking()) as (sink, outbox, _, until):
         await until(lambda: outbox.cursors.get("phoenix") == 3)
@@ -191,6 +205,32 @@ async def test_of_two_revisions_only_the_later_is_filed(filing, make):
     async with filing(pairs) as (sink, outbox, _, until):
         await until(lambda: outbox.cursors.get("phoenix") == 2)
         assert sink.asked == [["task_completion"]]
+
+
+async def test_a_score_that_waits_does_not_come_after_its_later_revision(filing, make):
+    class Absent(FakeSink):
+        """Has not got the span until the second revision comes."""
+
+        async def file(self, evaluations, *, final=False):
+            self.absent = set() if {x.revision for x in evaluations} & {2} else self.absent
+            return await super().file(evaluations, final=final)
+
+    sink = Absent()
+    sink.absent = {"task_completion"}
+    pairs = [(n, make.score(f"m{n}")) for n in range(2, 300)]
+    async with filing([(1, make.score()), *pairs, (300, make.score(revision=2))], sink) as (_, outbox, _, until):
+        await until(lambda: outbox.cursors.get("phoenix") == 300)
+        assert sink.filed.count("task_completion") == 1
+
+
+async def test_those_that_wait_are_asked_about_in_requests_of_a_bounded_length(filing, make):
+    sink = FakeSink()
+    sink.absent = {f"m{n}" for n in range(1, 1001)}
+    async with filing(make.many(*range(1, 1001)), sink) as (_, outbox, _, until):
+        await until(lambda: len(sink.asked) > 10)
+        sink.absent = set()
+        await until(lambda: outbox.cursors.get("phoenix") == 1000)
+        assert max(map(len, sink.asked)) <= 400
 
 
 async def test_of_a_session_that_went_on_only_the_later_score_is_filed(filing, make):

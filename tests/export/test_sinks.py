@@ -1,16 +1,13 @@
 """What each tool with an API of its own is sent, and what its answers mean, before a server that plays the tool."""
 
 import asyncio
-import json
-from contextlib import asynccontextmanager
 
 import pytest
-from aiohttp import web
+from tool_server import before
 
 from spanscore.errors import PermanentError
-from spanscore.export.config import Config, LangfuseConfig, MlflowConfig, PhoenixConfig
+from spanscore.export.config import Config, LangfuseConfig, PhoenixConfig
 from spanscore.export.langfuse import LangfuseSink
-from spanscore.export.mlflow import MlflowSink
 from spanscore.export.opening import open_exporters, open_sinks
 from spanscore.export.phoenix import PhoenixSink
 from spanscore.export.port import UndeliveredError, UnsupportedSignalError
@@ -20,55 +17,8 @@ KEYS = {"public_key": "pk-lf-1", "secret_key": "sk-lf-1"}
 TRACE_ID, SPAN_ID = "0a" * 16, "0b" * 8
 
 
-class FakeTool:
-    """Answers by `answers`: path (without query) to a function of the request's JSON; remembers what it was asked."""
-
-    def __init__(self):
-        self.asked, self.answers, self.headers = [], {}, {}
-
-    async def handle(self, request):
-        text = await request.text()
-        body = json.loads(text) if text else None
-        self.headers = dict(request.headers)
-        self.asked.append((request.method, request.path, body))
-        answer = self.answers.get((request.method, request.path), lambda body: (200, {}))(body)
-        status, shown = answer
-        return (
-            web.json_response(shown, status=status)
-            if not isinstance(shown, str)
-            else web.Response(status=status, text=shown)
-        )
-
-    def bodies(self, method, path):
-        return [body for asked, at, body in self.asked if (asked, at) == (method, path)]
-
-
-@asynccontextmanager
-async def before(kind, config, **settings):
-    """A sink and the tool that it speaks to."""
-    tool = FakeTool()
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", tool.handle)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    url = f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"
-    sink = kind(config.model_validate({"endpoint": url, **settings}))
-    try:
-        yield sink, tool
-    finally:
-        await sink.close()
-        await sink.close()
-        await runner.cleanup()
-
-
 def phoenix():
     return before(PhoenixSink, PhoenixConfig)
-
-
-def mlflow():
-    return before(MlflowSink, MlflowConfig)
 
 
 def langfuse():
@@ -96,7 +46,7 @@ async def test_phoenix_gets_an_annotation_of_the_span_and_of_its_trace(make):
     assert of_span == {
         "name": "task_completion",
         "annotator_kind": "LLM",
-        "identifier": "spanscore",
+        "identifier": "spanscore:cccccccc",
         "result": {"score": 0.83, "label": "pass", "explanation": "because"},
     }
 
@@ -147,6 +97,37 @@ async def test_a_session_whose_span_is_not_there_either_is_waited_for(make):
         assert await sink.file([score]) == [score]
 
 
+async def test_in_phoenix_turns_that_share_a_span_do_not_replace_each_others_scores(make):
+    async with phoenix() as (sink, tool):
+        await sink.file([make.score(), make.score(subject_id="d" * 32)])
+    filed = tool.bodies("POST", "/v1/span_annotations")[0]["data"]
+    assert len({x["identifier"] for x in filed}) == 2
+
+
+async def test_a_turn_without_a_span_is_scored_on_its_trace_in_phoenix(make):
+    score = make.score(target=make.target(span_id=""))
+    async with phoenix() as (sink, tool):
+        assert not await sink.file([score])
+    assert not tool.bodies("POST", "/v1/span_annotations")
+    assert [x["trace_id"] for x in tool.bodies("POST", "/v1/trace_annotations")[0]["data"]] == [TRACE_ID]
+
+
+async def test_a_turn_without_a_span_whose_trace_phoenix_has_not_got_is_waited_for(make):
+    score = make.score(target=make.target(span_id=""))
+    async with phoenix() as (sink, tool):
+        told = f"Traces with IDs {TRACE_ID} do not exist."
+        tool.answers["POST", "/v1/trace_annotations"] = lambda body: (404, told)
+        assert await sink.file([score]) == [score]
+
+
+async def test_an_unknown_session_without_a_span_is_scored_on_its_last_trace_in_phoenix(make):
+    score = make.score(scope="session", subject_id="s-1", target=make.target(span_id=""))
+    async with phoenix() as (sink, tool):
+        tool.answers["POST", "/v1/session_annotations"] = lambda body: (404, "Sessions with IDs s-1 do not exist.")
+        assert not await sink.file([score])
+    assert [x["trace_id"] for x in tool.bodies("POST", "/v1/trace_annotations")[0]["data"]] == [TRACE_ID]
+
+
 async def test_a_failure_has_no_score_in_phoenix(make):
     async with phoenix() as (sink, tool):
         await sink.file([make.failed()])
@@ -161,109 +142,18 @@ async def test_a_server_that_is_no_phoenix_is_told_from_a_span_that_is_missing(m
             await sink.file([make.score()])
 
 
-def traced(*assessments):
-    return lambda body: (200, {"trace": {"trace_info": {"assessments": list(assessments)}}})
-
-
-async def test_mlflow_gets_an_assessment(make):
-    path = f"/api/3.0/mlflow/traces/tr-{TRACE_ID}"
-    async with mlflow() as (sink, tool):
-        tool.answers["GET", path] = traced()
-        assert not await sink.file([make.score()])
-    assessment = tool.bodies("POST", f"{path}/assessments")[0]["assessment"]
-    assert assessment.pop("metadata")["spanscore.label"] == "pass"
-    assert assessment == {
-        "assessment_name": "task_completion",
-        "trace_id": f"tr-{TRACE_ID}",
-        "span_id": SPAN_ID,
-        "source": {"source_type": "LLM_JUDGE", "source_id": "gpt-4o"},
-        "feedback": {"value": 0.83},
-        "rationale": "because",
-    }
-
-
-async def test_an_assessment_that_mlflow_has_is_changed_and_not_added(make):
-    path = f"/api/3.0/mlflow/traces/tr-{TRACE_ID}"
-    metadata = {"spanscore.uid": "1", "spanscore.scope": "trace", "spanscore.agent_trace_id": "c" * 32}
-    ours = {"assessment_id": "a-1", "assessment_name": "task_completion", "span_id": "0d" * 8, "metadata": metadata}
-    async with mlflow() as (sink, tool):
-        tool.answers["GET", path] = traced({**ours, "assessment_id": "a-2", "metadata": None}, ours)
-        await sink.file([make.score(value=0.5, revision=2)])
-    (change,) = tool.bodies("PATCH", f"{path}/assessments/a-1")
-    assert change["assessment"]["feedback"] == {"value": 0.5}
-    assert change["update_mask"] == "feedback,rationale,metadata"
-    assert not tool.bodies("POST", f"{path}/assessments")
-
-
-async def test_the_assessment_of_another_turn_in_the_same_trace_is_left_alone(make):
-    path = f"/api/3.0/mlflow/traces/tr-{TRACE_ID}"
-    metadata = {"spanscore.uid": "1", "spanscore.scope": "trace", "spanscore.agent_trace_id": "e" * 32}
-    others = {"assessment_id": "a-1", "assessment_name": "task_completion", "span_id": SPAN_ID, "metadata": metadata}
-    async with mlflow() as (sink, tool):
-        tool.answers["GET", path] = traced(others)
-        await sink.file([make.score()])
-    assert len(tool.bodies("POST", f"{path}/assessments")) == 1
-
-
-def in_session(name, *assessments):
-    place = {"type": "MLFLOW_EXPERIMENT", "mlflow_experiment": {"experiment_id": "7"}}
-    info = {"trace_id": name, "trace_location": place, "trace_metadata": {"mlflow.trace.session": "s-1"}}
-    return info | {"assessments": list(assessments)}
-
-
-def before_session(tool, *assessments):
-    """MLflow has the evaluated trace, and another that its session began with."""
-    target = in_session(f"tr-{TRACE_ID}")
-    tool.answers["GET", f"/api/3.0/mlflow/traces/tr-{TRACE_ID}"] = lambda body: (200, {"trace": {"trace_info": target}})
-    first = in_session("tr-first", *assessments)
-    tool.answers["POST", "/api/3.0/mlflow/traces/search"] = lambda body: (200, {"traces": [first]})
-
-
-async def test_mlflow_gets_a_sessions_score_on_the_trace_that_the_session_began_with(make):
-    async with mlflow() as (sink, tool):
-        before_session(tool)
-        await sink.file([make.score(scope="session", subject_id="s-1")])
-    (filed,) = tool.bodies("POST", "/api/3.0/mlflow/traces/tr-first/assessments")
-    assert "span_id" not in filed["assessment"]
-    assert filed["assessment"]["metadata"]["mlflow.trace.session"] == "s-1"
-    (asked,) = tool.bodies("POST", "/api/3.0/mlflow/traces/search")
-    assert asked["filter"] == "metadata.`mlflow.trace.session` = 's-1'"
-
-
-async def test_the_score_of_a_session_that_went_on_replaces_the_one_before(make):
-    metadata = {"spanscore.uid": "1", "spanscore.scope": "session"}
-    async with mlflow() as (sink, tool):
-        before_session(tool, {"assessment_id": "a-1", "assessment_name": "task_completion", "metadata": metadata})
-        await sink.file([make.score(scope="session", subject_id="s-1", revision=2)])
-    assert tool.bodies("PATCH", "/api/3.0/mlflow/traces/tr-first/assessments/a-1")
-
-
-async def test_a_session_that_mlflow_does_not_know_is_scored_on_its_last_trace(make):
-    async with mlflow() as (sink, tool):
-        tool.answers["GET", f"/api/3.0/mlflow/traces/tr-{TRACE_ID}"] = traced()
-        await sink.file([make.score(scope="session", subject_id="s-1")])
-    assert tool.bodies("POST", f"/api/3.0/mlflow/traces/tr-{TRACE_ID}/assessments")
-
-
-async def test_a_failure_is_an_error_in_mlflow(make):
-    async with mlflow() as (sink, tool):
-        await sink.file([make.failed()])
-    assessment = tool.bodies("POST", f"/api/3.0/mlflow/traces/tr-{TRACE_ID}/assessments")[0]["assessment"]
-    assert assessment["feedback"] == {"error": {"error_code": "JudgeTimeoutError", "error_message": "no answer"}}
-
-
-async def test_a_trace_that_mlflow_has_not_got_yet_is_waited_for(make):
-    async with mlflow() as (sink, tool):
-        tool.answers["GET", f"/api/3.0/mlflow/traces/tr-{TRACE_ID}"] = lambda body: (404, {})
-        score = make.score()
-        assert await sink.file([score]) == [score]
-
-
 @pytest.mark.parametrize(("status", "error"), [(503, UndeliveredError), (500, ToolFaultError), (422, PermanentError)])
 async def test_answers_are_sorted(make, status, error):
     async with langfuse() as (sink, tool):
         tool.answers["POST", "/api/public/ingestion"] = lambda body: (status, {"message": "no"})
         with pytest.raises(error, match=rf"{status}.*no"):
+            await sink.file([make.score()])
+
+
+async def test_an_endpoint_that_redirects_is_waited_for(make):
+    async with phoenix() as (sink, tool):
+        tool.answers["POST", "/v1/span_annotations"] = lambda body: (302, "")
+        with pytest.raises(UndeliveredError, match="redirects"):
             await sink.file([make.score()])
 
 

@@ -151,6 +151,7 @@ def encode_score(evaluation: Evaluation) -> score_pb.Score:
         uid=evaluation.uid,
         supersedes=evaluation.supersedes,
         sampling=evaluation.sampling,
+        latency_s=evaluation.latency_s,
     )
 
 

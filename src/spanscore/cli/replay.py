@@ -2,13 +2,15 @@
 
 import secrets
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.logs.v1 import logs_pb2
 from opentelemetry.proto.trace.v1 import trace_pb2
 
 from spanscore.cli.backend import Backend
@@ -33,11 +35,23 @@ def requests(folder: Path, now_ns: int) -> list[ExportTraceServiceRequest]:
     Some backends know a span by its id alone, so those are new as well. Raises InputError when there are none.
     """
     found = [ExportTraceServiceRequest.FromString(path.read_bytes()) for path in sorted(folder.glob("traces-*.pb"))]
-    spans = [span for request in found for span in _spans(request)]
-    if not spans:
+    if not any(_spans(request) for request in found):
         raise InputError(f"{folder}: no recording there; give the folder with the traces-*.pb files")
-    later_ns = now_ns - max(span.end_time_unix_nano for span in spans)
+    renew(found, [], now_ns)
+    return found
+
+
+def renew(traces: Sequence[ExportTraceServiceRequest], logs: Sequence[ExportLogsServiceRequest], now_ns: int) -> None:
+    """Change what was recorded in one go as `requests` says; of log records alone the last one is from `now_ns`."""
+    spans = [span for request in traces for span in _spans(request)]
+    records = [record for request in logs for record in _records(request)]
+    ends_ns = [x.end_time_unix_nano for x in spans] or [x.time_unix_nano or x.observed_time_unix_nano for x in records]
+    later_ns = now_ns - max(ends_ns, default=now_ns)
     trace_mask, span_mask = secrets.token_bytes(16), secrets.token_bytes(8)
+    for record in records:
+        record.trace_id, record.span_id = _masked(record.trace_id, trace_mask), _masked(record.span_id, span_mask)
+        record.time_unix_nano += later_ns if record.time_unix_nano else 0
+        record.observed_time_unix_nano += later_ns if record.observed_time_unix_nano else 0
     for span in spans:
         span.parent_span_id = _masked(span.parent_span_id, span_mask)
         span.trace_id, span.span_id = _masked(span.trace_id, trace_mask), _masked(span.span_id, span_mask)
@@ -47,7 +61,6 @@ def requests(folder: Path, now_ns: int) -> list[ExportTraceServiceRequest]:
         span.end_time_unix_nano += later_ns
         for event in span.events:
             event.time_unix_nano += later_ns
-    return found
 
 
 def exporter_name() -> str:
@@ -164,7 +177,9 @@ def _masked(given: bytes, mask: bytes) -> bytes:
     return bytes(a ^ b for a, b in zip(given, mask, strict=True)) if len(given) == len(mask) else given
 
 
-def _spans(request: ExportTraceServiceRequest) -> Iterator[trace_pb2.Span]:
-    for resource_spans in request.resource_spans:
-        for scope_spans in resource_spans.scope_spans:
-            yield from scope_spans.spans
+def _spans(request: ExportTraceServiceRequest) -> list[trace_pb2.Span]:
+    return [span for of_one in request.resource_spans for scoped in of_one.scope_spans for span in scoped.spans]
+
+
+def _records(request: ExportLogsServiceRequest) -> list[logs_pb2.LogRecord]:
+    return [record for of_one in request.resource_logs for scoped in of_one.scope_logs for record in scoped.log_records]

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from spanscore.errors import PermanentError, RetryableError
@@ -10,7 +10,7 @@ from spanscore.export.config import SinkSettings
 from spanscore.export.delivery import Surroundings
 from spanscore.export.port import Outbox, UndeliveredError, UnsupportedSignalError
 from spanscore.export.retry import Backoff
-from spanscore.export.sink import Sink, ToolFaultError, by_what_they_replace
+from spanscore.export.sink import Sink, ToolFaultError, by_what_they_replace, what_it_replaces
 from spanscore.model.score import Evaluation
 from spanscore.telemetry import Complaints, declared
 
@@ -122,17 +122,15 @@ class Filing:
     async def _step(self) -> None:
         """File what is new and what is due, and remember how far all is filed."""
         now_ns = self._around.clock_ns()
-        due = {seq: x.evaluation for seq, x in self._waiting.items() if x.due_ns <= now_ns}
-        latest = self._latest  # what is offered while the outbox is read may not be in what was read
-        if self._read < latest:
-            fresh = await asyncio.to_thread(self._outbox.outbox, self._read, _BATCH)
-            due |= {seq: x for seq, x in fresh if x.status != "skipped"}
-            read = fresh[-1][0] if fresh else latest
-            self._in_hand, self._read = read - self._read, read
+        fresh = await self._fresh()
+        self._forget_the_replaced_by(fresh.values())
+        due = self._due(now_ns) | fresh
         by_id = {id(x): seq for seq, x in due.items()}
         missing = await self._file(by_what_they_replace([due[seq] for seq in sorted(due)]))
-        self._in_hand = 0
         absent = {by_id[id(x)]: x for x in missing}
+        overdue = [absent.pop(seq) for seq in list(absent) if self._is_overdue(seq, now_ns)]
+        self._drop("its span has not come", await self._file(overdue, final=True), "no_span")
+        self._in_hand = 0
         for seq in due.keys() - absent.keys():
             self._waiting.pop(seq, None)
         for seq, evaluation in absent.items():
@@ -142,40 +140,61 @@ class Filing:
             await asyncio.to_thread(self._outbox.set_cursor, self.name, done)
             self._done = done
 
+    async def _fresh(self) -> dict[int, Evaluation]:
+        """The next scores in the outbox, by their sequence numbers."""
+        latest = self._latest  # what is offered while the outbox is read may not be in what was read
+        if self._read >= latest:
+            return {}
+        found = await asyncio.to_thread(self._outbox.outbox, self._read, _BATCH)
+        read = found[-1][0] if found else latest
+        self._in_hand, self._read = read - self._read, read
+        return {seq: x for seq, x in found if x.status != "skipped"}
+
+    def _forget_the_replaced_by(self, evaluations: Iterable[Evaluation]) -> None:
+        """A score that waits must not come after a later revision of it that does not."""
+        later = set(map(what_it_replaces, evaluations))
+        for seq in [seq for seq, x in self._waiting.items() if what_it_replaces(x.evaluation) in later]:
+            del self._waiting[seq]
+
+    def _due(self, now_ns: int) -> dict[int, Evaluation]:
+        """Those of the waiting that are to be tried again, at most as many as fit into a request."""
+        due = sorted((x.due_ns, seq) for seq, x in self._waiting.items() if x.due_ns <= now_ns)
+        return {seq: self._waiting[seq].evaluation for _, seq in due[:_BATCH]}
+
+    def _is_overdue(self, seq: int, now_ns: int) -> bool:
+        known = self._waiting.get(seq)
+        return now_ns - (now_ns if known is None else known.since_ns) >= self._config.max_wait
+
     def _wait_for(self, seq: int, evaluation: Evaluation, now_ns: int) -> None:
-        """Try again later, at longer and longer intervals, until `max_wait` is over or too many wait."""
+        """Try again later, at longer and longer intervals, until too many wait."""
         known = self._waiting.get(seq)
         first_ns = self._config.retry_on_failure.initial_interval
         since_ns, wait_ns = (now_ns, first_ns) if known is None else (known.since_ns, known.wait_ns * 2)
-        if now_ns - since_ns >= self._config.max_wait:
-            self._waiting.pop(seq, None)
-            self._drop("its span has not come", [evaluation], "no_span")
-            return
         wait_ns = min(wait_ns, self._config.retry_on_failure.max_interval)
         self._waiting[seq] = _Waiting(evaluation, since_ns, now_ns + wait_ns, wait_ns)
         while len(self._waiting) > self._config.max_waiting:
             oldest = self._waiting.pop(min(self._waiting))
             self._drop("too many wait for their spans (max_waiting)", [oldest.evaluation], "max_waiting")
 
-    async def _file(self, evaluations: Sequence[Evaluation]) -> Sequence[Evaluation]:
+    async def _file(self, evaluations: Sequence[Evaluation], *, final: bool = False) -> Sequence[Evaluation]:
         """File with patience; returns those whose span is not there. What the tool refuses is dropped, alone."""
         backoff, faults = Backoff.begin(self._config.retry_on_failure, self._around.clock_ns()), 0
         while evaluations:
             try:
-                missing = await self._sink.file(evaluations)
+                missing = await self._sink.file(evaluations, final=final)
             except UnsupportedSignalError as error:
                 self._complaints.complain(f"{self.name}: takes no scores", str(error))
                 await self._around.sleep(_ASK_AGAIN_S)
             except UndeliveredError as error:
                 faults += isinstance(error, ToolFaultError)
                 if faults == _MAX_FAULTS:
-                    return await self._without_the_refused(evaluations, error)
+                    return await self._without_the_refused(evaluations, error, final=final)
                 if not await self._try_again(backoff, error):
                     self._drop(str(error), evaluations, "given_up")
                     break
                 backoff = backoff.next()
             except PermanentError as error:
-                return await self._without_the_refused(evaluations, error)
+                return await self._without_the_refused(evaluations, error, final=final)
             else:
                 self._filed(len(evaluations) - len(missing))
                 return missing
@@ -186,16 +205,20 @@ class Filing:
         wait_s = backoff.wait_s(error.told_wait_s, self._around.chance(), self._around.clock_ns())
         if wait_s is None:
             return False
+        self._around.meter.add(declared.EXPORTER_FAILED_SENDS, exporter=self.name, signal="scores")
         self._complaints.complain(f"{self.name}: scores not filed", f"{error}; will try again")
         await self._around.sleep(wait_s)
         return True
 
-    async def _without_the_refused(self, evaluations: Sequence[Evaluation], error: Exception) -> Sequence[Evaluation]:
+    async def _without_the_refused(
+        self, evaluations: Sequence[Evaluation], error: Exception, *, final: bool
+    ) -> Sequence[Evaluation]:
         if len(evaluations) == 1:
             self._drop(str(error), evaluations, "refused")
             return ()
         middle = len(evaluations) // 2
-        return [*await self._file(evaluations[:middle]), *await self._file(evaluations[middle:])]
+        halves = evaluations[:middle], evaluations[middle:]
+        return [missing for half in halves for missing in await self._file(half, final=final)]
 
     def _filed(self, count: int) -> None:
         if self._complaints.is_over(f"{self.name}: scores not filed"):
@@ -204,5 +227,8 @@ class Filing:
             self._around.meter.add(declared.EXPORTER_SENT_SCORES, count, exporter=self.name)
 
     def _drop(self, why: str, evaluations: Sequence[Evaluation], reason: str) -> None:
-        self._complaints.complain(f"{self.name}: scores dropped", why)
+        if not evaluations:
+            return
+        told = f"{why}: {len(evaluations)}, the first of trace {evaluations[0].target.trace_id}"
+        self._complaints.complain(f"{self.name}: scores dropped", told)
         self._around.meter.add(declared.EXPORTER_DROPPED_SCORES, len(evaluations), exporter=self.name, reason=reason)

@@ -44,6 +44,9 @@ class JsonApi:
                 text = await _read(response)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise UndeliveredError(status.connection_told(error), maybe_delivered=True) from error
+        if response.status // 100 == 3:  # to https, or to a page where people log in: nothing is wrong with the scores
+            place = response.headers.get("Location", "nowhere")[:_MAX_TOLD_CHARS]
+            raise UndeliveredError(f"HTTP {response.status}: the endpoint redirects to {place}; configure what answers")
         if response.status == 500:
             raise ToolFaultError(f"HTTP {response.status}: {' '.join(text.split())[:_MAX_TOLD_CHARS]}")
         if response.status // 100 != 2 and response.status not in expected:

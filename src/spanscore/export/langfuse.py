@@ -51,7 +51,7 @@ class LangfuseSink:
         self._places = ("trace", "observation") if config.trace_scores_on == "both" else (config.trace_scores_on,)
         self._has_ingestion = True
 
-    async def file(self, evaluations: Sequence[Evaluation]) -> Sequence[Evaluation]:
+    async def file(self, evaluations: Sequence[Evaluation], *, final: bool = False) -> Sequence[Evaluation]:  # noqa: ARG002 - there is one place only
         """See `Sink.file`."""
         absent: set[str] = set()
         filed = [x for evaluation in evaluations for x in _filed(evaluation, self._places)]

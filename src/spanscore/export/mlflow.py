@@ -1,13 +1,16 @@
 """Scores as MLflow's own assessments, which it shows in the list of traces and beside each trace."""
 
+import base64
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import urlencode
 
 from spanscore.export import wording
 from spanscore.export.config import MlflowConfig
 from spanscore.export.json_api import JsonApi
+from spanscore.export.port import UnsupportedSignalError
 from spanscore.export.sink import provenance
 from spanscore.model.json import dumps
 from spanscore.model.score import Evaluation, Failure
@@ -15,8 +18,13 @@ from spanscore.model.score import Evaluation, Failure
 _TRACES = "/api/3.0/mlflow/traces"
 _MAX_TEXT_LENGTH = 8192
 _SESSION = "mlflow.trace.session"
+_LABEL = "spanscore.label"
+_NOT_THERE = "RESOURCE_DOES_NOT_EXIST"
 _UNASKABLE = frozenset("'\\")
 """Its filter has no way to write these."""
+
+_MAX_SESSION_TRACES = 25
+"""Traces of a session that are looked at for assessments of ours that lie where MLflow does not show them."""
 
 _SOURCES = {"LLM": "LLM_JUDGE", "CODE": "CODE"}
 
@@ -31,6 +39,10 @@ class _Trace:
     session_id: str
     """The session as MLflow read it; empty where it read none."""
 
+    has_root: bool
+    others: tuple["_Trace", ...] = ()
+    """Further traces of the session, whose assessments of it MLflow does not show."""
+
 
 class MlflowSink:
     """A `Sink` for one MLflow server.
@@ -42,62 +54,90 @@ class MlflowSink:
         """Raises ConfigError where a file of the TLS settings cannot be used."""
         self._api = JsonApi(config)
 
-    async def file(self, evaluations: Sequence[Evaluation]) -> Sequence[Evaluation]:
+    async def file(self, evaluations: Sequence[Evaluation], *, final: bool = False) -> Sequence[Evaluation]:
         """See `Sink.file`."""
-        groups: defaultdict[tuple[str, str], list[Evaluation]] = defaultdict(list)
+        groups: defaultdict[tuple[str, ...], list[Evaluation]] = defaultdict(list)
         for evaluation in evaluations:
-            groups[evaluation.target.trace_id, evaluation.scope].append(evaluation)
+            target = evaluation.target
+            session = (evaluation.subject_id,) if evaluation.scope == "session" else ()
+            groups[target.trace_id, target.span_id, *session].append(evaluation)
         missing: list[Evaluation] = []
-        for (trace_id, scope), group in groups.items():
-            trace = await self._trace(trace_id)
-            if trace is None:
+        for group in groups.values():
+            place_of = self._place_of_session if group[0].scope == "session" else self._place_of_trace
+            place = await place_of(group[0], final=final)
+            if place is None:
                 missing += group
                 continue
-            if scope == "session":
-                trace = await self._first_of_session(trace)
             for evaluation in group:
-                await self._assess(trace, evaluation)
+                await self._assess(place, evaluation)
         return missing
 
     async def close(self) -> None:
         """See `Sink.close`."""
         await self._api.close()
 
-    async def _trace(self, trace_id: str) -> _Trace | None:
-        """None: MLflow has not got it yet."""
-        name = f"tr-{trace_id}"
-        status, answer = await self._api.ask("GET", f"{_TRACES}/{name}", expected=(404,))
-        found = answer.get("trace", {}).get("trace_info", {}) if isinstance(answer, Mapping) else {}
-        return None if status == 404 else _read(name, found)
+    async def _place_of_trace(self, evaluation: Evaluation, *, final: bool) -> _Trace | None:
+        """None: MLflow has not got the evaluated span yet; it can have the trace, of nothing but evaluation spans."""
+        target = evaluation.target
+        trace = await self._trace(target.trace_id)
+        if trace is None or trace.has_root or final or not target.span_id:
+            return trace
+        return trace if await self._has_span(target.trace_id, target.span_id) else None
 
-    async def _first_of_session(self, trace: _Trace) -> _Trace:
+    async def _place_of_session(self, evaluation: Evaluation, *, final: bool) -> _Trace | None:
         """The trace that a session began with: MLflow shows the session's assessments that it finds there, no others.
 
-        `trace` itself where MLflow knows no session of it, or one by whose id it cannot be asked.
+        None: MLflow has not got it yet. It is the one that spanscore knows as the first where MLflow read no session
+        from it, or one by whose id it cannot be asked, and the evaluated one where that first one never comes.
         """
-        if not trace.session_id or not trace.experiment_id or set(trace.session_id) & _UNASKABLE:
-            return trace
-        place = {"type": "MLFLOW_EXPERIMENT", "mlflow_experiment": {"experiment_id": trace.experiment_id}}
+        first = await self._trace(evaluation.first_trace_id or evaluation.target.trace_id)
+        if not final and (first is None or not (first.has_root or first.session_id)):
+            return None
+        first = first or await self._trace(evaluation.target.trace_id)
+        if first is None or not first.session_id or not first.experiment_id or set(first.session_id) & _UNASKABLE:
+            return first
+        place = {"type": "MLFLOW_EXPERIMENT", "mlflow_experiment": {"experiment_id": first.experiment_id}}
         query = {
             "locations": [place],
-            "filter": f"metadata.`{_SESSION}` = '{trace.session_id}'",
+            "filter": f"metadata.`{_SESSION}` = '{first.session_id}'",
             "order_by": ["timestamp ASC"],
-            "max_results": 1,
+            "max_results": _MAX_SESSION_TRACES,
         }
         _, answer = await self._api.ask("POST", f"{_TRACES}/search", query)
-        found = answer.get("traces") if isinstance(answer, Mapping) else None
-        return _read(str(found[0]["trace_id"]), found[0]) if found else trace
+        listed = answer.get("traces") if isinstance(answer, Mapping) else None
+        found = [_read(str(x["trace_id"]), x) for x in listed or ()]
+        return replace(found[0], others=tuple(found[1:])) if found else first
+
+    async def _trace(self, trace_id: str) -> _Trace | None:
+        """None: MLflow has not got it."""
+        name = f"tr-{trace_id}"
+        status, answer = await self._api.ask("GET", f"{_TRACES}/{name}", expected=(404,))
+        told = answer if isinstance(answer, Mapping) else {}
+        if status == 404 and told.get("error_code") != _NOT_THERE:
+            raise UnsupportedSignalError(f"{_TRACES} is answered 404: this server has no such traces")
+        return None if status == 404 else _read(name, told.get("trace", {}).get("trace_info", {}))
+
+    async def _has_span(self, trace_id: str, span_id: str) -> bool:
+        """Also where it cannot be told: an older server does not list spans, and an answer can be too long to read."""
+        query = urlencode({"trace_id": f"tr-{trace_id}", "allow_partial": "true"})
+        _, answer = await self._api.ask("GET", f"{_TRACES}/get?{query}", expected=(404, 405))
+        listed = answer.get("trace", {}).get("spans") if isinstance(answer, Mapping) else None
+        return listed is None or base64.b64encode(bytes.fromhex(span_id)).decode() in {x.get("span_id") for x in listed}
 
     async def _assess(self, trace: _Trace, evaluation: Evaluation) -> None:
         path = f"{_TRACES}/{trace.id}/assessments"
-        assessment = _assessment(evaluation, trace)
-        known_id = trace.ours.get(_key(evaluation))
+        assessment, key = _assessment(evaluation, trace), _key(evaluation)
+        known_id = trace.ours.get(key)
         if known_id is None:
             await self._api.ask("POST", path, {"assessment": assessment})
-            return
-        changed = {name: assessment[name] for name in ("feedback", "rationale", "metadata")}
-        body = {"assessment": changed, "update_mask": ",".join(changed)}
-        await self._api.ask("PATCH", f"{path}/{known_id}", body)
+        else:
+            changed = {name: assessment[name] for name in ("feedback", "rationale", "metadata")}
+            changed["metadata"] = {_LABEL: "", **changed["metadata"]}  # what is left out stays as it was
+            body = {"assessment": changed, "update_mask": ",".join(changed)}
+            await self._api.ask("PATCH", f"{path}/{known_id}", body)
+        for other in trace.others:
+            if key in other.ours:
+                await self._api.ask("DELETE", f"{_TRACES}/{other.id}/assessments/{other.ours[key]}", expected=(404,))
 
 
 def _key(evaluation: Evaluation) -> tuple[str, str, str]:
@@ -116,7 +156,8 @@ def _read(trace: str, info: Mapping[str, Any]) -> _Trace:
             ours[name, scope, subject_id] = str(assessment["assessment_id"])
     experiment = (info.get("trace_location") or {}).get("mlflow_experiment") or {}
     session_id = (info.get("trace_metadata") or {}).get(_SESSION) or ""
-    return _Trace(trace, ours, str(experiment.get("experiment_id") or ""), str(session_id))
+    has_root = info.get("state") != "IN_PROGRESS"
+    return _Trace(trace, ours, str(experiment.get("experiment_id") or ""), str(session_id), has_root)
 
 
 def _assessment(evaluation: Evaluation, trace: _Trace) -> dict[str, Any]:
@@ -128,11 +169,12 @@ def _assessment(evaluation: Evaluation, trace: _Trace) -> dict[str, Any]:
         feedback = {"value": evaluation.value}
     facts = provenance(evaluation)
     if evaluation.label is not None:
-        facts["spanscore.label"] = evaluation.label
-    place = {"trace_id": trace.id, "span_id": evaluation.target.span_id}
+        facts[_LABEL] = evaluation.label
+    place = {"trace_id": trace.id}
     if evaluation.scope == "session":
         facts[_SESSION] = trace.session_id or evaluation.session_id
-        del place["span_id"]
+    elif evaluation.target.span_id:
+        place["span_id"] = evaluation.target.span_id
     return {
         "assessment_name": evaluation.metric,
         **place,

@@ -10,9 +10,6 @@ from spanscore.export.port import UnsupportedSignalError
 from spanscore.export.sink import provenance
 from spanscore.model.score import Evaluation, Failure
 
-_IDENTIFIER = "spanscore"
-"""Annotations with the same name and identifier on the same span replace each other."""
-
 _MAX_TEXT_LENGTH = 8192
 
 
@@ -41,19 +38,19 @@ class PhoenixSink:
         self._api = JsonApi(config)
         self._has_sessions = True
 
-    async def file(self, evaluations: Sequence[Evaluation]) -> Sequence[Evaluation]:
+    async def file(self, evaluations: Sequence[Evaluation], *, final: bool = False) -> Sequence[Evaluation]:  # noqa: ARG002 - there is one place only
         """See `Sink.file`."""
         of_traces = [x for x in evaluations if x.scope == "trace"]
-        missing = await self._annotate(_SPANS, of_traces)
+        missing = await self._annotate(_SPANS, [x for x in of_traces if x.target.span_id])
         absent = set(map(id, missing))
-        await self._annotate(_TRACES, [x for x in of_traces if id(x) not in absent])
+        missing += await self._annotate(_TRACES, [x for x in of_traces if id(x) not in absent])
         return [*missing, *await self._annotate_sessions([x for x in evaluations if x.scope == "session"])]
 
     async def close(self) -> None:
         """See `Sink.close`."""
         await self._api.close()
 
-    async def _annotate_sessions(self, evaluations: Sequence[Evaluation]) -> Sequence[Evaluation]:
+    async def _annotate_sessions(self, evaluations: Sequence[Evaluation]) -> list[Evaluation]:
         """As `_annotate`; on the session's last agent span where Phoenix has that, but knows no such session.
 
         It reads a session's id from two attributes only, and older ones have no annotations of sessions.
@@ -64,9 +61,10 @@ class PhoenixSink:
                 unknown = await self._annotate(_SESSIONS, evaluations)
             except UnsupportedSignalError:
                 self._has_sessions = False
-        return await self._annotate(_SPANS, unknown)
+        missing = await self._annotate(_SPANS, [x for x in unknown if x.target.span_id])
+        return missing + await self._annotate(_TRACES, [x for x in unknown if not x.target.span_id])
 
-    async def _annotate(self, place: _Place, evaluations: Sequence[Evaluation]) -> Sequence[Evaluation]:
+    async def _annotate(self, place: _Place, evaluations: Sequence[Evaluation]) -> list[Evaluation]:
         """Annotate what is there; returns what is not. Phoenix refuses a whole request for one unknown id."""
         present, missing = list(evaluations), list[Evaluation]()
         while present:
@@ -93,6 +91,11 @@ def _listed(answer: Any) -> str:
     return before.partition(" with IDs ")[2]
 
 
+def _identifier(evaluation: Evaluation) -> str:
+    """Annotations of one span with the same name and identifier replace each other; several turns can share a span."""
+    return f"spanscore:{evaluation.subject_id[:8]}" if evaluation.scope == "trace" else "spanscore"
+
+
 def _annotation(place: _Place, evaluation: Evaluation) -> dict[str, Any]:
     outcome = evaluation.outcome
     told = f"{outcome.type}: {outcome.message}" if isinstance(outcome, Failure) else evaluation.reason
@@ -105,7 +108,7 @@ def _annotation(place: _Place, evaluation: Evaluation) -> dict[str, Any]:
         place.key: place.id_of(evaluation),
         "name": evaluation.metric,
         "annotator_kind": evaluation.evaluator.kind,
-        "identifier": _IDENTIFIER,
+        "identifier": _identifier(evaluation),
         "result": {name: value for name, value in result.items() if value is not None},
         "metadata": provenance(evaluation),
     }

@@ -14,8 +14,10 @@ class ToolFaultError(UndeliveredError):
 class Sink(Protocol):
     """One tool. What is filed twice replaces itself, and a later revision replaces the one before it."""
 
-    async def file(self, evaluations: Sequence[Evaluation]) -> Sequence[Evaluation]:
+    async def file(self, evaluations: Sequence[Evaluation], *, final: bool = False) -> Sequence[Evaluation]:
         """File scores and failures; returns those whose span, trace or session the tool has not got yet.
+
+        With `final` they are not asked about again: what can be filed in another place than the best one now is.
 
         Raises UndeliveredError where trying again may help, UnsupportedSignalError where the tool has no place for
         scores at all, another PermanentError where it refused what it was given.
@@ -46,8 +48,13 @@ def provenance(evaluation: Evaluation) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if value is not None}
 
 
+def what_it_replaces(evaluation: Evaluation) -> tuple[str, str, str]:
+    """What an evaluation has in common with its other revisions, and with nothing else."""
+    return evaluation.scope, evaluation.subject_id, evaluation.metric
+
+
 def by_what_they_replace(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
     """The evaluations, in their order, of which none is replaced by a later one among them."""
-    newest = {(x.scope, x.subject_id, x.metric): x for x in evaluations}
+    newest = {what_it_replaces(x): x for x in evaluations}
     kept = set(map(id, newest.values()))
     return [x for x in evaluations if id(x) in kept]

@@ -81,7 +81,9 @@ class Evaluation:
     from 1; `supersedes` is the `uid` of the evaluation that a later revision takes the place of. `inline` says that the
     score left as attributes on the evaluated span, so that no evaluation span follows. `trial` is the test that the
     evaluated turn was recorded for; in a run of a suite its status is the case's. `sampling` is the chance with which
-    what was evaluated had been drawn; a mean over a population weights by its inverse.
+    what was evaluated had been drawn; a mean over a population weights by its inverse. `first_trace_id` is, for a
+    session, the `trace_id` that its first agent trace's scores have. `digest` is, in a run of a suite, of what the
+    score says.
     """
 
     scope: ScopeKind
@@ -102,16 +104,21 @@ class Evaluation:
     inline: bool = False
     trial: Trial | None = None
     sampling: float = 1.0
+    first_trace_id: str | None = None
+    digest: str = ""
 
     @property
     def uid(self) -> str:
         """16 hex digits, the same however often it is sent: the evaluation span's id, the event's `log.record.uid`.
 
-        What is scored in another run of a suite is another evaluation.
+        What is scored in another run of a suite is another evaluation, and so is what a suite that has changed, or
+        another judge, says of the same recording: nobody counts revisions of it.
         """
         facts = [self.subject_id, self.target.span_id, self.metric, self.evaluator.version, str(self.revision)]
         if self.trial is not None and self.trial.run is not None:
             facts += [self.trial.suite or "", self.trial.run]
+        if self.digest:
+            facts.append(self.digest)
         seed = "\n".join(facts)
         return hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
@@ -150,6 +157,11 @@ class Evaluation:
         return reaches(self.outcome.value, self.threshold)
 
     @property
+    def latency_s(self) -> float | None:
+        """How long the agent worked, in seconds; None for a session, whose turns each have their own."""
+        return max(0, self.target.end_ns - self.target.start_ns) / 1e9 if self.scope == "trace" else None
+
+    @property
     def reason(self) -> str:
         """Why the value is what it is, why there is none, or what went wrong."""
         return self.outcome.message if isinstance(self.outcome, Failure) else self.outcome.reason
@@ -175,6 +187,7 @@ class Evaluation:
             "trace_id": self.target.trace_id,
             "span_id": self.target.span_id,
             "session_id": self.session_id,
+            "latency_s": self.latency_s,
             "evaluator": {name: getattr(self.evaluator, name) for name in Evaluator.__dataclass_fields__},
             "usage": {name: getattr(self.usage, name) for name in JudgeUsage.__dataclass_fields__},
             "error": {"type": failure.type, "message": failure.message} if failure else None,

@@ -20,6 +20,7 @@ from harness import line
 from harness.browser import browser, chromium
 from harness.findings import Findings
 from harness.processes import Processes
+from harness.recordings import load
 from harness.tool import Tool
 
 from spanscore.cli import replay
@@ -33,7 +34,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tool", choices=sorted(x.stem for x in (HERE / "tools").glob("[a-z]*.py")))
     parser.add_argument("--check", action="store_true", help="look at the pages, and end")
-    parser.add_argument("--recordings", type=Path, help="a folder with traces-*.pb files, instead of the demo's")
+    parser.add_argument("--recordings", type=Path, help="other recordings than the demo's: a file or folder of OTLP")
     args = parser.parse_args()
     for ends in (signal.SIGINT, signal.SIGTERM):  # the first is ignored in what a script starts with `&`
         signal.signal(ends, signal.default_int_handler)
@@ -55,8 +56,9 @@ def main() -> int:
 
 def _run(name: str, processes: Processes, folder: Path, recordings: Path, pictures: Path | None) -> bool:
     make = importlib.import_module(f"tools.{name}").Tool
+    load(recordings, time.time_ns())  # what is not there is rather said now than after minutes
     if pictures and make.has_pages:
-        chromium()  # rather said now than after minutes
+        chromium()
     tool = _started(make, name, processes, folder)
     plain = _started(make, f"{name}-without", processes, folder) if pictures else None
     for one, its_name in ((tool, name), (plain, f"{name}-without")):
@@ -70,7 +72,7 @@ def _run(name: str, processes: Processes, folder: Path, recordings: Path, pictur
             while True:
                 time.sleep(3600)
         findings = Findings()
-        for trace_id in dict.fromkeys(x for trace in run.traces for x in trace.trace_ids):
+        for trace_id in dict.fromkeys(x for trace in run.traces for x in trace.trace_ids if x in run.sent_ids):
             _compare(trace_id, tool, plain, findings)
         with browser() as opened:
             tool.look(run, opened, findings)

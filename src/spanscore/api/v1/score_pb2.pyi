@@ -99,6 +99,7 @@ class Score(_message.Message):
     UID_FIELD_NUMBER: _builtins.int
     SUPERSEDES_FIELD_NUMBER: _builtins.int
     SAMPLING_FIELD_NUMBER: _builtins.int
+    LATENCY_S_FIELD_NUMBER: _builtins.int
     scope: Global___Scope.ValueType
     status: Global___Status.ValueType
     metric: _builtins.str
@@ -126,6 +127,8 @@ class Score(_message.Message):
     """The uid of the revision before this one."""
     sampling: _builtins.float
     """The chance with which the session, or the trace that belongs to none, was drawn for evaluation."""
+    latency_s: _builtins.float
+    """How long the agent worked on the evaluated turn, in seconds; not set for a session."""
     @_builtins.property
     def scale(self) -> Global___Scale: ...
     @_builtins.property
@@ -160,15 +163,18 @@ class Score(_message.Message):
         uid: _builtins.str = ...,
         supersedes: _builtins.str | None = ...,
         sampling: _builtins.float = ...,
+        latency_s: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "_label", b"_label", "_session_id", b"_session_id", "_supersedes", b"_supersedes", "_threshold", b"_threshold", "_value", b"_value", "error", b"error", "evaluator", b"evaluator", "label", b"label", "scale", b"scale", "session_id", b"session_id", "supersedes", b"supersedes", "threshold", b"threshold", "usage", b"usage", "value", b"value"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "_label", b"_label", "_latency_s", b"_latency_s", "_session_id", b"_session_id", "_supersedes", b"_supersedes", "_threshold", b"_threshold", "_value", b"_value", "error", b"error", "evaluator", b"evaluator", "label", b"label", "latency_s", b"latency_s", "scale", b"scale", "session_id", b"session_id", "supersedes", b"supersedes", "threshold", b"threshold", "usage", b"usage", "value", b"value"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "_label", b"_label", "_session_id", b"_session_id", "_supersedes", b"_supersedes", "_threshold", b"_threshold", "_value", b"_value", "error", b"error", "evaluated_at_ns", b"evaluated_at_ns", "evaluator", b"evaluator", "label", b"label", "metadata_json", b"metadata_json", "metric", b"metric", "reason", b"reason", "revision", b"revision", "sampling", b"sampling", "scale", b"scale", "scope", b"scope", "session_id", b"session_id", "span_id", b"span_id", "status", b"status", "subject_id", b"subject_id", "supersedes", b"supersedes", "threshold", b"threshold", "trace_id", b"trace_id", "uid", b"uid", "usage", b"usage", "value", b"value"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "_label", b"_label", "_latency_s", b"_latency_s", "_session_id", b"_session_id", "_supersedes", b"_supersedes", "_threshold", b"_threshold", "_value", b"_value", "error", b"error", "evaluated_at_ns", b"evaluated_at_ns", "evaluator", b"evaluator", "label", b"label", "latency_s", b"latency_s", "metadata_json", b"metadata_json", "metric", b"metric", "reason", b"reason", "revision", b"revision", "sampling", b"sampling", "scale", b"scale", "scope", b"scope", "session_id", b"session_id", "span_id", b"span_id", "status", b"status", "subject_id", b"subject_id", "supersedes", b"supersedes", "threshold", b"threshold", "trace_id", b"trace_id", "uid", b"uid", "usage", b"usage", "value", b"value"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__error: _TypeAlias = _typing.Literal["error"]  # noqa: Y015
     _WhichOneofArgType__error: _TypeAlias = _typing.Literal["_error", b"_error"]  # noqa: Y015
     _WhichOneofReturnType__label: _TypeAlias = _typing.Literal["label"]  # noqa: Y015
     _WhichOneofArgType__label: _TypeAlias = _typing.Literal["_label", b"_label"]  # noqa: Y015
+    _WhichOneofReturnType__latency_s: _TypeAlias = _typing.Literal["latency_s"]  # noqa: Y015
+    _WhichOneofArgType__latency_s: _TypeAlias = _typing.Literal["_latency_s", b"_latency_s"]  # noqa: Y015
     _WhichOneofReturnType__session_id: _TypeAlias = _typing.Literal["session_id"]  # noqa: Y015
     _WhichOneofArgType__session_id: _TypeAlias = _typing.Literal["_session_id", b"_session_id"]  # noqa: Y015
     _WhichOneofReturnType__supersedes: _TypeAlias = _typing.Literal["supersedes"]  # noqa: Y015
@@ -181,6 +187,8 @@ class Score(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__error) -> _WhichOneofReturnType__error | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__label) -> _WhichOneofReturnType__label | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__latency_s) -> _WhichOneofReturnType__latency_s | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__session_id) -> _WhichOneofReturnType__session_id | None: ...
     @_typing.overload

@@ -11,8 +11,8 @@ from typing import Any
 from harness.installed import packages
 from spanscore.errors import SpanscoreError
 
-_TIMEOUT_MS = 60_000
-_LOOK_MS = 45_000
+_TIMEOUT_MS = 120_000
+_LOOK_MS = 120_000
 _SETTLE_MS = 1500
 
 

@@ -5,7 +5,7 @@ import json
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +13,9 @@ from typing import Any
 
 import grpc
 import yaml
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from harness.processes import Processes, answers, free_ports
+from harness.recordings import load, send_logs
 from spanscore.api.v1.control_service_pb2 import ListScoresRequest
 from spanscore.api.v1.control_service_pb2_grpc import ControlServiceStub
 from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_TRACE, Score
@@ -24,7 +24,6 @@ from spanscore.cli.backend import Backend
 from spanscore.errors import SpanscoreError
 from spanscore.judge.config import RULES
 from spanscore.model.trace import AgentTrace, Session
-from spanscore.otlp import decode
 from spanscore.rebuild import rebuild_all
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -37,7 +36,9 @@ _TRIES = 10
 class Run:
     """What was sent, what came of it, and where pictures go."""
 
-    requests: Sequence[ExportTraceServiceRequest]
+    sent_ids: Collection[str]
+    """The trace ids of the spans that were sent; a turn that only log records tell of has another."""
+
     traces: Sequence[AgentTrace]
     sessions: Sequence[Session]
     scores: Mapping[str, Sequence[Score]]
@@ -77,19 +78,20 @@ class Line:
     control: ControlServiceStub
     health: str
 
-    def send(self, folder: Path, also_to: Backend | None = None, pictures: Path = Path()) -> Run:
-        """Send the recordings in `folder`, the same to `also_to`; returns when every score has left."""
-        requests = replay.requests(folder, time.time_ns())
-        traces = rebuild_all(span for request in requests for span in decode.spans(request))
+    def send(self, recordings: Path, also_to: Backend | None = None, pictures: Path = Path()) -> Run:
+        """Send the recordings there, their spans to `also_to` too; returns when every score has left."""
+        recording = load(recordings, time.time_ns())
+        traces = rebuild_all(recording.spans(), recording.log_records())
         sessions = recorded.sessions(traces)
-        for destination in filter(None, (also_to, self.agents)):
+        send_logs(recording.logs, self.agents)
+        for destination in filter(None, (self.agents, also_to)):
             # Some tools load so much at the first request that it is not answered in time.
-            if not any(replay.send(requests, destination) for _ in range(_TRIES)):
+            if not any(replay.send(recording.traces, destination) for _ in range(_TRIES)):
                 raise SpanscoreError(f"{destination.url} did not take the recorded spans")
         scores: dict[str, list[Score]] = demo_server.wait_for_scores(self.control, sessions, _TIMEOUT_S)
         scores |= {x.id: self._of_trace_alone(x) for x in traces if x.session_id is None}
         self.drain()
-        return Run(requests, traces, sessions, scores, pictures)
+        return Run({x.trace_id for x in recording.spans()}, traces, sessions, scores, pictures)
 
     def _of_trace_alone(self, trace: AgentTrace) -> list[Score]:
         deadline_s = time.monotonic() + _TIMEOUT_S
@@ -121,6 +123,7 @@ def running(processes: Processes, folder: Path, backend: Backend, sinks: Mapping
     ports = demo_server.Ports.free()
     _start_collector(processes, folder, backend, (otlp, scores, ports.grpc))
     settings = demo_server.configuration(folder, ports, RULES, _grpc(scores))
+    settings["assemble"] |= {"complete_after": "5s", "idle_after": "6s", "session_idle_after": "8s"}  # slow machines
     settings["export"]["exporters"].update(sinks)
     settings["export"]["emit"] = {"events": False, "metrics": False}  # a tracing UI takes spans only
     with demo_server.running(folder, ports, settings) as control:

@@ -63,31 +63,32 @@ class Tool:
 
     def look(self, run: Run, browser: Browser, findings: Findings) -> None:
         """Check the evaluation spans of each trace and the searches; the picture is a text file."""
-        expected = {x.uid for x in evaluated(run)}
-        traces = self._when_all_are_there({x.trace_id for x in evaluated(run)}, expected)
+        expected = {x.uid: x for x in evaluated(run)}
+        traces = self._when_all_are_there({x.trace_id for x in evaluated(run)}, set(expected))
         found = {x["spanID"]: x for spans in traces.values() for x in spans if _is_score(x)}
-        findings.holds(f"{len(expected)} evaluation spans are there", true=found.keys() == expected, found=len(found))
-        wrong = [x["operationName"] for x in found.values() if not _is_child(x)]
+        missing = expected.keys() - found.keys()
+        findings.holds(f"{len(expected)} evaluation spans are there", true=not missing, found=missing)
+        wrong = [x.metric for uid, x in expected.items() if x.span_id and not _is_child(found[uid])]
         findings.holds("each is CHILD_OF the span that it evaluates, and nothing else", true=not wrong, found=wrong)
         warned = [x["warnings"] for x in found.values() if x.get("warnings")]
         findings.holds("none has a warning", true=not warned, found=warned)
         late = [x["tags"][0] for x in found.values() if min(x["tags"], key=_key)["key"] != "evaluation.summary"]
         findings.holds("the summary is the first of the tags", true=not late, found=late)
-        self._search(run, findings)
+        self._search([x for x in found.values() if _tags(x).get(FAIL[0]) == FAIL[1]], run, findings)
         self._draw(traces, run.pictures / "waterfall.txt")
 
-    def _search(self, run: Run, findings: Findings) -> None:
-        expected = failing(run)
+    def _search(self, failed: Sequence[dict[str, Any]], run: Run, findings: Findings) -> None:
+        """A trace that was scored again is found by its earlier scores too."""
+        expected = {x["traceID"] for x in failed}
+        findings.holds("every failing score's trace is there", true=failing(run) <= expected, found=expected)
         tags = json.dumps(dict([FAIL]))
         claim = f"a search for the tag {'='.join(FAIL)} finds the {len(expected)} failing traces and no other"
         findings.holds(claim, true=self._found(tags=tags) == expected, found=self._found(tags=tags))
-        failed = [x for x in evaluated(run) if x.label == FAIL[1]]
-        for metric in sorted({x.metric for x in failed}):
-            operation = f"evaluation {metric}: fail"
+        for operation in sorted({x["operationName"] for x in failed}):
             found = self._found(operation=operation)
             findings.holds(
                 f"so does one for the operation {operation!r}",
-                true=found == {x.trace_id for x in failed if x.metric == metric},
+                true=found == {x["traceID"] for x in failed if x["operationName"] == operation},
                 found=found,
             )
 
@@ -144,8 +145,8 @@ def _is_score(span: Mapping[str, Any]) -> bool:
 
 
 def _is_child(span: Mapping[str, Any]) -> bool:
-    (reference,) = span["references"]
-    return bool(reference["refType"] == "CHILD_OF" and reference["traceID"] == span["traceID"])
+    found = [(x["refType"], x["traceID"]) for x in span["references"]]
+    return found == [("CHILD_OF", span["traceID"])]
 
 
 def _waterfall(spans: Sequence[Mapping[str, Any]]) -> Iterable[str]:

@@ -69,15 +69,18 @@ class Tool:
         """Each trace's page, a score opened on it, and the search for failing traces."""
         expected = {x.uid for x in evaluated(run)}
         traces = self._when_all_are_there({x.trace_id for x in evaluated(run)}, expected)
-        found = {x["id"] for spans in traces.values() for x in spans if _is_score(x)}
-        findings.holds(f"{len(expected)} evaluation spans are there", true=found == expected, found=len(found))
+        found = {x["id"]: x for spans in traces.values() for x in spans if _is_score(x)}
+        missing = expected - found.keys()
+        findings.holds(f"{len(expected)} evaluation spans are there", true=not missing, found=missing)
         for number, (trace_id, spans) in enumerate(traces.items(), 1):
             page = self._open(browser, trace_id, spans)
             self._look_at(page, trace_id, spans, findings)
             picture(page, run.pictures / f"trace-{number}.png")
             page.close()
         self._open_a_failing_score(run, traces, browser, findings)
-        self._search(run, browser, findings)
+        failed = {x["traceId"] for x in found.values() if x["tags"].get(FAIL[0]) == FAIL[1]}
+        findings.holds("every failing score's trace is there", true=failing(run) <= failed, found=failed)
+        self._search(failed, run, browser, findings)
 
     def _open(self, browser: Browser, trace_id: str, spans: list[dict[str, Any]]) -> Any:
         """A trace's page, as high as it takes: rows that are out of sight are not drawn."""
@@ -109,8 +112,9 @@ class Tool:
         picture(page, run.pictures / "score.png")
         page.close()
 
-    def _search(self, run: Run, browser: Browser, findings: Findings) -> None:
-        expected, query = failing(run), "=".join(FAIL)
+    def _search(self, expected: set[str], run: Run, browser: Browser, findings: Findings) -> None:
+        """A trace that was scored again is found by its earlier scores too."""
+        query = "=".join(FAIL)
         asked = urllib.parse.urlencode({"annotationQuery": query, "limit": 1000, "lookback": _DAY_MS})
         found = {spans[0]["traceId"] for spans in rest.get(f"{self._api}/traces?{asked}")}
         claim = f"a search for {query} finds the {len(expected)} failing traces and no other"
