@@ -18,12 +18,14 @@ _WORST: tuple[Completeness, ...] = ("truncated", "idle", "complete")
 class Part(NamedTuple):
     """What one trace by itself tells: its agent traces, and what ties it to others, None for an ordinary one.
 
-    `ids_of_calls` are those by which another trace would tell of the same model calls.
+    `ids_of_calls` are those by which another trace would tell of the same model calls. `reading` is what was read of
+    the trace, where others may have to do with it.
     """
 
     traces: list[AgentTrace]
     ends: turns.Ends | None = None
     ids_of_calls: tuple[str, ...] = ()
+    reading: Reading | None = None
 
 
 def rebuild(
@@ -54,7 +56,8 @@ def rebuild_part(
     if len(readings) != 1 or not _is_one_trace(readings[0]):
         return Part(traces)
     ids = turns.ids_of_calls(readings[0])
-    return Part(traces, turns.ends(readings[0], traces, linked=is_sought(ids)), ids)
+    ends = turns.ends(readings[0], traces, linked=is_sought(ids))
+    return Part(traces, ends, ids, None if ends is None else readings[0])
 
 
 def _is_one_trace(reading: Reading) -> bool:
@@ -71,7 +74,13 @@ def rebuild_together(
 
     `completeness` is that of each, where they are not all complete; what only repeats others has no part in the turn's.
     """
-    readings = [dialects.read(*part) for part in parts]
+    readings = [dialects.read(*part) for part in dialects.told_together(parts)]
+    return _together(readings, completeness=completeness, watch=watch)
+
+
+def _together(
+    readings: Sequence[Reading], *, completeness: Sequence[Completeness] = (), watch: turns.Watch | None = None
+) -> list[AgentTrace]:
     left = turns.without_repeats(readings)
     kept = {x.spans[0].trace_id for x in left if x.spans}
     told = (x for x, y in zip(completeness, readings, strict=False) if y.spans and y.spans[0].trace_id in kept)
@@ -88,22 +97,23 @@ def rebuild_all(
     received = _gathered(spans, logs)
     parts = {unit: rebuild_part(*received[unit], watch=watch) for unit in received}
     found = {unit: part.traces for unit, part in parts.items()}
-    tied = {unit: part.ends for unit, part in parts.items() if part.ends is not None}
-    for unit in _sought(parts, tied.values()):
-        ends = rebuild_part(*received[unit], is_sought=lambda _: True).ends
-        if ends is not None:
-            tied[unit] = ends
-    for together in turns.group(tied.values()):
+    for unit in _sought(parts):
+        parts[unit] = rebuild_part(*received[unit], is_sought=lambda _: True)
+    readings = {unit: part.reading for unit, part in parts.items() if part.reading is not None}
+    for together in turns.group(part.ends for part in parts.values() if part.ends is not None):
         ids = [x.trace_id for x in together]
         if len(ids) > 1:
             found.update({x: [] for x in ids})
-            found[ids[0]] = rebuild_together((received[x] for x in ids), watch=watch)
+            if all(received[x][0] for x in ids):
+                found[ids[0]] = _together([readings[x] for x in ids], watch=watch)
+            else:  # log records of no span, which are now held against those of the others
+                found[ids[0]] = rebuild_together((received[x] for x in ids), watch=watch)
     return in_order(trace for traces in found.values() for trace in traces)
 
 
-def _sought(parts: Mapping[str, Part], tied: Iterable[turns.Ends]) -> list[str]:
+def _sought(parts: Mapping[str, Part]) -> list[str]:
     """The ordinary traces that others link to, or whose model calls they look for."""
-    keys = {key for ends in tied for key in ends.seeks}
+    keys = {key for part in parts.values() if part.ends is not None for key in part.ends.seeks}
     if not keys:
         return []
     ordinary = ((unit, part) for unit, part in parts.items() if part.ends is None)
@@ -122,8 +132,10 @@ def in_order(traces: Iterable[AgentTrace]) -> list[AgentTrace]:
 def _gathered(spans: Iterable[Span], logs: Iterable[LogRecord]) -> dict[str, Received]:
     """What is read together, by its id; log records of no trace are left out."""
     received: defaultdict[str, Received] = defaultdict(lambda: ([], []))
+    scope, is_plain = None, True
     for span in spans:
-        is_plain = not span.scope.name.startswith(dialects.UNIT_SCOPES)  # to ask for each takes longer
+        if span.scope is not scope:  # that of the span before it, mostly
+            scope, is_plain = span.scope, not span.scope.name.startswith(dialects.UNIT_SCOPES)
         received[span.trace_id if is_plain else _unit(span, of_log=False)][0].append(span)
     for log in logs:
         unit = _unit(log, of_log=True)

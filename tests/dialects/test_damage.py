@@ -109,7 +109,7 @@ def test_plain_text_of_the_length_at_which_json_was_cut_was_cut_too():
 def test_two_different_texts_of_one_round_greatest_length_were_cut():
     given = {"input.value": "Where? " * 20, "output.value": "There. " * 20, "openinference.span.kind": "AGENT"}
     cut = {key: value[:100] for key, value in given.items()} | {"openinference.span.kind": "AGENT"}
-    assert only(span("1", **cut)).damaged == ("final_output", "user_input")
+    assert {"final_output", "user_input"} <= set(only(span("1", **cut)).damaged)
 
 
 def test_texts_of_different_lengths_were_not_cut():

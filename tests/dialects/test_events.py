@@ -129,6 +129,36 @@ def test_records_under_a_received_span_complete_it():
     assert (trace.target.span_id, trace.user_input) == ("0a" * 8, "Is 00042 in stock?")
 
 
+def under_interaction(span_id, name, end_ms, **attributes):
+    place = ("0b" * 16, span_id, "0a" * 8, f"claude_code.{name}", 1, 0, end_ms * MS, 0, "")
+    return Span(*place, attributes, ONE, Scope("com.anthropic.claude_code.tracing"))
+
+
+def tool_span(span_id, end_ms):
+    return under_interaction(span_id, "tool", end_ms, tool_name="mcp__shop__stock")
+
+
+def test_records_without_a_trace_complete_the_silent_spans_of_their_session():
+    logs = [ASKED, tool_result(2, tool_input='{"sku": "1"}'), tool_result(4, tool_input="{}", tool_use_id="t2"), SAID]
+    spans = [interaction(user_prompt="Is 00042 in stock?"), under_interaction("03" * 8, "llm_request", 3)]
+    trace = only(logs, [*spans, tool_span("01" * 8, 2), tool_span("02" * 8, 5)])
+    assert (trace.trace_ids, trace.final_output) == (("0b" * 16,), "None is.")
+    assert [(x.call_id, x.arguments, x.span_id) for x in trace.tool_calls] == [
+        ("t1", {"sku": "1"}, "01" * 8),
+        ("t2", {}, "02" * 8),
+    ]
+
+
+def test_records_of_another_time_are_another_turn():
+    late = [replace(x, time_ns=x.time_ns + 200 * MS) for x in (ASKED, SAID)]
+    assert len(rebuild_all([interaction(user_prompt="Is 00042 in stock?"), tool_span("01" * 8, 2)], late)) == 2
+
+
+@pytest.mark.parametrize("left", ['{"a":["<nested>"]}', '{"a":"bcd…[600 chars]"}', '{"a":1,"…":"21 keys"}'])
+def test_arguments_that_claude_code_shortened_are_damaged(left):
+    assert only([ASKED, tool_result(tool_input=left)]).damaged == ("tool_calls",)
+
+
 def test_scores_of_a_turn_without_a_span_have_no_span_to_go_to():
     trace = only([ASKED, SAID])
     assert (trace.target.span_id, trace.root_span_id, len(trace.target.trace_id)) == ("", None, 32)

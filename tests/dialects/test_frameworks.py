@@ -293,3 +293,80 @@ def test_gemini_clis_chunks_are_one_answer():
     output = json.dumps([{"role": "model", "parts": [{"text": x}]} for x in ("It is ", "15C.")])
     step = read({"gen_ai.operation.name": "llm_call", "gen_ai.output.messages": output}, scope="gemini-cli")
     assert said(step.output) == [("assistant", "It is 15C.")]
+
+
+CREWAI = "openinference.instrumentation.crewai"
+
+
+def test_the_task_of_crewais_agent_is_what_it_was_asked_and_not_the_prompt_around_it():
+    done = {"description": "Is 00042 in stock?", "expected_output": "A number.", "raw": "No."}
+    step = read(
+        {"openinference.span.kind": "AGENT", "output.value": json.dumps(done), "output.mime_type": "application/json"},
+        scope=CREWAI,
+        name="clerk._execute_core",
+    )
+    assert [(x.role, x.text) for x in step.input] == [("user", "Is 00042 in stock?")]
+
+
+@pytest.mark.parametrize(("printed", "value"), [("0.0", 0.0), ("False", False), ("None", None), ("00042", "00042")])
+def test_what_crewais_tools_returned_is_told_as_python_prints_it(printed, value):
+    told = {"openinference.span.kind": "TOOL", "output.value": printed, "output.mime_type": "text/plain"}
+    step = read(told, scope=CREWAI, name="stock.run")
+    assert (step.result, step.has_result) == (value, True)
+
+
+def test_blocks_that_openllmetry_prints_are_no_text_of_langchains_answer():
+    call = {"type": "function_call", "call_id": "c1", "name": "stock", "arguments": "{}", "id": "fc1"}
+    thought = {"type": "thinking", "thinking": "Look first.", "signature": "x"}
+    parts = [{"type": "text", "content": json.dumps(x)} for x in (thought, call)]
+    parts += [
+        {"type": "text", "content": "I look."},
+        {"type": "tool_call", "id": "c1", "name": "stock", "arguments": {}},
+    ]
+    told = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": parts}]),
+    }
+    (answer,) = read(told, scope="opentelemetry.instrumentation.langchain").output
+    assert (answer.text, answer.reasoning, [x.call_id for x in answer.calls]) == ("I look.", "Look first.", ["c1"])
+
+
+def test_an_answer_that_is_such_json_but_of_no_call_stays_text():
+    said = json.dumps({"type": "function_call", "call_id": "c9", "name": "stock"})
+    told = {"gen_ai.operation.name": "chat"}
+    parts = [{"type": "text", "content": said}]
+    told["gen_ai.output.messages"] = json.dumps([{"role": "assistant", "parts": parts}])
+    (answer,) = read(told, scope="opentelemetry.instrumentation.langchain").output
+    assert answer.text == said
+
+
+def langchain(span_id, parent, kind, **values):
+    told = {f"{key}.value": json.dumps(value) for key, value in values.items()}
+    given = {"openinference.span.kind": kind, **told, **{f"{key}.mime_type": "application/json" for key in values}}
+    return span(given, scope="openinference.instrumentation.langchain", span_id=span_id, parent=parent, name="desk")
+
+
+def test_langchains_structured_answer_is_the_answer_and_no_tool_call():
+    asked = {"type": "human", "content": "How many?"}
+    call = {"type": "ai", "content": "", "tool_calls": [{"name": "Count", "args": {"n": 0}, "id": "c1"}]}
+    told = {"type": "tool", "content": "Returning structured response: n=0", "tool_call_id": "c1"}
+    state = {"messages": [asked, call, told], "structured_response": {"n": 0}}
+    model = {"generations": [[{"message": call}]]}
+    spans = [
+        langchain("1", "", "AGENT", input={"messages": [asked]}, output=state),
+        langchain("2", "1", "LLM", input={"messages": [[asked]]}, output=model),
+    ]
+    (trace,) = rebuild(spans)
+    assert (trace.final_output, trace.tool_calls) == ('{"n":0}', ())
+
+
+def test_arguments_that_are_called_args_and_kwargs_are_a_tools_own_but_for_smolagents():
+    given = {"openinference.span.kind": "TOOL", "input.value": json.dumps({"args": [1], "kwargs": {"a": 2}})}
+    assert read(given, scope="openinference.instrumentation.agno").arguments == {"args": [1], "kwargs": {"a": 2}}
+    assert read(given, scope="openinference.instrumentation.smolagents").arguments == {"a": 2}
+
+
+def test_arguments_that_are_called_as_langchains_callback_calls_them_are_a_tools_own_elsewhere():
+    own = {"input_str": "x", "metadata": {}}
+    told = {"traceloop.span.kind": "tool", "gen_ai.tool.call.arguments": json.dumps(own)}
+    assert read(told, scope="opentelemetry.instrumentation.crewai").arguments == own

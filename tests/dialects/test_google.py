@@ -43,6 +43,10 @@ def test_a_functions_parameters_are_its_arguments():
     assert step.arguments == {"sku": "00042", "n": 2}
 
 
+def test_an_argument_that_was_given_as_text_stays_text_though_it_is_json():
+    assert function(parameters__body__value="{}", parameters__body__type="str").arguments == {"body": "{}"}
+
+
 def test_text_that_a_function_returned_stays_text_though_it_looks_like_a_number():
     assert function(return__value="731", return__type="str").result == "731"
 

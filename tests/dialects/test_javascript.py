@@ -55,6 +55,24 @@ def test_a_question_to_traceloop_that_is_json_stays_a_question(question):
     assert responses(question).input == (Message("user", question),)
 
 
+def test_the_text_that_traceloops_messages_leave_out_beside_calls_is_in_its_indexed_ones():
+    called = {"type": "tool_call", "tool_call": {"name": "look", "arguments": "{}"}}
+    step = read(
+        {
+            "ai.operationId": "ai.generateText.doGenerate",
+            "gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": [called]}]),
+            "gen_ai.completion.0.role": "assistant",
+            "gen_ai.completion.0.content": "I look.",
+            "gen_ai.completion.0.tool_calls.0.name": "look",
+            "gen_ai.completion.0.tool_calls.0.arguments": "{}",
+            "llm.request.functions.0.name": "look",
+        },
+        scope="ai",
+    )
+    assert [(x.text, [y.name for y in x.calls]) for x in step.output] == [("I look.", ["look"])]
+    assert [x.name for x in step.tools] == ["look"]
+
+
 def test_the_agents_earlier_texts_are_taken_from_the_request():
     items = [
         {"role": "user", "content": "Where?"},

@@ -65,6 +65,12 @@ def test_litellm_lists_tools_by_index():
     assert [(x.name, x.description) for x in step.tools] == [("f", "Finds.")]
 
 
+@pytest.mark.parametrize(("declared", "damaged"), [(1, frozenset()), (2, frozenset({"tools"}))])
+def test_tools_that_litellm_counts_and_does_not_list_are_lost(declared, damaged):
+    step = litellm({"llm.request.functions.0.name": "f", "litellm.request.tools.declared": declared})
+    assert step.damaged == damaged
+
+
 def test_a_step_of_litellms_proxy_that_only_names_a_model_calls_none():
     assert read({"litellm.api_key.hash": "h", "gen_ai.request.model": "m"}, scope="litellm").kind == "other"
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from spanscore.model.json import dumps
-from spanscore.model.span import Event, Resource, Scope, Span
+from spanscore.model.span import Event, LogRecord, Resource, Scope, Span
 from spanscore.rebuild import rebuild
 
 VALUES = [
@@ -222,3 +222,18 @@ def test_a_tools_only_argument_that_is_a_number_in_text_stays_text():
     given = {"openinference.span.kind": "TOOL", "tool.name": "f", "input.value": "42", "input.mime_type": "text/plain"}
     (trace,) = rebuild([span("1", **named(operation__name="invoke_agent")), span("2", "1", 5, **given)])
     assert trace.tool_calls[0].arguments == "42"
+
+
+def test_a_tools_own_list_that_looks_like_blocks_stays_one_where_a_log_record_tells_it_as_text():
+    own = [{"type": "text", "text": "hi"}]
+    spans = [span("1", gen_ai__operation__name="chat", gen_ai__request__model="m")]
+    told = {"content": json.dumps(own), "id": "c1"}
+    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    asked = {"tool_calls": [call]}
+    bodies = (("user", {"content": "Hi?"}), ("assistant", asked), ("tool", told))
+    logs = [
+        LogRecord(spans[0].trace_id, "1", at, f"gen_ai.{name}.message", body, {}, Resource(), Scope("s"))
+        for at, (name, body) in enumerate(bodies, start=1)
+    ]
+    (trace,) = rebuild(spans, logs)
+    assert [x.result for x in trace.tool_calls] == [own]

@@ -6,6 +6,7 @@ import pytest
 
 from spanscore import dialects
 from spanscore.model.span import Event, LogRecord, Resource, Scope, Span
+from spanscore.rebuild import rebuild
 
 LIVEKIT, STRANDS = "livekit-agents", "strands.telemetry.tracer"
 BEDROCK = "opentelemetry.instrumentation.botocore.bedrock-runtime"
@@ -44,6 +45,29 @@ def test_livekit_prints_results_as_python_does(printed, value):
 def test_livekit_says_which_tool_failed():
     failed = {"lk.function_tool.output": "no such parcel", "lk.function_tool.is_error": True}
     assert read(failed, scope=LIVEKIT, name="function_tool").error == "no such parcel"
+
+
+def test_what_a_livekit_agent_says_beside_tool_calls_is_not_its_answer():
+    calls = json.dumps([{"call_id": "c1", "name": "track", "arguments": "{}"}])
+
+    def told(span_id, parent, name, at, **attributes):
+        attributes = {"lk." + key.replace("__", "."): value for key, value in attributes.items()}
+        return Span("t", span_id, parent, name, 1, at, at + 1, 0, "", attributes, Resource(), Scope(LIVEKIT))
+
+    spans = [  # until version 1.4 each of an agent's turns lies in the one before
+        told("1", "", "agent_turn", 1, user_input="Where?", response__text="I look."),
+        told("2", "1", "llm_node", 2, response__text="I look.", response__function_calls=calls),
+        told("3", "1", "agent_turn", 4, response__text="In Oslo."),
+        told("4", "3", "llm_node", 5, response__text="In Oslo.", response__function_calls="[]"),
+    ]
+    (trace,) = rebuild(spans)
+    assert (trace.user_input, trace.plan, trace.final_output) == ("Where?", "I look.", "In Oslo.")
+
+
+def test_livekits_realtime_inference_is_the_model_call():
+    told = {"gen_ai.operation.name": "generate_content", "gen_ai.usage.input_tokens": 7}
+    step = read(told, scope=LIVEKIT, name="realtime_inference")
+    assert (step.kind, step.input_tokens) == ("model", 7)
 
 
 def test_livekits_own_bookkeeping_is_none_of_the_agents_work():

@@ -37,6 +37,15 @@ def test_a_recording_gives_its_agent_traces(case, request):
 
 
 @pytest.mark.parametrize("case", CASES, ids=name)
+def test_scores_are_put_on_a_recorded_span_at_its_own_times(case):
+    telemetry = recorded(case)
+    recorded_ns = {(x.trace_id, x.span_id): (x.start_ns, x.end_ns) for x in telemetry.spans}
+    targets = [x.target for x in rebuild_all(telemetry.spans, telemetry.logs)]
+    known = [x for x in targets if (x.trace_id, x.span_id) in recorded_ns]
+    assert [(x.start_ns, x.end_ns) for x in known] == [recorded_ns[x.trace_id, x.span_id] for x in known]
+
+
+@pytest.mark.parametrize("case", CASES, ids=name)
 def test_order_and_repetition_change_nothing(case):
     telemetry = recorded(case)
     once = as_json(rebuild_all(telemetry.spans, telemetry.logs))

@@ -235,6 +235,23 @@ def test_json_of_another_kind_in_a_folder_of_telemetry_is_passed_over_and_named(
     assert "package.json" in found.refused[0]
 
 
+def test_an_empty_file_in_a_folder_of_telemetry_is_passed_over_and_named(tmp_path):
+    write(tmp_path, "1.json", json.encode(traces("a")))
+    write(tmp_path, "2.json", b"\n")
+    found = files.load([tmp_path])
+    assert ([x.name for x in found.spans], "2.json: the file is empty" in found.refused[0]) == (["a"], True)
+
+
+@pytest.mark.parametrize("name", ["1.pb", "1.json", "logs.pb", "1.jsonl.gz"])
+def test_an_empty_file_that_was_asked_for_is_refused(tmp_path, name):
+    assert "the file is empty" in refusal(write(tmp_path, name, b""))
+
+
+def test_a_folder_of_one_empty_file_is_refused_with_its_name(tmp_path):
+    write(tmp_path, "1.json", b"")
+    assert "1.json: the file is empty" in refusal(tmp_path)
+
+
 def test_json_of_another_kind_that_was_asked_for_is_refused(tmp_path):
     path = tmp_path / "package.json"
     path.write_text('{"name": "x"}')

@@ -7,6 +7,7 @@ the span, whose attributes others borrow. So one look-up of each kind decides fo
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
+from operator import attrgetter
 
 from spanscore.dialects import (
     agent_framework,
@@ -48,7 +49,7 @@ from spanscore.dialects._again import Again
 from spanscore.dialects._base import Context, Dialect, Facts, text
 from spanscore.dialects._damage import marked
 from spanscore.dialects._gathering import SCOPES as UNIT_SCOPES
-from spanscore.dialects._gathering import told_apart, unit_of
+from spanscore.dialects._gathering import told_apart, told_together, unit_of
 from spanscore.dialects._histories import Histories
 from spanscore.dialects._installed import installed
 from spanscore.dialects._json import is_redacted
@@ -106,6 +107,9 @@ _LOOKING = tuple((x, x.claims) for x in DIALECTS if x.claims is not None)
 _MARKS = tuple({mark: None for dialect in DIALECTS for mark in dialect.marks})
 _ANNOUNCES = "logfire.span_type"  # Logfire tells that a span has begun by a span, whose id is another one
 _EVALUATOR_SCOPES = frozenset({"spanscore", "pydantic-evals"})
+_EVALUATOR_KEYS = frozenset({"spanscore.emitted", "mlflow.trace.sourceScorer", "langwatch.reserved.causality_depth"})
+_EVALUATOR_VALUES = {"openinference.span.kind": "EVALUATOR", "langfuse.environment": "langfuse-llm-judge"}
+_SUSPICIOUS = _EVALUATOR_KEYS.union(_EVALUATOR_VALUES)
 
 __all__ = [
     "DIALECTS",
@@ -118,6 +122,7 @@ __all__ = [
     "read",
     "shows_genai",
     "told_apart",
+    "told_together",
     "unit_of",
     "unread",
 ]
@@ -154,7 +159,7 @@ def read(spans: Iterable[Span], logs: Iterable[LogRecord] = ()) -> Reading:
             steps.append(_step(span, dialect.name, facts))
         elif "session.id" in span.attributes or "user.id" in span.attributes or span.dropped_attributes_count:
             steps.append(_step(span, "", {"kind": "other"}))
-    steps = marked(steps, known, _again(claimed, logged))
+    steps = marked(steps, known, logged, lambda: _again(claimed, logged))
     return Reading(tuple(known), tuple(steps), len(known) - len(claimed), logged)
 
 
@@ -174,10 +179,11 @@ def _again(claimed: Container[str], logs: Mapping[str, Sequence[LogRecord]]) -> 
 
 
 def _dialect_of(span: Span, logs: Sequence[LogRecord]) -> Dialect | None:
-    found = _BY_SCOPE.get(span.scope.name, len(DIALECTS))
+    found = _BY_SCOPE.get(span.scope.name)
     if not _KEYS.isdisjoint(span.attributes):
-        found = min(found, *(_BY_KEY[key] for key in _KEYS.intersection(span.attributes)))
-    if found < len(DIALECTS):
+        ranks = [_BY_KEY[key] for key in _KEYS.intersection(span.attributes)]
+        found = min(ranks if found is None else (found, *ranks))
+    if found is not None:
         return DIALECTS[found]
     for dialect, claims in _LOOKING:
         if claims(span, logs):
@@ -209,7 +215,7 @@ def _unique(spans: Iterable[Span]) -> list[Span]:
         other = found.get(span.span_id)
         if other is None or (other is not span and _completeness(span) > _completeness(other)):
             found[span.span_id] = span
-    return sorted(found.values(), key=lambda x: (x.start_ns, x.span_id))
+    return sorted(found.values(), key=attrgetter("start_ns", "span_id"))
 
 
 def _completeness(span: Span) -> tuple[int, int, int, str]:
@@ -220,16 +226,16 @@ def _completeness(span: Span) -> tuple[int, int, int, str]:
 def _is_evaluator(span: Span) -> bool:
     """Whether spanscore or another evaluator emitted the span: a score is not part of what is scored."""
     attributes = span.attributes
-    return (
+    if (
         span.scope.name in _EVALUATOR_SCOPES
-        or "spanscore.emitted" in attributes
-        or "mlflow.trace.sourceScorer" in attributes
-        or "langwatch.reserved.causality_depth" in attributes
-        or attributes.get("gen_ai.operation.name") == "evaluation"
-        or attributes.get("openinference.span.kind") == "EVALUATOR"
-        or attributes.get("langfuse.environment") == "langfuse-llm-judge"
         or span.name == "judge_evaluation"
-    )
+        or attributes.get("gen_ai.operation.name") == "evaluation"
+    ):
+        return True
+    if _SUSPICIOUS.isdisjoint(attributes):
+        return False
+    is_named = not _EVALUATOR_KEYS.isdisjoint(attributes)
+    return is_named or any(attributes.get(key) == value for key, value in _EVALUATOR_VALUES.items())
 
 
 def _by_span(logs: Iterable[LogRecord]) -> dict[str, list[LogRecord]]:

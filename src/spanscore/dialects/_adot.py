@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spanscore.dialects._json import structure
+from spanscore.dialects._messages import with_blocks
 from spanscore.model.span import LogRecord, Span
 
 _DETAILS, _CHOICE = "gen_ai.client.inference.operation.details", "gen_ai.choice"
@@ -37,12 +38,12 @@ def _listed(body: Mapping[str, Any], side: str) -> list[dict[str, Any]]:
 def _event(message: dict[str, Any], attribute: str, name: str) -> tuple[str, Mapping[str, Any]]:
     content = message.get("content")
     if isinstance(content, dict):
-        return name, content
+        return name, with_blocks(content)
     if isinstance(content, str) and message["role"] == "system":
         return _DETAILS, {"gen_ai.system_instructions": content}
     if isinstance(content, str) and _are_messages(structure(content).value):
         return _DETAILS, {attribute: content}
-    return name, {"message" if name == _CHOICE else "content": content}
+    return name, with_blocks({"message" if name == _CHOICE else "content": content})
 
 
 def _are_messages(value: Any) -> bool:

@@ -6,6 +6,7 @@ from spanscore.dialects._arguments import call_id, result
 from spanscore.dialects._base import Facts, text
 from spanscore.dialects._json import opened, printed, structure
 from spanscore.dialects._messages import message
+from spanscore.dialects._reprs import evaluated
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
 
@@ -54,7 +55,7 @@ def _messages(item: Any) -> list[Message]:
 
 
 def _result(answer: dict[str, Any]) -> ToolResult:
-    return ToolResult(call_id(answer.get("tool_call_id")), result(answer.get("content")))
+    return ToolResult(call_id(answer.get("tool_call_id")), evaluated(result(answer.get("content"))))
 
 
 def _complete_tool(span: Span, given: Any, returned: Any, facts: Facts) -> None:
@@ -63,6 +64,6 @@ def _complete_tool(span: Span, given: Any, returned: Any, facts: Facts) -> None:
     if isinstance(given, dict) and "arguments" in given:
         facts["arguments"] = opened(given["arguments"])
     if isinstance(returned, list) and len(returned) == 2 and isinstance(returned[1], dict) and "content" in returned[1]:
-        facts["result"], facts["has_result"] = result(returned[1]["content"]), True
+        facts["result"], facts["has_result"] = evaluated(result(returned[1]["content"])), True
         if returned[0] is False:
             facts["error"] = facts.get("error") or printed(facts["result"])

@@ -1,10 +1,11 @@
 """Read a span again without a part of it: what then is missing from its step is what that part told."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, NamedTuple, TypeAlias
 
 from spanscore.model.json import dumps
+from spanscore.model.record import record
 from spanscore.model.span import STATUS_UNSET, Event, LogRecord, Span, Value
 from spanscore.model.step import Step
 
@@ -31,10 +32,10 @@ class Part(NamedTuple):
 
 
 _FIELDS = (Part("field", -1, "span name"), Part("field", -1, "status"))
-_BODY = "body"
+BODY = "body"
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Again:
     """The spans of one reading, to be read again."""
 
@@ -56,7 +57,7 @@ class Again:
             for key, value in event.attributes.items():
                 yield Part("event", at, key), _text(value)
         for at, log in enumerate(self._logs(step)):
-            yield Part("log", at, _BODY), _text(log.body)
+            yield Part("log", at, BODY), _text(log.body)
             for key, value in log.attributes.items():
                 yield Part("log", at, key), _text(value)
         yield _FIELDS[0], step.span.name
@@ -107,7 +108,7 @@ def _changed_event(event: Event, key: str, change: tuple[str, str] | None) -> Ev
 
 
 def _changed_log(log: LogRecord, key: str, change: tuple[str, str] | None) -> LogRecord:
-    if key == _BODY:
+    if key == BODY:
         return replace(log, body=None if change is None else _replaced(log.body, *change))
     attributes = dict(log.attributes)
     _change(attributes, key, change)

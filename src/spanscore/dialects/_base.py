@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from spanscore.dialects._histories import Histories
+from spanscore.model.record import record
 from spanscore.model.span import Attributes, LogRecord, Span
 
 Facts: TypeAlias = dict[str, Any]
 """The fields of a Step that a span tells, by name: `kind` always, any of the others."""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Context:
     """What is known of a span besides itself.
 
@@ -63,10 +64,10 @@ def count(value: object) -> int | None:
     >>> count(12), count("12"), count(12.0), count(True), count(-1), count("many")
     (12, 12, 12, None, None, None)
     """
-    if isinstance(value, bool):
+    if value is None or isinstance(value, bool):
         return None
+    if isinstance(value, (int, float)):
+        return int(value) if 0 <= value < 2**53 else None
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 16:
-        return int(value)
-    if isinstance(value, (int, float)) and 0 <= value < 2**53:
         return int(value)
     return None

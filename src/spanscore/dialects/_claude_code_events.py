@@ -4,8 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from spanscore.dialects._base import count, first_text, text
+from spanscore.dialects._json import structure
 from spanscore.dialects._threads import Calls, Part, Thread, Unit, around, in_order, name_of, told, under
-from spanscore.model.span import Attributes, LogRecord, Span
+from spanscore.model.span import Attributes, LogRecord, Span, Value
 
 SCOPE = "com.anthropic.claude_code.events"
 
@@ -19,6 +20,7 @@ _OF_MODEL = frozenset({REQUEST, RESPONSE, ANSWER, CALLED, FAILED})
 _OF_TOOL = frozenset({DECIDED, RETURNED})
 _READ = _OF_MODEL | _OF_TOOL | {PROMPT}
 _ALL = ("", "")
+MCP_TOOL = "mcp_tool"  # stands for the name of any MCP server's tool
 _ANSWERING = ("repl_main_thread", "sdk", "agent:")  # and what follows these; any other source serves no turn
 
 
@@ -44,12 +46,25 @@ def parts(unit: str, spans: Sequence[Span], logs: Sequence[LogRecord]) -> Iterat
     received = {x.span_id for x in spans}
     placed = [x for x in logs if x.scope.name != SCOPE]
     for identity, records in _prompts(in_order(own)):
-        if any(x.span_id in received for x in records):
+        if any(x.span_id in received for x in records) or _is_silent_about(records, spans):
             placed += _placed(records, spans)
         else:
             yield _told(unit, identity, records)
     if spans:
         yield list(spans), placed
+
+
+def _is_silent_about(logs: Sequence[LogRecord], spans: Iterable[Span]) -> bool:
+    """Whether records name no span though they are about some: those of a prompt of their session at their time."""
+    first, last = logs[0], logs[-1]
+    session = first.attributes.get("session.id")
+    return not any(x.span_id for x in logs) and any(
+        x.name == INTERACTION
+        and x.attributes.get("session.id") == session
+        and x.start_ns < last.time_ns
+        and first.time_ns < x.end_ns
+        for x in spans
+    )
 
 
 def _prompts(logs: Sequence[LogRecord]) -> Iterator[tuple[str, list[LogRecord]]]:
@@ -87,7 +102,8 @@ def _told(unit: str, identity: str, logs: Sequence[LogRecord]) -> Part:
 
 def _placed(logs: Iterable[LogRecord], spans: Sequence[Span]) -> Iterator[LogRecord]:
     """The records, each under the call that it is about; those about no call stay where they are."""
-    tools = {call: x for x in spans if x.name == TOOL and (call := _call(x.attributes))}
+    logs = list(logs)
+    tools = _by_call(logs, [x for x in spans if x.name == TOOL])
     models = _by_marks(x for x in spans if x.name == MODEL and not is_aside(x.attributes))
     for log in logs:
         name, about = name_of(log), None
@@ -97,6 +113,36 @@ def _placed(logs: Iterable[LogRecord], spans: Sequence[Span]) -> Iterator[LogRec
             calls = next(models[x] for x in _marks(log.attributes) if x in models)
             about = calls.nearest(log.time_ns, by_end=name != REQUEST)
         yield log if about is None else under(about, log)
+
+
+def _by_call(logs: Iterable[LogRecord], tools: Iterable[Span]) -> dict[str, Span]:
+    """The tool calls by their ids; of spans without, by the names and the order of the records that tell the id."""
+    found: dict[str, Span] = {}
+    unnamed: defaultdict[str | None, list[Span]] = defaultdict(list)
+    for tool in sorted({x.span_id: x for x in tools}.values(), key=lambda x: (x.end_ns, x.span_id)):
+        call = _call(tool.attributes)
+        if call:
+            found[call] = tool
+        else:
+            unnamed[text(tool.attributes.get("tool_name"))].append(tool)
+    told: defaultdict[str | None, dict[str, None]] = defaultdict(dict)
+    for log in logs if unnamed else ():
+        call = _call(log.attributes)
+        if name_of(log) == RETURNED and call and call not in found:
+            shown = text(log.attributes.get("tool_name"))
+            told[known_as(shown, log.attributes.get("tool_parameters"))][call] = None
+    for name, calls in told.items():
+        if len(calls) == len(unnamed[name]):  # else one is missing, and it is not known which
+            found.update(zip(calls, unnamed[name], strict=True))
+    return found
+
+
+def known_as(name: str | None, details: Value) -> str | None:
+    """A tool's name; of an MCP server's tool, whose name the records hide, the one that the model knows it by."""
+    told = structure(details).value if name in {None, MCP_TOOL} else None
+    if isinstance(told, dict) and text(told.get("mcp_tool_name")):
+        return f"mcp__{told.get('mcp_server_name')}__{told['mcp_tool_name']}"
+    return name
 
 
 def _by_marks(models: Iterable[Span]) -> dict[tuple[str, str], Calls]:

@@ -3,7 +3,10 @@
 import re
 
 from spanscore.dialects._base import Facts, text
+from spanscore.dialects._json import structure
+from spanscore.dialects._reprs import unprinted
 from spanscore.model.span import Span
+from spanscore.model.step import Message
 
 OPENINFERENCE_SCOPE = "openinference.instrumentation.crewai"
 OPENLLMETRY_SCOPE = "opentelemetry.instrumentation.crewai.instrumentation"
@@ -16,9 +19,14 @@ def complete_openinference(span: Span, facts: Facts) -> None:
     attributes = span.attributes
     if facts["kind"] == "agent":
         facts["agent_name"] = text(attributes.get("graph.node.id")) or _METHOD.sub("", span.name)
+        done = structure(attributes.get("output.value")).value
+        task = text(done.get("description")) if isinstance(done, dict) and "raw" in done else None
+        if task is not None:
+            facts["input"] = (Message("user", task),)
     elif facts["kind"] == "tool":
         described = _ASKED_FOR.match(str(attributes.get("tool.description", "")))
         facts["tool_name"] = described[1].strip() if described else facts["tool_name"]
+        facts["result"] = unprinted(facts.get("result"))
 
 
 def complete_openllmetry(span: Span, facts: Facts) -> None:

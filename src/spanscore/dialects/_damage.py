@@ -1,17 +1,16 @@
 """Find what limits of the SDK cut or dropped, which no reader can see, and which facts of a step rest on it."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from spanscore.dialects._again import Again, Part
+from spanscore.dialects._again import BODY, Again, Part
+from spanscore.dialects._limits import Limits, limits
 from spanscore.dialects._marks import is_damaged, mended
-from spanscore.model.span import Span
+from spanscore.model.span import LogRecord, Span
 from spanscore.model.step import Message, MessageFact, Step, StepFact
 
-_MIN_LIMIT_CHARS = 40
-_ROUND = (50, 32)  # limits are such numbers, or multiples of them
 _MAX_SPANS = 200  # of a trace whose cut attributes are looked at one by one: of the others all facts count as damaged
 _MAX_PARTS = 8  # of a span, likewise
 
@@ -28,31 +27,38 @@ _FACTS: dict[str, StepFact] = {
 }
 _CARRIES: dict[str, tuple[StepFact, ...]] = {
     "model": ("input", "output", "system", "tools"),
-    "agent": ("input", "output"),
+    "agent": ("input", "output", "system", "tools"),
     "workflow": ("input", "output"),
     "tool": ("arguments", "result"),
 }
 """What a span of each kind could have told, had nothing been dropped."""
 
 
+_ALL_OF_MESSAGE: frozenset[MessageFact] = frozenset({"text", "calls", "results"})
 _INFRASTRUCTURE = ("http.", "url.", "net.", "db.", "rpc.", "messaging.")
 
 
-def marked(steps: Sequence[Step], spans: Sequence[Span], again: Again) -> list[Step]:
+def marked(
+    steps: Sequence[Step],
+    spans: Sequence[Span],
+    logs: Mapping[str, Sequence[LogRecord]],
+    read_again: Callable[[], Again],
+) -> list[Step]:
     """The steps, each with the facts named as damaged that rest on something cut or dropped.
 
-    A fact that another attribute of the span tells whole is taken from there.
+    A fact that another attribute of the span tells whole is taken from there: `read_again` gives what looks for it.
     """
-    limits = _limits(spans)
-    if not limits and not any(x.dropped_attributes_count or x.dropped_events_count for x in spans):
+    known = limits(spans, logs)
+    if not known and not any(x.dropped_attributes_count or x.dropped_events_count for x in spans):
         return [_of_values(x) if x.kind == "tool" else x for x in steps]
+    again = read_again()
     is_genai = any(x.dialect for x in steps)
     looked_at = 0
     found: list[Step] = []
     for step in steps:
         marked_step = _of_values(step) if step.kind == "tool" else step
         span = step.span
-        cut = _cut(marked_step, again, limits) if limits else ()
+        cut = _cut(marked_step, again, known) if known else ()
         if step.kind == "other" and span.dropped_attributes_count and is_genai and not _is_infrastructure(step):
             marked_step = _with(step, ("input", "output"))  # what it stood for may have been dropped
         elif cut or span.dropped_attributes_count or span.dropped_events_count:
@@ -86,42 +92,15 @@ def _all_damaged(step: Step) -> Step:
     return _with(step, _CARRIES.get(step.kind, ()))
 
 
-def _limits(spans: Sequence[Span]) -> Mapping[str | None, int]:
-    """For each service whose SDK cuts values at a length, that length in characters, as the spans give it away.
-
-    It is the length of the longest value, where that is JSON that just ends; or where two different values have it and
-    it is a round number.
-    """
-    by_resource: dict[int, list[Span]] = {}
-    for span in spans:  # a service's spans mostly share one resource: asking each for its name would take longer
-        by_resource.setdefault(id(span.resource), []).append(span)
-    longest: dict[str | None, tuple[int, list[str]]] = {}
-    for sharing in by_resource.values():
-        texts = [x for span in sharing for x in span.attributes.values() if x.__class__ is str]
-        chars_of = list(map(len, texts))
-        chars, service = max(chars_of, default=0), sharing[0].resource.service_name
-        known, held = longest.get(service, (_MIN_LIMIT_CHARS, []))
-        if chars >= known:
-            found = [texts[chars_of.index(chars)]]  # mostly there is one
-            if chars_of.count(chars) > 1:
-                found = [x for x in texts if len(x) == chars]
-            longest[service] = chars, (held + found if chars == known else found)
-    return {service: chars for service, (chars, held) in longest.items() if _is_limit(chars, held)}
-
-
-def _is_limit(chars: int, held: Sequence[str]) -> bool:
-    values = {x for x in held if not x.isalnum()}  # ids and hashes are whole
-    if any(x[0] in "{[" and x[-1] not in "}]" and mended(x) is not None for x in values):
-        return True
-    return len(values) > 1 and not all(chars % x for x in _ROUND)
-
-
-def _cut(step: Step, again: Again, limits: Mapping[str | None, int]) -> list[tuple[Part, str]]:
-    """The parts of a step's span that were cut at its service's limit."""
-    chars = limits.get(step.span.resource.service_name)
-    if chars is None:
-        return []
-    return [(part, x) for part, text in again.parts(step) for x in _pieces(step, part, text) if len(x) == chars]
+def _cut(step: Step, again: Again, known: Limits) -> list[tuple[Part, str]]:
+    """The parts of a step's span that were cut at its service's limits."""
+    service = step.span.resource.service_name
+    return [
+        (part, x)
+        for part, text in again.parts(step)
+        for x in _pieces(step, part, text)
+        if len(x) == known.get((service, part.kind))
+    ]
 
 
 def _pieces(step: Step, part: Part, text: str) -> Iterable[str]:
@@ -129,20 +108,33 @@ def _pieces(step: Step, part: Part, text: str) -> Iterable[str]:
     value = step.span.attributes.get(part.key) if part.kind == "attribute" else None
     if isinstance(value, list):
         return (x for x in value if isinstance(x, str))
-    return (text,) if part.kind != "field" else ()
+    return (text,) if part.kind != "field" and not (part.kind == "log" and part.key == BODY) else ()
 
 
 def _of_span(step: Step, cut: Sequence[tuple[Part, str]], again: Again) -> Step:
     facts: set[StepFact] = set()
     for part, text in cut:
-        step, resting = _without_cut(step, part, text, again)
+        step, resting = _resting(step, again.without(step, part))
+        facts |= resting | _unreadable(step, part, text, again)
+    if len(cut) > 1:  # what several tell may be cut in each
+        step, resting = _resting(step, again.without(step, *(part for part, _ in cut)))
         facts |= resting
     dropped = step.span.dropped_attributes_count or step.span.dropped_events_count
     if dropped or any(text[:1] == "{" for _, text in cut):  # what comes after the cut could have told any of them
         facts.update(fact for fact in _CARRIES.get(step.kind, ()) if not _tells(step, fact))
     if dropped:
         facts.update(_of_lists(step, again))
+        step = replace(step, input=_with_empty_damaged(step.input), output=_with_empty_damaged(step.output))
     return _with(step, facts)
+
+
+def _with_empty_damaged(messages: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
+    """The messages of a span that lost something, of which those are damaged that tell nothing."""
+    if messages is None:
+        return None
+    return tuple(
+        x if x.text or x.reasoning or x.calls or x.results else replace(x, damaged=_ALL_OF_MESSAGE) for x in messages
+    )
 
 
 def _tells(step: Step, fact: StepFact) -> bool:
@@ -155,10 +147,12 @@ def _tells(step: Step, fact: StepFact) -> bool:
     return any(getattr(step, field) is not None for field, of in _FACTS.items() if of == fact)
 
 
-def _without_cut(step: Step, part: Part, text: str, again: Again) -> tuple[Step, set[StepFact]]:
-    """The step with what else its span tells in place of a part that was cut; and the facts that rest on that part."""
-    other = again.without(step, part)
-    resting = _unreadable(step, part, text, again)
+def _resting(step: Step, other: Step) -> tuple[Step, set[StepFact]]:
+    """The step with what else its span tells in place of what was cut, and the facts that rest on that.
+
+    `other` is the step as it is read without what was cut.
+    """
+    resting: set[StepFact] = set()
     for field in _FACTS if other.kind == step.kind else ():
         told, left = getattr(step, field), getattr(other, field)
         if told == left:

@@ -40,6 +40,20 @@ def told_apart(spans: Iterable[Span], logs: Iterable[LogRecord]) -> list[Part]:
     return parts
 
 
+def told_together(gathered: Iterable[Part]) -> list[Part]:
+    """What was gathered under several ids and is of one turn: log records of no span are held against the first spans.
+
+    What stays without any is left as it is told by itself.
+    """
+    parts = list(gathered)
+    spans_at = next((at for at, (spans, _) in enumerate(parts) if spans), None)
+    if spans_at is not None:
+        spans, logs = parts[spans_at]
+        parts[spans_at] = spans, [*logs, *(x for given, more in parts if not given for x in more)]
+        parts = [x for x in parts if x[0]]
+    return [x for part in parts for x in told_apart(*part)]
+
+
 def _unit(thread: Thread, part: Part) -> str | None:
     """The id under which the part was gathered, if it holds anything that `thread` speaks for."""
     spans, logs = part

@@ -16,11 +16,13 @@ class Histories:
         self._read: list[tuple[str, tuple[Message, ...]]] = []
 
     def messages(self, value: Value) -> Messages:
-        """As `messages`, but reads only what comes after an earlier input that `value` starts with."""
+        """As `messages`, but reads only what comes after an earlier input that `value` starts with or repeats."""
         if not isinstance(value, str) or value[-1:] != "]":
             return messages(value)
         found: Messages | None = None
         for at, (text, known) in enumerate(self._read):
+            if value == text:  # an agent's, and its first model call's
+                return Messages(known)
             if value[len(text) - 1 : len(text)] == "," and value.startswith(text[:-1]):
                 rest = messages("[" + value[len(text) :])
                 found = Messages(known + (rest.messages or ()), rest.damaged)

@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import orjson
@@ -14,6 +15,7 @@ MAX_DEPTH = 100
 """Deeper JSON is not read: it would overrun the recursion limits of those who print it again."""
 
 _MAX_REPR_CHARS = 64 * 1024
+_MAX_REPEATED_CHARS = 4096
 _MAX_NUMBER_CHARS = 40
 _MAX_ELEMENTS = 10_000  # of an array that was cut; the parts of no conversation are more
 _WORDS = frozenset({"true", "false", "null"})
@@ -33,6 +35,9 @@ REDACTED = frozenset(
 )
 """What instrumentations put in the place of hidden content."""
 
+_MAX_REDACTED_CHARS = max(map(len, REDACTED))
+_MAX_WORD_CHARS = max(map(len, _WORDS))
+
 _HIDDEN = re.compile(r"\[(?:REDACTED\b|Scrubbed due to )[^\]]{0,100}\]")  # with the reason; Logfire's with what it saw
 
 
@@ -51,7 +56,8 @@ def is_redacted(text: object) -> bool:
     """
     if not isinstance(text, str):
         return False
-    return text in REDACTED or (text[-1:] == "]" and _HIDDEN.fullmatch(text) is not None)
+    is_named = len(text) <= _MAX_REDACTED_CHARS and text in REDACTED  # a long text is not looked up: it would be hashed
+    return is_named or (text[-1:] == "]" and _HIDDEN.fullmatch(text) is not None)
 
 
 def structure(value: Value) -> Parsed:
@@ -77,11 +83,22 @@ def literal(text: str) -> Json:
     """
     if len(text) > _MAX_REPR_CHARS:
         return text
+    read = _literal(text) if len(text) > _MAX_REPEATED_CHARS else _repeated_literal(text)
+    return read[0] if read else text
+
+
+@lru_cache(maxsize=256)  # every model call of an agent repeats those of the calls before it, and they are slow to read
+def _repeated_literal(text: str) -> tuple[Json, ...]:
+    return _literal(text)
+
+
+def _literal(text: str) -> tuple[Json, ...]:
+    """The value of a literal; nothing where `text` is none."""
     try:
         value: Json = json.loads(json.dumps(ast.literal_eval(text.strip())))
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return text
-    return text if _too_deep(text, value) else value
+        return ()
+    return () if _too_deep(text.replace("(", "["), value) else (value,)
 
 
 def opened(value: Any, *, scalars: bool = True) -> Json:
@@ -120,7 +137,9 @@ def _may_be_json(stripped: str, *, scalars: bool) -> bool:
         return False
     if first == '"':
         return last == '"' and len(stripped) > 1
-    return stripped in _WORDS or (first in "-0123456789" and len(stripped) <= _MAX_NUMBER_CHARS)
+    if first in "-0123456789":
+        return len(stripped) <= _MAX_NUMBER_CHARS
+    return len(stripped) <= _MAX_WORD_CHARS and stripped in _WORDS
 
 
 def printed(value: Any) -> str:
@@ -174,7 +193,7 @@ def whole_members(text: str) -> tuple[dict[str, Json], str | None]:
 
 def _too_deep(text: str, parsed: object) -> bool:
     """Whether `parsed` is nested beyond MAX_DEPTH; the text is counted first, since few have brackets enough."""
-    if len(text) <= MAX_DEPTH or text.count("[") + text.count("{") + text.count("(") <= MAX_DEPTH:
+    if len(text) <= 2 * MAX_DEPTH or text.count("[") + text.count("{") <= MAX_DEPTH:
         return False
     level, depth = [parsed], 0
     while level and depth <= MAX_DEPTH:

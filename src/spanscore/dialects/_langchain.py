@@ -1,6 +1,7 @@
 """Open LangChain's envelopes, which both OpenInference and OpenLLMetry record: serialized messages, states, results."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from spanscore.dialects._arguments import result
@@ -24,6 +25,9 @@ _ROLES = {
     "function": "tool",
     "FunctionMessage": "tool",
 }
+
+_STRUCTURED = "Returning structured response: "
+"""What create_agent answers a call of the tool that stands for a structured answer."""
 
 _COMMAND = {"graph", "update", "resume", "goto"}
 
@@ -65,7 +69,7 @@ def state_messages(state: object) -> tuple[Message, ...] | None:
     if len(items) == 1 and isinstance(items[0], list):  # a batch of one conversation
         items = items[0]
     found = [_message(x) for x in items]
-    return tuple(x for x in found if x is not None) if any(found) or not items else None
+    return _answered(tuple(x for x in found if x is not None)) if any(found) or not items else None
 
 
 def after_question(state: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
@@ -74,6 +78,20 @@ def after_question(state: tuple[Message, ...] | None) -> tuple[Message, ...] | N
         return None
     asked = max((i for i, x in enumerate(state) if x.role == "user" and x.text is not None), default=-1)
     return state[asked + 1 :]
+
+
+def _answered(said: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The messages with a structured answer as text: the model gives it as a call of a tool that only stands for it."""
+    last = said[-1].results[0] if said and len(said[-1].results) == 1 else None
+    if last is None or not isinstance(last.value, str) or not last.value.startswith(_STRUCTURED):
+        return said
+    at = next((i for i in range(len(said) - 1, -1, -1) if said[i].calls), -1)
+    answer = next((x for x in said[at].calls if x.call_id == last.call_id), None) if at >= 0 else None
+    if answer is None:
+        return said
+    left = tuple(x for x in said[at].calls if x is not answer)
+    told = replace(said[at], calls=left) if left or said[at].text else None
+    return (*said[:at], *([told] if told else []), *said[at + 1 : -1], Message("assistant", printed(answer.arguments)))
 
 
 def _generated(generations: list[Any]) -> Iterator[Any]:

@@ -1,6 +1,7 @@
 """Open LlamaIndex's envelopes, which three instrumentations record: chat messages, tool outputs and step events."""
 
 import re
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from spanscore.dialects import _react
@@ -8,6 +9,7 @@ from spanscore.dialects._arguments import call_id, tools
 from spanscore.dialects._base import Facts
 from spanscore.dialects._json import opened, printed
 from spanscore.dialects._messages import message
+from spanscore.dialects._reprs import evaluated
 from spanscore.model.json import Json
 from spanscore.model.span import Span
 from spanscore.model.step import Message
@@ -65,10 +67,12 @@ def chat_message(item: dict[str, Any]) -> Message | None:
         "content": content if blocks else item.get("content"),
         "tool_calls": calls or opened(beside.get("tool_calls")),
     }
-    if fields["role"] == "tool":
-        fields["tool_call_id"] = beside.get("tool_call_id")
-        fields["content"] = _texts(blocks) if blocks else item.get("content")
-    return message(fields, "user")
+    if fields["role"] != "tool":
+        return message(fields, "user")
+    told = _texts(blocks) if blocks else item.get("content")
+    fields |= {"tool_call_id": beside.get("tool_call_id"), "content": "" if told is None else told}
+    answer = message(fields, "user")
+    return answer and replace(answer, results=tuple(replace(x, value=evaluated(x.value)) for x in answer.results))
 
 
 def agent_name(event: object) -> str | None:

@@ -1,6 +1,6 @@
 """Open messages in every provider's spelling: semconv parts, OpenAI, Anthropic, Bedrock, Gemini and AI SDK blocks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -160,6 +160,12 @@ def blocks(text: object) -> list[Any] | None:
         return None
     parsed = structure(text).value
     return parsed if isinstance(parsed, list) and parsed and all(map(_is_block, parsed)) else None
+
+
+def with_blocks(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The attributes of an event with the blocks that they hold as JSON; a body holds blocks as they are."""
+    opened = {key: blocks(event.get(key)) for key in ("content", "message")}
+    return {**event, **{key: value for key, value in opened.items() if value is not None}}
 
 
 def _is_block(block: object) -> bool:

@@ -1,5 +1,6 @@
 """Claude Code: one trace a prompt with bare names for a call's facts, the content of it in log records beside."""
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
@@ -25,15 +26,22 @@ _SAID: _Sources = ((_SPAN, "response.model_output"), (events.ANSWER, "response")
 _MODEL: _Sources = ((_SPAN, "model"), (_SPAN, "gen_ai.request.model"), (events.CALLED, "model"))
 _PUT_IN = ("input_tokens", "cache_read_tokens", "cache_creation_tokens")  # each counts what the others do not
 _PUT_OUT: _Sources = ((_SPAN, "output_tokens"), (events.CALLED, "output_tokens"))
-_CALL_ID: _Sources = ((_SPAN, "tool_use_id"), (_SPAN, "gen_ai.tool.call.id"))
+_CALL_ID: _Sources = (
+    (_SPAN, "tool_use_id"),
+    (_SPAN, "gen_ai.tool.call.id"),
+    (events.RETURNED, "tool_use_id"),
+    (events.DECIDED, "tool_use_id"),
+)
 _TOOL_NAME: _Sources = ((_SPAN, "tool_name"), (_SPAN, "gen_ai.tool.name"), (events.RETURNED, "tool_name"))
 _TOOL_DETAILS: _Sources = tuple((x, "tool_parameters") for x in (_SPAN, events.RETURNED, events.DECIDED))
 _CALLED_WITH: _Sources = ((_SPAN, "tool_input"), (events.RETURNED, "tool_input"))
 _SUCCEEDED: _Sources = ((_SPAN, "success"), (events.RETURNED, "success"))
 _FAILURE: _Sources = tuple((x, key) for key in ("error", "error_type") for x in (_SPAN, events.RETURNED))
 _DECISION: _Sources = ((_SPAN, "decision"), (events.DECIDED, "decision"))
+_SHORTENED = re.compile(r'"<nested>"|…\[(?:\d+ (?:chars|items)|truncated)\]|"…":"\d+ keys"')
+"""What Claude Code leaves of arguments that are long, deep or many, in the record of a call."""
+
 _RETURNED = ("output", "content", "diff")  # what a tool put out, read or changed
-_MCP_TOOL = "mcp_tool"  # stands for the name of any MCP server's tool
 
 
 def claims(span: Span, _logs: Sequence[LogRecord]) -> bool:
@@ -107,6 +115,8 @@ def _tool_call(span: Span, told: _Told) -> Facts:
         "error": status_error(span) or _failure(told),
         "damaged": damaged(arguments=called_with, result=returned),
     }
+    if isinstance(called_with, str) and _SHORTENED.search(called_with):
+        facts["damaged"] |= {"arguments"}
     if called_with is not None and not is_redacted(called_with):
         facts["arguments"] = arguments(called_with)
     if returned is not None and not is_redacted(returned):
@@ -115,13 +125,10 @@ def _tool_call(span: Span, told: _Told) -> Facts:
 
 
 def _tool_name(told: _Told) -> str | None:
-    """The tool's name; of an MCP server's tool, whose name the records hide, the one that the model knows it by."""
-    names = [text(told.first((source,))) for source in _TOOL_NAME]
-    shown = next((x for x in names if x is not None and x != _MCP_TOOL), None)
-    details = structure(told.first(_TOOL_DETAILS)).value
-    if shown is None and isinstance(details, dict) and text(details.get("mcp_tool_name")):
-        return f"mcp__{details.get('mcp_server_name')}__{details['mcp_tool_name']}"
-    return shown or next(filter(None, names), None)
+    """The tool's name, of its sources the first that does not hide it."""
+    names = [x for x in (text(told.first((source,))) for source in _TOOL_NAME) if x is not None]
+    shown = next((x for x in names if x != events.MCP_TOOL), None)
+    return shown or events.known_as(next(iter(names), None), told.first(_TOOL_DETAILS))
 
 
 def _failure(told: _Told) -> str | None:

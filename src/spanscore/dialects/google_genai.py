@@ -26,7 +26,7 @@ def _read_function(attributes: Attributes, facts: Facts) -> None:
     """What a function was called with and returned, before version 1.0 by attributes of its own."""
     if facts.get("arguments") is None:
         given = {
-            key.removeprefix(_PARAMETER).removesuffix(_VALUE): _python(value, attributes.get(_typed(key)))
+            key.removeprefix(_PARAMETER).removesuffix(_VALUE): _given(value, attributes.get(_typed(key)))
             for key, value in attributes.items()
             if key.startswith(_PARAMETER) and key.endswith(_VALUE)
         }
@@ -41,6 +41,11 @@ def _read_function(attributes: Attributes, facts: Facts) -> None:
 
 def _typed(key: str) -> str:
     return key.removesuffix(_VALUE) + _TYPE
+
+
+def _given(value: Value, kind: Value) -> Json:
+    """An argument: text stays text, even where it is JSON, for it was given as text."""
+    return value if isinstance(value, str) and kind == "str" else _python(value, kind)
 
 
 def _python(value: Value, kind: Value) -> Json:

@@ -18,6 +18,9 @@ from spanscore.model.trace import RequestedCall
 _RAW = "raw_gen_ai_request"
 _PROMPT, _COMPLETION = "gen_ai.content.prompt", "gen_ai.content.completion"
 _TOOLS = ("gen_ai.tool.", "llm.request.functions.")  # of its second version, and of its first
+_DECLARED = "litellm.request.tools.declared"
+"""How many tools are on offer; it lists only as many as fit into a part of the 128 attributes of a span."""
+
 _TOLD_OF_CALL = frozenset(
     {"gen_ai.operation.name", "llm.request.type", "gen_ai.input.messages", "gen_ai.output.messages"}
 )
@@ -58,6 +61,8 @@ def _read_model(attributes: Attributes, logs: Sequence[LogRecord], facts: Facts)
     if facts.get("tools") is None:
         listed = next(filter(None, (indexed(attributes, x) for x in _TOOLS)), None)
         facts["tools"] = None if listed is None else tools(listed)
+    if len(facts["tools"] or ()) < (count(attributes.get(_DECLARED)) or 0):
+        facts["damaged"] = facts.get("damaged", frozenset()) | {"tools"}
 
 
 def _called(attributes: Attributes) -> Iterator[RequestedCall]:

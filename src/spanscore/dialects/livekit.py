@@ -12,7 +12,14 @@ from spanscore.dialects._reprs import evaluated
 from spanscore.model.span import Attributes, Span, Value
 
 _SCOPE = "livekit-agents"
-_KINDS = {"agent_turn": "agent", "llm_node": "model", "llm_request": "model", "function_tool": "tool"}
+_KINDS = {
+    "agent_turn": "agent",
+    "llm_node": "model",
+    "llm_request": "model",
+    "realtime_inference": "model",
+    "realtime_metrics": "model",
+    "function_tool": "tool",
+}
 _SESSIONS = ("lk.pii.room_name", "lk.room_name", "lk.room_sid", "lk.job_id")
 _USERS = ("lk.pii.participant_identity", "lk.participant_identity", "lk.participant_id")
 _AGENTS = ("gen_ai.agent.name", "lk.agent_name", "lk.agent_label")

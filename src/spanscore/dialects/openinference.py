@@ -216,7 +216,8 @@ def _read_arguments(span: Span, given: Value, facts: Facts) -> None:
     if isinstance(value, str) and span.scope.name in _LANGCHAIN and value.startswith(REPR_CONTAINERS):
         value = literal(value)
     if isinstance(value, dict):
-        if {"args", "kwargs"} <= value.keys() <= {"args", "kwargs", "sanitize_inputs_outputs"}:  # smolagents
+        is_call = {"args", "kwargs"} <= value.keys() <= {"args", "kwargs", "sanitize_inputs_outputs"}
+        if is_call and span.scope.name == _smolagents.SCOPE:
             facts["positional"] = tuple(value["args"]) if isinstance(value["args"], list) else ()
             value = value["kwargs"] if value["kwargs"] or not facts["positional"] else None
         facts["arguments"] = value

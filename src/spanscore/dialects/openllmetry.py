@@ -10,6 +10,7 @@ from spanscore.dialects._functions import only_argument
 from spanscore.dialects._indexed import elements, indexed
 from spanscore.dialects._json import is_redacted, literal, opened, structure
 from spanscore.dialects._messages import blocks, message
+from spanscore.dialects._printed_blocks import opened_blocks
 from spanscore.dialects._reprs import REPR_CONTAINERS
 from spanscore.model.span import Attributes, LogRecord, Span
 from spanscore.model.step import Message
@@ -25,6 +26,7 @@ _KINDS = {
 _REQUEST_TYPES = {"chat": "model", "completion": "model", "embedding": "other", "rerank": "other"}
 _MESSAGES = frozenset({"gen_ai.prompt.0.role", "gen_ai.prompt.0.content", "gen_ai.completion.0.content"})
 _LANGCHAIN = "opentelemetry.instrumentation.langchain"
+_PREFIXES = ("traceloop.", "llm.request.")
 _ASSOCIATION = "traceloop.association.properties."
 _COMPLETIONS: dict[str, Callable[[Span, Facts], None]] = {
     _crewai.OPENLLMETRY_SCOPE: _crewai.complete_openllmetry,
@@ -37,12 +39,16 @@ _COMPLETIONS: dict[str, Callable[[Span, Facts], None]] = {
 
 def claims(span: Span, _logs: Sequence[LogRecord]) -> bool:
     """Whether the span has an attribute of Traceloop's, or messages in indexed attributes."""
-    keys = "\n".join(("", *span.attributes))  # quicker to search than key by key, and every span is asked
-    return "\ntraceloop." in keys or "\nllm.request." in keys or not _MESSAGES.isdisjoint(span.attributes)
+    keys = "\n".join(span.attributes)  # quicker to search than key by key, and every span is asked
+    if ("traceloop." in keys or "llm.request." in keys) and any(x.startswith(_PREFIXES) for x in span.attributes):
+        return True
+    return not _MESSAGES.isdisjoint(span.attributes)
 
 
 def read(span: Span, context: Context) -> Facts:
     """The facts of a span of the SDK's decorators or of one of its instrumentations."""
+    if span.scope.name == _LANGCHAIN:
+        span = opened_blocks(span)
     facts, attributes = semconv.read(span, context), span.attributes
     facts["kind"] = _kind(attributes) or facts["kind"]
     _read_association(attributes, facts)
@@ -120,7 +126,7 @@ def _read_tool(span: Span, facts: Facts) -> None:
     facts["error"] = semconv.status_error(span)
     for key in ("gen_ai.tool.call.arguments", "traceloop.entity.input"):
         if (given := attributes.get(key)) is not None:
-            _read_arguments(given, facts)
+            _read_arguments(span, given, facts)
             break
     for key in ("gen_ai.tool.call.result", "traceloop.entity.output"):
         if (returned := attributes.get(key)) is not None:
@@ -128,8 +134,9 @@ def _read_tool(span: Span, facts: Facts) -> None:
             break
 
 
-def _read_arguments(given: Any, facts: Facts) -> None:
+def _read_arguments(span: Span, given: Any, facts: Facts) -> None:
     value = arguments(given)
+    is_callback = span.scope.name == _LANGCHAIN and isinstance(value, dict) and "input_str" in value
     if not isinstance(value, dict):
         facts["arguments"] = value
     elif value.keys() == {"args", "kwargs"}:  # a decorated function
@@ -138,7 +145,7 @@ def _read_arguments(given: Any, facts: Facts) -> None:
             facts["positional"] = tuple(value["args"])
         elif not value["kwargs"]:
             facts["arguments"] = {}
-    elif "input_str" in value and {"inputs", "tags", "metadata", "kwargs"} & value.keys():  # LangChain's callback
+    elif is_callback and {"inputs", "tags", "metadata", "kwargs"} & value.keys():
         inputs, said = value.get("inputs"), value["input_str"]
         if not isinstance(inputs, dict) and isinstance(said, str):
             inputs = opened(said, scalars=False)

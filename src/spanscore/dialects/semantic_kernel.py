@@ -2,20 +2,29 @@
 
 from spanscore.dialects import semconv
 from spanscore.dialects._base import Context, Dialect, Facts
+from spanscore.dialects._reprs import evaluated
 from spanscore.model.span import Span
 
 _LOOP = "sk.available_functions"
 _AGENTS = "semantic_kernel.utils.telemetry.agent_diagnostics.decorators"
+_FUNCTIONS = "semantic_kernel.functions.kernel_function"
 
 
 def read(span: Span, context: Context) -> Facts:
-    """The facts of one of its spans. An agent that is only given its thread says that it was given no messages."""
+    """The facts of one of its spans. An agent that is only given its thread says that it was given no messages.
+
+    What a function returned is told as str() makes text of it.
+    """
     if _LOOP in span.attributes:
         return {"kind": "other"}
     facts = semconv.read(span, context)
     if facts.get("input") == ():
         facts["input"] = None
+    if facts["kind"] == "tool":
+        facts["result"] = evaluated(facts.get("result"))
     return facts
 
 
-DIALECT = Dialect("semantic_kernel", read, scopes=(_AGENTS,), keys=(_LOOP,), marks=(b"semantic_kernel", b"sk."))
+DIALECT = Dialect(
+    "semantic_kernel", read, scopes=(_AGENTS, _FUNCTIONS), keys=(_LOOP,), marks=(b"semantic_kernel", b"sk.")
+)

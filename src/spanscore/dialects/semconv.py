@@ -12,7 +12,7 @@ from spanscore.dialects._arguments import arguments, call_id, tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, text
 from spanscore.dialects._histories import Histories
 from spanscore.dialects._json import is_redacted, opened, structure
-from spanscore.dialects._messages import Messages, blocks, message, messages, system_text
+from spanscore.dialects._messages import Messages, message, messages, system_text, with_blocks
 from spanscore.model.span import STATUS_ERROR, Attributes, LogRecord, Span, Value
 from spanscore.model.step import Message
 
@@ -103,9 +103,12 @@ def status_error(span: Span) -> str | None:
 
 def _kind(attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]]) -> str:
     operation = attributes.get("gen_ai.operation.name")
+    kind = _OPERATIONS.get(operation) if isinstance(operation, str) else None
+    if kind is not None and kind != "tool":
+        return kind
     tool = attributes.get("gen_ai.tool.name")
-    if isinstance(operation, str) and (kind := _OPERATIONS.get(operation)) is not None:
-        return "other" if kind == "tool" and str(tool) in _PSEUDO_TOOLS else kind
+    if kind is not None:
+        return "other" if str(tool) in _PSEUDO_TOOLS else kind
     method = attributes.get("mcp.method.name")
     if method is not None and method != "tools/call":
         return "other"  # MCP's transport
@@ -151,7 +154,7 @@ def _read_conversation(
     if (given.messages is None or produced.messages is None) and events:
         given, produced = _from_events(events, given, produced)
     facts["input"], facts["output"] = given.messages, produced.messages
-    damaged = {name for name, part in (("input", given), ("output", produced)) if part.damaged}
+    damaged = _damaged_sides(given, produced) if given.damaged or produced.damaged else set[str]()
     instructions = attributes.get("gen_ai.system_instructions")
     if instructions is not None:
         facts["system"], cut = system_text(instructions)
@@ -170,6 +173,10 @@ def _read_conversation(
     reasons = attributes.get("gen_ai.response.finish_reasons")
     if isinstance(reasons, list):
         facts["finish_reasons"] = tuple(x for x in reasons if isinstance(x, str))
+
+
+def _damaged_sides(given: Messages, produced: Messages) -> set[str]:
+    return {name for name, side in (("input", given), ("output", produced)) if side.damaged}
 
 
 def _tokens(attributes: Attributes, name: str, earlier_name: str) -> int | None:
@@ -218,7 +225,7 @@ def _choice(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _event_messages(payload: dict[str, Any], role: str) -> list[Message]:
-    """The message of an event, whose blocks and calls may be JSON in text where it came as attributes."""
+    """The message of an event, whose calls may be JSON in text where it came as attributes."""
     content = payload.get("content")
     if isinstance(content, dict) and isinstance(content.get("parts"), list):  # Gemini's, with the role that is true
         payload = dict(content)
@@ -227,7 +234,6 @@ def _event_messages(payload: dict[str, Any], role: str) -> list[Message]:
     calls = payload.get("tool_calls")
     if isinstance(calls, str):
         payload["tool_calls"] = structure(calls).value
-    payload["content"] = blocks(payload.get("content")) or payload.get("content")
     read_message = message(payload, role)
     return [] if read_message is None else [read_message]
 
@@ -257,7 +263,7 @@ def _events(span: Span, context: Context) -> Iterator[tuple[str, Mapping[str, An
 def _payload(body: Value, attributes: Attributes) -> Mapping[str, Any]:
     content = attributes.get("gen_ai.event.content")  # .NET's Microsoft.Extensions.AI
     parsed = structure(body if content is None else content).value
-    return {**attributes, **parsed} if isinstance(parsed, dict) else attributes
+    return {**attributes, **parsed} if isinstance(parsed, dict) else with_blocks(attributes)
 
 
 DIALECT = Dialect("semconv", read, claims=claims, marks=(b"gen_ai.", b"mcp.method.name"))

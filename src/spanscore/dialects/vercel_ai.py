@@ -1,8 +1,9 @@
 """Vercel AI SDK: its own `ai.*` attributes up to version 6, the semantic conventions with them from version 7 on."""
 
+from dataclasses import replace
 from typing import Any
 
-from spanscore.dialects import semconv
+from spanscore.dialects import openllmetry, semconv
 from spanscore.dialects._arguments import arguments, call_id, tools
 from spanscore.dialects._base import Context, Dialect, Facts, first_count, first_text, text
 from spanscore.dialects._json import is_redacted, opened, structure
@@ -17,6 +18,9 @@ _OUTER = frozenset({"ai.generateText", "ai.streamText", "ai.generateObject", "ai
 _APPLICATION = ("ai.telemetry.metadata.", "ai.settings.context.", "traceloop.association.properties.")
 _MOVED = frozenset({"gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.tool.call.arguments"})
 """Where Traceloop's and Sentry's SDKs move what the AI SDK wrote to its own attributes."""
+
+_INDEXED = frozenset({"gen_ai.prompt.0.role", "gen_ai.completion.0.role"})
+"""Where Traceloop's SDK moved it until May 2026, partly to both."""
 
 _SESSIONS = tuple(x + y for y in ("sessionId", "session_id", "conversationId", "threadId") for x in _APPLICATION)
 _ANSWERS = ("ai.response.text", "ai.response.object", "ai.result.text", "ai.result.object")
@@ -41,7 +45,9 @@ def read(span: Span, context: Context) -> Facts:
         facts = _tool_call(span)
     else:
         facts = {"kind": "other"}  # embeddings
-    if isinstance(operation, str) and not _MOVED.isdisjoint(attributes):
+    if isinstance(operation, str) and not _INDEXED.isdisjoint(attributes):
+        _fill(facts, openllmetry.read(_without_parts(span), context))
+    elif isinstance(operation, str) and not _MOVED.isdisjoint(attributes):
         _fill(facts, semconv.read(span, context))
     facts["session_id"] = facts.get("session_id") or first_text(attributes, _SESSIONS)
     facts["user_id"] = facts.get("user_id") or first_text(attributes, _USERS)
@@ -52,6 +58,12 @@ def _fill(facts: Facts, moved: Facts) -> None:
     """Add what was found elsewhere and is not known yet."""
     facts["damaged"] = facts.get("damaged", frozenset()) | moved.get("damaged", frozenset())
     facts.update((k, v) for k, v in moved.items() if facts.get(k) is None)
+
+
+def _without_parts(span: Span) -> Span:
+    """The span without the messages in which Traceloop's SDK leaves out the text beside calls; indexed ones have it."""
+    kept = {key: value for key, value in span.attributes.items() if key != "gen_ai.output.messages"}
+    return replace(span, attributes=kept)
 
 
 def _read_call(attributes: Attributes, context: Context, facts: Facts) -> None:
@@ -65,7 +77,8 @@ def _read_call(attributes: Attributes, context: Context, facts: Facts) -> None:
     facts["output"] = None if produced is None else (produced,)
     facts["response_id"] = text(attributes.get("ai.response.id"))
     reason = text(attributes.get("ai.response.finishReason"))
-    facts["finish_reasons"] = (reason,) if reason else ()
+    if reason:
+        facts["finish_reasons"] = (reason,)
     _read_usage(attributes, facts)
 
 

@@ -42,7 +42,7 @@ class ToolCall:
     returned: bool = False
 
     def __post_init__(self) -> None:
-        if self.result is not None:
+        if self.result is not None and not self.returned:
             object.__setattr__(self, "returned", True)
 
 

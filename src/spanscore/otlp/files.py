@@ -23,7 +23,7 @@ _KNOWN: Final = "OTLP (*.pb, JSON or JSON Lines), Jaeger JSON or a Tempo export"
 
 
 class ForeignFileError(InputError):
-    """A file holds JSON, but none that is telemetry."""
+    """A file is empty, or holds JSON that is no telemetry."""
 
 
 @dataclass(slots=True)
@@ -44,8 +44,8 @@ def load(paths: Sequence[Path]) -> Telemetry:
 
     A file is an export request in protobuf (`*.pb`, of logs where its name starts with `logs`), OTLP/JSON (one request,
     an array of them, or JSON Lines as the collector's file exporter writes them), Jaeger's JSON or a Tempo export;
-    each may be gzipped. Raises InputError where something is not; JSON of another kind is passed over in a folder that
-    holds telemetry too.
+    each may be gzipped. Raises InputError where something is not; an empty file and JSON of another kind are passed
+    over in a folder that holds telemetry too.
     """
     found = Telemetry()
     for path in paths:
@@ -65,12 +65,13 @@ def _load_folder(folder: Path, found: Telemetry) -> None:
         except ForeignFileError as error:
             foreign.append(str(error))
     if len(foreign) == len(inside):
-        raise InputError(f"{folder}: nothing in this folder is {_KNOWN}")
+        alone = foreign[0] if len(foreign) == 1 else ""
+        raise InputError(alone or f"{folder}: nothing in this folder is {_KNOWN}")
     found.refused += foreign
 
 
 def _load_file(path: Path, found: Telemetry) -> None:
-    for signal, request, undecodable in _requests(path):
+    for signal, request, undecodable in requests(path):
         if signal == "traces":
             refused = undecodable + check.remove_damaged(request)
             found.refused += [f"{path}: {x.name!r}: {x.reason}" for x in refused]
@@ -80,9 +81,11 @@ def _load_file(path: Path, found: Telemetry) -> None:
             found.logs += decode.log_records(request)
 
 
-def _requests(path: Path) -> Iterator[tuple[Signal, Message, list[Refusal]]]:
+def requests(path: Path) -> Iterator[tuple[Signal, Message, list[Refusal]]]:
     """The export requests of one file, in its order, each with what could not be decoded of it."""
     content = _content(path)
+    if not content.strip():
+        raise ForeignFileError(f"{path}: the file is empty: give {_KNOWN}")
     if content[:64].lstrip()[:1] in (b"{", b"[") and not path.name.removesuffix(".gz").endswith(".pb"):
         yield from ((signal, request, []) for signal, request in _json_requests(path, content))
     else:

@@ -57,10 +57,10 @@ def build(*readings: Reading, completeness: Completeness = "complete", watch: Wa
     found: list[AgentTrace] = []
     begun: set[str] = set()
     for opening, steps in turns:
-        known = _known(readings, opening, steps, tree, begun)
+        known = _known(readings, opening, steps, tree, begun, completeness)
         begun.update(known.trace_ids)
         turn = Turn(steps, tree)
-        found.append(_turn.build(turn, opening, known._replace(completeness=completeness)))
+        found.append(_turn.build(turn, opening, known))
         if watch is not None:
             watch(found[-1], turn, reading)
     return found
@@ -71,7 +71,12 @@ def _tells(step: Step) -> bool:
 
 
 def _known(
-    readings: Sequence[Reading], opening: Step | None, steps: Sequence[Step], tree: Tree, begun: set[str]
+    readings: Sequence[Reading],
+    opening: Step | None,
+    steps: Sequence[Step],
+    tree: Tree,
+    begun: set[str],
+    completeness: Completeness,
 ) -> _turn.Known:
     """What a turn is known by. One that is the first of its trace keeps its id when a second one arrives."""
     first = opening.span if opening is not None and begun else tree.top
@@ -79,11 +84,11 @@ def _known(
     root = tree.root_of(trace_id)
     told_by = [x.told_by[y.span.span_id] for x in readings if x.told_by for y in steps if y.span.span_id in x.told_by]
     return _turn.Known(
-        tuple(dict.fromkeys((trace_id, *(x.span.trace_id for x in (*steps, *told_by))))),
+        tuple(dict.fromkeys([trace_id, *[x.span.trace_id for x in (*steps, *told_by)]])),
         None if root is None or not root.recorded else root.span_id,
         span_id if trace_id in begun else tree.opening_id(trace_id),
         sum(x.unread for x in readings),
-        "complete",
+        completeness,
     )
 
 

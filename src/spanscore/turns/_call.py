@@ -1,9 +1,10 @@
 """A tool call while its facts come together: the places where it shows, each of which may say something of it."""
 
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from spanscore.model.json import Json
+from spanscore.model.record import record
 from spanscore.model.step import Step, ToolResult
 from spanscore.model.trace import RequestedCall
 
@@ -11,7 +12,8 @@ Order: TypeAlias = tuple[int, int, int]
 """Sorts calls by when they were asked for."""
 
 
-class Asked(NamedTuple):
+@record()
+class Asked:
     """A call in messages: as a model's output requests it, or as the input of the next model call repeats it."""
 
     step: Step
@@ -20,7 +22,8 @@ class Asked(NamedTuple):
     damaged: bool
 
 
-class Ran(NamedTuple):
+@record()
+class Ran:
     """A tool's span, with the id that identifies it and its arguments by name."""
 
     step: Step
@@ -29,7 +32,8 @@ class Ran(NamedTuple):
     arguments: Json
 
 
-class Told(NamedTuple):
+@record()
+class Told:
     """What the next model call was told that a tool returned."""
 
     step: Step

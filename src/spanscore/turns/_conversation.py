@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 
-from spanscore.model.json import dumps
+from spanscore.model.json import dumps, loads
 from spanscore.model.record import record
 from spanscore.model.step import Message
 from spanscore.model.trace import PastMessage
 
 MAX_HISTORY = 200
 """How many messages before the turn are kept: the latest."""
+
+_MAX_JSON_CHARS = 100_000
+"""Of a question that is looked into for messages."""
 
 
 @record()
@@ -76,6 +79,23 @@ def last_said(messages: Sequence[Message]) -> int:
         if _speaks(messages[at]):
             return at
     return -1
+
+
+def is_json_of(text: str | None, messages: Sequence[Message]) -> bool:
+    """Whether `text` is JSON in the form of `messages`, each with its role and its text.
+
+    >>> is_json_of('[{"role": "user", "content": "Hi"}]', [Message("user", "Hi")])
+    True
+    """
+    if not text or not messages or text[0] not in "[{" or len(text) > _MAX_JSON_CHARS:
+        return False
+    try:
+        parsed = loads(text)
+    except ValueError:
+        return False
+    listed = parsed if isinstance(parsed, list) else [parsed]
+    told = [(x.get("role"), x.get("content")) for x in listed if isinstance(x, dict)]
+    return len(told) == len(listed) and told == [(x.role, x.text) for x in messages]
 
 
 def _past(message: Message) -> PastMessage:

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 from spanscore.model.step import Message, Step
@@ -12,6 +13,7 @@ MODEL_FACTS = ("input", "output", "system", "tools", "model", "input_tokens", "o
 """What one report of a model call may tell that another does not."""
 
 _TOOL_FACTS = ("call_id", "arguments", "error")
+_BY_START = attrgetter("span.start_ns", "span.span_id")
 
 
 def model_calls(steps: Iterable[Step], tree: Tree) -> list[Step]:
@@ -29,7 +31,8 @@ def model_calls(steps: Iterable[Step], tree: Tree) -> list[Step]:
             inner[above.span.span_id].append(step)
     if inner:
         calls = _without_nesting(calls, inner, tree)
-    if len({x.response_id for x in calls if x.response_id}) < sum(1 for x in calls if x.response_id):
+    responses = [x.response_id for x in calls if x.response_id]
+    if len(set(responses)) < len(responses):
         calls = _without_siblings(calls)
     return sorted(calls, key=lambda x: (x.span.start_ns, len(x.input or ()), x.span.span_id))
 
@@ -63,9 +66,12 @@ def tool_calls(steps: Iterable[Step], tree: Tree) -> list[Step]:
     A tool span right inside another one of the same name (the client's or server's side of MCP) is the same call, as
     long as their ids and arguments do not say otherwise.
     """
+    calls = [x for x in steps if x.kind == "tool"]
+    if all(tree.place(x).tool is None for x in calls):
+        return sorted(calls, key=_BY_START)
     found: dict[str, Step] = {}
     merged_into: dict[str, str] = {}
-    for step in sorted((x for x in steps if x.kind == "tool"), key=lambda x: (tree.place(x).depth, x.span.span_id)):
+    for step in sorted(calls, key=lambda x: (tree.place(x).depth, x.span.span_id)):
         above = tree.place(step).tool
         outer_id = None if above is None else merged_into.get(above.span.span_id, above.span.span_id)
         outer = None if outer_id is None else found.get(outer_id)
@@ -77,7 +83,7 @@ def tool_calls(steps: Iterable[Step], tree: Tree) -> list[Step]:
             found[outer_id] = merged
         else:
             found[step.span.span_id] = step
-    return sorted(found.values(), key=lambda x: (x.span.start_ns, x.span.span_id))
+    return sorted(found.values(), key=_BY_START)
 
 
 def merged(step: Step, other: Step) -> Step:

@@ -33,6 +33,9 @@ class Ends:
 
     `asked` and `answer` are what the user said and was told, as far as the trace says.
 
+    `is_silent`: it tells of a session and no answer; `retells`: it is made of log records alone, which may be about the
+    spans of a silent one.
+
     `reports` are its model calls, which another trace may report once more. In a group, `repeats` is the trace whose
     calls this one only repeats. `waits`: it is to wait for others though it does not say itself that there are any.
     """
@@ -53,6 +56,8 @@ class Ends:
     answer: str | None = None
     may_leave: Mark | None = None
     is_held: bool = False
+    is_silent: bool = False
+    retells: bool = False
     reports: Reports | None = None
     repeats: str | None = None
     waits: bool = False
@@ -90,6 +95,8 @@ class Ends:
         if self.holds:
             found.update(f"holder {session}" for session in self.sessions)
             found.update(f"holder {session}\n{self.asked}" for session in self.sessions)
+        if self.is_silent:
+            found.update(f"silent {session}" for session in self.sessions)
         return frozenset(found)
 
     @property
@@ -108,6 +115,8 @@ class Ends:
             found.update(f"holder {session}" for session in self.sessions)
         if self.is_held:
             found.update(f"holder {session}\n{self.asked}" for session in self.sessions)
+        if self.retells:
+            found.update(f"silent {session}" for session in self.sessions)
         return frozenset(found)
 
 
@@ -129,6 +138,7 @@ def ends(reading: Reading, traces: Sequence[AgentTrace], *, linked: bool = False
     tree = Tree(reading)
     turns = split(reading.steps, tree)
     first, last = Turn(turns[0][1], tree), Turn(turns[-1][1], tree)
+    is_recorded = reading.spans[0].recorded
     leaves, may_leave = _left(last, is_open=bool(traces) and traces[-1].final_output is None)
     found = Ends(
         trace_id=reading.spans[0].trace_id,
@@ -147,20 +157,24 @@ def ends(reading: Reading, traces: Sequence[AgentTrace], *, linked: bool = False
         answer=_cut(traces[-1].final_output) if traces else None,
         may_leave=may_leave,
         is_held=len(traces) == 1 and _is_held(reading.steps) and traces[0].final_output is not None,
+        is_silent=is_recorded and len(traces) == 1 and traces[0].final_output is None,
+        retells=not is_recorded and len(traces) == 1,
         reports=_same_call.reports(reading, tree) if traces else None,
     )
-    is_known = found.may_leave or (found.sessions and (found.holds or found.is_held)) or found.repeatable
+    may_be_sought = found.holds or found.is_held or found.is_silent or found.retells
+    is_known = found.may_leave or (found.sessions and may_be_sought) or found.repeatable
     return found if linked or found.is_fragment or is_known else None
 
 
 def _is_ordinary(reading: Reading, traces: Sequence[AgentTrace]) -> bool:
     """A quick look: whether nothing in a trace can point to another one."""
-    if any(x.links for x in reading.spans):
+    if any(x.links for x in reading.spans) or not reading.spans[0].recorded:
         return False
     models = [x for x in reading.steps if x.kind == "model"]
     if not models:
         return bool(traces) and not any(x.session_id for x in reading.steps)
-    if traces and traces[-1].final_output is None and any(x.output and x.output[-1].calls for x in models):
+    is_silent = bool(traces) and traces[-1].final_output is None
+    if is_silent and (traces[-1].session_id or any(x.output and x.output[-1].calls for x in models)):
         return False
     if _is_held(reading.steps) or (len(models) == 1 and (_is_half(models[0]) or _is_alone(reading.steps))):
         return False

@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
+from spanscore.model.record import record
 from spanscore.model.step import Message, MessageFact, Step, StepFact
 from spanscore.turns._sorted import Turn
 
 
-class Found(NamedTuple):
+@record()
+class Found:
     """What one source says: a value, the step that holds it, and in which of its fields.
 
     `field` is "resource" for what the resource of the step's span says, "calls" and "results" for those in messages.

@@ -7,12 +7,24 @@ from typing import Literal, TypeAlias
 from spanscore.model.step import Step
 from spanscore.turns import _conversation, _double
 from spanscore.turns._found import First, Found, Gathered, Source, is_damaged
+from spanscore.turns._marks import asks_for_tools
 from spanscore.turns._sorted import Turn
 
 _Steps: TypeAlias = Callable[[Turn], Sequence[Step]]
 
+
+def _first_agent(turn: Turn) -> Sequence[Step]:
+    """The outermost agent, unless its model was told as one text what reads as messages here: a question in JSON."""
+    for agent in turn.first_agent:
+        given = turn.main[0].input if turn.main else None
+        at = _conversation.last_said(given or ())
+        if given and at >= 0 and _conversation.is_json_of(given[at].text, agent.input or ()):
+            return ()
+    return turn.first_agent
+
+
 _GIVEN: tuple[tuple[str, _Steps], ...] = (
-    ("the outermost agent's input messages", lambda turn: turn.first_agent),
+    ("the outermost agent's input messages", _first_agent),
     ("the input messages of its first model call", lambda turn: turn.main[:1]),
     ("another agent's input messages", lambda turn: turn.other_agents),
     ("a workflow's input messages", lambda turn: turn.workflows),
@@ -49,12 +61,12 @@ def _called_with(turn: Turn) -> Found | None:
 
 
 def _called_with_part(turn: Turn) -> Found | None:
-    """The plain argument of a function, where the prompt holds it among other words."""
+    """The plain argument of a function, where the prompt holds it among other words; a single word as a line."""
     found = _called_with(turn)
-    if found is None or " " not in found.value:
+    said = None if found is None else _first_asked(turn)
+    if found is None or said is None:
         return None
-    said = _first_asked(turn)
-    return found if said is not None and found.value in said.value else None
+    return found if found.value in (said.value if " " in found.value else said.value.splitlines()) else None
 
 
 def _answer(step: Step) -> Found | None:
@@ -70,7 +82,13 @@ def _answer(step: Step) -> Found | None:
 
 
 def _agents_answer(turn: Turn) -> Found | None:
-    return _answer(turn.outermost[-1]) if turn.outermost else None
+    """The last outermost agent's, unless its model said that beside tool calls, and a model was asked again after."""
+    found = _answer(turn.outermost[-1]) if turn.outermost else None
+    if found is None or found.field != "output_text":
+        return found
+    own = (x.output or () for x in turn.facing[:-1] if turn.tree.place(x).agent is found.step)
+    is_beside = any(any(x.calls for x in said) and any(x.text == found.value for x in said) for said in own)
+    return None if is_beside else found
 
 
 def _models_answer(turn: Turn) -> Found | None:
@@ -126,14 +144,16 @@ def _lost_messages(step: Step) -> bool:
 
 
 def _instructions(steps: _Steps, turn: Turn) -> Found | None:
+    """The first that are told; what another step may have told before them, had it not been lost, may be others."""
     lost: Found | None = None
     for step in steps(turn):
         if step.system:
-            return Found(step, "system", step.system, is_damaged(step, "system"))
+            return Found(step, "system", step.system, lost is not None or is_damaged(step, "system"))
         told = _conversation.system_text(step.input or ())
         if told is not None:
             said = [x for x in step.input or () if x.role == "system"]
-            return Found(step, "input", told, "system" in step.damaged or any("text" in x.damaged for x in said))
+            damaged = lost is not None or "system" in step.damaged or any("text" in x.damaged for x in said)
+            return Found(step, "input", told, damaged)
         if lost is None and ("system" in step.damaged or _lost_messages(step)):
             lost = Found(step, "system", None, damaged=True)
     return lost
@@ -158,21 +178,41 @@ def _askers_history(turn: Turn) -> Found | None:
     asked = _first_asked(turn)
     lost = next((x for x in (*turn.first_agent, *turn.main[:1]) if _lost_messages(x)), None)
     found = None if asked is None else _past(asked.step, _conversation.opening(asked.step.input or ()))
-    if lost is None or (found is not None and found.value):
+    if lost is None or (found is not None and found.step is lost):
         return found
-    return Found(lost, "input", (), damaged=True)
+    return Found(lost, "input", () if found is None else found.value, damaged=True)  # it may have held more
 
 
 def _plan(turn: Turn) -> Found | None:
-    """The text beside the first tool calls of the main agent, else the last text before them."""
+    """The text beside the first tool calls of the main agent, else the last text before them.
+
+    Some leave the calls out beside a text, and only say that they were the reason to stop; last of all, they answered.
+    """
     before: Found | None = None
     for model in turn.main:
         said = [x for x in model.output or () if x.text and x.text.strip()]
         if said:
             text = "\n".join(x.text or "" for x in said)
             before = Found(model, "output", text, is_damaged(model, "output", said))
+        elif is_damaged(model, "output", model.output or ()):
+            return Found(model, "output", None, damaged=True)
         if any(x.calls for x in model.output or ()):
             return before
+        if model is not turn.main[-1] and asks_for_tools(model):
+            return before
+    return None
+
+
+def _retold_plan(turn: Turn) -> Found | None:
+    """The same of the messages that an agent or workflow returned, where its model calls show no tool calls."""
+    if any(x.calls for model in turn.main for x in model.output or ()):
+        return None
+    for step in (*turn.first_agent, *turn.workflows):
+        said = (step.output or ())[_conversation.last_said(step.output or ()) + 1 :]
+        asking = next((at for at, x in enumerate(said) if x.calls), None)
+        texts = [x for x in said[: (asking or 0) + 1] if x.role == "assistant" and x.text and x.text.strip()]
+        if asking is not None and texts:
+            return Found(step, "output", texts[-1].text, is_damaged(step, "output", texts[-1:]))
     return None
 
 
@@ -222,7 +262,12 @@ SOURCES: dict[str, First[Turn]] = {
         Source("those of the first main model call that has any", partial(_instructions, lambda turn: turn.main)),
         Source("those of another agent", partial(_instructions, lambda turn: turn.other_agents)),
     ),
-    "plan": (Source("the text beside the first tool calls of the main agent, else the last text before them", _plan),),
+    "plan": (
+        Source("the text beside the first tool calls of the main agent, else the last text before them", _plan),
+        Source(
+            "the same of the messages that an agent or workflow returned, if no model call shows them", _retold_plan
+        ),
+    ),
     "history": (
         Source(
             "what came before the question in the input of the first main model call, where that holds more",
@@ -248,15 +293,6 @@ SOURCES: dict[str, First[Turn]] = {
     ),
 }
 """The facts that one source tells whole: the first that speaks wins."""
-
-
-CONTENT = ("user_input", "final_output", "system_instructions")
-"""The facts that nearly every conversation has: where one is missing and a span cannot be read, it may be in there."""
-
-
-def is_unreadable(turn: Turn) -> bool:
-    """Whether a span lost so many attributes that it is not known what it stands for."""
-    return any(x.kind == "other" and x.damaged for x in turn.steps)
 
 
 OFFERED: Gathered = (

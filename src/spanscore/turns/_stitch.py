@@ -34,7 +34,15 @@ def group(found: Iterable[Ends]) -> list[list[Ends]]:
     known = {x.trace_id: x for x in found}
     repeated = _same_call.repeated(x.reports for x in known.values() if x.reports is not None)
     parts = _Parts(x for trace_id, x in known.items() if trace_id not in repeated)
-    for join in (_join_conversations, _join_responses, _join_links, _join_tools, _join_holders, _join_held):
+    for join in (
+        _join_conversations,
+        _join_responses,
+        _join_links,
+        _join_tools,
+        _join_holders,
+        _join_held,
+        _join_retold,
+    ):
         join(parts)
     groups = {id(x): sorted(x.parts, key=_order) for x in parts.groups()}
     for part in sorted((replace(known[x], repeats=repeats) for x, repeats in repeated.items()), key=_order):
@@ -300,6 +308,22 @@ def _join_held(parts: _Parts) -> None:
     for holder in parts.all if held else ():
         if len(held[holder.trace_id]) == 1:
             parts.join(holder, held[holder.trace_id][0])
+
+
+def _join_retold(parts: _Parts) -> None:
+    """Join what log records alone tell of a turn to the only silent trace of its session that ran at the time.
+
+    Claude Code of May 2026 writes its records without the trace that they belong to.
+    """
+    silent = defaultdict[str, list[Ends]](list)
+    for part in parts.all:
+        for session in part.sessions if part.is_silent else ():
+            silent[session].append(part)
+    for part in parts.all if silent else ():
+        near = [x for session in part.sessions if part.retells for x in _latest(silent.get(session, ()), part.ended_ns)]
+        same = {x.trace_id: x for x in near if part.started_ns < x.ended_ns and part.asked in {None, x.asked}}
+        if len(same) == 1:
+            parts.join(next(iter(same.values())), part)
 
 
 def merge(readings: Sequence[Reading]) -> Reading | None:

@@ -3,21 +3,24 @@
 from bisect import insort_right
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from spanscore.model.json import Json
+from spanscore.model.record import record
 from spanscore.model.step import Message, Step, ToolResult
 from spanscore.model.trace import RequestedCall, Tool
 from spanscore.turns import _conversation
 from spanscore.turns._call import Asked, Call, Order, Ran, Told
 from spanscore.turns._call_sources import CALL_SOURCES
-from spanscore.turns._conversation import Opening
 from spanscore.turns._found import first
 from spanscore.turns._sorted import Turn
 
 _Kind: TypeAlias = tuple[str, Hashable]
 """What calls have in common that may be the same: the name, and the arguments as a key, None where not known."""
+
+_Passed: TypeAlias = defaultdict[_Kind, int]
+"""For each kind, how many calls at the front of a list are known to be taken."""
 
 _MAX_DEPTH = 50
 
@@ -25,7 +28,8 @@ _MAX_ALIKE = 100
 """Calls that are compared where many have an argument in common."""
 
 
-class _Said(NamedTuple):
+@record()
+class _Said:
     """What one model or agent said, or was told in the present turn; and the agent it belongs to."""
 
     step: Step
@@ -35,44 +39,48 @@ class _Said(NamedTuple):
 
 @dataclass(slots=True)
 class _Places:
-    """Where tool calls show: in what models put out, in spans, and in what models were given next; by time."""
+    """Where tool calls show, besides in what models were given next: in what models put out, and in spans; by time."""
 
-    requests: list[_Said] = field(default_factory=list)
-    spans: list[tuple[Step, str | None]] = field(default_factory=list)
-    tails: list[_Said] = field(default_factory=list)
+    requests: list[_Said]
+    spans: list[tuple[Step, str | None]]
 
 
 def rebuild(turn: Turn, tools: Sequence[Tool]) -> list[Call]:
     """The tool calls of a turn in the order in which they were asked for, each once."""
-    places = _places(turn)
+    said = (_said_by_models if turn.models else _said_by_agents)(turn)
+    places = _Places(said, [(x, turn.agent_of(x)) for x in turn.tools])
     unreliable = _repeated_ids(places)
     calls = _requested(places, unreliable)
     _add_spans(calls, places, unreliable, tools)
     gathered = _Gathered(calls)
-    for number, tail in enumerate(reversed(places.tails)):
+    for number, tail in enumerate(_tails(turn) if turn.models else reversed(said)):
         if number and not gathered.unanswered:
             break  # the last input holds those before it: what it does not add, they hardly will
         _add_tail(gathered, tail, unreliable)
     return sorted(gathered.calls, key=_order)
 
 
-def _places(turn: Turn) -> _Places:
-    places = _Places(spans=[(x, turn.agent_of(x)) for x in turn.tools])
-    openings: dict[str, Opening] = {}
+def _said_by_models(turn: Turn) -> list[_Said]:
+    return [_Said(x, x.output, turn.agent_of(x)) for x in turn.models if x.output]
+
+
+def _tails(turn: Turn) -> Iterator[_Said]:
+    """What models were given in the present turn, the last one first."""
+    questions: dict[str, str | None] = {}
+    given: list[tuple[Step, tuple[Message, ...], str]] = []
     for model in turn.models:
-        agent = turn.tree.place(model).agent
-        agent_name = turn.agent_of(model)
-        if model.output:
-            places.requests.append(_Said(model, model.output, agent_name))
         if model.input:
+            agent = turn.tree.place(model).agent
             whose = "" if agent is None else agent.span.span_id
-            start = openings.get(whose) or openings.setdefault(whose, _conversation.opening(model.input))
-            places.tails.append(_Said(model, _conversation.tail(model.input, start.text), agent_name))
-    if not turn.models:
-        told = [_Said(agent, output, agent.agent_name) for agent, output in _told_by_agents(turn)]
-        places.requests += told
-        places.tails += told
-    return places
+            given.append((model, model.input, whose))
+            if whose not in questions:
+                questions[whose] = _conversation.opening(model.input).text
+    for model, messages, whose in reversed(given):
+        yield _Said(model, _conversation.tail(messages, questions[whose]), turn.agent_of(model))
+
+
+def _said_by_agents(turn: Turn) -> list[_Said]:
+    return [_Said(agent, output, agent.agent_name) for agent, output in _told_by_agents(turn)]
 
 
 def _told_by_agents(turn: Turn) -> Iterator[tuple[Step, Sequence[Message]]]:
@@ -142,9 +150,9 @@ def _add_spans(calls: list[Call], places: _Places, unreliable: set[str], tools: 
     ]
     by_id = {x.call_id: x for x in calls if x.call_id}
     pending = [x for x in pending if not _attach(by_id.get(x.call_id or ""), x)]
-    for exact in (True, False):
+    for exact in (True, False) if pending else ():
         waiting: defaultdict[_Kind, list[Call]] = defaultdict(list)
-        for call in calls if pending else ():
+        for call in calls:
             if call.ran is None:
                 waiting[_kind(call.name, call.arguments if exact else None)].append(call)
         pending = [x for x in pending if not _attach(_pick(waiting, x, by_id, exact=exact), x)]
@@ -204,7 +212,7 @@ class _Gathered:
         self._alike: defaultdict[_Kind, list[Call]] | None = None  # mostly ids are enough
         self._ran_with: defaultdict[_Kind, list[Call]] | None = None
 
-    def first(self, asked: RequestedCall, taken: set[int], passed: Counter[_Kind]) -> Call | None:
+    def first(self, asked: RequestedCall, taken: set[int], passed: _Passed) -> Call | None:
         """The first call with these arguments, else the first whose arguments are not known, that is not taken yet.
 
         `passed` counts, for each kind, the calls at the front that are known to be taken.
@@ -221,7 +229,7 @@ class _Gathered:
                     return call
         return None
 
-    def fuller(self, asked: RequestedCall, taken: set[int], passed: Counter[_Kind]) -> Call | None:
+    def fuller(self, asked: RequestedCall, taken: set[int], passed: _Passed) -> Call | None:
         """The first call that only its span tells of, not taken yet, with these arguments and more.
 
         A tool's span may have the defaults of what the model left out. Such a call is not the one that is looked for
@@ -318,7 +326,7 @@ def _add_tail(known: _Gathered, tail: _Said, unreliable: set[str]) -> None:
     """Complete the calls by what a model call was told of them, the first time; one that shows only there is added."""
     pairs, loose = _pairs(tail.messages, unreliable)
     taken: set[int] = set()
-    passed: Counter[_Kind] = Counter()
+    passed: _Passed = defaultdict(int)
     for position, ((asked, repeating), answer) in enumerate(pairs):
         call = known.by_id.get(asked.call_id) if asked.call_id else None
         call = call or known.first(asked, taken, passed) or known.fuller(asked, taken, passed)

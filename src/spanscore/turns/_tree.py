@@ -1,12 +1,12 @@
 """Where each step stands in its trace: which agent, model call or tool it runs inside of. Survives cycles and gaps."""
 
-from typing import NamedTuple
-
+from spanscore.model.record import record
 from spanscore.model.span import Span
 from spanscore.model.step import Reading, Step
 
 
-class Place(NamedTuple):
+@record()
+class Place:
     """What lies above a span. Each is the nearest one, or None; `agents` counts all agents above.
 
     `model` and `tool` are only told where no agent lies between; `outer` is the nearest step that is an agent,
@@ -38,7 +38,11 @@ class Tree:
         self._below: dict[str, Place] = {}
         for span in reading.spans:
             if span.span_id not in self._places:
-                self._settle(span)
+                above = self._below.get(span.parent_span_id)
+                if above is None:
+                    self._settle(span)
+                else:  # a sister of one that has its place, as most are
+                    self._places[span.span_id] = above
         self._tops = [x for x in reading.spans if self._places[x.span_id] is _TOP]
         first = self._tops[0].trace_id if self._tops else ""
         self.root: Span | None = self.root_of(first)
@@ -47,6 +51,10 @@ class Tree:
     def place(self, step: Step) -> Place:
         """Where `step` stands."""
         return self._places[step.span.span_id]
+
+    def span(self, span_id: str) -> Span | None:
+        """The span with this id; None where it has not come."""
+        return self._spans.get(span_id)
 
     def parent(self, span: Span) -> Span | None:
         """The span that `span` is a child of; None where it has none, or that has not come."""
@@ -80,19 +88,18 @@ class Tree:
     def _under(self, parent_id: str) -> Place:
         """The place of all children of a span whose own place is known."""
         above, step = self._places[parent_id], self._steps.get(parent_id)
-        depth, agents, agent, model, tool, outer, in_tool, session = above
-        if step is not None:
-            session = step.session_id or session
+        depth, agents, agent, in_tool = above.depth + 1, above.agents, above.agent, above.in_tool
+        session = above.session if step is None else step.session_id or above.session
         kind = None if step is None else step.kind
         if kind == "agent":
-            place = Place(depth + 1, agents + 1, step, None, None, step, in_tool, session)
+            place = Place(depth, agents + 1, step, None, None, step, in_tool, session)
         elif kind == "model":
-            place = Place(depth + 1, agents, agent, step, tool, step, in_tool, session)
+            place = Place(depth, agents, agent, step, above.tool, step, in_tool, session)
         elif kind == "tool":
-            place = Place(depth + 1, agents, agent, None, step, outer, in_tool=True, session=session)
+            place = Place(depth, agents, agent, None, step, above.outer, in_tool=True, session=session)
         elif kind == "workflow":
-            place = Place(depth + 1, agents, agent, model, tool, step, in_tool, session)
+            place = Place(depth, agents, agent, above.model, above.tool, step, in_tool, session)
         else:
-            place = Place(depth + 1, agents, agent, model, tool, outer, in_tool, session)
+            place = Place(depth, agents, agent, above.model, above.tool, above.outer, in_tool, session)
         self._below[parent_id] = place
         return place

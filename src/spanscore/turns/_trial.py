@@ -9,6 +9,7 @@ from spanscore.turns._sorted import Turn
 
 _SUITE, _RUN, _CASE, _STATUS = "test.suite.name", "test.suite.run.id", "test.case.id", "test.case.result.status"
 _KEYS = {"suite": _SUITE, "run": _RUN, "case": _CASE, "status": _STATUS}
+_NAMED = frozenset(_KEYS.values())
 _MAX_CHARS = 256
 _MAX_ABOVE = 64
 
@@ -21,7 +22,7 @@ def trial(turn: Turn, target: Span) -> Trial | None:
     """
     found: dict[str, Any] = {}
     for attributes in _attributes(turn, target):
-        if _CASE in attributes or _RUN in attributes or _SUITE in attributes or _STATUS in attributes:
+        if not _NAMED.isdisjoint(attributes):
             found |= _told(attributes)
     if not found:
         return None

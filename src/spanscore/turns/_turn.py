@@ -1,18 +1,22 @@
 """Merge the steps of one turn into an AgentTrace: each fact from the first of its sources that speaks."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from spanscore.model.json import loads
+from spanscore.model.record import record
 from spanscore.model.span import Span
 from spanscore.model.step import Message, Step
 from spanscore.model.trace import AgentTrace, Completeness, ModelCall, Retrieval, Target, Tool, ToolCall, Usage
 from spanscore.turns import _sources, _tool_calls, _trial
+from spanscore.turns._damaged import damaged
 from spanscore.turns._finished import finished
 from spanscore.turns._found import first
 from spanscore.turns._sorted import Turn
 
 
-class Known(NamedTuple):
+@record()
+class Known:
     """What a turn is known by whatever its steps say, the same however much of it has come."""
 
     trace_ids: tuple[str, ...]
@@ -26,17 +30,13 @@ def build(turn: Turn, opening: Step | None, known: Known) -> AgentTrace:
     """The AgentTrace of one turn; `opening` is the step it starts with where its traces hold several turns."""
     found = {name: first(sources, turn) for name, sources in _sources.SOURCES.items()}
     told: dict[str, Any] = {name: x.value for name, x in found.items() if x is not None and x.value is not None}
-    tools, tools_damaged = available_tools(turn)
-    calls = [finished(x) for x in _tool_calls.rebuild(turn, tools or ())]
+    tools = available_tools(turn)
+    calls = [finished(x) for x in _tool_calls.rebuild(turn, tools[0] or ())]
+    if calls and _is_answer(calls[-1][0], told.get("final_output")):
+        calls = calls[:-1]
     target = turn.target(opening)
     around = [x.span for x in turn.steps] if opening is not None else [x.span for x in turn.steps] + [target]
     started = [x.start_ns for x in around if x.start_ns]
-    damaged = [name for name, x in found.items() if x is not None and x.damaged]
-    is_unreadable = _sources.is_unreadable(turn)
-    damaged += [x for x in _sources.CONTENT if x not in told and is_unreadable]
-    damaged += ["available_tools"] * (tools_damaged or (tools is None and is_unreadable))
-    damaged += ["tool_calls"] * (any(x for _, x in calls) or _may_lack(turn, [x for x, _ in calls]) or is_unreadable)
-    damaged += ["model_calls"] * (any(map(_is_damaged, turn.models)) or is_unreadable)
     return AgentTrace(
         trace_ids=known.trace_ids,
         root_span_id=known.root_span_id,
@@ -45,13 +45,13 @@ def build(turn: Turn, opening: Step | None, known: Known) -> AgentTrace:
         completeness=known.completeness,
         target=_target(target, turn),
         started_ns=min(started, default=0),
-        ended_ns=max(max(x.end_ns, x.start_ns) for x in around),
+        ended_ns=max([x.end_ns for x in around] + [x.start_ns for x in around]),
         service_name=target.resource.service_name,
-        available_tools=tools,
+        available_tools=tools[0],
         tool_calls=tuple(call for call, _ in calls) if calls or turn.shows_calls() else None,
         model_calls=tuple(_model_call(x) for x in turn.models),
         retrieved=tuple(Retrieval(x.span.span_id, x.query, x.documents) for x in turn.steps if x.kind == "retrieval"),
-        damaged=tuple(sorted(set(damaged))),
+        damaged=damaged(turn, found, tools, calls),
         usage=_usage(turn),
         dialects=tuple(sorted({x.dialect for x in turn.steps if x.dialect})),
         trial=_trial.trial(turn, target),
@@ -59,14 +59,27 @@ def build(turn: Turn, opening: Step | None, known: Known) -> AgentTrace:
     )
 
 
+def _is_answer(call: ToolCall, answer: Any) -> bool:
+    """Whether a call that never ran only stands for the structured answer, which is what it was called with."""
+    if call.span_id is not None or call.returned or not isinstance(answer, str) or not answer.startswith("{"):
+        return False
+    try:
+        return bool(loads(answer) == call.arguments)
+    except ValueError:
+        return False
+
+
 def available_tools(turn: Turn) -> tuple[tuple[Tool, ...] | None, bool]:
     """All tools that were on offer in the turn, by name, as they are described first; None where none are listed.
 
-    One of which only the name is listed is as its own spans describe it. And whether all that lists them was cut.
+    One of which only the name is listed is as its own spans describe it. And whether all that lists them
+    for one of the agents was cut.
     """
     steps = [step for source in _sources.OFFERED for step in source.speak(turn)]
     lists = [x for x in steps if x.tools is not None or "tools" in x.damaged]
-    damaged = bool(lists) and all("tools" in x.damaged for x in lists)
+    cut = [x for x in lists if "tools" in x.damaged]
+    whole = [x for x in lists if x.tools and "tools" not in x.damaged]
+    damaged = bool(cut) and not {_owner(x, turn) for x in cut} <= {_owner(x, turn) for x in whole}
     distinct = {id(x.tools): x.tools for x in lists if x.tools is not None}
     if not distinct:
         return None, damaged
@@ -80,7 +93,14 @@ def available_tools(turn: Turn) -> tuple[tuple[Tool, ...] | None, bool]:
         for tool in (tool for step in describing for tool in step.tools or ()):
             if tool.name in found and _is_bare(found[tool.name]):
                 found[tool.name] = tool
+        damaged = damaged or (bool(cut) and any(map(_is_bare, found.values())))
     return tuple(found.values()), damaged
+
+
+def _owner(step: Step, turn: Turn) -> str:
+    """The agent whose tools a step lists, by the id of its span; "" for none."""
+    agent = step if step.kind == "agent" else turn.tree.place(step).agent
+    return "" if agent is None else agent.span.span_id
 
 
 def _is_bare(tool: Tool) -> bool:
@@ -98,23 +118,13 @@ def _usage(turn: Turn) -> Usage:
     return Usage()
 
 
-def _may_lack(turn: Turn, calls: Sequence[ToolCall]) -> bool:
-    """Whether what a model call was given or put out, and was cut, may have told more of the tool calls."""
-    given = any("input" in x.damaged for x in turn.models)
-    produced = any("output" in x.damaged for x in turn.models)
-    if produced and any(x.arguments is None for x in calls):
-        return True
-    if given and any(not x.returned and x.error is None for x in calls):
-        return True
-    return produced and not turn.tools
-
-
 def _target(span: Span, turn: Turn) -> Target:
-    """Of a span that stands for log records, the span that those were written under, if any."""
+    """Of a span that stands for log records, the one that they were written under, if any; it may have ended before."""
     model = next((x for x in turn.models if x.span is span), None)
     trace_id, span_id = span.trace_id, span.span_id
     if not span.recorded:
         trace_id, span_id = next(((x.trace_id, x.span_id) for x in span.links), (trace_id, ""))
+        span = turn.tree.span(span_id) or span
     return Target(
         trace_id,
         span_id,
@@ -123,10 +133,6 @@ def _target(span: Span, turn: Turn) -> Target:
         span.resource.attributes,
         None if model is None else model.response_id,
     )
-
-
-def _is_damaged(model: Step) -> bool:
-    return "output" in model.damaged or any(message.damaged for message in model.output or ())
 
 
 def _model_call(step: Step) -> ModelCall:
@@ -138,7 +144,7 @@ def _model_call(step: Step) -> ModelCall:
         step.model,
         "\n".join(texts) if texts else None,
         "\n".join(thoughts) if thoughts else None,
-        tuple(call for x in output for call in x.calls),
+        tuple([call for x in output for call in x.calls]),
         step.input_tokens,
         step.output_tokens,
     )

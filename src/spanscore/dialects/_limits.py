@@ -1,0 +1,82 @@
+"""At which length an SDK cuts values, which leaves no mark: the longest values that it sent give it away."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from spanscore.dialects._marks import mended
+from spanscore.model.span import Attributes, LogRecord, Span
+
+Limits: TypeAlias = Mapping[tuple[str | None, str], int]
+"""Characters, by service and by where values stand: "attribute", "event" or "log"."""
+
+_MIN_CHARS = 12
+_ROUND = (50, 32)  # limits are such numbers, or multiples of them
+_USUAL = frozenset(2**x for x in range(6, 21))
+_MANY = 3  # different texts of one length that is no such number
+_LAST = frozenset(
+    ".!?\u2026\u3002\uff01\uff1f\"'`)]}>"
+)  # how a text or JSON ends that is whole; of those that are cut, few end so
+_ID = re.compile(r"[\w.:/@+=-]*", re.ASCII)  # ids, hashes, names and addresses: many have one length, and are whole
+
+
+class _Longest:
+    """The longest texts of one service at one kind of place."""
+
+    __slots__ = ("chars", "texts")
+
+    def __init__(self) -> None:
+        self.chars = _MIN_CHARS
+        self.texts: list[str] = []
+
+    def take(self, holders: Iterable[Attributes]) -> None:
+        """Look at all values. Every attribute of every trace passes through here."""
+        chars, texts = self.chars, self.texts
+        for attributes in holders:
+            for value in attributes.values():
+                if value.__class__ is str and len(value) >= chars:
+                    if len(value) > chars:
+                        chars, texts = len(value), []
+                    texts.append(value)
+        self.chars, self.texts = chars, texts
+
+    def is_limit(self) -> bool:
+        """Whether the greatest length is one at which values are cut.
+
+        That is so where a value of it is JSON that just ends, or where texts have it that do not end as texts do: one
+        is enough if it is a power of two, as most limits are, two if it is another round number, else three.
+        """
+        if any(x[0] in "{[" and x[-1] not in "}]" and mended(x) is not None for x in self.texts):
+            return True
+        unfinished = {x for x in self.texts if x[-1] not in _LAST}
+        many = 1 if self.chars in _USUAL else _MANY if all(self.chars % x for x in _ROUND) else 2
+        return len(unfinished) >= many and sum(not _ID.fullmatch(x) for x in unfinished) >= many
+
+
+def limits(spans: Sequence[Span], logs: Mapping[str, Sequence[LogRecord]]) -> Limits:
+    """The lengths at which values were cut; nothing for a service and a place where none shows.
+
+    Where a limit shows at one place, it counts at another one too if the longest value has that length there.
+    """
+    found: dict[tuple[str | None, str], _Longest] = {}
+    for sharing in _by_resource(spans):
+        service = sharing[0].resource.service_name
+        found.setdefault((service, "attribute"), _Longest()).take([x.attributes for x in sharing])
+        events = [event.attributes for x in sharing if x.events for event in x.events]
+        if events:
+            found.setdefault((service, "event"), _Longest()).take(events)
+    for records in logs.values():
+        for record in records:
+            found.setdefault((record.resource.service_name, "log"), _Longest()).take((record.attributes,))
+    shown = {(key[0], x.chars) for key, x in found.items() if x.is_limit()}
+    return {key: x.chars for key, x in found.items() if (key[0], x.chars) in shown} if shown else {}
+
+
+def _by_resource(spans: Sequence[Span]) -> Iterable[Sequence[Span]]:
+    """The spans of each resource, mostly all of a trace: asking each span for its service would take longer."""
+    if len({id(x.resource) for x in spans}) == 1:
+        return (spans,)
+    found: dict[int, list[Span]] = {}
+    for span in spans:
+        found.setdefault(id(span.resource), []).append(span)
+    return found.values()
