@@ -75,7 +75,7 @@ def test_labels_of_which_most_are_of_other_units_tell_the_judges_error(made, jud
 
 
 def test_turns_of_one_session_count_as_one(made, judged):
-    of_sessions = [replace(x, session_id=f"s{number % 20}") for number, x in enumerate(judged)]
+    of_sessions = [replace(x, session_id=f"s{number // 5}") for number, x in enumerate(judged)]
     [found] = pass_rates(of_sessions, [made])
     assert found.judged.n == 20
     [alone] = pass_rates(judged, [made])
@@ -122,3 +122,56 @@ def test_measures_that_cannot_be_had_say_why(verdict):
     found = {x.name: x.why_not for x in measures(matched, 0.95)}
     assert found["specificity"] == "no label says fail"
     assert found["sensitivity"] == ""
+
+
+def matched(seen, passing):
+    """All that was seen with its labels, of which the first so many are passes."""
+    labels = [
+        Label(x.trace_id, is_session=False, metric=JUDGE[0], value=float(number < passing), annotator="", line=1)
+        for number, x in enumerate(seen)
+    ]
+    [found] = match(Path("labels.csv"), labels, seen, ())
+    return found
+
+
+@pytest.fixture
+def of_sampled(verdict):
+    """Labels of 40 sampled verdicts: of what passes a fifth is seen, and the judge passes too much of the rest."""
+
+    def made(share):
+        seen = [verdict(number, float(number < 25), share=share if number < 20 else 1.0) for number in range(40)]
+        return matched(seen, 20)
+
+    return made
+
+
+def test_measures_of_a_sampled_population_are_weighted(of_sampled):
+    found = {x.name: x for x in measures(of_sampled(0.2), 0.95)}
+    assert found["pass rate by people, labelled"].estimate.value == pytest.approx(100 / 120)
+    assert found["agreement"].estimate.value == pytest.approx(115 / 120)
+
+
+def test_what_knows_no_weights_is_not_told_of_a_sampled_population(of_sampled):
+    found = {x.name: x for x in measures(of_sampled(0.2), 0.95)}
+    assert "sampled by several shares" in found["Cohen's kappa"].why_not
+    assert found["Cohen's kappa"].estimate is None
+
+
+def test_a_calibration_of_labels_of_several_turns_keeps_what_sessions_do_to_its_error(verdict):
+    seen = [verdict(number, float(number < 30), session_id=f"s{number // 5}") for number in range(60)]
+    kept = calibration(matched(seen, 20), DAY_NS)
+    assert kept.design_effects[1] > 4
+    assert Calibration.from_json(kept.to_json()) == kept
+
+
+def test_a_calibration_of_before_there_were_design_effects_is_read(made):
+    old = made.to_json()
+    del old["design_effects"]
+    assert Calibration.from_json(old) == made
+
+
+def test_a_sampled_population_that_passes_as_a_whole_is_corrected(made, verdict):
+    judged = [verdict(number, 1.0, share=0.1 + number / 100) for number in range(60)]
+    [found] = pass_rates(judged, [made])
+    assert found.judged.value == pytest.approx(1)
+    assert found.corrected.value == 1

@@ -38,6 +38,25 @@ def test_a_byte_order_mark_is_no_part_of_a_heading(written):
     assert len(read_labels(written("\ufefftrace_id,metric,label\na,m,pass\n"))) == 1
 
 
+@pytest.mark.parametrize("separator", [",", ", ", ";", "\t"])
+def test_columns_are_parted_as_spreadsheets_do(written, separator):
+    text = "Trace_ID,Metric,Label\na,m,pass\n,,\nb,m,FAIL\n".replace(",", separator)
+    assert [(x.subject, x.value, x.line) for x in read_labels(written(text))] == [("a", 1, 2), ("b", 0, 4)]
+
+
+def test_utf_16_is_read_where_it_says_so(tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_text("trace_id,metric,label,annotator\na,m,pass,J\u00f6rg\n", encoding="utf-16")
+    assert read_labels(path)[0].annotator == "J\u00f6rg"
+
+
+def test_text_that_is_not_utf_8_is_refused(tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_bytes("trace_id,metric,label,annotator\na,m,pass,J\u00f6rg\n".encode("latin-1"))
+    with pytest.raises(InputError, match="not UTF-8 text; save it as UTF-8"):
+        read_labels(path)
+
+
 def test_the_same_label_twice_counts_once(written):
     line = '{"trace_id": "a", "metric": "m", "label": "pass"}\n'
     assert len(read_labels(written(line * 2))) == 1
@@ -52,7 +71,8 @@ def test_the_same_label_twice_counts_once(written):
         ("trace_id,metric\na,m\n", ":1: no column label or score"),
         ('{"trace_id": "a", "metric": "m", "label": "pass"}\nhello', ":2: not JSON"),
         ('{"trace_id": "a", "metric": "m", "label": "pass"}\n[1]', ":2: not a JSON object"),
-        ('{"metric": "m", "label": "pass"}', ":1: neither trace_id and session_id"),
+        ('[{"trace_id": "a"}]', ":1: a JSON array; write one JSON object a line"),
+        ('{"metric": "m", "label": "pass"}', ":1: neither trace_id nor session_id"),
         ('{"trace_id": "a", "session_id": "b", "metric": "m", "label": "pass"}', ":1: both trace_id and session_id"),
         ('{"trace_id": "a", "label": "pass"}', ":1: no metric; name it there, or give --metric NAME"),
         ('{"trace_id": "a", "metric": "m", "label": "maybe"}', ":1: label 'maybe' is neither pass nor fail"),

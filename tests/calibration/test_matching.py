@@ -57,10 +57,18 @@ def test_what_annotators_tie_on_is_counted_and_left_out(verdict):
     assert (len(found.pairs), found.tied) == (1, 1)
 
 
+def test_annotators_of_several_turns_are_paired_with_the_session_of_each(verdict):
+    said = [label(number, annotator=name) for name in "ab" for number in (1, 2, 3)]
+    scored = [verdict(number, session_id="s" if number < 3 else None) for number in (1, 2, 3)]
+    [found] = match(FILE, said, scored, [])
+    [(*_, clusters)] = found.annotator_pairs()
+    assert clusters == ["s", "s", scored[2].trace_id]
+
+
 def test_annotators_are_paired_by_what_both_labelled(verdict):
     said = [label(1, annotator="a"), label(2, annotator="a"), label(2, passes=False, annotator="b")]
     [found] = match(FILE, said, [verdict(1), verdict(2)], [])
-    assert found.annotator_pairs() == [("a", "b", [True], [False])]
+    assert found.annotator_pairs() == [("a", "b", [True], [False], None)]
 
 
 def test_a_grade_passes_from_the_metrics_threshold_on(verdict):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from spanscore.stats import Confusion, NotEstimableError, agreement, confusion, kappa
 from spanscore.stats.agreement import kappa_limits
@@ -68,6 +69,13 @@ def test_a_confusion_tells_the_two_ways_to_be_wrong_apart():
     table = Confusion(true_pass=6, false_fail=2, false_pass=1, true_fail=3)
     found = [x.value for x in (table.sensitivity(), table.specificity(), table.precision())]
     assert found == [6 / 8, 3 / 4, 6 / 7]
+
+
+def test_a_share_of_clustered_units_has_the_limits_of_as_many_as_tell_the_same():
+    found = Confusion(true_pass=60, false_fail=20, false_pass=5, true_fail=9).sensitivity(effect=2.0)
+    exact = binomtest(30, 40).proportion_ci(method="exact")
+    assert (found.value, found.effective_n) == (0.75, 40)
+    assert (found.interval.low, found.interval.high) == pytest.approx((exact.low, exact.high))
 
 
 @pytest.mark.parametrize(

@@ -13,18 +13,7 @@ REPLICATIONS = 4000
 NORMAL = NormalDist()
 
 
-def placements(high, low):
-    """The share of `low` below each of `high`, ties halved, and the share of `high` above each of `low`."""
-    wins = np.zeros(high.shape)
-    losses = np.zeros(low.shape)
-    for place in range(high.shape[1]):
-        above = (high[:, place, None] > low) + 0.5 * (high[:, place, None] == low)
-        wins[:, place] = above.mean(1)
-        losses += above / high.shape[1]
-    return wins, losses
-
-
-def held(m, n, area, *, spread=1.0, grades=None):
+def held(placements, m, n, area, *, spread=1.0, grades=None):
     """How often the interval holds the area: m passes and n fails, normal, maybe of unequal spread or in grades."""
     rng = np.random.default_rng(m + n)
     shift = (1 + spread**2) ** 0.5 * NORMAL.inv_cdf(area)
@@ -41,20 +30,20 @@ def held(m, n, area, *, spread=1.0, grades=None):
 @pytest.mark.parametrize(("m", "n"), [(50, 50), (30, 70)])
 @pytest.mark.parametrize("area", [0.6, 0.8])
 @pytest.mark.parametrize("how", [{}, {"spread": 2.0}, {"grades": [-1, 0, 1, 2]}, {"grades": [0.5, 2.5]}], ids=str)
-def test_the_interval_of_an_area_covers(m, n, area, how):
-    assert 0.93 <= held(m, n, area, **how) <= 0.97
+def test_the_interval_of_an_area_covers(placements, m, n, area, how):
+    assert 0.93 <= held(placements, m, n, area, **how) <= 0.97
 
 
 @pytest.mark.parametrize(("m", "n"), [(5, 5), (10, 10), (5, 15), (10, 40)])
 @pytest.mark.parametrize("area", [0.5, 0.8, 0.95])
 @pytest.mark.parametrize("how", [{}, {"grades": [-1, 0, 1, 2]}], ids=str)
-def test_the_interval_of_an_area_covers_with_few_labels(m, n, area, how):
-    assert held(m, n, area, **how) >= 0.93
+def test_the_interval_of_an_area_covers_with_few_labels(placements, m, n, area, how):
+    assert held(placements, m, n, area, **how) >= 0.93
 
 
 @pytest.mark.parametrize("area", [0.95, 0.99])
-def test_the_interval_of_an_area_near_1_covers(area):
-    assert held(50, 50, area) >= 0.93
+def test_the_interval_of_an_area_near_1_covers(placements, area):
+    assert held(placements, 50, 50, area) >= 0.93
 
 
 def test_an_area_is_mann_and_whitneys():
@@ -76,17 +65,44 @@ def test_turned_around_the_interval_is_too():
     assert (one.low, one.high) == pytest.approx((1 - other.high, 1 - other.low))
 
 
-@pytest.mark.parametrize(("m", "n", "by"), [(5, 20, "youden"), (60, 40, "agreement")])
-def test_the_interval_of_a_threshold_covers(m, n, by):
-    """Two normals a distance of 1.5 apart; the best threshold is where their densities, weighted or not, cross."""
+# Labels of each class, what is best, and how far apart the scores are: two normals, whose densities cross there.
+THRESHOLDS = {
+    "50 and 50": (50, 50, "youden", 1.5),
+    "agreement": (60, 40, "agreement", 1.5),
+}
+FEW = {"5 and 20": (5, 20, "youden", 1.5)}
+
+
+def threshold_held(m, n, by, apart):
     rng = np.random.default_rng(5)
-    best = 0.75 - (np.log(m / n) / 1.5 if by == "agreement" else 0)
+    best = apart / 2 - (np.log(m / n) / apart if by == "agreement" else 0)
     labels = [True] * m + [False] * n
     held = 0
     for _ in range(REPLICATIONS):
-        scores = np.concatenate((rng.normal(1.5, 1, m), rng.normal(0, 1, n)))
-        held += best in best_threshold(labels, scores, by=by, bounds=(-5, 7), resamples=50).interval
-    assert held / REPLICATIONS >= 0.93
+        scores = np.concatenate((rng.normal(apart, 1, m), rng.normal(0, 1, n)))
+        held += best in best_threshold(labels, scores, by=by, bounds=(-5, 8), resamples=120).interval
+    return held / REPLICATIONS
+
+
+@pytest.mark.parametrize("name", THRESHOLDS)
+def test_the_interval_of_a_threshold_covers(name):
+    assert 0.93 <= threshold_held(*THRESHOLDS[name]) <= 0.97
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_the_interval_of_a_threshold_covers_with_few_labels_of_a_class(name):
+    assert threshold_held(*FEW[name]) >= 0.93
+
+
+def test_the_interval_of_a_threshold_between_grades_covers_more_often_than_it_says():
+    """Five grades of the normals above: there are four thresholds between them, of which the second is best."""
+    rng = np.random.default_rng(5)
+    labels = [True] * 50 + [False] * 50
+    held = 0
+    for _ in range(REPLICATIONS):
+        scores = np.digitize(np.concatenate((rng.normal(1.5, 1, 50), rng.normal(0, 1, 50))), [-0.5, 0.5, 1.3, 2.0])
+        held += 1.5 in best_threshold(labels, scores, bounds=(0, 4), resamples=50).interval
+    assert held / REPLICATIONS >= 0.97
 
 
 def test_with_few_labels_of_a_class_the_interval_is_the_scale():

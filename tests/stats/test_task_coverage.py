@@ -79,10 +79,10 @@ def test_pass_pow_k_over_tasks_is_covered(name, k, tasks, trials):
 )
 def test_the_coverages_in_the_table_are_right(name, tasks, trials, truth, default, bootstrap):
     x, of_population = simulated(name, int(tasks), int(trials), 4)
-    assert (of_population, of_default(x, of_population), of_bootstrap(x, of_population)) == (
+    assert (of_population, of_default(x, of_population), of_bootstrap(x[: REPEATS // 2], of_population)) == (
         pytest.approx(float(truth), abs=0.0006),
         pytest.approx(float(default), abs=0.006),
-        pytest.approx(float(bootstrap), abs=0.006),
+        pytest.approx(float(bootstrap), abs=0.012),  # half as many will do for what is not the default
     )
 
 

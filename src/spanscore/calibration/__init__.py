@@ -1,11 +1,12 @@
 """Human labels beside scores: how far a judge can be trusted, and pass rates corrected for its measured error."""
 
-from spanscore.calibration.calibrating import Calibration, Measure, calibration, measures
-from spanscore.calibration.correcting import PassRate, estimated, pass_rates
+from spanscore.calibration.calibrating import Calibration, Measure, calibration, counted_pairs, measures
+from spanscore.calibration.correcting import PassRate, pass_rates
 from spanscore.calibration.labels import Label
 from spanscore.calibration.labels import read as read_labels
 from spanscore.calibration.matching import Matched, match
 from spanscore.calibration.verdicts import Verdict
+from spanscore.calibration.weighing import clusters_of, estimated
 
 __all__ = [
     "Calibration",
@@ -15,6 +16,8 @@ __all__ = [
     "PassRate",
     "Verdict",
     "calibration",
+    "clusters_of",
+    "counted_pairs",
     "estimated",
     "match",
     "measures",

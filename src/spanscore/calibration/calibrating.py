@@ -8,8 +8,11 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from spanscore.calibration.matching import Matched
+import numpy as np
+
+from spanscore.calibration.matching import Matched, Pair
 from spanscore.calibration.verdicts import Judge
+from spanscore.calibration.weighing import clusters_of, counted, estimated, passing, weights_of
 from spanscore.stats import (
     Confusion,
     Estimate,
@@ -19,10 +22,10 @@ from spanscore.stats import (
     best_threshold,
     confusion,
     corrected_rate,
+    design_effect,
     kappa,
     paired_difference,
     prediction_powered_mean,
-    rate,
 )
 
 _SCHEMA = "spanscore.calibration/1"
@@ -35,13 +38,15 @@ class Calibration:
     """A judge's errors as counted on human labels; `made_at_ns` is when, in Unix ns.
 
     `labelled` has what people say of each unit, at most the first 100,000: where they are scored again, they tell more
-    than the judge's errors do.
+    than the judge's errors do. `design_effects` are those of sessions on its sensitivity and specificity, 1 where each
+    label is of another session.
     """
 
     judge: Judge
     confusion: Confusion
     made_at_ns: int
     labelled: Mapping[str, bool] = field(default_factory=dict)
+    design_effects: tuple[float, float] = (1.0, 1.0)
 
     @property
     def key(self) -> str:
@@ -59,7 +64,14 @@ class Calibration:
         judge = dict(zip(_JUDGE, self.judge, strict=True))
         labels = {"passing": [x for x, passes in self.labelled.items() if passes]}
         labels["failing"] = [x for x, passes in self.labelled.items() if not passes]
-        return {"schema": _SCHEMA, "judge": judge, "confusion": counts, "made_at_ns": self.made_at_ns, **labels}
+        return {
+            "schema": _SCHEMA,
+            "judge": judge,
+            "confusion": counts,
+            "design_effects": list(self.design_effects),
+            "made_at_ns": self.made_at_ns,
+            **labels,
+        }
 
     @classmethod
     def from_json(cls, data: Any) -> "Calibration | None":
@@ -68,7 +80,8 @@ class Calibration:
             return None
         judge: Any = tuple(data["judge"][name] for name in _JUDGE)
         labelled = dict.fromkeys(data["passing"], True) | dict.fromkeys(data["failing"], False)
-        return cls(judge, Confusion(**data["confusion"]), data["made_at_ns"], labelled)
+        effects = tuple(data.get("design_effects", (1.0, 1.0)))
+        return cls(judge, Confusion(**data["confusion"]), data["made_at_ns"], labelled, effects)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,58 +96,126 @@ class Measure:
 def calibration(matched: Matched, made_at_ns: int) -> Calibration:
     """The judge's errors on the labels."""
     labelled = {x.verdict.unit: x.passes for x in matched.pairs[:_MAX_UNITS]}
-    return Calibration(matched.judge, _confusion(matched), made_at_ns, labelled)
+    return Calibration(matched.judge, _weighed(matched), made_at_ns, labelled, _design_effects(matched))
 
 
 def measures(matched: Matched, level: float) -> list[Measure]:
     """Everything that the labels tell about the judge, and the pass rates with them, in the order to print it."""
-    table = _confusion(matched)
     labels, scores = [x.passes for x in matched.pairs], [x.verdict.value for x in matched.pairs]
-    scale = _bounds(matched)
+    verdicts = [bool(x.verdict.passed) for x in matched.pairs]
+    clusters = clusters_of([x.verdict for x in matched.pairs])
     asked: list[tuple[str, Callable[[], Estimate]]] = [
-        ("agreement", lambda: table.agreement(level)),
-        ("Cohen's kappa", lambda: table.kappa(level)),
-        ("sensitivity", lambda: table.sensitivity(level)),
-        ("specificity", lambda: table.specificity(level)),
-        ("precision", lambda: table.precision(level)),
+        ("agreement", lambda: _share(matched, lambda _: True, "there are no labels", level)),
+        ("Cohen's kappa", _unweighted(matched, lambda: kappa(labels, verdicts, level=level, clusters=clusters))),
+        ("sensitivity", lambda: _share(matched, lambda x: x.passes, "no label says pass", level)),
+        ("specificity", lambda: _share(matched, lambda x: not x.passes, "no label says fail", level)),
+        ("precision", lambda: _share(matched, lambda x: bool(x.verdict.passed), "the judge passed nothing", level)),
     ]
     if len({x.verdict.value for x in matched.pairs} | {x.value for x in matched.others}) > 2:
+        best = partial(best_threshold, labels, scores, level=level, bounds=_bounds(matched), clusters=clusters)
         asked += [
-            ("AUC", lambda: auc(labels, scores, level=level)),
-            ("best threshold", lambda: best_threshold(labels, scores, level=level, bounds=scale)),
-            (
-                "threshold of most agreement",
-                lambda: best_threshold(labels, scores, by="agreement", level=level, bounds=scale),
-            ),
+            ("AUC", _unweighted(matched, lambda: auc(labels, scores, level=level, clusters=clusters))),
+            ("best threshold", _unweighted(matched, best)),
+            ("threshold of most agreement", _unweighted(matched, partial(best, by="agreement"))),
         ]
-    asked += list(_rates(matched, table, level))
-    for one, other, a, b in matched.annotator_pairs():
-        asked.append((f"agreement of {one} and {other}", partial(agreement, a, b, level=level)))
-        asked.append((f"kappa of {one} and {other}", partial(kappa, a, b, level=level)))
+    asked += list(_rates(matched, level))
+    for one, other, a, b, of_each in matched.annotator_pairs():
+        asked.append((f"agreement of {one} and {other}", partial(agreement, a, b, level=level, clusters=of_each)))
+        asked.append((f"kappa of {one} and {other}", partial(kappa, a, b, level=level, clusters=of_each)))
     return [_measured(name, ask) for name, ask in asked]
 
 
-def _rates(matched: Matched, table: Confusion, level: float) -> Iterator[tuple[str, Callable[[], Estimate]]]:
+def _unweighted(matched: Matched, ask: Callable[[], Estimate]) -> Callable[[], Estimate]:
+    """What is asked, where all that was scored was drawn by one share: it knows no weights."""
+
+    def asked() -> Estimate:
+        if weights_of([*(x.verdict for x in matched.pairs), *matched.others]) is not None:
+            raise NotEstimableError("what was scored was sampled by several shares, and it knows no weights")
+        return ask()
+
+    return asked
+
+
+def _share(matched: Matched, is_of: Callable[[Pair], bool], why_none: str, level: float) -> Estimate:
+    """The share on which the judge is right, of the pairs that are meant."""
+    own = [x for x in matched.pairs if is_of(x)]
+    if not own:
+        raise NotEstimableError(why_none)
+    return estimated(_right(own), [x.verdict for x in own], level)
+
+
+def _weighed(matched: Matched) -> Confusion:
+    """The judge's errors, where units were drawn by several shares of as many of equal weight as would tell them."""
+    if weights_of([x.verdict for x in matched.pairs]) is None:
+        return counted_pairs(matched)
+    counts = []
+    for passes in (True, False):
+        own = [x for x in matched.pairs if x.passes is passes]
+        weights = np.array([1 / x.verdict.share for x in own])
+        n = weights.sum() ** 2 / (weights**2).sum() if own else 0.0
+        right = n * float(weights @ np.array(_right(own))) / weights.sum() if own else 0.0
+        counts.append((right, n - right))
+    (true_pass, false_fail), (true_fail, false_pass) = counts
+    return Confusion(true_pass, false_fail, false_pass, true_fail)
+
+
+def _right(pairs: Sequence[Pair]) -> list[float]:
+    return [float(x.passes == bool(x.verdict.passed)) for x in pairs]
+
+
+def _design_effects(matched: Matched) -> tuple[float, float]:
+    """Of sessions on sensitivity and specificity."""
+    effects = []
+    for passes in (True, False):
+        own = [x for x in matched.pairs if x.passes is passes]
+        right, clusters = np.array(_right(own)), clusters_of([x.verdict for x in own])
+        effects.append(design_effect(right - right.mean(), clusters) if clusters else 1.0)
+    return effects[0], effects[1]
+
+
+def _rates(matched: Matched, level: float) -> Iterator[tuple[str, Callable[[], Estimate]]]:
     """The pass rate by people, by the judge, and by both together."""
-    labels = [float(x.passes) for x in matched.pairs]
-    verdicts = [float(bool(x.verdict.passed)) for x in matched.pairs]
-    others = [float(bool(x.passed)) for x in matched.others]
-    passed, n = int(sum(verdicts) + sum(others)), len(verdicts) + len(others)
-    unlabelled = int(sum(others))
-    yield "pass rate by people, labelled", lambda: rate(int(sum(labels)), len(labels), level=level)
-    yield "pass rate by the judge, all", lambda: rate(passed, n, level=level)
+    labelled, others = [x.verdict for x in matched.pairs], list(matched.others)
+    labels, table = [float(x.passes) for x in matched.pairs], _weighed(matched)
+    effects, everything = _design_effects(matched), [*labelled, *others]
+    yield "pass rate by people, labelled", lambda: estimated(labels, labelled, level)
+    yield "pass rate by the judge, all", lambda: estimated(passing(everything), everything, level)
     if others:
-        yield "pass rate corrected, unlabelled", lambda: corrected_rate(unlabelled, len(others), table, level=level)
-    yield "pass rate prediction-powered, all", lambda: prediction_powered_mean(labels, verdicts, others, level=level)
+        yield (
+            "pass rate corrected, unlabelled",
+            lambda: corrected_rate(*counted(others), table, level=level, design_effects=effects),
+        )
+    yield (
+        "pass rate prediction-powered, all",
+        _unweighted(matched, lambda: _powered(matched, labels, passing(labelled), passing(others), level)),
+    )
     if matched.is_graded:
-        grades, scores = [x.label for x in matched.pairs], [x.verdict.value for x in matched.pairs]
-        rest = [x.value for x in matched.others]
-        bounds = _bounds(matched)
-        yield "grade, judge less people", lambda: paired_difference(grades, scores, level=level, bounds=bounds)
+        grades, scores = [x.label for x in matched.pairs], [x.value for x in labelled]
+        rest, bounds, clusters = [x.value for x in others], _bounds(matched), clusters_of(labelled)
+        yield (
+            "grade, judge less people",
+            _unweighted(
+                matched, lambda: paired_difference(grades, scores, level=level, bounds=bounds, clusters=clusters)
+            ),
+        )
         yield (
             "mean grade prediction-powered, all",
-            lambda: prediction_powered_mean(grades, scores, rest, level=level, bounds=bounds),
+            _unweighted(matched, lambda: _powered(matched, grades, scores, rest, level, bounds)),
         )
+
+
+def _powered(
+    matched: Matched,
+    labels: Sequence[float],
+    scores: Sequence[float],
+    others: Sequence[float],
+    level: float,
+    bounds: tuple[float, float] = (0, 1),
+) -> Estimate:
+    """The prediction-powered mean, clustered by sessions. The labels must be drawn as the others were."""
+    clusters, n = clusters_of([*(x.verdict for x in matched.pairs), *matched.others]), len(labels)
+    of_each = (clusters[:n], clusters[n:]) if clusters else None
+    return prediction_powered_mean(labels, scores, others, level=level, clusters=of_each, bounds=bounds)
 
 
 def _bounds(matched: Matched) -> tuple[float, float]:
@@ -152,6 +233,7 @@ def _measured(name: str, ask: Callable[[], Estimate]) -> Measure:
         return Measure(name, None, str(reason))
 
 
-def _confusion(matched: Matched) -> Confusion:
+def counted_pairs(matched: Matched) -> Confusion:
+    """The labels beside the judge's verdicts, each once."""
     pairs: Sequence[Any] = matched.pairs
     return confusion([x.passes for x in pairs], [bool(x.verdict.passed) for x in pairs])

@@ -2,12 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from spanscore.calibration.calibrating import Calibration
 from spanscore.calibration.verdicts import Judge, Verdict
-from spanscore.stats import Estimate, NotEstimableError, corrected_rate, mean, prediction_powered_mean
+from spanscore.calibration.weighing import clusters_of, counted, estimated, passing, weights_of
+from spanscore.stats import Estimate, NotEstimableError, corrected_rate, prediction_powered_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,30 +44,10 @@ def pass_rates(
     return [_pass_rate(judge, found, calibrations, level) for judge, found in groups.items()]
 
 
-def estimated(
-    values: Sequence[float], verdicts: Sequence[Verdict], bounds: tuple[float, float], level: float
-) -> Estimate:
-    """The mean of what `verdicts` have as `values`, weighted by their shares, clustered by their sessions."""
-    weights = [1 / x.share for x in verdicts]
-    sessions = [x.session_id for x in verdicts if x.session_id is not None and not x.is_session]
-    return mean(
-        values,
-        level=level,
-        weights=weights if len(set(weights)) > 1 else None,
-        clusters=_units(verdicts) if len(set(sessions)) < len(sessions) else None,
-        bounds=bounds,
-    )
-
-
-def _units(verdicts: Sequence[Verdict]) -> list[str]:
-    """What is independent of the others: a session, or a trace that belongs to none."""
-    return [x.unit if x.session_id is None or x.is_session else f"session {x.session_id}" for x in verdicts]
-
-
 def _pass_rate(
     judge: Judge, verdicts: Sequence[Verdict], calibrations: Sequence[Calibration], level: float
 ) -> PassRate:
-    judged = estimated([float(bool(x.passed)) for x in verdicts], verdicts, (0, 1), level)
+    judged = estimated(passing(verdicts), verdicts, level)
     of_metric = [x for x in calibrations if x.judge[0] == judge[0]]
     found = next((x for x in of_metric if x.judge == judge), None)
     if found is None:
@@ -85,23 +66,23 @@ def _corrected(judged: Estimate, verdicts: Sequence[Verdict], found: Calibration
     estimate is for units other than the labelled.
     """
     among = [x for x in verdicts if x.unit in found.labelled]
-    is_sampled = len({x.share for x in verdicts}) > 1
-    if 2 * len(among) >= len(found.labelled) and len(among) > 1 and not is_sampled:
+    if 2 * len(among) >= len(found.labelled) and len(among) > 1 and weights_of(verdicts) is None:
         rest = [x for x in verdicts if x.unit not in found.labelled]
+        clusters = clusters_of([*among, *rest])
         powered = prediction_powered_mean(
             [float(found.labelled[x.unit]) for x in among],
-            [float(bool(x.passed)) for x in among],
-            [float(bool(x.passed)) for x in rest],
+            passing(among),
+            passing(rest),
             level=level,
-            clusters=(_units(among), _units(rest)),
+            clusters=(clusters[: len(among)], clusters[len(among) :]) if clusters else None,
         )
         return powered, f"{_told(found)}, {len(among)} of them of these; prediction-powered"
-    n = judged.effective_n or judged.n
-    return corrected_rate(judged.value * n, n, found.confusion, level=level), f"{_told(found)}; Rogan-Gladen"
+    corrected = corrected_rate(*counted(verdicts), found.confusion, level=level, design_effects=found.design_effects)
+    return replace(corrected, n=judged.n), f"{_told(found)}; Rogan-Gladen"
 
 
 def _told(found: Calibration) -> str:
-    return f"calibration of {found.date}, {found.confusion.n} label{'s' * (found.confusion.n != 1)}"
+    return f"calibration of {found.date}, {found.confusion.n:.0f} label{'s' * (found.confusion.n != 1)}"
 
 
 def _not_applied(judge: Judge, of_metric: Sequence[Calibration]) -> str:

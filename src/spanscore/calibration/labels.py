@@ -1,5 +1,6 @@
 """Human labels as people keep them, JSON Lines or CSV, read strictly: a label misread would make a judge look bad."""
 
+import codecs
 import csv
 import io
 import json
@@ -12,9 +13,11 @@ from typing import Any
 from spanscore.errors import InputError
 
 _MAX_BYTES = 64 * 2**20
-_PASSES, _FAILS = ("pass", "true", "yes", "1", "1.0"), ("fail", "false", "no", "0", "0.0")
+_PASSES = ("pass", "passed", "true", "yes", "y", "correct", "1", "1.0")
+_FAILS = ("fail", "failed", "false", "no", "n", "incorrect", "0", "0.0")
 _WORDS = dict.fromkeys(_PASSES, 1.0) | dict.fromkeys(_FAILS, 0.0)
 _KEYS = ("trace_id", "session_id", "metric", "label", "score", "annotator", "comment")
+_SEPARATORS = ",;\t"
 _HOW = "write a trace_id or session_id, a metric, and a label (pass or fail) or a score (a number)"
 
 
@@ -42,18 +45,26 @@ def read(path: Path, metric: str | None = None) -> list[Label]:
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise InputError(f"{path}: larger than {_MAX_BYTES >> 20} MiB; split it")
-        text = path.read_text(encoding="utf-8-sig")
+        text = _decoded(path.read_bytes())
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from None
     except UnicodeDecodeError:
-        raise InputError(f"{path}: not UTF-8 text; {_HOW}") from None
+        raise InputError(f"{path}: not UTF-8 text; save it as UTF-8") from None
     if not text.strip():
         raise InputError(f"{path}: the file is empty; {_HOW}")
+    if text.lstrip().startswith("["):
+        raise InputError(f"{path}:1: a JSON array; write one JSON object a line")
     lines = _json_lines(path, text) if text.lstrip().startswith("{") else _table(path, text)
     labels = [_label(path, number, fields, metric) for number, fields in lines]
     if not labels:
         raise InputError(f"{path}: a heading and no label; {_HOW}")
     return _once(path, labels)
+
+
+def _decoded(content: bytes) -> str:
+    """As spreadsheets save text: UTF-8, or UTF-16 with its mark. Raises UnicodeDecodeError."""
+    is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return content.decode("utf-16" if is_utf16 else "utf-8-sig")
 
 
 def _json_lines(path: Path, text: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -70,13 +81,16 @@ def _json_lines(path: Path, text: str) -> Iterator[tuple[int, Mapping[str, Any]]
 
 
 def _table(path: Path, text: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    rows = csv.DictReader(io.StringIO(text), strict=True)
+    """The rows with a value, by what their columns are called; spreadsheets part them by commas, semicolons or tabs."""
+    separator = max(_SEPARATORS, key=text.splitlines()[0].count)
+    rows = csv.reader(io.StringIO(text, newline=None), delimiter=separator, skipinitialspace=True, strict=True)
     try:
-        headings = rows.fieldnames or ()
+        headings = [x.strip().lower() for x in next(rows)]
         if not {"label", "score"} & set(headings):
             raise InputError(f"{path}:1: no column label or score; columns are {', '.join(_KEYS)}")
         for row in rows:
-            yield rows.line_num, {key: value for key, value in row.items() if key and value not in (None, "")}
+            if fields := {key: value for key, x in zip(headings, row, strict=False) if key and (value := x.strip())}:
+                yield rows.line_num, fields
     except csv.Error as error:
         raise InputError(f"{path}:{rows.line_num}: not CSV ({error})") from None
 
@@ -85,7 +99,7 @@ def _label(path: Path, number: int, fields: Mapping[str, Any], metric: str | Non
     where = f"{path}:{number}"
     trace, session, named = (str(fields.get(key) or "").strip() for key in _KEYS[:3])
     if bool(trace) == bool(session):
-        raise InputError(f"{where}: {'both' if trace else 'neither'} trace_id and session_id; {_HOW}")
+        raise InputError(f"{where}: {'both trace_id and' if trace else 'neither trace_id nor'} session_id; {_HOW}")
     if not (named or metric):
         raise InputError(f"{where}: no metric; name it there, or give --metric NAME for all labels that name none")
     value, is_grade = _value(where, fields)

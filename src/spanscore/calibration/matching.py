@@ -40,14 +40,21 @@ class Matched:
     unscored: int
     annotators: Mapping[str, Mapping[str, bool]]
 
-    def annotator_pairs(self) -> list[tuple[str, str, list[bool], list[bool]]]:
-        """Two annotators at a time, of those with the most labels, with what each says of what both labelled."""
+    def annotator_pairs(self) -> list[tuple[str, str, list[bool], list[bool], list[str] | None]]:
+        """Two annotators at a time, of those with the most labels, with what each says of what both labelled.
+
+        Last is the session of each, where some are of the same; else None.
+        """
+        scored = (*(x.verdict for x in self.pairs), *self.others)
+        sessions = {name: x.session_id for x in scored if not x.is_session for name in x.names}
         found = []
         busiest = sorted(self.annotators, key=lambda name: (-len(self.annotators[name]), name))[:_MAX_ANNOTATORS]
         for one, other in combinations(sorted(busiest), 2):
             a, b = self.annotators[one], self.annotators[other]
             if both := sorted(a.keys() & b.keys()):
-                found.append((one, other, [a[x] for x in both], [b[x] for x in both]))
+                clusters = [sessions.get(x) or x for x in both]
+                repeat = len(set(clusters)) < len(clusters)
+                found.append((one, other, [a[x] for x in both], [b[x] for x in both], clusters if repeat else None))
         return found
 
 

@@ -3,7 +3,7 @@
 import argparse
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -142,7 +142,7 @@ def _read(path: Path, score: dict[str, Any]) -> tuple[Verdict | None, tuple[str,
 
 def _as_json(matched: Matched, measures: Sequence[Measure]) -> dict[str, Any]:
     names = ("metric", "name", "version", "model", "prompt_hash", "embedding", "threshold")
-    table = calibration.calibration(matched, 0).to_json()["confusion"]
+    table = asdict(calibration.counted_pairs(matched))
     return {
         "judge": dict(zip(names, matched.judge, strict=True)),
         "n": len(matched.pairs),
@@ -179,7 +179,7 @@ def _title(matched: Matched) -> str:
 
 
 def _counts(matched: Matched) -> str:
-    table = calibration.calibration(matched, 0).confusion
+    table = calibration.counted_pairs(matched)
     left_out = [
         f"{n} {what}" for n, what in ((matched.tied, "on which annotators tie"), (matched.unscored, "not scored")) if n
     ]
@@ -188,7 +188,17 @@ def _counts(matched: Matched) -> str:
         f"people pass {table.true_pass + table.false_fail}, of which the judge passes "
         f"{table.true_pass}; people fail {table.false_pass + table.true_fail}, of which it fails {table.true_fail}"
         + (f"; left out: {', '.join(left_out)}" if left_out else "")
+        + _clustered(matched)
     )
+
+
+def _clustered(matched: Matched) -> str:
+    """That what is labelled is not all independent, where it is so."""
+    clusters = calibration.clusters_of([x.verdict for x in matched.pairs])
+    if clusters is None:
+        return ""
+    n = len(set(clusters))
+    return f"; of {n} session{'s' * (n != 1)}, whose turns are not independent, so n counts the sessions"
 
 
 def _cells(estimate: Estimate | None, why_not: str) -> tuple[str, str, str, str]:

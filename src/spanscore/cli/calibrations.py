@@ -1,10 +1,12 @@
 """The calibrations in the store as a person reads them, for `spanscore calibrate --list`."""
 
+from collections.abc import Callable
+
 from sqlalchemy.engine import make_url
 
 from spanscore.calibration import Calibration
 from spanscore.cli.terminal import console, on_one_line, print_json
-from spanscore.stats import Confusion, Estimate, NotEstimableError
+from spanscore.stats import Estimate, NotEstimableError
 from spanscore.store import calibrations
 from spanscore.store.config import Config
 
@@ -42,16 +44,16 @@ def _print(found: list[Calibration]) -> None:
             on_one_line(f"{model or name} {version}", 40),
             (prompt_hash or "-")[:8],
             "-" if threshold is None else f"{threshold:g}",
-            str(x.confusion.n),
-            _told(x.confusion, "sensitivity"),
-            _told(x.confusion, "specificity"),
+            f"{x.confusion.n:.0f}",
+            _told(x.confusion.sensitivity, x.design_effects[0]),
+            _told(x.confusion.specificity, x.design_effects[1]),
         )
     console().print(table)
 
 
-def _told(confusion: Confusion, name: str) -> str:
+def _told(measure: Callable[[float, float], Estimate], design_effect: float) -> str:
     try:
-        estimate: Estimate = getattr(confusion, name)()
+        estimate = measure(0.95, design_effect)
     except NotEstimableError:
         return "-"
     limits = estimate.interval

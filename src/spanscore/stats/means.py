@@ -65,16 +65,19 @@ def bounded_limits(
     Miller and Thomas (2019, "A new confidence interval for the mean of a bounded random variable") add one unit at the
     bound to the sample and take a quantile of its mean under uniformly random weights; for a rate that is Clopper and
     Pearson's limit. Here the random mean has the beta distribution of the same mean and variance, and the added unit
-    counts less the more observations the variance rests on, down to the limits of Student's t. `variance` is a further
-    one of the mean, known well.
+    counts less the more observations the variance rests on, down to the limits of Student's t. Of uneven weights the
+    variance rests on the few large ones, and has as many degrees of freedom as the squared sum of their squares by
+    the sum of their fourth powers, less one. `variance` is a further one of the mean, known well.
     """
-    square = (shares * shares).sum(-1)
-    n = 1 / square
+    square, quartic = (shares**2).sum(-1), (shares**4).sum(-1)
+    n, carriers = 1 / square, square**2 / quartic
     spread, fourth = (pulls**2).sum(-1), (pulls**4).sum(-1)
     rests_on = np.divide(spread**2, fourth, out=np.zeros_like(spread), where=fourth > 1e-60)
-    added = np.clip((_ENOUGH - rests_on) / (_ENOUGH - _FEW), 0, 1)
-    ratio = student_quantile((1 + level) / 2, np.maximum(n - 1, 1)) / normal_quantile((1 + level) / 2)
-    widened = 1 + (1 - added) * (ratio**2 * (n + 1) / np.maximum(n - 1, 1) - 1)
+    # Uneven weights are reckoned with below too; half of what they do to the count is enough here.
+    added = np.clip((_ENOUGH - rests_on * np.sqrt(n / carriers)) / (_ENOUGH - _FEW), 0, 1)
+    even, uneven = (student_quantile((1 + level) / 2, np.maximum(x - 1, 1)) for x in (n, carriers))
+    ratio = even / normal_quantile((1 + level) / 2)
+    widened = (uneven / even) ** 2 * (1 + (1 - added) * (ratio**2 * (n + 1) / np.maximum(n - 1, 1) - 1))
     within = spread * n * n  # equal shares: the sum of squared distances
     limits = []
     for bound, share in ((0.0, (1 - level) / 2), (1.0, (1 + level) / 2)):

@@ -4,12 +4,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
+from spanscore.stats.crossing import crossing
 from spanscore.stats.distributions import beta_cdf, beta_quantile
 from spanscore.stats.estimate import Estimate, Interval, NotEstimableError, require_level
-
-_ROUNDS, _POINTS = 6, 64  # 1e-10 of where it begins
 
 
 def rate(c: int, n: int, *, level: float = 0.95) -> Estimate:
@@ -56,10 +53,10 @@ def _lower(c: int, n: int, alpha: float) -> float:
 
     start = float(beta_quantile(alpha / 2, c, n - c + 1))
     other = _largest(lambda count: bool(at_most(count, start) <= alpha / 2), -1, c - 1)
-    end = _crossing(lambda p: tail(p) >= at_most(other + 1, p), start, c / n)
+    end = crossing(lambda p: tail(p) >= at_most(other + 1, p), start, c / n)
     if tail(end) + at_most(other, end) < alpha:
         return end
-    return _crossing(lambda p: tail(p) + at_most(other, p) >= alpha, start, end)
+    return crossing(lambda p: tail(p) + at_most(other, p) >= alpha, start, end)
 
 
 def _largest(holds: Callable[[int], bool], low: int, high: int) -> int:
@@ -67,14 +64,4 @@ def _largest(holds: Callable[[int], bool], low: int, high: int) -> int:
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if holds(middle) else (low, middle - 1)
-    return low
-
-
-def _crossing(holds: Callable[[Any], Any], low: float, high: float) -> float:
-    """From where on `holds` between the two, to be safe just before it; many points at once, which costs little."""
-    for _ in range(_ROUNDS):
-        points = np.linspace(low, high, _POINTS)
-        found = np.flatnonzero(holds(points[1:-1]))
-        place = int(found[0]) + 1 if len(found) else _POINTS - 1
-        low, high = float(points[place - 1]), float(points[place])
     return low

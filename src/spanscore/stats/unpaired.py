@@ -25,19 +25,19 @@ def unpaired_rate_limits(a: tuple[Any, int], b: tuple[Any, int], level: float) -
     if min(a[1], b[1]) < _FEW:
         (a_low, a_high), (b_low, b_high) = (exact_limits(*x, (1 + level) / 2) for x in (a, b))
         return b_low - a_high, b_high - a_low
-    added, shrunk = _square_and_add(a, b, level), _agresti_caffo(a, b, level)
+    added, shrunk = _square_and_add(a, b, level), agresti_caffo_limits(a, b, level)
     return np.maximum(np.minimum(added[0], shrunk[0]), -1), np.minimum(np.maximum(added[1], shrunk[1]), 1)
 
 
-def exact_limits(c: Any, n: int, level: float) -> tuple[Any, Any]:
+def exact_limits(c: Any, n: float, level: float) -> tuple[Any, Any]:
     """Clopper and Pearson's limits for a rate (1934, "The use of confidence or fiducial limits").
 
     >>> [round(float(x), 4) for x in exact_limits(81, 263, 0.95)]
     [0.2527, 0.3676]
     """
     c, tail = np.asarray(c), (1 - level) / 2
-    low = np.where(c > 0, beta_quantile(tail, np.maximum(c, 1), n - c + 1), 0.0)
-    return low, np.where(c < n, beta_quantile(1 - tail, c + 1, np.maximum(n - c, 1)), 1.0)
+    low = np.where(c > 0, beta_quantile(tail, np.where(c > 0, c, 1), n - c + 1), 0.0)
+    return low, np.where(c < n, beta_quantile(1 - tail, c + 1, np.where(c < n, n - c, 1)), 1.0)
 
 
 def _square_and_add(a: tuple[Any, int], b: tuple[Any, int], level: float) -> tuple[Any, Any]:
@@ -47,7 +47,12 @@ def _square_and_add(a: tuple[Any, int], b: tuple[Any, int], level: float) -> tup
     return value - np.hypot(after - b_low, a_high - before), value + np.hypot(b_high - after, before - a_low)
 
 
-def _agresti_caffo(a: tuple[Any, int], b: tuple[Any, int], level: float) -> tuple[Any, Any]:
+def agresti_caffo_limits(a: tuple[Any, int], b: tuple[Any, int], level: float) -> tuple[Any, Any]:
+    """Agresti and Caffo's limits (2000): Wald's, with a pass and a fail more on each side.
+
+    >>> [round(float(x), 4) for x in agresti_caffo_limits((1, 34), (7, 34), 0.95)]
+    [0.0116, 0.3217]
+    """
     (before, a_variance), (after, b_variance) = (_with_one_of_each(*x) for x in (a, b))
     half = normal_quantile((1 + level) / 2) * np.sqrt(a_variance + b_variance)
     return after - before - half, after - before + half
