@@ -241,6 +241,7 @@ def explain(problem: Mapping[str, Any], root: type[BaseModel], whole: str = "the
 _PATTERNS = {
     "^https?://.": "write a URL that begins with http:// or https://",
     "^/[^?#]*$": "write a path, such as /healthz, without ? and #",
+    "^[a-z][a-z0-9_]{0,63}$": "write a name in snake_case, such as brand_voice",
 }
 
 

@@ -65,7 +65,15 @@ class JudgeUnavailableError(JudgeError):
 
 
 class JudgeAnswerError(JudgeError):
-    """The answer did not fit the schema, not even after one repair."""
+    """The answer did not fit the schema, not even after one repair.
+
+    `said` is the model's second answer, and `model` the one that gave it; "" where that is not known.
+    """
+
+    def __init__(self, message: str, *, usage: object = None, said: str = "", model: str = "") -> None:
+        super().__init__(message, usage=usage)
+        self.said = said
+        self.model = model
 
 
 class BudgetExhaustedError(JudgeError):

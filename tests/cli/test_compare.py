@@ -198,6 +198,16 @@ def test_a_narrow_terminal_shows_intervals_and_remarks_whole(compared, monkeypat
     assert "\u2026" not in text
 
 
+def test_a_narrow_terminal_breaks_no_remark(compared, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    one, other = (
+        [score("rubric.parameter_extraction", x, scale=(0, 5), evaluator={**JUDGE, "model": model}, latency_s=x)]
+        for x, model in ((5.0, "m"), (1.0, "other"))
+    )
+    text = compared(one, other)[1]
+    assert all(x in text for x in ("REGRESSION", "not comparable\n", "too few pairs\n"))
+
+
 def test_a_case_of_few_trials_cannot_tell(compared):
     after = run_of(case("c0", passed=(False,) * 3, value=10.0), *cases()[1:])
     found = json.loads(compared(run_of(*cases(passed=(True,) * 3)), after, "--json")[1])["cases"][0]
@@ -247,6 +257,21 @@ def test_what_the_user_said_twice_pairs_nothing_and_is_listed(compared):
     one = [score(trace_id="1", **metadata), score(trace_id="2", **metadata), score(trace_id="9")]
     found = json.loads(compared(one, [score(trace_id="3", **metadata), score(trace_id="9")], "--json")[1])
     assert found["ambiguous"] == ["trace 1", "trace 2"]
+
+
+def test_scores_of_traces_know_how_long_the_agent_worked(compared):
+    one, other = (
+        [score(trace_id="1", latency_s=x), score("confidence", trace_id="1", latency_s=x)] for x in (2.0, 3.0)
+    )
+    code, text, error = compared(one, other, "--json")
+    found = {x["measure"]: x for x in json.loads(text)["measures"]}["latency"]
+    assert (code, found["a"], found["b"], found["n"]) == (1, 2.0, 3.0, 1)
+    assert "latency rose by 50.0% (at most 20.0%)" in error
+
+
+def test_scores_of_sessions_have_no_latency(measured):
+    one = [score(scope="session", session_id="s", latency_s=None)]
+    assert "latency" not in measured(one, one)
 
 
 def test_skipped_and_failed_scores_count_for_nothing(measured):
@@ -305,3 +330,8 @@ def test_a_file_that_is_not_there_is_bad_input(capsys):
 def test_what_a_file_holds_cannot_steer_a_terminal(compared):
     evil = run_of(case("\x1b[2J"), *cases())
     assert "\x1b" not in compared(evil, run_of(case("\x1b[2J", value=1.0), *cases()))[1]
+
+
+def test_a_latency_that_rose_from_nothing_is_said_in_words(compared):
+    _, _, error = compared(run_of(*cases(latency=0.0)), run_of(*cases(latency=0.1)))
+    assert "latency rose from 0 (at most 20.0%)" in error

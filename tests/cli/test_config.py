@@ -40,3 +40,10 @@ def test_the_schema_is_valid_and_accepts_a_configuration(capsys):
     schema = json.loads(capsys.readouterr().out)
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate({"assemble": {"complete_after": "5s"}}, schema)
+
+
+@pytest.mark.parametrize("text", ["rubric: {model: gpt-4o}", "metrics: {confidence: {model: gpt-4o}}"])
+def test_a_model_without_a_judge_is_told(tmp_path, capsys, text):
+    (tmp_path / "c.yaml").write_text(f"evaluation: {{{text}}}\n")
+    assert main(["config", "check", str(tmp_path / "c.yaml")]) == 2
+    assert "c.yaml: evaluation: a metric's model is 'gpt-4o', but judge.model is rules" in capsys.readouterr().err

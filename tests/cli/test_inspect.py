@@ -140,7 +140,7 @@ def test_files_without_an_agent_trace_are_bad_input(tmp_path, capsys):
     empty = tmp_path / "traces.pb"
     empty.write_bytes(b"")
     assert main(["inspect", str(empty)]) == 2
-    assert "no agent trace in 0 spans" in capsys.readouterr().err
+    assert "traces.pb: the file is empty" in capsys.readouterr().err
 
 
 def test_a_file_that_is_not_there_is_bad_input(capsys):

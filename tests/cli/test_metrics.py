@@ -109,3 +109,21 @@ def test_rubric_as_a_metric_lists_its_criteria(capsys):
 def test_the_options_of_agentic_stand_in_a_suite(capsys):
     main(["metrics", "agentic"])
     assert "Options, under agentic in a suite\n" in capsys.readouterr().out
+
+
+def test_agentic_is_explained_with_what_a_judge_is_asked_of_an_answer(shown):
+    assert "Is the agent's answer the expected one?" in shown("agentic")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "agentic session judge, in suites Did",
+        "coherence trace embedding Does",
+        "agent_reliability session computed How",
+        "confidence trace judge Were",
+        "rubric.overall session judge How",
+    ],
+)
+def test_what_a_metric_rests_on_is_listed(shown, row):
+    assert row in " ".join(shown().split())

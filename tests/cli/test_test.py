@@ -156,7 +156,7 @@ def test_the_schema_needs_no_suite(capsys):
         ),
         (
             f"{_ONE}k: 2\nagentic: {{statistics: unbiased}}\n",
-            "suite.yaml: case 'dinner': k is 2 and 1 trials are recorded; the unbiased form needs at least k",
+            "suite.yaml: case 'dinner': k is 2 and n (recorded trials) is 1; the unbiased form is for k up to n",
         ),
         (f"{_ONE}  trails: 2\n", "suite.yaml:6: cases.0.trails: unknown key; did you mean trials?"),
         ("name: [\n", "suite.yaml:2: not YAML: "),
@@ -179,6 +179,9 @@ def test_a_suite_that_cannot_be_used_is_told_in_one_line(tested, written, text, 
         (["--required-pass-rate", "nan"], "--required-pass-rate nan: give a share from 0 to 1"),
         (["--output", "/nowhere/at/all.json"], "/nowhere/at/all.json: cannot be written"),
         (["--junit", "/"], "/: cannot be written (it is a folder)"),
+        (["--output", "-"], "-: name a file; standard output has the table"),
+        (["--export", "/nowhere/at/all.json"], "/nowhere/at/all.json: cannot be written (there is no folder"),
+        (["--output", "x", "--junit", "./x"], "x: is named for two things; name a file for each"),
         (["--model", "nobody/knows"], "nobody/knows: there is no such provider"),
     ],
 )
@@ -191,8 +194,15 @@ def test_an_option_that_cannot_be_used_is_told_in_one_line(tested, words, told):
 def test_an_empty_file_of_traces_is_told(tested, tmp_path):
     (tmp_path / "empty.json").write_text("")
     code, _, errors = tested(paths=[tmp_path / "empty.json"])
-    assert code == 2
-    assert "empty.json" in errors
+    assert (code, errors.count("\n")) == (2, 1)
+    assert f"{tmp_path / 'empty.json'}: the file is empty" in errors
+
+
+def test_a_recording_without_a_span_is_told(tested, tmp_path):
+    (tmp_path / "bare.json").write_text('{"resourceSpans": []}')
+    code, _, errors = tested(paths=[tmp_path / "bare.json"])
+    assert (code, errors.count("\n")) == (2, 1)
+    assert "bare.json: there is no span and no log record in it" in errors
 
 
 def test_without_a_suite_or_a_path_the_help_is_named(capsys):

@@ -44,6 +44,10 @@ def test_a_session_score_is_put_on_the_last_trace(make_engine, session):
     assert last.revision == 2
 
 
+def test_a_session_score_names_the_trace_that_the_session_began_with(make_engine, session):
+    assert evaluate(make_engine(), session)[-1].first_trace_id == session.traces[0].target.trace_id
+
+
 def test_all_four_signals_reach_the_session_metrics(make_engine, session):
     shown = evaluate(make_engine(), session)[-1].outcome.metadata["per_trace_signals"]
     assert set(shown) == {x.id for x in session.traces}

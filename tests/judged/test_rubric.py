@@ -1,6 +1,7 @@
 """The rubric through litellm: one call, repaired once, whatever the session holds."""
 
 import asyncio
+import json
 from dataclasses import replace
 
 import pytest
@@ -8,7 +9,7 @@ from judge_harness import World, config_for
 from judged_harness import recorded
 from obliging_model import question_of
 from rubric_model import said
-from scripted_server import ScriptedServer
+from scripted_server import ScriptedServer, answer
 
 from spanscore.embed import Config as EmbedConfig
 from spanscore.embed import open_embedder
@@ -33,6 +34,14 @@ def graded(server, *, rubric=None, traces=None, case=None, **judge):
     session = Session("s", tuple(traces or recorded()))
     found = asyncio.run(engine.evaluate_rubric(session, **case or {}))
     return {x.metric.removeprefix("rubric."): x for x in found}
+
+
+FINE = {"justification": "x", "turns": [], "failure_code": None, "score": 3}
+OFF_SCALE = {**FINE, "score": 9}
+
+
+def content(reply):
+    return json.loads(reply.body)["choices"][0]["message"]["content"]
 
 
 def wrong(**fields):
@@ -73,11 +82,66 @@ def test_an_answer_that_cannot_be_is_repaired_once_with_the_objection(fields, pr
     assert isinstance(found["tool_routing"].outcome, Score)
 
 
-def test_an_answer_that_is_wrong_twice_is_a_failure_of_all():
+def test_what_is_wrong_twice_is_a_failure_of_that_criterion_and_of_the_whole():
     with ScriptedServer(wrong(turns=[4])) as server:
         found = graded(server)
     assert len(server.calls) == 2
+    assert {name for name, x in found.items() if isinstance(x.outcome, Failure)} == {"tool_routing", "overall"}
+    assert (
+        "no valid answer on tool_routing, not even after one repair: tool_routing.turns.0: " in found["overall"].reason
+    )
+
+
+def test_what_is_valid_of_a_partly_invalid_answer_is_a_score_that_says_so():
+    with ScriptedServer(wrong(score=9)) as server:
+        found = graded(server)["response_delivery"]
+    assert (found.value, found.outcome.metadata["answer_in_part"]) == (4.0, True)
+
+
+def test_a_criterion_that_is_missing_twice_is_a_failure_by_itself():
+    with ScriptedServer(lambda request: said(request, tool_routing=None)) as server:
+        found = graded(server, rubric={"metrics": ["tool_routing", "response_delivery"]})
+    assert [type(x.outcome) for x in found.values()] == [Failure, Score, Failure]
+
+
+def test_outcomes_that_are_not_answered_twice_leave_the_whole_a_failure():
+    case = {"expected_outcomes": ["A table is booked."]}
+    with ScriptedServer(lambda request: said(request, expected_outcomes=[])) as server:
+        found = graded(server, case=case)
+    assert {name for name, x in found.items() if isinstance(x.outcome, Failure)} == {"overall"}
+    assert "no valid answer on expected_outcomes" in found["overall"].reason
+
+
+@pytest.mark.parametrize("text", ["no JSON at all", "{}", '{"tool_routing": {"score": 4}}'])
+def test_an_answer_without_a_valid_criterion_is_a_failure_of_all(text):
+    with ScriptedServer(answer(text)) as server:
+        found = graded(server)
     assert {type(x.outcome) for x in found.values()} == {Failure}
+
+
+def test_what_an_answer_drafted_is_not_mixed_with_what_it_concluded():
+    def thinking(request):
+        draft = said(request, tool_routing=FINE, response_delivery=OFF_SCALE)
+        final = said(request, tool_routing=OFF_SCALE)
+        return answer(f"First {content(draft)} but then {content(final)}")
+
+    with ScriptedServer(thinking) as server:
+        found = graded(server)
+    assert (type(found["tool_routing"].outcome), found["response_delivery"].value) == (Failure, 4.0)
+
+
+def test_part_of_an_answer_is_not_kept_for_the_next_time():
+    with ScriptedServer(wrong(score=9)) as server:
+        config = config_for(server)
+        asking = ModelJudge(config, LiteLLM(config), MemoryCache(16), World().timing())
+        engine = Engine(Config(metrics={}, rubric={}), asking, open_embedder(EmbedConfig()))
+        session = Session("s", tuple(recorded()))
+
+        async def twice():
+            return [await engine.evaluate_rubric(session) for _ in range(2)]
+
+        asyncio.run(twice())
+    assert len(server.calls) == 4
 
 
 def test_expected_outcomes_and_the_override_are_in_the_one_request():

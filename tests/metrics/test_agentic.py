@@ -5,7 +5,7 @@ import pytest
 from spanscore.metrics import Evidence, Signals
 from spanscore.metrics.expected_answer import AnswerCorrectness
 from spanscore.metrics.expected_tools import ExpectedCall, ToolWeights
-from spanscore.metrics.session.agentic import Agentic, Interaction, used_calls
+from spanscore.metrics.session.agentic import Agentic, Interaction, reading, used_calls
 from spanscore.model.score import Score, Skip
 from spanscore.model.trace import ModelCall, RequestedCall, Session, ToolCall
 
@@ -40,6 +40,15 @@ def test_the_output_has_all_that_it_should_have(assessed):
     assert (metadata["correct_interactions"], metadata["correct_indices"]) == (2, [0, 2])
     assert metadata["correctness_scores"] == [0.9, 0.2, 0.9]
     assert metadata["tool_correctness_scores"] == [None, None, None]
+
+
+def test_odds_of_interactions_say_in_the_reason_what_they_count(assessed):
+    by_turns, by_trials = (
+        Agentic(unit=unit).conversation("s", assessed(RIGHT, WRONG), (4, 2)) for unit in ("interaction", "conversation")
+    )
+    assert "n and c count the interactions of this one conversation" in by_turns.reason
+    assert "interactions of this one conversation" not in by_trials.reason
+    assert (by_turns.metadata["n"], by_turns.metadata["c"]) == (2, 1)
 
 
 def test_a_threshold_tolerates_what_floats_add_up_to(assessed):
@@ -155,3 +164,21 @@ def test_without_a_suite_it_is_skipped_and_says_where_it_runs():
 def test_without_a_model_answers_are_compared_by_their_words(make_trace, expected, answer, right):
     outcome = AnswerCorrectness(expected=expected).measure_by_rules(Evidence(make_trace(final_output=answer)))
     assert (outcome.value >= 0.7, "by rules" in outcome.reason) == (right, True)
+
+
+@pytest.mark.parametrize(
+    ("at_k", "pow_k", "word"),
+    [
+        (0.96, 0.71, "reliable"),
+        (0.96, 0.49, "inconsistent"),
+        (0.96, 0.6, None),
+        (0.69, 0.9, "needs improvement"),
+        (0.95 + 1e-16, 0.9, None),
+        (0.96, 0.1 + 0.6, None),
+        (0.96, 0.5 - 1e-16, None),
+        (0.7 - 1e-16, 0.1, None),
+        (None, 0.5, None),
+    ],
+)
+def test_a_word_sums_up_both_odds_and_a_mark_is_on_neither_side(at_k, pow_k, word):
+    assert reading(at_k, pow_k) == word

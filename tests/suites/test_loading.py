@@ -29,10 +29,18 @@ CASE = "name: x\ncases:\n- id: a\n"
         ('name: x\ncases:\n- id: " "\n', "s.yaml:3: cases.0.id: must not be empty"),
         (f"{CASE}  k: 2\n  k: 3\n", "s.yaml:5: the key 'k' is there twice; keep one"),
         (f"{CASE}thresholds: {{rubric: 3}}", "thresholds: rubric is many scores; name one, such as rubric.overall"),
-        (f"{CASE}thresholds: {{rubric.tone: 60}}", "thresholds.rubric.tone: 60 is not on the scale of rubric.tone"),
+        (f"{CASE}thresholds: {{rubric.tone: 60}}", "s.yaml:4: thresholds: 60 is not on the scale of rubric.tone"),
         ("name: 2024-99-99", "s.yaml: not YAML: month must be in 1..12"),
-        (f"{CASE}thresholds: {{task_compl: 1}}", "s.yaml: the suite: there is no metric 'task_compl'"),
-        (f"{CASE}thresholds: {{confidence: 2}}", "thresholds.confidence: 2 is not on the scale of confidence"),
+        ("name: 2024-09-09\ncases: [{id: a}]", "s.yaml:1: name: 2024-09-09 is no text here; put it in quotes"),
+        ("name: {a: 1}\ncases: [{id: a}]", "s.yaml:1: name: is a mapping; write a text"),
+        (f"{CASE}  session_id: [s, no]\n", "s.yaml:4: cases.0.session_id: false is no text here; put it in quotes"),
+        (
+            "name: x\ncases:\n\t- id: a\n",
+            "s.yaml:3: not YAML: while scanning for the next token, found character '\\t'",
+        ),
+        ("name: " + "[" * 5000, "s.yaml: nested too deeply; this is no suite"),
+        (f"{CASE}thresholds: {{task_compl: 1}}", "s.yaml:4: thresholds: there is no metric 'task_compl'"),
+        (f"{CASE}thresholds: {{confidence: 2}}", "s.yaml:4: thresholds: 2 is not on the scale of confidence"),
         (
             f"{CASE}agentic: {{tool_weights: {{selection: 0.5}}}}",
             "s.yaml:4: agentic.tool_weights: the weights of the four aspects add up to 1.25; let them add up to 1",
@@ -72,6 +80,22 @@ def test_a_missing_file_is_named(tmp_path):
         suites.load(tmp_path / "nowhere.yaml")
 
 
+def test_text_that_is_not_utf_8_is_told_with_what_to_do(tmp_path):
+    (tmp_path / "s.yaml").write_bytes(b"name: \xff")
+    with pytest.raises(InputError, match=r"s\.yaml: not UTF-8 text \(invalid start byte at byte 6\); save it as UTF-8"):
+        suites.load(tmp_path / "s.yaml")
+
+
+def test_a_tab_is_told_with_what_to_do():
+    with pytest.raises(InputError, match="indent with spaces, not with tabs"):
+        suites.parse("name: x\ncases:\n\t- id: a\n")
+
+
+@pytest.mark.parametrize(("text", "sessions"), [("s", ("s",)), ("[s, 7, s]", ("s", "7")), ("null", ()), ("7", ("7",))])
+def test_a_session_may_be_one_or_a_list(text, sessions):
+    assert suites.parse(f"{CASE}  session_id: {text}\n").cases[0].session_id == sessions
+
+
 def test_a_number_may_be_written_where_a_text_is_meant():
     assert suites.parse("name: x\ncases: [{id: 7, expected_answer: 42}]").cases[0].expected_answer == "42"
 
@@ -81,3 +105,9 @@ def test_the_schema_accepts_a_suite_and_refuses_an_unknown_key():
     data = yaml.safe_load("name: x\nagentic: {tool_weights: {selection: 1}}\ncases: [{id: a, turns: [{input: q}]}]")
     assert validator.is_valid(data)
     assert not validator.is_valid({**data, "casess": []})
+
+
+@pytest.mark.parametrize("session_id", ["s", ["s", "t"]])
+def test_the_schema_accepts_a_session_and_a_list_of_them(session_id):
+    validator = jsonschema.Draft202012Validator(suites.json_schema())
+    assert validator.is_valid({"name": "x", "cases": [{"id": "a", "session_id": session_id}]})

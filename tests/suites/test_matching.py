@@ -47,6 +47,12 @@ def test_different_sessions_of_one_case_are_trials(suite, said):
     assert trials(match(suite("a"), traces), "a") == [[1, 3], [2]]
 
 
+def test_each_session_of_a_list_is_a_trial(suite, said):
+    cases = suite({"id": "a", "session_id": ["s", "t"]})
+    traces = [said(1, session_id="s"), said(2, session_id="t"), said(3, session_id="u")]
+    assert trials(match(cases, traces), "a") == [[1], [2]]
+
+
 def test_runs_that_use_the_same_session_id_are_trials(suite, said):
     traces = [said(1, session_id="s", case="a", run="r1"), said(2, session_id="s", case="a", run="r2")]
     assert [x.run for x in match(suite("a"), traces).recordings["a"]] == ["r1", "r2"]

@@ -132,6 +132,22 @@ def test_a_verdict_in_the_recording_counts(suite, said, run_of):
     assert [x.status for x in result.trials] == ["pass", "fail"]
 
 
+def test_two_cases_of_one_session_have_a_score_each_on_their_own_turn(suite, said, run_of):
+    cases = suite(
+        {"id": "a", "input": "hi", "expected_answer": "x"}, {"id": "b", "input": "bye", "expected_answer": "x"}
+    )
+    run = run_of(cases, [said(1, "hi", session_id="s"), said(2, "bye", session_id="s")])
+    assert [(x.scope, x.session_id) for x in run.evaluations] == [("trace", "s")] * 2
+    assert len({x.subject_id for x in run.evaluations}) == 2
+
+
+def test_a_conversation_that_is_its_session_is_scored_as_that(suite, said, run_of):
+    [found] = run_of(
+        suite({"id": "a", "session_id": "s", "expected_answer": "x"}), [said(1, session_id="s")]
+    ).evaluations
+    assert (found.scope, found.subject_id) == ("session", "s")
+
+
 def test_scores_say_of_which_test_they_are_and_how_it_ended(suite, said, run_of):
     run = run_of(suite("a"), [said(1, case="a", run="nightly")])
     [evaluation] = run.evaluations
@@ -179,19 +195,55 @@ def test_every_aggregate_in_the_run_file_has_n_and_an_interval(suite, said, run_
     assert all(x["n"] >= 1 and x["low"] <= x["value"] <= x["high"] for x in aggregates)
 
 
+def test_where_the_recording_says_how_it_came_out_the_rubric_is_not_asked(suite, said, run_of):
+    [result] = run_of(suite({"id": "a"}), [said(1, case="a", status="pass")]).cases
+    assert (result.status, result.trials[0].evaluations) == ("pass", ())
+
+
+def test_a_trial_without_a_score_is_named_in_the_run_file_all_the_same(suite, said, run_of):
+    content = suites.to_json(run_of(suite({"id": "a"}), [said(1, case="a", run="r7", status="fail")]))
+    assert content["cases"][0]["trials"][0]["test"] == {
+        "test.suite.name": "weather",
+        "test.suite.run.id": "r7",
+        "test.case.id": "a",
+        "test.case.result.status": "fail",
+    }
+
+
+def test_what_the_rubric_cannot_sum_up_is_no_score(suite, said, run_of):
+    [result] = run_of(suite({"id": "a", "expected_outcomes": ["All is well."]}), [said(1, case="a")]).cases
+    assert result.trials[0].score is None
+
+
 @pytest.mark.parametrize(
     ("keys", "told"),
     [
-        ({"trials": 3}, "case 'a': 2 trials are recorded, and the suite wants 3"),
+        ({"trials": 3}, "case 'a': the suite wants 3 trials and the recordings hold 2"),
         (
             {"k": 3, "agentic": {"statistics": "unbiased"}},
-            "case 'a': k is 3 and 2 trials are recorded; the unbiased form needs at least k",
+            r"case 'a': k is 3 and n \(recorded trials\) is 2; the unbiased form is for k up to n",
+        ),
+        (
+            {"k": 2, "agentic": {"statistics": "unbiased", "unit": "interaction"}},
+            r"case 'a': k is 2 and n \(interactions of its conversation\) is 1; the unbiased form is for k up to n",
         ),
     ],
 )
 def test_too_few_trials_are_refused_before_anything_is_scored(suite, said, run_of, keys, told):
     with pytest.raises(InputError, match=told):
         run_of(suite("a", **keys), trials_of(said, "sunny", "sunny"))
+
+
+def test_a_session_of_a_list_that_nothing_is_recorded_in_is_refused(suite, said, run_of):
+    cases = suite({"id": "a", "session_id": ["s", "t"], "expected_answer": "sunny"})
+    with pytest.raises(InputError, match="case 'a': nothing is recorded in the session 't'; leave it out of its list"):
+        run_of(cases, [said(1, session_id="s")])
+
+
+def test_what_several_trials_failed_by_is_told_once(suite, said, run_of):
+    [result] = run_of(suite("a"), trials_of(said, RAIN, RAIN, "sunny", RAIN)).cases
+    [told] = result.reasons
+    assert told.startswith("trials 1-2, 4: interaction 0: answer 0.00, below 0.7: ")
 
 
 def test_a_tool_that_nobody_offers_or_calls_is_refused_with_the_nearest(suite, said, run_of):
@@ -208,6 +260,11 @@ def test_a_tool_that_the_suite_declares_may_be_expected(suite, said, run_of):
 def test_a_case_that_nothing_matches_is_refused(suite, said, run_of):
     with pytest.raises(InputError, match="case 'b': nothing recorded matches it"):
         run_of(suite("a", "b"), [said(1, case="a")])
+
+
+def test_a_case_that_is_recorded_for_another_suite_is_told_so(suite, said, run_of):
+    with pytest.raises(InputError, match=r"it is recorded with test\.suite\.name 'traffic', which is not"):
+        run_of(suite("a"), [said(1, case="a", suite="traffic")])
 
 
 def test_a_case_that_nothing_matches_can_be_left_out(suite, said, run_of):

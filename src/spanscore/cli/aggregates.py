@@ -24,7 +24,7 @@ def mean(evaluations: Sequence[Evaluation]) -> Estimate | None:
         return None
     low = min(min(x.scale[0], x.value) for x in verdicts)
     high = max(max(x.scale[1], x.value) for x in verdicts)
-    return estimated([x.value for x in verdicts], verdicts, (low, high), 0.95)
+    return estimated([x.value for x in verdicts], verdicts, 0.95, (low, high))
 
 
 def told(estimate: Estimate | None) -> tuple[str, str]:

@@ -114,12 +114,13 @@ def _print(output: "Console", tournament: Tournament) -> None:
         for reason in contest.reasons:
             output.print(f"  {on_one_line(reason, _SHOWN_CHARS)}")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for heading in ("rank", "agent", "points", "won", "tied", "lost", "points per contest"):
+    for heading in ("rank", "agent", "points", "won", "tied", "lost", "points per contest", "cases"):
         table.add_column(heading, justify="left" if heading in {"agent", "points per contest"} else "right")
     for place in tournament.ranking:
         counts = (place.won, place.tied, place.lost)
         share = "-" if place.share is None else estimated(place.share)
-        table.add_row(str(place.rank), on_one_line(place.agent, 40), f"{place.points:g}", *map(str, counts), share)
+        row = (str(place.rank), on_one_line(place.agent, 40), f"{place.points:g}", *map(str, counts), share)
+        table.add_row(*row, str(place.share.n) if place.share else "-")
     output.print()
     output.print(table)
     n = sum(not x.error for x in tournament.contests)

@@ -3,14 +3,14 @@
 import argparse
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spanscore import config
 from spanscore.calibration import PassRate
 from spanscore.cli import aggregates, runs
-from spanscore.cli.comparison import LATENCY, PASS_RATE, CaseChange, Comparison, Limits, Measure, compare
+from spanscore.cli.comparison import LATENCY, PASS_RATE, TOO_FEW, CaseChange, Comparison, Limits, Measure, compare
 from spanscore.cli.terminal import console, on_one_line, print_json, printable
 from spanscore.errors import InputError
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _MAX_SHOWN = 100
 _ANY_WIDTH = 1_000
+_NONE, _REMARKS = "-", "; "
 _STYLES = {"better": "green", "worse": "red"}
 
 
@@ -172,7 +173,7 @@ def _case_row(x: CaseChange) -> list[Any]:
     status = x.a if x.a == x.b else f"{x.a} > {x.b}"
     a, b = x.means.get(x.measure, (None, None))
     values = [_number(a, x.measure), _number(b, x.measure), _number(_change(x), x.measure, sign="+")]
-    interval = _interval(x.difference.interval, x.measure) if x.difference else "-"
+    interval = _interval(x.difference.interval, x.measure) if x.difference else _NONE
     name = Text(on_one_line(x.name, 48))
     return [name, on_one_line(status, 24), x.measure, *values, interval, Text(x.verdict, _STYLES.get(x.verdict, ""))]
 
@@ -189,15 +190,20 @@ def _print_measures(output: "Console", found: Comparison) -> None:
             _interval(x.difference.interval, x.name),
             str(x.n),
             Text(x.verdict, _STYLES.get(x.verdict, "")),
-            Text(_remark(x)),
+            _REMARKS.join(_remarks(x, found.least_pairs)),
         ]
         for x in found.measures
     ]
     _print_table(output, ("measure", "A", "B", "B - A", "interval", "pairs", "verdict", ""), rows)
 
 
-def _remark(x: Measure) -> str:
-    return "; ".join(part for part in ("REGRESSION" if x.regression else "", printable(x.note)) if part)
+def _remarks(x: Measure, least_pairs: int) -> Iterator[str]:
+    if x.regression:
+        yield "REGRESSION"
+    if x.unlike:
+        yield "not comparable"
+    if x.n < least_pairs:
+        yield TOO_FEW
 
 
 def _print_ids(output: "Console", what: str, ids: Any) -> None:
@@ -219,13 +225,30 @@ def _sureness(found: Comparison) -> str:
 
 
 def _print_table(output: "Console", headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print a table; where it is too wide, with each interval under its difference."""
+    """Print a table; where it is too wide, each interval under its difference, and each remark under its verdict."""
     table = _table(headings, rows)
     if output.measure(table, options=output.options.update(width=_ANY_WIDTH)).maximum > output.width:
-        at = headings.index("interval")
-        below = [[*row[: at - 1], "\n".join(row[at - 1 : at + 1]), *row[at + 1 :]] for row in rows]
-        table = _table([x for x in headings if x != "interval"], below)
+        for upper, lower in (("B - A", "interval"), ("verdict", "")):
+            headings, rows = _stacked(headings, rows, upper, lower)
+        table = _table(headings, rows)
     output.print(table)
+
+
+def _stacked(
+    headings: Sequence[str], rows: Sequence[Sequence[Any]], upper: str, lower: str
+) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+    """The table with the column `lower`, where there is one, under the column `upper`."""
+    from rich.text import Text  # noqa: PLC0415 - --json needs no rich
+
+    if lower not in headings:
+        return headings, rows
+    at, gone = headings.index(upper), headings.index(lower)
+    found = []
+    for row in rows:
+        below = "" if row[gone] == _NONE else row[gone].replace(_REMARKS, "\n")
+        both = Text.assemble(row[at], "\n" if below else "", below)
+        found.append([both if place == at else x for place, x in enumerate(row) if place != gone])
+    return [x for x in headings if x != lower], found
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> "Table":
@@ -234,7 +257,7 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> "Table":
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for heading in headings:
         figures = heading in {"A", "B", "B - A", "interval", "pairs"}
-        wraps = heading in {"", "case"}
+        wraps = heading in {"case", "measure"}
         table.add_column(heading, no_wrap=not wraps, overflow="fold", justify="right" if figures else "left")
     for row in rows:
         table.add_row(*row)
@@ -243,7 +266,7 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> "Table":
 
 def _number(value: float | None, measure: str, *, sign: str = "") -> str:
     if value is None:
-        return "-"
+        return _NONE
     if measure == PASS_RATE:
         return f"{value:{sign}.1%}"
     return f"{value:{sign}.2f}{' s' if measure == LATENCY else ''}"
@@ -251,5 +274,5 @@ def _number(value: float | None, measure: str, *, sign: str = "") -> str:
 
 def _interval(interval: Any, measure: str) -> str:
     if interval is None:
-        return "-"
+        return _NONE
     return f"{_number(interval.low, measure, sign='+')} to {_number(interval.high, measure, sign='+')}"

@@ -34,6 +34,7 @@ class Measure:
     """One measure over the cases that both runs have; `a` and `b` are means over them, `difference` is b - a.
 
     `change` is what the limits speak of: a share for the pass rate and the latency, points of 100 for a score.
+    `unlike` is how its scores in the two runs were made differently.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Measure:
     change: float
     verdict: Verdict
     regression: str = ""
+    unlike: str = ""
     note: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -208,7 +210,8 @@ def _measure(pairs: _Pairs, level: float, limits: Limits, unlike: str, *, certai
     past = _past(pairs, change, limits)
     if certain and verdict != "worse":
         past = ""
-    return Measure(pairs.name, a, b, n, difference, change, "cannot tell" if unlike else verdict, past, note)
+    told = "cannot tell" if unlike else verdict
+    return Measure(pairs.name, a, b, n, difference, change, told, past, unlike, note)
 
 
 def _verdict(interval: Interval | None, n: int, level: float, *, higher: bool = True) -> Verdict:
@@ -225,10 +228,9 @@ def _relative(a: float, b: float) -> float:
 def _past(pairs: _Pairs, change: float, limits: Limits) -> str:
     """Which limit a change is past, in words; else ""."""
     if pairs.name == LATENCY:
-        past, told = (
-            change > limits.latency_rise + _TOLERANCE,
-            f"rose by {change:.1%} (at most {limits.latency_rise:.1%})",
-        )
+        past = change > limits.latency_rise + _TOLERANCE
+        rise = f"by {change:.1%}" if math.isfinite(change) else "from 0"
+        told = f"rose {rise} (at most {limits.latency_rise:.1%})"
     elif pairs.name == PASS_RATE:
         past = -change > limits.pass_rate_drop + _TOLERANCE
         told = f"fell by {-change:.1%} (at most {limits.pass_rate_drop:.1%})"

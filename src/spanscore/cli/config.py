@@ -5,6 +5,8 @@ import json
 from pathlib import Path
 
 from spanscore import config
+from spanscore.errors import ConfigError
+from spanscore.judge.config import RULES
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,6 +22,11 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "schema":
         print(json.dumps(config.json_schema(), indent=2, ensure_ascii=False))
         return 0
-    config.load(args.file)
+    settings = config.load(args.file)
+    if settings.judge.model == RULES:
+        try:
+            settings.evaluation.refuse_models()
+        except ConfigError as error:
+            raise ConfigError(f"{args.file}: {error}") from None
     print(f"{args.file}: can be used")
     return 0

@@ -16,7 +16,7 @@ from spanscore.evaluate.rubric import NAME as RUBRIC
 from spanscore.evaluate.rubric import Config as RubricConfig
 from spanscore.evaluate.rubric import is_rubric
 from spanscore.evaluate.rubric import scale_of as rubric_scale
-from spanscore.metrics import Criterial, Criterion, Embedded, Judged, Metric, RubricMetric
+from spanscore.metrics import Criterial, Criterion, Judged, Metric, RubricMetric
 from spanscore.metrics.session.agentic import Agentic
 from spanscore.model.json import dumps
 
@@ -120,7 +120,7 @@ def _list(found: list[type[Metric]], output: "Console") -> None:
         table.add_column(heading, no_wrap=True)
     table.add_column("what it asks")
     for metric in sorted(found, key=lambda x: (issubclass(x, RubricMetric), x.scope == "session", x.name)):
-        table.add_row(metric.name, metric.scope, _method(metric), metric.summary)
+        table.add_row(metric.name, metric.scope, metric.method, metric.summary)
     output.print(table)
     output.print("\nspanscore metrics NAME explains one, with its options and what a judge is asked.")
 
@@ -130,21 +130,27 @@ def _explain(metric: type[Metric], output: "Console") -> None:
     from rich.text import Text  # noqa: PLC0415 - likewise
 
     low, high = metric.scale
-    output.print(
-        Text.assemble((metric.name, "bold"), f"  {metric.scope} metric, {_method(metric)}, {low:g} to {high:g}")
-    )
+    output.print(Text.assemble((metric.name, "bold"), f"  {metric.scope} metric, {metric.method}, {low:g} to {high:g}"))
     for paragraph in _paragraphs(metric.__doc__ or metric.summary):
         output.print(Padding(paragraph, (0, 0, 1, 2)))
     if issubclass(metric, RubricMetric):
         _explain_rubric(metric, output)
         return
-    where = "agentic in a suite" if metric is Agentic else "evaluation.metrics in the configuration"
+    where = "agentic in a suite" if issubclass(metric, Agentic) else "evaluation.metrics in the configuration"
     output.print(f"Options, under {where}", style="bold")
     for name, default, text in _options(metric):
         output.print(f"  {name}: {default}")
         output.print(Padding(text, (0, 0, 0, 4)))
-    if not issubclass(metric, Judged):
-        return
+    if issubclass(metric, Judged):
+        _explain_judged(metric, output)
+    if issubclass(metric, Agentic):
+        output.print("\nHow an answer is held against the expected one", style="bold")
+        _explain_judged(metric.answers, output)
+
+
+def _explain_judged(metric: type[Judged], output: "Console") -> None:
+    from rich.padding import Padding  # noqa: PLC0415 - only what prints in paragraphs needs it
+
     for number, stage in enumerate(metric.stages, start=1):
         for question in stage:
             output.print(f"\nStage {number}: what the judge is asked for {question.key!r}", style="bold")
@@ -168,12 +174,6 @@ def _explain_rubric(metric: type[RubricMetric], output: "Console") -> None:
     output.print("\nWithout a model (judge.model: rules)", style="bold")
     for paragraph in _paragraphs(metric.measure_by_rules.__doc__ or ""):
         output.print(Padding(paragraph, (0, 0, 0, 2)))
-
-
-def _method(metric: type[Metric]) -> str:
-    if issubclass(metric, Judged | RubricMetric):
-        return "judge"
-    return "embedding" if issubclass(metric, Embedded) else "computed"
 
 
 def _paragraphs(docstring: str) -> Iterator[str]:

@@ -39,12 +39,15 @@ def loaded(paths: Sequence[Path]) -> files.Telemetry:
 
 def refuse_none(traces: Collection[object], telemetry: files.Telemetry, paths: Sequence[Path]) -> None:
     """Raise InputError where no agent trace was found."""
-    if not traces:
-        places = ", ".join(str(path) for path in paths)
-        raise InputError(
-            f"{places}: no agent trace in {len(telemetry.spans)} spans and {len(telemetry.logs)} log records; "
-            "is the agent's instrumentation one of GenAI spans? `spanscore inspect --unread` shows what is there"
-        )
+    if traces:
+        return
+    places = ", ".join(str(path) for path in paths)
+    if not telemetry.spans and not telemetry.logs:
+        raise InputError(f"{places}: there is no span and no log record in it; give what an agent's telemetry sent")
+    raise InputError(
+        f"{places}: no agent trace in {len(telemetry.spans)} spans and {len(telemetry.logs)} log records; "
+        "is the agent's instrumentation one of GenAI spans? `spanscore inspect --unread` shows what is there"
+    )
 
 
 def say_unread(traces: Sequence[AgentTrace], telemetry: files.Telemetry) -> None:

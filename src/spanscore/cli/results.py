@@ -34,7 +34,8 @@ def print_run(output: "Console", run: Run, corrected: Iterable[PassRate]) -> Non
         output.print(f"{on_one_line(case_id, 60)}, {on_one_line(reason, _MAX_REASON_CHARS)}")
     if len(reasons) > _MAX_REASONS:
         output.print(f"and {len(reasons) - _MAX_REASONS:,} more; --output has them all")
-    output.print()
+    if reasons:
+        output.print()
     _print_whole(output, run)
     for rate_of_metric in corrected:
         output.print(aggregates.corrected_line(rate_of_metric))

@@ -216,6 +216,8 @@ def _unit(run: Run, scores: Iterable[Mapping[str, Any]], metrics: set[str]) -> U
     passes: list[bool] = []
     for score in scores:
         run.add(unit, score)
+        if score.get("latency_s") is not None:
+            unit.latencies_s = [_number(score["latency_s"], 0)]
         if score["status"] == "scored" and str(score["metric"]) in metrics:
             passes += _passes(score)
     if passes:

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import os
 import sys
 import time
 from collections import defaultdict
@@ -67,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.suite is None or not args.path:
         raise InputError("give a suite and what was recorded: spanscore test SUITE PATH...; see spanscore test --help")
-    require_writable(args.output, args.junit)
+    require_writable(args.output, args.junit, args.export)
     least = 1.0 if args.fail_under is None else _share("--fail-under", args.fail_under)
     suite = _changed(suites.load(args.suite), args)
     settings = config.load(args.config) if args.config else config.default()
@@ -149,17 +150,25 @@ def write(path: Path | None, text: Callable[[], str]) -> None:
 
 def require_writable(*paths: Path | None) -> None:
     """Refuse what cannot be written before anything is paid for."""
-    for path in paths:
-        if path is not None and not path.absolute().parent.is_dir():
-            raise InputError(f"{path}: cannot be written (there is no folder {path.parent})")
-        if path is not None and path.is_dir():
+    given = [x for x in paths if x is not None]
+    for place, path in enumerate(given):
+        folder = path.absolute().parent
+        if str(path) == "-":
+            raise InputError("-: name a file; standard output has the table")
+        if not folder.is_dir():
+            raise InputError(f"{path}: cannot be written (there is no folder {path.parent}); make it, or name another")
+        if path.is_dir():
             raise InputError(f"{path}: cannot be written (it is a folder); name a file")
+        if not os.access(path if path.exists() else folder, os.W_OK):
+            raise InputError(f"{path}: cannot be written (permission denied); name another file")
+        if path.absolute() in [x.absolute() for x in given[:place]]:
+            raise InputError(f"{path}: is named for two things; name a file for each")
 
 
 def _export(args: argparse.Namespace, settings: Settings, found: suites.Run) -> None:
     """Send the scores to where they are to go; what could not be delivered is said and changes no verdict."""
     targets = [suites.to_file(args.export)] if args.export else []
-    if settings.export.otlp_exporters and not args.no_export:
+    if settings.export.exporters and not args.no_export:
         targets.append(settings.export)
     for target in targets:
         known = open_authenticators(settings.extensions)
@@ -179,8 +188,7 @@ def _verdict(found: suites.Run, least: float) -> int:
     """The exit code; what is not met is said on standard error."""
     if reaches(found.case_pass_rate, least):
         return 0
-    failed, errors = found.count("fail"), found.count("error")
-    told = [f"{failed} of {len(found.cases)} cases failed"] if failed else []
-    told += [f"of {errors} it cannot be told"] if errors else []
+    counts = ((found.count("fail"), "failed"), (found.count("error"), "cannot be told"))
+    told = [f"{count} of {len(found.cases)} cases {what}" for count, what in counts if count]
     print(f"spanscore: {', '.join(told)}; required is that {least:.0%} pass", file=sys.stderr)
     return 1

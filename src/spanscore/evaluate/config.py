@@ -8,10 +8,11 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
 from spanscore import metrics
-from spanscore.errors import InputError
+from spanscore.errors import ConfigError, InputError
 from spanscore.evaluate.naming import nearest
 from spanscore.evaluate.rubric import Config as RubricConfig
 from spanscore.evaluate.rubric import Rubric, chosen, is_rubric
+from spanscore.judge.config import RULES
 from spanscore.metrics import SIGNAL_WEIGHTS, Judged, Metric, RubricMetric
 
 FAMILY = (
@@ -78,6 +79,20 @@ class Config(BaseModel):
     def build(self) -> list[Metric]:
         """The configured metrics, in the order of the configuration."""
         return [_metric(name, options or {}) for name, options in self.metrics.items()]
+
+    def refuse_models(self) -> None:
+        """Raise ConfigError where a metric or the rubric names a model: it is to be called where there is no judge."""
+        if model := model_named(self.build(), chosen(self.rubric)):
+            raise ConfigError(
+                f"evaluation: a metric's model is {model!r}, but judge.model is rules: there is no judge to ask it; "
+                "set judge.model"
+            )
+
+
+def model_named(run: Iterable[Metric], rubric: Rubric | None) -> str | None:
+    """The first model that a metric, or the rubric, names in place of the judge's."""
+    named = [*(x.model for x in run if isinstance(x, Judged)), rubric.model if rubric else None]
+    return next((model for model in named if model not in {None, RULES}), None)
 
 
 @dataclass(frozen=True, slots=True)

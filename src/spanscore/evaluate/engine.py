@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from spanscore.embed.port import Embedder
-from spanscore.errors import ConfigError, InputError
+from spanscore.errors import InputError
 from spanscore.evaluate import grading, judging, planning
 from spanscore.evaluate.attempt import Attempt
-from spanscore.evaluate.config import Config, Overrides, check_signals
+from spanscore.evaluate.config import Config, Overrides, check_signals, model_named
 from spanscore.evaluate.grading import Expected, Graded
 from spanscore.evaluate.judging import Case
 from spanscore.evaluate.planning import PlannedCall
@@ -63,8 +63,8 @@ class Engine:
         self._render = render_transcript or functools.partial(render, max_tokens=JudgeConfig().max_transcript_tokens)
         self._metrics = config.build()
         self._slots = asyncio.Semaphore(config.max_concurrent)
-        if model := self._unanswerable(self._metrics, chosen(config.rubric)):
-            raise ConfigError(f"a metric's model is {model!r}, but judge.model is rules: there is no judge to ask it")
+        if judge is None:
+            config.refuse_models()
 
     async def evaluate_trace(
         self, trace: AgentTrace, overrides: Overrides | None = None, *, revision: int = 1
@@ -166,20 +166,14 @@ class Engine:
         if overrides is None:
             return self._metrics
         selected = overrides.applied(self._metrics)
-        if model := self._unanswerable(selected, overrides.rubric(self._config.rubric)):
+        rubric = overrides.rubric(self._config.rubric)
+        if self._judge is None and (model := model_named(selected, rubric)):
             raise InputError(f"model {model!r} cannot judge: judge.model is rules, so there is no judge to ask it")
         return selected
 
     def _rubric(self, overrides: Overrides | None) -> Rubric | None:
         configured = self._config.rubric
         return chosen(configured) if overrides is None else overrides.rubric(configured)
-
-    def _unanswerable(self, metrics: Sequence[Metric], rubric: Rubric | None) -> str | None:
-        """The first model that a metric, or the rubric, names though there is no judge."""
-        if self._judge is not None:
-            return None
-        named = [*(x.model for x in metrics if isinstance(x, Judged)), rubric.model if rubric else None]
-        return next((model for model in named if model not in {None, RULES}), None)
 
     def _weights(self, overrides: Overrides | None) -> dict[str, float]:
         changed = (overrides.signal_weights if overrides else None) or {}
@@ -273,7 +267,7 @@ class Engine:
             self._evaluation(x.metric, x.scale, x.threshold, _Measured(*x[3:]), session.traces[-1], revision)
             for x in graded
         ]
-        return [_of_whole(x, session.session_id) for x in found] if isinstance(subject, Session) else found
+        return [_of_whole(x, session) for x in found] if isinstance(subject, Session) else found
 
     async def _graded(self, rubric: Rubric, session: Session, expected: Expected) -> list[Graded]:
         if self._judge is None or rubric.model == RULES:
@@ -332,7 +326,7 @@ class Engine:
             attempt.outcome = metric.measure(session, signals, weights)
         measured = {metric.name: _Measured(_given(attempt.outcome), self._evaluator(metric))}
         [of_last] = self._of_trace([metric], measured, session.traces[-1], revision)
-        return _of_whole(of_last, session.session_id)
+        return _of_whole(of_last, session)
 
 
 def read_signals(session: Session, evaluations: Mapping[str, TraceSignals]) -> Signals:
@@ -357,9 +351,12 @@ def _as_session(subject: AgentTrace | Session) -> Session:
     return subject if isinstance(subject, Session) else Session(subject.session_id or "", (subject,))
 
 
-def _of_whole(of_last: Evaluation, session_id: str) -> Evaluation:
+def _of_whole(of_last: Evaluation, session: Session) -> Evaluation:
     """What was measured on a session, from the same as if it were of its last trace."""
-    return replace(of_last, scope="session", subject_id=session_id, session_id=session_id)
+    session_id, first_trace_id = session.session_id, session.traces[0].target.trace_id
+    return replace(
+        of_last, scope="session", subject_id=session_id, session_id=session_id, first_trace_id=first_trace_id
+    )
 
 
 @functools.lru_cache(maxsize=256)  # the same few for every trace

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from pydantic import BaseModel
 
 from spanscore import metrics
+from spanscore.errors import JudgeAnswerError
 from spanscore.evaluate.attempt import Attempt
 from spanscore.evaluate.judging import shares
 from spanscore.evaluate.planning import PlannedCall
@@ -25,6 +26,7 @@ from spanscore.model.trace import Session
 
 _LEAST_COVERAGE = 0.5
 _NOTHING_SPENT = JudgeUsage()
+_NOTHING_SAID = criterial.Said({}, None, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +50,16 @@ class Graded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What came of the criteria, by id; of the expected outcomes, None where nobody looked; who judged."""
+    """What came of the criteria, by id; of the expected outcomes, None where nobody looked; who judged.
+
+    `unanswered` says why the judge said nothing of the expected outcomes though it was asked.
+    """
 
     outcomes: Mapping[str, Outcome]
     verdicts: Sequence[criterial.Verdict] | None
     evaluator: Evaluator
     usage: JudgeUsage = _NOTHING_SPENT
+    unanswered: Failure | None = None
 
 
 def measurable(rubric: Rubric, session: Session) -> tuple[tuple[Criterion, ...], dict[str, Outcome]]:
@@ -73,19 +79,26 @@ async def by_judge(
     if not criteria:
         return _graded(rubric, session, expected, Findings(outcomes, None, _nobody()))
     model = rubric.model
-    verdicts: Sequence[criterial.Verdict] | None = None
+    said = _NOTHING_SAID
     with Attempt("asking for the rubric") as attempt:
-        prompt, schema = _call(criteria, session, transcript.text, expected)
-        answer = await judge.ask(prompt, schema, models=(model,) if model else ())
-        attempt.usage += answer.usage
-        model, verdicts = answer.model, criterial.verdicts(answer.value)
-        for criterion, finding in zip(criteria, criterial.findings(answer.value, criteria), strict=True):
-            outcomes[criterion.id] = _score(criterion, finding, elided=transcript.elided)
+        asked = _call(criteria, session, transcript.text, expected)
+        try:
+            answer = await judge.ask(*asked, models=(model,) if model else ())
+        except JudgeAnswerError as error:
+            said = criterial.said_in_part(error.said, criteria, len(session.traces), len(expected.outcomes))
+            if not said.findings:
+                raise
+            model = error.model
+            attempt.usage = error.usage if isinstance(error.usage, JudgeUsage) else _NOTHING_SPENT
+        else:
+            said, model, attempt.usage = criterial.said(answer.value, criteria), answer.model, answer.usage
+        outcomes |= {x.id: _scored(x, said, elided=transcript.elided) for x in criteria}
     if attempt.outcome is not None:
         outcomes |= dict.fromkeys((x.id for x in criteria), attempt.outcome)
     digest = prompt_hash(criteria, bool(expected.outcomes), bool(expected.emphasis), model)
     evaluator = Evaluator("LLM", "judge", Overall.version, model=model, prompt_hash=digest)
-    return _graded(rubric, session, expected, Findings(outcomes, verdicts, evaluator, attempt.usage))
+    unanswered = _invalid(said, criterial.OUTCOMES) if criterial.OUTCOMES in said.problems else None
+    return _graded(rubric, session, expected, Findings(outcomes, said.verdicts, evaluator, attempt.usage, unanswered))
 
 
 def by_rules(rubric: Rubric, session: Session, expected: Expected) -> list[Graded]:
@@ -135,14 +148,24 @@ def _call(
     return Prompt(criterial.INSTRUCTIONS, transcript, question), schema
 
 
-def _score(criterion: Criterion, finding: criterial.Finding, *, elided: bool) -> Score:
+def _scored(criterion: Criterion, said: criterial.Said, *, elided: bool) -> Score | Failure:
+    if criterion.id in said.problems:
+        return _invalid(said, criterion.id)
+    finding = said.findings[criterion.id]
     failed = finding.level < criterial.ACCEPTABLE
     facts = {
         "turns": sorted(set(finding.turns)),
         "failure_code": finding.failure_code if failed else None,
         **({"transcript_elided": True} if elided else {}),
+        **({"answer_in_part": True} if said.problems else {}),
     }
     return Score(float(finding.level), finding.justification, facts, criterion.label(finding.level))
+
+
+def _invalid(said: criterial.Said, name: str) -> Failure:
+    """The failure of a part of an answer of which other parts are valid."""
+    problem = f"The judge gave no valid answer on {name}, not even after one repair: {said.problems[name]}"
+    return Failure(JudgeAnswerError.__name__, problem)
 
 
 def _nobody() -> Evaluator:
@@ -190,7 +213,7 @@ def _described(outcome: Outcome, criterion: Criterion, weight: float, session: S
 
 def _overall(rubric: Rubric, expected: Expected, findings: Findings, threshold: float) -> Outcome:
     """The overall score; `threshold` decides where no expected outcomes do."""
-    failed = [x for x in findings.outcomes.values() if isinstance(x, Failure)]
+    failed = [x for x in (*findings.outcomes.values(), findings.unanswered) if isinstance(x, Failure)]
     if failed:
         return failed[0]
     scores = {name: x for name, x in findings.outcomes.items() if isinstance(x, Score)}
@@ -198,12 +221,12 @@ def _overall(rubric: Rubric, expected: Expected, findings: Findings, threshold: 
     weights = {x.criterion.id: x.weight for x in rubric.weighted}
     total = sum(weights.values())
     covered = sum(weights[name] for name in scores)
+    if expected.outcomes and findings.verdicts is None and scores:
+        return Skip("Whether the expected outcomes hold needs a model.")
     if not covered or not reaches(covered / total, _LEAST_COVERAGE):
         share = covered / total if total else 0.0
         first = next(iter(skipped.values()), "They have no weight.")
         return Skip(f"Only {share:.0%} of the criteria's weight could be scored; not {', '.join(skipped)}. {first}")
-    if expected.outcomes and findings.verdicts is None:
-        return Skip("Whether the expected outcomes hold needs a model.")
     value = criterial.weighed((weights[name], score.value) for name, score in scores.items())
     verdicts = list(zip(expected.outcomes, findings.verdicts or (), strict=True))
     passed = all(x.passed for _, x in verdicts) if verdicts else reaches(value, threshold)

@@ -38,6 +38,23 @@ def read(text: str, schema: type[AnswerT]) -> AnswerT:
     raise UnusableAnswerError(problem)
 
 
+def read_parts(text: str, schemas: Mapping[str, type[BaseModel]]) -> dict[str, BaseModel | UnusableAnswerError]:
+    """Of an answer that is not valid as a whole each part, by a schema of its own, or what is wrong with it.
+
+    All are from one JSON object: the last one that has a valid part. Empty where none has.
+    """
+    for found in reversed(list(_objects(text.rpartition("</think>")[2]))):
+        parts: dict[str, BaseModel | UnusableAnswerError] = {}
+        for name, schema in schemas.items():
+            try:
+                parts[name] = schema.model_validate_json(found)
+            except ValidationError as error:
+                parts[name] = UnusableAnswerError(_told(error))
+        if any(isinstance(x, BaseModel) for x in parts.values()):
+            return parts
+    return {}
+
+
 @functools.lru_cache(maxsize=256)
 def schema_of(answer: type[BaseModel]) -> Mapping[str, Any]:
     """The JSON schema of an answer, as it is told to a model in text. Do not change what is returned."""

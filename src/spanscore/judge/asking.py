@@ -1,6 +1,7 @@
 """The judge that asks language models: cached, budgeted, retried, repaired once, with other models to fall back on."""
 
 import asyncio
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic
@@ -100,7 +101,9 @@ class ModelJudge:
         if not shared:
             return outcome
         if isinstance(outcome, JudgeError):
-            return type(outcome)(str(outcome))
+            free = copy.copy(outcome)
+            free.usage = None
+            return free
         return replace(outcome, usage=JudgeUsage(cached=1))
 
     async def _kept_or_asked(self, key: str, asking: _Asking[AnswerT]) -> Answer[AnswerT] | JudgeError:
@@ -148,7 +151,9 @@ class ModelJudge:
         except UnusableAnswerError as error:
             cut_off = " It was cut off at judge.max_output_tokens." if completion.cut_off else ""
             raise JudgeAnswerError(
-                f"{asking.model} gave no valid answer, not even after one repair. {error}{cut_off}"
+                f"{asking.model} gave no valid answer, not even after one repair. {error}{cut_off}",
+                said=completion.text,
+                model=asking.model,
             ) from None
 
     async def _call(self, asking: _Asking[AnswerT], messages: Sequence[Message], *, enforced: bool) -> Completion:
@@ -217,5 +222,7 @@ def _summed_up(failures: Sequence[JudgeError], spent: JudgeUsage) -> JudgeError:
     if not failures:
         return JudgeUnavailableError("no model to ask: set judge.model", usage=spent)
     order = (BudgetExhaustedError, JudgeAnswerError, JudgeUnavailableError, JudgeTimeoutError)
-    kind = next(x for x in order if any(isinstance(failure, x) for failure in failures))
-    return kind("; then ".join(map(str, failures)), usage=spent)
+    found = next(failure for kind in order for failure in failures if isinstance(failure, kind))
+    told = copy.copy(found)
+    told.args, told.usage = ("; then ".join(map(str, failures)),), spent
+    return told

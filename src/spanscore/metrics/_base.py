@@ -32,7 +32,8 @@ class Metric:
 
     `needs` names the fields of `AgentTrace` without which there is nothing to measure; `run` is the evaluation run
     that measures the metric: a metric of a trace that looks at the session's earlier traces runs with the session.
-    A changed `version` says that scores are not comparable with earlier ones.
+    `method` says in a word or two what a score rests on. A changed `version` says that scores are not comparable with
+    earlier ones.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", use_attribute_docstrings=True)
@@ -45,6 +46,7 @@ class Metric:
     better: ClassVar[Literal["higher", "lower"]] = "higher"
     version: ClassVar[str] = "1"
     needs: ClassVar[tuple[str, ...]] = ()
+    method: ClassVar[str] = "computed"
 
     threshold: Threshold | Mapping[str, Threshold] = DEFAULT_THRESHOLD
 
@@ -79,6 +81,8 @@ class Computed(Metric):
 @dataclass(frozen=True)
 class Embedded(Metric):
     """A metric that is computed from embeddings of the trace's texts."""
+
+    method: ClassVar[str] = "embedding"
 
     threshold: Annotated[
         Threshold | Mapping[str, Threshold],
@@ -142,6 +146,7 @@ class Judged(Metric):
 
     stages: ClassVar[tuple[tuple[Question, ...], ...]]
     """What is asked, in order; the questions of one stage are asked in one call."""
+    method: ClassVar[str] = "judge"
 
     threshold: Threshold = DEFAULT_THRESHOLD
     model: Model = None

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 from pydantic import TypeAdapter
 
-from spanscore.metrics import INSTRUCTIONS, Criterial, Embedded, Judged, Metric, RubricMetric, available, rubric
+from spanscore.metrics import INSTRUCTIONS, Criterial, Judged, Metric, RubricMetric, available, rubric
+from spanscore.metrics.session.agentic import Agentic
 from spanscore.model.json import dumps
 
 _INTRODUCTION = """\
@@ -32,7 +33,7 @@ def _lines() -> Iterator[str]:
     yield _INTRODUCTION
     yield "| metric | of a | method | what it asks |"
     yield "|---|---|---|---|"
-    yield from (f"| [{x.name}](#{x.name.replace('.', '')}) | {x.scope} | {_method(x)} | {x.summary} |" for x in found)
+    yield from (f"| [{x.name}](#{x.name.replace('.', '')}) | {x.scope} | {x.method} | {x.summary} |" for x in found)
     for metric in found:
         yield from _section(metric)
     yield "\n## What the judge of the rubric is told\n"
@@ -60,6 +61,9 @@ def _section(metric: type[Metric]) -> Iterator[str]:
         yield f"| `{name}` | `{dumps(option.get('default'))}` | {meaning} |"
     if issubclass(metric, Judged):
         yield from _judged(metric)
+    if issubclass(metric, Agentic):
+        yield "\nAn answer is held against the expected one:"
+        yield from _judged(metric.answers)
 
 
 def _of_rubric(metric: type[RubricMetric]) -> Iterator[str]:
@@ -83,12 +87,6 @@ def _judged(metric: type[Judged]) -> Iterator[str]:
             yield from _quoted(question.text)
     yield "\n*By rules*:\n"
     yield "\n\n".join(_paragraphs(metric.measure_by_rules.__doc__ or ""))
-
-
-def _method(metric: type[Metric]) -> str:
-    if issubclass(metric, Judged | RubricMetric):
-        return "judge"
-    return "embedding" if issubclass(metric, Embedded) else "computed"
 
 
 def _paragraphs(docstring: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def to_junit(run: Run) -> str:
-    """The document. It keeps to what the schemas in use have in common (Apache Ant's, Jenkins', Surefire's).
+    """The document. It keeps to what the schemas in use have in common (Apache Ant's, Jenkins' in all its versions).
 
     A case that fails is a `failure`, one of which it cannot be told an `error`, one that nothing matches `skipped`.
     """
@@ -50,7 +50,8 @@ def _add(suite: ET.Element, run: Run, result: CaseResult) -> None:
     if result.status == "unmatched":
         ET.SubElement(case, "skipped")
     if result.status in {"fail", "error"}:
-        told = f"{result.passed} of {result.n} trials passed" + (f", {result.errors} errors" if result.errors else "")
+        told = f"{result.passed} of {len(result.trials)} trials passed"
+        told += f", {result.errors} cannot be told" if result.errors else ""
         message = f"{told}; required is {result.required_pass_rate:.0%}"
         tag = "failure" if result.status == "fail" else "error"
         ET.SubElement(case, tag, {"type": result.status, "message": message}).text = _clean("\n".join(result.reasons))

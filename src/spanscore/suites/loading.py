@@ -26,21 +26,13 @@ def load(path: Path) -> Suite:
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}; name a suite file that can be read") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from error
+        raise InputError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start}); save it as UTF-8") from error
     return parse(text, str(path))
 
 
 def parse(text: str, name: str = "suite") -> Suite:
     """Read the text of a suite; `name` stands in front of error messages. Raises InputError."""
-    try:
-        root = yaml.compose(text, yaml.SafeLoader)
-        if root is not None:
-            _refuse_traps(root, name)
-        data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise InputError(f"{name}{_line_of(error)}: not YAML: {_told(error)}") from error
-    except (RecursionError, ValueError) as error:  # such as a date that there is not
-        raise InputError(f"{name}: not YAML: {error}") from error
+    root, data = _read(text, name)
     if data is None:
         raise InputError(f"{name}: empty; a suite has a name and cases")
     if not isinstance(data, dict):
@@ -53,6 +45,21 @@ def parse(text: str, name: str = "suite") -> Suite:
         if len(problems) > _MAX_PROBLEMS:
             lines.append(f"{name}: and {len(problems) - _MAX_PROBLEMS} more")
         raise InputError("\n".join(lines)) from error
+
+
+def _read(text: str, name: str) -> tuple[yaml.Node | None, Any]:
+    """The text as YAML's nodes, which know their lines, and as values. Raises InputError."""
+    try:
+        root = yaml.compose(text, yaml.SafeLoader)
+        if root is not None:
+            _refuse_traps(root, name)
+        return root, yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise InputError(f"{name}{_line_of(error)}: not YAML: {_told(error)}") from error
+    except RecursionError as error:
+        raise InputError(f"{name}: nested too deeply; this is no suite") from error
+    except ValueError as error:  # such as a date that there is not
+        raise InputError(f"{name}: not YAML: {error}") from error
 
 
 def json_schema() -> dict[str, Any]:
@@ -80,7 +87,8 @@ def _line_of(error: yaml.YAMLError) -> str:
 def _told(error: yaml.YAMLError) -> str:
     problem = getattr(error, "problem", None) or str(error)
     context = getattr(error, "context", None)
-    return " ".join(f"{context + ', ' if context else ''}{problem}".split())
+    told = " ".join(f"{context + ', ' if context else ''}{problem}".split())
+    return f"{told}; indent with spaces, not with tabs" if "'\\t'" in told else told
 
 
 def _line(node: yaml.Node | None, location: Sequence[str | int]) -> str:

@@ -2,9 +2,9 @@
 
 import difflib
 import unicodedata
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from spanscore.errors import InputError
@@ -20,11 +20,15 @@ _SHOWN_CHARS = 80
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One trial of a case: the turns of one conversation, oldest first; `run` is the `test.suite.run.id` they have."""
+    """One trial of a case: the turns of one conversation, oldest first; `run` is the `test.suite.run.id` they have.
+
+    `is_session`: they are a whole session, and not a part of one that has other turns too.
+    """
 
     case: Case
     traces: tuple[AgentTrace, ...]
     run: str | None = None
+    is_session: bool = True
 
     @property
     def session_id(self) -> str | None:
@@ -39,23 +43,32 @@ class Recording:
 
 @dataclass(slots=True)
 class Matched:
-    """What was found: the trials of each case by its id, and the cases that nothing matches."""
+    """What was found: the trials of each case by its id, and the cases that nothing matches.
+
+    `unclaimed_ids` are the case ids of recordings that the suite has no case of, `of_others` the suites that recordings
+    name in place of this one, by the case ids that they name.
+    """
 
     recordings: dict[str, list[Recording]] = field(default_factory=dict)
     unmatched: list[Case] = field(default_factory=list)
     unclaimed_ids: frozenset[str] = frozenset()
+    of_others: Mapping[str, str] = field(default_factory=dict)
 
     def told(self, case: Case) -> str:
         """Why a case has no recording, in a line."""
         sought = [f"test.case.id {case.id!r}"]
-        if case.session_id is not None:
-            sought.append(f"the session {case.session_id!r}")
+        if case.session_id:
+            sought.append(
+                f"the session {case.session_id[0]!r}" + " (or another of its list)" * (len(case.session_id) > 1)
+            )
         if case.attributes:
             sought.append("its attributes")
         if case.first_input is not None:
             sought.append(f"the input {case.first_input[:_SHOWN_CHARS]!r}")
         near = difflib.get_close_matches(case.id, self.unclaimed_ids, n=1)
         hint = f"; there is test.case.id {near[0]!r}, is it that?" if near else ""
+        if case.id in self.of_others:
+            hint = f"; it is recorded with test.suite.name {self.of_others[case.id]!r}, which is not this suite's name"
         return f"case {case.id!r}: nothing recorded matches it; sought was {', then '.join(sought)}{hint}"
 
 
@@ -78,11 +91,16 @@ def match(suite: Suite, traces: Sequence[AgentTrace], attributes_of: AttributesO
     for (_, run), together in _together(left).items():
         for case, some in _by_input(index.by_input, together):
             found[case.id].append(Recording(case, tuple(some), run))
-    for recordings in found.values():
+    sizes = Counter(x.session_id for x in traces)
+    for case_id, recordings in found.items():
         recordings.sort(key=lambda x: _order(x.traces[0]))
-    ids_there = {x.trial.case for x in traces if x.trial and x.trial.case}
+        found[case_id] = [replace(x, is_session=sizes[x.session_id] == len(x.traces)) for x in recordings]
+    ids_there = {x.trial.case: x.trial.suite for x in traces if x.trial and x.trial.case}
     return Matched(
-        dict(found), [x for x in suite.cases if x.id not in found], frozenset(ids_there - index.cases.keys())
+        dict(found),
+        [x for x in suite.cases if x.id not in found],
+        frozenset(ids_there.keys() - index.cases.keys()),
+        {case_id: name for case_id, name in ids_there.items() if name is not None and name != suite.name},
     )
 
 
@@ -107,8 +125,8 @@ class _Index:
         self.cases = {x.id: x for x in suite.cases}
         self.by_session: defaultdict[str, list[Case]] = defaultdict(list)
         for case in suite.cases:
-            if case.session_id is not None:
-                self.by_session[case.session_id].append(case)
+            for session_id in case.session_id:
+                self.by_session[session_id].append(case)
         self.selecting = [
             (x, {(key, _text(value)) for key, value in x.attributes.items()}) for x in suite.cases if x.attributes
         ]

@@ -1,6 +1,7 @@
 """What a run of a suite came to: trials, cases and the whole, with their rates and how sure they are."""
 
-from collections import Counter
+import hashlib
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -45,8 +46,12 @@ class CaseResult:
 
     @property
     def reasons(self) -> list[str]:
-        """What kept trials from passing, each with its number from 1."""
-        return [f"trial {number}: {text}" for number, x in enumerate(self.trials, 1) for text in x.reasons]
+        """What kept trials from passing, each with the numbers of those trials, from 1."""
+        numbers: defaultdict[str, list[int]] = defaultdict(list)
+        for number, trial in enumerate(self.trials, 1):
+            for text in trial.reasons:
+                numbers[text].append(number)
+        return [f"trial{'s' if len(those) > 1 else ''} {_ranges(those)}: {text}" for text, those in numbers.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +174,31 @@ def _finished(suite: Suite, trials: Sequence[Trial], run_id: str, k: int) -> lis
         evaluations = (*((own,) if own else ()), *trial.evaluations)
         status = trial.status if trial.status in {"pass", "fail"} else None
         origin = Origin(suite.name, trial.recording.run or run_id, trial.recording.case.id, status)
-        found.append(replace(trial, evaluations=tuple(replace(x, trial=origin) for x in evaluations)))
+        said = tuple(replace(x, trial=origin, digest=_digest(x, status)) for x in evaluations)
+        found.append(replace(trial, evaluations=said, origin=origin))
     return found
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Ascending numbers in short.
+
+    >>> _ranges([1, 2, 3, 5, 7, 8])
+    '1-3, 5, 7-8'
+    """
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1][1:] = [number]
+        else:
+            parts.append([number])
+    return ", ".join("-".join(map(str, x)) for x in parts)
+
+
+def _digest(evaluation: Evaluation, status: str | None) -> str:
+    """Of all that an evaluation says of the trial, but not of when it was made and what that cost."""
+    told = evaluation.to_json()
+    said = [told[x] for x in ("status", "value", "label", "threshold", "reason", "metadata", "evaluator", "error")]
+    return hashlib.sha256(dumps([*said, status]).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _status(trials: Sequence[Trial], required: float) -> str:
@@ -217,9 +245,7 @@ def _trial_json(trial: Trial) -> dict[str, Any]:
 
 def _origin(trial: Trial) -> dict[str, Any]:
     """The trial as OpenTelemetry names its facts, which its evaluation spans have too."""
-    origin = next((x.trial for x in trial.evaluations), None)
-    if origin is None:
-        return {}
+    origin = trial.origin or Origin()
     return {
         "test.suite.name": origin.suite,
         "test.suite.run.id": origin.run,

@@ -61,7 +61,7 @@ def prepare(
         matched = match(suite, traces, attributes_of)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
-    problems = [] if skip_unmatched else [matched.told(x) for x in matched.unmatched]
+    problems = [] if skip_unmatched else [*map(matched.told, matched.unmatched), *_missing_sessions(matched, traces)]
     problems += [] if only_match else [*_unknown_tools(suite, traces), *_too_few(suite, matched)]
     if not matched.recordings and not problems:
         problems = ["none of its cases is in what was recorded"]
@@ -154,6 +154,16 @@ def _trying(suite: Suite, settings: Settings, model: str | None) -> Trying:
     return Trying(suite, engine, answers, metrics=configured, rubric=has_rubric, model=model)
 
 
+def _missing_sessions(matched: Matched, traces: Sequence[AgentTrace]) -> Iterator[str]:
+    """A session in a case's list that nothing was recorded in: without it the case would have one trial less."""
+    there = {x.session_id for x in traces}
+    for case_id, recordings in matched.recordings.items():
+        listed = recordings[0].case.session_id
+        for session_id in listed if len(listed) > 1 else ():
+            if session_id not in there:
+                yield f"case {case_id!r}: nothing is recorded in the session {session_id!r}; leave it out of its list"
+
+
 def _unknown_tools(suite: Suite, traces: Sequence[AgentTrace]) -> Iterator[str]:
     """An expected tool that no recording offers or calls, and that the suite does not declare, is a slip of the pen."""
     known = {*suite.tools}
@@ -170,12 +180,16 @@ def _unknown_tools(suite: Suite, traces: Sequence[AgentTrace]) -> Iterator[str]:
 
 
 def _too_few(suite: Suite, matched: Matched) -> Iterator[str]:
+    """A case of which less is recorded than is wanted, or than the unbiased form needs."""
     for case in suite.cases:
         found = len(matched.recordings.get(case.id, ()))
         wanted, k = suite.trials_of(case), suite.attempts(case)
         if not found:
             continue
+        what, n = "recorded trials", found
+        if suite.agentic.unit == "interaction":
+            what, n = "interactions of its conversation", sum(not x.is_empty for x in case.expectations)
         if found < wanted:
-            yield f"case {case.id!r}: {found} trials are recorded, and the suite wants {wanted}"
-        elif suite.agentic.statistics == "unbiased" and suite.agentic.unit == "conversation" and k > found:
-            yield f"case {case.id!r}: k is {k} and {found} trials are recorded; the unbiased form needs at least k"
+            yield f"case {case.id!r}: the suite wants {wanted} trials and the recordings hold {found}; record more"
+        elif suite.agentic.statistics == "unbiased" and k > n > 0:
+            yield f"case {case.id!r}: k is {k} and n ({what}) is {n}; the unbiased form is for k up to n, so lower k"

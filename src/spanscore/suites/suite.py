@@ -1,10 +1,11 @@
 """What a suite file may say: cases, what is expected of the agent in each, and when the suite passes."""
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import Annotated, Any, Self
+from collections.abc import Iterable, Iterator
+from datetime import date
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from spanscore.errors import InputError
 from spanscore.evaluate import Overrides
@@ -20,19 +21,61 @@ _STRICT = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 _MAX_CASES, _MAX_TURNS, _MAX_TRIALS = 10_000, 200, 1_000
 _MAX_TEXT = 100_000
 
+_Names = TypeVar("_Names", bound=Iterable[str])
+
 
 def _text(value: Any) -> Any:
     """YAML reads `20`, `yes` or a date as something else than the text that a person meant."""
-    if isinstance(value, bool):
+    if isinstance(value, bool | date):
         raise ValueError(f"{str(value).lower()} is no text here; put it in quotes")  # noqa: TRY004 - pydantic tells it
+    if isinstance(value, list | dict):
+        raise ValueError(f"is a {'list' if isinstance(value, list) else 'mapping'}; write a text")  # noqa: TRY004 - likewise
     if isinstance(value, str) and not value.strip():
         raise ValueError("must not be empty")
     return str(value) if isinstance(value, int | float) else value
 
 
+def _several(value: Any) -> Any:
+    """A text as a list of one, and each of a list once."""
+    if value is None:
+        return ()
+    return tuple(dict.fromkeys(map(_text, value))) if isinstance(value, list | tuple) else (_text(value),)
+
+
 Text = Annotated[str, BeforeValidator(_text), Field(min_length=1, max_length=_MAX_TEXT)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Sessions = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_several, json_schema_input_type=str | list[str] | None),
+    Field(max_length=_MAX_TRIALS),
+]
 K = Annotated[int, Field(ge=1, le=_MAX_TRIALS)]
+
+
+def _known(names: _Names) -> _Names:
+    """The same names, each of a metric."""
+    try:
+        Overrides(metrics=tuple(names)).applied(())
+    except InputError as error:
+        raise ValueError(str(error)) from None
+    return names
+
+
+def _on_scale(thresholds: dict[str, float]) -> dict[str, float]:
+    """Each is of one score, and can be reached."""
+    _known(thresholds)
+    for name, least in thresholds.items():
+        if name == Agentic.name:
+            raise ValueError("agentic decides by itself; set agentic.threshold for its answers")
+        if name == RUBRIC:
+            raise ValueError("rubric is many scores; name one, such as rubric.overall")
+        low, high = rubric_scale(name) if is_rubric(name) else available()[name].scale
+        if not low <= least <= high:
+            raise ValueError(f"{least:g} is not on the scale of {name}, which is {low:g} to {high:g}")
+    return thresholds
+
+
+Thresholds = Annotated[dict[str, float], AfterValidator(_on_scale)]
 
 
 class ExpectedTool(BaseModel):
@@ -102,8 +145,8 @@ class Case(Expectation):
     input: Text | None = None
     """What the user says, for a case of one turn: short for `turns` with that one."""
 
-    session_id: Text | None = None
-    """The session in which it was recorded."""
+    session_id: Sessions = ()
+    """The session in which it was recorded, or a list of sessions, each of them a trial."""
 
     attributes: Annotated[dict[str, str | bool | int | float], Field(max_length=20)] = {}
     """Attributes of a span or its resource, all of which the case's traces have."""
@@ -123,7 +166,7 @@ class Case(Expectation):
     required_pass_rate: Share | None = None
     """The share of its trials that must pass; null: as the suite says."""
 
-    thresholds: dict[str, float] = {}
+    thresholds: Thresholds = {}
     """The least score of a metric in each trial, by the metric's name, on top of the suite's."""
 
     @model_validator(mode="after")
@@ -168,10 +211,10 @@ class Suite(BaseModel):
     tools: tuple[Text, ...] = ()
     """Tools that cases may expect though no recording shows them."""
 
-    metrics: tuple[str, ...] = ()
+    metrics: Annotated[tuple[str, ...], AfterValidator(_known)] = ()
     """Metrics that are measured besides, without deciding anything; `spanscore metrics` lists them."""
 
-    thresholds: dict[str, float] = {}
+    thresholds: Thresholds = {}
     """The least score of a metric in each trial, by the metric's name. It is measured and decides."""
 
     agentic: Agentic = Agentic()
@@ -199,21 +242,6 @@ class Suite(BaseModel):
             raise ValueError(f"two cases have the id {twice[0]!r}; give each an id of its own")
         return cases
 
-    @model_validator(mode="after")
-    def _known_metrics(self) -> Self:
-        try:
-            Overrides(metrics=self.measured()).applied(())
-        except InputError as error:
-            raise ValueError(str(error)) from None
-        for thresholds in (self.thresholds, *(x.thresholds for x in self.cases)):
-            for name, least in thresholds.items():
-                if name == Agentic.name:
-                    raise ValueError("thresholds: agentic decides by itself; set agentic.threshold for its answers")
-                if name == RUBRIC:
-                    raise ValueError("thresholds: rubric is many scores; name one, such as rubric.overall")
-                _require_on_scale(name, least)
-        return self
-
     def measured(self) -> tuple[str, ...]:
         """The metrics that are measured besides agentic, which always is, and what the rubric says of outcomes."""
         of_cases = (name for case in self.cases for name in case.thresholds)
@@ -235,9 +263,3 @@ class Suite(BaseModel):
     def thresholds_of(self, case: Case) -> dict[str, float]:
         """The least score by metric that decides in a case."""
         return {**self.thresholds, **case.thresholds}
-
-
-def _require_on_scale(name: str, least: float) -> None:
-    low, high = rubric_scale(name) if is_rubric(name) else available()[name].scale
-    if not low <= least <= high:
-        raise ValueError(f"thresholds.{name}: {least:g} is not on the scale of {name}, which is {low:g} to {high:g}")

@@ -11,6 +11,7 @@ from spanscore.metrics import SIGNAL_WEIGHTS, available
 from spanscore.metrics.session.agentic import Agentic, Assessed, Interaction
 from spanscore.model.score import Evaluation, Failure, Outcome, Score, Skip, reaches
 from spanscore.model.trace import Session
+from spanscore.model.trace import Trial as Origin
 from spanscore.suites.alignment import UnalignedError, interactions
 from spanscore.suites.answers import Answers, Ruling, summed
 from spanscore.suites.matching import Recording
@@ -35,7 +36,10 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A recording, scored. `status` is error where it cannot be told whether it passed; `score` is 0..100 or None."""
+    """A recording, scored. `status` is error where it cannot be told whether it passed; `score` is 0..100 or None.
+
+    `origin` names the test in the words of OpenTelemetry, as its evaluations do.
+    """
 
     recording: Recording
     status: str
@@ -43,6 +47,7 @@ class Trial:
     score: float | None
     conversation: Conversation
     evaluations: tuple[Evaluation, ...]
+    origin: Origin | None = None
 
     @property
     def latency_s(self) -> float:
@@ -132,7 +137,7 @@ class Trying:
 
     async def _by_rubric(self, recording: Recording, conversation: Conversation) -> list[Evaluation]:
         case = recording.case
-        decides = bool(case.expected_outcomes) or _expects_nothing(self._suite, case, conversation)
+        decides = bool(case.expected_outcomes) or self._is_left_to_the_rubric(recording, conversation)
         if not (decides or self._rubric or case.evaluation_criteria_override):
             return []
         names = tuple(x for x in self._metrics if is_rubric(x))
@@ -153,13 +158,19 @@ class Trying:
         elif not conversation.is_empty:
             yield _faults(conversation)
         overall = next((x for x in found if x.metric == OVERALL), None)
-        if case.expected_outcomes or (overall is not None and _expects_nothing(self._suite, case, conversation)):
+        left = overall is not None and self._is_left_to_the_rubric(recording, conversation)
+        if case.expected_outcomes or left:
             yield _rubric_check(overall)
         for name, least in self._suite.thresholds_of(case).items():
             yield _threshold_check(name, least, [x for x in found if x.metric == name])
-        stated = {x.trial.status for x in recording.traces if x.trial and x.trial.status}
-        if stated:
+        if stated := _stated(recording):
             yield "the recording says test.case.result.status = fail" if "fail" in stated else None
+
+    def _is_left_to_the_rubric(self, recording: Recording, conversation: Conversation) -> bool:
+        """Whether nothing else decides: nothing is expected, and the recording does not say how it came out."""
+        case = recording.case
+        expects = case.expected_outcomes or self._suite.thresholds_of(case) or not conversation.is_empty
+        return not expects and not _stated(recording)
 
 
 def _faults(conversation: Conversation) -> str | None:
@@ -192,6 +203,7 @@ def agentic_evaluation(trial: Trial, agentic: Agentic, trials: tuple[int, int], 
         evaluator=evaluator,
         target=last.target,
         session_id=session_id,
+        first_trace_id=trial.recording.traces[0].target.trace_id if session_id else None,
         agent_name=last.agent_name,
         service_name=last.service_name,
         usage=usage,
@@ -206,15 +218,24 @@ def _session(recording: Recording) -> Session:
 
 
 def _of(recording: Recording, evaluation: Evaluation) -> Evaluation:
-    """An evaluation of the whole of a recording that has no session is one of its last turn."""
-    if evaluation.scope == "trace" or recording.session_id is not None:
+    """An evaluation of the whole of a recording that is no whole session is one of its last turn.
+
+    So the scores of several cases, or trials, in one session are told apart by all that know a score by its session.
+    """
+    if evaluation.scope == "trace" or (recording.session_id is not None and recording.is_session):
         return evaluation
-    return replace(evaluation, scope="trace", subject_id=recording.traces[-1].id, session_id=None)
+    return replace(
+        evaluation,
+        scope="trace",
+        subject_id=recording.traces[-1].id,
+        session_id=recording.session_id,
+        first_trace_id=None,
+    )
 
 
-def _expects_nothing(suite: Suite, case: Case, conversation: Conversation) -> bool:
-    """Whether only the rubric's own threshold is left to decide."""
-    return conversation.is_empty and not case.expected_outcomes and not suite.thresholds_of(case)
+def _stated(recording: Recording) -> set[str]:
+    """How the recording itself says that it came out."""
+    return {x.trial.status for x in recording.traces if x.trial and x.trial.status}
 
 
 def _rubric_check(overall: Evaluation | None) -> str | Skip | Failure | None:
@@ -243,7 +264,8 @@ def _score(conversation: Conversation, found: Sequence[Evaluation]) -> float | N
         return overall
     parts = [_mean(list(_values(x)) or [0.0]) for x in conversation.assessed]  # none: tools were all, and none was used
     if conversation.obstacle is not None or not parts:
-        parts = [(x.value - x.scale[0]) / (x.scale[1] - x.scale[0]) for x in found if x.value is not None]
+        measured = [x for x in found if not is_rubric(x.metric)]  # what the rubric could not sum up is no whole
+        parts = [(x.value - x.scale[0]) / (x.scale[1] - x.scale[0]) for x in measured if x.value is not None]
     return 100 * _mean(parts) if parts else None
 
 

@@ -2,12 +2,14 @@
 
 from spanscore.metrics.rubric._asking import (
     INSTRUCTIONS,
+    OUTCOMES,
     Finding,
+    Said,
     Verdict,
     answer_schema,
-    findings,
     question,
-    verdicts,
+    said,
+    said_in_part,
 )
 from spanscore.metrics.rubric._criterion import (
     ACCEPTABLE,
@@ -23,17 +25,19 @@ from spanscore.metrics.rubric._turns import evidence_of
 __all__ = [
     "ACCEPTABLE",
     "INSTRUCTIONS",
+    "OUTCOMES",
     "PREFIX",
     "Criterial",
     "Criterion",
     "Finding",
     "RubricMetric",
+    "Said",
     "Verdict",
     "answer_schema",
     "evidence_of",
-    "findings",
     "needs_a_model",
     "question",
-    "verdicts",
+    "said",
+    "said_in_part",
     "weighed",
 ]

@@ -2,12 +2,13 @@
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from string import Template
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
 
+from spanscore.judge.answer import read_parts
 from spanscore.judge.fence import NOTICE
 from spanscore.metrics.rubric._criterion import ACCEPTABLE, HIGHEST, Criterion, Kind
 
@@ -148,14 +149,29 @@ def answer_schema(criteria: Sequence[Criterion], turns: int, outcomes: int = 0) 
     return _schema(tuple((x.id, x.kind) for x in criteria), turns, outcomes)
 
 
-def findings(answer: BaseModel, criteria: Sequence[Criterion]) -> list[Finding]:
-    """What a valid `answer` says of each criterion."""
-    return [getattr(answer, _field(criterion.id)) for criterion in criteria]
+class Said(NamedTuple):
+    """What an answer says: of each criterion by its id, and of the expected outcomes; what is wrong with the rest."""
+
+    findings: Mapping[str, Finding]
+    verdicts: Sequence[Verdict] | None
+    problems: Mapping[str, str]
 
 
-def verdicts(answer: BaseModel) -> list[Verdict]:
-    """What a valid `answer` says of the expected outcomes."""
-    return list(getattr(answer, _field(OUTCOMES), ()))
+def said(answer: BaseModel, criteria: Sequence[Criterion]) -> Said:
+    """What a valid answer says."""
+    found = {x.id: getattr(answer, _field(x.id)) for x in criteria}
+    return Said(found, list(getattr(answer, _field(OUTCOMES), ())), {})
+
+
+def said_in_part(text: str, criteria: Sequence[Criterion], turns: int, outcomes: int = 0) -> Said:
+    """What an answer that is not valid as a whole says validly: each criterion stands by itself, as it was asked."""
+    schemas = {x.id: answer_schema((x,), turns) for x in criteria}
+    if outcomes:
+        schemas[OUTCOMES] = answer_schema((), turns, outcomes)
+    parts = read_parts(text, schemas)
+    valid = {name: getattr(part, _field(name)) for name, part in parts.items() if isinstance(part, BaseModel)}
+    verdicts = valid.pop(OUTCOMES, None if outcomes else [])
+    return Said(valid, verdicts, {name: str(x) for name, x in parts.items() if not isinstance(x, BaseModel)})
 
 
 @functools.lru_cache(maxsize=256)

@@ -78,6 +78,7 @@ class RubricMetric(Metric):
     scope: ClassVar[ScopeKind] = "session"
     run: ClassVar[Literal["trace", "session"]] = "session"
     scale: ClassVar[tuple[float, float]] = (0.0, float(HIGHEST))
+    method: ClassVar[str] = "judge"
 
     threshold: Threshold = float(ACCEPTABLE)
 
@@ -114,12 +115,14 @@ def level_of(share: float) -> int:
 def weighed(scores: Iterable[tuple[float, float]]) -> float:
     """`100 * sum(weight * score / 5)` over (weight, score), with the weights brought to a sum of 1.
 
-    >>> weighed([(0.3, 5), (0.1, 3)])
-    90.0
+    Rounded to 9 places, for what binary floats add is nothing that anybody scored.
+
+    >>> weighed([(0.7, 4), (0.1, 4), (0.1, 4), (0.1, 5)])
+    82.0
     """
     pairs = list(scores)
     total = math.fsum(weight for weight, _ in pairs)
-    return 100 * math.fsum(weight * score for weight, score in pairs) / (total * HIGHEST)
+    return round(100 * math.fsum(weight * score for weight, score in pairs) / (total * HIGHEST), 9)
 
 
 def _lack(trace: AgentTrace, fact: str) -> str | None:

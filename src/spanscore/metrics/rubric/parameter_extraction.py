@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from spanscore.metrics._evidence import Evidence
-from spanscore.metrics._words import listed
+from spanscore.metrics._words import counted, listed
 from spanscore.metrics.rubric._criterion import Criterial, Criterion, level_of
 from spanscore.metrics.rubric._turns import ruled
 from spanscore.metrics.trace.argument_correctness import ArgumentCorrectness
@@ -62,6 +62,6 @@ class ParameterExtraction(Criterial):
             if judged.value < 1:
                 at_fault.append(index)
                 reasons.append(f"[turn {index}] {judged.reason}")
-        faultless = f"The arguments of all {calls} call(s) are right." if calls else "No tool was called."
+        faultless = f"The arguments of {counted(calls, 'call')} are right." if calls else "No tool was called."
         share = right / calls if calls else 1.0
         return ruled(self.criterion, level_of(share), listed(reasons) or faultless, at_fault, "wrong_arguments")

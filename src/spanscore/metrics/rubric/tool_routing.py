@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from spanscore.metrics._evidence import Evidence
-from spanscore.metrics._words import listed
+from spanscore.metrics._words import counted, listed
 from spanscore.metrics.rubric._criterion import Criterial, Criterion, level_of
 from spanscore.metrics.rubric._turns import ruled
 from spanscore.metrics.trace.tool_correctness import ToolCorrectness
@@ -58,5 +58,5 @@ class ToolRouting(Criterial):
             if judged.value < 1:
                 at_fault.append(index)
                 reasons.append(f"[turn {index}] {judged.reason}")
-        reason = listed(reasons) or f"No fault in the choice of tools in any of {len(turns)} turn(s)."
+        reason = listed(reasons) or f"No fault in the choice of tools in {counted(len(turns), 'turn')}."
         return ruled(self.criterion, level_of(total / weights), reason, at_fault, "wrong_tools_called")

@@ -7,9 +7,10 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
-from spanscore.metrics._base import SessionMetric, Signals, Threshold
+from spanscore.metrics._base import Judged, SessionMetric, Signals, Threshold
 from spanscore.metrics._evidence import Evidence
 from spanscore.metrics._words import counted, listed
+from spanscore.metrics.expected_answer import AnswerCorrectness
 from spanscore.metrics.expected_tools import (
     EQUAL_WEIGHTS,
     ExpectedCall,
@@ -71,10 +72,10 @@ class Agentic(SessionMetric):
 
     It needs to know what is expected, so it runs with `spanscore test SUITE`, and is skipped elsewhere; its options
     stand under `agentic` in the suite. An interaction is right when its answer reaches `threshold` against the expected
-    one, as a judge sees it, and its tool calls reach `tool_threshold` against the expected ones. The score is 1 or 0.
-    Metadata: `session_id`, `total_interactions`, `correct_interactions`, `is_fully_correct`, `threshold`,
-    `correctness_scores`, `correct_indices`, `tool_correctness_scores`, `unit`, `statistics`, `n`, `c`, `k`,
-    `pass_at_k`, `pass_at_k_ci_low`, `pass_at_k_ci_high`, `pass_pow_k`, `pass_pow_k_ci_low`, `pass_pow_k_ci_high`.
+    one, as a judge sees it, and its tool calls, which are computed, reach `tool_threshold` against the expected ones.
+    The score is 1 or 0. Metadata: `session_id`, `total_interactions`, `correct_interactions`, `is_fully_correct`,
+    `threshold`, `correctness_scores`, `correct_indices`, `tool_correctness_scores`, `unit`, `statistics`, `n`, `c`,
+    `k`, `pass_at_k`, `pass_at_k_ci_low`, `pass_at_k_ci_high`, `pass_pow_k`, `pass_pow_k_ci_low`, `pass_pow_k_ci_high`.
 
     >>> Agentic(k=3, statistics="frequentist").odds(4, 2)["pass_at_k"]
     0.875
@@ -82,6 +83,9 @@ class Agentic(SessionMetric):
 
     name: ClassVar[str] = "agentic"
     summary: ClassVar[str] = "Did the conversation come out as the test expects?"
+    method: ClassVar[str] = "judge, in suites"
+    answers: ClassVar[type[Judged]] = AnswerCorrectness
+    """How an answer is held against the expected one; the rest is computed."""
 
     threshold: Annotated[Threshold, Field(description="The score from which on an answer is right.")] = 0.7
 
@@ -185,10 +189,11 @@ class Agentic(SessionMetric):
             "unit": self.unit,
             **self.odds(n, c, k),
         }
-        if self.unit == "interaction":
-            metadata["note"] = _ODDS_OF_TURNS
         faults = [f"interaction {at}: {fault}" for at, x in enumerate(assessed) for fault in x.faults]
         reason = listed(faults) or f"{counted(len(assessed), 'interaction')} right, as expected."
+        if self.unit == "interaction":
+            metadata["note"] = _ODDS_OF_TURNS
+            reason = f"{reason.removesuffix('.')}. Mind that {_ODDS_OF_TURNS}."
         return Score(float(is_correct), reason, metadata)
 
     def _tools(self, interaction: Interaction) -> ToolCorrectness | None:
@@ -222,16 +227,18 @@ def _estimates(
 def reading(at_k: float | None, pow_k: float | None) -> str | None:
     """What pass@k and pass^k together mean, in a word or two; None between the marks.
 
+    On a mark is on neither side of it, whatever binary floats made of the last digit.
+
     >>> reading(0.99, 0.8), reading(0.99, 0.3), reading(0.5, 0.1), reading(0.9, 0.6)
     ('reliable', 'inconsistent', 'needs improvement', None)
     """
     if at_k is None or pow_k is None:
         return None
-    if at_k > 0.95 and pow_k > 0.7:
+    if reaches(0.95, at_k):
+        return None if reaches(at_k, 0.7) else "needs improvement"
+    if not reaches(0.7, pow_k):
         return "reliable"
-    if at_k > 0.95 and pow_k < 0.5:
-        return "inconsistent"
-    return "needs improvement" if at_k < 0.7 else None
+    return None if reaches(pow_k, 0.5) else "inconsistent"
 
 
 def used_calls(trace: AgentTrace) -> list[UsedCall]:
