@@ -131,6 +131,28 @@ def test_a_later_revision_says_what_it_supersedes(settings):
     assert {name: x.supersedes for name, x in second.items()} == {name: first[name].uid for name in second}
 
 
+def test_a_trace_that_grows_while_it_is_scored_is_scored_again_afterwards(settings, monkeypatch):
+    evaluate, may_go_on, revisions = scoring.Scoring.evaluate, asyncio.Event(), []
+
+    async def slowly(self, stored, overrides=None):
+        revisions.append(stored.revision)
+        await may_go_on.wait()
+        return await evaluate(self, stored, overrides)
+
+    async def send_two_spans(running):
+        late = request()
+        late.resource_spans[0].scope_spans[0].spans[0].span_id = b"u" * 8
+        await accept(running, request())
+        await reached(running, lambda _: revisions)
+        await accept(running, late)
+        await reached(running, lambda _: running.health()["waiting_parts"] or len(revisions) > 1)
+        may_go_on.set()
+
+    monkeypatch.setattr(scoring.Scoring, "evaluate", slowly)
+    served(settings, send_two_spans, lambda x: x.get("traces_finished") == 2)
+    assert revisions == [1, 2]
+
+
 def test_a_trace_nobody_knows_is_not_evaluated(settings):
     found = []
 

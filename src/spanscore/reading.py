@@ -1,6 +1,5 @@
 """Cut traces in, agent traces out, as they come: most by themselves, the parts of one turn when they are all there."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -51,25 +50,26 @@ class Reader:
         self._recent = Recent(config)
         self._unread: dict[int, int] = {}  # when each was handed out, by the id of the object
         self._again: list[Work] = []
+        self._later: list[Work] = []
         self._again_after: set[str] = set()
         self._compared_with: dict[str, list[str]] = {}
-        self._in_work: Counter[str] = Counter()
+        self._in_work: set[str] = set()
 
     @property
     def waiting(self) -> int:
-        """How many traces wait for other parts of their turn."""
-        return self._parts.waiting
+        """How many traces wait for other parts of their turn, or until what was cut of them before is dealt with."""
+        return self._parts.waiting + len(self._later)
 
     def cut(self, now_ns: int) -> list[Work]:
         """What is to be read now: traces that are complete, and turns that are whole or wait no longer.
 
-        Each is in work until it is given to `keeps` and, if that does not keep it, to `finished`; what belongs to a
-        turn that is in work waits until then, or two would be scored as the same revision.
+        Each is in work until it is given to `keeps` and, if that does not keep it, to `finished`; what is cut anew of a
+        trace or a turn that is in work waits until then, or two would be scored as the same revision.
         """
         again, self._again = self._again, []
-        found = [*(Work((cut,)) for cut in self._backlog.cut(now_ns)), *again]
-        self._in_work.update(_ids(found))
-        self._unread.update((id(work), now_ns) for work in found)
+        new = [*(Work((cut,)) for cut in self._backlog.cut(now_ns)), *again]
+        self._unread.update((id(work), now_ns) for work in new)
+        found = self._one_of_each([*self._later, *new])
         read_until_ns = next(iter(self._unread.values()), now_ns)  # what waits to be read may be what a part waits for
         whole = [self._together(x, now_ns) for x in self._parts.due(read_until_ns, is_busy=self._is_busy)]
         self._in_work.update(_ids(whole))
@@ -154,15 +154,25 @@ class Reader:
         """Whether a part looks for a trace, by its own id or by that of a model call in it."""
         return any(self._parts.is_sought(x) for x in _keys(trace_id, ids_of_calls))
 
+    def _one_of_each(self, works: Sequence[Work]) -> list[Work]:
+        """Of these traces, those that are not in work already, which they now are; the others come later."""
+        found: list[Work] = []
+        self._later = []
+        for work in works:
+            trace_id = _id(work)
+            if trace_id in self._in_work:
+                self._later.append(work)
+            else:
+                self._in_work.add(trace_id)
+                found.append(work)
+        return found
+
     def _is_busy(self, trace_id: str) -> bool:
         """Whether a trace is in work, or one with which it has to be compared before it is dealt with."""
         return trace_id in self._in_work or any(x in self._in_work for x in self._compared_with.get(trace_id, ()))
 
     def _done(self, work: Work) -> None:
-        for trace_id in _ids([work]):
-            self._in_work[trace_id] -= 1
-            if self._in_work[trace_id] <= 0:
-                del self._in_work[trace_id]
+        self._in_work.difference_update(_ids([work]))
 
     def _read_again(self, trace_id: str, now_ns: int) -> None:
         """Have a trace read again that was dealt with as an ordinary one, now that another looks for it."""
