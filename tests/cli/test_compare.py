@@ -176,7 +176,7 @@ def test_a_metric_of_another_scale_is_held_in_points_of_100(compared):
 def test_trials_of_a_case_are_one_pair(measured):
     many = run_of(*cases(passed=(True, False, True, True)))
     found = measured(many, many)["pass rate"]
-    assert (found["n"], found["a"]) == (CASES, 0.75)
+    assert (found["n"], found["a"]["value"]) == (CASES, 0.75)
 
 
 def test_a_case_says_what_became_of_it(compared):
@@ -189,6 +189,11 @@ def test_a_case_whose_score_stayed_shows_what_changed(compared):
     after = run_of(case("c0", passed=(False,)), *cases()[1:])
     found = json.loads(compared(run_of(*cases()), after, "--json")[1])["cases"][0]
     assert found["measure"] == "pass rate"
+
+
+def test_both_means_have_an_interval(measured):
+    found = measured(BEFORE, BEFORE)["score"]
+    assert all(x["low"] < x["value"] < x["high"] for x in (found["a"], found["b"]))
 
 
 def test_a_narrow_terminal_shows_intervals_and_remarks_whole(compared, monkeypatch):
@@ -265,7 +270,7 @@ def test_scores_of_traces_know_how_long_the_agent_worked(compared):
     )
     code, text, error = compared(one, other, "--json")
     found = {x["measure"]: x for x in json.loads(text)["measures"]}["latency"]
-    assert (code, found["a"], found["b"], found["n"]) == (1, 2.0, 3.0, 1)
+    assert (code, found["a"]["value"], found["b"]["value"], found["n"]) == (1, 2.0, 3.0, 1)
     assert "latency rose by 50.0% (at most 20.0%)" in error
 
 
@@ -282,12 +287,12 @@ def test_skipped_and_failed_scores_count_for_nothing(measured):
 def test_a_metric_of_one_run_alone_makes_nothing_pass_or_fail(measured):
     one = [score(trace_id="1"), score("confidence", 0.1, trace_id="1", label="fail")]
     found = measured(one, [score(trace_id="1")])["pass rate"]
-    assert (found["a"], found["b"]) == (1.0, 1.0)
+    assert (found["a"]["value"], found["b"]["value"]) == (1.0, 1.0)
 
 
 def test_a_label_of_the_metrics_own_passes_by_the_threshold(measured):
     one = [score("rubric.tool_routing", 4, scale=(0, 5), label="good", threshold=3)]
-    assert measured(one, one)["pass rate"]["a"] == 1.0
+    assert measured(one, one)["pass rate"]["a"]["value"] == 1.0
 
 
 @pytest.mark.parametrize(

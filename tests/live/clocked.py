@@ -10,15 +10,17 @@ from pathlib import Path
 from spanscore.cli.main import main
 from spanscore.pipeline import Pipeline
 
-CLOCK = Path(sys.argv[-1]).with_name("clock")
 
+def clock(face):
+    """A clock whose face is the file `face`."""
 
-def clock_ns():
-    shown_ns, *since_ns = map(int, CLOCK.read_text().split())
-    return shown_ns + (time.time_ns() - since_ns[0] if since_ns else 0)
+    def now_ns():
+        shown_ns, *since_ns = map(int, face.read_text().split())
+        return shown_ns + (time.time_ns() - since_ns[0] if since_ns else 0)
 
+    return now_ns
 
-Pipeline.__init__.__kwdefaults__["clock_ns"] = clock_ns
 
 if __name__ == "__main__":
+    Pipeline.__init__.__kwdefaults__["clock_ns"] = clock(Path(sys.argv[-1]).with_name("clock"))
     sys.exit(main())

@@ -13,6 +13,7 @@ from spanscore.cli import aggregates, runs
 from spanscore.cli.comparison import LATENCY, PASS_RATE, TOO_FEW, CaseChange, Comparison, Limits, Measure, compare
 from spanscore.cli.terminal import console, on_one_line, print_json, printable
 from spanscore.errors import InputError
+from spanscore.stats import Estimate, Interval
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -184,17 +185,16 @@ def _print_measures(output: "Console", found: Comparison) -> None:
     rows = [
         [
             on_one_line(x.name, 48),
-            _number(x.a, x.name),
-            _number(x.b, x.name),
-            _number(x.difference.value, x.name, sign="+"),
-            _interval(x.difference.interval, x.name),
+            _estimated(x.a, x.name),
+            _estimated(x.b, x.name),
+            _estimated(x.difference, x.name, sign="+"),
             str(x.n),
             Text(x.verdict, _STYLES.get(x.verdict, "")),
             _REMARKS.join(_remarks(x, found.least_pairs)),
         ]
         for x in found.measures
     ]
-    _print_table(output, ("measure", "A", "B", "B - A", "interval", "pairs", "verdict", ""), rows)
+    _print_table(output, ("measure", "A", "B", "B - A", "pairs", "verdict", ""), rows)
 
 
 def _remarks(x: Measure, least_pairs: int) -> Iterator[str]:
@@ -272,7 +272,14 @@ def _number(value: float | None, measure: str, *, sign: str = "") -> str:
     return f"{value:{sign}.2f}{' s' if measure == LATENCY else ''}"
 
 
-def _interval(interval: Any, measure: str) -> str:
+def _estimated(estimate: Estimate, measure: str, *, sign: str = "") -> str:
+    """A value over its interval."""
+    return f"{_number(estimate.value, measure, sign=sign)}\n{_interval(estimate.interval, measure, sign=sign)}"
+
+
+def _interval(interval: Interval | None, measure: str, *, sign: str = "+") -> str:
+    """Both limits, with their unit once."""
     if interval is None:
         return _NONE
-    return f"{_number(interval.low, measure, sign='+')} to {_number(interval.high, measure, sign='+')}"
+    low, high = (_number(x, measure, sign=sign) for x in (interval.low, interval.high))
+    return f"{low.rstrip('% s')} to {high}"

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from spanscore import metrics
 from spanscore.cli.runs import PROVENANCE, Run, Unit
-from spanscore.stats import Estimate, Interval, NotEstimableError, paired_difference, unpaired_difference
+from spanscore.stats import Estimate, Interval, NotEstimableError, mean, paired_difference, unpaired_difference
 
 Verdict: TypeAlias = Literal["better", "worse", "cannot tell"]
 
@@ -31,15 +31,15 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One measure over the cases that both runs have; `a` and `b` are means over them, `difference` is b - a.
+    """One measure over the `n` cases that both runs have; `a` and `b` are means over them, `difference` is b - a.
 
     `change` is what the limits speak of: a share for the pass rate and the latency, points of 100 for a score.
     `unlike` is how its scores in the two runs were made differently.
     """
 
     name: str
-    a: float
-    b: float
+    a: Estimate
+    b: Estimate
     n: int
     difference: Estimate
     change: float
@@ -52,8 +52,8 @@ class Measure:
         """As `--json` has it."""
         return {
             "measure": self.name,
-            "a": self.a,
-            "b": self.b,
+            "a": self.a.to_json(),
+            "b": self.b.to_json(),
             "n": self.n,
             "difference": self.difference.to_json(),
             "change": self.change,
@@ -200,10 +200,10 @@ def _measure(pairs: _Pairs, level: float, limits: Limits, unlike: str, *, certai
     n, (low, high) = len(pairs.a), pairs.bounds
     difference = paired_difference(pairs.a, pairs.b, level=level, bounds=pairs.bounds)
     verdict = _verdict(difference.interval, n, level, higher=pairs.higher)
-    a, b = _mean(pairs.a), _mean(pairs.b)
-    change = _relative(a, b) if pairs.name == LATENCY else b - a
+    a, b = (mean(x, level=level, bounds=pairs.bounds) for x in (pairs.a, pairs.b))
+    change = _relative(a.value, b.value) if pairs.name == LATENCY else difference.value
     if pairs.name not in {LATENCY, PASS_RATE}:
-        change = 100 * (b - a) / (high - low) if high > low else 0.0
+        change = 100 * difference.value / (high - low) if high > low else 0.0
     note = unlike
     if n < least_pairs(level):
         note = f"{note}; " * bool(note) + TOO_FEW

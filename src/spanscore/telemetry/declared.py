@@ -81,7 +81,11 @@ JOURNAL_REPLAYED_REQUESTS = _counter(
 TRACES_OPEN = _gauge("traces_open", "{trace}", "Traces that are waited for.")
 TRACES_WAITING = _gauge("traces_waiting", "{trace}", "Cut traces that wait for a worker.")
 TRACES_WAITING_CAPACITY = _gauge("traces_waiting_capacity", "{trace}", "Cut traces that may wait for a worker.")
-TRACES_WAITING_PARTS = _gauge("traces_waiting_parts", "{trace}", "Traces that wait for the rest of their turn.")
+TRACES_WAITING_PARTS = _gauge(
+    "traces_waiting_parts",
+    "{trace}",
+    "Traces that wait for the rest of their turn, or for what was cut of them before.",
+)
 TRACES_CUT = _counter(
     "traces_cut", "{trace}", "Traces that were complete, fell idle, or were cut at a limit.", "completeness"
 )
