@@ -1,5 +1,6 @@
 """Headless Chromium, Debian's, driven by Playwright: what a person would see of a page, and pictures of it."""
 
+import re
 import shutil
 import sys
 import time
@@ -71,7 +72,7 @@ def browser() -> Iterator[Browser]:
         opened.close()
 
 
-def sees(inside: Any, text: str) -> bool:
+def sees(inside: Any, text: str | re.Pattern[str]) -> bool:
     """Whether `text` is to be seen, as all that a part says, `inside` a page or a part of it; waits for it."""
     from playwright.sync_api import TimeoutError as NotInTimeError
 
