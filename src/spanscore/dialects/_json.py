@@ -80,25 +80,27 @@ def literal(text: str) -> Json:
 
     >>> literal("{'city': 'Paris', 'days': (1, 2)}")
     {'city': 'Paris', 'days': [1, 2]}
+    >>> literal("['shared']") is literal("['shared']")
+    False
     """
     if len(text) > _MAX_REPR_CHARS:
         return text
-    read = _literal(text) if len(text) > _MAX_REPEATED_CHARS else _repeated_literal(text)
-    return read[0] if read else text
+    encoded = _literal(text) if len(text) > _MAX_REPEATED_CHARS else _repeated_literal(text)
+    return text if encoded is None else json.loads(encoded)  # each gets a value of its own, which it may change
 
 
 @lru_cache(maxsize=256)  # every model call of an agent repeats those of the calls before it, and they are slow to read
-def _repeated_literal(text: str) -> tuple[Json, ...]:
+def _repeated_literal(text: str) -> str | None:
     return _literal(text)
 
 
-def _literal(text: str) -> tuple[Json, ...]:
-    """The value of a literal; nothing where `text` is none."""
+def _literal(text: str) -> str | None:
+    """The value of a literal as JSON; None where `text` is none."""
     try:
-        value: Json = json.loads(json.dumps(ast.literal_eval(text.strip())))
+        encoded = json.dumps(ast.literal_eval(text.strip()))
+        return None if _too_deep(text.replace("(", "["), json.loads(encoded)) else encoded
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return ()
-    return () if _too_deep(text.replace("(", "["), value) else (value,)
+        return None
 
 
 def opened(value: Any, *, scalars: bool = True) -> Json:
