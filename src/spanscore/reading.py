@@ -48,6 +48,7 @@ class Reader:
             is_there=lambda trace_id: backlog.assembler.can_read(bytes.fromhex(trace_id)),
         )
         self._recent = Recent(config)
+        self._unjoined = turns.Unjoined()
         self._unread: dict[int, int] = {}  # when each was handed out, by the id of the object
         self._again: list[Work] = []
         self._later: list[Work] = []
@@ -80,7 +81,8 @@ class Reader:
         loaded = [self._backlog.load(cut) for cut in work.cuts]
         if work.is_turn:
             completeness = [cut.completeness for cut in work.cuts]
-            return Read(work, rebuild.rebuild_together(loaded, completeness=completeness))
+            traces = rebuild.rebuild_together(loaded, completeness=completeness)
+            return Read(work, [self._unjoined.marked(x) for x in traces])
 
         def is_sought(ids_of_calls: Sequence[str]) -> bool:
             return self._is_sought(_id(work), ids_of_calls)
@@ -93,6 +95,7 @@ class Reader:
         work, trace_id = read.work, _id(read.work)
         self._unread.pop(id(work), None)
         self._compared_with.pop(trace_id, None)
+        self._unjoined.take(read.traces)
         if work.is_turn:
             return False
         is_kept = False

@@ -108,7 +108,9 @@ def rebuild_all(
                 found[ids[0]] = _together([readings[x] for x in ids], watch=watch)
             else:  # log records of no span, which are now held against those of the others
                 found[ids[0]] = rebuild_together((received[x] for x in ids), watch=watch)
-    return in_order(trace for traces in found.values() for trace in traces)
+    traces = in_order(trace for traces in found.values() for trace in traces)
+    unjoined = turns.Unjoined(traces)
+    return [unjoined.marked(x) for x in traces]
 
 
 def _sought(parts: Mapping[str, Part]) -> list[str]:

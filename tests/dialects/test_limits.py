@@ -14,15 +14,21 @@ from spanscore.rebuild import rebuild_all
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 ALL = sorted({x.parent for x in GOLDEN.glob("*/*/*.pb.gz")})
-ONE_OF_EACH = sorted({x.parent: x for x in reversed(ALL)}.values())
-FACTS = ("user_input", "final_output", "system_instructions", "plan", "history")
+FACTS = (
+    *("user_input", "final_output", "system_instructions", "plan", "history"),
+    *("available_tools", "tool_calls", "model_calls", "usage"),
+)
 LOST_IN_SILENCE = {
-    *(("autogen/desk-swarm", fact) for fact in ("user_input", "final_output", "history")),
-    ("llama_index/shop", "plan"),
+    ("vercel_ai/stream-text", "tool_calls"),
+    ("openinference/shop-agno", "final_output"),
+    ("openinference/desk-langgraph-supervisor", "available_tools"),
+    ("openinference/desk-llama-index", "available_tools"),
+    ("openinference/desk-openai-agents", "available_tools"),
+    *(("litellm/shop-gateway", fact) for fact in ("available_tools", "tool_calls", "model_calls", "usage")),
 }
-"""What is known to be lost without a sign. A runtime's messages come as traces of their own: where those that hold the
-question cannot be read, only a message that created an agent is left, and nothing in it was cut. And what LlamaIndex
-prints of an object names its calls before the text, after which it may be cut."""
+"""What is known to be lost without a sign: of calls that ran at once, the order in which they were asked for; of Agno,
+that some text stood beside calls; the tools that another agent of a turn had, if its name is lost with them; and what only
+a gateway and its application tell together, where nothing is left by which their reports of a call are known to be one."""
 
 RESOURCE, SCOPE = Resource({"service.name": "shop"}), Scope("test")
 
@@ -35,7 +41,7 @@ def named(case):
 def recorded(case):
     telemetry = files.load(sorted(case.glob("*.pb.gz")))
     spans, logs = list(telemetry.spans), list(telemetry.logs)
-    return spans, logs, {(x.trace_ids, x.opening_span_id): x for x in rebuild_all(spans, logs)}
+    return spans, logs, rebuild_all(spans, logs)
 
 
 def cut(value, chars):
@@ -62,25 +68,49 @@ def with_last_attributes(span, count):
     return replace(span, attributes=attributes, dropped_attributes_count=len(span.attributes) - len(attributes))
 
 
+def ids(trace):
+    return {trace.opening_span_id, *(x.span_id for x in (*trace.model_calls, *(trace.tool_calls or ())))}
+
+
+def meant(trace, whole):
+    """Of the traces of the whole recording, the one that a trace is, or is a part of."""
+    return max(whole, key=lambda x: (len(ids(x) & ids(trace)), -abs(x.started_ns - trace.started_ns)))
+
+
+def is_told(fact, found, whole):
+    """Whether a trace tells a fact as the whole one does; tool calls as another source tells them, too."""
+    if fact == "model_calls":
+        found, whole = ([(x.text, [(y.name, y.arguments) for y in x.tool_calls]) for x in z] for z in (found, whole))
+    if fact == "tool_calls" and found and whole and len(found) == len(whole):
+        return all(map(is_same_call, found, whole))
+    return found == whole
+
+
+def is_same_call(found, whole):
+    """Whether two calls are one: a tool's span may add the defaults of arguments, and have its result as text."""
+    given = [x.arguments if isinstance(x.arguments, dict) else {"all": x.arguments} for x in (found, whole)]
+    is_same = found.name == whole.name and found.error == whole.error and given[0] | given[1] == given[0]
+    return is_same and found.result in (whole.result, str(whole.result))
+
+
 def lost_in_silence(case, spans, logs):
     """The facts that differ from those of the whole recording and are not named as damaged."""
-    _, _, whole = recorded(case)
-    found = rebuild_all(spans, logs)
+    whole = recorded(case)[2]
     lost = set()
-    for trace in found if len(found) == len(whole) else ():  # else the turns cannot be told apart any more
-        meant = whole.get((trace.trace_ids, trace.opening_span_id))
-        differing = {x for x in FACTS if meant is not None and getattr(trace, x) != getattr(meant, x)}
+    for trace in rebuild_all(spans, logs):
+        same = meant(trace, whole)
+        differing = {x for x in FACTS if not is_told(x, getattr(trace, x), getattr(same, x))}
         lost |= {(named(case), x) for x in differing.difference(trace.damaged)}
     return lost - LOST_IN_SILENCE
 
 
 @pytest.mark.parametrize("case", ALL, ids=named)
 def test_nothing_of_a_whole_recording_is_damaged(case):
-    assert [x.damaged for x in recorded(case)[2].values() if x.damaged] == []
+    assert [x.damaged for x in recorded(case)[2] if x.damaged] == []
 
 
-@pytest.mark.parametrize("chars", [16, 32, 64, 128, 256, 1024, 4096])
-@pytest.mark.parametrize("case", ONE_OF_EACH, ids=named)
+@pytest.mark.parametrize("chars", [64, 256, 1024, 4096])
+@pytest.mark.parametrize("case", ALL, ids=named)
 def test_with_a_limit_on_lengths_no_fact_is_lost_in_silence(case, chars):
     spans, logs, _ = recorded(case)
     cut_logs = [with_cut_values(x, chars) for x in logs]
@@ -88,8 +118,8 @@ def test_with_a_limit_on_lengths_no_fact_is_lost_in_silence(case, chars):
 
 
 @pytest.mark.parametrize("kept", [with_first_attributes, with_last_attributes])
-@pytest.mark.parametrize("count", [16, 32, 64, 128])
-@pytest.mark.parametrize("case", ONE_OF_EACH, ids=named)
+@pytest.mark.parametrize("count", [32, 64])
+@pytest.mark.parametrize("case", ALL, ids=named)
 def test_with_a_limit_on_the_number_of_attributes_no_fact_is_lost_in_silence(case, count, kept):
     spans, logs, _ = recorded(case)
     assert lost_in_silence(case, [kept(x, count) for x in spans], logs) == set()

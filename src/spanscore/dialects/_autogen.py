@@ -88,9 +88,11 @@ def _complete_model(span: Span, facts: Facts) -> None:
     items = [x for x in indexed(span.attributes, "llm.input_messages.") if isinstance(x.get("message"), dict)]
     if facts.get("input") and len(items) == len(facts["input"]):
         facts["input"] = tuple(_completed(x, item) for x, item in zip(facts["input"], items, strict=True))
-    answer = structure(span.attributes.get("output.value")).value
+    answer, is_cut = structure(span.attributes.get("output.value"))
     if facts.get("output") and isinstance(answer, dict):
         facts["output"] = tuple(_with_thought(x, answer.get("thought")) for x in facts["output"])
+    if is_cut:  # it tells thoughts that nothing else does
+        facts["damaged"] = facts.get("damaged", frozenset()) | {"output"}
 
 
 def _completed(message: Message, item: dict[str, Any]) -> Message:

@@ -13,6 +13,7 @@ from spanscore.model.step import Message, MessageFact, Step, StepFact
 
 _MAX_SPANS = 200  # of a trace whose cut attributes are looked at one by one: of the others all facts count as damaged
 _MAX_PARTS = 8  # of a span, likewise
+_USUAL_LIMIT = 128  # attributes of a span, as SDKs have it: one with so many lost some, though nobody counted them
 
 _FACTS: dict[str, StepFact] = {
     "input": "input",
@@ -26,9 +27,9 @@ _FACTS: dict[str, StepFact] = {
     "result": "result",
 }
 _CARRIES: dict[str, tuple[StepFact, ...]] = {
-    "model": ("input", "output", "system", "tools"),
-    "agent": ("input", "output", "system", "tools"),
-    "workflow": ("input", "output"),
+    "model": ("input", "output", "system", "tools", "tokens"),
+    "agent": ("input", "output", "system", "tools", "tokens"),
+    "workflow": ("input", "output", "tokens"),
     "tool": ("arguments", "result"),
 }
 """What a span of each kind could have told, had nothing been dropped."""
@@ -49,7 +50,7 @@ def marked(
     A fact that another attribute of the span tells whole is taken from there: `read_again` gives what looks for it.
     """
     known = limits(spans, logs)
-    if not known and not any(x.dropped_attributes_count or x.dropped_events_count for x in spans):
+    if not known and not any(x.dropped_events_count or _lost_attributes(x) for x in spans):
         return [_of_values(x) if x.kind == "tool" else x for x in steps]
     again = read_again()
     is_genai = any(x.dialect for x in steps)
@@ -59,14 +60,18 @@ def marked(
         marked_step = _of_values(step) if step.kind == "tool" else step
         span = step.span
         cut = _cut(marked_step, again, known) if known else ()
-        if step.kind == "other" and span.dropped_attributes_count and is_genai and not _is_infrastructure(step):
+        if step.kind == "other" and _lost_attributes(span) and is_genai and not _is_infrastructure(step):
             marked_step = _with(step, ("input", "output"))  # what it stood for may have been dropped
-        elif cut or span.dropped_attributes_count or span.dropped_events_count:
+        elif cut or span.dropped_events_count or _lost_attributes(span):
             looked_at += 1
             many = looked_at > _MAX_SPANS or len(cut) > _MAX_PARTS
             marked_step = _all_damaged(marked_step) if many else _of_span(marked_step, cut, again)
         found.append(marked_step)
     return found
+
+
+def _lost_attributes(span: Span) -> bool:
+    return bool(span.dropped_attributes_count) or len(span.attributes) == _USUAL_LIMIT
 
 
 def _is_infrastructure(step: Step) -> bool:
@@ -89,7 +94,7 @@ def _with(step: Step, facts: Iterable[StepFact]) -> Step:
 
 
 def _all_damaged(step: Step) -> Step:
-    return _with(step, _CARRIES.get(step.kind, ()))
+    return _with(step, (x for x in _CARRIES.get(step.kind, ()) if x != "tokens" or not _tells(step, x)))
 
 
 def _cut(step: Step, again: Again, known: Limits) -> list[tuple[Part, str]]:
@@ -119,12 +124,12 @@ def _of_span(step: Step, cut: Sequence[tuple[Part, str]], again: Again) -> Step:
     if len(cut) > 1:  # what several tell may be cut in each
         step, resting = _resting(step, again.without(step, *(part for part, _ in cut)))
         facts |= resting
-    dropped = step.span.dropped_attributes_count or step.span.dropped_events_count
+    dropped = bool(step.span.dropped_events_count) or _lost_attributes(step.span)
     if dropped or any(text[:1] == "{" for _, text in cut):  # what comes after the cut could have told any of them
         facts.update(fact for fact in _CARRIES.get(step.kind, ()) if not _tells(step, fact))
     if dropped:
         facts.update(_of_lists(step, again))
-        step = replace(step, input=_with_empty_damaged(step.input), output=_with_empty_damaged(step.output))
+    step = replace(step, input=_with_empty_damaged(step.input), output=_with_empty_damaged(step.output))
     return _with(step, facts)
 
 
@@ -140,6 +145,8 @@ def _with_empty_damaged(messages: tuple[Message, ...] | None) -> tuple[Message, 
 def _tells(step: Step, fact: StepFact) -> bool:
     if fact == "result":
         return step.has_result
+    if fact == "tokens":  # numbers are never cut
+        return step.input_tokens is not None and step.output_tokens is not None
     if fact == "arguments":
         return step.arguments is not None or bool(step.positional)
     if fact == "system" and any(x.role == "system" for x in step.input or ()):
@@ -201,7 +208,7 @@ def _of_lists(step: Step, again: Again) -> Iterator[StepFact]:
     lists: defaultdict[str, list[Part]] = defaultdict(list)
     for part, _ in again.parts(step):
         head, index, _rest = _split(part.key)
-        if part.kind == "attribute" and index and step.span.dropped_attributes_count:
+        if part.kind == "attribute" and index and _lost_attributes(step.span):
             lists[head].append(part)
         elif part.kind == "event" and step.span.dropped_events_count:
             lists["events"].append(part)

@@ -46,10 +46,11 @@ class _Longest:
         That is so where a value of it is JSON that just ends, or where texts have it that do not end as texts do: one
         is enough if it is a power of two, as most limits are, two if it is another round number, else three.
         """
-        if any(x[0] in "{[" and x[-1] not in "}]" and mended(x) is not None for x in self.texts):
+        is_usual = self.chars in _USUAL  # then a closer look is worth it where the cut may have come after a bracket
+        if any(x[0] in "{[" and (is_usual or x[-1] not in "}]") and mended(x) is not None for x in self.texts):
             return True
         unfinished = {x for x in self.texts if x[-1] not in _LAST}
-        many = 1 if self.chars in _USUAL else _MANY if all(self.chars % x for x in _ROUND) else 2
+        many = 1 if is_usual else _MANY if all(self.chars % x for x in _ROUND) else 2
         return len(unfinished) >= many and sum(not _ID.fullmatch(x) for x in unfinished) >= many
 
 

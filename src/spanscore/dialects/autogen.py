@@ -16,8 +16,11 @@ def read(span: Span, context: Context) -> Facts:
     """The facts of a span. The message of a delivery to a team's manager is the question or an agent's answer."""
     attributes = span.attributes
     if "message" in attributes:
-        delivered = structure(attributes["message"]).value
-        return _delivery(delivered if isinstance(delivered, dict) else {}, attributes.get("recipient_agent_class"))
+        delivered = structure(attributes["message"])
+        if delivered.damaged:  # whatever the turn has to tell may have been in it
+            return {"kind": "other", "damaged": frozenset({"input", "output"})}
+        content = delivered.value if isinstance(delivered.value, dict) else {}
+        return _delivery(content, attributes.get("recipient_agent_class"))
     if "messaging.operation" in attributes:
         return {"kind": "other"}
     facts = semconv.read(span, context)

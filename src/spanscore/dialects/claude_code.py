@@ -14,7 +14,7 @@ from spanscore.dialects._messages import Messages, messages
 from spanscore.dialects._threads import given, name_of, prompt
 from spanscore.dialects.semconv import status_error
 from spanscore.model.span import LogRecord, Span, Value
-from spanscore.model.step import Message
+from spanscore.model.step import Message, MessageFact
 
 _Sources: TypeAlias = tuple[tuple[str, str], ...]
 """(record's name, attribute), the first that speaks wins; without a name it is the span's own attribute."""
@@ -98,12 +98,15 @@ def _model_call(told: _Told) -> Facts:
 
 def _answer(told: _Told) -> Messages:
     """The whole response, else the text of it."""
-    body = structure(told.first(((events.RESPONSE, "body"),))).value
+    body, is_cut = structure(told.first(((events.RESPONSE, "body"),)))
     if isinstance(body, dict) and body.get("role") is not None:
         return messages(body, "assistant")
     said = told.first(_SAID)
     answer = None if is_redacted(said) else text(said)
-    return Messages(None if answer is None else (Message("assistant", answer),), is_redacted(said))
+    if answer is None:
+        return Messages(None, is_redacted(said) or is_cut)
+    calls = frozenset[MessageFact]({"calls"} if is_cut else ())  # of which only the response tells
+    return Messages((Message("assistant", answer, damaged=calls),))
 
 
 def _tool_call(span: Span, told: _Told) -> Facts:

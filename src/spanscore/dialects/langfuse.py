@@ -67,7 +67,11 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
     facts["output"] = conversation(response.value, "assistant")
     if not facts["output"] and not response.damaged and isinstance(returned, str) and returned:
         facts["output"] = (Message("assistant", returned),)  # text is recorded as it is, even where it is JSON
-    parts = (("input", request.damaged), ("output", response.damaged))
+    parts = (
+        ("input", request.damaged),
+        ("output", response.damaged),
+        ("tools", request.damaged and offered is None),
+    )
     facts["damaged"] = frozenset(fact for fact, cut in parts if cut)
     if isinstance(request.value, dict):
         facts["system"] = first_text(request.value, ("instructions", "system"))

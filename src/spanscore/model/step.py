@@ -16,8 +16,8 @@ A `workflow` is code that wraps agents or models (chains, graph nodes, tasks). `
 agent but is none of the rest: bookkeeping, embeddings, guardrails.
 """
 
-StepFact: TypeAlias = Literal["input", "output", "system", "tools", "arguments", "result"]
-"""The facts of a Step that can arrive cut or redacted."""
+StepFact: TypeAlias = Literal["input", "output", "system", "tools", "arguments", "result", "tokens"]
+"""The facts of a Step that can arrive cut or redacted; `tokens`: it may have told how many, had nothing been cut."""
 
 MessageFact: TypeAlias = Literal["text", "calls", "results"]
 """The facts of a Message that can arrive cut or redacted, while the rest of the conversation is whole."""
@@ -58,6 +58,7 @@ class Step:
     `tools` are those on offer to a model or agent; of a tool's own span, its definition.
 
     A tool's `arguments` are a JSON value, or `positional` where the instrumentation recorded values without names.
+    `runs_agent` is the agent that works inside of the tool where no span stands for that agent.
     `has_result` tells a result that is null from one that was not recorded. `damaged` names the facts that were cut or
     redacted on the way.
     """
@@ -86,6 +87,7 @@ class Step:
     result: Json = None
     has_result: bool = False
     error: str | None = None
+    runs_agent: str | None = None
     query: str | None = None
     documents: tuple[Json, ...] = ()
     damaged: frozenset[StepFact] = frozenset()

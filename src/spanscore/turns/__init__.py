@@ -13,6 +13,7 @@ from spanscore.turns._sorted import Turn
 from spanscore.turns._split import split
 from spanscore.turns._stitch import group, is_settled, is_whole, merge
 from spanscore.turns._tree import Tree
+from spanscore.turns._unjoined import Unjoined
 
 __all__ = [
     "Ends",
@@ -20,6 +21,7 @@ __all__ = [
     "Explanation",
     "Origin",
     "Turn",
+    "Unjoined",
     "Watch",
     "build",
     "ends",

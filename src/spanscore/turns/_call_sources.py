@@ -2,7 +2,7 @@
 
 from spanscore.turns._call import Asked, Call
 from spanscore.turns._errors import inferred_error
-from spanscore.turns._found import First, Found, Source, is_damaged
+from spanscore.turns._found import First, Found, Source, first, is_damaged
 
 
 def _asked_name(asked: Asked | None) -> Found | None:
@@ -11,6 +11,23 @@ def _asked_name(asked: Asked | None) -> Found | None:
 
 def _asked_id(asked: Asked | None) -> Found | None:
     return Found(asked.step, "calls", asked.call.call_id) if asked is not None and asked.call.call_id else None
+
+
+def _answered_id(call: Call) -> Found | None:
+    """The id of the call that a result answers, where the request tells that of OpenAI's item, which is another."""
+    told = call.told
+    if told is None or told.result.call_id is None or not is_item(call.call_id) or is_item(told.result.call_id):
+        return None
+    return Found(told.step, "results", told.result.call_id)
+
+
+def is_item(identity: str | None) -> bool:
+    """Whether an id is that of an item of OpenAI's Responses, which some emitters tell instead of the call's.
+
+    >>> is_item("fc_68"), is_item("call_68"), is_item(None)
+    (True, False, False)
+    """
+    return identity is not None and identity.startswith("fc_")
 
 
 def _asked_arguments(asked: Asked | None) -> Found | None:
@@ -69,7 +86,7 @@ def _told_error(call: Call) -> Found | None:
 
 
 def _inferred_error(call: Call) -> Found | None:
-    found = _ran_result(call) or _told_result(call)
+    found = first(CALL_SOURCES["result"], call)
     text = None if found is None else inferred_error(found.value)
     return None if found is None or text is None else Found(found.step, found.field, text)
 
@@ -89,6 +106,7 @@ CALL_SOURCES: dict[str, First[Call]] = {
         Source("the next model call's input", lambda call: _asked_name(call.repeated)),
     ),
     "call_id": (
+        Source("the result that the next model call was told, where the request has an id of its own", _answered_id),
         Source("the model's request", lambda call: _asked_id(call.request)),
         Source("the tool's span", _ran_id),
         Source("the next model call's input", lambda call: _asked_id(call.repeated)),
@@ -114,7 +132,10 @@ CALL_SOURCES: dict[str, First[Call]] = {
     "agent": (
         Source("the agent around the tool's span", _ran_agent),
         Source("the agent whose model requested it", lambda call: _asked_agent(call.request)),
-        Source("the agent whose model was told of it", lambda call: _asked_agent(call.repeated)),
+        Source(
+            "the agent whose model must have requested it, since a later one was told so",
+            lambda call: _asked_agent(call.repeated),
+        ),
     ),
 }
 """The facts of one tool call; the first that speaks wins."""

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from spanscore.model.step import Step, StepFact
+from spanscore.model.step import Message, Step, StepFact
 from spanscore.model.trace import Tool, ToolCall
+from spanscore.turns import _conversation
 from spanscore.turns._found import Found
 from spanscore.turns._sorted import Turn
+from spanscore.turns._unjoined import OF_OTHER_PARTS
 
 _TOLD_BY: dict[str, frozenset[StepFact]] = {
     "user_input": frozenset({"input"}),
@@ -16,6 +18,8 @@ _TOLD_BY: dict[str, frozenset[StepFact]] = {
     "available_tools": frozenset({"tools"}),
 }
 """For facts that a turn may not tell at all, what of its steps would tell them."""
+
+_BARE = frozenset({"model", "workflow", "other"})
 
 
 def damaged(
@@ -28,22 +32,26 @@ def damaged(
     names = {name for name, x in found.items() if x is not None and x.damaged}
     names |= {"available_tools"} if tools[1] else set()
     names |= {"tool_calls"} if any(is_cut for _, is_cut in calls) else set()
-    names |= {"model_calls"} if any(map(_is_cut, turn.models)) else set()
-    names |= {"usage"} if any(map(_lost_tokens, turn.models)) else set()
+    names |= {"model_calls"} if any(map(_lost_output, turn.models)) else set()
     lost = frozenset[StepFact]().union(*[x.damaged for x in turn.steps])
+    if "model_calls" in names and "output" not in lost and any(_lost_calls(x.output) for x in turn.models):
+        lost |= {"output"}
+    told = {name for name, x in found.items() if x is not None and x.value not in (None, ())}
     if lost:
-        told = {name for name, x in found.items() if x is not None and x.value not in (None, ())}
         told |= set() if tools[0] is None else {"available_tools"}
+        names |= {"usage"} if _may_lack_tokens(turn) else set()
+        names |= {"tool_calls"} if _may_lack_calls(turn, [x for x, _ in calls], lost) else set()
         names |= {name for name, facts in _TOLD_BY.items() if name not in told and not facts.isdisjoint(lost)}
-        if "input" in lost and len(turn.outermost) > 1:  # they may be turns: how a conversation goes on is not known
-            names |= {"user_input", "final_output"}
-        names |= {"tool_calls"} if _may_lack_calls(turn, [x for x, _ in calls]) else set()
-        if any(x.kind == "other" and x.damaged for x in turn.steps):  # it is not known what such a span stands for
+        if any(map(_may_be_anything, turn.steps)):
             names |= {"tool_calls", "model_calls", *(x for x in _TOLD_BY if x not in told)}
+        if "input" in lost and ("user_input" not in told or _may_be_several(turn)):  # of which each asks something
+            names |= {*OF_OTHER_PARTS, "final_output"}
+    if _may_lack_traces(turn, is_answered="final_output" in told):
+        names |= OF_OTHER_PARTS | ({"final_output"} - told)
     return tuple(sorted(names))
 
 
-def _is_cut(model: Step) -> bool:
+def _lost_output(model: Step) -> bool:
     if "output" in model.damaged:
         return True
     for message in model.output or ():  # noqa: SIM110 # asked of every model call: a generator would take twice as long
@@ -52,17 +60,59 @@ def _is_cut(model: Step) -> bool:
     return False
 
 
-def _lost_tokens(model: Step) -> bool:
-    """Whether a model call may have counted its tokens in attributes that were dropped: the sum is then too small."""
-    return bool(model.span.dropped_attributes_count) and model.input_tokens is None and model.output_tokens is None
+def _may_lack_traces(turn: Turn, *, is_answered: bool) -> bool:
+    """Whether the turn may have parts in other traces, which what was cut would have joined to this one.
+
+    So it may where only calls of a model show, if in a chain, unless they go from a question to an answer.
+    """
+    if not turn.main or any(x.kind not in _BARE for x in turn.steps) or not any(map(_is_cut, turn.steps)):
+        return False
+    given = turn.main[0].input or ()
+    is_first_asked = bool(given) and _conversation.last_said(given) == len(given) - 1
+    is_whole = is_first_asked and "input" not in turn.main[0].damaged
+    return not (is_whole and is_answered)
 
 
-def _may_lack_calls(turn: Turn, calls: Sequence[ToolCall]) -> bool:
-    """Whether what a model call was given or put out, and was cut, may have told more of the tool calls."""
-    given = any("input" in x.damaged for x in turn.models)
+def _is_cut(model: Step) -> bool:
+    """Whether what was cut of a model call would tell the calls or results by which its trace is joined to others."""
+    lost = not model.damaged.isdisjoint({"input", "output"})
+    return lost or _lost_calls(model.input) or _lost_calls(model.output)
+
+
+def _lost_calls(messages: Sequence[Message] | None) -> bool:
+    return any(not x.damaged.isdisjoint({"calls", "results"}) for x in messages or ())
+
+
+def _may_be_several(turn: Turn) -> bool:
+    """Whether there may be more than one turn: what was cut would tell how the conversation goes on."""
+    if len(turn.outermost) > 1:
+        return True
+    alone = sum(turn.tree.place(x).agents == 0 for x in turn.models)
+    return len(turn.outermost) + alone > 1 and any("input" in x.damaged for x in turn.models)
+
+
+def _may_be_anything(step: Step) -> bool:
+    """Whether what was cut or dropped of a step would tell what it stands for."""
+    if step.kind == "workflow":  # as which some are read whose kind was dropped
+        is_silent = step.input is None and step.output is None and step.input_text is None and step.output_text is None
+        return is_silent and bool(step.span.dropped_attributes_count) and bool(step.damaged)
+    return step.kind == "other" and bool(step.damaged)
+
+
+def _may_lack_tokens(turn: Turn) -> bool:
+    """Whether more tokens may have been told than are counted: those of a model call, or, without any, of the turn."""
+    if any("tokens" in x.damaged for x in turn.models) or any(map(_may_be_anything, turn.steps)):
+        return True
+    is_counted = any(x.input_tokens is not None or x.output_tokens is not None for x in turn.steps)
+    return not is_counted and any("tokens" in x.damaged for x in turn.steps)
+
+
+def _may_lack_calls(turn: Turn, calls: Sequence[ToolCall], lost: frozenset[StepFact]) -> bool:
+    """Whether what was cut, of what was given or put out, may have told more of the tool calls."""
     produced = any("output" in x.damaged for x in turn.models)
     if produced and any(x.arguments is None for x in calls):
         return True
-    if given and any(x.result is None and x.error is None for x in calls):  # some emitters' spans say null for "" or 0
+    is_told = not lost.isdisjoint({"input", "output"})
+    if is_told and any(x.result is None and x.error is None for x in calls):  # for "" or 0 some spans say null
         return True
     return produced and not turn.tools

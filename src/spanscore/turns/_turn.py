@@ -86,21 +86,33 @@ def available_tools(turn: Turn) -> tuple[tuple[Tool, ...] | None, bool]:
     found: dict[str, Tool] = {}
     for tools in distinct.values():
         for tool in tools:
-            if tool.name not in found or _is_bare(found[tool.name]):
+            if tool.name not in found or _tells_more(tool, found[tool.name]):
                 found[tool.name] = tool
     if any(map(_is_bare, found.values())):
-        describing = (step for source in _sources.DESCRIBED for step in source.speak(turn))
-        for tool in (tool for step in describing for tool in step.tools or ()):
+        damaged = _describe(found, turn) or damaged or (bool(cut) and any(map(_is_bare, found.values())))
+    return tuple(found.values()), damaged
+
+
+def _describe(found: dict[str, Tool], turn: Turn) -> bool:
+    """Put in place of tools of which only the name is listed what their own spans say; whether any of that was cut."""
+    damaged = False
+    steps = [step for source in _sources.DESCRIBED for step in source.speak(turn) if step.tools]
+    for step in sorted(steps, key=lambda x: "tools" in x.damaged):
+        for tool in step.tools or ():
             if tool.name in found and _is_bare(found[tool.name]):
                 found[tool.name] = tool
-        damaged = damaged or (bool(cut) and any(map(_is_bare, found.values())))
-    return tuple(found.values()), damaged
+                damaged = damaged or "tools" in step.damaged
+    return damaged
 
 
 def _owner(step: Step, turn: Turn) -> str:
     """The agent whose tools a step lists, by the id of its span; "" for none."""
     agent = step if step.kind == "agent" else turn.tree.place(step).agent
     return "" if agent is None else agent.span.span_id
+
+
+def _tells_more(tool: Tool, known: Tool) -> bool:
+    return _is_bare(known) or (known.parameters is None and tool.parameters is not None)
 
 
 def _is_bare(tool: Tool) -> bool:
