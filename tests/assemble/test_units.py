@@ -43,6 +43,15 @@ def test_a_record_of_no_trace_and_no_unit_is_left_out():
     assert fragments.of_logs(logs("agent.events", key="other"), 1, units=UNITS) == []
 
 
+def unit_of_nothing(_scope_name, _trace_id, attributes, *, of_log):
+    raise TypeError(f"unhashable: {attributes()}, {of_log}")
+
+
+def test_a_record_that_a_dialect_fails_at_is_gathered_under_its_trace():
+    failing = Units(("agent",), unit_of_nothing)
+    assert keys(fragments.of_logs(logs("agent.events", trace_id=TRACE), 1, units=failing)) == [TRACE]
+
+
 def test_a_span_whose_emitter_has_no_units_of_spans_is_gathered_under_its_trace():
     request = ExportTraceServiceRequest()
     scoped = request.resource_spans.add().scope_spans.add()

@@ -27,6 +27,7 @@ from spanscore.rebuild import rebuild, rebuild_all
 GOLDEN = Path(__file__).parent.parent / "golden"
 NAMES = [x.name for x in DIALECTS]
 CASES = sorted(x.parent for x in GOLDEN.glob("*/*/SOURCE"))
+WITH_LOGS = sorted(x.parent for x in GOLDEN.glob("*/*/logs.pb.gz"))
 WITH_SPANS = sorted(x.parent for x in GOLDEN.glob("*/*/traces.pb.gz"))
 TRACES_ALONE = [x for x in WITH_SPANS if not (x / "logs.pb.gz").exists()]
 """Without log records, which find the span that they are about by what the spans around them say."""
@@ -136,6 +137,15 @@ def hostile(draw, name):
 @cache
 def _golden_spans(name):
     return [span for x in CASES if x.parent.name == name for span in telemetry(x).spans]
+
+
+@pytest.mark.parametrize("case", WITH_LOGS, ids=lambda x: f"{x.parent.name}/{x.name}")
+def test_an_array_under_any_key_of_the_log_records_of_a_recording_is_survived(case):
+    recorded = telemetry(case)
+    for key in sorted({key for log in recorded.logs for key in log.attributes}):
+        logs = [replace(x, attributes={**x.attributes, key: []}) for x in recorded.logs]
+        for trace in rebuild_all(recorded.spans, logs):
+            dumps(trace.to_json())
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,11 +1,16 @@
 """What is gathered together: mostly what has one trace id, for some emitters what belongs to one session or prompt."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 from spanscore.model.span import Attributes
 from spanscore.otlp import decode
+
+
+_log = logging.getLogger(__name__)
 
 
 class UnitOf(Protocol):
@@ -32,9 +37,18 @@ class Units:
         if not scope_name.startswith(self.scopes):
             return item.trace_id  # type: ignore[no-any-return]  # protobuf's bytes
         trace_id = item.trace_id.hex()
-        return bytes.fromhex(
-            self.unit_of(scope_name, trace_id, lambda: decode.attributes(item.attributes), of_log=of_log)
-        )
+        try:
+            unit = self.unit_of(scope_name, trace_id, lambda: decode.attributes(item.attributes), of_log=of_log)
+        except Exception as error:  # noqa: BLE001 - one item must not stop all that come, nor every start after it
+            _tell(next(x for x in self.scopes if scope_name.startswith(x)), type(error).__name__)
+            return item.trace_id  # type: ignore[no-any-return]  # protobuf's bytes
+        return bytes.fromhex(unit)
+
+
+@lru_cache(maxsize=64)
+def _tell(scope: str, error: str) -> None:
+    """Say it once: it would be said for each item."""
+    _log.warning("%s: what an item belongs to could not be told (%s): it goes by its trace id", scope, error)
 
 
 BY_TRACE = Units()

@@ -34,7 +34,7 @@ def is_aside(attributes: Attributes) -> bool:
 def unit(attributes: Attributes, trace_id: str) -> Unit | None:
     """Records without a trace belong together by their prompt; where that has no id, by their session."""
     session = text(attributes.get("session.id"))
-    if trace_id or session is None or attributes.get("event.name") not in _READ:
+    if trace_id or session is None or text(attributes.get("event.name")) not in _READ:
         return None
     prompt = text(attributes.get("prompt.id"))
     return Unit(("claude_code", session, prompt or ""), goes_on=prompt is None)

@@ -74,7 +74,7 @@ def _unit(attributes: Attributes, _trace_id: str) -> Unit | None:
 
 def _is_read(attributes: Attributes) -> bool:
     """Whether a record tells anything: of the many of a streamed response the one that counts its tokens does."""
-    name = attributes.get("event.name")
+    name = text(attributes.get("event.name"))
     if name in (_EVENT, _SOCKET):
         return attributes.get("event.kind") == _DONE and "input_token_count" in attributes
     return name in _KINDS
@@ -97,12 +97,13 @@ def _turn(unit: str, logs: Sequence[LogRecord]) -> list[Span]:
     """A span for each record that stands for one; a tool's decision does where its result has not come."""
     opening, *rest = logs
     root = around(told(unit, _PROMPT, opening, scope=_LOGS), (x.time_ns for x in logs))
-    returned = {x.attributes.get("call_id") for x in rest if name_of(x) == _RETURNED}
+    returned = {text(x.attributes.get("call_id")) for x in rest if name_of(x) == _RETURNED}
     found = [root]
     for number, log in enumerate(rest):
-        if name_of(log) == _DECIDED and log.attributes.get("call_id") in returned:
+        call = text(log.attributes.get("call_id"))
+        if name_of(log) == _DECIDED and call in returned:
             continue
-        identity = text(log.attributes.get("call_id")) or f"{log.time_ns} {number}"
+        identity = call or f"{log.time_ns} {number}"
         found.append(told(unit, name_of(log), log, identity=identity, parent=root, scope=_LOGS))
     return found
 
