@@ -170,3 +170,27 @@ def test_a_gateways_traces_are_no_agent_traces_though_the_applications_was_score
     nothing = dict.fromkeys(ids(MODELS))
     requests = [("traces", APPLICATION, 4), ("traces", MODELS, 0)]
     assert sent(settings, requests, expected | nothing, traces=17) == expected | nothing
+
+
+CUT = "semconv/openai-v2-latest"
+
+
+def cut_request(chars):
+    """The recording of a model's SDK, a trace for each call, as it comes where an SDK limits the length of values."""
+    (path,) = (GOLDEN / CUT).glob("*.pb.gz")
+    request = WIRE["traces"].request.FromString(gzip.decompress(path.read_bytes()))
+    for group in request.resource_spans:
+        for scoped in group.scope_spans:
+            for attribute in (x for span in scoped.spans for x in span.attributes):
+                if attribute.value.HasField("string_value"):
+                    attribute.value.string_value = attribute.value.string_value[:chars]
+    return request
+
+
+def test_a_trace_that_may_go_on_in_one_that_was_cut_is_as_damaged_live_as_from_files(settings, tmp_path):
+    request = cut_request(512)
+    (tmp_path / "cut.pb").write_bytes(request.SerializeToString())
+    expected = {x.id: plain(x) for x in rebuild_all(files.load([tmp_path / "cut.pb"]).spans)}
+    assembling = settings.assemble.model_copy(update={"stitch_window": 300_000_000})
+    found = sent(settings.model_copy(update={"assemble": assembling}), [("traces", request, 0)], expected)
+    assert found == expected

@@ -48,9 +48,38 @@ def test_whole_facts_are_not_damaged():
     assert only(chat(given=said("Paris?"), produced=said("15C.", role="assistant"))).damaged == ()
 
 
-@pytest.mark.parametrize("mark", ["__REDACTED__", "[REDACTED]", "<redacted>", "[Scrubbed due to 'secret']", "***"])
+MARKS = (
+    *(
+        "__REDACTED__",
+        "[REDACTED]",
+        "<redacted>",
+        "[Redacted]",
+        "[REDACTED_EMAIL]",
+        "[redacted by policy]",
+        " [REDACTED] ",
+    ),
+    *("**REDACTED**", "***REDACTED***", "***", "********", "[Filtered]", "<masked>", "<elided>"),
+    *("[Scrubbed due to 'secret']", "<fully masked due to failed mask function>"),
+)
+NO_MARKS = ("redacted", "[Filters]", "[redactions]", "**", "<b>", "[1]", "It was [REDACTED]", "[REDACTED] is a mark.")
+
+
+@pytest.mark.parametrize("mark", MARKS)
 def test_a_redacted_question_is_damaged_and_no_text(mark):
     trace = only(chat(given=said(mark)))
+    assert (trace.user_input, "user_input" in trace.damaged) == (None, True)
+
+
+@pytest.mark.parametrize("text", NO_MARKS)
+def test_a_text_with_more_than_a_mark_is_no_mark(text):
+    trace = only(chat(given=said(text)))
+    assert (trace.user_input, trace.damaged) == (text, ())
+
+
+def test_the_hidden_argument_of_a_function_is_no_question():
+    called = json.dumps({"args": ["[REDACTED]"], "kwargs": {}})
+    named = {"traceloop.span.kind": "workflow", "traceloop.entity.name": "f", "traceloop.entity.input": called}
+    trace = only(span("1", **named), chat("2"))
     assert (trace.user_input, "user_input" in trace.damaged) == (None, True)
 
 
@@ -195,3 +224,47 @@ def test_with_a_limit_on_lengths_no_question_or_answer_is_passed_off_as_whole(ca
         for fact in ("user_input", "final_output") if meant is not None else ():
             told = getattr(trace, fact)
             assert told in (None, getattr(meant, fact)) or fact in trace.damaged
+
+
+def test_a_span_with_as_many_attributes_as_sdks_keep_lost_some():
+    filled = {f"key{x}": "value" for x in range(127)}
+    trace = only(span("1", gen_ai__operation__name="chat", **filled))
+    assert {"user_input", "final_output", "usage"} <= set(trace.damaged)
+
+
+def test_tokens_that_are_told_are_not_damaged_by_what_was_dropped():
+    counted = {"gen_ai.usage.input_tokens": 3, "gen_ai.usage.output_tokens": 1}
+    agent = span("1", gen_ai__operation__name="invoke_agent")
+    assert "usage" not in only(agent, chat("2", parent="1", dropped=1, **counted)).damaged
+
+
+def asking(call, *, result=None, **more):
+    asked = [{"role": "assistant", "parts": [{"type": "tool_call", "id": call, "name": "f", "arguments": {"q": 1}}]}]
+    return replace(chat(given=said("Where is it?"), produced=json.dumps(asked)), trace_id=call, **more)
+
+
+def answering(call, *, chars):
+    told = [{"role": "tool", "parts": [{"type": "tool_call_response", "id": call, "response": "in the shop " * 20}]}]
+    given = json.dumps([*json.loads(said("Where is it?")), *told])[:chars]
+    return replace(chat("2", start=20, given=given, produced=said("Here.", role="assistant")), trace_id="answer")
+
+
+def test_a_trace_that_was_joined_to_no_other_since_its_messages_were_cut_is_damaged_but_for_the_answer():
+    *_, answered = rebuild_all([asking("call-1"), answering("call-1", chars=128)])
+    facts = {"user_input", "history", "system_instructions", "plan", "tool_calls", "model_calls", "usage"}
+    assert (answered.final_output, set(answered.damaged)) == ("Here.", facts)
+
+
+def test_a_trace_that_may_go_on_in_one_that_was_cut_is_damaged():
+    asked, _ = rebuild_all([asking("call-1"), answering("call-1", chars=128)])
+    assert set(asked.damaged) == {"final_output", "tool_calls", "model_calls", "usage"}
+
+
+def test_a_trace_that_asks_for_tools_after_all_that_was_cut_is_whole():
+    asked = rebuild_all([asking("call-1", start_ns=500, end_ns=501), answering("call-1", chars=128)])[-1]
+    assert asked.damaged == ()
+
+
+def test_a_trace_that_asks_for_tools_of_another_service_than_what_was_cut_is_whole():
+    asked, _ = rebuild_all([asking("call-1", resource=Resource({"service.name": "b"})), answering("call-1", chars=128)])
+    assert asked.damaged == ()

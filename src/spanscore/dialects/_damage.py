@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from spanscore.dialects._again import BODY, Again, Part
+from spanscore.dialects._again import Again, Part
 from spanscore.dialects._limits import Limits, limits
 from spanscore.dialects._marks import is_damaged, mended
 from spanscore.model.span import LogRecord, Span
@@ -113,7 +113,7 @@ def _pieces(step: Step, part: Part, text: str) -> Iterable[str]:
     value = step.span.attributes.get(part.key) if part.kind == "attribute" else None
     if isinstance(value, list):
         return (x for x in value if isinstance(x, str))
-    return (text,) if part.kind != "field" and not (part.kind == "log" and part.key == BODY) else ()
+    return (text,) if part.kind not in {"field", "body"} else ()
 
 
 def _of_span(step: Step, cut: Sequence[tuple[Part, str]], again: Again) -> Step:
@@ -178,7 +178,7 @@ def _unreadable(step: Step, part: Part, text: str, again: Again) -> set[StepFact
     closed = mended(text)
     if closed is None:
         return set()
-    other = again.with_text(step, part, text, closed)
+    other = again.with_text(step, (part,), text, closed)
     if other.kind != step.kind:
         return set()
     return {fact for field, fact in _FACTS.items() if getattr(other, field) != getattr(step, field)}

@@ -19,26 +19,21 @@ _MAX_REPEATED_CHARS = 4096
 _MAX_NUMBER_CHARS = 40
 _MAX_ELEMENTS = 10_000  # of an array that was cut; the parts of no conversation are more
 _WORDS = frozenset({"true", "false", "null"})
-_MEMBER = re.compile(r'[\s,]*"([^"\\]{1,256})"\s*:\s*(?=\S)')
-REDACTED = frozenset(
-    {
-        "__REDACTED__",
-        "[REDACTED]",
-        "<REDACTED>",
-        "[redacted]",
-        "<redacted>",
-        "**REDACTED**",
-        "***",
-        "[FILTERED]",
-        "[Filtered]",
-    }
-)
-"""What instrumentations put in the place of hidden content."""
-
-_MAX_REDACTED_CHARS = max(map(len, REDACTED))
 _MAX_WORD_CHARS = max(map(len, _WORDS))
-
-_HIDDEN = re.compile(r"\[(?:REDACTED\b|Scrubbed due to )[^\]]{0,100}\]")  # with the reason; Logfire's with what it saw
+_MEMBER = re.compile(r'[\s,]*"([^"\\]{1,256})"\s*:\s*(?=\S)')
+_ENDS_OF_MARKS = frozenset("]>_* \n")
+_MAX_MARK_CHARS = 200
+_HIDDEN = re.compile(
+    r"""\s*(?:
+    \*{3,}  # as the Collector's redaction processor masks
+    | \*{2,3}(?:REDACTED|MASKED)\*{2,3} | __REDACTED__
+    | [\[<](?:REDACTED|FILTERED|MASKED|ELIDED)(?![^\W_])[^\]>]*[\]>]  # also with the kind or the reason
+    | \[Scrubbed\ due\ to\ [^\]]*\]  # Logfire's, with what it saw
+    | <fully\ masked\ due\ to\ failed\ mask\ function>  # Langfuse's
+    )\s*""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""What instrumentations and pipelines put in the place of hidden content."""
 
 
 class Parsed(NamedTuple):
@@ -51,13 +46,12 @@ class Parsed(NamedTuple):
 def is_redacted(text: object) -> bool:
     """Whether `text` stands for hidden content.
 
-    >>> is_redacted("[REDACTED]"), is_redacted("[Scrubbed due to 'password']"), is_redacted("[1]")
-    (True, True, False)
+    >>> is_redacted("[REDACTED]"), is_redacted("[Scrubbed due to 'password']"), is_redacted("****"), is_redacted("[1]")
+    (True, True, True, False)
     """
-    if not isinstance(text, str):
+    if not isinstance(text, str) or text[-1:] not in _ENDS_OF_MARKS or len(text) > _MAX_MARK_CHARS:
         return False
-    is_named = len(text) <= _MAX_REDACTED_CHARS and text in REDACTED  # a long text is not looked up: it would be hashed
-    return is_named or (text[-1:] == "]" and _HIDDEN.fullmatch(text) is not None)
+    return _HIDDEN.fullmatch(text) is not None
 
 
 def structure(value: Value) -> Parsed:

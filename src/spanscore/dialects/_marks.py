@@ -14,7 +14,7 @@ _QUOTES = ('"', "'")
 _CLOSING = {"{": "}", "[": "]"}
 _OPENING = re.compile(r"""\s*(?:\{\s*["'}]|\{\s*$|\[\s*(?:["'\[{\]\d-]|true|false|null|True|False|None|$))""")
 _TOKENS = re.compile(r"""(?:"[^"\\]*(?:\\.[^"\\]*)*|'[^'\\]*(?:\\.[^'\\]*)*)(?P<end>["']|\\?\Z)|[\[\]{},]""", re.DOTALL)
-LAST_OF_MARKS = frozenset("])>…d D_*")
+LAST_OF_MARKS = frozenset("])>…d D_*\n")
 """The last character of whatever may be marked: all other texts need no closer look."""
 
 

@@ -109,7 +109,7 @@ def _system(instructions: Any) -> str | None:
 def _asked(prompt: dict[str, Any]) -> tuple[Message, ...] | None:
     said = prompt.get("prompt")
     if isinstance(said, str):
-        return (Message("user", said),)
+        return messages([{"role": "user", "content": said}]).messages
     for listed in (prompt.get("messages"), said):
         if isinstance(listed, list):
             return messages(listed).messages
@@ -139,7 +139,7 @@ def _tool_call(span: Span) -> Facts:
         "kind": "tool",
         "tool_name": text(attributes.get("ai.toolCall.name")),
         "call_id": call_id(attributes.get("ai.toolCall.id")),
-        "error": semconv.status_error(span),
+        "error": _error(span),
     }
     given, returned = attributes.get("ai.toolCall.args"), attributes.get("ai.toolCall.result")
     facts["damaged"] = frozenset(x for x, y in (("arguments", given), ("result", returned)) if is_redacted(y))
@@ -148,6 +148,12 @@ def _tool_call(span: Span) -> Facts:
     if returned is not None and not is_redacted(returned):
         facts["result"], facts["has_result"] = opened(returned), True
     return facts
+
+
+def _error(span: Span) -> str | None:
+    """Why a tool failed. OpenInference's span processor gives its status to all spans around and after it as well."""
+    spread = "openinference.span.kind" in span.attributes and all(x.name != "exception" for x in span.events)
+    return None if spread else semconv.status_error(span)
 
 
 DIALECT = Dialect("vercel_ai", read, scopes=("gen_ai",), keys=(_OPERATION,), marks=(b"ai.operationId", b"gen_ai"))

@@ -44,7 +44,7 @@ def damaged(
         names |= {name for name, facts in _TOLD_BY.items() if name not in told and not facts.isdisjoint(lost)}
         if any(map(_may_be_anything, turn.steps)):
             names |= {"tool_calls", "model_calls", *(x for x in _TOLD_BY if x not in told)}
-        if "input" in lost and ("user_input" not in told or _may_be_several(turn)):  # of which each asks something
+        if "input" in lost and _may_be_several(turn, is_asked="user_input" in told):
             names |= {*OF_OTHER_PARTS, "final_output"}
     if _may_lack_traces(turn, is_answered="final_output" in told):
         names |= OF_OTHER_PARTS | ({"final_output"} - told)
@@ -83,12 +83,13 @@ def _lost_calls(messages: Sequence[Message] | None) -> bool:
     return any(not x.damaged.isdisjoint({"calls", "results"}) for x in messages or ())
 
 
-def _may_be_several(turn: Turn) -> bool:
-    """Whether there may be more than one turn: what was cut would tell how the conversation goes on."""
+def _may_be_several(turn: Turn, *, is_asked: bool) -> bool:
+    """Whether there may be more than one turn: what was cut would tell what each asks, or how they go on."""
     if len(turn.outermost) > 1:
         return True
     alone = sum(turn.tree.place(x).agents == 0 for x in turn.models)
-    return len(turn.outermost) + alone > 1 and any("input" in x.damaged for x in turn.models)
+    is_cut = len(turn.outermost) + alone > 1 and any("input" in x.damaged for x in turn.models)
+    return is_cut or (not is_asked and len(turn.main) > 1)
 
 
 def _may_be_anything(step: Step) -> bool:
