@@ -70,6 +70,13 @@ def test_a_redacted_question_is_damaged_and_no_text(mark):
     assert (trace.user_input, "user_input" in trace.damaged) == (None, True)
 
 
+@pytest.mark.parametrize("mark", ["[REDACTED]", "<masked>", "****"])
+def test_who_is_hidden_is_nobody(mark):
+    told = {"gen_ai.conversation.id": mark, "user.id": mark, "gen_ai.agent.name": mark}
+    trace = only(span("1", gen_ai__operation__name="invoke_agent", **told), chat("2", parent="1"))
+    assert (trace.session_id, trace.user_id, trace.agent_name) == (None, None, None)
+
+
 @pytest.mark.parametrize("text", NO_MARKS)
 def test_a_text_with_more_than_a_mark_is_no_mark(text):
     trace = only(chat(given=said(text)))

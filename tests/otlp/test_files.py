@@ -112,6 +112,33 @@ def test_a_binary_request_with_text_cut_within_a_character_is_read(tmp_path):
     assert names(write(tmp_path, "1.pb", body)) == ["cut her\ufffd"]
 
 
+def test_a_binary_request_with_text_that_is_not_utf_8_is_named(tmp_path):
+    path = write(tmp_path, "1.pb", traces("cut here").SerializeToString().replace(b"cut here", b"cut her\xc3"))
+    told = f"{path}: bytes that are not UTF-8, in 1 place; U+FFFD stands for them"
+    assert files.load([path]).refused == [told]
+
+
+@pytest.fixture
+def with_a_line_that_is_not_utf_8(tmp_path):
+    lines = [json.encode(traces(x)).encode() for x in ("first", "cut here", "last")]
+    return write(tmp_path, "1.jsonl", b"\n".join(lines).replace(b"cut here", b"cut \xc3 her\xff\xfe"))
+
+
+def test_a_json_line_that_is_not_utf_8_costs_only_these_characters(with_a_line_that_is_not_utf_8):
+    assert names(with_a_line_that_is_not_utf_8) == ["first", "cut \ufffd her\ufffd", "last"]
+
+
+def test_a_json_line_that_is_not_utf_8_is_named(with_a_line_that_is_not_utf_8):
+    told = f"{with_a_line_that_is_not_utf_8}:2: bytes that are not UTF-8, in 2 places; U+FFFD stands for them"
+    assert files.load([with_a_line_that_is_not_utf_8]).refused == [told]
+
+
+def test_the_first_json_line_may_be_the_one_that_is_not_utf_8(tmp_path):
+    lines = [json.encode(traces(x)).encode() for x in ("cut here", "last")]
+    content = b"\n".join(lines).replace(b"cut here", b"cut her\xff")
+    assert names(write(tmp_path, "1.jsonl", content)) == ["cut her\ufffd", "last"]
+
+
 def test_a_tempo_export_is_read():
     spans = files.load([SAMPLES / "tempo.json"]).spans
     assert {x.scope.name for x in spans} == {

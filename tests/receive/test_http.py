@@ -72,6 +72,13 @@ async def test_a_json_span_whose_id_is_no_hex_is_refused_alone(serve, traces):
     assert up.intake.accepted[0][2] == traces("good")
 
 
+async def test_json_text_that_is_not_utf_8_is_replaced_and_the_sender_told(serve, traces):
+    async with serve() as up:
+        _, _, body = await post(up, json.encode(traces("cut here")).encode().replace(b"cut here", b"cut her\xc3"), JSON)
+    assert up.intake.accepted[0][2] == traces("cut her\ufffd")
+    assert "mended with U+FFFD: 1" in stdlib_json.loads(body)["partialSuccess"]["errorMessage"]
+
+
 @pytest.mark.parametrize("signal", ["logs", "metrics"])
 async def test_the_other_signals_have_paths_of_their_own(serve, signal):
     async with serve() as up:

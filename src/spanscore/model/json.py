@@ -71,3 +71,12 @@ def dumps(value: object, *, sort_keys: bool = False) -> str:
         return orjson.dumps(value, default=str, option=_SORTED if sort_keys else orjson.OPT_NON_STR_KEYS).decode()
     except TypeError:  # integers beyond 64 bits, lone surrogates
         return _json.dumps(value, default=str, separators=(",", ":"), sort_keys=sort_keys)
+
+
+def printed(value: object) -> str:
+    """Text as it is, any other value as JSON.
+
+    >>> printed("22C"), printed({"c": 22})
+    ('22C', '{"c":22}')
+    """
+    return value if isinstance(value, str) else dumps(value)

@@ -10,7 +10,6 @@ from typing import Any, Final
 from google.protobuf.message import DecodeError, Message
 
 from spanscore.errors import InputError
-from spanscore.model import json as plain_json
 from spanscore.model.span import LogRecord, Span
 from spanscore.otlp import check, decode, jaeger, json
 from spanscore.otlp.check import Refusal
@@ -73,26 +72,34 @@ def _load_folder(folder: Path, found: Telemetry) -> None:
 def _load_file(path: Path, found: Telemetry) -> None:
     for signal, request, undecodable in requests(path):
         if signal == "traces":
-            refused = undecodable + check.remove_damaged(request)
-            found.refused += [f"{path}: {x.name!r}: {x.reason}" for x in refused]
+            found.refused += undecodable + _named(path, signal, check.remove_damaged(request))
             found.spans += decode.spans(request)
         elif signal == "logs":
-            found.refused += [f"{path}: a log record: {x.reason}" for x in undecodable]
+            found.refused += undecodable
             found.logs += decode.log_records(request)
 
 
-def requests(path: Path) -> Iterator[tuple[Signal, Message, list[Refusal]]]:
-    """The export requests of one file, in its order, each with what could not be decoded of it."""
+def requests(path: Path) -> Iterator[tuple[Signal, Message, list[str]]]:
+    """The export requests of one file, in its order, each with what could not be decoded of it, by its place."""
     content = _content(path)
     if not content.strip():
         raise ForeignFileError(f"{path}: the file is empty: give {_KNOWN}")
     if content[:64].lstrip()[:1] in (b"{", b"[") and not path.name.removesuffix(".gz").endswith(".pb"):
-        yield from ((signal, request, []) for signal, request in _json_requests(path, content))
+        yield from _json_requests(path, content)
     else:
         yield _binary_request(path, content)
 
 
-def _binary_request(path: Path, content: bytes) -> tuple[Signal, Message, list[Refusal]]:
+def _named(path: Path, signal: Signal, refused: list[Refusal]) -> list[str]:
+    return [f"{path}: {repr(x.name) if signal == 'traces' else 'a log record'}: {x.reason}" for x in refused]
+
+
+def _replaced(place: str, count: int) -> list[str]:
+    places = "1 place" if count == 1 else f"{count:,} places"
+    return [f"{place}: bytes that are not UTF-8, in {places}; U+FFFD stands for them"] if count else []
+
+
+def _binary_request(path: Path, content: bytes) -> tuple[Signal, Message, list[str]]:
     signal: Signal = next((x for x in SIGNALS if path.name.startswith(x)), "traces")
     request = WIRE[signal].request
     try:
@@ -102,7 +109,8 @@ def _binary_request(path: Path, content: bytes) -> tuple[Signal, Message, list[R
             mended = mend(signal, content)
         except ValueError as error:
             raise InputError(f"{path}: {error}: give {_KNOWN}") from None
-        return signal, request.FromString(mended.body), mended.refused
+        told = _named(path, signal, mended.refused) + _replaced(str(path), mended.replaced)
+        return signal, request.FromString(mended.body), told
 
 
 def _content(path: Path) -> bytes:
@@ -115,10 +123,14 @@ def _content(path: Path) -> bytes:
         raise InputError(f"{path}: cannot be read ({error.strerror}): give {_KNOWN}") from None
 
 
-def _json_requests(path: Path, content: bytes) -> Iterator[tuple[Signal, Message]]:
+def _json_requests(path: Path, content: bytes) -> Iterator[tuple[Signal, Message, list[str]]]:
     for place, text in _documents(path, content):
         try:
-            yield from _from_json(plain_json.loads(text))
+            parsed, replaced = json.loads(text)
+            told = _replaced(place, replaced)
+            for signal, request in _from_json(parsed):
+                yield signal, request, told
+                told = []
         except _NoTelemetryError as error:
             raise ForeignFileError(f"{place}: {error}: give {_KNOWN}") from None
         except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -130,7 +142,7 @@ def _documents(path: Path, content: bytes) -> Iterator[tuple[str, bytes]]:
     """(place, JSON text) of each document: each line, where the first one is a document by itself; else the whole."""
     first = content.lstrip().split(b"\n", 1)[0]
     try:
-        plain_json.loads(first)
+        json.loads(first)
     except ValueError:
         yield str(path), content
         return

@@ -33,6 +33,7 @@ _INT_RANGE: Final = {
     FieldDescriptor.CPPTYPE_UINT64: range(2**64),
 }
 _WIDE: Final = frozenset({FieldDescriptor.CPPTYPE_INT64, FieldDescriptor.CPPTYPE_UINT64})
+_NOT_UTF_8: Final = re.compile("[\udc80-\udcff]+")
 _FLOATING: Final = frozenset({FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CPPTYPE_FLOAT})
 
 
@@ -45,6 +46,18 @@ def parse(signal: Signal, text: str | bytes) -> Message:
     Raises ValueError, which names the place, on anything else.
     """
     return from_object(signal, json.loads(text))
+
+
+def loads(text: bytes) -> tuple[Any, int]:
+    """The JSON value in `text`, and in how many places bytes that are not UTF-8 were replaced by U+FFFD.
+
+    Raises ValueError where it is no JSON.
+    """
+    try:
+        return json.loads(text), 0
+    except UnicodeDecodeError:
+        mended, replaced = _NOT_UTF_8.subn("\ufffd", text.decode(errors="surrogateescape"))
+        return json.loads(mended), replaced
 
 
 def from_object(signal: Signal, parsed: Any) -> Message:

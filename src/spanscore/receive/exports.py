@@ -60,8 +60,10 @@ def decode_slowly(signal: Signal, body: bytes, *, as_json: bool) -> Decoded:
     Raises ValueError, which says what is wrong, where nothing can be made of it.
     """
     if as_json:
-        request = json.parse(signal, body)
-        return _checked(signal, request.SerializeToString(), request)
+        parsed, replaced = json.loads(body)
+        request = json.from_object(signal, parsed)
+        checked = _checked(signal, request.SerializeToString(), request)
+        return Decoded(checked.body, request, checked.refused, replaced)
     mended = mend(signal, body)
     rest = decode(signal, mended.body)
     return Decoded(rest.body, rest.request, mended.refused + rest.refused, mended.replaced)
