@@ -1,4 +1,4 @@
-"""BeeAI's spans under OpenInference's instrumentation, written by hand from its source."""
+"""BeeAI's spans under OpenInference's instrumentation, in forms its recordings do not cover."""
 
 import json
 from functools import partial
@@ -45,3 +45,15 @@ def test_the_question_is_what_the_agent_was_called_with():
 
 def test_a_span_that_stands_for_an_event_is_no_step():
     assert read({"openinference.span.kind": "LLM", "metadata.path": "backend.openai.chat.error"}).kind == "other"
+
+
+def test_of_calls_that_were_put_into_one_the_first_is_told():
+    call = "llm.output_messages.0.message.tool_calls.0.tool_call.function."
+    attributes = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.role": "assistant"}
+    attributes |= {call + "name": "f", call + "arguments": '{"x": 1}{"x": 2}'}
+    assert [x.arguments for m in read(attributes).output for x in m.calls] == [{"x": 1}]
+
+
+def test_what_a_function_returned_is_read_as_python_prints_it():
+    step = read({"openinference.span.kind": "TOOL", "tool.name": "f", "output.value": "{'result': None}"})
+    assert step.result == {"result": None}

@@ -46,7 +46,7 @@ class Framework:
 
     folder: Path
     runtime: str
-    """`python` (requirements.txt, perhaps `python_version`) or `node` (package.json, package-lock.json)."""
+    """`python` (requirements.txt, perhaps `python_version`), `node` (package.json and its lock) or `java` (pom.xml)."""
     command: tuple[str, ...]
     versions: tuple[str, ...]
     """The packages whose versions are worth naming."""

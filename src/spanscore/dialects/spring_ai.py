@@ -1,27 +1,32 @@
 """Spring AI's observations: the chat client around it all, its tools, and log records of texts without roles."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from spanscore.dialects import semconv
-from spanscore.dialects._arguments import arguments, tools
+from spanscore.dialects._arguments import arguments, call_id, result, tools
 from spanscore.dialects._base import Context, Dialect, Facts, first_text, text
 from spanscore.dialects._json import opened
+from spanscore.dialects._spring_ai_loop import apart
+from spanscore.dialects._unescaped import system_and_user, texts
 from spanscore.model.span import Attributes, LogRecord, Span
 from spanscore.model.step import Message
 from spanscore.model.trace import Tool
 
 _KIND = "spring.ai.kind"
 _KINDS = {"chat_client": "agent", "tool_call": "tool"}
+_OFFERED, _REASONS = "spring.ai.model.request.tool.names", "gen_ai.response.finish_reasons"
 _LOGGERS = "org.springframework.ai."
+_SCOPES = "org.springframework."
 _CLIENT, _TOOL = "spring.ai.chat.client.", "spring.ai.tool."
 _CLIENT_PROMPT, _CLIENT_ANSWER = "Chat Client Prompt Content:\n", "Chat Client Completion:\n"
+_FOUND = "Vector Store Query Response:\n"
 _MODEL_PROMPT, _MODEL_ANSWER = "Chat Model Prompt Content:\n", "Chat Model Completion:\n"
-_ROLES = ("system", "user")
 
 
-def claims(_span: Span, logs: Sequence[LogRecord]) -> bool:
-    """Whether the span has a log record of a class in `org.springframework.ai`; spans of models have nothing else."""
+def claims(span: Span, logs: Sequence[LogRecord]) -> bool:
+    """Whether the span has a GenAI operation and a scope of Spring's, or has a log record of a class of Spring AI."""
+    if span.scope.name.startswith(_SCOPES) and "gen_ai.operation.name" in span.attributes:
+        return True
     return bool(logs) and any(x.scope.name.startswith(_LOGGERS) for x in logs)
 
 
@@ -36,66 +41,77 @@ def read(span: Span, context: Context) -> Facts:
     elif facts["kind"] == "tool":
         _read_tool(span, facts)
     elif facts["kind"] == "model":
-        asked, answered = _logged(logged, _MODEL_PROMPT), _logged(logged, _MODEL_ANSWER)
-        if facts.get("input") is None and asked is not None and len(asked) == 1:  # of several none says whose it is
-            facts["input"] = (Message("user", asked[0]),)
-        if facts.get("output") is None and answered is not None:
-            facts["output"] = tuple(Message("assistant", x) for x in answered if x)
+        _read_model(attributes, logged, facts)
+    elif attributes.get(_KIND) == "vector_store" and attributes.get("db.operation.name") == "query":
+        facts["kind"], facts["query"] = "retrieval", text(attributes.get("db.vector.query.content"))
+        facts["documents"] = tuple(_texts(logged, _FOUND, attributes, "db.vector.query.response.documents") or ())
     return facts
 
 
 def _read_client(attributes: Attributes, logged: list[str], facts: Facts) -> None:
     facts["session_id"] = facts.get("session_id") or text(attributes.get(_CLIENT + "conversation.id"))
-    entries = [x.removeprefix(_CLIENT_PROMPT) for x in logged if x.startswith(_CLIENT_PROMPT)]
-    said = _entries(entries[0] if entries else first_text(attributes, ("gen_ai.prompt",)))
-    for role in _ROLES:
-        said.setdefault(role, text(attributes.get(f"{_CLIENT}{role}.text")))
-    messages = tuple(Message(role, said[role]) for role in _ROLES if said[role] is not None)
-    if messages:
-        facts["input"] = messages
-    answered = _logged(logged, _CLIENT_ANSWER)
+    listed = _logged(logged, _CLIENT_PROMPT) or first_text(attributes, ("gen_ai.prompt",)) or ""
+    system, user = system_and_user(listed)
+    said = {
+        "system": system or text(attributes.get(_CLIENT + "system.text")),
+        "user": user or text(attributes.get(_CLIENT + "user.text")),
+    }
+    facts["input"] = tuple(Message(role, x) for role, x in said.items() if x is not None) or facts.get("input")
+    answered = texts(_logged(logged, _CLIENT_ANSWER) or "")
     if answered:
         facts["output"] = (Message("assistant", answered[-1]),)
     if facts.get("tools") is None:
         facts["tools"] = tools(first_text(attributes, (_CLIENT + "tool.names", _CLIENT + "tool.function.names")))
 
 
+def _read_model(attributes: Attributes, logged: list[str], facts: Facts) -> None:
+    """What a model was given and said: texts of a log record, or of attributes that applications add themselves."""
+    asked = _texts(logged, _MODEL_PROMPT, attributes, "gen_ai.prompt")
+    answered = _texts(logged, _MODEL_ANSWER, attributes, "gen_ai.completion")
+    if asked:  # of several none says whose it is, but the last; a tool's result has no text
+        facts["input"] = (Message("user", asked[-1]),) if asked[-1] else None
+    if answered is not None:
+        facts["output"] = tuple(Message("assistant", x) for x in answered if x)
+    if facts.get("tools") is None:
+        facts["tools"] = tools(first_text(attributes, (_OFFERED,)))
+    reasons = attributes.get(_REASONS)
+    if isinstance(reasons, str):
+        facts["finish_reasons"] = tuple(texts(reasons) or ())
+    if facts.get("input_tokens") == 0 == facts.get("output_tokens"):  # what it tells of a provider that tells nothing
+        facts["input_tokens"] = facts["output_tokens"] = None
+
+
 def _read_tool(span: Span, facts: Facts) -> None:
     attributes = span.attributes
     facts["tool_name"] = facts.get("tool_name") or text(attributes.get(_TOOL + "definition.name"))
+    facts["call_id"] = facts.get("call_id") or call_id(attributes.get(_TOOL + "call.id"))
     facts["error"] = semconv.status_error(span)
-    given, returned = attributes.get(_TOOL + "call.arguments"), attributes.get(_TOOL + "call.result")
+    given = attributes.get(_TOOL + "call.arguments")
     if facts.get("arguments") is None and given is not None:
         facts["arguments"] = arguments(given)
-    if not facts.get("has_result") and returned is not None:
-        facts["result"], facts["has_result"] = opened(returned), True
+    if not facts.get("has_result") and _TOOL + "call.result" in attributes:
+        returned = attributes[_TOOL + "call.result"]  # an empty text is sent as no value by OpenTelemetry's Java SDK
+        facts["result"], facts["has_result"] = result(opened("" if returned is None else returned)), True
     if facts["tool_name"] is not None:
         schema = opened(attributes.get(_TOOL + "definition.schema"))
         facts["tools"] = (Tool(facts["tool_name"], text(attributes.get(_TOOL + "definition.description")), schema),)
 
 
-def _logged(records: list[str], title: str) -> list[str] | None:
-    """The texts under a title, which are put between quotes as they are; None for none logged."""
-    listed = next((x.removeprefix(title) for x in records if x.startswith(title)), None)
-    if listed is None:
-        return None
-    parsed = opened(listed)
-    if isinstance(parsed, list):
-        return [x for x in parsed if isinstance(x, str)]
-    return [listed.removeprefix('["').removesuffix('"]')]  # a text with quotes in it; of several it cannot be parted
+def _logged(records: list[str], title: str) -> str | None:
+    return next((x.removeprefix(title) for x in records if x.startswith(title)), None)
 
 
-def _entries(listed: str | None) -> dict[str, Any]:
-    """The texts by role in `["user":"…", "system":"…"]`, whose quotes are not escaped."""
-    found: dict[str, Any] = {}
-    rest = (listed or "").strip().removeprefix("[").removesuffix("]")
-    places = sorted((at, role) for role in _ROLES if (at := rest.find(f'"{role}":"')) >= 0)
-    for number, (at, role) in enumerate(places):
-        end = places[number + 1][0] if number + 1 < len(places) else len(rest)
-        found[role] = rest[at:end].removeprefix(f'"{role}":"').rstrip(", ").removesuffix('"')
-    return found
+def _texts(records: list[str], title: str, attributes: Attributes, key: str) -> list[str] | None:
+    """The texts under a title or in an attribute; None where none are told, or they cannot be told apart."""
+    listed = _logged(records, title) or text(attributes.get(key))
+    return None if listed is None else texts(listed)
 
 
 DIALECT = Dialect(
-    "spring_ai", read, keys=(_KIND,), claims=claims, marks=(b"spring.ai.", b"org.springframework.ai.", b"gen_ai.")
+    "spring_ai",
+    read,
+    keys=(_KIND, _OFFERED),
+    claims=claims,
+    together=apart,
+    marks=(b"spring.ai.", b"org.springframework.ai.", b"gen_ai."),
 )
