@@ -33,7 +33,8 @@ def rebuild(
 ) -> list[AgentTrace]:
     """The agent traces in the spans of one trace id and the log records with that trace id, oldest first.
 
-    Order and repetition of spans and records change nothing, and no content raises.
+    Order and repetition of spans and records change nothing, but for records of one moment, which count as they come.
+    No content raises.
     """
     return rebuild_part(spans, logs, completeness=completeness).traces
 
@@ -159,9 +160,7 @@ def explain_all(spans: Iterable[Span], logs: Iterable[LogRecord] = ()) -> list[t
 
     traces = rebuild_all(spans, logs, watch=watch)
     return [
-        (x, turns.explain(turn, dialects.again(reading), tuple(reading.told_by.values())))
-        for x in traces
-        for turn, reading in (built[x.id],)
+        (x, turns.explain(turn, dialects.again(reading), reading)) for x in traces for turn, reading in (built[x.id],)
     ]
 
 

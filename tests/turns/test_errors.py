@@ -31,6 +31,25 @@ ERRORS = [
     "TimeoutError()",
     "openai.RateLimitError: slow down",
     "java.lang.IllegalStateException: closed",
+    "Error 404: Not Found",
+    "Error (500): upstream",
+    "API Error: 500 Internal server error",
+    'API Error: 529 {"type":"error","error":{"type":"overloaded_error"}}',
+    "Error while calling tool weather: timed out",
+    "I encountered an error: no such city",  # CrewAI
+    "I encountered an error while trying to use the tool. This was the error: no such city.",
+    "You tried to use the tool wether, but it doesn't exist. You must use one of the following tools: weather.",
+    "\nError executing tool. coworker mentioned not found, it must be one of the following options:\n- clerk\n",
+    "Encountered error: no such city",  # LlamaIndex
+    "Error when executing tool weather with arguments {'city': 'Rom'}: KeyError: 'Rom'",  # smolagents
+    "Error executing tool 'weather' with arguments {'city': 'Rom'}: KeyError: 'Rom'",
+    "Failed to invoke Tool `weather` with parameters {'city': 'Rom'}. Error: no such city",  # Haystack
+    "Tool 'wether' not found. Available tools: weather",
+    "wether is not a valid tool, try one of [weather].",  # LangChain
+    "Error invoking tool 'weather' with kwargs {'city': 1} with error:\n city: should be a string",
+    "<tool_use_error>File does not exist.</tool_use_error>",  # Claude Code
+    "Client error '404 Not Found' for url 'http://example.org'",  # httpx
+    "Request failed with status code 404",  # axios
 ]
 NO_ERRORS = [
     "",
@@ -47,6 +66,17 @@ NO_ERRORS = [
     "500 m to the station",
     "Failed parcels: 3",
     "Traceback is a Python term",
+    "Traceback (most recent call last) explained",
+    "TypeError (JavaScript) - reference",
+    "404 Client Error: what it means",
+    "MCP error -32601 in the documentation",
+    "Error while typing: 3 %",
+    "Error 404 page design ideas",
+    "Error 500 miles: the song",
+    "Tool call failed. is a common phrase",
+    "Encountered errors in 3 of 5 runs: see the log",
+    "The API error 500 is a server's",
+    "hammer is not a valid tool, try a saw",
 ]
 
 
@@ -93,6 +123,12 @@ def test_an_object_that_says_that_it_failed_is_an_error(result, error):
         {"status": "error"},
         {"isError": False, "content": []},
         {"success": False},
+        {"error": "none", "success": True},
+        {"error": "±2", "status": "ok"},
+        {"error": "±2", "status": "completed"},
+        {"error": "1 of 3 retried", "ok": True, "message": "sent"},
+        {"error": "none"},
+        {"error": "No error.", "code": 0},
         {"exit_code": 1, "stderr": "warning: unused"},
         [{"error": "no such city"}],
         0,

@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -182,7 +183,7 @@ logs = st.builds(
     LogRecord,
     trace_id=st.just("t"),
     span_id=ids,
-    time_ns=st.integers(0, 2),
+    time_ns=st.integers(0, 5),
     event_name=st.sampled_from(EVENTS),
     body=values,
     attributes=attributes,
@@ -196,7 +197,11 @@ def printed(traces):
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(spans, max_size=6), st.lists(logs, max_size=4), st.randoms(use_true_random=False))
+@given(
+    st.lists(spans, max_size=6),
+    st.lists(logs, max_size=4, unique_by=lambda x: x.time_ns),  # those of one moment count as they come
+    st.randoms(use_true_random=False),
+)
 def test_no_content_raises_and_no_order_or_repetition_matters(some_spans, some_logs, chance):
     once = printed(rebuild(some_spans, some_logs))
     again, logged = [*some_spans, *some_spans], [*some_logs, *some_logs]
@@ -253,6 +258,11 @@ def nested_pairs(count):
     return [*wrappers, *(one_span(count + i, f"{i:x}", **tokens) for i in range(1, count + 1))]
 
 
+def at_once(spans):
+    """Spans that all run until the end, of two instrumentations in turn."""
+    return [replace(x, end_ns=10**9, scope=Scope(f"{n % 2}")) for n, x in enumerate(spans)]
+
+
 def hostile_shapes(count):
     """Shapes that took minutes, had each span or call been compared with all others."""
     operation = "gen_ai.operation.name"
@@ -262,6 +272,8 @@ def hostile_shapes(count):
     asked = one_span(2, "1", **{operation: "chat", "gen_ai.output.messages": messages_of(calls=arguments)})
     others = [{"type": "tool_call", "name": "f", "arguments": {"other": k}} for k in several]
     told = one_span(3, "1", **{operation: "chat", "gen_ai.input.messages": messages_of(calls=others)})
+    ids = [{"type": "tool_call", "name": "f", "arguments": {}, "id": f"c{k}"} for k in several]
+    foreign = [{"type": "tool_call_response", "response": k, "id": f"r{k}"} for k in several]
     tool = {operation: "execute_tool", "gen_ai.tool.name": "f"}
     return {
         "orphans": [
@@ -288,6 +300,21 @@ def hostile_shapes(count):
         ],
         "model calls around two each": nested_pairs(count),
         "one response id": [one_span(2 * i, "1", **{operation: "chat", "gen_ai.response.id": "r"}) for i in several],
+        "one response id and many answers at once": at_once(
+            one_span(
+                i, "1", **{operation: "chat", "gen_ai.response.id": "r", "gen_ai.output.messages": messages_of(f"{i}")}
+            )
+            for i in several
+        ),
+        "calls alike of two instrumentations at once": at_once(
+            one_span(
+                i,
+                "1",
+                **{operation: "chat", "gen_ai.output.messages": messages_of("x"), "gen_ai.usage.input_tokens": i},
+            )
+            for i in several
+        ),
+        "tools alike of two instrumentations at once": at_once(one_span(i, "1", **tool) for i in several),
         "tools of one name": [agent, *(one_span(i, "1", **tool) for i in several)],
         "calls and spans that differ": [
             agent,
@@ -295,6 +322,10 @@ def hostile_shapes(count):
             *(one_span(i + 3, "1", **tool, **{"gen_ai.tool.call.arguments": dumps({"z": i})}) for i in several),
         ],
         "calls told otherwise": [agent, asked, told],
+        "results of other calls": [
+            agent,
+            one_span(2, "1", **{operation: "chat", "gen_ai.input.messages": messages_of(calls=[*ids, *foreign])}),
+        ],
         "one span again and again": [
             one_span(1, "", **{operation: "chat", "gen_ai.output.messages": messages_of(f"{i}")}) for i in several
         ],

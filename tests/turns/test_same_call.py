@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from turn_spans import ANSWER, ASK, agent, call, chat, span, text, told, tool
 
+from spanscore import dialects
 from spanscore.model.span import Resource, Scope
 from spanscore.otlp import files
 from spanscore.rebuild import explain_all, rebuild_all
 from spanscore.turns import _same_call
+from spanscore.turns._tree import Tree
 
 MS = 10**6
 SECOND = 10**9
@@ -290,3 +292,13 @@ def test_the_work_grows_with_the_calls_that_have_one_id_and_not_with_their_squar
         return asked_for
 
     assert compared(800) < 4 * compared(400)
+
+
+def test_traces_that_repeat_each_other_in_a_chain_are_not_followed_one_by_one(lines_run):
+    def reports(count):
+        traces = (trace(number, asked(number), scope=f"{number % 2}") for number in range(1, count + 1))
+        readings = [dialects.read(x) for x in traces]
+        return [_same_call.reports(x, Tree(x)) for x in readings]
+
+    few, many = (lines_run(_same_call.repeated, reports(count)) for count in (100, 400))
+    assert many < 6 * few

@@ -417,6 +417,15 @@ def test_the_work_grows_with_the_traces_and_not_with_their_square():
     assert compared(400) < 6 * compared(100)
 
 
+def test_a_trace_that_names_very_many_sessions_is_looked_for_by_none_of_them():
+    call_of_each = [call(f"f{x}", {}, f"c{x}") for x in range(50)]
+    trace = asks(1, 0, *call_of_each)
+    named = [replace(trace, span_id=f"{x:x}", attributes={"session.id": f"s{x}"}) for x in range(100, 200)]
+    reading = dialects.read([trace, *named])
+    ends = turns.ends(reading, turns.build(reading))
+    assert not [x for x in ends.offers if x.startswith(("tool ", "holder "))]
+
+
 def turns_compared(spans):
     """How often two traces are asked whether they agree."""
     asked = 0

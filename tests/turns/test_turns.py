@@ -271,6 +271,25 @@ def test_with_content_that_shows_no_call_there_was_none():
     assert only(agent(), chat("1", 1, [ASK], [text("assistant", "Paris.")])).tool_calls == ()
 
 
+UNKNOWN = [
+    {"role": "assistant", "parts": [{"type": "tool_call"}]},
+    {"role": "assistant", "parts": [{"type": "thinking_aloud", "of": 9}]},
+    {"role": "assistant", "parts": [{"type": "image", "content": "…"}]},
+    {"role": "user", "parts": 5},
+]
+
+
+@pytest.mark.parametrize("unknown", UNKNOWN)
+def test_a_last_message_of_which_nothing_is_known_does_not_hide_the_answer(unknown):
+    trace = only(chat("1", 1, [ASK], [text("assistant", "Paris."), unknown], parent=""))
+    assert (trace.final_output, trace.damaged) == ("Paris.", ())
+
+
+def test_text_before_a_last_message_that_was_redacted_is_no_answer():
+    trace = only(chat("1", 1, [ASK], [text("assistant", "Let me see."), text("assistant", "[REDACTED]")], parent=""))
+    assert (trace.final_output, "final_output" in trace.damaged) == (None, True)
+
+
 def test_the_plan_is_the_text_beside_the_first_calls():
     asked = call("f", {}, "c1", said="First I look it up.")
     assert only(agent(), chat("1", 1, [ASK], [asked])).plan == "First I look it up."

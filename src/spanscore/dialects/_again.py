@@ -1,18 +1,20 @@
 """Read a span again without a part of it: what then is missing from its step is what that part told."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, NamedTuple, TypeAlias
 
-from spanscore.model.json import dumps
+from spanscore.model.json import loads, printed
 from spanscore.model.record import record
 from spanscore.model.span import STATUS_UNSET, Event, LogRecord, Span, Value
 from spanscore.model.step import Step
 
-_MAX_PARTS = 500  # of one span: more only lie in hostile ones
-
 ReadOne: TypeAlias = Callable[[Span, str, Sequence[LogRecord]], Step]
 """Reads one span, with its log records, by the dialect of that name."""
+
+_Change: TypeAlias = tuple[str, str] | None
+"""A text and what is put in its place; None where the part is left out."""
 
 
 class Part(NamedTuple):
@@ -26,13 +28,13 @@ class Part(NamedTuple):
         """The part in words for people: an attribute by its key, those of events and log records by theirs as well."""
         if self.kind == "event":
             return f"event {step.span.events[self.at].name}: {self.key}"
-        if self.kind == "log":
+        if self.kind in {"log", "body"}:
             return f"log record {logs[self.at].event_name or '(no event name)'}: {self.key}"
         return self.key
 
 
-_FIELDS = (Part("field", -1, "span name"), Part("field", -1, "status"))
-BODY = "body"
+_NAME, _STATUS = Part("field", -1, "span name"), Part("field", -1, "status")
+_EMPTY = '""'  # an empty text as JSON has it
 
 
 @record()
@@ -41,97 +43,116 @@ class Again:
 
     read_one: ReadOne
     logs: Mapping[str, Sequence[LogRecord]]
-    _without: dict[tuple[int, Part], tuple[Step, Step]] = field(default_factory=dict)
+    _without: dict[tuple[int, tuple[Part, ...]], tuple[Step, Step]] = field(default_factory=dict)
+    _left: dict[int, tuple[Step, Sequence[LogRecord]]] = field(default_factory=dict)
 
     def parts(self, step: Step) -> Iterator[tuple[Part, str]]:
-        """The parts of a step's span, each with what it holds as text; the first 500."""
-        for number, found in enumerate(self._parts(step)):
-            if number >= _MAX_PARTS:
-                return
-            yield found
-
-    def _parts(self, step: Step) -> Iterator[tuple[Part, str]]:
+        """The parts of a step's span, each with what it holds as text."""
         for key, value in step.span.attributes.items():
-            yield Part("attribute", -1, key), _text(value)
+            yield Part("attribute", -1, key), printed(value)
         for at, event in enumerate(step.span.events):
             for key, value in event.attributes.items():
-                yield Part("event", at, key), _text(value)
+                yield Part("event", at, key), printed(value)
         for at, log in enumerate(self._logs(step)):
-            yield Part("log", at, BODY), _text(log.body)
+            yield Part("body", at, "body"), printed(log.body)
             for key, value in log.attributes.items():
-                yield Part("log", at, key), _text(value)
-        yield _FIELDS[0], step.span.name
-        yield _FIELDS[1], step.span.status_message
+                yield Part("log", at, key), printed(value)
+        yield _NAME, step.span.name
+        yield _STATUS, step.span.status_message
 
     def name(self, step: Step, part: Part) -> str:
         """A part in words for people."""
         return part.named(step, self._logs(step))
 
     def without(self, step: Step, *parts: Part) -> Step:
-        """The step as it would have been read without these parts of its span."""
-        if len(parts) != 1:
+        """The step as it would have been read without these parts of its span; without any, as it is."""
+        if len(parts) > 1:
             return self._changed(step, dict.fromkeys(parts))
-        key = id(step), parts[0]  # all facts of a step ask for the same
+        key = id(step), parts
         if key not in self._without:
             self._without[key] = step, self._changed(step, dict.fromkeys(parts))
         return self._without[key][1]
 
-    def with_text(self, step: Step, part: Part, old: str, new: str) -> Step:
-        """The step as it would have been read if this part had held the text `new` in place of `old`."""
-        return self._changed(step, {part: (old, new)})
+    def with_text(self, step: Step, parts: Sequence[Part], old: str, new: str) -> Step:
+        """The step as it would have been read if these parts had held the text `new` in place of `old`."""
+        return self._changed(step, dict.fromkeys(parts, (old, new)))
 
-    def _changed(self, step: Step, changes: Mapping[Part, tuple[str, str] | None]) -> Step:
+    def _changed(self, step: Step, changes: Mapping[Part, _Change]) -> Step:
         span, logs = step.span, list(self._logs(step))
         attributes, events = dict(span.attributes), list(span.events)
+        by_place = defaultdict[tuple[str, int], dict[str, _Change]](dict)
         for part, change in changes.items():
-            if part.kind == "attribute":
-                _change(attributes, part.key, change)
-            elif part.kind == "event":
-                events[part.at] = _changed_event(events[part.at], part.key, change)
-            elif part.kind == "log":
-                logs[part.at] = _changed_log(logs[part.at], part.key, change)
-            elif part == _FIELDS[0]:
-                span = replace(span, name="" if change is None else span.name.replace(*change))
+            by_place[part.kind, part.at][part.key] = change
+        for (kind, at), some in by_place.items():
+            if kind == "attribute":
+                _change(attributes, some)
+            elif kind == "event":
+                events[at] = _changed_event(events[at], some)
+            elif kind == "log":
+                logs[at] = _changed_log(logs[at], some)
+            elif kind == "body":
+                logs[at] = _changed_body(logs[at], *some.values())
             else:
-                span = replace(span, status_code=STATUS_UNSET, status_message="")
+                span = _changed_fields(span, some)
         span = replace(span, attributes=attributes, events=tuple(events))
-        return self.read_one(span, step.dialect, logs)
+        changed = self.read_one(span, step.dialect, logs)
+        if logs and None in changes.values():  # it may be read once more without other parts
+            self._left[id(changed)] = changed, logs
+        return changed
 
     def _logs(self, step: Step) -> Sequence[LogRecord]:
-        return self.logs.get(step.span.span_id, ())
+        left = self._left.get(id(step))
+        return self.logs.get(step.span.span_id, ()) if left is None else left[1]
 
 
-def _changed_event(event: Event, key: str, change: tuple[str, str] | None) -> Event:
+def _changed_fields(span: Span, changes: Mapping[str, _Change]) -> Span:
+    if _NAME.key in changes:
+        change = changes[_NAME.key]
+        span = replace(span, name="" if change is None else span.name.replace(*change))
+    if _STATUS.key in changes:
+        span = replace(span, status_code=STATUS_UNSET, status_message="")
+    return span
+
+
+def _changed_event(event: Event, changes: Mapping[str, _Change]) -> Event:
     attributes = dict(event.attributes)
-    _change(attributes, key, change)
+    _change(attributes, changes)
     return replace(event, attributes=attributes)
 
 
-def _changed_log(log: LogRecord, key: str, change: tuple[str, str] | None) -> LogRecord:
-    if key == BODY:
-        return replace(log, body=None if change is None else _replaced(log.body, *change))
+def _changed_log(log: LogRecord, changes: Mapping[str, _Change]) -> LogRecord:
     attributes = dict(log.attributes)
-    _change(attributes, key, change)
+    _change(attributes, changes)
     return replace(log, attributes=attributes)
 
 
-def _change(attributes: dict[str, Value], key: str, change: tuple[str, str] | None) -> None:
-    if change is None:
-        attributes.pop(key, None)
-    else:
-        attributes[key] = _replaced(attributes.get(key), *change)
+def _changed_body(log: LogRecord, change: _Change) -> LogRecord:
+    return replace(log, body=None if change is None else _replaced(log.body, *change))
+
+
+def _change(attributes: dict[str, Value], changes: Mapping[str, _Change]) -> None:
+    for key, change in changes.items():
+        if change is None:
+            attributes.pop(key, None)
+        else:
+            attributes[key] = _replaced(attributes.get(key), *change)
 
 
 def _replaced(value: Any, old: str, new: str) -> Any:
-    """The value with a text in it replaced; OTLP bounds how deep it can be."""
-    if isinstance(value, str):
+    """The value with a text in it replaced, or itself where JSON has it as `old`; OTLP bounds how deep it can be."""
+    if isinstance(value, str) and value:
         return value.replace(old, new)
+    if not isinstance(value, str) and printed(value) == old:
+        return _read(new)
     if isinstance(value, list):
         return [_replaced(x, old, new) for x in value]
     if isinstance(value, dict):
         return {key: _replaced(x, old, new) for key, x in value.items()}
-    return value
+    return _read(new) if value == "" and old == _EMPTY else value
 
 
-def _text(value: Value) -> str:
-    return value if isinstance(value, str) else dumps(value)
+def _read(text: str) -> Any:
+    try:
+        return loads(text)
+    except ValueError:
+        return text

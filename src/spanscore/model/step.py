@@ -25,11 +25,15 @@ MessageFact: TypeAlias = Literal["text", "calls", "results"]
 
 @record()
 class ToolResult:
-    """What a tool returned, as a message tells it. `error` is set where the message itself says that it failed."""
+    """What a tool returned, as a message tells it. `error` is set where the message itself says that it failed.
+
+    `shown` is False where the message says that there is a result, but not what it is.
+    """
 
     call_id: str | None
     value: Json
     error: str | None = None
+    shown: bool = True
 
 
 @record()
@@ -53,7 +57,8 @@ class Step:
     """One span, read. None means everywhere: the span did not say.
 
     `input` is all that a model or agent was given, history included; `output` all that it produced. `input_text` and
-    `output_text` are what a decorated function was called with and returned, where that is not a list of messages.
+    `output_text` are what a decorated function was called with and returned, where that is not a list of messages;
+    `output_json` what it returned, where that is no text either, as JSON.
 
     `tools` are those on offer to a model or agent; of a tool's own span, its definition.
 
@@ -73,6 +78,7 @@ class Step:
     output: tuple[Message, ...] | None = None
     input_text: str | None = None
     output_text: str | None = None
+    output_json: str | None = None
     system: str | None = None
     tools: tuple[Tool, ...] | None = None
     model: str | None = None

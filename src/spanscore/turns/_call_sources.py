@@ -65,7 +65,8 @@ def _ran_result(call: Call) -> Found | None:
 
 
 def _told_result(call: Call) -> Found | None:
-    return None if call.told is None else Found(call.told.step, "results", call.told.result.value, call.told.damaged)
+    told = call.told
+    return Found(told.step, "results", told.result.value, told.damaged) if told and told.result.shown else None
 
 
 def _told_where_null(call: Call) -> Found | None:
@@ -130,7 +131,10 @@ CALL_SOURCES: dict[str, First[Call]] = {
         Source("inferred from the result", _inferred_error),
     ),
     "agent": (
-        Source("the agent around the tool's span", _ran_agent),
+        Source(
+            "the agent around the tool's span, unless the model call that requested it names one, or one inside that",
+            _ran_agent,
+        ),
         Source("the agent whose model requested it", lambda call: _asked_agent(call.request)),
         Source(
             "the agent whose model must have requested it, since a later one was told so",

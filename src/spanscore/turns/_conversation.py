@@ -61,11 +61,21 @@ def system_text(messages: Sequence[Message]) -> str | None:
     return "\n\n".join(texts) if texts else None
 
 
+def final_message(output: Sequence[Message]) -> Message | None:
+    """The last message, if it answers instead of calling a tool; those after it that hold nothing known say nothing."""
+    last = next((x for x in reversed(output) if not _is_empty(x)), None)
+    return None if last is None or last.calls or last.role != "assistant" else last
+
+
 def final_text(output: Sequence[Message]) -> str | None:
-    """The text of the last message that answers instead of calling a tool."""
-    if not output or output[-1].calls or output[-1].role != "assistant":
-        return None
-    return output[-1].text
+    """The text of the message that answers."""
+    found = final_message(output)
+    return None if found is None else found.text
+
+
+def _is_empty(message: Message) -> bool:
+    """Whether nothing of a message was read and nothing of it is known to be lost: a part that no one knows, broken."""
+    return message.text is None and not (message.calls or message.results or message.damaged)
 
 
 def _speaks(message: Message) -> bool:

@@ -1,18 +1,20 @@
 """One call that two instrumentations report is one call: find the reports of the same call and merge them."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable
+from functools import reduce
 from operator import attrgetter
-from typing import Any
+from typing import NamedTuple
 
-from spanscore.model.step import Message, Step
+from spanscore.model.json import Json
+from spanscore.model.step import Step
+from spanscore.turns import _siblings
+from spanscore.turns._merged import merged, merged_tools
 from spanscore.turns._tree import Tree
 
-MODEL_FACTS = ("input", "output", "system", "tools", "model", "input_tokens", "output_tokens", "response_id")
-"""What one report of a model call may tell that another does not."""
+_MAX_OF_RESPONSE = 20
+"""Reports with one response id that are compared with one: the latest."""
 
-_TOOL_FACTS = ("call_id", "arguments", "error")
 _BY_START = attrgetter("span.start_ns", "span.span_id")
 
 
@@ -21,7 +23,8 @@ def model_calls(steps: Iterable[Step], tree: Tree) -> list[Step]:
 
     A call reported inside another one is the same call. Where two or more calls that tell something lie inside one,
     the outer is a wrapper that only sums up, and they are the calls. Reports side by side are the same call when they
-    share their response id, overlap in time and agree, or the later one only fetches the answer.
+    share their response id, overlap in time and agree, or the later one only fetches the answer; and where several
+    instrumentations report, when they agree without such an id.
     """
     calls = [x for x in steps if x.kind == "model"]
     inner: defaultdict[str, list[Step]] = defaultdict(list)
@@ -33,7 +36,9 @@ def model_calls(steps: Iterable[Step], tree: Tree) -> list[Step]:
         calls = _without_nesting(calls, inner, tree)
     responses = [x.response_id for x in calls if x.response_id]
     if len(set(responses)) < len(responses):
-        calls = _without_siblings(calls)
+        calls = _without_siblings(calls, tree)
+    if len({x.span.scope.name for x in calls}) > 1:
+        calls = [reduce(merged, reports) for reports in _siblings.model_reports(calls, tree)]
     return sorted(calls, key=lambda x: (x.span.start_ns, len(x.input or ()), x.span.span_id))
 
 
@@ -64,11 +69,17 @@ def tool_calls(steps: Iterable[Step], tree: Tree) -> list[Step]:
     """The tool calls that `steps` report by spans, each once, in order of time.
 
     A tool span right inside another one of the same name (the client's or server's side of MCP) is the same call, as
-    long as their ids and arguments do not say otherwise.
+    long as their ids and arguments do not say otherwise; beside it, one of another instrumentation if they agree.
     """
     calls = [x for x in steps if x.kind == "tool"]
-    if all(tree.place(x).tool is None for x in calls):
-        return sorted(calls, key=_BY_START)
+    if any(tree.place(x).tool is not None for x in calls):
+        calls = _without_inner(calls, tree)
+    if len({x.span.scope.name for x in calls}) > 1:
+        calls = [reduce(merged_tools, reports) for reports in _siblings.tool_reports(calls, tree)]
+    return sorted(calls, key=_BY_START)
+
+
+def _without_inner(calls: list[Step], tree: Tree) -> list[Step]:
     found: dict[str, Step] = {}
     merged_into: dict[str, str] = {}
     for step in sorted(calls, key=lambda x: (tree.place(x).depth, x.span.span_id)):
@@ -77,26 +88,10 @@ def tool_calls(steps: Iterable[Step], tree: Tree) -> list[Step]:
         outer = None if outer_id is None else found.get(outer_id)
         if outer is not None and outer_id is not None and _same_tool_call(outer, step):
             merged_into[step.span.span_id] = outer_id
-            merged = _fill(outer, step, _TOOL_FACTS)
-            if not merged.has_result and step.has_result:
-                merged = replace(merged, result=step.result, has_result=True)
-            found[outer_id] = merged
+            found[outer_id] = merged_tools(outer, step)
         else:
             found[step.span.span_id] = step
-    return sorted(found.values(), key=_BY_START)
-
-
-def merged(step: Step, other: Step) -> Step:
-    """One report of a model call, completed by another; of messages with the same texts, those that tell more count.
-
-    LiteLLM's own span tells the texts, and not always the calls beside them or their ids.
-    """
-    filled = _fill(step, other, MODEL_FACTS)
-    if _tells_more(other.input, filled.input):
-        filled = replace(filled, input=other.input)
-    if _tells_more(other.output, filled.output):
-        filled = replace(filled, output=other.output)
-    return filled
+    return list(found.values())
 
 
 def _without_nesting(calls: list[Step], inner: dict[str, list[Step]], tree: Tree) -> list[Step]:
@@ -122,26 +117,42 @@ def _without_nesting(calls: list[Step], inner: dict[str, list[Step]], tree: Tree
     return list(current.values())
 
 
-def _without_siblings(calls: list[Step]) -> list[Step]:
+class _Told(NamedTuple):
+    """What a report says that another of the same call has to say too, as far as it says it."""
+
+    scope: str
+    question: str | None
+    texts: list[str]
+    calls: list[tuple[str, Json]]
+
+
+def _without_siblings(calls: list[Step], tree: Tree) -> list[Step]:
+    """Merge the reports that share a response id: into that of the framework, which has its place in an agent."""
     found: list[Step] = []
+    told: list[_Told] = []
     by_response: defaultdict[str, list[int]] = defaultdict(list)
     asked_at: dict[str, int] = {}
-    for step in sorted(calls, key=lambda x: (x.span.start_ns, x.span.span_id)):
-        if not step.response_id:
+    for step in sorted(calls, key=_BY_START):
+        said, twin = _told(step), None
+        if step.response_id:
+            # What ended before this one started overlaps none of those that follow either.
+            begun = [i for i in by_response[step.response_id] if found[i].span.end_ns >= step.span.start_ns]
+            by_response[step.response_id] = begun = begun[-_MAX_OF_RESPONSE:]
+            twin = next((i for i in begun if _overlap(found[i], step) and not _contradict(told[i], said)), None)
+            if twin is None and _only_fetches(step):
+                twin = asked_at.get(step.response_id)
+            if twin is None:
+                begun.append(len(found))
+                asked_at.setdefault(step.response_id, len(found))
+        if twin is None:
             found.append(step)
+            told.append(said)
             continue
-        # What ended before this one started overlaps none of those that follow either.
-        begun = [i for i in by_response[step.response_id] if found[i].span.end_ns >= step.span.start_ns]
-        by_response[step.response_id] = begun
-        twin = next((i for i in begun if _overlap(found[i], step) and not _contradict(found[i], step)), None)
-        if twin is None and _only_fetches(step):
-            twin = asked_at.get(step.response_id)
-        if twin is not None:
-            found[twin] = merged(found[twin], step)
-            continue
-        begun.append(len(found))
-        asked_at.setdefault(step.response_id, len(found))
-        found.append(step)
+        before = found[twin]
+        one, other = sorted((before, step), key=lambda x: -tree.place(x).agents)
+        found[twin] = merged(one, other)
+        if found[twin].input is not before.input or found[twin].output is not before.output:
+            told[twin] = _told(found[twin])
     return found
 
 
@@ -154,20 +165,25 @@ def _overlap(one: Step, other: Step) -> bool:
     return one.span.start_ns <= other.span.end_ns and other.span.start_ns <= one.span.end_ns
 
 
-def _contradict(one: Step, other: Step) -> bool:
+def _contradict(one: _Told, other: _Told) -> bool:
     """Whether two reports tell another answer or calls, or those of one instrumentation another question.
 
     Servers that repeat their ids answer several calls with one.
     """
-    alike = one.span.scope.name == other.span.scope.name
-    return any(x and y and x != y for x, y in zip(_told(one, alike=alike), _told(other, alike=alike), strict=True))
+    pairs = [(one.texts, other.texts), (one.calls, other.calls)]
+    if one.scope == other.scope:
+        pairs.append((one.question, other.question))
+    return any(x and y and x != y for x, y in pairs)
 
 
-def _told(step: Step, *, alike: bool) -> tuple[object, ...]:
+def _told(step: Step) -> _Told:
     output = () if "output" in step.damaged else [x for x in step.output or () if not x.damaged]
-    said = next((x.text for x in reversed(step.input or ()) if x.role == "user"), None) if alike else None
-    texts, calls = [x.text.strip() for x in output if x.text], [(x.name, x.arguments) for m in output for x in m.calls]
-    return said, texts, calls
+    return _Told(
+        step.span.scope.name,
+        next((x.text for x in reversed(step.input or ()) if x.role == "user"), None),
+        [x.text.strip() for x in output if x.text],
+        [(x.name, x.arguments) for message in output for x in message.calls],
+    )
 
 
 def _same_tool_call(outer: Step, inner: Step) -> bool:
@@ -176,24 +192,3 @@ def _same_tool_call(outer: Step, inner: Step) -> bool:
     if outer.call_id and inner.call_id:
         return outer.call_id == inner.call_id
     return outer.arguments is None or inner.arguments is None or outer.arguments == inner.arguments
-
-
-def _tells_more(theirs: Sequence[Message] | None, ours: Sequence[Message] | None) -> bool:
-    """Whether messages name more calls, or more of their ids, than others with the same texts."""
-    if theirs is None or ours is None or theirs is ours or _called(theirs) <= _called(ours):
-        return False
-    heard, said = ({x.text for x in each if x.text and not x.results} for each in (theirs, ours))
-    return heard == said
-
-
-def _called(messages: Sequence[Message]) -> int:
-    """How many calls messages name, and how many ids of calls and results."""
-    calls = [x for message in messages for x in message.calls]
-    ids = [x.call_id for x in calls] + [x.call_id for message in messages for x in message.results]
-    return len(calls) + sum(x is not None for x in ids)
-
-
-def _fill(step: Step, other: Step, facts: tuple[str, ...]) -> Step:
-    """`step`, with the facts that it does not tell taken from `other`."""
-    missing: dict[str, Any] = {x: getattr(other, x) for x in facts if getattr(step, x) is None}
-    return replace(step, **{k: v for k, v in missing.items() if v is not None})

@@ -1,9 +1,9 @@
 """Where the turn of one trace is left open, or was begun elsewhere: the marks by which its other parts are found."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from spanscore.model.span import STATUS_ERROR
+from spanscore.model.span import STATUS_ERROR, Span
 from spanscore.model.step import Reading, Step
 from spanscore.model.trace import AgentTrace
 from spanscore.turns import _marks, _same_call
@@ -15,6 +15,14 @@ from spanscore.turns._tree import Tree
 
 _MAX_LINKS = 20
 """Traces that one trace may link to and still be part of a turn: what links to more gathers unrelated work."""
+
+_MESSAGING = (4, 5)  # OpenTelemetry's span kinds PRODUCER and CONSUMER
+
+_MAX_NAMED = 20
+"""Sessions, or users, that one trace may name and be looked for by: what names more gathers unrelated work."""
+
+_MAX_NAME = 1000
+"""Characters of the name of a session or user by which parts of a turn are found."""
 
 _MAX_TEXT = 10_000
 """Characters of a question or answer that are compared with those of linked traces."""
@@ -28,7 +36,8 @@ class Ends:
     at which its first model call was told. `may_leave` is the mark of an only model call that seems to have answered,
     but may have asked for tools as well, since some emitters leave the calls out. `ran` are the tools of a trace in
     which no agent or model shows; `response` the id of an answer that was only asked for, or only fetched. `links` are
-    the traces that its outermost spans link to. `holds` says that an agent shows, but no call of a model, which may
+    the traces that its outermost spans link to; `is_message` says that those spans only hand on a message that came
+    from there, or work on it. `holds` says that an agent shows, but no call of a model, which may
     then lie in other traces; `is_held` that its outermost step tells nothing, which another trace may do for it.
 
     `asked` and `answer` are what the user said and was told, as far as the trace says.
@@ -38,6 +47,9 @@ class Ends:
 
     `reports` are its model calls, which another trace may report once more. In a group, `repeats` is the trace whose
     calls this one only repeats. `waits`: it is to wait for others though it does not say itself that there are any.
+
+    `offers` are the keys under which another part of its turn would look for it: only what shares one may have to do
+    with it. `seeks` are those under which it looks for other parts. They are asked for often, so they are kept.
     """
 
     trace_id: str
@@ -50,6 +62,7 @@ class Ends:
     ran: tuple[Wanted, ...] = ()
     response: str | None = None
     links: frozenset[str] = frozenset()
+    is_message: bool = False
     holds: bool = False
     shows: bool = True
     asked: str | None = None
@@ -61,6 +74,8 @@ class Ends:
     reports: Reports | None = None
     repeats: str | None = None
     waits: bool = False
+    offers: frozenset[str] = frozenset()
+    seeks: frozenset[str] = frozenset()
 
     @property
     def left(self) -> Mark | None:
@@ -81,43 +96,7 @@ class Ends:
     def repeatable(self) -> list[str]:
         """The ids of its model calls, if it shows nothing else: another trace may tell the same and more."""
         reports = self.reports
-        return [] if reports is None or not reports.is_bare else [x for call in reports.calls for x in call.ids]
-
-    @property
-    def offers(self) -> frozenset[str]:
-        """Keys under which another part of its turn would look for it: only what shares one may have to do with it."""
-        calls = () if self.reports is None else self.reports.calls
-        found = {f"trace {self.trace_id}", f"response {self.response}"}
-        found.update(key_of_call(x) for call in calls for x in call.ids)
-        if self.left is not None:
-            found.update(_marks.keys(self.left))
-            found.update(f"tool {session}\n{call.name}" for session in self.sessions for call in self.left.calls)
-        if self.holds:
-            found.update(f"holder {session}" for session in self.sessions)
-            found.update(f"holder {session}\n{self.asked}" for session in self.sessions)
-        if self.is_silent:
-            found.update(f"silent {session}" for session in self.sessions)
-        return frozenset(found)
-
-    @property
-    def seeks(self) -> frozenset[str]:
-        """Keys under which it looks for other parts."""
-        found = {f"trace {x}" for x in self.links}
-        found.update(map(key_of_call, self.repeatable))
-        if self.enters is not None:
-            found.update(_marks.keys(self.enters))
-        if self.response is not None:
-            found.add(f"response {self.response}")
-        for call in self.ran:
-            found.update([f"id {call.call_id}"] if call.call_id else ())
-            found.update(f"tool {session}\n{call.name}" for session in self.sessions)
-        if self.is_open and not self.holds:
-            found.update(f"holder {session}" for session in self.sessions)
-        if self.is_held:
-            found.update(f"holder {session}\n{self.asked}" for session in self.sessions)
-        if self.retells:
-            found.update(f"silent {session}" for session in self.sessions)
-        return frozenset(found)
+        return [] if reports is None or not reports.is_bare else reports.ids
 
 
 def key_of_call(identity: str) -> str:
@@ -144,13 +123,14 @@ def ends(reading: Reading, traces: Sequence[AgentTrace], *, linked: bool = False
         trace_id=reading.spans[0].trace_id,
         started_ns=min(x.span.start_ns for x in reading.steps),
         ended_ns=max(max(x.span.start_ns, x.span.end_ns) for x in reading.steps),
-        sessions=frozenset(x.session_id for x in reading.steps if x.session_id),
-        users=frozenset(x.user_id for x in reading.steps if x.user_id),
+        sessions=_named(x.session_id for x in reading.steps),
+        users=_named(x.user_id for x in reading.steps),
         leaves=leaves,
         enters=_marks.entered(first.main[0]) if first.main else None,
         ran=() if traces else latest([wanted(x.call_id, x.tool_name, x.arguments) for x in first.tools if x.tool_name]),
         response=_response(first),
         links=_links(reading),
+        is_message=bool(linking := _linking(reading)) and all(x.kind in _MESSAGING for x in linking),
         holds=bool(traces) and not first.models,
         shows=bool(traces),
         asked=_cut(traces[0].user_input) if traces else None,
@@ -163,7 +143,39 @@ def ends(reading: Reading, traces: Sequence[AgentTrace], *, linked: bool = False
     )
     may_be_sought = found.holds or found.is_held or found.is_silent or found.retells
     is_known = found.may_leave or (found.sessions and may_be_sought) or found.repeatable
-    return found if linked or found.is_fragment or is_known else None
+    if not (linked or found.is_fragment or is_known):
+        return None
+    return replace(found, offers=frozenset(_offers(found)), seeks=frozenset(_seeks(found)))
+
+
+def _named(names: Iterable[str | None]) -> frozenset[str]:
+    found = {x for x in names if x and len(x) <= _MAX_NAME}
+    return frozenset(found) if len(found) <= _MAX_NAMED else frozenset()
+
+
+def _offers(part: Ends) -> Iterator[str]:
+    yield f"trace {part.trace_id}"
+    yield f"response {part.response}"
+    yield from map(key_of_call, part.reports.ids if part.reports is not None else ())
+    left = part.left
+    yield from _marks.keys(left) if left is not None else ()
+    for session in part.sessions:
+        yield from (f"tool {session}\n{call.name}" for call in (left.calls if left is not None else ()))
+        yield from (f"holder {session}", f"holder {session}\n{part.asked}") if part.holds else ()
+        yield from (f"silent {session}",) if part.is_silent else ()
+
+
+def _seeks(part: Ends) -> Iterator[str]:
+    yield from (f"trace {x}" for x in part.links)
+    yield from map(key_of_call, part.repeatable)
+    yield from _marks.keys(part.enters) if part.enters is not None else ()
+    yield from (f"response {part.response}",) if part.response is not None else ()
+    yield from (f"id {call.call_id}" for call in part.ran if call.call_id)
+    for session in part.sessions:
+        yield from (f"tool {session}\n{call.name}" for call in part.ran)
+        yield from (f"holder {session}",) if part.is_open and not part.holds else ()
+        yield from (f"holder {session}\n{part.asked}",) if part.is_held else ()
+        yield from (f"silent {session}",) if part.retells else ()
 
 
 def _is_ordinary(reading: Reading, traces: Sequence[AgentTrace]) -> bool:
@@ -218,10 +230,14 @@ def _response(turn: Turn) -> str | None:
 
 
 def _links(reading: Reading) -> frozenset[str]:
-    known = {x.span_id for x in reading.spans}
-    tops = (x for x in reading.spans if x.links and x.parent_span_id not in known)
-    found = {link.trace_id for top in tops for link in top.links if link.trace_id != top.trace_id}
+    found = {link.trace_id for top in _linking(reading) for link in top.links if link.trace_id != top.trace_id}
     return frozenset(found) if len(found) <= _MAX_LINKS else frozenset()
+
+
+def _linking(reading: Reading) -> list[Span]:
+    """The outermost spans that have links."""
+    known = {x.span_id for x in reading.spans}
+    return [x for x in reading.spans if x.links and x.parent_span_id not in known]
 
 
 def _cut(text: str | None) -> str | None:

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-from spanscore.model.step import Step
+from spanscore.model.step import Reading, Step
 from spanscore.model.trace import Tool
-from spanscore.turns import _call_sources, _conversation, _sources, _tool_calls
+from spanscore.turns import _call_sources, _lenses, _sources, _tool_calls
+from spanscore.turns._call import Call
 from spanscore.turns._found import First, Found, first
-from spanscore.turns._held import Again, Lens, held
+from spanscore.turns._held import Again, Holding, Lens
 from spanscore.turns._sorted import Turn
 from spanscore.turns._turn import available_tools
 
@@ -16,6 +17,8 @@ MAX_EXPLAINED = 50
 """How many of a turn's tool calls, of its tools on offer and of its counts of tokens are explained: the first."""
 
 _MAX_LOST = 4  # of one fact in one span
+_MAX_BESIDE = 1000
+"""Steps among which one is looked for that tells a fact, where its own span does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +82,9 @@ class Explanation:
         }
 
 
-def explain(turn: Turn, again: Again, told_by: Sequence[Step] = ()) -> Explanation:
-    """Explain every fact of a turn. The work is bounded, but far more than building the turn is.
-
-    `told_by` are reports of its model calls in other traces.
-    """
-    explaining = _Explaining(turn, again, told_by)
+def explain(turn: Turn, again: Again, reading: Reading) -> Explanation:
+    """Explain every fact of a turn of a reading. The work is bounded, but far more than building the turn is."""
+    explaining = _Explaining(turn, again, reading)
     offered = available_tools(turn)[0] or ()
     calls = _tool_calls.rebuild(turn, offered)[:MAX_EXPLAINED]
     return Explanation(
@@ -101,10 +101,12 @@ def explain(turn: Turn, again: Again, told_by: Sequence[Step] = ()) -> Explanati
 class _Explaining:
     """The turn that is explained, and what reads its spans again."""
 
-    def __init__(self, turn: Turn, again: Again, told_by: Sequence[Step]) -> None:
+    def __init__(self, turn: Turn, again: Again, reading: Reading) -> None:
         self._turn = turn
         self._again = again
-        self._told_by = told_by
+        self._holding = Holding(again)
+        self._all = reading.steps
+        self._told_by = tuple(reading.told_by.values())
         self._by_id = {(x.span.trace_id, x.span.span_id): x for x in turn.steps}
 
     def fact(self, name: str, sources: First[Any], subject: Any) -> Explained:
@@ -117,10 +119,10 @@ class _Explaining:
         seen: set[tuple[str, str]] = set()
         for source in sources:
             found = source.speak(subject)
-            if found is None or (found.step.span.span_id, found.field) in seen:
+            if found is None or found.value == () or (found.step.span.span_id, found.field) in seen:
                 continue
             seen.add((found.step.span.span_id, found.field))
-            told = self._origins(name, source.words, found)
+            told = self._origins(name, source.words, found, subject if isinstance(subject, Call) else None)
             if found.step is winner.step and found.field == winner.field:
                 origin, lost = told[:1], lost + told[1:]
             else:
@@ -135,7 +137,7 @@ class _Explaining:
                 told = {id(x) for x in found.value or ()}
                 for tool in offered[:MAX_EXPLAINED]:
                     if tool.name not in origins and id(tool) in told:
-                        step, lens = self._teller(found), _listed(tool.name)
+                        step, lens = self._teller(found), _lenses.of_tool(tool.name)
                         origins[tool.name] = self._origin(source.words, step, lens, (tool.name,), damaged=found.damaged)
         return origins
 
@@ -144,11 +146,11 @@ class _Explaining:
         for source in _sources.TOKENS:
             found = _sources.tokens(source.speak(self._turn))
             for count in found[:MAX_EXPLAINED]:
-                yield self._origin(source.words, self._teller(count), _lens("tokens", count), count.value)
+                yield self._origin(source.words, self._teller(count), _lenses.of_fact("tokens", count), count.value)
             if found:
                 return
 
-    def _origins(self, name: str, source: str, found: Found) -> list[Origin]:
+    def _origins(self, name: str, source: str, found: Found, call: Call | None) -> list[Origin]:
         """Where a value came from; and what the same span would have told without that, in order."""
         if found.field == "resource":
             key = name.replace("_", ".")
@@ -156,10 +158,14 @@ class _Explaining:
         value, damaged = found.value, found.damaged
         if value is None and damaged:
             return [Origin(source, value, found.step, (), damaged)]
-        lens, teller, told = _lens(name, found), self._teller(found), list[Origin]()
-        step = teller
+        place = _lenses.placed(found, call)
+        teller = self._teller(found, place)
+        lens = _lenses.of_fact(name, found, call, place)
+        if lens(self._again.without(teller)) != lens(teller):
+            teller, lens = self._beside(name, found, call, teller) or (teller, lens)
+        step, told = teller, list[Origin]()
         while len(told) < _MAX_LOST:
-            parts = held(self._again, step, lens, value)
+            parts = self._holding.parts(step, lens, value)
             attributes = tuple(self._again.name(step, x) for x in parts)
             told.append(Origin(source, value, teller, attributes, damaged))
             if not parts:
@@ -168,21 +174,21 @@ class _Explaining:
             value, damaged = lens(step), False
             if step.kind != found.step.kind or value is None or value == ():
                 break
-            if isinstance(value, _Recorded):
+            if isinstance(value, _lenses.Recorded):
                 value = value.value
         return told if len(told) == 1 or told[-1].attributes else told[:-1]
 
     def _origin(self, source: str, step: Step, lens: Lens, value: Any, *, damaged: bool = False) -> Origin:
-        parts = held(self._again, step, lens, value)
+        parts = self._holding.parts(step, lens, value)
         return Origin(source, lens(step), step, tuple(self._again.name(step, x) for x in parts), damaged)
 
-    def _teller(self, found: Found) -> Step:
+    def _teller(self, found: Found, place: _lenses.Place | None = None) -> Step:
         """The step as its span was read: what is found may have been completed by another report of the same call."""
-        step, field = found.step, _FIELD_OF.get(found.field, found.field)
+        step, field = found.step, found.field if place is None else place.field
         if field == "agent_name" and step.agent_name != found.value:
-            return self._turn.tree.place(step).agent or step
-        if field == "messages":
-            field = "output" if _has_call(step.output or (), found.value) else "input"
+            above = self._turn.tree.place(step)
+            runs = above.tool is not None and above.tool.runs_agent == found.value
+            return (above.tool if runs else above.agent) or step
         told = getattr(step, field)
         own = self._by_id.get((step.span.trace_id, step.span.span_id), step)
         elsewhere = next((x for x in self._told_by if told is not None and getattr(x, field) is told), None)
@@ -192,6 +198,25 @@ class _Explaining:
             return own
         return next((x for x in self._turn.steps if getattr(x, field) is told), own)
 
+    def _beside(self, name: str, found: Found, call: Call | None, teller: Step) -> tuple[Step, Lens] | None:
+        """Another step that tells the fact, and how, where the dialect took it over into this one."""
+        for step, lens in self._telling(name, found, call, teller):
+            if lens(self._again.without(step)) == found.value:
+                return step, lens
+        return None
+
+    def _telling(self, name: str, found: Found, call: Call | None, teller: Step) -> Iterator[tuple[Step, Lens]]:
+        """The steps that tell the same, those after this one first."""
+        started_ns = teller.span.start_ns
+        steps = sorted(self._all[:_MAX_BESIDE], key=lambda x: (x.span.start_ns <= started_ns, x.span.start_ns))
+        if found.field in {"session_id", "user_id"}:
+            lens = _lenses.of_fact(name, found)
+            yield from ((x, lens) for x in steps if lens(x) == found.value)
+        request = None if call is None or call.request is None else call.request.call
+        if found.field == "calls" and request is not None:
+            places = ((x, _lenses.repeated(request, x)) for x in steps if x is not teller)
+            yield from ((x, _lenses.of_fact(name, found, call, place)) for x, place in places if place is not None)
+
 
 def _elsewhere(lost: Sequence[Origin], origin: Sequence[Origin]) -> tuple[Origin, ...]:
     """What lost, each place once: an agent's one span tells the agent of all its steps."""
@@ -200,54 +225,3 @@ def _elsewhere(lost: Sequence[Origin], origin: Sequence[Origin]) -> tuple[Origin
         if not any(x.step.span is one.step.span and x.attributes == one.attributes for x in (*origin, *kept)):
             kept.append(one)
     return tuple(kept)
-
-
-class _Recorded(NamedTuple):
-    """A result that was recorded, be it null."""
-
-    value: Any
-
-
-_FIELD_OF = {"calls": "messages", "results": "input"}
-
-
-def _lens(name: str, found: Found) -> Lens:
-    """What any reading of a span says of the fact that was found in its step."""
-    field, value = found.field, found.value
-    if field == "calls":
-        return lambda step: value if _has_call((*(step.output or ()), *(step.input or ())), value) else None
-    if field == "results":
-        return lambda step: value if _has_result((*(step.input or ()), *(step.output or ())), value) else None
-    if field in {"input", "output"} and name in _IN_MESSAGES:
-        return _IN_MESSAGES[name]
-    if field == "arguments":
-        return lambda step: step.arguments if not step.positional else (step.arguments, step.positional)
-    if field == "result":
-        return lambda step: _Recorded(step.result) if step.has_result else None
-    return lambda step: getattr(step, field)
-
-
-def _plan(step: Step) -> str | None:
-    said = [x.text for x in step.output or () if x.text and x.text.strip()]
-    return "\n".join(said) or None
-
-
-_IN_MESSAGES: Mapping[str, Lens] = {
-    "user_input": lambda step: _conversation.opening(step.input or ()).text,
-    "history": lambda step: _conversation.history(_conversation.opening(step.input or ())),
-    "system_instructions": lambda step: _conversation.system_text(step.input or ()),
-    "final_output": lambda step: _conversation.final_text(step.output or ()),
-    "plan": _plan,
-}
-
-
-def _listed(name: str) -> Lens:
-    return lambda step: next((x for x in step.tools or () if x.name == name), None)
-
-
-def _has_call(messages: Sequence[Any], value: Any) -> bool:
-    return any(value in (x.name, x.call_id, x.arguments) for message in messages for x in message.calls)
-
-
-def _has_result(messages: Sequence[Any], value: Any) -> bool:
-    return any(value in (x.value, x.error) for message in messages for x in message.results)

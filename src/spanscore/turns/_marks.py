@@ -1,6 +1,7 @@
 """The places in a turn where a model asked for tools and where one is told what they returned: there it goes on."""
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -8,6 +9,9 @@ from spanscore.model.json import Json, dumps
 from spanscore.model.span import STATUS_ERROR
 from spanscore.model.step import Message, Step
 from spanscore.turns import _conversation
+
+_MAX_NAME = 1000
+"""Characters of a tool's name that count."""
 
 _MAX_CALLS = 100
 """Calls at one place that are compared: the latest."""
@@ -94,17 +98,26 @@ def may_meet(one: Mark, other: Mark) -> bool:
         return False
     if not one.calls:
         return not set(one.silent).isdisjoint(other.silent)
-    told = {x.call_id: x for x in other.calls if x.call_id}
+    told = defaultdict[str, list[Wanted]](list)
+    for call in other.calls:
+        if call.call_id:
+            told[call.call_id].append(call)
     if told and any(x.call_id for x in one.calls):
-        same = [(x, told[x.call_id]) for x in one.calls if x.call_id in told]
-        return bool(same) and all(is_same(x, y) for x, y in same)
+        same = [
+            (x, told[x.call_id]) for x in one.calls if x.call_id and x.call_id in told
+        ]  # some number calls anew in each answer
+        return bool(same) and all(any(is_same(x, y) for y in alike) for x, alike in same)
     return one.conversation == other.conversation
 
 
 def keys(mark: Mark) -> list[str]:
-    """By what a mark is found: the ids of its calls, the latest first, then the conversation, with and without them."""
-    ids = dict.fromkeys(f"id {x.call_id}" for x in mark.calls if x.call_id)
-    return [*ids, *([mark.conversation] if mark.conversation else ()), *mark.silent]
+    """By what a mark is found: the ids of its calls, the latest first, then the conversation, with and without them.
+
+    The ids of calls made before those at the mark come after the conversation with these, which some tell without ids.
+    """
+    own = max(len(mark.calls) - mark.passed, 0)
+    ids = [dict.fromkeys(f"id {x.call_id}" for x in each if x.call_id) for each in (mark.calls[:own], mark.calls[own:])]
+    return [*ids[0], *([mark.conversation] if mark.conversation else ()), *ids[1], *mark.silent]
 
 
 def is_id(key: str) -> bool:
@@ -122,7 +135,7 @@ def is_same(one: Wanted, other: Wanted) -> bool:
 def wanted(call_id: str | None, name: str | None, arguments: Json) -> Wanted:
     """A tool call as it is looked for."""
     kind = "" if arguments is None else digest(dumps([name, arguments], sort_keys=True))
-    return Wanted(call_id, name or "", kind)
+    return Wanted(call_id, (name or "")[:_MAX_NAME], kind)
 
 
 def latest(calls: Sequence[Wanted]) -> tuple[Wanted, ...]:

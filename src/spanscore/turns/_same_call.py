@@ -3,21 +3,26 @@
 import re
 from bisect import bisect_left, insort_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, NamedTuple
 
 from spanscore.model.json import dumps
 from spanscore.model.record import record
 from spanscore.model.step import Message, Reading, Step
-from spanscore.turns import _conversation, _double
+from spanscore.turns import _conversation, _double, _merged
 from spanscore.turns._marks import digest
+from spanscore.turns._siblings import UNIQUE
 from spanscore.turns._tree import Tree
 
 MAX_CALLS = 1000
 """Model calls of one trace that are looked for in others: the first."""
 
-_MAX_ALIKE = 10
+_MAX_IDS = 100
+"""Ids of tool calls by which one call is known: the first in order."""
+
+_MAX_CALLS_OF_ID = 10
 """Calls with one id in common that are compared with one: the nearest in time."""
 
 _MAX_SKEW_NS = 2 * 10**9
@@ -25,9 +30,6 @@ _MAX_SKEW_NS = 2 * 10**9
 
 _MAX_SLACK_NS = 10**8
 """By how much a gateway's call may stick out of the application's where its id proves nothing."""
-
-_UNIQUE = re.compile(r"[0-9A-Za-z]+[-_][0-9A-Za-z_-]{16,}|[0-9A-Za-z_-]{20,}")
-"""Ids that no two calls share by chance; those of test servers and small local ones are shorter, and repeat."""
 
 _BARE = frozenset({"model", "other"})
 _THIN = frozenset({"model", "other", "workflow"})
@@ -83,6 +85,11 @@ class Reports:
     is_bare: bool
     is_gateway: bool
     calls: tuple[Report, ...]
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids by which its calls are found where another trace reports them, as `ids_of_calls` gives them."""
+        return list(islice((x for call in self.calls for x in call.ids), MAX_CALLS))
 
     @property
     def rank(self) -> tuple[bool, bool, bool, int, str]:
@@ -178,7 +185,7 @@ def _report(step: Step) -> Report:
         max(span.start_ns, span.end_ns),
         (span.resource.service_name or "", span.scope.name),
         step.response_id or "",
-        tuple(sorted(set(_call_ids(step)))),
+        tuple(sorted(set(_call_ids(step)))[:_MAX_IDS]),
         _digest([_said(x) for x in given if x.role != "system"]) if given else "",
         _digest(asked) if asked else "",
         _digest(texts) if texts else "",
@@ -224,20 +231,18 @@ def _repeats(traces: Sequence[Reports]) -> dict[str, list[_Pair]]:
             best[key] = pair
             taken.add(place)
     found: dict[str, list[_Pair]] = {}
+    first: dict[tuple[str, str], Report] = {}  # for each call of these, the report that repeats none
     for trace in by_rank:
-        pairs = [best.get((x.trace_id, x.span_id)) for x in trace.calls if x.tells] if trace.is_bare else []
-        if pairs and all(pairs):
-            known = [_first_told(x, best, found) for x in pairs if x is not None]
-            counts = Counter(x.one.trace_id for x in known)
+        pairs = {x: best.get((x.trace_id, x.span_id)) for x in trace.calls} if trace.is_bare else {}
+        telling = [x for x in pairs if x.tells]
+        if telling and all(pairs[x] for x in telling):
+            told = {x: pair.one for x, pair in pairs.items() if pair is not None}
+            told = {x: first.get((one.trace_id, one.span_id), one) for x, one in told.items()}
+            first.update(((x.trace_id, x.span_id), one) for x, one in told.items())
+            counts = Counter(told[x].trace_id for x in telling)
+            known = (_Pair(told[x], x) for x in telling)
             found[trace.trace_id] = sorted(known, key=lambda x: (-counts[x.one.trace_id], x.one.trace_id))
     return found
-
-
-def _first_told(pair: _Pair, best: Mapping[tuple[str, str], _Pair], found: Mapping[str, object]) -> _Pair:
-    one = pair.one
-    while one.trace_id in found and (one.trace_id, one.span_id) in best:
-        one = best[one.trace_id, one.span_id].one  # of a trace of higher rank: this ends
-    return _Pair(one, pair.other)
 
 
 def _pairs(by_rank: Sequence[Reports]) -> Iterator[_Pair]:
@@ -255,7 +260,7 @@ def _pairs(by_rank: Sequence[Reports]) -> Iterator[_Pair]:
 def _near(calls: Sequence[Report], to: Report) -> Sequence[Report]:
     """Of calls in order of time, those that start next to another one."""
     at = bisect_left(calls, to.start_ns, key=_start)
-    return calls[max(0, at - _MAX_ALIKE) : at + _MAX_ALIKE]
+    return calls[max(0, at - _MAX_CALLS_OF_ID) : at + _MAX_CALLS_OF_ID]
 
 
 def _start(call: Report) -> int:
@@ -274,7 +279,8 @@ def _is_same(one: Report, other: Report) -> bool:
 
     Both came from different emitters, have the response id in common, or the ids of tool calls and the whole input, and
     agree in what was answered. An id that another call may have by chance proves it only where both tell the answer,
-    and the same whole input, or no other question and the gateway's call lies within the application's.
+    and the same whole input, or no other question and the gateway's call lies within the application's. Instead of the
+    answer its tokens will do where one service tells both, as of an SDK that has spans of its own.
     """
     if one.emitter == other.emitter or _differ(one.text, other.text) or _differ(one.calls, other.calls):
         return False
@@ -282,11 +288,11 @@ def _is_same(one: Report, other: Report) -> bool:
     if not shared:
         return False
     said = bool(one.text and other.text) or bool(one.calls and other.calls)
-    if all(map(_UNIQUE.fullmatch, shared)) or (said and one.given and one.given == other.given):
+    if all(map(UNIQUE.fullmatch, shared)) or (said and one.given and one.given == other.given):
         is_near = one.start_ns <= other.end_ns + _MAX_SKEW_NS and other.start_ns <= one.end_ns + _MAX_SKEW_NS
         return is_near and (said or not any(map(_differ, one.tokens, other.tokens)))
     is_inside = one.start_ns - _MAX_SLACK_NS <= other.start_ns and other.end_ns <= one.end_ns + _MAX_SLACK_NS
-    return said and is_inside and not _differ(one.question, other.question)
+    return (said or _counted_alike(one, other)) and is_inside and not _differ(one.question, other.question)
 
 
 def _shared_ids(one: Report, other: Report) -> tuple[str, ...]:
@@ -295,6 +301,11 @@ def _shared_ids(one: Report, other: Report) -> tuple[str, ...]:
         return (one.response_id,) if one.response_id == other.response_id else ()
     is_told = bool(one.given) and one.given == other.given
     return one.call_ids if is_told and one.call_ids == other.call_ids else ()
+
+
+def _counted_alike(one: Report, other: Report) -> bool:
+    """Whether one service tells of both, with the same tokens."""
+    return one.emitter[0] == other.emitter[0] and one.tokens == other.tokens and None not in one.tokens
 
 
 def _differ(one: object, other: object) -> bool:
@@ -330,8 +341,8 @@ def _shared(reading: Reading, others: Sequence[Step]) -> dict[str, Any]:
 
 def _added(step: Step, other: Step) -> dict[str, Any]:
     """What another report says of a call that this one does not, or only in part, by field."""
-    filled = _double.merged(step, other)
-    told = (x for x in _double.MODEL_FACTS if x != "response_id")  # by which they were found: no news of the turn
+    filled = _merged.merged(step, other)
+    told = (x for x in _merged.MODEL_FACTS if x != "response_id")  # by which they were found: no news of the turn
     added = {x: getattr(filled, x) for x in told if getattr(filled, x) is not getattr(step, x)}
     whole = [x for x in _CUT_SHORT if _is_cut(step, x) and not _is_cut(other, x) and getattr(other, x) is not None]
     if whole:

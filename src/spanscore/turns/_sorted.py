@@ -42,11 +42,13 @@ class Turn:
     def agent_of(self, step: Step) -> str | None:
         """The name of the agent that a model call or tool call belongs to.
 
-        What lies in a tool, with no agent between, is not of the agent that called the tool.
+        What lies in a tool, with no agent between, is not of the agent that called the tool, but of one that the tool
+        says it runs.
         """
         place = self.tree.place(step)
-        around = None if place.agent is None or place.tool is not None else place.agent.agent_name
-        return step.agent_name or around
+        if place.tool is not None:
+            return step.agent_name or place.tool.runs_agent
+        return step.agent_name or (None if place.agent is None else place.agent.agent_name)
 
     def shows_calls(self) -> bool:
         """Whether a tool call, had there been one, would show."""

@@ -71,9 +71,9 @@ def _called_with_part(turn: Turn) -> Found | None:
 
 def _answer(step: Step) -> Found | None:
     """What a step answers: its last message, else the text that it returned."""
-    told = _conversation.final_text(step.output) if step.output else None
-    if told is not None and step.output:
-        return Found(step, "output", told, is_damaged(step, "output", step.output[-1:]))
+    told = _conversation.final_message(step.output or ())
+    if told is not None and told.text is not None:
+        return Found(step, "output", told.text, is_damaged(step, "output", (told,)))
     if step.output_text is not None:
         return Found(step, "output_text", step.output_text, is_damaged(step, "output"))
     if is_damaged(step, "output", (step.output or ())[-1:]):
@@ -107,18 +107,30 @@ def _handed_over(turn: Turn) -> Found | None:
 
 
 def _models_answer_part(turn: Turn) -> Found | None:
-    """The last main model call's text, where the agent's answer is all that its model calls said, put together."""
+    """The last main model call's text, where the agent's answer is all that its model calls said, put together.
+
+    Some emitters leave out the text beside tool calls: then the answer need only end with what the last call said.
+    """
     answer, last = _agents_answer(turn), _models_answer(turn)
-    if answer is None or last is None or answer.value is None or answer.value == last.value:
+    if answer is None or last is None or not last.value or answer.value is None or answer.value == last.value:
         return None
     said = [x.text for model in turn.main for x in model.output or () if x.text]
-    return last if "".join("".join(said).split()) == "".join(answer.value.split()) else None
+    if "".join("".join(said).split()) == "".join(answer.value.split()):
+        return last
+    only_last = len(said) == 1 and len(turn.main) > 1 and answer.field == "output"
+    return last if only_last and answer.value.endswith(last.value) else None
 
 
 def _others_answer(turn: Turn) -> Found | None:
     """The last answer of an agent, except of one inside another that answers; else the outermost workflow's."""
     answering = _topmost(turn, _answer)[-1:]
     return next((x for x in map(_answer, (*answering, *turn.workflows)) if x is not None), None)
+
+
+def _returned_json(steps: _Steps, turn: Turn) -> Found | None:
+    """What a function returned that is no text."""
+    step = next((x for x in steps(turn) if x.output_json is not None), None)
+    return None if step is None else Found(step, "output_json", step.output_json, is_damaged(step, "output"))
 
 
 def _topmost(turn: Turn, tell: Callable[[Step], object]) -> list[Step]:
@@ -232,6 +244,22 @@ def _named(steps: _Steps, turn: Turn) -> Found | None:
     return None if step is None else Found(step, "agent_name", step.agent_name)
 
 
+def _first_named(turn: Turn) -> Sequence[Step]:
+    """The agents that may tell the name of the first: those inside of it, unless it asks a model itself.
+
+    Else those inside or beside are others, that it called or handed over to. But one whose model was told the same
+    instructions is the first agent again.
+    """
+    if not turn.first_agent:
+        return turn.other_agents
+    first = turn.first_agent[0]
+    told = {id(turn.tree.place(x).agent): _conversation.system_text(x.input or ()) for x in reversed(turn.models)}
+    own, may_wrap = told.get(id(first)), id(first) not in told
+    return [
+        x for x in turn.other_agents if (may_wrap and turn.tree.place(x).agents) or (own and told.get(id(x)) == own)
+    ]
+
+
 SOURCES: dict[str, First[Turn]] = {
     "user_input": (
         Source(
@@ -252,7 +280,15 @@ SOURCES: dict[str, First[Turn]] = {
         ),
         Source("the text of the last main model call, if it asked for no tool", _models_answer),
         Source("that of the last model call of an agent to which the main one handed over", _handed_over),
+        Source(
+            "what the outermost agent (of several in a row the last one) returned where that is no text, as JSON",
+            partial(_returned_json, lambda turn: turn.outermost[-1:]),
+        ),
         Source("what another agent (of several the last one) or a workflow answered or returned", _others_answer),
+        Source(
+            "what a workflow returned where that is no text, as JSON",
+            partial(_returned_json, lambda turn: turn.workflows),
+        ),
     ),
     "system_instructions": (
         Source(
@@ -287,7 +323,7 @@ SOURCES: dict[str, First[Turn]] = {
     ),
     "agent_name": (
         Source("the outermost agent", partial(_named, lambda turn: turn.first_agent)),
-        Source("another agent that has a name", partial(_named, lambda turn: turn.other_agents)),
+        Source("another agent that has a name", partial(_named, _first_named)),
         Source("a workflow that names its agent", partial(_named, lambda turn: turn.workflows)),
         Source("a main model call that names its agent", partial(_named, lambda turn: turn.main)),
     ),

@@ -15,7 +15,7 @@ from spanscore.turns._marks import Mark, Wanted, is_id, is_same, keys, may_meet
 _MAX_PARTS = 1000
 """Traces that one turn may be spread over."""
 
-_MAX_ALIKE = 100
+_MAX_TRACES_ALIKE = 100
 """Traces that are compared where many look the same: the latest."""
 
 _MAX_SKEW_NS = 2 * 10**9
@@ -159,7 +159,7 @@ def _is_taken_up(parts: _Parts, part: Ends, asked: Mapping[str, list[Ends]], ske
 def _latest(parts: Sequence[Ends], until_ns: int) -> Sequence[Ends]:
     """Of traces in order of time, the last that had started by then."""
     end = bisect_right(parts, until_ns, key=lambda x: x.started_ns)
-    return parts[max(0, end - _MAX_ALIKE) : end]
+    return parts[max(0, end - _MAX_TRACES_ALIKE) : end]
 
 
 def _the_one_before(parts: _Parts, part: Ends, mark: Mark, alike: Sequence[Ends], skew_ns: int) -> Ends | None:
@@ -189,7 +189,7 @@ def _join_responses(parts: _Parts) -> None:
         if part.response is not None:
             fetched[part.response].append(part)
     for same in fetched.values():
-        if len(same) <= _MAX_ALIKE and sum(x.asked is not None for x in same) <= 1:
+        if len(same) <= _MAX_TRACES_ALIKE and sum(x.asked is not None for x in same) <= 1:
             for part in same[1:]:
                 parts.join(same[0], part)
 
@@ -208,10 +208,16 @@ def _join_links(parts: _Parts) -> None:
 def _is_delivery(target: Sequence[Ends], part: Ends) -> bool:
     """Whether a trace that links to others does work for them; else it is the next turn, or not known to be this one.
 
-    It does where it shows no agent or model, where those others still run or wait for an answer, or where its question
-    is their answer; or where it tells an answer, but no question that it is to.
+    It does where it is a message's way from them, where it shows no agent or model, where those others still run or
+    wait for an answer, or where its question is their answer; or where it tells an answer, but no question that it is
+    to.
     """
-    if not part.shows or part.enters is not None or max(x.ended_ns for x in target) >= part.started_ns:
+    if (
+        part.is_message
+        or not part.shows
+        or part.enters is not None
+        or max(x.ended_ns for x in target) >= part.started_ns
+    ):
         return True
     if part.asked is None and part.answer is not None:
         return True
@@ -342,6 +348,7 @@ def merge(readings: Sequence[Reading]) -> Reading | None:
         tuple(placed.get(x.span_id, x) for x in spans),
         tuple(replace(x, span=placed.get(x.span.span_id, x.span)) for x in steps),
         sum(x.unread for x in readings),
+        {span_id: records for reading in readings for span_id, records in reading.logs.items()},
         told_by={span_id: step for reading in readings for span_id, step in reading.told_by.items()},
     )
 

@@ -1,19 +1,21 @@
 """Rebuild the tool calls of a turn: a model's request, the tool's span and the next model call's input are one call."""
 
 from bisect import insort_right
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from spanscore.model.json import Json
 from spanscore.model.record import record
-from spanscore.model.step import Message, Step, ToolResult
+from spanscore.model.step import Message, Step
 from spanscore.model.trace import RequestedCall, Tool
 from spanscore.turns import _conversation
+from spanscore.turns._askers import Askers, leave_to_askers
 from spanscore.turns._call import Asked, Call, Order, Ran, Told
-from spanscore.turns._call_sources import CALL_SOURCES
+from spanscore.turns._call_sources import CALL_SOURCES, is_item
 from spanscore.turns._found import first
+from spanscore.turns._paired import Answer, paired, repeated
 from spanscore.turns._sorted import Turn
 
 _Kind: TypeAlias = tuple[str, Hashable]
@@ -24,7 +26,7 @@ _Passed: TypeAlias = defaultdict[_Kind, int]
 
 _MAX_DEPTH = 50
 
-_MAX_ALIKE = 100
+_MAX_WITH_ARGUMENT = 100
 """Calls that are compared where many have an argument in common."""
 
 
@@ -52,11 +54,12 @@ def rebuild(turn: Turn, tools: Sequence[Tool]) -> list[Call]:
     unreliable = _repeated_ids(places)
     calls = _requested(places, unreliable)
     _add_spans(calls, places, unreliable, tools)
-    gathered = _Gathered(calls)
+    leave_to_askers(calls, turn)
+    gathered, askers = _Gathered(calls), Askers(turn)
     for number, tail in enumerate(_tails(turn) if turn.models else reversed(said)):
         if number and not gathered.unanswered:
             break  # the last input holds those before it: what it does not add, they hardly will
-        _add_tail(gathered, tail, unreliable)
+        _add_tail(gathered, tail, unreliable, askers)
     return sorted(gathered.calls, key=_order)
 
 
@@ -98,11 +101,7 @@ def _repeated_ids(places: _Places) -> set[str]:
     """Ids that name two calls, as of emitters that number calls anew in each answer: they identify nothing."""
     asked = [c.call_id for said in places.requests for m in said.messages for c in m.calls if c.call_id]
     ran = [step.call_id for step, _ in places.spans if step.call_id]
-    return _repeated(asked) | _repeated(ran)
-
-
-def _repeated(ids: list[str]) -> set[str]:
-    return {x for x, n in Counter(ids).items() if n > 1} if len(set(ids)) < len(ids) else set()
+    return repeated(asked) | repeated(ran)
 
 
 def _requested(places: _Places, unreliable: set[str]) -> list[Call]:
@@ -244,7 +243,7 @@ class _Gathered:
         calls = ran_with[kind]
         while passed[kind] < len(calls) and id(calls[passed[kind]]) in taken:
             passed[kind] += 1
-        near = calls[passed[kind] : passed[kind] + _MAX_ALIKE]
+        near = calls[passed[kind] : passed[kind] + _MAX_WITH_ARGUMENT]
         possible = (x for x in near if id(x) not in taken and not (asked.call_id and x.call_id))
         return next((x for x in possible if wanted < _items(x.arguments)), None)
 
@@ -266,9 +265,13 @@ class _Gathered:
             self._file(call)
 
     def answer(self, call: Call, told: Told) -> None:
-        """Add to a call what a model was told of it."""
+        """Add to a call what a model was told of it, the first time."""
+        if call.told is not None:
+            return
         self.unanswered -= not call.has_result
         call.told = told
+        if is_item(call.call_id):
+            _settle(call)
 
     def _filed(self) -> defaultdict[_Kind, list[Call]]:
         """The calls by what they have in common that may be the same, each list in their order."""
@@ -322,55 +325,45 @@ def _frozen(value: Json, depth: int) -> Hashable:
     return value
 
 
-def _add_tail(known: _Gathered, tail: _Said, unreliable: set[str]) -> None:
+def _add_tail(known: _Gathered, tail: _Said, unreliable: set[str], askers: Askers) -> None:
     """Complete the calls by what a model call was told of them, the first time; one that shows only there is added."""
-    pairs, loose = _pairs(tail.messages, unreliable)
+    pairs, loose = paired(tail.messages, unreliable)
     taken: set[int] = set()
     passed: _Passed = defaultdict(int)
-    for position, ((asked, repeating), answer) in enumerate(pairs):
+    for position, pair in enumerate(pairs):
+        asked, repeating, answer = pair.call, pair.message, pair.answer
         call = known.by_id.get(asked.call_id) if asked.call_id else None
         call = call or known.first(asked, taken, passed) or known.fuller(asked, taken, passed)
         if call is None:
             if "input" in tail.step.damaged:
                 continue  # it may be of an earlier turn: where this one starts is not known
-            call = Call((tail.step.span.start_ns, -1, position), asked.name)
+            asker = askers.of(tail.step, repeating) or tail.step
+            call = Call((asker.span.start_ns, -1, position), asked.name)
             known.add(call)
         taken.add(id(call))
         if call.repeated is None or call.arguments is None:
-            known.complete(call, _asked(tail, asked, repeating, trusted=True))
-        if answer is not None and call.told is None:
+            agent = askers.agent(tail.step, repeating, tail.agent) if call.request is None else None
+            known.complete(call, _asked(_Said(tail.step, (), agent), asked, repeating, trusted=True))
+        if answer is not None:
             known.answer(call, _told(tail, answer))
-    for left in loose:
-        answered = known.by_id.get(left[0].call_id or "")
-        if answered is not None and answered.told is None:
+    for left, answered in _answered(known, tail, loose, is_alone=not pairs):
+        if answered is not None:
             known.answer(answered, _told(tail, left))
 
 
-_Answer: TypeAlias = tuple[ToolResult, Message]
+def _answered(
+    known: _Gathered, tail: _Said, loose: Sequence[Answer], *, is_alone: bool
+) -> Iterator[tuple[Answer, Call | None]]:
+    """Results that answer no call in their conversation, with the calls that they are of.
 
-
-def _told(tail: _Said, answer: _Answer) -> Told:
-    return Told(tail.step, answer[0], "results" in answer[1].damaged)
-
-
-def _pairs(
-    messages: Sequence[Message], unreliable: set[str]
-) -> tuple[list[tuple[tuple[RequestedCall, Message], _Answer | None]], list[_Answer]]:
-    """Each call in a conversation with its result, by id, else in order; and the results that answer no call there.
-
-    Either comes with the message that it is in.
+    In one that shows no call, results that name none are those of the turn's calls so far, if they are as many.
     """
-    asked = [(x, message) for message in messages for x in message.calls]
-    results = [(x, message) for message in messages for x in message.results]
-    ids = [x.call_id for x, _ in asked if x.call_id is not None]
-    sure = set(ids) - _repeated(ids) - unreliable
-    by_id: dict[str | None, _Answer] = {x[0].call_id: x for x in results if x[0].call_id in sure}
-    loose = [x for x in results if by_id.get(x[0].call_id) is not x]
-    pairs: list[tuple[tuple[RequestedCall, Message], _Answer | None]] = []
-    for call, message in asked:
-        told = by_id.get(call.call_id)
-        if told is None and loose:
-            told = loose.pop(0)
-        named = call if call.call_id in sure else RequestedCall(None, call.name, call.arguments)
-        pairs.append(((named, message), told))
-    return pairs, loose
+    if is_alone and loose and not any(x[0].call_id for x in loose):
+        asked = sorted((x for x in known.calls if x.order[0] < tail.step.span.start_ns), key=_order)
+        yield from zip(loose, asked, strict=True) if len(asked) == len(loose) else ()
+        return
+    yield from ((x, known.by_id.get(x[0].call_id or "")) for x in loose)
+
+
+def _told(tail: _Said, answer: Answer) -> Told:
+    return Told(tail.step, answer[0], "results" in answer[1].damaged)
