@@ -9,7 +9,8 @@ from spanscore.dialects._base import first_text, text
 from spanscore.dialects._threads import Calls, Part, Thread, Unit, around, in_order, name_of, told, under
 from spanscore.model.span import Attributes, Link, LogRecord, Span
 
-SCOPES = ("gemini-cli", "qwen-code")
+QWEN = "qwen-code"
+SCOPES = ("gemini-cli", QWEN)
 """The scopes, of spans and log records alike, of Gemini CLI and of Qwen Code, which grew out of it."""
 
 PROMPT, REQUEST, RESPONSE, FAILED, CALLED = "user_prompt", "api_request", "api_response", "api_error", "tool_call"
@@ -19,6 +20,7 @@ MODEL, TOOL, SUBAGENT = "llm_call", "tool_call", "agent_call"
 _READ = frozenset({PROMPT, REQUEST, RESPONSE, FAILED, CALLED})
 _SESSION = ("session.id", "gen_ai.conversation.id")
 _ASIDE = "utility"  # starts the role of a model call that serves no turn: titles, routing, compression
+_MANAGED = "managed-"  # starts the names of Qwen Code's own agents, which go on after a turn: they keep its memory
 
 
 def event(log: LogRecord) -> str:
@@ -68,7 +70,12 @@ def _turn(unit: str, received: Sequence[Span], logs: Sequence[LogRecord]) -> Par
 
 
 def _is_aside(log: LogRecord) -> bool:
-    return str(log.attributes.get("role")).startswith(_ASIDE)
+    attributes = log.attributes
+    return str(attributes.get("role")).startswith(_ASIDE) or str(attributes.get("subagent_name")).startswith(_MANAGED)
+
+
+def _is_of_subagent(log: LogRecord) -> bool:
+    return log.attributes.get("role") == "subagent" or text(log.attributes.get("subagent_name")) is not None
 
 
 def _untraced(unit: str, spans: Sequence[Span], logs: Sequence[LogRecord]) -> list[Span]:
@@ -80,7 +87,7 @@ def _untraced(unit: str, spans: Sequence[Span], logs: Sequence[LogRecord]) -> li
         name = {RESPONSE: MODEL, FAILED: MODEL, CALLED: TOOL}.get(event(log))
         if name is not None and name not in traced:
             above = None
-            if log.attributes.get("role") == "subagent":
+            if _is_of_subagent(log):
                 prompt = str(log.attributes.get("prompt_id"))
                 above = agents.setdefault(prompt, told(unit, SUBAGENT, log, identity=prompt))
             found.append(told(unit, name, log, identity=f"{log.time_ns} {number}", parent=above))

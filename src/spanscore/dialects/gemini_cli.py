@@ -1,5 +1,6 @@
 """Gemini CLI and Qwen Code: the conventions under operations of their own, content as Gemini's in spans or records."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,7 +19,11 @@ from spanscore.model.step import Message, ToolResult
 _INPUT, _OUTPUT = "gen_ai.input.messages", "gen_ai.output.messages"
 _CUT = "...[TRUNCATED: original length "  # and the length and a bracket, at the end of a value
 _MARKS = ("<untrusted_context>\n", "\n</untrusted_context>")
-_CONTEXT = "<session_context>"  # opens what Gemini CLI says in the user's name before the user does
+_CONTEXT = ("<session_context>", "</session_context>")  # around what it says in the user's name before the user does
+
+_INTRODUCTION = re.compile(r"This is the [\w ]{1,40}\. We are setting up the context for our chat\.")
+_ACKNOWLEDGED = "Got it. Thanks for the context!"
+"""What Qwen Code has the user say first, and the model answer."""
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -28,7 +33,7 @@ def read(span: Span, context: Context) -> Facts:
     if facts["kind"] == "tool":
         _read_tool(span.attributes, told, facts)
     elif facts["kind"] == "model":
-        _read_model(span.attributes, told, context.histories, facts)
+        _read_model(span, told, context.histories, facts)
     return facts
 
 
@@ -42,8 +47,9 @@ def _told(span: Span) -> Facts:
     return facts
 
 
-def _read_model(attributes: Attributes, told: Mapping[str, Attributes], histories: Histories, facts: Facts) -> None:
+def _read_model(span: Span, told: Mapping[str, Attributes], histories: Histories, facts: Facts) -> None:
     """What a model was given and answered: by its span, else by the records of the request and of the response."""
+    attributes = span.attributes
     asked, answered = told.get(events.REQUEST, {}), told.get(events.RESPONSE, attributes)
     given_messages = attributes.get(_INPUT, asked.get("request_text"))
     damaged = set[str](facts.get("damaged", ()))
@@ -52,7 +58,8 @@ def _read_model(attributes: Attributes, told: Mapping[str, Attributes], historie
         facts["input"] = None if read_input.messages is None else _conversation(read_input.messages)
         damaged |= {"input"} if _is_cut(given_messages) or read_input.damaged else set()
     if facts.get("output") is None:
-        facts["output"] = _answer(answered.get("response_text"))
+        recorded = answered.get("response_text")
+        facts["output"] = _text(recorded) if span.scope.name == events.QWEN else _answer(recorded)
     if facts.get("output"):
         facts["output"] = (_whole(facts["output"]),)
     damaged |= {"output"} if _is_cut(attributes.get(_OUTPUT)) else set()
@@ -61,6 +68,11 @@ def _read_model(attributes: Attributes, told: Mapping[str, Attributes], historie
         if facts.get(field) is None:
             facts[field] = count(answered.get(key))
     facts["damaged"] = frozenset(damaged)
+
+
+def _text(recorded: Value) -> tuple[Message, ...] | None:
+    """The answer of which Qwen Code records the text alone: without any it asked for tools."""
+    return (Message("assistant", recorded),) if isinstance(recorded, str) and recorded else None
 
 
 def _answer(recorded: Value) -> tuple[Message, ...] | None:
@@ -81,11 +93,18 @@ def _answer(recorded: Value) -> tuple[Message, ...] | None:
 
 def _conversation(said: Sequence[Message]) -> tuple[Message, ...]:
     """A conversation without what Gemini CLI says in the user's name, the results of tools out of its envelope."""
-    return tuple(
-        replace(x, results=tuple(map(_result, x.results))) if x.results else x
-        for x in said
-        if not (x.role == "user" and (x.text or "").startswith(_CONTEXT))
-    )
+    if said and said[0].role == "user" and _INTRODUCTION.match(said[0].text or ""):
+        said = said[2 if said[1:2] and said[1].text == _ACKNOWLEDGED else 1 :]
+    opened_results = (replace(x, results=tuple(map(_result, x.results))) if x.results else x for x in said)
+    return tuple(x for x in map(_without_context, opened_results) if x is not None)
+
+
+def _without_context(told: Message) -> Message | None:
+    """The message as the user wrote it, None for one that is Gemini CLI's own. A session's first is in one with it."""
+    if told.role != "user" or told.text is None or not told.text.startswith(_CONTEXT[0]):
+        return told
+    own = told.text.partition(_CONTEXT[1])[2].removeprefix("\n")
+    return replace(told, text=own) if own.strip() else None
 
 
 def _result(result: ToolResult) -> ToolResult:

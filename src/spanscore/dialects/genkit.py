@@ -6,7 +6,7 @@ from typing import Any
 from spanscore.dialects._arguments import tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, first_text, text
 from spanscore.dialects._functions import damaged, read_function, read_result
-from spanscore.dialects._json import is_redacted, opened, structure
+from spanscore.dialects._json import Parsed, is_redacted, opened, structure
 from spanscore.dialects._messages import messages
 from spanscore.dialects._requests import messages_of
 from spanscore.dialects.semconv import status_error
@@ -57,7 +57,7 @@ def read(span: Span, context: Context) -> Facts:
         facts["documents"] = tuple(documents) if isinstance(documents, list) else ()
     elif kind == "agent" or (kind == "workflow" and context.outermost):
         facts["agent_name"] = name if kind == "agent" or attributes.get(_SUBTYPE) == "flow" else None
-        read_function(opened(given), opened(returned), facts)
+        read_function(opened(given), Parsed(opened(returned)), facts)
         facts["damaged"] = damaged(input=given, output=returned)
     return facts
 

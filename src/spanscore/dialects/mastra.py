@@ -1,20 +1,20 @@
 """Mastra: spans with a type of its own, their content under the names of whichever exporter and version sent it."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from spanscore.dialects._arguments import arguments, call_id, tools
 from spanscore.dialects._base import Context, Dialect, Facts, first_count, first_text, text
 from spanscore.dialects._functions import damaged, read_function
-from spanscore.dialects._json import is_redacted, opened, printed, structure
+from spanscore.dialects._json import Parsed, is_redacted, opened, structure
 from spanscore.dialects._messages import messages
 from spanscore.dialects._requests import messages_of
 from spanscore.dialects.semconv import status_error
-from spanscore.model.json import Json, dumps
+from spanscore.model.json import Json, dumps, printed
 from spanscore.model.span import Attributes, Span, Value
-from spanscore.model.step import Message
+from spanscore.model.step import Message, Step
 from spanscore.model.trace import Tool
 
 _TYPE = "mastra.span.type"
@@ -56,6 +56,12 @@ _OFFERED = ("gen_ai.tool.definitions", "agent.available_tools")
 _MODELS = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "modelId")
 _GIVEN_TOKENS = ("gen_ai.usage.input_tokens", "llm.token_count.prompt")
 _PRODUCED_TOKENS = ("gen_ai.usage.output_tokens", "llm.token_count.completion")
+_COUNTS = {"input_tokens": ("prompt_tokens", "input_tokens"), "output_tokens": ("completion_tokens", "output_tokens")}
+"""A response's own counts, of providers that have them at its top."""
+
+_MAX_TEXTS, _MAX_CHARS, _MAX_TRIES = 10, 20_000, 50
+"""Of an answer that is JSON, looked for as it was written: agents' texts, its length, places where it may begin."""
+
 _TOO_DEEP = "[MaxDepth]"
 """What Mastra puts in the place of what is nested too deep for it."""
 _MENTION = re.compile(r"\[(?:tool: [^\[\]]*|reasoning)\]")
@@ -85,7 +91,7 @@ def read(span: Span, context: Context) -> Facts:
     elif kind == "tool":
         _read_tool(span, given, returned, facts)
     elif kind == "workflow" and context.outermost:
-        read_function(opened(given, scalars=False), opened(returned, scalars=False), facts)
+        read_function(opened(given, scalars=False), Parsed(opened(returned, scalars=False)), facts)
         facts["damaged"] = damaged(input=given, output=returned)
     return facts
 
@@ -132,14 +138,18 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
     request, response = structure(given), structure(returned)
     body: Any = request.value.get("body", request.value) if isinstance(request.value, dict) else request.value
     facts["input"] = _cleaned(messages_of(body, "user"))
-    facts["output"] = _answer(response.value)
+    told = _response_body(attributes)
+    facts["output"] = _with_thoughts(_answer(response.value), told)
     parts = (("input", request.damaged), ("output", response.damaged))
     facts["damaged"] = frozenset(fact for fact, cut in parts if cut)
     facts["agent_name"] = first_text(attributes, _AGENTS)
     facts["model"] = first_text(attributes, _MODELS)
-    facts["tools"] = _described(body) or _described(_response_body(attributes))
+    facts["tools"] = _described(body) or _described(told)
+    used = told.get("usage") if isinstance(told, dict) else None
     for fact, names in (("input_tokens", _GIVEN_TOKENS), ("output_tokens", _PRODUCED_TOKENS)):
         facts[fact] = first_count(attributes, names)
+        if facts[fact] is None and isinstance(used, dict):
+            facts[fact] = first_count(used, _COUNTS[fact])
 
 
 def _cleaned(given: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
@@ -196,9 +206,17 @@ def _thoughts(reasoning: Any) -> Iterable[Any]:
 
 
 def _response_body(attributes: Attributes) -> Any:
-    """The provider's response as a step carries it; OpenAI's Responses repeat the tools there."""
-    told = attributes.get("mastra.metadata.body", _arize_metadata(attributes).get("body"))
-    return structure(told).value if isinstance(told, str) and '"tools"' in told else None
+    """The provider's response as a step carries it: tokens, and of OpenAI's Responses the tools and the thoughts."""
+    told = next((x for x in (attributes.get(prefix + "body") for prefix in _METADATA) if x is not None), None)
+    return structure(_arize_metadata(attributes).get("body") if told is None else told).value
+
+
+def _with_thoughts(answer: tuple[Message, ...] | None, body: Any) -> tuple[Message, ...] | None:
+    """The answer with the thoughts that only the response tells."""
+    if not answer or answer[0].reasoning or not isinstance(body, dict) or not isinstance(body.get("output"), list):
+        return answer
+    thoughts = [x.reasoning for x in messages_of(body, "assistant") or () if x.reasoning]
+    return (replace(answer[0], reasoning="\n".join(thoughts)), *answer[1:]) if thoughts else answer
 
 
 def _described(body: Any) -> tuple[Tool, ...] | None:
@@ -234,4 +252,34 @@ def _refused(result: Json) -> str | None:
     return None
 
 
-DIALECT = Dialect("mastra", read, keys=(_TYPE,), marks=(b"mastra.span.type",))
+def together(steps: Sequence[Step]) -> list[Step]:
+    """The steps, an answer that is JSON as it was written: only the agent's text has it so, at its end."""
+    returned = (_recorded(x.span.attributes, "output", _OUTPUTS) for x in steps if x.kind == "agent")
+    texts = [x for x in (_said(structure(y).value) for y in returned) if x and x.endswith(("}", "]"))][:_MAX_TEXTS]
+    return [_as_written(x, texts) if texts and x.kind == "model" else x for x in steps]
+
+
+def _as_written(step: Step, texts: Sequence[str]) -> Step:
+    said = step.output[-1].text if step.output else None
+    if said is None or len(said) > _MAX_CHARS or not said.startswith(("{", "[")):
+        return step
+    written = next((x for x in (_ending(text, said) for text in texts) if x is not None), None)
+    if not step.output or written is None:
+        return step
+    return replace(step, output=(*step.output[:-1], replace(step.output[-1], text=written)))
+
+
+def _ending(text: str, said: str) -> str | None:
+    """The end of `text` that is the same JSON as `said`."""
+    wanted, at = structure(said), len(text)
+    for _ in range(_MAX_TRIES):
+        at = text.rfind(said[0], max(0, len(text) - 2 * _MAX_CHARS), at)
+        if at < 0 or wanted.damaged:
+            return None
+        found = structure(text[at:])
+        if not found.damaged and isinstance(found.value, (dict, list)) and dumps(found.value) == dumps(wanted.value):
+            return text[at:]
+    return None
+
+
+DIALECT = Dialect("mastra", read, keys=(_TYPE,), marks=(b"mastra.span.type",), together=together)

@@ -5,12 +5,14 @@ from dataclasses import replace
 from spanscore.dialects import _bedrock, semconv
 from spanscore.dialects._arguments import tools
 from spanscore.dialects._base import Context, Dialect, Facts, text
-from spanscore.dialects._json import opened
-from spanscore.dialects._messages import messages
+from spanscore.dialects._json import opened, structure
+from spanscore.dialects._messages import messages, system_text
+from spanscore.model.json import Json
 from spanscore.model.span import Span
 from spanscore.model.trace import Tool
 
-_CYCLE = "event_loop.cycle_id"
+_CYCLES = frozenset({"event_loop.cycle_id", "agent_loop.cycle_id"})
+_STARTED = "gen_ai.event.start_time"  # on each span, whose scope the SDK for TypeScript gives the service's name
 _DETAILS = "gen_ai.client.inference.operation.details"
 _SIDES = ("gen_ai.input.messages", "gen_ai.output.messages")
 
@@ -18,7 +20,7 @@ _SIDES = ("gen_ai.input.messages", "gen_ai.output.messages")
 def read(span: Span, context: Context) -> Facts:
     """The facts of one of its spans."""
     attributes = span.attributes
-    if _CYCLE in attributes:
+    if not _CYCLES.isdisjoint(attributes):
         return {"kind": "other"}  # what its model call and tools tell, once more
     facts = semconv.read(span, context)
     if facts["kind"] == "agent":
@@ -28,20 +30,32 @@ def read(span: Span, context: Context) -> Facts:
         facts["tools"] = (Tool(facts["tool_name"], text(attributes.get("gen_ai.tool.description")), schema),)
         _read_messages(span, facts)
         if facts.get("has_result"):
-            facts["result"] = _bedrock.content(facts["result"])
+            facts["result"] = _wrapped(_bedrock.content(facts["result"]))
     elif facts["kind"] == "workflow":  # a swarm or graph: its first agent is given a prompt around the question
         said = [x.text for x in facts.get("input") or () if x.role == "user" and x.text]
         facts["input_text"] = said[-1] if said else None
     return facts
 
 
+def _wrapped(result: Json) -> Json:
+    """A list, which the SDK for TypeScript puts into an object since a block of Bedrock's has to be one."""
+    return result["$value"] if isinstance(result, dict) and result.keys() == {"$value"} else result
+
+
 def _read_agent(span: Span, facts: Facts) -> None:
     """The agent's tools by name; its answer, where each text is followed by the end of its line; older: its prompt."""
-    facts["system"] = facts.get("system") or text(span.attributes.get("system_prompt"))
+    facts["system"] = facts.get("system") or _prompt(span)
     if facts.get("tools") is None and "gen_ai.agent.tools" in span.attributes:
         facts["tools"] = tools(span.attributes["gen_ai.agent.tools"])
     if facts.get("output"):
         facts["output"] = tuple(replace(x, text=x.text and x.text.removesuffix("\n")) for x in facts["output"])
+
+
+def _prompt(span: Span) -> str | None:
+    """The agent's instructions as they are, or as the SDK for TypeScript prints them: text or blocks as JSON."""
+    told = text(span.attributes.get("system_prompt"))
+    said = structure(told).value if told is not None and told.startswith(('"', "[{")) else told
+    return told if isinstance(said, str) and said is told else system_text(said)[0]
 
 
 def _read_messages(span: Span, facts: Facts) -> None:
@@ -56,4 +70,10 @@ def _read_messages(span: Span, facts: Facts) -> None:
         facts["result"], facts["has_result"] = told.value, True
 
 
-DIALECT = Dialect("strands", read, scopes=("strands.telemetry.tracer",), marks=(b"strands.telemetry", b"gen_ai."))
+DIALECT = Dialect(
+    "strands",
+    read,
+    scopes=("strands.telemetry.tracer",),
+    keys=(_STARTED,),
+    marks=(b"strands.telemetry", b"gen_ai."),
+)

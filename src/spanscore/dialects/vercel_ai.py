@@ -1,5 +1,6 @@
 """Vercel AI SDK: its own `ai.*` attributes up to version 6, the semantic conventions with them from version 7 on."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +9,7 @@ from spanscore.dialects._arguments import arguments, call_id, tools
 from spanscore.dialects._base import Context, Dialect, Facts, first_count, first_text, text
 from spanscore.dialects._json import is_redacted, opened, structure
 from spanscore.dialects._messages import message, messages
+from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import Message
 
@@ -22,6 +24,10 @@ _MOVED = frozenset({"gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.t
 _INDEXED = frozenset({"gen_ai.prompt.0.role", "gen_ai.completion.0.role"})
 """Where Traceloop's SDK moved it until May 2026, partly to both."""
 
+_UNTYPED = re.compile(r'[\[,]\{"(?!type"|role")')
+"""A part without a type, or what looks like one within a text."""
+
+_OPENCODE = "opencode"  # a coding agent on the AI SDK, whose tracer all spans have
 _SESSIONS = tuple(x + y for y in ("sessionId", "session_id", "conversationId", "threadId") for x in _APPLICATION)
 _ANSWERS = ("ai.response.text", "ai.response.object", "ai.result.text", "ai.result.object")
 _GIVEN = ("ai.usage.inputTokens", "ai.usage.promptTokens")
@@ -49,6 +55,7 @@ def read(span: Span, context: Context) -> Facts:
         _fill(facts, openllmetry.read(_without_parts(span), context))
     elif isinstance(operation, str) and not _MOVED.isdisjoint(attributes):
         _fill(facts, semconv.read(span, context))
+        _mark_taken_apart(attributes, facts)
     facts["session_id"] = facts.get("session_id") or first_text(attributes, _SESSIONS)
     facts["user_id"] = facts.get("user_id") or first_text(attributes, _USERS)
     return facts
@@ -58,6 +65,27 @@ def _fill(facts: Facts, moved: Facts) -> None:
     """Add what was found elsewhere and is not known yet."""
     facts["damaged"] = facts.get("damaged", frozenset()) | moved.get("damaged", frozenset())
     facts.update((k, v) for k, v in moved.items() if facts.get(k) is None)
+
+
+def _mark_taken_apart(attributes: Attributes, facts: Facts) -> None:
+    """Mark questions that are lists in JSON: Traceloop's SDK takes them for lists of parts, and leaves their elements.
+
+    Of a list of texts alone nothing tells that it was one.
+    """
+    told = attributes.get("gen_ai.input.messages")
+    listed = structure(told).value if isinstance(told, str) and _UNTYPED.search(told) else None
+    given = facts.get("input")
+    if not isinstance(listed, list) or not given or len(listed) != len(given):
+        return
+    facts["input"] = tuple(
+        replace(x, text=None, damaged=x.damaged | {"text"}) if x.role == "user" and _is_taken_apart(y) else x
+        for x, y in zip(given, listed, strict=True)
+    )
+
+
+def _is_taken_apart(told: Any) -> bool:
+    parts = told.get("parts") if isinstance(told, dict) else None
+    return isinstance(parts, list) and any(not isinstance(x, dict) or "type" not in x for x in parts)
 
 
 def _without_parts(span: Span) -> Span:
@@ -147,7 +175,15 @@ def _tool_call(span: Span) -> Facts:
         facts["arguments"] = arguments(given)
     if returned is not None and not is_redacted(returned):
         facts["result"], facts["has_result"] = opened(returned), True
+        if span.scope.name == _OPENCODE:
+            facts["result"] = _out_of_opencode(facts["result"])
     return facts
+
+
+def _out_of_opencode(result: Json) -> Json:
+    """What a tool told the model, out of what opencode has for its own screen beside it."""
+    is_envelope = isinstance(result, dict) and {"title", "metadata", "output"} <= result.keys()
+    return opened(result["output"]) if isinstance(result, dict) and is_envelope else result
 
 
 def _error(span: Span) -> str | None:

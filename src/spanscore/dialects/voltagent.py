@@ -5,7 +5,7 @@ from typing import Any
 from spanscore.dialects._arguments import call_id, tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, text
 from spanscore.dialects._functions import damaged, read_call, read_function
-from spanscore.dialects._json import is_redacted, opened, structure
+from spanscore.dialects._json import Parsed, is_redacted, opened, structure
 from spanscore.dialects._messages import messages
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span, Value
@@ -38,7 +38,7 @@ def read(span: Span, context: Context) -> Facts:
         facts["query"] = text(given)
         facts["documents"] = tuple(found) if isinstance(found, list) else () if found is None else (found,)
     elif kind == "workflow" and context.outermost:
-        read_function(opened(given, scalars=False), opened(returned, scalars=False), facts)
+        read_function(opened(given, scalars=False), Parsed(opened(returned, scalars=False)), facts)
         facts["damaged"] = damaged(input=given, output=returned)
     return facts
 

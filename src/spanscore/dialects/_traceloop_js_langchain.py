@@ -1,0 +1,100 @@
+"""Open LangChain's envelopes in the spans of OpenLLMetry for JavaScript, which names runs by their class.
+
+Its model calls leave out the calls that they ask for, and all runs stand side by side. Only what a graph returned tells
+the calls of its models.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from spanscore.dialects import _langchain
+from spanscore.dialects._arguments import call_id
+from spanscore.dialects._base import Facts, text
+from spanscore.dialects._json import opened, structure
+from spanscore.dialects._messages import blocks, message
+from spanscore.model.span import Attributes, Span
+from spanscore.model.step import Message, Step
+
+SCOPE = "@traceloop/instrumentation-langchain"
+
+_GRAPH = "CompiledStateGraph"
+_MAX_GRAPHS = 100
+_CLASSES = frozenset({"DynamicTool", "DynamicStructuredTool", "StructuredTool", "Tool"})
+"""What tools are named that were made by a function; classes of an application's own have a name that tells more."""
+
+
+def complete(span: Span, facts: Facts) -> None:
+    """Which tool ran, what a model call really says, and what a graph returned, for `together`."""
+    attributes = span.attributes
+    if attributes.get("gen_ai.operation.name") == "execute_tool":
+        _complete_tool(attributes, facts)
+    elif attributes.get("traceloop.workflow.name") == _GRAPH and facts["kind"] == "workflow":
+        state = _langchain.state_messages(structure(attributes.get("traceloop.entity.output")).value)
+        facts["kind"], facts["output"] = "other", _langchain.after_question(state)
+    elif facts["kind"] == "model":
+        facts["input"] = None if facts.get("input") is None else tuple(map(_with_blocks, facts["input"]))
+        if facts.get("output") in ((Message("assistant", ""),), ()):  # it calls tools, and calls are left out
+            facts["output"] = None
+
+
+def _complete_tool(attributes: Attributes, facts: Facts) -> None:
+    """Name and id of a call stand in its answer. One that failed has neither, and is told by the graph's messages."""
+    given = structure(attributes.get("traceloop.entity.input")).value
+    returned = structure(attributes.get("traceloop.entity.output")).value
+    name, identity = _answered(returned)
+    if name is None and facts.get("tool_name") not in _CLASSES:
+        name = facts.get("tool_name") or text(attributes.get("traceloop.entity.name"))
+    if name is None or name in _CLASSES:
+        facts["kind"] = "other"
+        return
+    facts["kind"], facts["tool_name"], facts["call_id"] = "tool", name, identity
+    args = given.get("args") if isinstance(given, dict) else None
+    if isinstance(args, list) and len(args) == 1:
+        value = opened(args[0], scalars=False)
+        facts["arguments"] = value if isinstance(value, dict) else None
+        facts["positional"] = () if isinstance(value, dict) else (value,)
+    if returned is not None:
+        answer = _langchain.tool_output(returned)
+        facts["result"], facts["has_result"] = (opened(returned) if answer is None else answer.value), True
+        facts["error"] = facts.get("error") or (None if answer is None else answer.error)
+
+
+def _answered(returned: Any) -> tuple[str | None, str | None]:
+    """The name of the tool and the id of the call that a ToolMessage answers."""
+    fields = returned.get("kwargs") if isinstance(returned, dict) and returned.get("type") == "constructor" else None
+    if not isinstance(fields, dict) or "tool_call_id" not in fields:
+        return None, None
+    return text(fields.get("name")), call_id(fields["tool_call_id"])
+
+
+def together(steps: Sequence[Step]) -> list[Step]:
+    """The steps, each model call with the answer that the graph around it in time returned; an inner graph is first."""
+    graphs = sorted((x for x in steps if _is_graph(x)), key=lambda x: x.span.end_ns - x.span.start_ns)
+    left = [x for x in steps if x.kind == "model" and x.span.scope.name == SCOPE]
+    told = dict[str, Step]()
+    for graph in graphs[:_MAX_GRAPHS]:
+        inside = [x for x in left if graph.span.start_ns <= x.span.start_ns <= graph.span.end_ns]
+        answers = [x for x in graph.output or () if x.role == "assistant"]
+        if len(inside) == len(answers) and all(map(_may_be, inside, answers)):
+            found = {x.span.span_id: replace(x, output=(y,)) for x, y in zip(inside, answers, strict=True)}
+            told |= found
+            left = [x for x in left if x.span.span_id not in found]
+    return [told.get(x.span.span_id, x) for x in steps]
+
+
+def _is_graph(step: Step) -> bool:
+    return step.span.scope.name == SCOPE and step.kind == "other" and bool(step.output)
+
+
+def _may_be(call: Step, answer: Message) -> bool:
+    """Whether a model call may have given the answer: the same text, or none beside calls."""
+    said = call.output[-1].text if call.output else ""
+    return (said or "") == (answer.text or "")
+
+
+def _with_blocks(told: Message) -> Message:
+    """The message with the text of the content blocks that were printed as its text."""
+    found = blocks(told.text)
+    read = None if found is None else message({"role": told.role, "content": found}, told.role)
+    return told if read is None else replace(told, text=read.text)
