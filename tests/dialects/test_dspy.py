@@ -141,3 +141,8 @@ def test_mlflows_span_of_a_tool_has_its_name_after_a_prefix():
     attributes = {"mlflow.spanType": '"TOOL"', "mlflow.spanInputs": "{}", "args": "{}", "mlflow.spanOutputs": "0"}
     step = read(attributes, name="Tool.look_up", scope="mlflow")
     assert (step.tool_name, step.arguments, step.result) == ("look_up", {}, 0)
+
+
+def test_a_prediction_of_the_next_tool_is_no_answer():
+    step = module({}, {"next_thought": "", "next_tool_name": "f", "next_tool_args": {}}, name="Predict.forward")
+    assert step.output_text is None

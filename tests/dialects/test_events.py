@@ -287,6 +287,30 @@ def test_a_model_call_of_gemini_cli_that_serves_no_turn_is_left_out():
     assert len(trace.model_calls) == 1
 
 
+def qwen(name, at_ms, **attributes):
+    return record("qwen-code", f"qwen-code.{name}", at_ms, session__id="s1", **attributes)
+
+
+def qwen_turn(*aside):
+    said = [("user", "This is the Qwen Code. We are setting up the context for our chat.\nToday")]
+    said += [("model", "Got it. Thanks for the context!"), ("user", "Is it?")]
+    contents = [{"role": role, "parts": [{"text": x}]} for role, x in said]
+    asked = qwen("api_request", 2, request_text=json.dumps(contents))
+    answered = qwen("api_response", 9, response_text='{"open": false}', input_token_count=5)
+    return only([qwen("user_prompt", 1, prompt="Is it?"), asked, answered, *aside])
+
+
+def test_the_answer_of_which_qwen_code_records_the_text_is_found_even_if_it_is_json():
+    trace = qwen_turn()
+    assert (trace.user_input, trace.final_output, trace.history) == ("Is it?", '{"open": false}', ())
+
+
+def test_the_agent_that_keeps_qwen_codes_memory_is_no_part_of_a_turn():
+    aside = {"subagent_name": "managed-auto-memory-extractor", "response_text": "Kept."}
+    trace = qwen_turn(qwen("api_response", 12, input_token_count=7, **aside))
+    assert (trace.final_output, trace.usage.input_tokens) == ('{"open": false}', 5)
+
+
 @pytest.mark.parametrize(
     ("response", "result", "error"),
     [

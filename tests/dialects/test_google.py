@@ -69,3 +69,11 @@ def test_only_the_sdks_own_object_around_a_result_is_opened(response, result):
     said = [{"role": "tool", "parts": [part]}]
     step = read({"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps(said)}, scope=GENAI)
     assert [x.value for x in step.input[0].results] == [result]
+
+
+@pytest.mark.parametrize(("provider", "result"), [("gemini", 0), ("openai", {"result": 0})])
+def test_since_version_1_the_provider_tells_whose_spans_they_are(provider, result):
+    given = [{"role": "user", "parts": [{"type": "tool_call_response", "id": "f_0", "response": {"result": 0}}]}]
+    attributes = {"gen_ai.operation.name": "generate_content", "gen_ai.provider.name": provider}
+    step = read(attributes | {"gen_ai.input.messages": json.dumps(given)}, scope="opentelemetry.util.genai.handler")
+    assert [x.value for message in step.input for x in message.results] == [result]

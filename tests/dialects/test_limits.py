@@ -27,8 +27,8 @@ LOST_IN_SILENCE = {
     *(("litellm/shop-gateway", fact) for fact in ("available_tools", "tool_calls", "model_calls", "usage")),
 }
 """What is known to be lost without a sign: of calls that ran at once, the order in which they were asked for; of Agno,
-that some text stood beside calls; the tools that another agent of a turn had, if its name is lost with them; and what only
-a gateway and its application tell together, where nothing is left by which their reports of a call are known to be one."""
+that some text stood beside calls; the tools that another agent of a turn had, if its name is lost with them; and what
+an application and its gateway only tell together, where nothing is left by which their reports are known to be one."""
 
 RESOURCE, SCOPE = Resource({"service.name": "shop"}), Scope("test")
 
@@ -78,7 +78,12 @@ def meant(trace, whole):
 
 
 def is_told(fact, found, whole):
-    """Whether a trace tells a fact as the whole one does; tool calls as another source tells them, too."""
+    """Whether a trace tells a fact as the whole one does; tool calls as another source tells them, too.
+
+    Beside the calls of an earlier answer, no text and an empty one are the same.
+    """
+    if fact == "history":
+        found, whole = ([(x.role, x.text or "", x.tool_calls) for x in z] for z in (found, whole))
     if fact == "model_calls":
         found, whole = ([(x.text, [(y.name, y.arguments) for y in x.tool_calls]) for x in z] for z in (found, whole))
     if fact == "tool_calls" and found and whole and len(found) == len(whole):

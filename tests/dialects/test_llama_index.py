@@ -9,6 +9,7 @@ import pytest
 from spanscore.model.span import Event
 from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import RequestedCall, Tool
+from spanscore.rebuild import rebuild
 
 SCOPE = "llamaindex.opentelemetry.tracer"
 OPENINFERENCE = "openinference.instrumentation.llama_index"
@@ -77,11 +78,54 @@ def test_openllmetrys_task_that_returns_a_tools_output_is_its_call():
     assert (step.kind, step.tool_name, step.arguments, step.result) == ("tool", "f", {"x": 1}, 0)
 
 
-def test_openllmetrys_last_task_holds_the_answer_and_the_agents_name():
+def test_openllmetrys_last_task_holds_the_answer_and_only_the_name_of_the_last_agent():
     response = {"role": "assistant", "blocks": [{"block_type": "text", "text": "There."}]}
     output = json.dumps({"result": {"response": response, "current_agent_name": "clerk"}})
     step = read({"traceloop.span.kind": "task", "traceloop.entity.output": output}, scope=OPENLLMETRY)
-    assert (step.output, step.agent_name) == ((Message("assistant", "There."),), "clerk")
+    assert (step.output, step.agent_name) == ((Message("assistant", "There."),), None)
+
+
+def test_openllmetrys_task_that_ends_with_an_agents_response_is_a_round_of_that_agent():
+    output = json.dumps({"response": {"role": "assistant", "blocks": []}, "current_agent_name": "clerk"})
+    step = read({"traceloop.span.kind": "task", "traceloop.entity.output": output}, scope=OPENLLMETRY)
+    assert (step.kind, step.agent_name, step.output_text) == ("agent", "clerk", None)
+
+
+def test_openllmetrys_task_of_a_call_tells_it_before_it_had_attributes_for_it():
+    told = {"blocks": [{"block_type": "text", "text": "No such x."}]}
+    failed = tool_output("No such x.", failed=True, **told)
+    output = {"tool_name": "f", "tool_kwargs": {"x": "007"}, "tool_id": "c1", "tool_output": failed}
+    attributes = {"traceloop.span.kind": "task", "traceloop.entity.output": json.dumps(json.dumps(output))}
+    step = read(attributes, scope=OPENLLMETRY)
+    assert (step.tool_name, step.arguments, step.call_id, step.error) == ("f", {"x": "007"}, "c1", "No such x.")
+
+
+def test_a_tool_that_failed_inside_the_step_that_caught_it_has_failed():
+    called = {"llamaindex.step.input_summary": "ToolCall(tool_name='f', tool_kwargs={'x': '007'}, tool_id='c1')"}
+    raised = event("exception", **{"exception.message": "No such x."})
+    (trace,) = rebuild(
+        [
+            one_span.span({}, scope=SCOPE, name="FunctionAgent.run_agent_step", span_id="0"),
+            one_span.span(called, scope=SCOPE, name="FunctionAgent.call_tool", span_id="1"),
+            one_span.span(
+                called, scope=SCOPE, name="FunctionTool.acall", span_id="2", parent="1", events=[raised], status=2
+            ),
+        ]
+    )
+    assert [(x.name, x.arguments, x.error) for x in trace.tool_calls] == [("f", {"x": "007"}, "No such x.")]
+
+
+def test_a_react_agents_calls_are_read_where_the_providers_client_is_instrumented():
+    rules = "> Tool Name: f\nTool Description: Do.\nTool Args: {}\n\nAction: f\nAction Input: {}\nObservation: x"
+    asked = "Thought: I look.\nAction: f\nAction Input: {}"
+    said = [("system", rules), ("user", "Where?"), ("assistant", asked), ("user", "Observation: 0")]
+    given = [{"role": role, "parts": [{"type": "text", "content": words}]} for role, words in said]
+    attributes = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps(given)}
+    step = one_span.read(attributes, scope="opentelemetry.instrumentation.openai.v1")
+    assert step.input[2:] == (
+        Message("assistant", "I look.", None, (RequestedCall(None, "f", {}),)),
+        Message("tool", results=(ToolResult(None, 0),)),
+    )
 
 
 def test_a_chat_is_told_by_its_start_and_its_end():

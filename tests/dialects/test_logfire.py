@@ -30,11 +30,11 @@ def test_a_streamed_call_is_told_by_the_record_of_its_answer():
     begun = span({"request_data": request})
     ended = span({"request_data": request, "response_data": answer, "logfire.span_type": "log"}, span_id="2")
     first, second = dialects.read([begun, ended]).steps
-    assert (first.kind, second.kind, second.output, second.input_tokens) == (
-        "other",
+    assert (first.kind, first.output, first.input_tokens, second.kind) == (
         "model",
         (Message("assistant", "There."),),
         7,
+        "other",
     )
 
 

@@ -64,3 +64,9 @@ def test_dotnets_messages_are_json_in_an_attribute_of_their_events():
         ),
         (Message("assistant", "Zero."),),
     )
+
+
+def test_a_response_that_a_call_goes_on_from_is_no_session():
+    called = {"gen_ai.operation.name": "chat"}
+    ids = [read(called | {"gen_ai.conversation.id": x}).session_id for x in ("resp_68f1", "conv_68f1")]
+    assert ids == [None, "conv_68f1"]

@@ -193,3 +193,27 @@ def test_a_tool_of_langchains_is_one_where_langfuse_gave_it_no_type():
     attributes = {"langfuse.observation.type": "span", "langfuse.observation.input": '{"sku":"00042"}'}
     step = read(attributes | {"langfuse.observation.output": returned}, scope="langfuse-sdk", name="stock")
     assert (step.kind, step.tool_name, step.arguments, step.result) == ("tool", "stock", {"sku": "00042"}, 0)
+
+
+LANGFUSE_PLACE = "langfuse.observation.metadata."
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "metadata", "is_agent"),
+    [
+        ("route_to_active_agent", "agent", {"langgraph_node": '"__start__"'}, False),
+        ("clerk", "chain", {"lc_agent_name": '"clerk"', "langgraph_node": '"clerk"'}, True),
+        ("clerk", "chain", {"langgraph_node": '"clerk"'}, False),
+        ("swarm", "chain", {"ls_integration": '"langgraph"'}, True),
+        ("AgentExecutor", "agent", {}, True),
+    ],
+)
+def test_langfuses_agents_are_the_graphs_and_not_their_nodes(name, kind, metadata, is_agent):
+    attributes = {"langfuse.observation.type": kind} | {LANGFUSE_PLACE + k: v for k, v in metadata.items()}
+    assert (read(attributes, scope="langfuse-sdk", name=name).kind == "agent") is is_agent
+
+
+def test_langfuses_tool_belongs_to_the_agent_whose_graph_it_ran_in():
+    place = {LANGFUSE_PLACE + "langgraph_checkpoint_ns": '"clerk:1f|tools:2a"'}
+    step = read({"langfuse.observation.type": "tool"} | place, scope="langfuse-sdk", name="lookup")
+    assert step.agent_name == "clerk"

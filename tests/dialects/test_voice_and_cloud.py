@@ -1,4 +1,4 @@
-"""What LiveKit, Bedrock, Strands, AWS's distribution and Spring AI emit, in forms their recordings do not cover."""
+"""What LiveKit, Bedrock, Strands and AWS's distribution emit, in forms their recordings do not cover."""
 
 import json
 
@@ -128,26 +128,3 @@ def test_attributes_that_were_moved_come_back_as_what_they_were():
     logs = [logged({"input": {"messages": given}}, scope=STRANDS, event_name=STRANDS)]
     step = read({"gen_ai.operation.name": "chat"}, scope=STRANDS, logs=logs)
     assert (step.system, [x.text for x in step.input]) == ("Be brief.", ["Where?"])
-
-
-def test_spring_ais_completion_is_its_text_quotes_and_all():
-    body = 'Chat Model Completion:\n["It is "in transit"."]'
-    log = logged(body, scope="org.springframework.ai.chat.observation.ChatModelCompletionObservationHandler")
-    step = read({"gen_ai.operation.name": "chat"}, scope="org.springframework.boot", logs=[log])
-    assert [x.text for x in step.output] == ['It is "in transit".']
-
-
-def test_texts_without_roles_are_nobodys():
-    body = 'Chat Model Prompt Content:\n["Be brief.", "Where?"]'
-    log = logged(body, scope="org.springframework.ai.chat.observation.ChatModelPromptContentObservationHandler")
-    assert read({"gen_ai.operation.name": "chat"}, scope="org.springframework.boot", logs=[log]).input is None
-
-
-def test_what_pipecats_model_was_given_is_read_without_the_conventions():
-    (message,) = read({"input": '[{"role": "user", "content": "Where?"}]'}, scope="pipecat", name="llm").input
-    assert message.text == "Where?"
-
-
-def test_pipecats_turn_is_an_agent_and_its_speech_is_not():
-    steps = [read({"conversation.id": "00042"}, scope="pipecat.turn", name=x) for x in ("turn", "conversation")]
-    assert [(x.kind, x.session_id) for x in steps] == [("agent", "00042"), ("other", "00042")]

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 from spanscore.model.span import Attributes
 from spanscore.otlp import decode
 
-
 _log = logging.getLogger(__name__)
 
 

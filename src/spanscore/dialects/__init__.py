@@ -5,8 +5,8 @@ extends another one stands before it, and one with a scope or an attribute of it
 the span, whose attributes others borrow. So one look-up of each kind decides for all that have a marker of their own.
 """
 
-from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 
 from spanscore.dialects import (
@@ -53,11 +53,12 @@ from spanscore.dialects._gathering import told_apart, told_together, unit_of
 from spanscore.dialects._histories import Histories
 from spanscore.dialects._installed import installed
 from spanscore.dialects._json import is_redacted
+from spanscore.dialects._marks import LAST_OF_MARKS
 from spanscore.dialects._threads import goes_on
 from spanscore.dialects._unread import Key, Unread, unread
 from spanscore.model.json import dumps
 from spanscore.model.span import LogRecord, Span
-from spanscore.model.step import Reading, Step
+from spanscore.model.step import Reading, Step, StepFact
 
 _OWN: tuple[Dialect, ...] = (
     pydantic_ai.DIALECT,
@@ -103,9 +104,15 @@ _RANKED = tuple(enumerate(DIALECTS))[::-1]  # of two that name the same scope or
 _BY_SCOPE = {scope: rank for rank, dialect in _RANKED for scope in dialect.scopes}
 _BY_KEY = {key: rank for rank, dialect in _RANKED for key in dialect.keys}
 _KEYS = frozenset(_BY_KEY)
+_TOGETHER = {x.name: x.together for x in DIALECTS if x.together is not None}
 _LOOKING = tuple((x, x.claims) for x in DIALECTS if x.claims is not None)
 _MARKS = tuple({mark: None for dialect in DIALECTS for mark in dialect.marks})
 _ANNOUNCES = "logfire.span_type"  # Logfire tells that a span has begun by a span, whose id is another one
+_HIDEABLE: tuple[tuple[str, tuple[StepFact, ...]], ...] = (
+    *(("session_id", ()), ("user_id", ()), ("agent_name", ())),  # or all that are hidden would be one
+    *(("input_text", ("input",)), ("output_text", ("output",))),
+)
+_MILLISECOND_NS = 1_000_000
 _EVALUATOR_SCOPES = frozenset({"spanscore", "pydantic-evals"})
 _EVALUATOR_KEYS = frozenset({"spanscore.emitted", "mlflow.trace.sourceScorer", "langwatch.reserved.causality_depth"})
 _EVALUATOR_VALUES = {"openinference.span.kind": "EVALUATOR", "langfuse.environment": "langfuse-llm-judge"}
@@ -160,7 +167,17 @@ def read(spans: Iterable[Span], logs: Iterable[LogRecord] = ()) -> Reading:
         elif "session.id" in span.attributes or "user.id" in span.attributes or span.dropped_attributes_count:
             steps.append(_step(span, "", {"kind": "other"}))
     steps = marked(steps, known, logged, lambda: _again(claimed, logged))
+    for name in _TOGETHER.keys() & {x.name for x in claimed.values()}:
+        steps = _together(steps, name)
+        moved = {x.span.span_id: x.span for x in steps}
+        known = [moved.get(x.span_id, x) for x in known]
     return Reading(tuple(known), tuple(steps), len(known) - len(claimed), logged)
+
+
+def _together(steps: Sequence[Step], name: str) -> list[Step]:
+    """The steps, those of one dialect as it tells them when it sees them side by side."""
+    told = {x.span.span_id: x for x in _TOGETHER[name]([x for x in steps if x.dialect == name])}
+    return [told.get(x.span.span_id, x) for x in steps]
 
 
 def again(reading: Reading) -> Again:
@@ -198,11 +215,13 @@ def _step(span: Span, dialect: str, facts: Facts) -> Step:
         given_session, given_user = facts.pop("given_session_id"), facts.pop("given_user_id", None)
     if given_session or "session.id" in attributes:
         facts["session_id"] = given_session or text(attributes["session.id"]) or facts.get("session_id")
-        if is_redacted(facts["session_id"]):  # or all that are hidden would be one session
-            facts["session_id"] = None
     user = given_user or attributes.get("user.id", attributes.get("enduser.id"))
     if user is not None:
         facts["user_id"] = text(user) or facts.get("user_id")
+    for field, resting in _HIDEABLE:
+        value = facts.get(field)
+        if value and value[-1:] in LAST_OF_MARKS and is_redacted(value):
+            facts[field], facts["damaged"] = None, facts.get("damaged", frozenset()).union(resting)
     return Step(span=span, dialect=dialect, **facts)
 
 
@@ -239,12 +258,25 @@ def _is_evaluator(span: Span) -> bool:
 
 
 def _by_span(logs: Iterable[LogRecord]) -> dict[str, list[LogRecord]]:
-    """The log records of each span by time, each once."""
-    found: defaultdict[str, dict[str, LogRecord]] = defaultdict(dict)
+    """The log records of each span by time, each once; those of one moment as they came."""
+    found: defaultdict[str, list[tuple[str, LogRecord]]] = defaultdict(list)
     for log in logs:
         if log.span_id:
-            found[log.span_id][dumps([log.event_name, log.body, dict(log.attributes), log.time_ns])] = log
-    return {
-        span_id: [x for _, x in sorted(records.items(), key=lambda x: (x[1].time_ns, x[0]))]
-        for span_id, records in found.items()
-    }
+            key = dumps([log.event_name, log.body, dict(log.attributes), log.time_ns])
+            found[log.span_id].append((key, log))
+    return {span_id: sorted(_each_once(records), key=attrgetter("time_ns")) for span_id, records in found.items()}
+
+
+def _each_once(records: list[tuple[str, LogRecord]]) -> Iterator[LogRecord]:
+    """Without what was delivered again.
+
+    By a clock of milliseconds, as of JavaScript, all messages of a request are of one moment, and one that was said
+    twice is two records alike. So a record counts as often as it came more often than the rarest.
+    """
+    times = Counter(key for key, _ in records)
+    deliveries, kept = min(times.values()), Counter[str]()
+    for key, log in records:
+        coarse = log.time_ns > 0 and log.time_ns % _MILLISECOND_NS == 0
+        if kept[key] < (times[key] // deliveries if coarse else 1):
+            kept[key] += 1
+            yield log

@@ -4,9 +4,10 @@ from typing import Any
 
 from spanscore.dialects._arguments import call_id, result
 from spanscore.dialects._base import Facts, text
-from spanscore.dialects._json import opened, printed, structure
+from spanscore.dialects._json import opened, structure
 from spanscore.dialects._messages import message
 from spanscore.dialects._reprs import evaluated
+from spanscore.model.json import printed
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
 
@@ -35,7 +36,7 @@ def _read_chat(span: Span, given: Any, facts: Facts) -> None:
 
 
 def _read_reply(given: Any, returned: Any, facts: Facts) -> None:
-    """One reply of an agent. Where it only runs the tools that the other one asked for, no agent speaks."""
+    """One reply of an agent. Where it only runs the tools that another one asked for, no agent speaks."""
     facts["input_text"] = None
     if isinstance(returned, dict) and "tool_responses" in returned:
         facts |= {"kind": "workflow", "agent_name": None, "output_text": None}

@@ -3,10 +3,11 @@
 from functools import lru_cache
 from typing import Any
 
-from spanscore.dialects._json import opened, structure
+from spanscore.dialects._json import is_redacted, opened, structure
 from spanscore.model.json import Json
 from spanscore.model.trace import Tool
 
+_NO_ID = "<not specified>"  # Google ADK's
 _WRAPPED = ("function", "toolSpec")  # OpenAI's and Bedrock's
 _SCHEMAS = ("parameters", "input_schema", "parameters_json_schema", "parametersJsonSchema", "inputSchema")
 _BLOCK_KEYS = frozenset({"type", "text", "content", "annotations", "citations", "id", "cache_control", "extras"})
@@ -33,11 +34,13 @@ def result(value: Any) -> Json:
 
 
 def call_id(value: object) -> str | None:
-    """A call id, or None. Of several (`fc_…` and `call_…`) the one that results refer to."""
+    """A call id, or None where it is hidden. Of several (`fc_…` and `call_…`) the one that results refer to."""
     if isinstance(value, list):
         named = [x for x in value if isinstance(x, str)]
         value = next((x for x in named if x.startswith("call_")), named[0] if named else None)
-    return value if isinstance(value, str) and value and value != "<not specified>" else None
+    if not isinstance(value, str) or not value or (value[-1] in "]>*_" and (value == _NO_ID or is_redacted(value))):
+        return None
+    return value
 
 
 def tools(value: Any) -> tuple[Tool, ...] | None:

@@ -8,8 +8,9 @@ from spanscore.dialects import _langchain
 from spanscore.dialects._arguments import arguments, call_id
 from spanscore.dialects._base import Facts, count
 from spanscore.dialects._indexed import elements, indexed
-from spanscore.dialects._json import printed, structure
+from spanscore.dialects._json import structure
 from spanscore.dialects._reprs import quoted, unprinted
+from spanscore.model.json import printed
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import RequestedCall

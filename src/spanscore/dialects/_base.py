@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 from spanscore.dialects._histories import Histories
 from spanscore.model.record import record
 from spanscore.model.span import Attributes, LogRecord, Span
+from spanscore.model.step import Step
 
 Facts: TypeAlias = dict[str, Any]
 """The fields of a Step that a span tells, by name: `kind` always, any of the others."""
@@ -32,7 +33,8 @@ class Dialect:
     A span is of this dialect where its scope's name is among `scopes`, it has one of the attributes `keys`, or `claims`
     says so of the span and its log records. Nothing else is asked, since one trace may mix dialects. `read` gives the
     facts of a span that was claimed, and must survive whatever its attributes hold. `marks` are byte strings of which
-    any request that holds a span of this dialect contains at least one.
+    any request that holds a span of this dialect contains at least one. `together`, where the spans of a trace must be
+    looked at side by side, is given all that were read by this dialect, and gives them back, perhaps with other facts.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Dialect:
     scopes: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
     claims: Callable[[Span, Sequence[LogRecord]], bool] | None = None
+    together: Callable[[Sequence[Step]], Sequence[Step]] | None = None
 
 
 def text(value: object) -> str | None:

@@ -21,7 +21,7 @@ _OF_TOOL = frozenset({DECIDED, RETURNED})
 _READ = _OF_MODEL | _OF_TOOL | {PROMPT}
 _ALL = ("", "")
 MCP_TOOL = "mcp_tool"  # stands for the name of any MCP server's tool
-_ANSWERING = ("repl_main_thread", "sdk", "agent:")  # and what follows these; any other source serves no turn
+_ANSWERING = ("repl_main_thread", "sdk", "agent:", "agent.")  # and what follows these; any other source serves no turn
 
 
 def is_aside(attributes: Attributes) -> bool:
@@ -87,17 +87,24 @@ def _told(unit: str, identity: str, logs: Sequence[LogRecord]) -> Part:
     agents: dict[str, Span] = {}
     models: list[Span] = []
     tools: dict[str, Span] = {}
-    for log in sorted(logs, key=lambda x: name_of(x) != RETURNED):  # a result tells more of a tool than a decision
-        source = str(log.attributes.get("query_source"))
+    for log in logs:
         if name_of(log) in {CALLED, FAILED}:
-            parent = root
-            if source.startswith("agent:"):
-                parent = agents.setdefault(source, told(unit, INTERACTION, log, identity=source, parent=root))
+            parent, agent = root, _agent(log.attributes)
+            if agent:
+                parent = agents.setdefault(agent, told(unit, INTERACTION, log, identity=agent, parent=root))
             models.append(told(unit, MODEL, log, identity=_number(log), parent=parent))
-        elif name_of(log) in _OF_TOOL and (call := _call(log.attributes)):
-            tools.setdefault(call, told(unit, TOOL, log, identity=call, parent=root))
+    for log in sorted(logs, key=lambda x: name_of(x) != RETURNED):  # a result tells more of a tool than a decision
+        if name_of(log) in _OF_TOOL and (call := _call(log.attributes)):
+            parent = agents.get(_agent(log.attributes), root)
+            tools.setdefault(call, told(unit, TOOL, log, identity=call, parent=parent))
     spans = [root, *agents.values(), *models, *tools.values()]
     return spans, [under(root, opening), *_placed(logs, spans)]
+
+
+def _agent(attributes: Attributes) -> str:
+    """The sub-agent that a record is about, by its id, before it had one by the source of its calls; "" for none."""
+    source = str(attributes.get("query_source"))
+    return text(attributes.get("agent_id")) or (source if source.startswith("agent:") else "")
 
 
 def _placed(logs: Iterable[LogRecord], spans: Sequence[Span]) -> Iterator[LogRecord]:
@@ -156,8 +163,9 @@ def _by_marks(models: Iterable[Span]) -> dict[tuple[str, str], Calls]:
 
 
 def _marks(attributes: Attributes) -> Iterator[tuple[str, str]]:
-    """What tells model calls apart, the best first."""
+    """What tells model calls apart, the best first: of those without the id of a sub-agent, that they have none."""
     yield from ((key, value) for key in ("request_id", "query_source") if (value := text(attributes.get(key))))
+    yield "agent_id", text(attributes.get("agent_id")) or ""
     yield _ALL
 
 

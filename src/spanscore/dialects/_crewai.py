@@ -1,17 +1,23 @@
 """Read what is CrewAI's own: agents named after a method, tools by the name a model asks for, what a task is."""
 
 import re
+from typing import Any
 
 from spanscore.dialects._base import Facts, text
-from spanscore.dialects._json import structure
-from spanscore.dialects._reprs import unprinted
+from spanscore.dialects._json import literal, structure
+from spanscore.dialects._messages import messages
+from spanscore.dialects._reprs import STRING, unprinted
 from spanscore.model.span import Span
 from spanscore.model.step import Message
+from spanscore.model.trace import Tool
 
 OPENINFERENCE_SCOPE = "openinference.instrumentation.crewai"
 OPENLLMETRY_SCOPE = "opentelemetry.instrumentation.crewai.instrumentation"
 _METHOD = re.compile(r"\._?\w+$")
 _ASKED_FOR = re.compile(r"Tool Name: (.+)")
+_TOOL = re.compile(rf"name=({STRING}) description=({STRING}) ", re.DOTALL)
+_ASKING = ("delegate_work_to_coworker", "ask_question_to_coworker")
+"""Tools in which another agent works, which has no span of its own."""
 
 
 def complete_openinference(span: Span, facts: Facts) -> None:
@@ -20,16 +26,54 @@ def complete_openinference(span: Span, facts: Facts) -> None:
     if facts["kind"] == "agent":
         facts["agent_name"] = text(attributes.get("graph.node.id")) or _METHOD.sub("", span.name)
         done = structure(attributes.get("output.value")).value
-        task = text(done.get("description")) if isinstance(done, dict) and "raw" in done else None
-        if task is not None:
-            facts["input"] = (Message("user", task),)
+        if isinstance(done, dict) and "raw" in done:
+            _read_task(done, facts)
+        facts["tools"] = _tools(structure(attributes.get("input.value")).value)
     elif facts["kind"] == "tool":
         described = _ASKED_FOR.match(str(attributes.get("tool.description", "")))
         facts["tool_name"] = described[1].strip() if described else facts["tool_name"]
         facts["result"] = unprinted(facts.get("result"))
+        given = facts.get("arguments")
+        if facts["tool_name"] in _ASKING and isinstance(given, dict):
+            facts["runs_agent"] = text(given.get("coworker"))
+
+
+def _read_task(done: dict[str, Any], facts: Facts) -> None:
+    """A finished task: its description is what the user said, and its messages are the agent's whole conversation.
+
+    The answer is its raw result, which the last message may only hold among other words.
+    """
+    said = messages(done.get("messages")).messages or ()
+    asked = next((i for i, x in enumerate(said) if x.role == "user"), len(said) - 1)
+    task, answer = text(done.get("description")), done["raw"]
+    if task is not None:
+        facts["input"] = (*said[:asked], Message("user", task))
+    told = said[asked + 1 :]
+    if isinstance(answer, str) and (not told or told[-1].calls or told[-1].text != answer):
+        told = (*told, Message("assistant", answer))
+    facts["output"] = told
+
+
+def _tools(task: Any) -> tuple[Tool, ...] | None:
+    """The tools that an agent was given, each printed as Python prints objects."""
+    printed = task.get("tools") if isinstance(task, dict) else None
+    found = [_TOOL.match(x) for x in printed if isinstance(x, str)] if isinstance(printed, list) else []
+    tools = tuple(Tool(_offered(str(literal(x[1]))), str(literal(x[2])), None) for x in found if x)
+    return tools or None
+
+
+def _offered(name: str) -> str:
+    """The name by which a model is offered a tool: CrewAI makes `ask_question` of "Ask question"."""
+    return re.sub(r"\W+", "_", name.lower()).strip("_")
 
 
 def complete_openllmetry(span: Span, facts: Facts) -> None:
     """Add to the facts of one of OpenLLMetry's spans, in place: the agent's prompt is built around the task."""
+    attributes = span.attributes
     if facts["kind"] == "workflow":
-        facts["input_text"] = facts.get("input_text") or text(span.attributes.get("crewai.task.description"))
+        facts["input_text"] = facts.get("input_text") or text(attributes.get("crewai.task.description"))
+    elif facts["kind"] == "agent":  # the crew, or one of its agents
+        facts["output_text"] = facts.get("output_text") or text(attributes.get("crewai.crew.result"))
+        listed = structure(attributes.get("crewai.agent.tools")).value
+        named = [x for x in listed if isinstance(x, dict) and text(x.get("name"))] if isinstance(listed, list) else []
+        facts["tools"] = tuple(Tool(_offered(x["name"]), text(x.get("description"))) for x in named) or None

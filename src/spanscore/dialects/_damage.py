@@ -20,6 +20,7 @@ _FACTS: dict[str, StepFact] = {
     "input_text": "input",
     "output": "output",
     "output_text": "output",
+    "output_json": "output",
     "system": "system",
     "tools": "tools",
     "arguments": "arguments",
@@ -108,12 +109,18 @@ def _cut(step: Step, again: Again, known: Limits) -> list[tuple[Part, str]]:
     ]
 
 
+_RAW = ("log", "body")
+"""Of an attribute: a raw request or response, of which its reader knows what is whole."""
+
+
 def _pieces(step: Step, part: Part, text: str) -> Iterable[str]:
     """What a limit cuts one by one: the texts of an array, else the value."""
     value = step.span.attributes.get(part.key) if part.kind == "attribute" else None
     if isinstance(value, list):
         return (x for x in value if isinstance(x, str))
-    return (text,) if part.kind not in {"field", "body"} else ()
+    if part.kind in {"field", "body"} or (part.kind, part.key) == _RAW:
+        return ()
+    return (text,)
 
 
 def _of_span(step: Step, cut: Sequence[tuple[Part, str]], again: Again) -> Step:

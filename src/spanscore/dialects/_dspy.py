@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import Any
 
 from spanscore.dialects._base import Facts
-from spanscore.dialects._json import literal, opened, printed, structure
-from spanscore.model.json import Json
+from spanscore.dialects._json import literal, opened, structure
+from spanscore.model.json import Json, printed
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import RequestedCall, Tool
@@ -20,6 +20,7 @@ _AGENTS = frozenset({"ReAct", "CodeAct", "Avatar"})
 _PREDICTORS = ("Predict.", "Predict(")
 _ENVELOPES = ("input_args", "kwargs")  # how a function's open-ended arguments are called
 _QUESTIONS = ("question", "query", "user_input", "user_message", "user_request", "message", "request", "task", "input")
+_NEXT_TOOL = "next_tool_name"
 _ANSWERS = ("answer", "response", "final_answer", "output", "result", "process_result", "reply")
 _REASONING = ("reasoning", "rationale")
 _TRAJECTORY = "trajectory"
@@ -81,7 +82,8 @@ def _read_module(span: Span, facts: Facts, given: Any, returned: Any) -> None:
         facts["kind"], facts["agent_name"] = "agent", name
         facts["output"] = (*_steps(_told(fields)), *_answered(fields))
     facts["input_text"] = _chosen(given, _QUESTIONS) if isinstance(given, dict) else None
-    facts["output_text"] = returned if isinstance(returned, str) else _chosen(fields, _ANSWERS)
+    if not isinstance(fields.get(_NEXT_TOOL), str):  # which tool to call is no answer
+        facts["output_text"] = returned if isinstance(returned, str) else _chosen(fields, _ANSWERS)
 
 
 def _told(fields: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -123,7 +125,7 @@ def _opened_message(message: Message) -> Iterator[Message]:
 
 def _produced(fields: Mapping[str, Any]) -> Message:
     """What a model wrote: a thought and the tool to call next, or an answer."""
-    name = fields.get("next_tool_name")
+    name = fields.get(_NEXT_TOOL)
     if not isinstance(name, str):
         return Message("assistant", _chosen(fields, _ANSWERS), _reasoning(fields))
     if name == "None":  # an earlier turn, of which a signature with other fields shows nothing

@@ -5,20 +5,63 @@ from typing import Any
 from spanscore.dialects import _langchain
 from spanscore.dialects._arguments import arguments
 from spanscore.dialects._base import Facts
-from spanscore.dialects._json import is_redacted, opened
+from spanscore.dialects._json import Parsed, is_redacted, opened, structure
+from spanscore.dialects._marks import is_marked, mended
+from spanscore.dialects._reprs import is_address
 from spanscore.dialects._requests import messages_of
 from spanscore.dialects.semconv import status_error
+from spanscore.model.json import dumps, loads
 from spanscore.model.span import Span, Value
 from spanscore.model.step import Message
 
 _LISTS = ("input", "output", "choices")
 
 
-def read_function(called: Any, answered: Any, facts: Facts) -> None:
-    """What an agent's or chain's function was called with and returned: text, messages, or an object around them."""
+def read_function(called: Any, answered: Parsed, facts: Facts, *, envelope: str | None = None) -> None:
+    """What an agent's or chain's function was called with and returned: text, messages, or an object around them.
+
+    `envelope` is the one key under which the emitter puts what is no object by itself.
+    """
     facts["input"] = _listed(called, "user")
-    facts["output"] = _langchain.after_question(_listed(answered, "assistant"))
-    facts["input_text"], facts["output_text"] = _only_text(called), _only_text(answered)
+    facts["output"] = _langchain.after_question(_listed(answered.value, "assistant"))
+    returned = unwrapped(answered.value, envelope)
+    facts["input_text"], facts["output_text"] = _only_text(called), _text(returned)
+    if not facts["output"] and not answered.damaged:
+        facts["output_json"] = json_of(returned)
+
+
+def recorded(value: Value) -> Parsed:
+    """What an attribute holds that may be text as it is, or JSON; text that only begins as JSON does stays text.
+
+    >>> recorded("[1] says so."), recorded('["Paris", "Ber').damaged
+    (Parsed(value='[1] says so.', damaged=False), True)
+    """
+    parsed = structure(value)
+    if not parsed.damaged or not isinstance(value, str) or is_redacted(value) or mended(value) is not None:
+        return parsed
+    try:
+        loads(value)
+    except ValueError:
+        return Parsed(value)
+    return parsed  # nested too deeply
+
+
+def unwrapped(value: Any, envelope: str | None) -> Any:
+    """What an emitter put under the key `envelope`, alone."""
+    return value[envelope] if envelope is not None and isinstance(value, dict) and value.keys() == {envelope} else value
+
+
+def json_of(value: Any) -> str | None:
+    """An answer that is an object, a list, a whole number or a truth value, as JSON; None where some of it was lost.
+
+    Nothing is told of what is empty, nor of other numbers: how they were written is not known.
+    """
+    if isinstance(value, int):
+        return dumps(value)
+    if not value or not isinstance(value, (dict, list)):
+        return None
+    held = value.values() if isinstance(value, dict) else value
+    return None if any(isinstance(x, str) and is_marked(x) for x in held) else dumps(value)
 
 
 def read_call(span: Span, given: Value, returned: Value, facts: Facts, *, envelope: str | None = None) -> None:
@@ -54,20 +97,26 @@ def only_argument(call: dict[str, Any]) -> Any:
 
 
 def damaged(**values: Value) -> frozenset[str]:
-    """The facts whose recorded value is a mark of redaction."""
-    return frozenset(fact for fact, value in values.items() if is_redacted(value))
+    """The facts whose recorded value is a mark of redaction, or JSON that just ends."""
+    return frozenset(fact for fact, value in values.items() if isinstance(value, str) and recorded(value).damaged)
 
 
 def _listed(value: Any, role: str) -> tuple[Message, ...] | None:
     """The messages of a graph's state, or of an object like a provider's request or response."""
     found = _langchain.state_messages(value) if isinstance(value, (list, dict)) else None
-    if found is None and isinstance(value, dict) and any(isinstance(value.get(x), list) for x in _LISTS):
+    if found is None and isinstance(value, dict) and any(_has_objects(value.get(x)) for x in _LISTS):
         return messages_of(value, role)
     return found
 
 
+def _has_objects(value: Any) -> bool:
+    return isinstance(value, list) and any(isinstance(x, dict) for x in value)
+
+
 def _only_text(value: Any) -> str | None:
-    """Text that was recorded as it is, or that stands alone in an object."""
-    if isinstance(value, dict) and len(value) == 1:
-        value = next(iter(value.values()))
-    return value if isinstance(value, str) and value else None
+    """What a function was called with, if that is text: as it is, or as its only argument."""
+    return _text(next(iter(value.values())) if isinstance(value, dict) and len(value) == 1 else value)
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value and not is_address(value) else None

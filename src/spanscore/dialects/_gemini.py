@@ -2,14 +2,20 @@
 
 import re
 from dataclasses import replace
+from typing import Any
 
 from spanscore.dialects._base import Facts
 from spanscore.dialects._json import opened
+from spanscore.dialects._reprs import opened_repr
 from spanscore.model.json import Json
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
 
 _SIDES = ("input", "output")
+_FIELDS = r"(?:[a-z_]+=None ?)*+"
+_PART = re.compile(
+    rf"{_FIELDS}(function_call|function_response)=(Function(?:Call|Response)\(\n.*\n\)) ?{_FIELDS}", re.DOTALL
+)
 _NUMBERED = re.compile(r"_\d+$")
 
 
@@ -48,7 +54,19 @@ def _given_id(identity: str | None, names: set[str]) -> str | None:
     return None if made_up else identity
 
 
-def complete_openinference(_span: Span, facts: Facts) -> None:
-    """Open what is in one of OpenInference's spans, in place."""
+def unprinted_part(block: Any) -> Any:
+    r"""A text block, or the call or the result that it holds as str() prints a part of the Gen AI SDK.
+
+    >>> unprinted_part({"type": "text", "text": "function_call=FunctionCall(\n  name='f'\n) text=None"})
+    {'function_call': {'name': 'f'}}
+    """
+    said = block.get("text") if isinstance(block, dict) else None
+    found = _PART.fullmatch(said) if isinstance(said, str) else None
+    value = opened_repr(found[2]) if found else None
+    return {found[1]: value} if found and isinstance(value, dict) else block
+
+
+def complete(_span: Span, facts: Facts) -> None:
+    """Open what is in a model call that others than Google's own instrumentation tell of, in place."""
     if facts["kind"] == "model":
         without_envelopes(facts, objects=True)

@@ -6,9 +6,9 @@ from typing import Any
 from spanscore.dialects import _langchain
 from spanscore.dialects._arguments import call_id, result, tools
 from spanscore.dialects._base import Facts
-from spanscore.dialects._json import opened, printed, structure
+from spanscore.dialects._json import opened, structure
 from spanscore.dialects._reprs import opened_repr
-from spanscore.model.json import Json
+from spanscore.model.json import Json, printed
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import RequestedCall

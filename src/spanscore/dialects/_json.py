@@ -138,11 +138,6 @@ def _may_be_json(stripped: str, *, scalars: bool) -> bool:
     return len(stripped) <= _MAX_WORD_CHARS and stripped in _WORDS
 
 
-def printed(value: Any) -> str:
-    """Text as it is, any other value as JSON."""
-    return value if isinstance(value, str) else dumps(value)
-
-
 def _not_json(text: str) -> Parsed:
     if is_redacted(text):
         return Parsed(None, damaged=True)

@@ -5,9 +5,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from spanscore.dialects._arguments import result
-from spanscore.dialects._json import printed
 from spanscore.dialects._messages import message
-from spanscore.model.json import Json
+from spanscore.model.json import Json, printed
 from spanscore.model.step import Message
 
 _ROLES = {
@@ -28,6 +27,9 @@ _ROLES = {
 
 _STRUCTURED = "Returning structured response: "
 """What create_agent answers a call of the tool that stands for a structured answer."""
+
+_OWN_IDS = ("run-", "lc_")
+"""With which the ids begin that LangChain gives to messages: the run's, and whatever else is of its own making."""
 
 _COMMAND = {"graph", "update", "resume", "goto"}
 
@@ -70,6 +72,17 @@ def state_messages(state: object) -> tuple[Message, ...] | None:
         items = items[0]
     found = [_message(x) for x in items]
     return _answered(tuple(x for x in found if x is not None)) if any(found) or not items else None
+
+
+def response_id(output: object) -> str | None:
+    """The provider's id of the response in a model run's output, which LangChain keeps beside its own id of the run."""
+    generations = output.get("generations") if isinstance(output, dict) else None
+    if not isinstance(output, dict) or not isinstance(generations, list):
+        return None
+    messages = [_fields(x)[0] for x in _generated(generations)]
+    metadata = [x.get("response_metadata") for x in messages] + [output.get("llm_output"), output.get("llmOutput")]
+    told = [x.get("id") for x in metadata if isinstance(x, dict)] + [x.get("id") for x in messages]
+    return next((x for x in told if isinstance(x, str) and x and not x.startswith(_OWN_IDS)), None)
 
 
 def after_question(state: tuple[Message, ...] | None) -> tuple[Message, ...] | None:

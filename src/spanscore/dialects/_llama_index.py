@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 from spanscore.dialects import _react
 from spanscore.dialects._arguments import call_id, tools
-from spanscore.dialects._base import Facts
-from spanscore.dialects._json import opened, printed
+from spanscore.dialects._base import Facts, text
+from spanscore.dialects._json import opened
 from spanscore.dialects._messages import message
 from spanscore.dialects._reprs import evaluated
-from spanscore.model.json import Json
+from spanscore.model.json import Json, printed
 from spanscore.model.span import Span
 from spanscore.model.step import Message
 
@@ -117,9 +117,11 @@ def complete_openllmetry(span: Span, facts: Facts) -> None:
         return
     returned = opened(attributes.get("traceloop.entity.output"))
     fields = returned if isinstance(returned, dict) else {}
-    called = attributes.get("tool.name")
+    called, given = attributes.get("tool.name"), opened(attributes.get("tool.arguments"))
+    if called is None and "tool_kwargs" in fields and "tool_output" in fields:  # before these had attributes
+        called, given = text(fields.get("tool_name")), fields["tool_kwargs"]
     if isinstance(called, str):
-        facts |= {"kind": "tool", "tool_name": called, "arguments": opened(attributes.get("tool.arguments"))}
+        facts |= {"kind": "tool", "tool_name": called, "arguments": given}
         facts["call_id"] = call_id(fields.get("tool_id"))
         _open_result(facts, fields.get("tool_output"))
     elif (answer := tool_output(fields)) is not None:
@@ -145,8 +147,10 @@ def _read_step(fields: dict[str, Any], facts: Facts) -> None:
     response = result.get("response") if isinstance(result, dict) else None
     if isinstance(response, dict) and (answer := chat_message(response)) is not None:
         facts["output"] = (answer,)
-    name = fields.get("current_agent_name", result.get("current_agent_name") if isinstance(result, dict) else None)
-    facts["agent_name"] = facts.get("agent_name") or (name if isinstance(name, str) and name else None)
+    name = text(fields.get("current_agent_name"))  # beside `result` it is the last agent's, to whom others handed over
+    facts["agent_name"] = facts.get("agent_name") or name
+    if name and "response" in fields:
+        facts |= {"kind": "agent", "input_text": None, "output_text": None}
 
 
 def _texts(blocks: object) -> str | None:

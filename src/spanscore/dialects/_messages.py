@@ -5,15 +5,17 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from spanscore.dialects._arguments import arguments, call_id, result
-from spanscore.dialects._json import is_redacted, opened, printed, structure
+from spanscore.dialects._json import is_redacted, opened, structure
 from spanscore.dialects._marks import LAST_OF_MARKS, is_cut, is_damaged, is_marked
-from spanscore.model.json import Json
+from spanscore.model.json import Json, printed
 from spanscore.model.span import Value
 from spanscore.model.step import Message, MessageFact, ToolResult
 from spanscore.model.trace import RequestedCall
 
 _MAX_NESTING = 8  # blocks inside blocks; providers use two
 
+_PLAIN_KEYS = frozenset({"role", "parts", "name", "finish_reason"})
+_PLAIN_CALL, _PLAIN_RESULT = 4, 3  # keys of these parts, with their type
 _PLAIN_ROLES = frozenset({"user", "assistant", "system", "tool"})
 _ROLES = {
     "user": "user",
@@ -123,30 +125,33 @@ def _holds_messages(parsed: Any) -> bool:
 
 
 def _plain_message(item: Any) -> Message | None:  # noqa: C901, PLR0911 # the hot loop: a call for each part shows
-    """The quick way for what nearly all messages are: a text, calls and results as the conventions have them."""
-    if type(item) is not dict or "tool_call_id" in item or "tool_calls" in item:
+    """The quick way for what nearly all messages are: a text, calls and results as the conventions have them.
+
+    It tells what `_read` would, or None.
+    """
+    if type(item) is not dict or not item.keys() <= _PLAIN_KEYS:
         return None
     parts, role = item.get("parts"), item.get("role")
-    if type(parts) is not list or type(role) is not str or role not in _PLAIN_ROLES:
+    if type(parts) is not list or not parts or type(role) is not str or role not in _PLAIN_ROLES:
         return None
     text: str | None = None
     calls: list[RequestedCall] = []
     results: list[ToolResult] = []
     for part in parts:
         kind = part.get("type") if type(part) is dict else None
-        if kind == "text" and text is None:
+        if kind == "text" and text is None and role != "tool":
             text = part.get("content")
             if type(text) is not str or (text[-1:] in LAST_OF_MARKS and is_marked(text)):
                 return None
-        elif kind == "tool_call":
-            identity, name, given = part.get("id"), part.get("name"), part.get("arguments")
-            if type(identity) is not str or type(name) is not str or type(given) is not dict:
+        elif kind == "tool_call" and len(part) == _PLAIN_CALL:
+            identity, name, given = call_id(part.get("id")), part.get("name"), part.get("arguments")
+            if identity is None or type(name) is not str or not name or type(given) is not dict or is_damaged(given):
                 return None
             calls.append(RequestedCall(identity, name, given))
-        elif kind == "tool_call_response":
-            identity, value = part.get("id"), part.get("response")
+        elif kind == "tool_call_response" and len(part) == _PLAIN_RESULT:
+            identity, value = call_id(part.get("id")), part.get("response")
             returned = opened(value) if type(value) is str else None
-            if type(identity) is not str or type(value) is not str or is_damaged(returned):
+            if identity is None or type(value) is not str or is_damaged(returned):
                 return None
             results.append(ToolResult(identity, returned))
         else:
@@ -174,6 +179,11 @@ def _is_block(block: object) -> bool:
     kind = block.get("type")
     keyed = block.keys() <= {"text"} or not _KEYED_PARTS.keys().isdisjoint(block)
     return keyed or (isinstance(kind, str) and kind in _PARTS)
+
+
+def is_item(value: Mapping[str, Any]) -> bool:
+    """Whether an object is an item of OpenAI's Responses, which needs no role."""
+    return isinstance(value.get("type"), str) and value["type"] in _ITEM_ROLES
 
 
 def message(item: object, default_role: str) -> Message | None:
@@ -212,10 +222,9 @@ def _read(item: object, default_role: str) -> tuple[str | None, _Parts]:
     if not isinstance(item, dict):
         return None, parts
     role = item.get("role")
-    kind = item.get("type")
-    if role is None and isinstance(kind, str) and kind in _ITEM_ROLES:  # an item of OpenAI's Responses
+    if role is None and is_item(item):
         _part(item, parts, 0)
-        return _ITEM_ROLES[kind], parts
+        return _ITEM_ROLES[item["type"]], parts
     role = _ROLES.get(role.lower(), role) if isinstance(role, str) and role else default_role
     content = item.get("parts")
     if content is None:
@@ -370,7 +379,8 @@ _PARTS: dict[str, Callable[[dict[str, Any], _Parts, int], None]] = {
     **dict.fromkeys(("text", "input_text", "output_text", "refusal"), _text_part),
     **dict.fromkeys(("reasoning", "thinking", "redacted_thinking", "summary_text"), _reasoning_part),
     **dict.fromkeys(
-        ("tool_call", "tool_use", "tool-call", "function_call", "function", "server_tool_call"), _typed_call_part
+        ("tool_call", "tool_use", "tool-call", "toolUse", "function_call", "function", "server_tool_call"),
+        _typed_call_part,
     ),
     **dict.fromkeys(_RESULTS, _result_part),
     "tool-result": _vercel_result,

@@ -5,8 +5,8 @@ from typing import Any
 
 from spanscore.dialects._arguments import arguments, call_id, tools
 from spanscore.dialects._base import Facts, first_text, text
-from spanscore.dialects._json import printed
 from spanscore.dialects._messages import message
+from spanscore.model.json import printed
 from spanscore.model.span import Span
 from spanscore.model.step import Message, StepKind
 

@@ -13,9 +13,12 @@ REPR_CONTAINERS = ("{", "[", "(")
 
 _WORDS = frozenset({"True", "False", "None"})
 # Possessive, and up to the end where the closing quote is missing: so no text is scanned from each of its quotes.
-_STRING = r"""'(?:[^'\\]|\\.)*+(?:'|\\?\Z)|"(?:[^"\\]|\\.)*+(?:"|\\?\Z)"""
-_TOKEN = re.compile(rf"({_STRING})|<[\w.]+: ({_STRING}|-?\d+)>|<[^<>'\"]*>", re.DOTALL)
-_QUOTED = re.compile(_STRING, re.DOTALL)
+STRING = r"""'(?:[^'\\]|\\.)*+(?:'|\\?\Z)|"(?:[^"\\]|\\.)*+(?:"|\\?\Z)"""
+WHOLE_STRING = r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+\""""
+_TOKEN = re.compile(rf"({STRING})|<[\w.]+: ({STRING}|-?\d+)>|<[^<>'\"]*>", re.DOTALL)
+_ADDRESS = re.compile(r"<[\w.]+(?: object)?(?: [\w.<>]+)? at 0x[0-9a-fA-F]+>")
+_MAX_ADDRESS_CHARS = 500
+_QUOTED = re.compile(STRING, re.DOTALL)
 
 
 def opened_repr(text: object) -> Any:
@@ -33,6 +36,17 @@ def opened_repr(text: object) -> Any:
         return _value(ast.parse(_TOKEN.sub(_plain, text.strip()), mode="eval").body, 0)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
+
+
+def is_address(text: str) -> bool:
+    """Whether Python printed an object of which it knows nothing but the address: no text that anybody said.
+
+    >>> is_address("<groq.Stream object at 0x7fa7cd29e810>"), is_address("<coroutine object answer at 0x7fa7>")
+    (True, True)
+    >>> is_address("<b>at 0x7fa7</b>")
+    False
+    """
+    return text[:1] == "<" and len(text) <= _MAX_ADDRESS_CHARS and _ADDRESS.fullmatch(text) is not None
 
 
 def unprinted(value: Any) -> Json:

@@ -1,31 +1,66 @@
 """Find the messages in a whole request or response, of a provider or of LangChain, which wrappers record as it is."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from spanscore.dialects import _langchain
+from spanscore.dialects._arguments import tools
 from spanscore.dialects._json import structure
-from spanscore.dialects._messages import messages
+from spanscore.dialects._messages import is_item, messages, system_text
+from spanscore.dialects._reprs import is_address
 from spanscore.model.span import Value
 from spanscore.model.step import Message
+from spanscore.model.trace import Tool
+
+SYSTEM: Final = ("system", "instructions", "system_instruction", "systemInstruction")
+"""Where requests have their instructions, if not among the messages."""
 
 
 def messages_of(body: Value, role: str) -> tuple[Message, ...] | None:
-    """The messages of a request or response of OpenAI, Anthropic or Gemini; None where there are none.
+    """The messages of a request or response of OpenAI, Anthropic, Gemini or Bedrock; None where there are none.
 
     `role` is that of content without one: "user" in a request, "assistant" in a response.
     """
     parsed = structure(body).value
     if isinstance(parsed, list):
-        return messages(parsed, role).messages
+        return messages(items_of(parsed), role).messages
     if not isinstance(parsed, dict):
-        return (Message(role, parsed),) if isinstance(parsed, str) and parsed else None
+        return (Message(role, parsed),) if isinstance(parsed, str) and parsed and not is_address(parsed) else None
     for key in ("messages", "input", "contents", "output"):
         if isinstance(parsed.get(key), (list, str)):
             return messages(parsed[key], role).messages
-    choices = parsed.get("choices")
-    if isinstance(choices, list):
-        return messages([x["message"] for x in choices if isinstance(x, dict) and "message" in x], role).messages
-    return messages(parsed, role).messages if "role" in parsed or "content" in parsed else None
+    for key, inner in (("choices", "message"), ("candidates", "content")):
+        if isinstance(parsed.get(key), list):
+            return messages([x[inner] for x in parsed[key] if isinstance(x, dict) and inner in x], role).messages
+    answered = parsed if parsed.keys() == {"message"} else parsed.get("output")
+    if isinstance(answered, dict) and isinstance(
+        answered.get("message"), dict
+    ):  # Bedrock's Converse has it in `output`
+        return messages([answered["message"]], role).messages
+    is_message = "role" in parsed or "content" in parsed or is_item(parsed)
+    return messages(parsed, role).messages if is_message else None
+
+
+def items_of(listed: list[Any]) -> list[Any]:
+    """Messages or items, or those in the responses that a list is of, as OpenAI's Agents SDK gives a stream's."""
+    responses = [x for x in listed if isinstance(x, dict) and x.get("object") == "response"]
+    if not responses or len(responses) < len(listed):
+        return listed
+    return [item for x in responses if isinstance(x.get("output"), list) for item in x["output"]]
+
+
+def system_of(request: Mapping[str, Any]) -> str | None:
+    """The instructions that stand beside the messages of a request: OpenAI's, Anthropic's, Bedrock's or Gemini's."""
+    inside = request.get("config")
+    given = [request.get(x) for x in SYSTEM]
+    given.append(inside.get("system_instruction") if isinstance(inside, dict) else None)
+    return next((said for said in (system_text(x)[0] for x in given if x) if said), None)
+
+
+def configured_tools(request: Mapping[str, Any]) -> tuple[Tool, ...] | None:
+    """The tools in the configuration of a request to Gemini."""
+    inside = request.get("config")
+    return tools(inside.get("tools")) if isinstance(inside, dict) else None
 
 
 def conversation(value: Any, role: str) -> tuple[Message, ...] | None:

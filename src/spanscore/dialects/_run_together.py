@@ -1,4 +1,4 @@
-"""Part tool calls that an instrumentation of streams ran together into one, as OpenInference's for JavaScript does."""
+"""Part tool calls that an instrumentation of streams ran together into one, as some for JavaScript do."""
 
 import json
 from collections.abc import Sequence

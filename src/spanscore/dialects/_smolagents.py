@@ -8,7 +8,8 @@ from typing import Any
 from spanscore.dialects import _messages
 from spanscore.dialects._base import Facts, text
 from spanscore.dialects._indexed import indexed
-from spanscore.dialects._json import literal, opened, printed, structure
+from spanscore.dialects._json import literal, opened, structure
+from spanscore.model.json import printed
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import RequestedCall, Tool

@@ -1,4 +1,4 @@
-"""Microsoft Agent Framework: the semantic conventions, and results that do not serialize."""
+"""Microsoft Agent Framework: the semantic conventions, results that do not serialize, responses as conversations."""
 
 import re
 
@@ -7,15 +7,19 @@ from spanscore.dialects._base import Context, Dialect, Facts
 from spanscore.model.span import Span
 
 _ADDRESS = re.compile(r"\[?<[\w.]{1,200} object at 0x[0-9a-f]{1,16}>\]?")
+_RESPONSE = "resp_"
 
 
 def read(span: Span, context: Context) -> Facts:
     """The facts of one of its spans.
 
     An empty result, or one that is no text, is printed as an object's address on the tool's span: the next model call's
-    input tells what it was.
+    input tells what it was. Where a service keeps no conversation, the response that a call goes on from stands for it:
+    another one for each call, so no session.
     """
     facts = semconv.read(span, context)
+    if str(facts.get("session_id")).startswith(_RESPONSE):
+        facts["session_id"] = None
     result = facts.get("result")
     if facts["kind"] == "tool" and isinstance(result, str) and _ADDRESS.fullmatch(result):
         facts["result"], facts["has_result"] = None, False

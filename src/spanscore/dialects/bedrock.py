@@ -1,4 +1,4 @@
-"""Amazon Bedrock under OpenTelemetry's instrumentation of botocore, which tells calls and results twice each."""
+"""Amazon Bedrock under OpenTelemetry's instrumentations; that of botocore tells calls and results twice each."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -8,7 +8,8 @@ from spanscore.dialects._base import Context, Dialect, Facts
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
 
-_SCOPE = "opentelemetry.instrumentation.botocore.bedrock-runtime"
+_SIDES = ("input", "output")
+_SCOPES = ("opentelemetry.instrumentation.botocore.bedrock-runtime", "opentelemetry.instrumentation.genai.bedrock")
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -16,13 +17,27 @@ def read(span: Span, context: Context) -> Facts:
     facts = semconv.read(span, context)
     if facts.get("input"):
         facts["input"] = tuple(_told_once(facts["input"]))
+    told = [x for side in _SIDES for x in facts.get(side) or ()]
+    if any(x.text is not None or any(y.arguments for y in x.calls) for x in told) and not span.dropped_attributes_count:
+        facts.update({side: tuple(map(_without_gaps, facts[side])) for side in _SIDES if facts.get(side)})
     return facts
+
+
+def _without_gaps(message: Message) -> Message:
+    """The message, in which arguments are left out where there are none; without content they all are."""
+    if all(x.arguments is not None for x in message.calls):
+        return message
+    return replace(message, calls=tuple(replace(x, arguments=x.arguments or {}) for x in message.calls))
 
 
 def _told_once(messages: Sequence[Message]) -> Iterator[Message]:
     """Messages with each result once: it comes as a tool's message, and again in what is said in the user's name."""
     told = set[str | None]()
+    after_results = False
     for message in messages:
+        if after_results and message == Message("user"):  # the same without content
+            continue
+        after_results = bool(message.results)
         fresh = [x for x in message.results if x.call_id is None or x.call_id not in told]
         told.update(x.call_id for x in fresh)
         if fresh or not message.results or message.text is not None:
@@ -31,4 +46,4 @@ def _told_once(messages: Sequence[Message]) -> Iterator[Message]:
             )
 
 
-DIALECT = Dialect("bedrock", read, scopes=(_SCOPE,), marks=(b"bedrock-runtime",))
+DIALECT = Dialect("bedrock", read, scopes=_SCOPES, marks=(b"bedrock-runtime", b"genai.bedrock"))

@@ -53,7 +53,8 @@ def read(span: Span, context: Context) -> Facts:
     """The facts of a prompt, a model call or a tool call; its waiting for the user and its hooks are neither."""
     told = _Told(span, context.logs)
     if span.name == events.INTERACTION:
-        return {"kind": "agent", **prompt(told.first(_ASKED)), **given(span.resource.attributes)}
+        named = text(span.attributes.get("agent.name"))  # of a sub-agent, which only records tell of
+        return {"kind": "agent", "agent_name": named} | prompt(told.first(_ASKED)) | given(span.resource.attributes)
     if span.name == events.TOOL:
         return _tool_call(span, told)
     if span.name == events.MODEL and not events.is_aside(span.attributes):
@@ -113,6 +114,7 @@ def _tool_call(span: Span, told: _Told) -> Facts:
     called_with, returned = told.first(_CALLED_WITH), _returned(span)
     facts: Facts = {
         "kind": "tool",
+        "runs_agent": text(span.attributes.get("subagent_type")),
         "tool_name": _tool_name(told),
         "call_id": call_id(told.first(_CALL_ID)),
         "error": status_error(span) or _failure(told),

@@ -1,6 +1,7 @@
 """Google's Agent Development Kit: the semantic conventions, and before them requests and responses of Gemini's API."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from spanscore.dialects import _gemini, semconv
@@ -8,12 +9,19 @@ from spanscore.dialects._arguments import arguments, tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, text
 from spanscore.dialects._json import is_redacted, opened, structure
 from spanscore.dialects._messages import messages, system_text
+from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span
-from spanscore.model.step import Message
+from spanscore.model.step import Message, Step
 
 _REQUEST, _RESPONSE = "gcp.vertex.agent.llm_request", "gcp.vertex.agent.llm_response"
 _GIVEN, _RETURNED = "gcp.vertex.agent.tool_call_args", "gcp.vertex.agent.tool_response"
+_CONTENT = (_REQUEST, _RESPONSE, _GIVEN, _RETURNED)
+_HIDDEN = "{}"  # stands for each of them where recording content is switched off
+_NO_RESPONSE = {"result": "<not specified>"}  # of a tool that raised, or is still running
 _RUN = re.compile(r"agent_run \[(.+)\]")  # an agent's span before version 1.16, which has no attributes
+_TYPESCRIPT = '"usageMetadata":'
+"""How the SDK for TypeScript spells what a response tells; in a text of it the quotes would have backslashes."""
+
 _RETOLD = ("For context:\n", "For context: below is a transcript of what another agent did")
 
 
@@ -41,7 +49,9 @@ def _read_tool(attributes: Attributes, facts: Facts) -> None:
     if facts.get("arguments") is None and given is not None and not is_redacted(given):
         facts["arguments"] = arguments(given)
     if not facts.get("has_result") and returned is not None and not is_redacted(returned):
-        facts["result"], facts["has_result"] = opened(returned), True
+        told = opened(returned)
+        if told != _NO_RESPONSE:
+            facts["result"], facts["has_result"] = told, True
     if facts.get("has_result"):
         facts["result"] = _gemini.content(facts["result"])
 
@@ -58,7 +68,7 @@ def _read_request(attributes: Attributes, facts: Facts) -> None:
     config = request.get("config")
     if not isinstance(config, dict):
         return
-    instruction = config.get("system_instruction")
+    instruction = config.get("system_instruction", config.get("systemInstruction"))
     if facts.get("system") is None and instruction is not None:
         facts["system"] = instruction if isinstance(instruction, str) else system_text(instruction)[0]
     if facts.get("tools") is None and isinstance(config.get("tools"), list):
@@ -73,7 +83,7 @@ def _read_response(attributes: Attributes, facts: Facts) -> None:
         return
     if facts.get("output") is None and isinstance(response.get("content"), dict):
         facts["output"] = messages([response["content"]], "assistant").messages
-    usage = response.get("usage_metadata")
+    usage = response.get("usage_metadata")  # in TypeScript there are attributes for it
     if isinstance(usage, dict):
         produced = [count(usage.get(x)) for x in ("candidates_token_count", "thoughts_token_count")]
         if facts.get("input_tokens") is None:
@@ -88,6 +98,38 @@ def _of_its_agent(message: Message) -> Message:
     return replace(message, role="assistant") if retold else message
 
 
+def together(steps: Sequence[Step]) -> list[Step]:
+    """The steps, of which those of tools are what the other spans of the trace show them to be.
+
+    Lists that they returned are out of the object that only the SDK for TypeScript puts around them. Where no span
+    shows content, an empty object stands for what was hidden; else it is the tool's own.
+    """
+    if all(x.span.attributes.get(key, _HIDDEN) == _HIDDEN for x in steps for key in _CONTENT):
+        return [_without_stand_ins(x) if x.kind == "tool" else x for x in steps]
+    if not any(_TYPESCRIPT in str(x.span.attributes.get(_RESPONSE)) for x in steps):
+        return list(steps)
+    return [replace(x, result=_listed(x.result)) if x.kind == "tool" else x for x in steps]
+
+
+def _without_stand_ins(step: Step) -> Step:
+    attributes = step.span.attributes
+    if _GIVEN in attributes and "gen_ai.tool.call.arguments" not in attributes:
+        step = replace(step, arguments=None)
+    if _RETURNED in attributes and "gen_ai.tool.call.result" not in attributes:
+        step = replace(step, result=None, has_result=False)
+    return step
+
+
+def _listed(result: Json) -> Json:
+    held = result.get("results") if isinstance(result, dict) and len(result) == 1 else None
+    return held if isinstance(held, list) else result
+
+
 DIALECT = Dialect(
-    "google_adk", read, scopes=("gcp.vertex.agent",), keys=(_REQUEST, _GIVEN), marks=(b"gcp.vertex.agent", b"gen_ai.")
+    "google_adk",
+    read,
+    scopes=("gcp.vertex.agent",),
+    keys=(_REQUEST, _GIVEN),
+    marks=(b"gcp.vertex.agent", b"gen_ai."),
+    together=together,
 )

@@ -1,15 +1,22 @@
 """Google's Gen AI SDK under OpenTelemetry's instrumentation: functions the SDK itself calls, one attribute a value."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from spanscore.dialects import _gemini, semconv
 from spanscore.dialects._base import Context, Dialect, Facts, text
-from spanscore.dialects._json import opened
+from spanscore.dialects._json import opened, structure
+from spanscore.dialects._messages import message
 from spanscore.model.json import Json
-from spanscore.model.span import Attributes, Span, Value
+from spanscore.model.span import Attributes, LogRecord, Span, Value
+from spanscore.model.step import Message
 from spanscore.model.trace import Tool
 
 _SCOPE = "opentelemetry.instrumentation.google_genai"
+_SHARED_SCOPE, _PROVIDERS = "opentelemetry.util.genai.handler", ("gemini", "vertex_ai")
 _PARAMETER, _RETURN = "code.function.parameters.", "code.function.return"
 _VALUE, _TYPE = ".value", ".type"
+_ELIDED = "<elided>"  # where content is not to be recorded
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -18,8 +25,33 @@ def read(span: Span, context: Context) -> Facts:
     if facts["kind"] == "tool":
         _read_function(span.attributes, facts)
     elif facts["kind"] == "model":
+        if facts.get("input") is None and facts.get("output") is None:
+            facts["input"], facts["output"] = _from_list(span.attributes.get("events"))
         _gemini.without_envelopes(facts, objects=True)
     return facts
+
+
+def _from_list(events: Value) -> tuple[tuple[Message, ...] | None, tuple[Message, ...] | None]:
+    """What a model was given and what it answered, of the events that Logfire puts into one attribute."""
+    parsed = structure(events).value
+    listed = [x for x in parsed if isinstance(x, dict)] if isinstance(parsed, list) else []
+    shown = [x for x in listed if x.get("content") != _ELIDED]
+    given = [x["content"] if isinstance(x.get("content"), dict) else x for x in shown if "index" not in x]
+    pieces = [x["message"] for x in shown if isinstance(x.get("message"), dict)]
+    told = (message(x, "user") for x in given)
+    answer = message({"content": _joined(pieces)}, "assistant") if pieces else None
+    return tuple(x for x in told if x is not None) or None, None if answer is None else (answer,)
+
+
+def _joined(pieces: Sequence[dict[str, Any]]) -> list[Any]:
+    """The parts of an answer that was streamed in pieces, each of which has some of its text."""
+    parts: list[Any] = []
+    for part in (y for x in pieces if isinstance(x.get("content"), list) for y in x["content"]):
+        if isinstance(part, str) and parts and isinstance(parts[-1], str):
+            parts[-1] += part
+        else:
+            parts.append(part)
+    return parts
 
 
 def _read_function(attributes: Attributes, facts: Facts) -> None:
@@ -53,4 +85,11 @@ def _python(value: Value, kind: Value) -> Json:
     return opened(value, scalars=kind != "str")
 
 
-DIALECT = Dialect("google_genai", read, scopes=(_SCOPE,), marks=(b"google_genai",))
+def claims(span: Span, _logs: Sequence[LogRecord]) -> bool:
+    """Whether it is of the instrumentation since 1.0, whose spans have the scope of the library that it shares."""
+    return span.scope.name == _SHARED_SCOPE and span.attributes.get("gen_ai.provider.name") in _PROVIDERS
+
+
+DIALECT = Dialect(
+    "google_genai", read, scopes=(_SCOPE,), claims=claims, marks=(b"google_genai", _SHARED_SCOPE.encode())
+)

@@ -6,8 +6,9 @@ from typing import Any
 from spanscore.dialects import _haystack
 from spanscore.dialects._arguments import arguments, tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, text
-from spanscore.dialects._json import opened, printed, structure
+from spanscore.dialects._json import opened, structure
 from spanscore.dialects.semconv import status_error
+from spanscore.model.json import printed
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import Message
 from spanscore.model.trace import Tool

@@ -4,9 +4,9 @@ from typing import Any
 
 from spanscore.dialects import openllmetry
 from spanscore.dialects._base import Context, Dialect, Facts, first_text, text
-from spanscore.dialects._functions import damaged, read_call, read_function
+from spanscore.dialects._functions import damaged, read_call, read_function, recorded
 from spanscore.dialects._indexed import indexed
-from spanscore.dialects._json import opened, structure
+from spanscore.dialects._json import structure
 from spanscore.dialects._requests import conversation
 from spanscore.model.span import Attributes, Span
 
@@ -35,7 +35,7 @@ def read(span: Span, context: Context) -> Facts:
         _read_tool(span, facts)
     elif kind == "workflow" and (context.outermost or facts["kind"] == "agent"):
         given, returned = attributes.get(_INPUT), attributes.get(_OUTPUT)
-        read_function(opened(given), opened(returned), facts)
+        read_function(recorded(given).value, recorded(returned), facts)
         facts["damaged"] = damaged(input=given, output=returned)
     return facts
 

@@ -1,11 +1,13 @@
 """Langfuse's SDKs: observations with a type, an input and an output, recorded as the function or client had them."""
 
+from collections.abc import Mapping
 from typing import Any
 
+from spanscore.dialects import _langgraph
 from spanscore.dialects._arguments import arguments, tools
 from spanscore.dialects._base import Context, Dialect, Facts, first_count, first_text, text
-from spanscore.dialects._functions import damaged, only_argument, read_function, read_result
-from spanscore.dialects._json import is_redacted, literal, structure
+from spanscore.dialects._functions import damaged, only_argument, read_function, read_result, recorded
+from spanscore.dialects._json import is_redacted, literal, opened, structure
 from spanscore.dialects._reprs import REPR_CONTAINERS
 from spanscore.dialects._requests import conversation
 from spanscore.dialects.semconv import status_error
@@ -21,6 +23,8 @@ _KINDS = {
     "chain": "workflow",
     "span": "workflow",
 }
+_METADATA = "langfuse.observation.metadata."
+_GRAPH = ("langgraph", '"langgraph"')  # the Python SDK writes JSON
 _CALL = frozenset({"args", "kwargs"})  # what its decorator records of a function's call
 _GIVEN, _PRODUCED = ("input_tokens", "prompt_tokens", "input"), ("output_tokens", "completion_tokens", "output")
 _RETURNED_BY_TOOL = '{"lc":1,"type":"constructor","id":["langchain_core","messages","ToolMessage"]'
@@ -30,7 +34,8 @@ _RETURNED_BY_TOOL = '{"lc":1,"type":"constructor","id":["langchain_core","messag
 def read(span: Span, context: Context) -> Facts:
     """The facts of an observation; events, embeddings and guardrails are none of a turn's steps."""
     attributes = span.attributes
-    kind = _KINDS.get(str(attributes.get(_TYPE, "span")), "other")
+    placed = {x: opened(value) for x, value in _langgraph.metadata(attributes, _METADATA).items()}
+    kind = _kind(span, placed, outermost=context.outermost)
     facts: Facts = {
         "kind": kind,
         "session_id": text(attributes.get("langfuse.session.id")),
@@ -49,15 +54,29 @@ def read(span: Span, context: Context) -> Facts:
         facts["query"] = query if isinstance(query, str) else None
         facts["documents"] = tuple(found) if isinstance(found, list) else ()
     elif kind == "agent" or (kind == "workflow" and context.outermost):
-        facts["agent_name"] = text(span.name) if kind == "agent" else None
+        facts["agent_name"] = _langgraph.graph_name(span.name) or None if kind == "agent" else None
         given = attributes.get("langfuse.trace.input") if given is None else given
         returned = attributes.get("langfuse.trace.output") if returned is None else returned
-        called = structure(given).value
-        if isinstance(called, dict) and called.keys() == _CALL:
+        called = recorded(given).value
+        is_function = isinstance(called, dict) and called.keys() == _CALL
+        if is_function:
             called = only_argument(called)
-        read_function(called, structure(returned).value, facts)
+        read_function(called, recorded(returned), facts, envelope=None if is_function else "output")
         facts["damaged"] = damaged(input=given, output=returned)
+    if kind in {"model", "tool"}:
+        facts["agent_name"] = _langgraph.agent_name(placed)
     return facts
+
+
+def _kind(span: Span, placed: Mapping[str, object], *, outermost: bool) -> str:
+    """What an observation stands for. LangChain's handler calls a chain an agent for a word in its name.
+
+    So a node of LangGraph's is none, and a graph that is named as an agent is one.
+    """
+    kind = _KINDS.get(str(span.attributes.get(_TYPE, "span")), "other")
+    if kind in {"agent", "workflow"} and (placed or span.attributes.get(_METADATA + "ls_integration") in _GRAPH):
+        return "agent" if _langgraph.is_agent(span.name, placed, outermost=outermost) else "workflow"
+    return kind
 
 
 def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Facts) -> None:

@@ -1,19 +1,24 @@
 """LangSmith's OpenTelemetry exporter: runs with a kind, their inputs and outputs as two attributes of JSON."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from spanscore.dialects import _claude_agent_sdk, _langchain, _langgraph
+from spanscore.dialects import _claude_agent_sdk, _langchain, _langgraph, _run_together
 from spanscore.dialects._arguments import call_id, tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, first_text, text
-from spanscore.dialects._functions import damaged, read_call, read_function
+from spanscore.dialects._functions import damaged, read_call, read_function, recorded
 from spanscore.dialects._json import literal, structure
-from spanscore.dialects._requests import conversation
+from spanscore.dialects._requests import configured_tools, conversation, system_of
 from spanscore.model.span import Attributes, Span, Value
+from spanscore.model.step import Step
 
 _KIND = "langsmith.span.kind"
 _KINDS = {"llm": "model", "tool": "tool", "retriever": "retrieval", "chain": "workflow"}
 _INPUTS, _OUTPUTS = "gen_ai.prompt", "gen_ai.completion"
+_HIDDEN = "{}"  # stands for either where LANGSMITH_HIDE_INPUTS or LANGSMITH_HIDE_OUTPUTS is set
 _METADATA = "langsmith.metadata."  # `langsmith.trace.session_id` is a project, and no conversation
+_TRACEABLE = "langsmith.traceable"  # only the SDK for JavaScript says it
 _SESSIONS = tuple(_METADATA + x for x in ("session_id", "conversation_id", "thread_id"))
 
 
@@ -41,7 +46,7 @@ def read(span: Span, context: Context) -> Facts:
         documents = found.get("documents", found.get("output")) if isinstance(found, dict) else None
         facts["documents"] = tuple(documents) if isinstance(documents, list) else ()
     elif kind == "agent" or (kind == "workflow" and context.outermost):
-        read_function(structure(given).value, structure(returned).value, facts)
+        read_function(recorded(given).value, recorded(returned), facts, envelope=_envelope(attributes))
         facts["damaged"] = damaged(input=given, output=returned)
     _claude_agent_sdk.complete_langsmith(span, facts)
     return facts
@@ -62,8 +67,12 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
     if offered is None and isinstance(request.value, dict):
         offered = request.value.get("tools")
     facts["tools"] = None if offered is None else tools(offered)
+    if _TRACEABLE in attributes and facts["output"]:
+        facts["output"] = _run_together.parted(facts["output"], facts["tools"] or ())
     if isinstance(request.value, dict):
-        facts["system"] = first_text(request.value, ("instructions", "system"))
+        facts["system"] = system_of(request.value)
+        facts["tools"] = facts["tools"] or configured_tools(request.value)
+    facts["response_id"] = text(attributes.get("gen_ai.response.id"))
     names = ("gen_ai.response.model", "gen_ai.request.model", _METADATA + "ls_model_name")
     facts["model"] = first_text(attributes, names)
     noted = structure(
@@ -79,8 +88,13 @@ def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:
     attributes = span.attributes
     facts["tool_name"] = text(attributes.get("gen_ai.tool.name")) or text(span.name)
     facts["call_id"] = call_id(attributes.get("gen_ai.tool.call.id"))
-    read_call(span, given, returned, facts, envelope="output")  # which LangSmith puts around all that is no object
+    read_call(span, given, returned, facts, envelope=_envelope(attributes))
     facts["arguments"] = _unprinted(facts.get("arguments"))
+
+
+def _envelope(attributes: Attributes) -> str:
+    """The key under which the SDK puts all that is no object."""
+    return "outputs" if _TRACEABLE in attributes else "output"
 
 
 def _unprinted(value: Any) -> Any:
@@ -91,4 +105,18 @@ def _unprinted(value: Any) -> Any:
     return value
 
 
-DIALECT = Dialect("langsmith", read, keys=(_KIND,), marks=(b"langsmith.span.kind",))
+def together(steps: Sequence[Step]) -> Sequence[Step]:
+    """The steps; where all runs of the trace have inputs or outputs that are empty, tools have none: they are hidden.
+
+    A run of a model never has empty ones, so a tool's own `{}` is known by what others show.
+    """
+    shown = {key for x in steps for key in (_INPUTS, _OUTPUTS) if x.span.attributes.get(key, _HIDDEN) != _HIDDEN}
+    if len(shown) == len((_INPUTS, _OUTPUTS)):
+        return steps
+    hidden: dict[str, Any] = {} if _INPUTS in shown else {"arguments": None}
+    if _OUTPUTS not in shown:
+        hidden |= {"result": None, "has_result": False}
+    return [replace(x, **hidden) if x.kind == "tool" else x for x in steps]
+
+
+DIALECT = Dialect("langsmith", read, keys=(_KIND,), marks=(b"langsmith.span.kind",), together=together)

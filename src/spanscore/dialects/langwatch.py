@@ -5,8 +5,10 @@ from typing import Any
 from spanscore.dialects._arguments import tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, first_text, text
 from spanscore.dialects._functions import damaged, read_call, read_function
-from spanscore.dialects._json import printed, structure
+from spanscore.dialects._json import Parsed, structure
+from spanscore.dialects._reprs import evaluated
 from spanscore.dialects._requests import conversation
+from spanscore.model.json import printed
 from spanscore.model.span import Attributes, Span, Value
 
 _TYPE, _INPUT, _OUTPUT = "langwatch.span.type", "langwatch.input", "langwatch.output"
@@ -46,19 +48,21 @@ def read(span: Span, context: Context) -> Facts:
         facts["documents"] = tuple(documents) if isinstance(documents, list) else ()
     elif kind == "agent" or (kind == "workflow" and context.outermost):
         facts["agent_name"] = text(span.name) if kind == "agent" else None
-        read_function(given, returned, facts)
+        read_function(given, Parsed(returned), facts)
         facts["damaged"] = damaged(input=given, output=returned)
     return facts
 
 
 def _value(recorded: Value) -> Any:
-    """The value out of its envelope `{"type": …, "value": …}`."""
+    """The value out of its envelope `{"type": …, "value": …}`; there are two around messages of an unusual content."""
     parsed = structure(recorded).value
-    return parsed["value"] if isinstance(parsed, dict) and parsed.keys() == _KEYS else parsed
+    value = parsed["value"] if isinstance(parsed, dict) and parsed.keys() == _KEYS else parsed
+    is_enclosed = isinstance(value, dict) and value.keys() == _KEYS and value["type"] == "chat_messages"
+    return value["value"] if is_enclosed else value
 
 
 def _read_model(attributes: Attributes, given: Any, returned: Any, facts: Facts) -> None:
-    facts["input"], facts["output"] = conversation(given, "user"), conversation(returned, "assistant")
+    facts["input"], facts["output"] = conversation(_named(given), "user"), conversation(returned, "assistant")
     facts["damaged"] = damaged(input=given, output=returned)
     parameters = structure(attributes.get("langwatch.params")).value
     offered = parameters.get("tools", parameters.get("functions")) if isinstance(parameters, dict) else None
@@ -71,9 +75,24 @@ def _read_model(attributes: Attributes, given: Any, returned: Any, facts: Facts)
         facts[fact] = next((x for x in map(count, told) if x is not None), None)
 
 
+def _named(given: Any) -> Any:
+    """Messages, in which those of tools have a role: LangWatch's handler for LangChain does not know it."""
+    listed = given if isinstance(given, list) else ()
+    if not any(isinstance(x, dict) and x.get("role") == "unknown" for x in listed):
+        return given
+    return [{**x, "role": "tool"} if isinstance(x, dict) and x.get("role") == "unknown" else x for x in listed]
+
+
+def _content(returned: Any) -> Any:
+    """What a tool returned, out of LangChain's message, of which its callback handler does not know the role."""
+    message = returned[0] if isinstance(returned, list) and len(returned) == 1 else None
+    return message.get("content") if isinstance(message, dict) and message.get("role") == "unknown" else returned
+
+
 def _read_tool(span: Span, given: Any, returned: Any, facts: Facts) -> None:
     facts["tool_name"] = text(span.name)
-    read_call(span, given, returned, facts)
+    read_call(span, given, _content(returned), facts)
+    facts["arguments"] = evaluated(facts.get("arguments"))
     if _OUTPUT in span.attributes and returned is None:
         facts["result"], facts["has_result"] = None, True
 

@@ -13,6 +13,9 @@ from spanscore.model.span import Attributes, Span
 _SUMMARY = "llamaindex.step.input_summary"
 _CALL = re.compile(r"ToolCall\(tool_name='([^'\\]{1,200})', tool_kwargs=")
 _CALL_END = re.compile(r", tool_id='([^'\\]{0,200})'\)")
+_TOOL_SPANS = (".call_tool", ".acall", ".call")
+"""A tool's step, and the tool inside of it: the step catches what the tool raises, so that only the tool has failed."""
+
 _STARTS, _ENDS = ("LLMChatStartEvent", "LLMCompletionStartEvent"), ("LLMChatEndEvent", "LLMCompletionEndEvent")
 _INPUT_TOKENS = ("prompt_tokens", "input_tokens", "prompt_eval_count")
 _OUTPUT_TOKENS = ("completion_tokens", "output_tokens", "eval_count")
@@ -31,7 +34,7 @@ def read(span: Span, _context: Context) -> Facts:
         return _retrieval(told["RetrievalEndEvent"])
     if "QueryStartEvent" in told:
         return _query(told["QueryStartEvent"], told.get("QueryEndEvent", {}))
-    if span.name.endswith(".call_tool"):
+    if span.name.endswith(_TOOL_SPANS):
         return _tool(span)
     if _llama_index.is_agent_step(span):
         return {"kind": "agent", "agent_name": _llama_index.agent_name(span.attributes.get(_SUMMARY))}

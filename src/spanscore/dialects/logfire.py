@@ -1,17 +1,21 @@
 """Logfire's own instrumentations: whole requests and responses, lists of events, and runs of OpenAI's Agents SDK."""
 
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from spanscore.dialects import semconv
 from spanscore.dialects._arguments import arguments, tools
 from spanscore.dialects._base import Context, Dialect, Facts, first_count, first_text, text
-from spanscore.dialects._json import opened, printed, structure
+from spanscore.dialects._json import structure
 from spanscore.dialects._mcp import read_call
 from spanscore.dialects._messages import Messages, messages
+from spanscore.dialects._reprs import unprinted
 from spanscore.dialects._requests import messages_of
+from spanscore.model.json import printed
 from spanscore.model.span import STATUS_ERROR, Attributes, Span
-from spanscore.model.step import Message
+from spanscore.model.step import Message, Step
 from spanscore.model.trace import RequestedCall
 
 _AGENTS, _MCP, _ANTHROPIC = "logfire.openai_agents", "logfire.mcp", "logfire.anthropic"
@@ -22,6 +26,7 @@ _ASKED, _ANSWERED = ("messages", "prompt"), ("message", "combined_chunk_content"
 _GIVEN, _PRODUCED = ("input_tokens", "prompt_tokens"), ("output_tokens", "completion_tokens")
 _STARTS = (("OpenAI Agents trace", "workflow"), ("Agent run", "agent"), ("Function", "tool"))
 _SESSIONS, _USERS = ("session_id", "conversation_id", "thread_id"), ("user_id",)
+_MAX_STREAMS = 50  # at once beside each other that are compared with a record
 _ENVELOPE = "input"  # around the arguments of a call by an Anthropic model
 
 
@@ -34,7 +39,7 @@ def read(span: Span, context: Context) -> Facts:
         if kind is not None or not _calls_model(span.attributes):
             return _read_step(span, kind or "other")
     facts = semconv.read(span, context)
-    facts["kind"] = _kind(span)
+    facts["kind"] = _kind(span.attributes)
     if facts["kind"] == "model":
         _read_model(span, facts)
     return facts
@@ -44,16 +49,21 @@ def _calls_model(attributes: Attributes) -> bool:
     return any(x in attributes for x in _TOLD_OF_CALL)
 
 
-def _kind(span: Span) -> str:
-    """A streamed answer is told by a record after the call, which holds the request too: the call is not read then."""
+def _kind(attributes: Attributes) -> str:
+    is_other = not _calls_model(attributes) or attributes.get("gen_ai.operation.name") == "embeddings"
+    return "other" if is_other else "model"
+
+
+def _is_waiting(span: Span) -> bool:
+    """Whether a model's call does not tell the answer: one that is streamed is told by a record after the call."""
     attributes = span.attributes
-    if not _calls_model(attributes) or attributes.get("gen_ai.operation.name") == "embeddings":
-        return "other"
+    if attributes.get("logfire.span_type") == "log":
+        return False
     answered = span.scope.name == _AGENTS or any(x in attributes for x in (*_TOLD_OF_ANSWER, "events"))
     streams = structure(attributes.get("request_data")).value
     if isinstance(streams, dict) and streams.get("stream") is True and "response_data" not in attributes:
         answered = any(x in attributes for x in _TOLD_OF_ANSWER)
-    return "model" if answered or span.status_code == STATUS_ERROR else "other"
+    return not answered and span.status_code != STATUS_ERROR
 
 
 def _read_model(span: Span, facts: Facts) -> None:
@@ -100,7 +110,10 @@ def _object(attributes: Attributes, key: str) -> dict[str, Any]:
 
 
 def _listed(attributes: Attributes, key: str, role: str = "user") -> Messages:
-    return messages(attributes[key], role) if attributes.get(key) not in (None, "null") else Messages(None)
+    if attributes.get(key) in (None, "null"):
+        return Messages(None)
+    parsed, damaged = structure(attributes[key])
+    return Messages(messages_of(parsed, role), damaged) if isinstance(parsed, list) else messages(attributes[key], role)
 
 
 def _messages(body: dict[str, Any], keys: tuple[str, ...], role: str) -> Messages:
@@ -150,7 +163,7 @@ def _read_step(span: Span, kind: str) -> Facts:
         if "input" in attributes:
             facts["arguments"] = arguments(attributes["input"])
         if "output" in attributes and facts["error"] is None:
-            facts["result"], facts["has_result"] = opened(attributes["output"]), True
+            facts["result"], facts["has_result"] = unprinted(attributes["output"]), True
     return facts
 
 
@@ -171,4 +184,28 @@ def _read_mcp(span: Span) -> Facts:
     return read_call(span, request.get("params"), span.attributes.get("response"))
 
 
-DIALECT = Dialect("logfire", read, scopes=_SCOPES, marks=(b"logfire.",))
+def together(steps: Sequence[Step]) -> list[Step]:
+    """The steps, each streamed call with what the record after it tells: the request once more, and the answer."""
+    waiting: defaultdict[str, list[Step]] = defaultdict(list)
+    told = dict[str, Step]()
+    for step in steps:
+        if step.kind == "model" and _is_waiting(step.span):
+            waiting[step.span.parent_span_id].append(step)
+            told[step.span.span_id] = _nothing(step)
+    for record in (x for x in steps if x.kind == "model" and x.span.attributes.get("logfire.span_type") == "log"):
+        calls = waiting[record.span.parent_span_id]
+        for number, call in enumerate(calls[:_MAX_STREAMS]):
+            if call.input == record.input:
+                attributes = {**call.span.attributes, **record.span.attributes}
+                told[call.span.span_id] = replace(record, span=replace(call.span, attributes=attributes))
+                told[record.span.span_id] = _nothing(record)
+                del calls[number]
+                break
+    return [told.get(x.span.span_id, x) for x in steps]
+
+
+def _nothing(step: Step) -> Step:
+    return Step(span=step.span, dialect=step.dialect, kind="other")
+
+
+DIALECT = Dialect("logfire", read, scopes=_SCOPES, marks=(b"logfire.",), together=together)

@@ -1,15 +1,17 @@
 """MLflow's tracing SDKs: a type, inputs and outputs, each attribute encoded as JSON, even plain text."""
 
+from dataclasses import replace
 from typing import Any
 
-from spanscore.dialects import _dspy, _langgraph, _pydantic_ai_parts, semconv
+from spanscore.dialects import _dspy, _gemini, _langgraph, _pydantic_ai_parts, semconv
 from spanscore.dialects._arguments import call_id, tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, first_text, text
-from spanscore.dialects._functions import damaged, read_function, read_result
+from spanscore.dialects._functions import damaged, read_function, read_result, recorded
 from spanscore.dialects._json import is_redacted, opened, structure
-from spanscore.dialects._requests import conversation
+from spanscore.dialects._requests import configured_tools, conversation, system_of
 from spanscore.dialects.semconv import status_error
 from spanscore.model.span import Attributes, Span, Value
+from spanscore.model.step import Message
 
 _TYPE, _SCOPE = "mlflow.spanType", "mlflow.tracing.provider"
 _KINDS = {
@@ -24,6 +26,7 @@ _KINDS = {
     "UNKNOWN": "workflow",  # of a function that is decorated without a type
 }
 _SESSIONS, _USERS = ("session_id", "conversation_id", "thread_id"), ("user_id",)
+_BLOCK = '"type": "output_text"'
 _OPENAI_AGENTS, _RUN = "mlflow.openai.agent_run_root", "run_config"
 
 
@@ -49,7 +52,7 @@ def read(span: Span, context: Context) -> Facts:
         _read_retrieval(given, returned, facts)
     elif kind == "agent" or (kind == "workflow" and context.outermost):
         facts["agent_name"] = _agent_name(span) if kind == "agent" else None
-        read_function(opened(given), opened(returned), facts)
+        read_function(recorded(given).value, recorded(returned), facts)
         facts["damaged"] = damaged(input=given, output=returned)
     _complete(span, facts, given, returned)
     return facts
@@ -79,6 +82,8 @@ def _complete(span: Span, facts: Facts, given: Value, returned: Value) -> None:
         _pydantic_ai_parts.complete(facts, opened(given), opened(returned))
     elif _dspy.logged_by_mlflow(span):
         _dspy.complete(span, facts, opened(given), opened(returned))
+    elif _value(span.attributes, "mlflow.message.format") == "gemini":
+        _gemini.complete(span, facts)
 
 
 def _read_conventions(span: Span, context: Context) -> Facts:
@@ -92,7 +97,26 @@ def _read_conventions(span: Span, context: Context) -> Facts:
     if facts["kind"] == "tool":
         facts["call_id"] = facts.get("call_id") or call_id(_value(attributes, "tool_call_id"))
         read_result(attributes.get("gen_ai.tool.call.result"), facts)
+    if facts["kind"] == "model":
+        facts["input"] = _with_blocks_opened(facts.get("input"))
+        if attributes.get("gen_ai.provider.name") == "gemini":
+            _gemini.complete(span, facts)
     return facts
+
+
+def _with_blocks_opened(given: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
+    """The messages, in which MLflow prints a block of OpenAI's Responses as the text of the assistant."""
+    return given and tuple(
+        replace(x, text=_block_text(x.text)) if x.role == "assistant" and _BLOCK in (x.text or "") else x for x in given
+    )
+
+
+def _block_text(said: str | None) -> str | None:
+    block = opened(said)
+    if not isinstance(block, dict) or block.get("type") != "output_text":
+        return said
+    inside = block.get("text")
+    return inside if isinstance(inside, str) else said
 
 
 def _metadata(attributes: Attributes) -> dict[str, Any]:
@@ -137,9 +161,8 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
     facts["damaged"] = frozenset(fact for fact, cut in parts if cut)
     body = request.value if isinstance(request.value, dict) else {}
     offered = attributes.get("mlflow.chat.tools", body.get("tools"))
-    facts["tools"] = None if offered is None else tools(offered)
-    system = body.get("instructions", body.get("system"))
-    facts["system"] = system if isinstance(system, str) else None
+    facts["tools"] = configured_tools(body) if offered is None else tools(offered)
+    facts["system"] = system_of(body)
     facts["model"] = text(_value(attributes, "mlflow.llm.model")) or text(body.get("model"))
     usage = _value(attributes, "mlflow.chat.tokenUsage")
     if isinstance(usage, dict):

@@ -69,6 +69,8 @@ def _of_item(item: Any, part: Any) -> Iterator[Any]:
         yield {"type": "text", "content": item["text"]}
     elif item.get("type") in ("function_call", "function_call_output"):
         yield item
+    elif item.get("object") == "response" and isinstance(item.get("output"), list):  # of a stream of chat completions
+        yield from item["output"]
     elif item.get("role") == "assistant" and isinstance(item.get("tool_calls"), list):
         yield from ({**x, "type": "tool_call"} for x in item["tool_calls"] if isinstance(x, dict))
     else:

@@ -7,6 +7,7 @@ from typing import Any
 
 from spanscore.dialects import (
     _ag2,
+    _agno,
     _autogen,
     _beeai,
     _claude_agent_sdk,
@@ -16,6 +17,7 @@ from spanscore.dialects import (
     _haystack,
     _langchain,
     _langgraph,
+    _left_out,
     _llama_index,
     _openai_agents_js,
     _run_together,
@@ -23,10 +25,11 @@ from spanscore.dialects import (
 )
 from spanscore.dialects._arguments import arguments, call_id, tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, text
+from spanscore.dialects._functions import json_of, unwrapped
 from spanscore.dialects._indexed import elements, indexed
-from spanscore.dialects._json import is_redacted, literal, opened, structure
+from spanscore.dialects._json import Parsed, is_redacted, literal, opened, structure
 from spanscore.dialects._messages import message
-from spanscore.dialects._reprs import REPR_CONTAINERS, evaluated
+from spanscore.dialects._reprs import REPR_CONTAINERS, evaluated, is_address
 from spanscore.dialects._requests import messages_of
 from spanscore.dialects.semconv import status_error
 from spanscore.model.span import Attributes, Span, Value
@@ -37,16 +40,21 @@ _KINDS = {"LLM": "model", "AGENT": "agent", "CHAIN": "workflow", "TOOL": "tool",
 _PSEUDO_TOOLS = ("_prepare_chat_with_tools",)  # LlamaIndex's, a step of its model class, called tool or model
 _OPENAI_AGENTS = "openinference.instrumentation.openai_agents"
 _JS_OPENAI = "@arizeai/openinference-instrumentation-openai"
-_PRINTING = frozenset({_OPENAI_AGENTS, "openinference.instrumentation.agno"})  # they make text of a result by str()
+_PRINTING = frozenset({_OPENAI_AGENTS, _agno.SCOPE})  # they make text of a result by str()
+_GOOGLE = "openinference.instrumentation.google_genai"
+_WITHOUT_EMPTY = frozenset({_OPENAI_AGENTS, "openinference.instrumentation.openai", _GOOGLE})
+"""Of a call without arguments, these leave them out."""
+
 _LANGCHAIN = ("openinference.instrumentation.langchain", "@arizeai/openinference-instrumentation-langchain")
 _COMPLETING: dict[str, Callable[[Span, Facts], None]] = {
     **dict.fromkeys(_ag2.SCOPES, _ag2.complete),
     _autogen.OPENINFERENCE_SCOPE: _autogen.complete,
     _beeai.SCOPE: _beeai.complete,
     **dict.fromkeys(_claude_agent_sdk.OPENINFERENCE_SCOPES, _claude_agent_sdk.complete_openinference),
+    _agno.SCOPE: _agno.complete,
     _crewai.OPENINFERENCE_SCOPE: _crewai.complete_openinference,
     _dspy.SCOPE: _dspy.complete_openinference,
-    "openinference.instrumentation.google_genai": _gemini.complete_openinference,
+    _GOOGLE: _gemini.complete,
     _haystack.OPENINFERENCE_SCOPE: _haystack.complete_openinference,
     _llama_index.OPENINFERENCE_SCOPE: _llama_index.complete_openinference,
     _smolagents.SCOPE: _smolagents.complete,
@@ -111,19 +119,24 @@ def _read_model(span: Span, facts: Facts) -> None:
             damaged.add(fact)
     facts["damaged"] = frozenset(damaged)
     offered = [x.get("json_schema") for x in _objects(attributes, "llm.tools.", "tool")]
-    facts["tools"] = _all_tools(offered) if offered else None
+    facts["tools"] = _all_tools(offered) if offered else _left_out.offered(attributes.get("input.value"))
+    if not any(x.role == "system" for x in facts["input"] or ()):
+        facts["system"] = _left_out.system(attributes.get("input.value"))
     if span.scope.name == _JS_OPENAI and facts["output"]:
         facts["output"] = _run_together.parted(facts["output"], facts["tools"] or ())
     facts["model"] = text(attributes.get("llm.response.model_name")) or text(attributes.get("llm.model_name"))
     facts["input_tokens"] = count(attributes.get("llm.token_count.prompt"))
     facts["output_tokens"] = count(attributes.get("llm.token_count.completion"))
-    facts["response_id"] = _response_id(attributes.get("output.value"))
+    facts["response_id"] = _response_id(span)
     reason = text(attributes.get("llm.finish_reason"))
     facts["finish_reasons"] = (reason,) if reason else ()
 
 
-def _response_id(raw: Value) -> str | None:
-    """The id of a response that the SDK's instrumentation keeps as it came, which begins with it."""
+def _response_id(span: Span) -> str | None:
+    """The id of a response that the SDK's instrumentation keeps as it came, or that LangChain's message has."""
+    raw = span.attributes.get("output.value")
+    if span.scope.name in _LANGCHAIN:
+        return _langchain.response_id(structure(raw).value)
     found = _RESPONSE_ID.match(raw) if isinstance(raw, str) else None
     return None if found is None else found[1]
 
@@ -145,12 +158,12 @@ def _messages(span: Span, side: str, role: str) -> tuple[tuple[Message, ...] | N
     items = _objects(attributes, f"llm.{side}_messages.", "message")
     flat = [_flat_message(x, role) for x in items]
     if flat:
-        if span.scope.name == _OPENAI_AGENTS:
+        if span.scope.name in _WITHOUT_EMPTY and not span.dropped_attributes_count:
             flat = [None if x is None else _without_gaps(x) for x in flat]
-        found = tuple(x for x in flat if x is not None)
+        found = _left_out.fuller(tuple(x for x in flat if x is not None), raw, role)
         if span.scope.name == _openai_agents_js.SCOPE and side == "input":
             found = tuple(_openai_agents_js.with_texts(found, raw))
-        return found, any(is_redacted(x.get("content")) for x in items)
+        return found, any(is_redacted(x.get("content")) for x in items) or _left_out.is_lost(found, raw)
     if is_redacted(raw):
         return None, True
     return messages_of(raw, role), False
@@ -262,7 +275,7 @@ def _read_function(span: Span, facts: Facts) -> None:
         facts["input"] = _langchain.state_messages(structure(given).value)
         facts["output"] = _langchain.after_question(_langchain.state_messages(structure(returned).value))
     facts["input_text"] = _plain(given, attributes.get("input.mime_type"))
-    facts["output_text"] = _plain(returned, attributes.get("output.mime_type"))
+    _read_returned(span, returned, facts)
     facts["damaged"] = frozenset(fact for fact, value in (("input", given), ("output", returned)) if is_redacted(value))
 
 
@@ -274,15 +287,27 @@ def _agent_by_convention(span: Span) -> str | None:
 
 
 def _plain(value: Value, mime_type: Value) -> str | None:
-    """Text that a function took or returned; JSON only where it is a string or an object that holds one string."""
-    if not isinstance(value, str) or is_redacted(value):
-        return None
-    if mime_type != "application/json":
-        return value
-    parsed = structure(value).value
+    """Text that a function took; JSON only where it is a string or an object that holds one string."""
+    parsed = _told(value, mime_type).value
     if isinstance(parsed, dict) and len(parsed) == 1:
         parsed = next(iter(parsed.values()))
     return parsed if isinstance(parsed, str) else None
+
+
+def _read_returned(span: Span, returned: Value, facts: Facts) -> None:
+    """What a function returned: text, or another value than messages as JSON, if no framework keeps its state there."""
+    told = _told(returned, span.attributes.get("output.mime_type"))
+    value = unwrapped(told.value, "output" if span.scope.name in _LANGCHAIN else None)
+    facts["output_text"] = value if isinstance(value, str) else None
+    if not facts.get("output") and not told.damaged and span.scope.name not in _COMPLETING:
+        facts["output_json"] = json_of(value)
+
+
+def _told(value: Value, mime_type: Value) -> Parsed:
+    """What a function took or returned; JSON only where the span says that it is."""
+    if not isinstance(value, str) or is_redacted(value) or is_address(value):
+        return Parsed(None)
+    return structure(value) if mime_type == "application/json" else Parsed(value)
 
 
 DIALECT = Dialect("openinference", read, keys=("openinference.span.kind",), marks=(b"openinference.span.kind",))

@@ -1,25 +1,79 @@
-"""OpenLIT's instrumentations of LangChain and LangGraph: the conventions, with what Python printed of messages."""
+"""OpenLIT's decorator and instrumentations: the conventions, with what Python printed of arguments and messages."""
 
 import re
+from collections.abc import Callable
+from dataclasses import replace
 
-from spanscore.dialects import _langchain, semconv
-from spanscore.dialects._base import Context, Dialect, Facts, text
+from spanscore.dialects import _gemini, _langchain, _openlit_text, semconv
+from spanscore.dialects._base import Context, Dialect, Facts, first_text, text
+from spanscore.dialects._functions import only_argument
 from spanscore.dialects._json import literal, structure
+from spanscore.dialects._reprs import WHOLE_STRING, evaluated, is_address
 from spanscore.model.span import Attributes, Span
+from spanscore.model.step import Message
 
 _LANGCHAIN, _LANGGRAPH = "openlit.instrumentation.langchain", "openlit.instrumentation.langgraph"
-_STRING = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+_GOOGLE, _GROQ, _DECORATOR = "openlit.instrumentation.google_ai_studio", "openlit.instrumentation.groq", "openlit"
+_RETURNED = ("gen_ai.output.messages", "gen_ai.completion")  # the second up to 1.36
 # Atomic: a list ends at the first bracket before another field, so that not each of its brackets is tried as its end.
 _FIELDS = "type|name|id|additional_kwargs|response_metadata|tool_call_id"
 _PRINTED = re.compile(
-    rf"content=(?>({_STRING}|\[.*?\])(?= (?:{_FIELDS})=))(?: .*)? tool_call_id=({_STRING})(.*)", re.DOTALL
+    rf"content=(?>({WHOLE_STRING}|\[.*?\])(?= (?:{_FIELDS})=))(?: .*)? tool_call_id=({WHOLE_STRING})(.*)", re.DOTALL
 )
 _FAILED = " status='error'"
 _MAX_CHARS = 64 * 1024
 
 
 def read(span: Span, context: Context) -> Facts:
-    """The facts of one of its spans. The agent is the graph; what it calls agents inside are the graph's nodes."""
+    """The facts of one of its spans."""
+    return _READING.get(span.scope.name, _read_framework)(span, context)
+
+
+def _read_decorated(span: Span, context: Context) -> Facts:
+    """A function, of whatever it does: of one that answers a text with text, the outermost is the application's own."""
+    called = {x: literal(str(span.attributes.get(f"function.{x}", ""))) for x in ("args", "kwargs")}
+    asked, answered = text(only_argument(called)), first_text(span.attributes, _RETURNED)
+    if not context.outermost or asked is None or answered is None or is_address(answered):
+        return {"kind": "other"}
+    return {"kind": "workflow", "input_text": asked, "output_text": answered}
+
+
+def _read_gemini(span: Span, context: Context) -> Facts:
+    """A call of Gemini, with the results and the lack of a text as str() prints them."""
+    facts = semconv.read(span, context)
+    for side in ("input", "output"):
+        if facts.get(side):
+            facts[side] = tuple(map(_unprinted, facts[side]))
+    _gemini.complete(span, facts)
+    return facts
+
+
+def _unprinted(message: Message) -> Message:
+    said = None if message.calls and message.text == "None" else message.text
+    return replace(message, text=said, results=tuple(replace(x, value=evaluated(x.value)) for x in message.results))
+
+
+def _read_text(span: Span, context: Context) -> Facts:
+    """A call of any provider's model, as versions before told it; tokens are 0 where they were not told."""
+    facts = _read_groq(span, context)
+    is_cut = span.dropped_attributes_count > 0 and "gen_ai.operation.name" not in span.attributes
+    if is_cut and ("gen_ai.prompt" in span.attributes or "gen_ai.completion" in span.attributes):
+        facts = {"kind": "model", "damaged": frozenset({"tokens"})}
+    if facts["kind"] == "model":
+        _openlit_text.complete(span, facts)
+    return facts
+
+
+def _read_groq(span: Span, context: Context) -> Facts:
+    """A call of Groq, whose tokens are 0 where they were not told."""
+    facts = semconv.read(span, context)
+    if facts.get("input_tokens") == facts.get("output_tokens") == 0:
+        facts["input_tokens"] = facts["output_tokens"] = None
+    return facts
+
+
+def _read_framework(span: Span, context: Context) -> Facts:
+    """A span of LangChain's or LangGraph's. The agent is the graph; what are called agents inside are its nodes."""
     facts, attributes = semconv.read(span, context), span.attributes
     if span.scope.name == _LANGGRAPH and facts["kind"] in {"agent", "workflow"}:
         graph = text(attributes.get("gen_ai.workflow.name"))
@@ -48,4 +102,12 @@ def _read_tool(attributes: Attributes, facts: Facts) -> None:
             facts["result"], facts["error"] = answer.value, facts.get("error") or answer.error
 
 
-DIALECT = Dialect("openlit", read, scopes=(_LANGCHAIN, _LANGGRAPH), marks=(b"openlit.",))
+_READING: dict[str, Callable[[Span, Context], Facts]] = {
+    _DECORATOR: _read_decorated,
+    _GOOGLE: _read_gemini,
+    _GROQ: _read_groq,
+    _openlit_text.SCOPE: _read_text,
+}
+"""By its scope, what reads a span in its own way."""
+
+DIALECT = Dialect("openlit", read, scopes=(_LANGCHAIN, _LANGGRAPH, *_READING), marks=(b"openlit",))

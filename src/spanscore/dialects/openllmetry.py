@@ -1,17 +1,29 @@
 """OpenLLMetry (Traceloop): the semantic conventions, indexed messages, and the envelopes of its decorators."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from spanscore.dialects import _crewai, _haystack, _langchain, _langgraph, _llama_index, _traceloop_js, semconv
+from spanscore.dialects import (
+    _crewai,
+    _gemini,
+    _haystack,
+    _langchain,
+    _langgraph,
+    _llama_index,
+    _react,
+    _traceloop_js,
+    _traceloop_js_langchain,
+    semconv,
+)
 from spanscore.dialects._arguments import arguments, tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, text
-from spanscore.dialects._functions import only_argument
+from spanscore.dialects._functions import json_of, only_argument
 from spanscore.dialects._indexed import elements, indexed
 from spanscore.dialects._json import is_redacted, literal, opened, structure
 from spanscore.dialects._messages import blocks, message
 from spanscore.dialects._printed_blocks import opened_blocks
-from spanscore.dialects._reprs import REPR_CONTAINERS
+from spanscore.dialects._reprs import REPR_CONTAINERS, evaluated, unprinted
 from spanscore.model.span import Attributes, LogRecord, Span
 from spanscore.model.step import Message
 
@@ -26,6 +38,13 @@ _KINDS = {
 _REQUEST_TYPES = {"chat": "model", "completion": "model", "embedding": "other", "rerank": "other"}
 _MESSAGES = frozenset({"gen_ai.prompt.0.role", "gen_ai.prompt.0.content", "gen_ai.completion.0.content"})
 _LANGCHAIN = "opentelemetry.instrumentation.langchain"
+_OPENAI_AGENTS = "opentelemetry.instrumentation.openai_agents"
+_OPENAI = "opentelemetry.instrumentation.openai.v1"
+_GOOGLE = "opentelemetry.instrumentation.google_generativeai"
+_NO_TEXT = {"opentelemetry.instrumentation.mistralai": "null", "opentelemetry.instrumentation.cohere": "[]"}
+"""What the instrumentations that print a missing text as JSON make of it."""
+
+_FUNCTION = frozenset({"args", "kwargs"})  # what a decorator records of a call
 _PREFIXES = ("traceloop.", "llm.request.")
 _ASSOCIATION = "traceloop.association.properties."
 _COMPLETIONS: dict[str, Callable[[Span, Facts], None]] = {
@@ -33,6 +52,8 @@ _COMPLETIONS: dict[str, Callable[[Span, Facts], None]] = {
     _haystack.OPENLLMETRY_SCOPE: _haystack.complete_openllmetry,
     _llama_index.OPENLLMETRY_SCOPE: _llama_index.complete_openllmetry,
     _traceloop_js.SCOPE: _traceloop_js.complete,
+    _traceloop_js_langchain.SCOPE: _traceloop_js_langchain.complete,
+    _GOOGLE: _gemini.complete,
 }
 """What each instrumentation says in its own way, by its scope."""
 
@@ -55,11 +76,14 @@ def read(span: Span, context: Context) -> Facts:
     if span.scope.name == _LANGCHAIN:
         _place_in_graph(attributes, context, facts)
     if facts["kind"] == "model":
-        _read_model(attributes, facts)
+        _read_model(span, facts)
     elif facts["kind"] == "tool":
         _read_tool(span, facts)
     elif facts["kind"] in {"agent", "workflow"}:
         _read_entity(attributes, facts, outermost=context.outermost)
+    opening = _PRINTED.get(span.scope.name)
+    if opening is not None:
+        facts.update({x: tuple(map(opening, facts[x])) for x in ("input", "output") if facts.get(x)})
     complete = _COMPLETIONS.get(span.scope.name)
     if complete is not None:
         complete(span, facts)
@@ -92,11 +116,12 @@ def _place_in_graph(attributes: Attributes, context: Context, facts: Facts) -> N
         facts["input"] = _langgraph.without_hand_back(facts.get("input"))
 
 
-def _read_model(attributes: Attributes, facts: Facts) -> None:
+def _read_model(span: Span, facts: Facts) -> None:
+    attributes, is_read = span.attributes, facts.get("input") is not None
     damaged = set(facts.get("damaged", ()))
     for fact, prefix, role in (("input", "gen_ai.prompt.", "user"), ("output", "gen_ai.completion.", "assistant")):
         if facts.get(fact) is None:
-            items = indexed(attributes, prefix)
+            items = [_without_filler(span, x) for x in indexed(attributes, prefix)]
             facts[fact] = tuple(x for x in (_message(item, role) for item in items) if x is not None) if items else None
             if any(is_redacted(item.get("content")) for item in items):
                 damaged.add(fact)
@@ -107,6 +132,49 @@ def _read_model(attributes: Attributes, facts: Facts) -> None:
     for fact, name in (("input_tokens", "prompt_tokens"), ("output_tokens", "completion_tokens")):
         if facts.get(fact) is None:
             facts[fact] = count(attributes.get("gen_ai.usage." + name))
+    if not is_read:
+        _react.complete(facts)
+
+
+def _with_reasons(said: Message) -> Message:
+    """The message, in whose reasoning the summaries of OpenAI's Responses are printed as JSON."""
+    if not (said.reasoning or "").startswith('[{"'):
+        return said
+    told = message({"type": "reasoning", "summary": structure(said.reasoning).value}, "assistant")
+    return replace(said, reasoning=told.reasoning) if told is not None and told.reasoning else said
+
+
+def _with_printed_results(said: Message) -> Message:
+    """The message, with the results of which OpenAI's Agents SDK made text by str()."""
+    return replace(said, results=tuple(replace(x, value=evaluated(x.value)) for x in said.results))
+
+
+def _with_thought(said: Message) -> Message:
+    """The message, whose first line may be Bedrock's block of reasoning, printed as JSON."""
+    first, _, rest = (said.text or "").partition("\n")
+    if not first.startswith('{"reasoningContent"'):
+        return said
+    told = message({"content": [structure(first).value]}, "assistant")
+    return said if told is None else replace(said, text=rest or None, reasoning=told.reasoning)
+
+
+_PRINTED = {
+    _OPENAI: _with_reasons,
+    _OPENAI_AGENTS: _with_printed_results,
+    "opentelemetry.instrumentation.bedrock": _with_thought,
+}
+"""What opens a part of each message, by the instrumentation that prints it."""
+
+
+def _without_filler(span: Span, item: dict[str, Any]) -> dict[str, Any]:
+    """The message without what stands for a text that it has not; a result that is left out, which was empty."""
+    content = item.get("content")
+    if content is not None and content == _NO_TEXT.get(span.scope.name):
+        return {**item, "content": None}
+    if span.scope.name == _GOOGLE:
+        return {**item, "content": [_gemini.unprinted_part(x) for x in blocks(content) or ()] or content}
+    is_answer = content is None and item.get("role") == "tool" and item.get("tool_call_id")
+    return {**item, "content": ""} if is_answer and not span.dropped_attributes_count else item
 
 
 def _message(item: dict[str, Any], role: str) -> Message | None:
@@ -139,7 +207,7 @@ def _read_arguments(span: Span, given: Any, facts: Facts) -> None:
     is_callback = span.scope.name == _LANGCHAIN and isinstance(value, dict) and "input_str" in value
     if not isinstance(value, dict):
         facts["arguments"] = value
-    elif value.keys() == {"args", "kwargs"}:  # a decorated function
+    elif value.keys() == _FUNCTION:
         facts["arguments"] = value["kwargs"] or None
         if isinstance(value["args"], list) and value["args"]:
             facts["positional"] = tuple(value["args"])
@@ -157,7 +225,7 @@ def _read_arguments(span: Span, given: Any, facts: Facts) -> None:
 
 
 def _read_result(span: Span, returned: Any, facts: Facts) -> None:
-    value = opened(returned)
+    value = unprinted(returned) if span.scope.name == _OPENAI_AGENTS else opened(returned)
     if span.scope.name == _LANGCHAIN:
         if isinstance(value, dict) and value.keys() == {"output", "kwargs"}:
             value = opened(value["output"])
@@ -176,21 +244,27 @@ def _read_entity(attributes: Attributes, facts: Facts, *, outermost: bool) -> No
     elif not outermost:
         return
     given = structure(attributes.get("traceloop.entity.input")).value
-    returned = structure(attributes.get("traceloop.entity.output")).value
+    returned, is_cut = structure(attributes.get("traceloop.entity.output"))
+    is_function = isinstance(given, dict) and given.keys() == _FUNCTION
     if isinstance(given, dict):
         given = given.get("inputs") or only_argument(given)
-    if isinstance(returned, dict) and "outputs" in returned:
+    if isinstance(returned, dict) and "outputs" in returned and not is_function:
         returned = returned["outputs"]
     if facts.get("input") is None:
         facts["input"] = _langchain.state_messages(given) if isinstance(given, dict) else None
+    if facts.get("output") is None and isinstance(returned, dict):
+        facts["output"] = _langchain.after_question(_langchain.state_messages(returned))
     facts["input_text"] = given if isinstance(given, str) else None
     facts["output_text"] = returned if isinstance(returned, str) else None
+    if is_function and not facts.get("output") and not is_cut:
+        facts["output_json"] = json_of(returned)
 
 
 DIALECT = Dialect(
     "openllmetry",
     read,
     claims=claims,
-    scopes=(_traceloop_js.SCOPE, _LANGCHAIN),
+    scopes=(_traceloop_js.SCOPE, _traceloop_js_langchain.SCOPE, _LANGCHAIN, _crewai.OPENLLMETRY_SCOPE),
     marks=(b"traceloop.", b"llm.request.", b"gen_ai."),
+    together=_traceloop_js_langchain.together,
 )

@@ -5,8 +5,9 @@ from typing import Any
 from spanscore.dialects import semconv
 from spanscore.dialects._arguments import arguments, call_id, tools
 from spanscore.dialects._base import Context, Dialect, Facts, text
-from spanscore.dialects._json import opened, printed, structure
+from spanscore.dialects._json import opened, structure
 from spanscore.dialects._messages import Messages, messages
+from spanscore.model.json import printed
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import Message
 from spanscore.model.trace import RequestedCall, Tool
@@ -32,10 +33,10 @@ def read(span: Span, context: Context) -> Facts:
 
 
 def _kind_by_name(span: Span) -> str:
-    """Before its version 3 only the span's name says what it is."""
-    if "tool_arguments" in span.attributes or span.name == "running tool":
+    """Where the span does not state it: in all of Pydantic AI 1, whose format 3 has the names of the conventions."""
+    if "tool_arguments" in span.attributes or span.name == "running tool" or span.name.startswith("execute_tool "):
         return "tool"
-    if "all_messages_events" in span.attributes or span.name == "agent run":
+    if "all_messages_events" in span.attributes or span.name == "agent run" or span.name.startswith("invoke_agent "):
         return "agent"
     return "other"  # "running 2 tools" wraps parallel calls
 

@@ -5,8 +5,10 @@ kind of event comes as a span event or as a log record of the span, its payload 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from spanscore.dialects import _react
 from spanscore.dialects._adot import moved
 from spanscore.dialects._arguments import arguments, call_id, tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, text
@@ -14,7 +16,7 @@ from spanscore.dialects._histories import Histories
 from spanscore.dialects._json import is_redacted, opened, structure
 from spanscore.dialects._messages import Messages, message, messages, system_text, with_blocks
 from spanscore.model.span import STATUS_ERROR, Attributes, LogRecord, Span, Value
-from spanscore.model.step import Message
+from spanscore.model.step import Message, ToolResult
 
 _OPERATIONS = {
     "chat": "model",
@@ -31,7 +33,8 @@ _OPERATIONS = {
     "create_agent": "other",
     "embeddings": "other",
     "plan": "other",
-    **dict.fromkeys(("llm_call", "llm_request", "generate"), "model"),  # from here on: names that emitters made up
+    # from here on: names that emitters made up
+    **dict.fromkeys(("llm_call", "llm_request", "generate", "response"), "model"),
     **dict.fromkeys(("agent_call", "agent.run"), "agent"),
     **dict.fromkeys(("agent_step", "invoke_graph", "invoke_swarm", "user_prompt", "workflow.run"), "workflow"),
     **dict.fromkeys(("tool_call", "tool.execute"), "tool"),
@@ -85,6 +88,7 @@ def read(span: Span, context: Context) -> Facts:
         _read_retrieval(attributes, facts)
     elif kind != "other":
         _read_conversation(attributes, events, context.histories, facts)
+        _react.complete(facts)
     return facts
 
 
@@ -210,7 +214,7 @@ def _from_events(
         elif name in _ROLES_OF_EVENTS:
             told += _event_messages(dict(payload), _ROLES_OF_EVENTS[name])
     if given.messages is None and told:
-        given = Messages(tuple(told), given.damaged)
+        given = Messages(_with_results_left_out(told), given.damaged)
     if produced.messages is None and chosen:
         produced = Messages(tuple(chosen), produced.damaged)
     return given, produced
@@ -235,7 +239,23 @@ def _event_messages(payload: dict[str, Any], role: str) -> list[Message]:
     if isinstance(calls, str):
         payload["tool_calls"] = structure(calls).value
     read_message = message(payload, role)
+    if read_message is not None and read_message.results and payload.get("content", payload.get("parts")) is None:
+        untold = tuple(replace(x, shown=False) for x in read_message.results)
+        read_message = replace(read_message, results=untold)
     return [] if read_message is None else [read_message]
+
+
+def _with_results_left_out(told: list[Message]) -> tuple[Message, ...]:
+    """The messages, in which a result without content was empty, or not to be recorded if no message has any."""
+    results = [y for x in told for y in x.results]
+    has_content = any(x.text is not None for x in told) or any(x.shown for x in results)
+    if not has_content or all(x.shown for x in results):
+        return tuple(told)
+    return tuple(replace(x, results=tuple(map(_empty_where_untold, x.results))) for x in told)
+
+
+def _empty_where_untold(result: ToolResult) -> ToolResult:
+    return result if result.shown else replace(result, value="", shown=True)
 
 
 def _with_details(attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]]) -> Attributes:
