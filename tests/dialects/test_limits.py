@@ -24,11 +24,13 @@ LOST_IN_SILENCE = {
     ("openinference/desk-langgraph-supervisor", "available_tools"),
     ("openinference/desk-llama-index", "available_tools"),
     ("openinference/desk-openai-agents", "available_tools"),
+    ("pipecat/shop-text", "usage"),
     *(("litellm/shop-gateway", fact) for fact in ("available_tools", "tool_calls", "model_calls", "usage")),
 }
 """What is known to be lost without a sign: of calls that ran at once, the order in which they were asked for; of Agno,
-that some text stood beside calls; the tools that another agent of a turn had, if its name is lost with them; and what
-an application and its gateway only tell together, where nothing is left by which their reports are known to be one."""
+that some text stood beside calls; the tools that another agent of a turn had, if its name is lost with them; that one
+span of Pipecat's holds several turns, if nothing is left of what was said in them; and what an application and its
+gateway only tell together, where nothing is left by which their reports are known to be one."""
 
 RESOURCE, SCOPE = Resource({"service.name": "shop"}), Scope("test")
 

@@ -38,7 +38,7 @@ def call_id(value: object) -> str | None:
     if isinstance(value, list):
         named = [x for x in value if isinstance(x, str)]
         value = next((x for x in named if x.startswith("call_")), named[0] if named else None)
-    if not isinstance(value, str) or not value or (value[-1] in "]>*_" and (value == _NO_ID or is_redacted(value))):
+    if not isinstance(value, str) or not value or (value[-1] in "]>*_ \n" and (value == _NO_ID or is_redacted(value))):
         return None
     return value
 

@@ -51,7 +51,9 @@ def marked(
     A fact that another attribute of the span tells whole is taken from there: `read_again` gives what looks for it.
     """
     known = limits(spans, logs)
-    if not known and not any(x.dropped_events_count or _lost_attributes(x) for x in spans):
+    if not known and not any(
+        x.dropped_attributes_count or x.dropped_events_count or len(x.attributes) == _USUAL_LIMIT for x in spans
+    ):
         return [_of_values(x) if x.kind == "tool" else x for x in steps]
     again = read_again()
     is_genai = any(x.dialect for x in steps)
@@ -126,8 +128,9 @@ def _pieces(step: Step, part: Part, text: str) -> Iterable[str]:
 def _of_span(step: Step, cut: Sequence[tuple[Part, str]], again: Again) -> Step:
     facts: set[StepFact] = set()
     for part, text in cut:
-        step, resting = _resting(step, again.without(step, part))
-        facts |= resting | _unreadable(step, part, text, again)
+        other = again.without(step, part)
+        step, resting = _resting(step, other)
+        facts |= resting | (_unreadable(step, part, text, again) if other.kind == step.kind else _showing(step, text))
     if len(cut) > 1:  # what several tell may be cut in each
         step, resting = _resting(step, again.without(step, *(part for part, _ in cut)))
         facts |= resting
@@ -178,6 +181,15 @@ def _resting(step: Step, other: Step) -> tuple[Step, set[StepFact]]:
         else:
             resting.add(_FACTS[field])
     return step, resting
+
+
+def _showing(step: Step, text: str) -> set[StepFact]:
+    """The facts in which a text shows, of a part without which its span would stand for something else."""
+    return {fact for field, fact in _FACTS.items() if text in _texts(getattr(step, field))}
+
+
+def _texts(value: Any) -> Sequence[str | None]:
+    return [x.text for x in value] if _is_list(value) else (value,) if isinstance(value, str) else ()
 
 
 def _unreadable(step: Step, part: Part, text: str, again: Again) -> set[StepFact]:

@@ -20,6 +20,7 @@ _MAX_NUMBER_CHARS = 40
 _MAX_ELEMENTS = 10_000  # of an array that was cut; the parts of no conversation are more
 _WORDS = frozenset({"true", "false", "null"})
 _MAX_WORD_CHARS = max(map(len, _WORDS))
+_ESCAPE, _ESCAPED = re.compile(r"\\(.)", re.DOTALL), frozenset("\n\\'\"abfnrtvxuUN01234567")
 _MEMBER = re.compile(r'[\s,]*"([^"\\]{1,256})"\s*:\s*(?=\S)')
 _ENDS_OF_MARKS = frozenset("]>_* \n")
 _MAX_MARK_CHARS = 200
@@ -90,11 +91,18 @@ def _repeated_literal(text: str) -> str | None:
 
 def _literal(text: str) -> str | None:
     """The value of a literal as JSON; None where `text` is none."""
+    if "\\" in text:
+        text = _ESCAPE.sub(_as_python_reads, text)
     try:
         encoded = json.dumps(ast.literal_eval(text.strip()))
         return None if _too_deep(text.replace("(", "["), json.loads(encoded)) else encoded
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
+
+
+def _as_python_reads(escape: re.Match[str]) -> str:
+    """A backslash that escapes nothing stands for itself, of which Python would warn."""
+    return escape[0] if escape[1] in _ESCAPED else f"\\{escape[0]}"
 
 
 def opened(value: Any, *, scalars: bool = True) -> Json:

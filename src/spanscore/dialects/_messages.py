@@ -15,6 +15,8 @@ from spanscore.model.trace import RequestedCall
 _MAX_NESTING = 8  # blocks inside blocks; providers use two
 
 _PLAIN_KEYS = frozenset({"role", "parts", "name", "finish_reason"})
+_ROLE_AND_PARTS = 2
+_LAST_OF_NO_ID = "]>*_ \n"  # of what stands for a hidden id, or for none
 _PLAIN_CALL, _PLAIN_RESULT = 4, 3  # keys of these parts, with their type
 _PLAIN_ROLES = frozenset({"user", "assistant", "system", "tool"})
 _ROLES = {
@@ -129,7 +131,7 @@ def _plain_message(item: Any) -> Message | None:  # noqa: C901, PLR0911 # the ho
 
     It tells what `_read` would, or None.
     """
-    if type(item) is not dict or not item.keys() <= _PLAIN_KEYS:
+    if type(item) is not dict or (len(item) > _ROLE_AND_PARTS and not item.keys() <= _PLAIN_KEYS):
         return None
     parts, role = item.get("parts"), item.get("role")
     if type(parts) is not list or not parts or type(role) is not str or role not in _PLAIN_ROLES:
@@ -144,14 +146,18 @@ def _plain_message(item: Any) -> Message | None:  # noqa: C901, PLR0911 # the ho
             if type(text) is not str or (text[-1:] in LAST_OF_MARKS and is_marked(text)):
                 return None
         elif kind == "tool_call" and len(part) == _PLAIN_CALL:
-            identity, name, given = call_id(part.get("id")), part.get("name"), part.get("arguments")
-            if identity is None or type(name) is not str or not name or type(given) is not dict or is_damaged(given):
+            identity, name, given = part.get("id"), part.get("name"), part.get("arguments")
+            if type(identity) is not str or not identity or identity[-1] in _LAST_OF_NO_ID:
+                return None
+            if type(name) is not str or not name or type(given) is not dict or is_damaged(given):
                 return None
             calls.append(RequestedCall(identity, name, given))
         elif kind == "tool_call_response" and len(part) == _PLAIN_RESULT:
-            identity, value = call_id(part.get("id")), part.get("response")
+            identity, value = part.get("id"), part.get("response")
+            if type(identity) is not str or not identity or identity[-1] in _LAST_OF_NO_ID:
+                return None
             returned = opened(value) if type(value) is str else None
-            if identity is None or type(value) is not str or is_damaged(returned):
+            if type(value) is not str or is_damaged(returned):
                 return None
             results.append(ToolResult(identity, returned))
         else:

@@ -57,7 +57,7 @@ def read(span: Span, context: Context) -> Facts:
         facts["documents"] = tuple(documents) if isinstance(documents, list) else ()
     elif kind == "agent" or (kind == "workflow" and context.outermost):
         facts["agent_name"] = name if kind == "agent" or attributes.get(_SUBTYPE) == "flow" else None
-        read_function(opened(given), Parsed(opened(returned)), facts)
+        read_function(opened(given), Parsed(_answer(opened(returned))), facts)
         facts["damaged"] = damaged(input=given, output=returned)
     return facts
 
@@ -79,6 +79,12 @@ def _read_model(given: Value, returned: Value, facts: Facts) -> None:
         facts["finish_reasons"] = (reason,) if reason else ()
     parts = (("input", request.damaged), ("output", response.damaged))
     facts["damaged"] = frozenset(fact for fact, cut in parts if cut)
+
+
+def _answer(returned: Any) -> Any:
+    """What an agent or flow returned: of an agent the message in the object that it puts around it."""
+    is_turn = isinstance(returned, dict) and isinstance(returned.get("message"), dict) and "finishReason" in returned
+    return {"messages": [returned["message"]]} if is_turn else returned
 
 
 def _of_parts(result: Any) -> Any:

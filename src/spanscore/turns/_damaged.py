@@ -63,9 +63,11 @@ def _lost_output(model: Step) -> bool:
 def _may_lack_traces(turn: Turn, *, is_answered: bool) -> bool:
     """Whether the turn may have parts in other traces, which what was cut would have joined to this one.
 
-    So it may where only calls of a model show, if in a chain, unless they go from a question to an answer.
+    So it may where only calls of a model show, if in a silent chain, unless they go from a question to an answer.
     """
     if not turn.main or any(x.kind not in _BARE for x in turn.steps) or not any(map(_is_cut, turn.steps)):
+        return False
+    if any(map(_tells, turn.workflows)):
         return False
     given = turn.main[0].input or ()
     is_first_asked = bool(given) and _conversation.last_said(given) == len(given) - 1
@@ -87,17 +89,23 @@ def _may_be_several(turn: Turn, *, is_asked: bool) -> bool:
     """Whether there may be more than one turn: what was cut would tell what each asks, or how they go on."""
     if len(turn.outermost) > 1:
         return True
+    if any(map(_tells, turn.workflows)):  # what one function was called with is one question
+        return False
     alone = sum(turn.tree.place(x).agents == 0 for x in turn.models)
     is_cut = len(turn.outermost) + alone > 1 and any("input" in x.damaged for x in turn.models)
-    return is_cut or (not is_asked and len(turn.main) > 1)
+    return is_cut or (not is_asked and not turn.outermost and len(turn.main) > 1)
 
 
 def _may_be_anything(step: Step) -> bool:
     """Whether what was cut or dropped of a step would tell what it stands for."""
     if step.kind == "workflow":  # as which some are read whose kind was dropped
-        is_silent = step.input is None and step.output is None and step.input_text is None and step.output_text is None
-        return is_silent and bool(step.span.dropped_attributes_count) and bool(step.damaged)
+        return bool(step.span.dropped_attributes_count and step.damaged) and not _tells(step)
     return step.kind == "other" and bool(step.damaged)
+
+
+def _tells(step: Step) -> bool:
+    told = (step.input, step.output, step.input_text, step.output_text, step.output_json)
+    return any(x is not None for x in told)
 
 
 def _may_lack_tokens(turn: Turn) -> bool:

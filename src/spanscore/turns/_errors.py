@@ -80,8 +80,9 @@ def inferred_error(result: Json) -> str | None:
     ('no such city', None)
     """
     if isinstance(result, str):
-        is_log = _LEVEL.search(result.lstrip()[:_LOOKED_AT_CHARS])
-        return result if _STARTS.match(result) and not is_log else None
+        if _STARTS.match(result) is None or _LEVEL.search(result.lstrip()[:_LOOKED_AT_CHARS]):
+            return None
+        return result
     if not isinstance(result, dict) or _TELLING.isdisjoint(result):
         return None
     return _told(result)

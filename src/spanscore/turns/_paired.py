@@ -2,9 +2,8 @@
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from spanscore.model.record import record
 from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import RequestedCall
 from spanscore.turns._call_sources import is_item
@@ -13,8 +12,7 @@ Answer: TypeAlias = tuple[ToolResult, Message]
 """A result, and the message that it is in."""
 
 
-@record()
-class Pair:
+class Pair(NamedTuple):
     """A call, the message that it is in, and its result; an id that identifies nothing is left out of the call."""
 
     call: RequestedCall
@@ -46,6 +44,8 @@ def paired(messages: Sequence[Message], unreliable: set[str]) -> tuple[list[Pair
         )
         for (call, message), at in zip(asked, answers, strict=True)
     ]
+    if len(answers) - answers.count(None) == len(results):
+        return pairs, []
     told = set(answers)
     return pairs, [x for at, x in enumerate(results) if at not in told]
 

@@ -330,8 +330,7 @@ def _add_tail(known: _Gathered, tail: _Said, unreliable: set[str], askers: Asker
     pairs, loose = paired(tail.messages, unreliable)
     taken: set[int] = set()
     passed: _Passed = defaultdict(int)
-    for position, pair in enumerate(pairs):
-        asked, repeating, answer = pair.call, pair.message, pair.answer
+    for position, (asked, repeating, answer) in enumerate(pairs):
         call = known.by_id.get(asked.call_id) if asked.call_id else None
         call = call or known.first(asked, taken, passed) or known.fuller(asked, taken, passed)
         if call is None:
