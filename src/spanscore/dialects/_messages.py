@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from spanscore.dialects._arguments import arguments, call_id, result
 from spanscore.dialects._json import is_redacted, opened, structure
-from spanscore.dialects._marks import LAST_OF_MARKS, is_cut, is_damaged, is_marked
+from spanscore.dialects._marks import is_cut, is_damaged
+from spanscore.dialects._plain_messages import plain_message
 from spanscore.model.json import Json, printed
 from spanscore.model.span import Value
 from spanscore.model.step import Message, MessageFact, ToolResult
@@ -14,11 +15,6 @@ from spanscore.model.trace import RequestedCall
 
 _MAX_NESTING = 8  # blocks inside blocks; providers use two
 
-_PLAIN_KEYS = frozenset({"role", "parts", "name", "finish_reason"})
-_ROLE_AND_PARTS = 2
-_LAST_OF_NO_ID = "]>*_ \n"  # of what stands for a hidden id, or for none
-_PLAIN_CALL, _PLAIN_RESULT = 4, 3  # keys of these parts, with their type
-_PLAIN_ROLES = frozenset({"user", "assistant", "system", "tool"})
 _ROLES = {
     "user": "user",
     "human": "user",
@@ -107,7 +103,7 @@ def messages(value: Value, default_role: str = "user") -> Messages:
         items = items[0]
     found: list[Message] = []
     for item in items:
-        plain = _plain_message(item)
+        plain = plain_message(item)
         if plain is not None:
             found.append(plain)
             continue
@@ -124,45 +120,6 @@ def _holds_messages(parsed: Any) -> bool:
     if isinstance(parsed, list):
         return not parsed or isinstance(parsed[0], dict) or any(isinstance(x, (dict, list)) for x in parsed)
     return isinstance(parsed, str) or (isinstance(parsed, dict) and not _MESSAGE_KEYS.isdisjoint(parsed))
-
-
-def _plain_message(item: Any) -> Message | None:  # noqa: C901, PLR0911 # the hot loop: a call for each part shows
-    """The quick way for what nearly all messages are: a text, calls and results as the conventions have them.
-
-    It tells what `_read` would, or None.
-    """
-    if type(item) is not dict or (len(item) > _ROLE_AND_PARTS and not item.keys() <= _PLAIN_KEYS):
-        return None
-    parts, role = item.get("parts"), item.get("role")
-    if type(parts) is not list or not parts or type(role) is not str or role not in _PLAIN_ROLES:
-        return None
-    text: str | None = None
-    calls: list[RequestedCall] = []
-    results: list[ToolResult] = []
-    for part in parts:
-        kind = part.get("type") if type(part) is dict else None
-        if kind == "text" and text is None and role != "tool":
-            text = part.get("content")
-            if type(text) is not str or (text[-1:] in LAST_OF_MARKS and is_marked(text)):
-                return None
-        elif kind == "tool_call" and len(part) == _PLAIN_CALL:
-            identity, name, given = part.get("id"), part.get("name"), part.get("arguments")
-            if type(identity) is not str or not identity or identity[-1] in _LAST_OF_NO_ID:
-                return None
-            if type(name) is not str or not name or type(given) is not dict or is_damaged(given):
-                return None
-            calls.append(RequestedCall(identity, name, given))
-        elif kind == "tool_call_response" and len(part) == _PLAIN_RESULT:
-            identity, value = part.get("id"), part.get("response")
-            if type(identity) is not str or not identity or identity[-1] in _LAST_OF_NO_ID:
-                return None
-            returned = opened(value) if type(value) is str else None
-            if type(value) is not str or is_damaged(returned):
-                return None
-            results.append(ToolResult(identity, returned))
-        else:
-            return None
-    return Message(role, text, None, tuple(calls), tuple(results))
 
 
 def blocks(text: object) -> list[Any] | None:
