@@ -211,10 +211,13 @@ def _content(content: Any, parts: _Parts, depth: int) -> None:
 
 
 def _is_bare_result(content: Any) -> bool:
-    """Whether the content of a tool's message is the result itself, and not parts of which one is the result."""
+    """Whether the content of a tool's message is the result itself, and not parts, of which one is the result.
+
+    Or the call: Strands tells what a tool was called with in the tool's name.
+    """
     if not isinstance(content, list):
         return True
-    return not any(isinstance(x, dict) and (str(x.get("type")) in _RESULTS or "toolResult" in x) for x in content)
+    return not any(isinstance(x, dict) and (str(x.get("type")) in _IN_PARTS or "toolResult" in x) for x in content)
 
 
 def _openai_calls(item: dict[str, Any], parts: _Parts) -> None:
@@ -338,6 +341,7 @@ _VERCEL_VALUES = frozenset({"json", "content", "error-text", "error-json"})
 _RESULTS = frozenset(
     {"tool_call_response", "tool_result", "tool-result", "function_call_output", "server_tool_call_response"}
 )
+_IN_PARTS = _RESULTS | {"tool_call"}
 _PARTS: dict[str, Callable[[dict[str, Any], _Parts, int], None]] = {
     **dict.fromkeys(("text", "input_text", "output_text", "refusal"), _text_part),
     **dict.fromkeys(("reasoning", "thinking", "redacted_thinking", "summary_text"), _reasoning_part),

@@ -33,7 +33,7 @@ def plain_message(item: Any) -> Message | None:  # noqa: C901, PLR0911 # the hot
             text = part.get("content")
             if type(text) is not str or (text[-1:] in LAST_OF_MARKS and is_marked(text)):
                 return None
-        elif kind == "tool_call" and role != "tool" and len(part) == _PLAIN_CALL:
+        elif kind == "tool_call" and len(part) == _PLAIN_CALL:
             identity, name, given = part.get("id"), part.get("name"), part.get("arguments")
             if type(identity) is not str or not identity or identity[-1] in _LAST_OF_NO_ID:
                 return None
