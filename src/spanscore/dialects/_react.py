@@ -29,7 +29,8 @@ def complete(facts: Facts) -> None:
 
 
 def _asks(instructions: str) -> bool:
-    return len(instructions) < _MAX_CHARS and all(x in instructions for x in (_INPUT, _OBSERVATION, _TOOL))
+    is_asked = _INPUT in instructions and _OBSERVATION in instructions and _TOOL in instructions
+    return is_asked and len(instructions) < _MAX_CHARS
 
 
 def _opened(messages: tuple[Message, ...]) -> Iterator[Message]:

@@ -33,8 +33,10 @@ def paired(messages: Sequence[Message], unreliable: set[str]) -> tuple[list[Pair
     named = [x.call_id for x, _ in asked if x.call_id is not None]
     sure = set(named) - repeated(named) - unreliable
     places: dict[str | None, int] = {x.call_id: at for at, (x, _) in enumerate(results) if x.call_id in sure}
-    by_order = len(results) > len(places)
-    ordered = _in_order(messages, set(named), sure, places) if by_order else {}
+    if len(results) == len(places) and len(sure) == len(asked):  # as nearly always
+        at = [places.get(call.call_id) for call, _ in asked]
+        return [Pair(*x, None if y is None else results[y]) for x, y in zip(asked, at, strict=True)], []
+    ordered = _in_order(messages, set(named), sure, places) if len(results) > len(places) else {}
     answers = [places.get(x.call_id, ordered.get(number)) for number, (x, _) in enumerate(asked)]
     pairs = [
         Pair(
@@ -44,8 +46,6 @@ def paired(messages: Sequence[Message], unreliable: set[str]) -> tuple[list[Pair
         )
         for (call, message), at in zip(asked, answers, strict=True)
     ]
-    if len(answers) - answers.count(None) == len(results):
-        return pairs, []
     told = set(answers)
     return pairs, [x for at, x in enumerate(results) if at not in told]
 
