@@ -50,6 +50,23 @@ ERRORS = [
     "<tool_use_error>File does not exist.</tool_use_error>",  # Claude Code
     "Client error '404 Not Found' for url 'http://example.org'",  # httpx
     "Request failed with status code 404",  # axios
+    "Tool input validation error",  # LangChain
+    "Input validation error: 'city' is a required property",  # MCP
+    "Unknown tool: wether",
+    "Execution error in weather: no such city",  # DSPy
+    "Code execution failed at line 'weather(1)' due to: InterpreterError: no such city",  # smolagents
+    "java.lang.NullPointerException",
+    'Exception in thread "main" java.lang.NullPointerException',
+    'Tool "wether" not found in registry.',  # Gemini CLI
+    "Tool input validation failed for weather. Please fix the following errors and try again:\n- city",  # Mastra
+    "Tool with name wether not found. Please select a tool that is available.",  # LlamaIndex
+    "Action 'wether' don't exist, these are the only available Actions:\nweather",  # CrewAI
+    "Unknown tool name: 'wether'. Available tools: 'weather'\n\nFix the errors and try again.",  # Pydantic AI
+    "Model tried to call unavailable tool 'wether'. Available tools: weather.",  # AI SDK
+    "An error occurred (AccessDenied) when calling the GetObject operation: Access Denied",
+    "Error: 'city'",
+    "PianoError: out of tune",
+    "Error: ",
 ]
 NO_ERRORS = [
     "",
@@ -77,6 +94,21 @@ NO_ERRORS = [
     "Encountered errors in 3 of 5 runs: see the log",
     "The API error 500 is a server's",
     "hammer is not a valid tool, try a saw",
+    "Error: None",
+    "error: 0",
+    "Error: no error.",
+    "Error code: 0 (success)",
+    "Encountered error: none",
+    "Exception: n/a",
+    "NoError: all checks passed",
+    "NoException: all checks passed",
+    "An error occurred in 3 of 500 requests today.",
+    'An error occurred on line 4 of your essay: "their" should be "there".',
+    "Error has occurred 3 times in the last week",
+    "Tool hammer not found",
+    "see.Exception",
+    "NullPointerException",
+    "Input validation errors are listed below",
 ]
 
 

@@ -10,38 +10,71 @@ _DOING = (
     "|connecting|sending|creating|updating|deleting|searching|listing|saving|validating"
 )
 _REASONS = (
-    r"bad\ request|unauthorized|forbidden|not\ found|method\ not\ allowed|conflict|too\ many\ requests"
-    r"|internal\ server\ error|not\ implemented|bad\ gateway|service\ unavailable|gateway\ time-?out|error"
+    r"bad request|unauthorized|forbidden|not found|method not allowed|conflict|too many requests"
+    r"|internal server error|not implemented|bad gateway|service unavailable|gateway time-?out|error"
 )
+_OCCURRED = r"error\s+(?:has\s+)?occurred\b(?!\s+(?:in\s+|on\s+line\s+)?\d)"  # but not in 3 of 500 requests
+_WHILE = rf"error\s+(?:(?:while|when)\s+)?(?:{_DOING})\b(?:[^:\n]{{0,120}}:|[^.:\n]{{0,60}}\.?\s*$)"
+_FAILED_AT = r"\s+(?:[\w.-]+\s+)?(?:execution\s+|call\s+)?failed(?:\s*:|\.?\s*$)"
+_FORMS = (
+    r"error\s*[:!]",  # ERROR: upstream timeout
+    r"exception\s*[:!]",
+    r"fatal\s+(?:error|exception)\s*[:!]",
+    r"tool\s+(?:error|exception)\s*[:!]",
+    r"unexpected\s+(?:error|exception)\s*[:!]",
+    r"error\s+-\s",  # Error - no such city
+    r"error\s+code\s*:\s*\d",  # Error code: 404 - …
+    rf"error\s+\(?[45]\d\d\)?(?::|\s*$|\s+(?:{_REASONS}|\{{))",  # Error (500): …
+    rf"api\s+error:\s+\(?[45]\d\d\)?(?::|\s*$|\s+(?:{_REASONS}|\{{))",  # API Error: 500 …
+    _OCCURRED,
+    rf"unexpected\s+{_OCCURRED}",
+    rf"an\s+(?:unexpected\s+)?{_OCCURRED}",  # An error occurred while running the tool
+    _WHILE,  # Error executing tool search: …
+    rf"an\s+{_WHILE}",
+    r"error\s+in\s+(?:tool|function|code)\b",
+    rf"tool{_FAILED_AT}",  # Tool execution failed: …
+    rf"function{_FAILED_AT}",
+    r"i encountered (?:an )?error(?: while trying to use the tool\.|:)",  # CrewAI
+    r"encountered (?:an )?error(?: while trying to use the tool\.|:)",  # LlamaIndex
+    r"you tried to use the tool [^\n]{1,120}, but it doesn't exist\.",  # CrewAI
+    r"action '[^'\n]{1,120}' don't exist, these are the only available actions:",  # CrewAI
+    r"failed to invoke tool `[^`\n]{1,120}`",  # Haystack
+    r"tool '[^'\n]{1,120}' not found\. available tools:",  # Haystack
+    r"tool (?:execution|input validation) error(?::|\s*$)",  # LangChain
+    r"input validation error: ",  # MCP's Python SDK
+    r"output validation error: ",
+    r"unknown tool: [\w.-]{1,120}\s*$",  # MCP's Python SDK, Strands
+    r"tool \"[\w.-]{1,120}\" not found in registry\.",  # Gemini CLI
+    r"execution error in [\w.-]{1,120}: ",  # DSPy
+    r"code execution failed at line '",  # smolagents
+    r"tool input validation failed for [\w.-]{1,120}\.",  # Mastra
+    r"tool with name [\w.-]{1,120} not found\. please select a tool that is available\.",  # LlamaIndex
+    r"could not find function to call\.\s*$",  # Agno
+    r"model tried to call unavailable tool '",  # AI SDK
+    r"failed to parse function arguments: ",  # Codex
+    r"<tool_use_error>",  # Claude Code
+    r"mcp\s+error\s+-?\d+:",  # MCP error -32602: …
+    rf"http(?:/\d(?:\.\d)?)?\s+(?:error\s+)?[45]\d\d(?:\s*[:-]|\s+(?:{_REASONS})\b|\s*$)",  # HTTP 404
+    r"4\d\d\s+client\s+error: [^\n]{0,120} for url:",  # requests
+    r"5\d\d\s+server\s+error: [^\n]{0,120} for url:",
+    r"client error '[45]\d\d [^'\n]{0,120}' for url '",  # httpx
+    r"server error '[45]\d\d [^'\n]{0,120}' for url '",
+    r"request failed with status code [45]\d\d\s*$",  # axios
+    r"traceback \(most recent call last\):",
+    r"exception in thread \"",
+)
+"""How an error begins, in any case: each form with its first letter, so that most are passed over by that alone."""
+
 _STARTS = re.compile(
-    rf"""\s*+(?:
-        (?:fatal\s+|tool\s+|unexpected\s+)?(?:error|exception)\s*[:!]  # ERROR: upstream timeout
-      | error\s+-\s                                              # Error - no such city
-      | error\s+code\s*:\s*\d                                    # Error code: 404 - …
-      | (?:api\s+error:|error)\s+\(?[45]\d\d\)?(?::|\s*$|\s+(?:{_REASONS}|\{{))  # Error (500): …, API Error: 500 …
-      | (?:an\s+)?(?:unexpected\s+)?error\s+(?:has\s+)?occurred\b  # An error occurred while running the tool
-      | (?:an\s+)?error\s+(?:(?:while|when)\s+)?(?:{_DOING})\b
-        (?:[^:\n]{{0,120}}:|[^.:\n]{{0,60}}\.?\s*$)              # Error executing tool search: …
-      | error\s+in\s+(?:tool|function|code)\b
-      | (?:tool|function)\s+(?:[\w.-]+\s+)?(?:execution\s+|call\s+)?failed(?:\s*:|\.?\s*$)  # Tool execution failed: …
-      | (?:I\ )?encountered\ (?:an\ )?error(?:\ while\ trying\ to\ use\ the\ tool\.|:)  # CrewAI, LlamaIndex
-      | You\ tried\ to\ use\ the\ tool\ [^\n]{{1,120}},\ but\ it\ doesn't\ exist\.   # CrewAI
-      | Failed\ to\ invoke\ tool\ `[^`\n]{{1,120}}`              # Haystack
-      | Tool\ '[^'\n]{{1,120}}'\ not\ found\.\ Available\ tools:   # Haystack
-      | [\w.-]{{1,120}}\ is\ not\ a\ valid\ tool,\ try\ one\ of\ \[  # LangChain
-      | <tool_use_error>                                        # Claude Code
-      | MCP\s+error\s+-?\d+:                                    # MCP error -32602: …
-      | HTTP(?:/\d(?:\.\d)?)?\s+(?:error\s+)?[45]\d\d              # HTTP 500 Internal Server Error
-        (?:\s*[:-]|\s+(?:{_REASONS})\b|\s*$)
-      | [45]\d\d\s+(?:client|server)\s+error:\ [^\n]{{0,120}}\ for\ url:  # requests
-      | (?:client|server)\ error\ '[45]\d\d\ [^'\n]{{0,120}}'\ for\ url\ '  # httpx
-      | Request\ failed\ with\ status\ code\ [45]\d\d\s*$        # axios
-      | \[(?:Errno|WinError)\ \d+\]                              # [Errno 2] No such file or directory
-      | Traceback\ \(most\ recent\ call\ last\):
-      | (?-i:[A-Za-z_][\w.]{{0,80}}(?:Error|Exception)(?:\s*:|\())   # ValueError: …, TimeoutError(…)
-    )""",
-    re.VERBOSE | re.IGNORECASE,
+    r"\s*+(?:"
+    + "|".join(f"[{x[0]}{x[0].upper()}](?i:{x[1:]})" for x in _FORMS)
+    + r"|\[(?i:errno|winerror) \d+\]"  # [Errno 2] No such file or directory
+    + r"|[\w.-]{1,120} is not a valid tool, try one of \["  # LangChain
+    + r"|[A-Za-z_][\w.]{0,80}(?:Error|Exception)(?<!NoError)(?<!NoException)(?:\s*:|\()"  # ValueError: …
+    + r"|(?:[a-z_]\w{0,40}\.){1,8}[A-Z]\w{0,80}(?:Error|Exception)\s*$)"  # java.io.EOFException
 )
+_RETRY = "\n\nFix the errors and try again."  # how Pydantic AI ends what it tells the model
+_SAYS_NONE = re.compile(r"[\w\s]{1,40}:\s*([\w/-][\w /-]{0,12})\.?\s*(?:\([^()]{0,40}\)\s*)?")
 _LEVEL = re.compile(r"\n[ \t]*(?:error|warn(?:ing)?|info|debug|fatal|trace|notice)\b\s*[:\s\]-]", re.IGNORECASE)
 _LOOKED_AT_CHARS = 4000
 _WHY = ("error", "message", "detail", "error_message", "errorMessage")
@@ -63,16 +96,17 @@ _STATUS_KEYS = frozenset(
 _TELLING = frozenset({*_WHY, "isError", "is_error"})
 _FAILED = frozenset({"error", "failed", "failure"})
 _SUCCEEDED = frozenset({"ok", "success", "succeeded", "complete", "completed", "done"})
-_NOTHING = frozenset({"none", "null", "no", "no error", "no errors", "false", "n/a", "0"})  # of an error, in text
+_NOTHING = frozenset({"none", "null", "no", "no error", "no errors", "false", "n/a", "0", "-"})  # of an error, in text
 
 
 def inferred_error(result: Json) -> str | None:
     """The error that a result tells; None for one that tells none.
 
-    Text is an error when it starts as one and is no log, in which a later line starts with a level. An object is an
-    error when it has a true `isError`; or else, unless it says that it succeeded, when it has an `error` that says
-    something and besides it only keys that describe a status, or null; or when its `status`, `success`, `ok` or `error`
-    say that it failed, and its `error`, `message` or `detail` why. Anything else is data.
+    Text is an error when it starts as one and neither says that there was none, nor is a log, in which a later line
+    starts with a level. An object is an error when it has a true `isError`; or else, unless it says that it succeeded,
+    when it has an `error` that says something and besides it only keys that describe a status, or null; or when its
+    `status`, `success`, `ok` or `error` say that it failed, and its `error`, `message` or `detail` why. Anything else
+    is data.
 
     >>> inferred_error("ERROR: upstream timeout"), inferred_error("The error rate is 2 %")
     ('ERROR: upstream timeout', None)
@@ -80,12 +114,19 @@ def inferred_error(result: Json) -> str | None:
     ('no such city', None)
     """
     if isinstance(result, str):
-        if _STARTS.match(result) is None or _LEVEL.search(result.lstrip()[:_LOOKED_AT_CHARS]):
-            return None
-        return result
+        is_error = _STARTS.match(result) is not None or result.endswith(_RETRY)
+        return result if is_error and not _is_data(result) else None
     if not isinstance(result, dict) or _TELLING.isdisjoint(result):
         return None
     return _told(result)
+
+
+def _is_data(text: str) -> bool:
+    """Whether a text that starts as an error is a log, or says that there is none."""
+    if _LEVEL.search(text.lstrip()[:_LOOKED_AT_CHARS]):
+        return True
+    stated = _SAYS_NONE.fullmatch(text)
+    return stated is not None and not _says_something(stated[1])
 
 
 def _told(result: dict[str, Any]) -> str | None:
