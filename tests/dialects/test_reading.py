@@ -129,6 +129,8 @@ def test_a_tool_call_is_read_in_every_spelling(part):
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": "15C"}]},
         {"role": "user", "content": [{"toolResult": {"toolUseId": "1", "content": [{"text": "15C"}]}}]},
         {"role": "user", "parts": [{"function_response": {"id": "1", "response": "15C"}}]},
+        {"role": "tool", "content": [{"toolResponse": {"ref": "1", "name": "f", "output": "15C"}}]},
+        {"role": "function", "parts": [{"functionResponse": {"id": "1", "name": "f", "response": "15C"}}]},
         {"type": "function_call_output", "call_id": "1", "output": "15C"},
     ],
 )
@@ -147,6 +149,18 @@ def test_a_result_whose_envelope_says_error_states_it():
     part = {"type": "tool_result", "tool_use_id": "1", "content": "no such city", "is_error": True}
     step = read({"gen_ai.operation.name": "chat", "gen_ai.input.messages": [{"role": "user", "content": [part]}]})
     assert step.input[0].results[0].error == "no such city"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "assistant", "content": None, "refusal": "I can't."},
+        {"role": "assistant", "content": [{"type": "refusal", "refusal": "I can't."}]},
+    ],
+)
+def test_a_refusal_is_an_answer(message):
+    step = read({"gen_ai.operation.name": "chat", "gen_ai.output.messages": [message]})
+    assert step.output[0].text == "I can't."
 
 
 def test_reasoning_is_no_text():
@@ -270,6 +284,13 @@ OI_TOOL = {"openinference.span.kind": "TOOL", "tool.name": "f"}
 )
 def test_an_envelope_is_opened_only_where_its_framework_makes_it(scope, value, result):
     assert read(OI_TOOL | {"output.value": json.dumps(value)}, scope=scope).result == result
+
+
+def test_a_tools_own_object_with_the_fields_of_a_tool_message_is_its_result():
+    value = {"content": "x", "tool_call_id": "q", "status": "success", "type": "tool"}
+    attributes = {"mlflow.spanType": '"TOOL"', "mlflow.spanOutputs": json.dumps(value)}
+    step = read(attributes)
+    assert (step.result, step.call_id) == (value, None)
 
 
 def test_a_tool_message_brings_its_call_id_and_error():

@@ -13,8 +13,12 @@ def asks(*ids):
     return Message("assistant", calls=tuple(RequestedCall(x, "pay", {}) for x in ids))
 
 
-def tells(value, identity=None):
-    return Message("tool", results=(ToolResult(identity, value),))
+def tells(value, identity=None, name=None):
+    return Message("tool", results=(ToolResult(identity, value, name=name),))
+
+
+def asks_for(*tools):
+    return Message("assistant", calls=tuple(RequestedCall(None, x, {}) for x in tools))
 
 
 def results(*messages, unreliable=()):
@@ -50,6 +54,29 @@ def test_results_with_ids_are_of_calls_that_have_none_in_their_order():
 
 def test_a_result_without_id_passes_over_a_call_that_has_its_result():
     assert results(asks("a", "b"), tells("of the second"), tells("by id", "a")) == ["by id", "of the second"]
+
+
+def test_results_without_ids_are_of_calls_of_the_tools_that_they_name():
+    told_late = (tells("of g", name="g"), tells("of f", name="f"), tells("of f again", name="f"))
+    assert results(asks_for("f", "g", "f"), *told_late) == ["of f", "of g", "of f again"]
+
+
+def test_a_result_is_not_of_a_call_of_another_tool():
+    assert results(asks_for("f", "g"), tells("of g", name="g")) == ["-", "of g"]
+
+
+def test_a_result_of_a_tool_that_nobody_called_is_told_by_its_order():
+    assert results(asks_for("f"), tells("first", name="functions.f")) == ["first"]
+
+
+def test_a_conversation_without_calls_tells_results_by_the_tools_that_they_name():
+    names = "f", "g"
+    asked = [{"type": "tool_call", "name": x, "arguments": {}} for x in names]
+    given = [{"role": "tool", "name": x, "content": f"of {x}"} for x in reversed(names)]
+    produced = [{"role": "assistant", "parts": asked}]
+    spans = [chat("1", 1, produced=produced), chat("2", 20, given=given)]
+    (trace,) = rebuild(spans)
+    assert [(x.name, x.result) for x in trace.tool_calls] == [("f", "of f"), ("g", "of g")]
 
 
 def test_of_calls_that_are_numbered_anew_each_gets_the_result_of_its_number():

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from spanscore.dialects._arguments import arguments, call_id, result
-from spanscore.dialects._json import is_redacted, opened, structure
+from spanscore.dialects._json import is_redacted, opened, plain_structure, structure
 from spanscore.dialects._marks import is_cut, is_damaged
 from spanscore.dialects._plain_messages import plain_message
 from spanscore.model.json import Json, printed
@@ -74,9 +74,11 @@ class _Parts:
             if is_damaged(given):
                 self.damaged.add("calls")
 
-    def result(self, identity: object, value: Any, error: str | None = None) -> None:
+    def result(self, identity: object, value: Any, error: str | None = None, name: object = None) -> None:
         returned = result(value)
-        self.results.append(ToolResult(call_id(identity), None if is_redacted(returned) else returned, error))
+        told = None if is_redacted(returned) else returned
+        named = name if isinstance(name, str) and name else None
+        self.results.append(ToolResult(call_id(identity), told, error, name=named))
         if is_damaged(returned):
             self.damaged.add("results")
 
@@ -93,7 +95,7 @@ class _Parts:
 
 def messages(value: Value, default_role: str = "user") -> Messages:
     """The messages of an attribute: a list of them, one, or plain text. What cannot be read costs only itself."""
-    parsed, damaged = structure(value)
+    parsed, damaged = plain_structure(value)
     if parsed is None:
         return Messages(None, damaged)
     if isinstance(value, str) and not _holds_messages(parsed):
@@ -189,13 +191,11 @@ def _read(item: object, default_role: str) -> tuple[str | None, _Parts]:
         _part(item, parts, 0)
         return _ITEM_ROLES[item["type"]], parts
     role = _ROLES.get(role.lower(), role) if isinstance(role, str) and role else default_role
-    content = item.get("parts")
-    if content is None:
-        content = item.get("content")
+    content = _first(item, ("parts", "content", "refusal"))
     answered = item.get("tool_call_id")
     if answered is not None or (role == "tool" and _is_bare_result(content)):
         answered = item.get("id") if answered is None else answered
-        parts.result(answered, content, _stated_error(item, content))
+        parts.result(answered, content, _stated_error(item, content), item.get("name"))
     else:
         _content(content, parts, 0)
         _openai_calls(item, parts)
@@ -217,7 +217,11 @@ def _is_bare_result(content: Any) -> bool:
     """
     if not isinstance(content, list):
         return True
-    return not any(isinstance(x, dict) and (str(x.get("type")) in _IN_PARTS or "toolResult" in x) for x in content)
+    return not any(isinstance(x, dict) and (str(x.get("type")) in _IN_PARTS or _is_keyed_result(x)) for x in content)
+
+
+def _is_keyed_result(part: dict[str, Any]) -> bool:
+    return any(isinstance(part.get(key), dict) for key in _KEYED_RESULTS)
 
 
 def _openai_calls(item: dict[str, Any], parts: _Parts) -> None:
@@ -231,8 +235,7 @@ def _openai_calls(item: dict[str, Any], parts: _Parts) -> None:
     function = item.get("function_call")
     if isinstance(function, dict) and not parts.calls:
         _call_part(function, parts, None)
-    if isinstance(item.get("reasoning_content"), str):
-        parts.think(item["reasoning_content"])
+    parts.think(item.get("reasoning_content", item.get("reasoning")))  # vLLM and OpenRouter have the shorter name
 
 
 def _part(part: Any, parts: _Parts, depth: int) -> None:
@@ -259,8 +262,7 @@ def _untyped_part(part: dict[str, Any], parts: _Parts, depth: int) -> None:
 
 
 def _text_part(part: dict[str, Any], parts: _Parts, _depth: int) -> None:
-    value = part.get("content")
-    parts.text(part.get("text") if value is None else value)
+    parts.text(_first(part, ("content", "text", "refusal")))
 
 
 def _reasoning_part(part: dict[str, Any], parts: _Parts, depth: int) -> None:
@@ -287,7 +289,7 @@ def _typed_call_part(part: dict[str, Any], parts: _Parts, _depth: int) -> None:
 
 def _result_part(part: dict[str, Any], parts: _Parts, _depth: int) -> None:
     value = _first(part, ("response", "result", "output", "content", "server_tool_call_response"))
-    parts.result(_first(part, _RESULT_IDS), value, _stated_error(part, value))
+    parts.result(_first(part, _RESULT_IDS), value, _stated_error(part, value), part.get("name"))
 
 
 def _vercel_result(part: dict[str, Any], parts: _Parts, _depth: int) -> None:
@@ -314,7 +316,7 @@ def _bedrock_result(part: dict[str, Any], parts: _Parts, _depth: int) -> None:
 
 
 def _gemini_result(part: dict[str, Any], parts: _Parts, _depth: int) -> None:
-    parts.result(_first(part, _RESULT_IDS), _first(part, ("response", "output")))
+    parts.result(_first(part, _RESULT_IDS), _first(part, ("response", "output")), name=part.get("name"))
 
 
 def _message_part(part: dict[str, Any], parts: _Parts, depth: int) -> None:
@@ -353,15 +355,18 @@ _PARTS: dict[str, Callable[[dict[str, Any], _Parts, int], None]] = {
     "tool-result": _vercel_result,
     "message": _message_part,
 }
+_KEYED_RESULTS: dict[str, Callable[[dict[str, Any], _Parts, int], None]] = {
+    "toolResult": _bedrock_result,
+    "toolResponse": _gemini_result,
+    "function_response": _gemini_result,
+    "functionResponse": _gemini_result,
+}
 _KEYED_PARTS: dict[str, Callable[[dict[str, Any], _Parts, int], None]] = {
     "toolUse": _typed_call_part,
     "toolRequest": _typed_call_part,
     "function_call": _typed_call_part,
     "functionCall": _typed_call_part,
-    "toolResult": _bedrock_result,
-    "toolResponse": _gemini_result,
-    "function_response": _gemini_result,
-    "functionResponse": _gemini_result,
+    **_KEYED_RESULTS,
     "reasoningContent": _reasoning_part,
 }
 _MESSAGE_KEYS = frozenset({"role", "parts", "content", "type", "tool_calls", "tool_call_id", "text", *_KEYED_PARTS})

@@ -7,7 +7,6 @@ from spanscore.dialects._marks import LAST_OF_MARKS, is_damaged, is_marked
 from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import RequestedCall
 
-_PLAIN_KEYS = frozenset({"role", "parts", "name", "finish_reason"})
 _ROLE_AND_PARTS = 2
 _LAST_OF_NO_ID = "]>*_ \n"  # of what stands for a hidden id, or for none
 _PLAIN_CALL, _PLAIN_RESULT = 4, 3  # keys of these parts, with their type
@@ -19,7 +18,7 @@ def plain_message(item: Any) -> Message | None:  # noqa: C901, PLR0911 # the hot
 
     It tells what `_messages.message` does.
     """
-    if type(item) is not dict or (len(item) > _ROLE_AND_PARTS and not item.keys() <= _PLAIN_KEYS):
+    if type(item) is not dict or len(item) > _ROLE_AND_PARTS + ("finish_reason" in item) + ("name" in item):
         return None
     parts, role = item.get("parts"), item.get("role")
     if type(parts) is not list or not parts or type(role) is not str or role not in _PLAIN_ROLES:

@@ -27,13 +27,15 @@ MessageFact: TypeAlias = Literal["text", "calls", "results"]
 class ToolResult:
     """What a tool returned, as a message tells it. `error` is set where the message itself says that it failed.
 
-    `shown` is False where the message says that there is a result, but not what it is.
+    `shown` is False where the message says that there is a result, but not what it is. `name` is the tool's, where the
+    message says it.
     """
 
     call_id: str | None
     value: Json
     error: str | None = None
     shown: bool = True
+    name: str | None = None
 
 
 @record()

@@ -1,11 +1,12 @@
 """Pair the calls of a conversation with their results, of which either may have no id, or one that occurs twice."""
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import RequestedCall
+from spanscore.turns._call import Call
 from spanscore.turns._call_sources import is_item
 
 Answer: TypeAlias = tuple[ToolResult, Message]
@@ -26,16 +27,20 @@ def paired(messages: Sequence[Message], unreliable: set[str]) -> tuple[list[Pair
     An id that one call has, and that is not among `unreliable`, identifies the call: its result is what has this id,
     wherever it stands. Other results are told by their order, each of the first call before it that has none yet: of
     those with its id if there are any, else of those without an id that identifies them or that a result has; a result
-    without id of all of them. The id of OpenAI's item identifies no call here, since results have the call's own.
+    without id of all of them, or of those of the tool that it names. The id of OpenAI's item identifies no call here,
+    since results have the call's own.
     """
     asked = [(x, message) for message in messages for x in message.calls]
     results = [(x, message) for message in messages for x in message.results]
     named = [x.call_id for x, _ in asked if x.call_id is not None]
-    sure = set(named) - repeated(named) - unreliable
+    sure = set(named) - unreliable
+    if len(sure) < len(named):
+        sure -= repeated(named)
+    elif len(sure) == len(asked):  # as nearly always
+        told_as = {x[0].call_id: x for x in results}
+        if len(told_as) == len(results) and told_as.keys() <= sure:
+            return [Pair(call, message, told_as.get(call.call_id)) for call, message in asked], []
     places: dict[str | None, int] = {x.call_id: at for at, (x, _) in enumerate(results) if x.call_id in sure}
-    if len(results) == len(places) and len(sure) == len(asked):  # as nearly always
-        at = [places.get(call.call_id) for call, _ in asked]
-        return [Pair(*x, None if y is None else results[y]) for x, y in zip(asked, at, strict=True)], []
     ordered = _in_order(messages, set(named), sure, places) if len(results) > len(places) else {}
     answers = [places.get(x.call_id, ordered.get(number)) for number, (x, _) in enumerate(asked)]
     pairs = [
@@ -65,19 +70,24 @@ class _Waiting:
         self._for_id: defaultdict[str, deque[int]] = defaultdict(deque)
         self._unnamed: deque[int] = deque()
         self._all: deque[int] = deque()
+        self._of_tool: defaultdict[str, deque[int]] = defaultdict(deque)
         self._answered: set[int] = set()
 
-    def add(self, number: int, identity: str | None, *, is_sure: bool, is_told: bool) -> None:
-        """A call with this id, which identifies it if `is_sure`; results have it if `is_told`."""
+    def add(self, number: int, name: str, identity: str | None, *, is_sure: bool, is_told: bool) -> None:
+        """A call of a tool with this id, which identifies it if `is_sure`; results have it if `is_told`."""
         self._all.append(number)
+        self._of_tool[name].append(number)
         if is_told and identity is not None:
             self._for_id[identity].append(number)
         elif not is_sure or is_item(identity):
             self._unnamed.append(number)
 
-    def take(self, identity: str | None, *, is_named: bool) -> int | None:
-        """The call of a result with this id, which calls have if `is_named`."""
-        queue = self._all if identity is None else self._for_id[identity] if is_named else self._unnamed
+    def take(self, result: ToolResult, *, is_named: bool, is_of_tool: bool) -> int | None:
+        """The call of a result, which has an id that calls have if `is_named`, and names their tool if `is_of_tool`."""
+        if result.call_id is None:
+            queue = self._of_tool[result.name or ""] if is_of_tool else self._all
+        else:
+            queue = self._for_id[result.call_id] if is_named else self._unnamed
         while queue:
             number = queue.popleft()
             if number not in self._answered:
@@ -95,18 +105,32 @@ def _in_order(
     """
     waiting = _Waiting()
     told = {x.call_id for message in messages for x in message.results}
+    tools = {x.name for message in messages for x in message.calls}
     found: dict[int, int] = {}
     number = at = 0
     for message in messages:
         for call in message.calls:
             if call.call_id not in places:
-                waiting.add(number, call.call_id, is_sure=call.call_id in sure, is_told=call.call_id in told)
+                is_sure, is_told = call.call_id in sure, call.call_id in told
+                waiting.add(number, call.name, call.call_id, is_sure=is_sure, is_told=is_told)
             number += 1
         for result in message.results:
             taken = None
             if result.call_id not in sure:
-                taken = waiting.take(result.call_id, is_named=result.call_id in named)
+                taken = waiting.take(result, is_named=result.call_id in named, is_of_tool=result.name in tools)
             if taken is not None:
                 found[taken] = at
             at += 1
     return found
+
+
+def side_by_side(answers: Sequence[Answer], calls: Sequence[Call]) -> Iterator[tuple[Answer, Call]]:
+    """As many results as calls, which no id gives to each other: by the tools if all are named, else in order."""
+    of_tool = defaultdict[str | None, deque[Call]](deque)
+    for call in calls:
+        of_tool[call.name].append(call)
+    if Counter(x.name for x, _ in answers) != Counter(x.name for x in calls):
+        yield from zip(answers, calls, strict=True)
+        return
+    for answer in answers:
+        yield answer, of_tool[answer[0].name].popleft()
