@@ -233,6 +233,16 @@ def test_thousands_of_identical_calls_are_read():
     assert len(trace.tool_calls) == 2_999
 
 
+def test_thousands_of_calls_that_only_a_later_input_tells_are_read():
+    asked = [{"type": "tool_call", "id": f"c{i}", "name": "f", "arguments": {}} for i in range(4_000)]
+    given = [{"role": "user", "parts": [{"type": "text", "content": "Hi"}]}]
+    for call in asked:
+        given.append({"role": "assistant", "parts": [call]})
+        given.append({"role": "tool", "parts": [{"type": "tool_call_response", "id": call["id"], "response": "1"}]})
+    (trace,) = rebuild([one_span(1, "", **{"gen_ai.operation.name": "chat", "gen_ai.input.messages": dumps(given)})])
+    assert [x.call_id for x in trace.tool_calls] == [x["id"] for x in asked]
+
+
 def test_spans_that_are_each_others_parent_are_read():
     attributes_of_all = {"gen_ai.operation.name": "chat"}
     cycle = [

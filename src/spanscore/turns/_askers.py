@@ -18,6 +18,7 @@ class Askers:
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
         self._filed: defaultdict[int, list[tuple[Step, Message]]] | None = None
+        self._told: tuple[Step, list[Message], dict[int, int]] | None = None
         self._agents: set[str | None] | None = None
 
     def of(self, told: Step, message: Message) -> Step | None:
@@ -25,10 +26,11 @@ class Askers:
 
         It was given just what comes before that message. Of several, the one of the same agent, else the last.
         """
-        before = _before(told, message)
-        if not before:
+        said, before = self._said_to(told)
+        count = before.get(id(message), 0)
+        if not count:
             return None
-        alike = [x for x, last in self._given(len(before))[-_MAX_OF_LENGTH:] if last == before[-1]]
+        alike = [x for x, last in self._given(count)[-_MAX_OF_LENGTH:] if last == said[count - 1]]
         earlier = [x for x in alike if x.span.start_ns < told.span.start_ns]
         agent = self._turn.tree.place(told).agent
         own = [x for x in earlier if self._turn.tree.place(x).agent is agent]
@@ -43,6 +45,19 @@ class Askers:
             self._agents = {self._turn.agent_of(x) for x in self._turn.models}
         return told_agent if len(self._agents) <= 1 else None
 
+    def _said_to(self, told: Step) -> tuple[list[Message], dict[int, int]]:
+        """What a model call was given, without system messages, and how many of these stand before each, by its id.
+
+        It is kept for the call that was asked for last: each of the calls that it was told of is looked for there.
+        """
+        if self._told is None or self._told[0] is not told:
+            said = _said(told)
+            before: dict[int, int] = {}
+            for at, message in enumerate(said):
+                before.setdefault(id(message), at)
+            self._told = told, said, before
+        return self._told[1:]
+
     def _given(self, count: int) -> list[tuple[Step, Message]]:
         """The model calls that were given so many messages, by time, each with the last of them."""
         if self._filed is None:
@@ -56,17 +71,6 @@ class Askers:
 
 def _said(model: Step) -> list[Message]:
     return [x for x in model.input or () if x.role != "system"]
-
-
-def _before(told: Step, message: Message) -> list[Message]:
-    """The messages before `message` in what a model call was given, without system messages."""
-    before: list[Message] = []
-    for given in told.input or ():
-        if given is message:
-            return before
-        if given.role != "system":
-            before.append(given)
-    return []
 
 
 def leave_to_askers(calls: Iterable[Call], turn: Turn) -> None:
