@@ -58,7 +58,11 @@ def first_text(attributes: Attributes, keys: tuple[str, ...]) -> str | None:
 
 def first_count(attributes: Mapping[str, Any], keys: Iterable[str]) -> int | None:
     """The first of the attributes `keys` that is a number of tokens, else None."""
-    return next((x for x in (count(attributes.get(key)) for key in keys) if x is not None), None)
+    for key in keys:
+        value = attributes.get(key)
+        if value is not None and (found := count(value)) is not None:
+            return found
+    return None
 
 
 def count(value: object) -> int | None:

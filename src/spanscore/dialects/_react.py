@@ -18,8 +18,8 @@ _MAX_CHARS = 256 * 1024
 def complete(facts: Facts) -> None:
     """Open the messages of a model call, in place, if its instructions ask for this form."""
     given: tuple[Message, ...] = facts.get("input") or ()
-    told = next((x.text for x in given if x.role == "system" and x.text and _asks(x.text)), None)
-    if told is None:
+    told = given[0].text if given and given[0].role == "system" else None
+    if not told or not _asks(told):
         return
     facts["input"] = tuple(_opened(given))
     if facts.get("output"):

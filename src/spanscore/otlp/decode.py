@@ -28,8 +28,8 @@ def attributes(pairs: Iterable[Any], depth: int = 0) -> dict[str, Value]:
     read: dict[str, Value] = {}
     for pair in pairs:
         held = pair.value
-        text = held.string_value  # most values are text, and asking for it first is the faster way
-        read[pair.key] = text or value(held, depth)
+        # Most values are text, most others numbers: asking for these first is the faster way.
+        read[pair.key] = held.string_value or held.int_value or value(held, depth)
     return read
 
 
@@ -60,11 +60,16 @@ def span(message: Any, resource: Resource, scope: Scope) -> Span:
         attributes(message.attributes),
         resource,
         scope,
-        tuple(Event(x.name, x.time_unix_nano, attributes(x.attributes)) for x in events) if events else (),
+        tuple(map(_event, events)) if events else (),
         tuple(Link(x.trace_id.hex(), x.span_id.hex(), attributes(x.attributes)) for x in links) if links else (),
         message.dropped_attributes_count,
         message.dropped_events_count,
+        message.dropped_links_count,
     )
+
+
+def _event(message: Any) -> Event:
+    return Event(message.name, message.time_unix_nano, attributes(message.attributes), message.dropped_attributes_count)
 
 
 def log_record(message: Any, resource: Resource, scope: Scope) -> LogRecord:
@@ -84,6 +89,7 @@ def log_record(message: Any, resource: Resource, scope: Scope) -> LogRecord:
         resource,
         scope,
         message.severity_number,
+        message.dropped_attributes_count,
     )
 
 

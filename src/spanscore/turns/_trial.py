@@ -22,7 +22,7 @@ def trial(turn: Turn, target: Span) -> Trial | None:
     """
     found: dict[str, Any] = {}
     for attributes in _attributes(turn, target):
-        if not _NAMED.isdisjoint(attributes):
+        if not attributes.keys().isdisjoint(_NAMED):
             found |= _told(attributes)
     if not found:
         return None
