@@ -3,13 +3,13 @@
 from dataclasses import replace
 from typing import Any
 
-from spanscore.dialects import _dspy, _gemini, _langgraph, _pydantic_ai_parts, semconv
+from spanscore.dialects import _dspy, _gemini, _langgraph, _mlflow_chunks, _pydantic_ai_parts, semconv
 from spanscore.dialects._arguments import call_id, tools
-from spanscore.dialects._base import Context, Dialect, Facts, count, first_text, text
-from spanscore.dialects._functions import damaged, read_function, read_result, recorded
-from spanscore.dialects._json import is_redacted, opened, structure
+from spanscore.dialects._base import Context, Dialect, Facts, count, text
+from spanscore.dialects._functions import cut, damaged, read_call, read_function, read_result, recorded
+from spanscore.dialects._identities import first_identity, identity
+from spanscore.dialects._json import Parsed, opened, structure
 from spanscore.dialects._requests import configured_tools, conversation, system_of
-from spanscore.dialects.semconv import status_error
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import Message
 
@@ -27,6 +27,7 @@ _KINDS = {
 }
 _SESSIONS, _USERS = ("session_id", "conversation_id", "thread_id"), ("user_id",)
 _BLOCK = '"type": "output_text"'
+_ENVELOPES = frozenset({"modelId", "ResponseMetadata"})
 _OPENAI_AGENTS, _RUN = "mlflow.openai.agent_run_root", "run_config"
 
 
@@ -45,28 +46,53 @@ def read(span: Span, context: Context) -> Facts:
     facts: Facts = {"kind": kind, "session_id": session, "user_id": user, "agent_name": _langgraph.agent_name(placed)}
     given, returned = attributes.get("mlflow.spanInputs"), attributes.get("mlflow.spanOutputs")
     if kind == "model":
-        _read_model(attributes, given, returned, facts)
+        _read_model(span, given, returned, facts)
     elif kind == "tool":
         _read_tool(span, given, returned, facts)
     elif kind == "retrieval":
         _read_retrieval(given, returned, facts)
     elif kind == "agent" or (kind == "workflow" and context.outermost):
-        facts["agent_name"] = _agent_name(span) if kind == "agent" else None
-        read_function(recorded(given).value, recorded(returned), facts)
-        facts["damaged"] = damaged(input=given, output=returned)
+        _read_function(span, given, returned, facts)
     _complete(span, facts, given, returned)
     return facts
+
+
+def _read_function(span: Span, given: Value, returned: Value, facts: Facts) -> None:
+    """An agent's or chain's function; MLflow's own agents are given a request of the Responses API as one object."""
+    called, answered = recorded(given).value, recorded(returned)
+    facts["agent_name"] = _agent_name(span) if facts["kind"] == "agent" else None
+    request = called.get("request") if isinstance(called, dict) and len(called) == 1 else None
+    if isinstance(request, dict) and isinstance(request.get("input"), list):
+        called, facts["agent_name"] = request, None  # it is called after its method
+        placed = request.get("context")
+        if isinstance(placed, dict):
+            facts["session_id"] = facts["session_id"] or first_identity(placed, _SESSIONS)
+            facts["user_id"] = facts["user_id"] or first_identity(placed, _USERS)
+    read_function(called, answered, facts)
+    facts["damaged"] = damaged(input=given, output=returned)
+    _complete_function(span, answered.value, facts)
+
+
+def _complete_function(span: Span, returned: Any, facts: Facts) -> None:
+    """What a generator yielded, where that is all that it returned, or nothing else tells it."""
+    streamed = _mlflow_chunks.chunks(span, returned) if span.events else None
+    if streamed is not None and (returned is None or streamed.values is returned):
+        _mlflow_chunks.complete_function(streamed, facts)
 
 
 def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:
     attributes = span.attributes
     facts["tool_name"] = text(_value(attributes, "mlflow.spanFunctionName")) or text(span.name)
     facts["call_id"] = call_id(_value(attributes, "tool_call_id"))  # of LangChain's
-    facts["error"] = status_error(span)
-    facts["damaged"] = damaged(arguments=given, result=returned)
-    if given is not None and not is_redacted(given):
-        facts["arguments"] = opened(given)
-    read_result(returned, facts)
+    read_call(span, given, None if _is_halted(returned) else returned, facts)
+
+
+def _is_halted(returned: Value) -> bool:
+    """Whether a tool of OpenAI's agents only waits to be approved: the SDK then returns the tool, printed, and null."""
+    if not isinstance(returned, str) or not returned.startswith('{"tool": {"name": ') or '"run_item"' not in returned:
+        return False
+    halted = structure(returned).value
+    return isinstance(halted, dict) and {"tool", "output", "run_item"} <= halted.keys() and halted["output"] is None
 
 
 def _read_retrieval(given: Value, returned: Value, facts: Facts) -> None:
@@ -97,8 +123,11 @@ def _read_conventions(span: Span, context: Context) -> Facts:
     if facts["kind"] == "tool":
         facts["call_id"] = facts.get("call_id") or call_id(_value(attributes, "tool_call_id"))
         read_result(attributes.get("gen_ai.tool.call.result"), facts)
+    elif facts["kind"] in {"agent", "workflow"} and facts.get("output") is None:
+        _complete_function(span, None, facts)
     if facts["kind"] == "model":
         facts["input"] = _with_blocks_opened(facts.get("input"))
+        _complete_model(span, None, facts)
         if attributes.get("gen_ai.provider.name") == "gemini":
             _gemini.complete(span, facts)
     return facts
@@ -127,16 +156,16 @@ def _metadata(attributes: Attributes) -> dict[str, Any]:
 
 def _session_and_user(attributes: Attributes, metadata: dict[str, Any]) -> tuple[str | None, str | None]:
     """As MLflow's own attributes have them, LangChain's metadata, or the configuration of a run of OpenAI's agents."""
-    session = text(_value(attributes, "mlflow.trace.session")) or first_text(metadata, _SESSIONS)
-    user = text(_value(attributes, "mlflow.trace.user")) or first_text(metadata, _USERS)
+    session = identity(_value(attributes, "mlflow.trace.session")) or first_identity(metadata, _SESSIONS)
+    user = identity(_value(attributes, "mlflow.trace.user")) or first_identity(metadata, _USERS)
     called = attributes.get("kwargs")
     if isinstance(called, str) and _RUN in called:
         given: Any = opened(called)
         run = given.get(_RUN) if isinstance(given, dict) else None
         if isinstance(run, dict):
-            session = session or text(run.get("group_id"))
+            session = session or identity(run.get("group_id"))
             told = run.get("trace_metadata")
-            user = user or (first_text(told, _USERS) if isinstance(told, dict) else None)
+            user = user or (first_identity(told, _USERS) if isinstance(told, dict) else None)
     return session, user
 
 
@@ -153,13 +182,13 @@ def _value(attributes: Attributes, key: str) -> Any:
     return opened(attributes.get(key))
 
 
-def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Facts) -> None:
-    request, response = structure(given), structure(returned)
-    facts["input"] = conversation(request.value, "user")
-    facts["output"] = conversation(response.value, "assistant")
-    parts = (("input", request.damaged), ("output", response.damaged))
-    facts["damaged"] = frozenset(fact for fact, cut in parts if cut)
+def _read_model(span: Span, given: Value, returned: Value, facts: Facts) -> None:
+    attributes = span.attributes
+    request, response = _opened_body(structure(given)), _opened_body(structure(returned))
     body = request.value if isinstance(request.value, dict) else {}
+    facts["input"] = conversation(request.value, "user") or _prompt(body)
+    facts["output"] = conversation(response.value, "assistant")
+    facts["damaged"] = cut(input=request, output=response)
     offered = attributes.get("mlflow.chat.tools", body.get("tools"))
     facts["tools"] = configured_tools(body) if offered is None else tools(offered)
     facts["system"] = system_of(body)
@@ -168,6 +197,31 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
     if isinstance(usage, dict):
         facts["input_tokens"] = count(usage.get("input_tokens"))
         facts["output_tokens"] = count(usage.get("output_tokens"))
+    _complete_model(span, response.value, facts)
+
+
+def _prompt(body: dict[str, Any]) -> tuple[Message, ...] | None:
+    """What a model is given as text: its prompt, or the only argument of a function that is marked as a model."""
+    said = text(body.get("prompt") if len(body) > 1 else next(iter(body.values()), None))
+    return None if said is None else (Message("user", said),)
+
+
+def _opened_body(parsed: Parsed) -> Parsed:
+    """A request or response that Bedrock's InvokeModel carries as JSON in text."""
+    value = parsed.value
+    if not isinstance(value, dict) or "body" not in value or _ENVELOPES.isdisjoint(value):
+        return parsed
+    body = structure(value["body"])
+    return Parsed(body.value, parsed.damaged or body.damaged) if isinstance(body.value, dict) else parsed
+
+
+def _complete_model(span: Span, returned: Any, facts: Facts) -> None:
+    """What a model streamed, of which MLflow's own account leaves out the calls; else what the response tells."""
+    streamed = _mlflow_chunks.chunks(span, returned)
+    if streamed is not None:
+        _mlflow_chunks.complete_model(streamed, facts)
+    elif isinstance(returned, dict):
+        _mlflow_chunks.tell_response(returned, facts)
 
 
 DIALECT = Dialect("mlflow", read, scopes=(_SCOPE,), keys=(_TYPE,), marks=(b"mlflow.spanType", _SCOPE.encode()))
