@@ -172,6 +172,12 @@ def test_openlit_1_36_tells_messages_line_by_line_and_calls_in_lists():
     )
 
 
+@pytest.mark.parametrize("answer", ["[1] is the source.", "[Note] In stock.", "{x: 1} are the settings."])
+def test_an_answer_that_openlit_1_36_tells_is_not_cut_where_it_begins_as_json_does(answer):
+    step = openlit("openlit.otel.tracing", gen_ai__prompt="user: [1]?", gen_ai__completion=answer)
+    assert (step.output, step.damaged) == ((Message("assistant", answer),), frozenset())
+
+
 def test_openlits_tokens_are_unknown_where_a_stream_told_none():
     step = openlit("openlit.instrumentation.groq", gen_ai__usage__input_tokens=0, gen_ai__usage__output_tokens=0)
     assert (step.input_tokens, step.output_tokens) == (None, None)
@@ -265,3 +271,14 @@ def test_a_streamed_call_under_logfire_holds_the_spans_of_the_sdk():
     ended = {**request, "gen_ai.output.messages": answer, "logfire.span_type": "log"}
     first, second = dialects.read([begun, span(ended, scope="logfire.anthropic", span_id="2", start_ns=5)]).steps
     assert (first.kind, first.output, second.kind) == ("model", (Message("assistant", "Here."),), "other")
+
+
+BEDROCK = "openinference.instrumentation.bedrock"
+
+
+@pytest.mark.parametrize(
+    ("said", "text"), [("I look.\n\n", "I look."), ("\n", None), ("Two\n\nlines.", "Two\n\nlines.")]
+)
+def test_line_breaks_in_the_place_of_calls_are_no_part_of_an_answer(said, text):
+    step = openinference({f"{FLAT}role": "assistant", f"{FLAT}content": said}, scope=BEDROCK)
+    assert step.output == (Message("assistant", text),)

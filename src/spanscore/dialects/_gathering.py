@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Iterable
 
-from spanscore.dialects import _claude_code_events, _gemini_cli_events, codex
+from spanscore.dialects import _claude_code_events, _gemini_cli_events, _openlit_records, codex
 from spanscore.dialects._threads import Part, Thread, unit_id
 from spanscore.model.span import Attributes, LogRecord, Span
 
-THREADS: tuple[Thread, ...] = (_claude_code_events.THREAD, codex.THREAD, *_gemini_cli_events.THREADS)
+THREADS: tuple[Thread, ...] = (
+    *(_claude_code_events.THREAD, codex.THREAD, _openlit_records.THREAD),
+    *_gemini_cli_events.THREADS,
+)
 
 SCOPES = tuple(x.scope for x in THREADS)
 """How the names of the scopes begin of which not all is read by its trace id."""

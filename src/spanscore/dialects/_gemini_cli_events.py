@@ -5,8 +5,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from spanscore.dialects import semconv
 from spanscore.dialects._base import first_text, text
-from spanscore.dialects._threads import Calls, Part, Thread, Unit, around, in_order, name_of, told, under
+from spanscore.dialects._threads import Calls, Part, Thread, Unit, around, in_order, name_of, span_of, under
 from spanscore.model.span import Attributes, Link, LogRecord, Span
 
 QWEN = "qwen-code"
@@ -14,7 +15,6 @@ SCOPES = ("gemini-cli", QWEN)
 """The scopes, of spans and log records alike, of Gemini CLI and of Qwen Code, which grew out of it."""
 
 PROMPT, REQUEST, RESPONSE, FAILED, CALLED = "user_prompt", "api_request", "api_response", "api_error", "tool_call"
-DETAILS = "gen_ai.client.inference.operation.details"
 MODEL, TOOL, SUBAGENT = "llm_call", "tool_call", "agent_call"
 
 _READ = frozenset({PROMPT, REQUEST, RESPONSE, FAILED, CALLED})
@@ -26,14 +26,14 @@ _MANAGED = "managed-"  # starts the names of Qwen Code's own agents, which go on
 def event(log: LogRecord) -> str:
     """What a record tells of, without the program's name before it."""
     name = name_of(log)
-    return name if name == DETAILS else name.partition(".")[2]
+    return name if name == semconv.DETAILS else name.partition(".")[2]
 
 
 def unit(attributes: Attributes, _trace_id: str) -> Unit | None:
     """The session: a turn's traces have nothing else in common."""
     session = first_text(attributes, _SESSION)
     name = attributes.get("event.name")
-    if session is None or (name is not None and name != DETAILS and str(name).partition(".")[2] not in _READ):
+    if session is None or (name is not None and name != semconv.DETAILS and str(name).partition(".")[2] not in _READ):
         return None
     return Unit(("gemini_cli", session), goes_on=True)
 
@@ -61,7 +61,7 @@ def _turn(unit: str, received: Sequence[Span], logs: Sequence[LogRecord]) -> Par
     opening = next((x for x in logs if event(x) == PROMPT), None)
     if opening is None:
         return spans, list(_placed(spans, logs))
-    root = around(told(unit, PROMPT, opening), (*(x.end_ns for x in spans), *(x.time_ns for x in logs)))
+    root = around(span_of(unit, PROMPT, opening), (*(x.end_ns for x in spans), *(x.time_ns for x in logs)))
     first = next((x for x in spans if x.recorded), None)
     if first is not None:
         root = replace(root, links=(Link(first.trace_id, first.span_id),))
@@ -89,8 +89,8 @@ def _untraced(unit: str, spans: Sequence[Span], logs: Sequence[LogRecord]) -> li
             above = None
             if _is_of_subagent(log):
                 prompt = str(log.attributes.get("prompt_id"))
-                above = agents.setdefault(prompt, told(unit, SUBAGENT, log, identity=prompt))
-            found.append(told(unit, name, log, identity=f"{log.time_ns} {number}", parent=above))
+                above = agents.setdefault(prompt, span_of(unit, SUBAGENT, log, identity=prompt))
+            found.append(span_of(unit, name, log, identity=f"{log.time_ns} {number}", parent=above))
     return [*agents.values(), *found]
 
 
@@ -108,7 +108,7 @@ def _placed(spans: Sequence[Span], logs: Sequence[LogRecord]) -> Iterator[LogRec
         if event(log) == CALLED:
             calls = named.get(text(log.attributes.get("function_name")))
             about = None if calls is None else calls.nearest(log.time_ns, by_end=True)
-        elif event(log) in {RESPONSE, FAILED, REQUEST, DETAILS} and (about is None or about.name != MODEL):
+        elif event(log) in {RESPONSE, FAILED, REQUEST, semconv.DETAILS} and (about is None or about.name != MODEL):
             about = models.nearest(log.time_ns, by_end=event(log) != REQUEST)
         if about is not None:
             yield under(about, log)

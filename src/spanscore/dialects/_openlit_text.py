@@ -7,6 +7,7 @@ from typing import Any
 from spanscore.dialects._arguments import call_id
 from spanscore.dialects._base import Facts, text
 from spanscore.dialects._json import literal, opened
+from spanscore.dialects._marks import is_marked
 from spanscore.dialects._messages import messages
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span
@@ -27,6 +28,9 @@ def complete(span: Span, facts: Facts) -> None:
     attributes = span.attributes
     said, answered = text(attributes.get("gen_ai.prompt")), text(attributes.get("gen_ai.completion"))
     is_gemini = attributes.get("gen_ai.system") == "gemini"
+    # Both are plain text, which is not cut where it begins as JSON does.
+    plain = {side for side, x in (("input", said), ("output", answered)) if x is not None and not is_marked(x)}
+    facts["damaged"] = facts.get("damaged", frozenset()) - plain
     if said is not None:
         facts["input"] = _whole(said) or _by_line(said, is_gemini=is_gemini)
         if _PRINTED in said and not _WHOLE.search(said):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
 from spanscore.dialects._base import Facts, count, text
+from spanscore.dialects._identities import first_identity, identity
 from spanscore.dialects._json import is_redacted
 from spanscore.model.json import dumps
 from spanscore.model.span import Attributes, Link, LogRecord, Scope, Span, Value
@@ -71,7 +72,7 @@ def in_order(logs: Iterable[LogRecord]) -> list[LogRecord]:
     return [x for _, x in sorted(known.items(), key=lambda item: (item[1].time_ns, _number(item[1]), item[0]))]
 
 
-def told(
+def span_of(
     unit: str, name: str, about: LogRecord, *, identity: str = "", parent: Span | None = None, scope: str = ""
 ) -> Span:
     """The span that a record tells of, with its attributes; it ended with the record and took its `duration_ms`.
@@ -106,8 +107,8 @@ def around(span: Span, ends: Iterable[int]) -> Span:
 def given(resource: Attributes) -> Facts:
     """The session and user that whoever started a program named; it makes up its own: a conversation, a device."""
     return {
-        "given_session_id": text(resource.get("session.id")),
-        "given_user_id": text(resource.get("user.id")) or text(resource.get("enduser.id")),
+        "given_session_id": identity(resource.get("session.id")),
+        "given_user_id": first_identity(resource, ("user.id", "enduser.id")),
     }
 
 

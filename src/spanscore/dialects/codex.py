@@ -4,10 +4,11 @@ import re
 from collections.abc import Iterator, Sequence
 
 from spanscore.dialects._arguments import arguments, call_id
-from spanscore.dialects._base import Context, Dialect, Facts, count, first_text, text
+from spanscore.dialects._base import Context, Dialect, Facts, count, text
 from spanscore.dialects._functions import damaged
+from spanscore.dialects._identities import first_identity, identity
 from spanscore.dialects._json import is_redacted, opened
-from spanscore.dialects._threads import Part, Thread, Unit, around, given, in_order, name_of, prompt, told
+from spanscore.dialects._threads import Part, Thread, Unit, around, given, in_order, name_of, prompt, span_of
 from spanscore.model.span import Attributes, LogRecord, Span, Value
 
 _LOGS = "codex_otel"
@@ -28,10 +29,10 @@ def read(span: Span, _context: Context) -> Facts:
     """The facts of a prompt, a response or a tool's result, each of which is a log record; Codex's spans hold none."""
     attributes = span.attributes
     kind = "other" if span.recorded else _KINDS.get(span.name, "other")
-    facts: Facts = {"kind": kind, "session_id": text(attributes.get("conversation.id"))}
+    facts: Facts = {"kind": kind, "session_id": identity(attributes.get("conversation.id"))}
     facts |= given(span.resource.attributes)
     if kind == "agent":
-        facts["user_id"] = first_text(attributes, ("user.email", "user.account_id"))
+        facts["user_id"] = first_identity(attributes, ("user.email", "user.account_id"))
         facts |= prompt(attributes.get("prompt"))
     elif kind == "model":
         facts["model"] = text(attributes.get("model"))
@@ -66,7 +67,7 @@ def _put_out(returned: Value) -> Value:
 
 def _unit(attributes: Attributes, _trace_id: str) -> Unit | None:
     """The conversation; a record's own trace, where there is one, is that of a task inside of Codex."""
-    conversation = text(attributes.get("conversation.id"))
+    conversation = identity(attributes.get("conversation.id"))
     if conversation is None or not _is_read(attributes):
         return None
     return Unit(("codex", conversation), goes_on=True)
@@ -96,15 +97,15 @@ def _parts(unit: str, spans: Sequence[Span], logs: Sequence[LogRecord]) -> Itera
 def _turn(unit: str, logs: Sequence[LogRecord]) -> list[Span]:
     """A span for each record that stands for one; a tool's decision does where its result has not come."""
     opening, *rest = logs
-    root = around(told(unit, _PROMPT, opening, scope=_LOGS), (x.time_ns for x in logs))
-    returned = {text(x.attributes.get("call_id")) for x in rest if name_of(x) == _RETURNED}
+    root = around(span_of(unit, _PROMPT, opening, scope=_LOGS), (x.time_ns for x in logs))
+    returned = {identity(x.attributes.get("call_id")) for x in rest if name_of(x) == _RETURNED}
     found = [root]
     for number, log in enumerate(rest):
-        call = text(log.attributes.get("call_id"))
+        call = identity(log.attributes.get("call_id"))
         if name_of(log) == _DECIDED and call in returned:
             continue
-        identity = call or f"{log.time_ns} {number}"
-        found.append(told(unit, name_of(log), log, identity=identity, parent=root, scope=_LOGS))
+        place = call or f"{log.time_ns} {number}"
+        found.append(span_of(unit, name_of(log), log, identity=place, parent=root, scope=_LOGS))
     return found
 
 

@@ -54,8 +54,8 @@ def _unprinted(message: Message) -> Message:
 
 
 def _read_text(span: Span, context: Context) -> Facts:
-    """A call of any provider's model, as versions before told it; tokens are 0 where they were not told."""
-    facts = _read_groq(span, context)
+    """A call of any provider's model, as versions before told it."""
+    facts = _read_counted(span, context)
     is_cut = span.dropped_attributes_count > 0 and "gen_ai.operation.name" not in span.attributes
     if is_cut and ("gen_ai.prompt" in span.attributes or "gen_ai.completion" in span.attributes):
         facts = {"kind": "model", "damaged": frozenset({"tokens"})}
@@ -64,8 +64,8 @@ def _read_text(span: Span, context: Context) -> Facts:
     return facts
 
 
-def _read_groq(span: Span, context: Context) -> Facts:
-    """A call of Groq, whose tokens are 0 where they were not told."""
+def _read_counted(span: Span, context: Context) -> Facts:
+    """A call of a provider under whose instrumentation tokens are 0 where they were not told."""
     facts = semconv.read(span, context)
     if facts.get("input_tokens") == facts.get("output_tokens") == 0:
         facts["input_tokens"] = facts["output_tokens"] = None
@@ -97,7 +97,8 @@ def _read_tool(attributes: Attributes, facts: Facts) -> None:
     if printed is not None:
         content, answers, rest = printed.groups()
         message = {"type": "tool", "content": literal(content), "tool_call_id": literal(answers)}
-        answer = _langchain.tool_output({**message, "status": "error" if _FAILED in rest else "success"})
+        message["status"] = "error" if _FAILED in rest else "success"
+        answer = _langchain.tool_output(message, known=True)
         if answer is not None:
             facts["result"], facts["error"] = answer.value, facts.get("error") or answer.error
 
@@ -105,7 +106,7 @@ def _read_tool(attributes: Attributes, facts: Facts) -> None:
 _READING: dict[str, Callable[[Span, Context], Facts]] = {
     _DECORATOR: _read_decorated,
     _GOOGLE: _read_gemini,
-    _GROQ: _read_groq,
+    _GROQ: _read_counted,
     _openlit_text.SCOPE: _read_text,
 }
 """By its scope, what reads a span in its own way."""

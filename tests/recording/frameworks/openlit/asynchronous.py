@@ -1,0 +1,31 @@
+"""LangChain's agent under OpenLIT, awaited: the spans of its model calls get lost, their log records do not."""
+
+import asyncio
+import os
+
+import openlit
+from conversation import SHOP
+from langchain.agents import create_agent
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
+from langgraph.checkpoint.memory import InMemorySaver
+
+openlit.init(otlp_endpoint=os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"], service_name="shop", disable_batch=True)
+
+(helper,) = SHOP.agents
+agent = create_agent(
+    ChatOpenAI(model="gpt-4o-mini"),
+    [tool(x) for x in helper.tools],
+    system_prompt=helper.instructions,
+    name=helper.name,
+    checkpointer=InMemorySaver(),
+)
+
+
+async def main():
+    for turn in SHOP.turns:
+        question = {"messages": [{"role": "user", "content": turn.question}]}
+        await agent.ainvoke(question, {"configurable": {"thread_id": turn.session}})
+
+
+asyncio.run(main())
