@@ -11,6 +11,7 @@ from operator import attrgetter
 
 from spanscore.dialects import (
     agent_framework,
+    agentops,
     autogen,
     bedrock,
     claude_code,
@@ -37,6 +38,7 @@ from spanscore.dialects import (
     openllmetry,
     pipecat,
     pydantic_ai,
+    quarkus,
     semantic_kernel,
     semconv,
     sentry,
@@ -46,11 +48,12 @@ from spanscore.dialects import (
     voltagent,
 )
 from spanscore.dialects._again import Again
-from spanscore.dialects._base import Context, Dialect, Facts, text
+from spanscore.dialects._base import Context, Dialect, Facts
 from spanscore.dialects._damage import marked
 from spanscore.dialects._gathering import SCOPES as UNIT_SCOPES
 from spanscore.dialects._gathering import told_apart, told_together, unit_of
 from spanscore.dialects._histories import Histories
+from spanscore.dialects._identities import identity
 from spanscore.dialects._installed import installed
 from spanscore.dialects._json import is_redacted
 from spanscore.dialects._marks import LAST_OF_MARKS
@@ -90,8 +93,10 @@ _OWN: tuple[Dialect, ...] = (
     litellm.DIALECT,
     claude_code.DIALECT,
     openlit.DIALECT,
+    agentops.DIALECT,
     openai_agents.DIALECT,
     spring_ai.DIALECT,
+    quarkus.DIALECT,
     sentry.DIALECT,
     openllmetry.DIALECT,
     semconv.DIALECT,
@@ -109,8 +114,11 @@ _LOOKING = tuple((x, x.claims) for x in DIALECTS if x.claims is not None)
 _MARKS = tuple({mark: None for dialect in DIALECTS for mark in dialect.marks})
 _ANNOUNCES = "logfire.span_type"  # Logfire tells that a span has begun by a span, whose id is another one
 _HIDEABLE: tuple[tuple[str, tuple[StepFact, ...]], ...] = (
-    *(("session_id", ()), ("user_id", ()), ("agent_name", ())),  # or all that are hidden would be one
-    *(("input_text", ("input",)), ("output_text", ("output",))),
+    ("session_id", ()),  # or all that are hidden would be one
+    ("user_id", ()),
+    ("agent_name", ()),
+    ("input_text", ("input",)),
+    ("output_text", ("output",)),
 )
 _MILLISECOND_NS = 1_000_000
 _EVALUATOR_SCOPES = frozenset({"spanscore", "pydantic-evals"})
@@ -214,10 +222,10 @@ def _step(span: Span, dialect: str, facts: Facts) -> Step:
     if "given_session_id" in facts:
         given_session, given_user = facts.pop("given_session_id"), facts.pop("given_user_id", None)
     if given_session or "session.id" in attributes:
-        facts["session_id"] = given_session or text(attributes["session.id"]) or facts.get("session_id")
+        facts["session_id"] = given_session or identity(attributes["session.id"]) or facts.get("session_id")
     user = given_user or attributes.get("user.id", attributes.get("enduser.id"))
     if user is not None:
-        facts["user_id"] = text(user) or facts.get("user_id")
+        facts["user_id"] = identity(user) or facts.get("user_id")
     for field, resting in _HIDEABLE:
         value = facts.get(field)
         if value and value[-1:] in LAST_OF_MARKS and is_redacted(value):
@@ -251,7 +259,7 @@ def _is_evaluator(span: Span) -> bool:
         or attributes.get("gen_ai.operation.name") == "evaluation"
     ):
         return True
-    if _SUSPICIOUS.isdisjoint(attributes):
+    if attributes.keys().isdisjoint(_SUSPICIOUS):  # this way round it looks up five keys, and not all
         return False
     is_named = not _EVALUATOR_KEYS.isdisjoint(attributes)
     return is_named or any(attributes.get(key) == value for key, value in _EVALUATOR_VALUES.items())
