@@ -3,6 +3,7 @@
 from functools import lru_cache
 from typing import Any
 
+from spanscore.dialects._identities import identity
 from spanscore.dialects._json import is_redacted, opened, structure
 from spanscore.model.json import Json
 from spanscore.model.trace import Tool
@@ -38,9 +39,10 @@ def call_id(value: object) -> str | None:
     if isinstance(value, list):
         named = [x for x in value if isinstance(x, str)]
         value = next((x for x in named if x.startswith("call_")), named[0] if named else None)
-    if not isinstance(value, str) or not value or (value[-1] in "]>*_ \n" and (value == _NO_ID or is_redacted(value))):
+    found = identity(value)
+    if found is None or (found[-1] in "]>*_ \n" and (found == _NO_ID or is_redacted(found))):
         return None
-    return value
+    return found
 
 
 def tools(value: Any) -> tuple[Tool, ...] | None:

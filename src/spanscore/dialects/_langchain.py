@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from spanscore.dialects._arguments import result
+from spanscore.dialects._arguments import call_id, result
 from spanscore.dialects._messages import message
 from spanscore.model.json import Json, printed
 from spanscore.model.step import Message
@@ -32,6 +32,8 @@ _OWN_IDS = ("run-", "lc_")
 """With which the ids begin that LangChain gives to messages: the run's, and whatever else is of its own making."""
 
 _COMMAND = {"graph", "update", "resume", "goto"}
+_ONLY_LANGCHAINS = frozenset({"additional_kwargs", "response_metadata", "artifact"})
+"""Fields that every message has, or a ToolMessage, when it is written without the class's name around it."""
 
 
 class ToolOutput(NamedTuple):
@@ -42,22 +44,25 @@ class ToolOutput(NamedTuple):
     error: str | None
 
 
-def tool_output(value: object) -> ToolOutput | None:
+def tool_output(value: object, *, known: bool = False) -> ToolOutput | None:
     """The content of a ToolMessage, in any of the forms LangChain serializes it to; None for what is none.
 
-    A tool that hands over or changes a graph's state returns a Command with the ToolMessage among its messages.
+    A tool that hands over or changes a graph's state returns a Command with the ToolMessage among its messages. Where
+    it is not `known` that the tool is LangChain's, an object with the fields of any tool message is the tool's own.
     """
     if isinstance(value, dict) and value.keys() == _COMMAND:
         update = value["update"]
         told = update.get("messages") if isinstance(update, dict) else None
-        answers = map(tool_output, reversed(told)) if isinstance(told, list) else ()
+        answers = (tool_output(x, known=True) for x in reversed(told)) if isinstance(told, list) else ()
         return next((x for x in answers if x is not None), None)
     fields, kind = _fields(value)
     if kind not in {"tool", "ToolMessage"} or "content" not in fields or "tool_call_id" not in fields:
         return None
-    content, identity = result(fields["content"]), fields["tool_call_id"]
+    if fields is value and not known and _ONLY_LANGCHAINS.isdisjoint(fields):
+        return None
+    content = result(fields["content"])
     error = printed(content) if fields.get("status") == "error" else None
-    return ToolOutput(content, identity if isinstance(identity, str) else None, error)
+    return ToolOutput(content, call_id(fields["tool_call_id"]), error)
 
 
 def state_messages(state: object) -> tuple[Message, ...] | None:
@@ -120,16 +125,26 @@ def _message(item: object) -> Message | None:
         return None
     given = fields.get("role")
     role = _ROLES.get(kind, given if isinstance(given, str) else "user")
-    calls = fields.get("tool_calls")
-    if not calls and isinstance(fields.get("additional_kwargs"), dict):
-        calls = fields["additional_kwargs"].get("tool_calls")
+    more = fields.get("additional_kwargs")
+    beside = more if isinstance(more, dict) else {}
+    calls = fields.get("tool_calls") or beside.get("tool_calls")
     content = fields.get("content")
     if calls and isinstance(content, list):  # Anthropic's blocks repeat the calls
         content = [x for x in content if not (isinstance(x, dict) and x.get("type") in ("tool_use", "function_call"))]
-    plain = {"role": role, "content": content, "tool_calls": calls}
+    plain = {"role": role, "content": content, "tool_calls": calls, "reasoning_content": _reasoning(beside)}
     if role == "tool":
         plain |= {"tool_call_id": fields.get("tool_call_id"), "status": fields.get("status")}
     return message(plain, role)
+
+
+def _reasoning(beside: dict[str, Any]) -> str | None:
+    """What the model thought, which some integrations keep beside its message: as text, or as OpenAI's item."""
+    told = beside.get("reasoning_content")
+    item = beside.get("reasoning") if told is None else None
+    if isinstance(item, dict):
+        thought = message({**item, "type": "reasoning"}, "assistant")
+        told = None if thought is None else thought.reasoning
+    return told if isinstance(told, str) else None
 
 
 def _fields(item: object) -> tuple[dict[str, Any], str]:

@@ -10,8 +10,11 @@ from spanscore.model.json import Json
 from spanscore.model.span import Span
 from spanscore.model.step import Message
 
-_ADDED = re.compile(r"\A(?:<(current_datetime|reminder|system_reminder)>[^<]{0,4096}</\1>\s*)+")
-"""What Copilot says in the user's name before what the user said."""
+_TAGS = r"<(?:current_datetime|reminder|system_reminder)>"
+_ADDED = re.compile(
+    r"\A(?:<(current_datetime|reminder|system_reminder)>[^<]{0,4096}</\1>(?:\s*(?=" + _TAGS + r")|(?:\r?\n){0,2}))+"
+)
+"""What Copilot says in the user's name before what the user said, with an empty line after it."""
 
 
 def read(span: Span, context: Context) -> Facts:

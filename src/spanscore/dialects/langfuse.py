@@ -1,18 +1,28 @@
 """Langfuse's SDKs: observations with a type, an input and an output, recorded as the function or client had them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spanscore.dialects import _langgraph
-from spanscore.dialects._arguments import arguments, tools
+from spanscore.dialects._arguments import tools
+from spanscore.dialects._as_told import as_told
 from spanscore.dialects._base import Context, Dialect, Facts, first_count, first_text, text
-from spanscore.dialects._functions import damaged, only_argument, read_function, read_result, recorded
-from spanscore.dialects._json import is_redacted, literal, opened, structure
+from spanscore.dialects._functions import (
+    cut,
+    damaged,
+    is_call,
+    only_argument,
+    read_arguments,
+    read_call,
+    read_function,
+    recorded,
+)
+from spanscore.dialects._identities import identity
+from spanscore.dialects._json import literal, opened, structure
 from spanscore.dialects._reprs import REPR_CONTAINERS
 from spanscore.dialects._requests import conversation
-from spanscore.dialects.semconv import status_error
 from spanscore.model.span import Attributes, Span, Value
-from spanscore.model.step import Message
+from spanscore.model.step import Message, Step
 
 _TYPE = "langfuse.observation.type"
 _KINDS = {
@@ -23,9 +33,9 @@ _KINDS = {
     "chain": "workflow",
     "span": "workflow",
 }
+_INPUT, _OUTPUT = "langfuse.observation.input", "langfuse.observation.output"
 _METADATA = "langfuse.observation.metadata."
 _GRAPH = ("langgraph", '"langgraph"')  # the Python SDK writes JSON
-_CALL = frozenset({"args", "kwargs"})  # what its decorator records of a function's call
 _GIVEN, _PRODUCED = ("input_tokens", "prompt_tokens", "input"), ("output_tokens", "completion_tokens", "output")
 _RETURNED_BY_TOOL = '{"lc":1,"type":"constructor","id":["langchain_core","messages","ToolMessage"]'
 """How the result begins of a tool of LangChain's, to which the JavaScript handler 5.0 gives no type."""
@@ -38,10 +48,10 @@ def read(span: Span, context: Context) -> Facts:
     kind = _kind(span, placed, outermost=context.outermost)
     facts: Facts = {
         "kind": kind,
-        "session_id": text(attributes.get("langfuse.session.id")),
-        "user_id": text(attributes.get("langfuse.user.id")),
+        "session_id": identity(attributes.get("langfuse.session.id")),
+        "user_id": identity(attributes.get("langfuse.user.id")),
     }
-    given, returned = attributes.get("langfuse.observation.input"), attributes.get("langfuse.observation.output")
+    given, returned = attributes.get(_INPUT), attributes.get(_OUTPUT)
     if kind == "workflow" and isinstance(returned, str) and returned.startswith(_RETURNED_BY_TOOL):
         kind = facts["kind"] = "tool"
     if kind == "model":
@@ -55,17 +65,23 @@ def read(span: Span, context: Context) -> Facts:
         facts["documents"] = tuple(found) if isinstance(found, list) else ()
     elif kind == "agent" or (kind == "workflow" and context.outermost):
         facts["agent_name"] = _langgraph.graph_name(span.name) or None if kind == "agent" else None
-        given = attributes.get("langfuse.trace.input") if given is None else given
-        returned = attributes.get("langfuse.trace.output") if returned is None else returned
+        given, returned = _recorded(attributes)
         called = recorded(given).value
-        is_function = isinstance(called, dict) and called.keys() == _CALL
-        if is_function:
-            called = only_argument(called)
-        read_function(called, recorded(returned), facts, envelope=None if is_function else "output")
+        if is_call(called):  # of a decorated function
+            read_function(only_argument(called), recorded(returned), facts)
+        else:
+            read_function(called, recorded(returned), facts, envelope="output")
         facts["damaged"] = damaged(input=given, output=returned)
     if kind in {"model", "tool"}:
         facts["agent_name"] = _langgraph.agent_name(placed)
     return facts
+
+
+def _recorded(attributes: Attributes) -> tuple[Value, Value]:
+    """What an agent or function took and returned, which may be told of the trace alone."""
+    given, returned = attributes.get(_INPUT), attributes.get(_OUTPUT)
+    given = attributes.get("langfuse.trace.input") if given is None else given
+    return given, attributes.get("langfuse.trace.output") if returned is None else returned
 
 
 def _kind(span: Span, placed: Mapping[str, object], *, outermost: bool) -> str:
@@ -83,15 +99,12 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
     request, response = structure(given), structure(returned)
     listed, offered = _apart_from_tools(request.value)
     facts["input"] = conversation(listed, "user")
-    facts["output"] = conversation(response.value, "assistant")
+    facts["output"] = None if isinstance(response.value, str) else conversation(response.value, "assistant")
     if not facts["output"] and not response.damaged and isinstance(returned, str) and returned:
         facts["output"] = (Message("assistant", returned),)  # text is recorded as it is, even where it is JSON
-    parts = (
-        ("input", request.damaged),
-        ("output", response.damaged),
-        ("tools", request.damaged and offered is None),
-    )
-    facts["damaged"] = frozenset(fact for fact, cut in parts if cut)
+    facts["damaged"] = cut(input=request, output=response)
+    if request.damaged and offered is None:
+        facts["damaged"] |= {"tools"}
     if isinstance(request.value, dict):
         facts["system"] = first_text(request.value, ("instructions", "system"))
     facts["tools"] = None if offered is None else tools(offered)
@@ -120,19 +133,20 @@ def _apart_from_tools(request: Any) -> tuple[Any, Any]:
 def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:
     attributes = span.attributes
     facts["tool_name"] = text(span.name)
-    facts["error"] = status_error(span)
-    if facts["error"] is None and attributes.get("langfuse.observation.level") == "ERROR":
-        facts["error"] = text(attributes.get("langfuse.observation.status_message")) or "error"
-    facts["damaged"] = damaged(arguments=given, result=returned)
-    if given is not None and not is_redacted(given):
-        value = arguments(given)
-        if isinstance(value, dict) and value.keys() == _CALL:
-            facts["positional"] = tuple(value["args"]) if isinstance(value["args"], list) else ()
-            value = value["kwargs"] if value["kwargs"] or not facts["positional"] else None
-        elif isinstance(value, str) and value.startswith(REPR_CONTAINERS):
-            value = literal(value)  # as which LangChain's callback handler is given arguments
-        facts["arguments"] = value
-    read_result(returned, facts)
+    error = None
+    if attributes.get("langfuse.observation.level") == "ERROR":
+        error = text(attributes.get("langfuse.observation.status_message")) or "error"
+    read_call(span, given, returned, facts, error=error)
+    value = facts.get("arguments")
+    if is_call(value):
+        read_arguments(value, facts)
+    elif isinstance(value, str) and value.startswith(REPR_CONTAINERS):
+        facts["arguments"] = literal(value)  # as which LangChain's callback handler is given them
 
 
-DIALECT = Dialect("langfuse", read, scopes=("langfuse-sdk",), keys=(_TYPE,), marks=(b"langfuse",))
+def together(steps: Sequence[Step]) -> list[Step]:
+    """The steps; text is recorded as it is, so an agent's question or answer that is JSON is known by its model's."""
+    return as_told(steps, _recorded)
+
+
+DIALECT = Dialect("langfuse", read, scopes=("langfuse-sdk",), keys=(_TYPE,), marks=(b"langfuse",), together=together)

@@ -7,7 +7,8 @@ from typing import Any
 from spanscore.dialects import _claude_agent_sdk, _langchain, _langgraph, _run_together
 from spanscore.dialects._arguments import call_id, tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, first_text, text
-from spanscore.dialects._functions import damaged, read_call, read_function, recorded
+from spanscore.dialects._functions import cut, damaged, read_call, read_function, recorded
+from spanscore.dialects._identities import first_identity, identity
 from spanscore.dialects._json import literal, structure
 from spanscore.dialects._requests import configured_tools, conversation, system_of
 from spanscore.model.span import Attributes, Span, Value
@@ -32,8 +33,8 @@ def read(span: Span, context: Context) -> Facts:
     facts: Facts = {
         "kind": kind,
         "agent_name": _langgraph.graph_name(span.name) if kind == "agent" else _langgraph.agent_name(placed),
-        "session_id": first_text(attributes, _SESSIONS),
-        "user_id": text(attributes.get(_METADATA + "user_id")),
+        "session_id": first_identity(attributes, _SESSIONS),
+        "user_id": identity(attributes.get(_METADATA + "user_id")),
     }
     given, returned = attributes.get(_INPUTS), attributes.get(_OUTPUTS)
     if kind == "model":
@@ -61,8 +62,7 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
     request, response = structure(given), structure(returned)
     facts["input"] = _langgraph.without_hand_back(conversation(request.value, "user"))
     facts["output"] = conversation(response.value, "assistant")
-    parts = (("input", request.damaged), ("output", response.damaged))
-    facts["damaged"] = frozenset(fact for fact, cut in parts if cut)
+    facts["damaged"] = cut(input=request, output=response)
     offered = attributes.get("gen_ai.tool.definitions")
     if offered is None and isinstance(request.value, dict):
         offered = request.value.get("tools")
@@ -72,7 +72,7 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
     if isinstance(request.value, dict):
         facts["system"] = system_of(request.value)
         facts["tools"] = facts["tools"] or configured_tools(request.value)
-    facts["response_id"] = text(attributes.get("gen_ai.response.id"))
+    facts["response_id"] = identity(attributes.get("gen_ai.response.id")) or _langchain.response_id(response.value)
     names = ("gen_ai.response.model", "gen_ai.request.model", _METADATA + "ls_model_name")
     facts["model"] = first_text(attributes, names)
     noted = structure(

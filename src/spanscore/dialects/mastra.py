@@ -1,13 +1,16 @@
 """Mastra: spans with a type of its own, their content under the names of whichever exporter and version sent it."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from spanscore.dialects._arguments import arguments, call_id, tools
+from spanscore.dialects._as_told import as_told
 from spanscore.dialects._base import Context, Dialect, Facts, first_count, first_text, text
-from spanscore.dialects._functions import damaged, read_function
+from spanscore.dialects._functions import cut, damaged, read_function, recorded
+from spanscore.dialects._identities import first_identity
 from spanscore.dialects._json import Parsed, is_redacted, opened, structure
 from spanscore.dialects._messages import messages
 from spanscore.dialects._requests import messages_of
@@ -45,10 +48,10 @@ _OUTPUTS = (
     "langfuse.observation.output",
     "output.value",
 )
-_METADATA = ("mastra.metadata.", "")  # before version 1 without a prefix
+_PREFIXES = ("mastra.metadata.", "")  # of an application's metadata; before version 1 without one
 _SESSIONS = ("mastra.metadata.sessionId", "gen_ai.conversation.id", "mastra.metadata.threadId", "sessionId", "threadId")
 _PERSONS = ("userId", "resourceId")
-_USERS = tuple(prefix + name for prefix in _METADATA for name in _PERSONS)
+_USERS = tuple(prefix + name for prefix in _PREFIXES for name in _PERSONS)
 _AGENTS = ("gen_ai.agent.name", "agent.name", "gen_ai.agent.id", "agent.id")
 _TOOL_NAMES, _CALL_IDS = ("gen_ai.tool.name", "tool.name"), ("gen_ai.tool.call.id", "tool_call.id")
 _DESCRIPTIONS = ("gen_ai.tool.description", "tool.description")
@@ -59,6 +62,9 @@ _PRODUCED_TOKENS = ("gen_ai.usage.output_tokens", "llm.token_count.completion")
 _COUNTS = {"input_tokens": ("prompt_tokens", "input_tokens"), "output_tokens": ("completion_tokens", "output_tokens")}
 """A response's own counts, of providers that have them at its top."""
 
+_LOOPS = frozenset({"model_generation", "llm_generation"})
+_LEVELS_IN_LOOP = 2
+"""Steps, and the inferences in them."""
 _MAX_TEXTS, _MAX_CHARS, _MAX_TRIES = 10, 20_000, 50
 """Of an answer that is JSON, looked for as it was written: agents' texts, its length, places where it may begin."""
 
@@ -74,8 +80,8 @@ def read(span: Span, context: Context) -> Facts:
     kind = _KINDS.get(str(attributes[_TYPE]), "other")
     facts: Facts = {
         "kind": kind,
-        "session_id": first_text(attributes, _SESSIONS),
-        "user_id": first_text(attributes, _USERS) or first_text(_arize_metadata(attributes), _PERSONS),
+        "session_id": first_identity(attributes, _SESSIONS),
+        "user_id": first_identity(attributes, _USERS) or first_identity(_arize_metadata(attributes), _PERSONS),
     }
     given, returned = _recorded(attributes, "input", _INPUTS), _recorded(attributes, "output", _OUTPUTS)
     if kind == "agent":
@@ -113,12 +119,23 @@ def _read_question(given: Value, facts: Facts) -> None:
     What it returned is left to its model calls: from version 1 on its text is that of all steps in a row.
     """
     facts["damaged"] = damaged(input=given)
-    said = structure(given).value
-    asked = said.get("messages", [said]) if isinstance(said, dict) else said
-    if isinstance(asked, list) and asked and all(isinstance(x, str) or _is_message(x) for x in asked):
+    asked = _asked(given)
+    if asked:
         facts["input"] = messages([_opened(x) for x in asked]).messages
     else:
         facts["input_text"] = given if isinstance(given, str) and not is_redacted(given) else None
+
+
+def _asked(given: Value) -> list[Any] | None:
+    """The messages or texts that an agent was given as JSON, those that are whole where it was cut; None for text."""
+    said: Any = opened(given, scalars=False)
+    if isinstance(said, str):
+        told = recorded(given)
+        said = told.value if told.damaged else None
+    if isinstance(said, dict):
+        said = said["messages"] if said.keys() == {"messages"} else [said]
+    are_messages = isinstance(said, list) and all(isinstance(x, str) or _is_message(x) for x in said)
+    return said if are_messages else None
 
 
 def _is_message(item: Any) -> bool:
@@ -140,8 +157,7 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
     facts["input"] = _cleaned(messages_of(body, "user"))
     told = _response_body(attributes)
     facts["output"] = _with_thoughts(_answer(response.value), told)
-    parts = (("input", request.damaged), ("output", response.damaged))
-    facts["damaged"] = frozenset(fact for fact, cut in parts if cut)
+    facts["damaged"] = cut(input=request, output=response)
     facts["agent_name"] = first_text(attributes, _AGENTS)
     facts["model"] = first_text(attributes, _MODELS)
     facts["tools"] = _described(body) or _described(told)
@@ -207,7 +223,7 @@ def _thoughts(reasoning: Any) -> Iterable[Any]:
 
 def _response_body(attributes: Attributes) -> Any:
     """The provider's response as a step carries it: tokens, and of OpenAI's Responses the tools and the thoughts."""
-    told = next((x for x in (attributes.get(prefix + "body") for prefix in _METADATA) if x is not None), None)
+    told = next((x for x in (attributes.get(prefix + "body") for prefix in _PREFIXES) if x is not None), None)
     return structure(_arize_metadata(attributes).get("body") if told is None else told).value
 
 
@@ -233,7 +249,7 @@ def _is_schema(parameters: Json) -> bool:
 def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:
     attributes = span.attributes
     facts["tool_name"] = name = first_text(attributes, _TOOL_NAMES)
-    facts["call_id"] = call_id(first_text(attributes, _CALL_IDS))
+    facts["call_id"] = call_id(first_identity(attributes, _CALL_IDS))
     facts["error"] = status_error(span)
     facts["damaged"] = damaged(arguments=given, result=returned)
     described = first_text(attributes, _DESCRIPTIONS)
@@ -253,10 +269,43 @@ def _refused(result: Json) -> str | None:
 
 
 def together(steps: Sequence[Step]) -> list[Step]:
-    """The steps, an answer that is JSON as it was written: only the agent's text has it so, at its end."""
+    """The steps without those of a thread's title, a question and an answer that are JSON as they were written.
+
+    Only the agent's text has such an answer so, at its end.
+    """
+    steps = as_told(_with_titles_aside(steps), lambda attributes: (_recorded(attributes, "input", _INPUTS), None))
     returned = (_recorded(x.span.attributes, "output", _OUTPUTS) for x in steps if x.kind == "agent")
     texts = [x for x in (_said(structure(y).value) for y in returned) if x and x.endswith(("}", "]"))][:_MAX_TEXTS]
     return [_as_written(x, texts) if texts and x.kind == "model" else x for x in steps]
+
+
+def _with_titles_aside(steps: Sequence[Step]) -> Sequence[Step]:
+    """The steps, those with which an agent's memory gave the thread a title as none of the turn's.
+
+    An agent's run has one loop. What it has besides was told something else to be.
+    """
+    runs = {x.span.span_id: x for x in steps if x.kind == "agent"}
+    loops: defaultdict[str, list[Step]] = defaultdict(list)
+    for step in steps:
+        if str(step.span.attributes.get(_TYPE)) in _LOOPS and step.span.parent_span_id in runs:
+            loops[step.span.parent_span_id].append(step)
+    aside = {x.span.span_id for run, found in loops.items() if len(found) > 1 for x in _besides(runs[run], found)}
+    for _ in range(_LEVELS_IN_LOOP if aside else 0):
+        aside.update([x.span.span_id for x in steps if x.span.parent_span_id in aside])
+    return [replace(x, kind="other") if x.span.span_id in aside else x for x in steps] if aside else steps
+
+
+def _besides(run: Step, loops: Sequence[Step]) -> list[Step]:
+    """Those of a run's loops that are not the agent's own, by the system prompt of each."""
+    first = min(loops, key=lambda x: (x.span.start_ns, x.span.span_id))
+    own = run.system or _instructions(first)
+    if not any(own in _instructions(x) for x in loops):
+        return []
+    return [x for x in loops if _instructions(x) and own not in _instructions(x)]
+
+
+def _instructions(step: Step) -> str:
+    return "\n".join(x.text for x in step.input or () if x.role == "system" and x.text)
 
 
 def _as_written(step: Step, texts: Sequence[str]) -> Step:
@@ -271,6 +320,9 @@ def _as_written(step: Step, texts: Sequence[str]) -> Step:
 
 def _ending(text: str, said: str) -> str | None:
     """The end of `text` that is the same JSON as `said`."""
+    written = text.rstrip()
+    if written.endswith(said):
+        return text[len(written) - len(said) :]
     wanted, at = structure(said), len(text)
     for _ in range(_MAX_TRIES):
         at = text.rfind(said[0], max(0, len(text) - 2 * _MAX_CHARS), at)

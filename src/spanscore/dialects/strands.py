@@ -7,13 +7,13 @@ from spanscore.dialects._arguments import tools
 from spanscore.dialects._base import Context, Dialect, Facts, text
 from spanscore.dialects._json import opened, structure
 from spanscore.dialects._messages import messages, system_text
-from spanscore.model.json import Json
+from spanscore.model.json import Json, printed
 from spanscore.model.span import Span
+from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import Tool
 
 _CYCLES = frozenset({"event_loop.cycle_id", "agent_loop.cycle_id"})
 _STARTED = "gen_ai.event.start_time"  # on each span, whose scope the SDK for TypeScript gives the service's name
-_DETAILS = "gen_ai.client.inference.operation.details"
 _SIDES = ("gen_ai.input.messages", "gen_ai.output.messages")
 
 
@@ -23,6 +23,9 @@ def read(span: Span, context: Context) -> Facts:
     if not _CYCLES.isdisjoint(attributes):
         return {"kind": "other"}  # what its model call and tools tell, once more
     facts = semconv.read(span, context)
+    for side in ("input", "output"):
+        if facts.get(side):
+            facts[side] = tuple(map(_unblocked, facts[side]))
     if facts["kind"] == "agent":
         _read_agent(span, facts)
     elif facts["kind"] == "tool" and facts["tool_name"] is not None:
@@ -30,16 +33,32 @@ def read(span: Span, context: Context) -> Facts:
         facts["tools"] = (Tool(facts["tool_name"], text(attributes.get("gen_ai.tool.description")), schema),)
         _read_messages(span, facts)
         if facts.get("has_result"):
-            facts["result"] = _wrapped(_bedrock.content(facts["result"]))
+            facts["result"] = _value(facts["result"])
     elif facts["kind"] == "workflow":  # a swarm or graph: its first agent is given a prompt around the question
         said = [x.text for x in facts.get("input") or () if x.role == "user" and x.text]
         facts["input_text"] = said[-1] if said else None
     return facts
 
 
-def _wrapped(result: Json) -> Json:
-    """A list, which the SDK for TypeScript puts into an object since a block of Bedrock's has to be one."""
-    return result["$value"] if isinstance(result, dict) and result.keys() == {"$value"} else result
+def _unblocked(message: Message) -> Message:
+    """A message with its results as a tool's span has them."""
+    if not any(isinstance(x.value, (list, dict)) for x in message.results):
+        return message
+    return replace(message, results=tuple(map(_unblocked_result, message.results)))
+
+
+def _unblocked_result(told: ToolResult) -> ToolResult:
+    value = _value(told.value)
+    return replace(told, value=value, error=None if told.error is None else printed(value))
+
+
+def _value(returned: Json) -> Json:
+    """What a tool returned, out of Bedrock's blocks.
+
+    A block has to be an object, so the SDK for TypeScript puts a list into one.
+    """
+    value = _bedrock.content(returned)
+    return value["$value"] if isinstance(value, dict) and value.keys() == {"$value"} else value
 
 
 def _read_agent(span: Span, facts: Facts) -> None:
@@ -47,8 +66,16 @@ def _read_agent(span: Span, facts: Facts) -> None:
     facts["system"] = facts.get("system") or _prompt(span)
     if facts.get("tools") is None and "gen_ai.agent.tools" in span.attributes:
         facts["tools"] = tools(span.attributes["gen_ai.agent.tools"])
-    if facts.get("output"):
+    if _is_interrupted(span, facts):  # what it says then are the questions that somebody has to answer, printed
+        facts["output"] = None
+    elif facts.get("output"):
         facts["output"] = tuple(replace(x, text=x.text and x.text.removesuffix("\n")) for x in facts["output"])
+
+
+def _is_interrupted(span: Span, facts: Facts) -> bool:
+    """Whether the run was halted, to go on when it is told what it asked: as an event says, or a message of one."""
+    chosen = (x.attributes.get("finish_reason") for x in span.events if x.name == "gen_ai.choice")
+    return "interrupt" in (*chosen, *facts.get("finish_reasons", ()))
 
 
 def _prompt(span: Span) -> str | None:
@@ -60,7 +87,7 @@ def _prompt(span: Span) -> str | None:
 
 def _read_messages(span: Span, facts: Facts) -> None:
     """A tool's call and result as messages: before there were attributes for them, and still where it failed."""
-    said = [x.attributes.get(side) for side in _SIDES for x in span.events if x.name == _DETAILS]
+    said = [x.attributes.get(side) for side in _SIDES for x in span.events if x.name == semconv.DETAILS]
     found = [x for value in said if value is not None for x in messages(value).messages or ()]
     asked = next((call for x in found for call in x.calls), None)
     told = next((result for x in found for result in x.results), None)

@@ -1,0 +1,27 @@
+"""What an id is: text, or a number, as databases give them; only as text can it be compared with what others tell."""
+
+from collections.abc import Mapping
+from typing import Any
+
+_LOWEST, _HIGHEST = -(2**63), 2**64 - 1
+"""Of the whole numbers that databases count in; what is beyond them was no id, and could be of any length."""
+
+
+def identity(value: object) -> str | None:
+    """An id as text: text that says something as it is, a whole number in decimals; None for anything else.
+
+    >>> identity("u-7"), identity(42), identity(0), identity(""), identity(True), identity(4.5)
+    ('u-7', '42', '0', None, None, None)
+    """
+    if isinstance(value, str):
+        return value or None
+    return str(value) if type(value) is int and _LOWEST <= value <= _HIGHEST else None
+
+
+def first_identity(values: Mapping[str, Any], keys: tuple[str, ...]) -> str | None:
+    """The first of the values under `keys` that is an id, else None."""
+    for key in keys:
+        value = values.get(key)
+        if value is not None and (found := identity(value)) is not None:
+            return found
+    return None
