@@ -278,3 +278,47 @@ def test_vercels_failed_tool_stays_failed_where_its_attributes_were_moved():
     moved = {"gen_ai.tool.name": "f", "gen_ai.tool.call.arguments": "{}", "error.type": "TypeError"}
     step = read({"ai.operationId": "ai.toolCall"} | moved, status=STATUS_ERROR)
     assert (step.tool_name, step.error) == ("f", "TypeError")
+
+
+def mastra_run(*loops):
+    run = {"mastra.span.type": "agent_run", "gen_ai.system_instructions": "Be brief."}
+    spans = [span(run, span_id="run")]
+    for at, (system, said) in enumerate(loops):
+        given = {"messages": [{"role": "system", "content": system}, {"role": "user", "content": "Where?"}]}
+        loop = {"mastra.model_generation.input": given, "mastra.model_generation.output": {"text": said}}
+        told = {"mastra.span.type": "model_generation", **loop}
+        spans.append(span(told, span_id=f"loop{at}", parent="run", start_ns=at + 2))
+    return rebuild(spans)
+
+
+def test_the_title_that_mastras_memory_asked_for_is_not_the_answer():
+    (trace,) = mastra_run(("Be brief.", "There."), ("Make a title.", "A question"))
+    assert (trace.final_output, [x.text for x in trace.model_calls]) == ("There.", ["There."])
+
+
+def test_what_an_agent_of_mastras_said_in_two_loops_of_its_own_is_all_read():
+    (trace,) = mastra_run(("Be brief.", "There."), ("Be brief.\n\nYou remember: Rex.", "Here."))
+    assert [x.text for x in trace.model_calls] == ["There.", "Here."]
+
+
+def voltagent_run(*, tokens, last):
+    agent = {"entity.type": "agent", "entity.name": "front", "usage.prompt_tokens": tokens}
+    model = {"span.type": "llm", "llm.usage.prompt_tokens": last}
+    tool = {"span.type": "tool", "tool.name": "delegate_task"}
+    helper = {"entity.type": "agent", "entity.name": "front", "subagent.name": "clerk", "usage.prompt_tokens": 5}
+    told = [(agent, "1", ""), (model, "2", "1"), (tool, "3", "1"), (helper, "4", "3")]
+    return [span(x, scope=VOLTAGENT, span_id=one, parent=above) for x, one, above in told]
+
+
+def test_what_voltagents_sub_agents_used_is_counted_with_the_agents_own():
+    (trace,) = rebuild(voltagent_run(tokens=30, last=20))
+    assert trace.usage.input_tokens == 35
+
+
+def test_voltagents_count_of_the_last_call_alone_is_no_count():
+    (trace,) = rebuild(voltagent_run(tokens=20, last=20))
+    assert trace.usage.input_tokens is None
+
+
+def test_voltagents_sub_agent_has_its_own_name():
+    assert [x.agent_name for x in dialects.read(voltagent_run(tokens=30, last=20)).steps][-1] == "clerk"

@@ -1,6 +1,7 @@
 """How SDKs for JavaScript and TypeScript trace: clocks of milliseconds, classes as names, envelopes of their own."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from one_span import read, span
@@ -9,6 +10,7 @@ from spanscore import dialects
 from spanscore.model.span import STATUS_ERROR, Event, LogRecord, Resource, Scope, Span
 from spanscore.model.step import Message
 from spanscore.model.trace import RequestedCall
+from spanscore.rebuild import rebuild_all
 
 TRACELOOP = "@traceloop/instrumentation-langchain"
 MOMENT_NS = 1_795_310_258_080_000_000
@@ -118,6 +120,23 @@ def test_a_model_call_under_traceloop_has_the_calls_that_the_graph_around_it_ret
     ]
 
 
+def test_a_graph_that_was_handed_a_conversation_tells_only_what_it_added():
+    supervisor = constructed("AIMessage", content="I ask the clerk.")
+    handed = {"messages": [constructed("HumanMessage", content="Where?"), supervisor]}
+    given = graph(supervisor, ASKED, ANSWERED)
+    inner = replace(given, attributes={**given.attributes, "traceloop.entity.input": json.dumps(handed)})
+    assert [x[0].calls != () for x in outputs(inner, chat("", 2), chat("None.", 3))] == [True, False]
+
+
+def test_what_a_model_was_told_of_tools_has_the_ids_and_errors_that_the_graph_tells():
+    failed = constructed("ToolMessage", content="no floor 3", name="count", tool_call_id="c1", status="error")
+    given = [{"role": x, "parts": [{"type": "text", "content": y}]} for x, y in (QUESTION, ("tool", "no floor 3"))]
+    told = chat("None.", 3)
+    told = replace(told, attributes={**told.attributes, "gen_ai.input.messages": json.dumps(given)})
+    step = dialects.read([graph(ASKED, failed, ANSWERED), chat("", 2), told]).steps[-1]
+    assert [(x.call_id, x.error) for x in step.input[-1].results] == [("c1", "no floor 3")]
+
+
 def test_a_graph_whose_answers_are_others_tells_nothing_of_a_model_call():
     assert outputs(graph(ASKED, ANSWERED), chat("", 2), chat("Three.", 3)) == [None, (Message("assistant", "Three."),)]
 
@@ -175,6 +194,11 @@ def test_a_tool_of_vercels_that_failed_under_openinference_did_fail():
     assert vercel_tool(events=(Event("exception", 1, {"exception.message": "no"}),)).error == "no"
 
 
+def test_a_result_of_vercels_that_just_ends_is_damaged():
+    attributes = {"ai.operationId": "ai.toolCall", "ai.toolCall.args": "{}", "ai.toolCall.result": '{"a": 1, "b'}
+    assert read(attributes, scope="ai").damaged == {"result"}
+
+
 @pytest.mark.parametrize(
     ("parts", "text", "damaged"),
     [
@@ -221,6 +245,18 @@ def test_what_a_tool_of_strands_for_typescript_returned_is_taken_out_of_its_bloc
     told = {"gen_ai.tool.name": "f", "gen_ai.tool.call.result": json.dumps([block])}
     step = strands("execute_tool", attributes=told)
     assert (step.result, step.has_result) == (result, True)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "result"),
+    [([{"text": "false"}], False), ([{"json": {"$value": [1]}}], [1]), ([{"text": "a"}] * 2, "a\na")],
+)
+def test_a_result_that_only_messages_of_strands_tell_is_taken_out_of_its_blocks(blocks, result):
+    part = {"type": "tool_call_response", "id": "t1", "response": blocks}
+    (message,) = strands(
+        "chat", attributes={"gen_ai.input.messages": json.dumps([{"role": "tool", "parts": [part]}])}
+    ).input
+    assert [x.value for x in message.results] == [result]
 
 
 def gemini(text):
@@ -273,3 +309,88 @@ def test_the_instructions_of_googles_adk_for_typescript_are_read():
     request = {"config": {"systemInstruction": "Be {kind}."}}
     step = read({f"{ADK}.llm_request": json.dumps(request), "gen_ai.operation.name": "chat"}, scope=ADK)
     assert step.system == "Be {kind}."
+
+
+def run(span_id, name, start_ns, end_ns, attributes):
+    """A run of LangChain's under OpenLLMetry without a workflow around it: a trace of its own."""
+    told = {"traceloop.association.properties.session_id": "s", **attributes}
+    place = span_id * 32, span_id * 16, "", name, 1, start_ns, end_ns
+    return Span(*place, 0, "", told, Resource(), Scope(TRACELOOP))
+
+
+def class_run(span_id, name, start_ns, end_ns, given, returned):
+    told = {"traceloop.span.kind": "workflow", "traceloop.workflow.name": name, "gen_ai.operation.name": "workflow"}
+    sides = {"traceloop.entity.input": json.dumps(given), "traceloop.entity.output": json.dumps(returned)}
+    return run(span_id, f"workflow {name}", start_ns, end_ns, told | sides)
+
+
+def chat_run(span_id, start_ns, given, said, reason):
+    parts = [{"role": role, "parts": [{"type": "text", "content": x}]} for role, x in given]
+    answer = [{"role": "assistant", "parts": [{"type": "text", "content": said}], "finish_reason": reason}]
+    told = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.input.messages": json.dumps(parts),
+        "gen_ai.output.messages": json.dumps(answer),
+        "gen_ai.response.finish_reasons": [reason],
+        "gen_ai.usage.input_tokens": 7,
+    }
+    return run(span_id, "chat gpt", start_ns, start_ns + 5, told)
+
+
+def constructed(kind, **fields):
+    return {"lc": 1, "type": "constructor", "id": ["langchain_core", "messages", kind], "kwargs": fields}
+
+
+QUESTION, CALL = ("user", "Where?"), {"name": "f", "args": {"a": 1}, "id": "c1", "type": "tool_call"}
+
+
+@pytest.fixture
+def runs():
+    """A graph, the runs of its parts, its two model calls and its tool, as LangChain.js 1.4 was recorded."""
+    result = constructed("ToolMessage", content="0", name="f", tool_call_id="c1", status="success")
+    state = [
+        constructed("HumanMessage", content="Where?"),
+        constructed("AIMessage", content="I look.", tool_calls=[CALL]),
+        result,
+        constructed("AIMessage", content="Here."),
+    ]
+    asked = {"messages": [{"role": "user", "content": "Where?"}]}
+    tool = {"gen_ai.operation.name": "execute_tool", "traceloop.span.kind": "task"}
+    sides = {"traceloop.entity.input": '{"args":["{\\"a\\":1}"]}', "traceloop.entity.output": json.dumps(result)}
+    told = [QUESTION, ("assistant", "I look."), ("tool", "0")]
+    return [
+        class_run("1", "CompiledStateGraph", 1, 99, asked, {"messages": state}),
+        class_run("2", "RunnableSequence", 2, 3, asked, asked),
+        chat_run("3", 10, [QUESTION], "I look.", "tool_call"),
+        run("4", "execute_tool DynamicStructuredTool", 20, 21, {**tool, "traceloop.entity.name": "Tool", **sides}),
+        chat_run("5", 30, told, "Here.", "stop"),
+    ]
+
+
+def test_a_graph_of_which_each_run_is_a_trace_is_one_turn(runs):
+    (trace,) = rebuild_all(runs)
+    assert (trace.user_input, trace.final_output, trace.session_id) == ("Where?", "Here.", "s")
+    assert [(x.name, x.arguments, x.result) for x in trace.tool_calls] == [("f", {"a": 1}, 0)]
+    assert ([x.text for x in trace.model_calls], trace.usage.input_tokens) == (["I look.", "Here."], 14)
+
+
+def test_runs_at_another_time_than_the_graph_are_no_part_of_its_turn(runs):
+    graph, *others = runs
+    assert len(rebuild_all([replace(graph, start_ns=200, end_ns=299), *others])) > 1
+
+
+def test_a_model_call_alone_is_the_graphs_that_was_asked_and_answered_the_same(runs):
+    messages = [constructed("HumanMessage", content="Where?"), constructed("AIMessage", content="Here.")]
+    asked = {"messages": [{"role": "user", "content": "Where?"}]}
+    graph = class_run("1", "CompiledStateGraph", 1, 99, asked, {"messages": messages})
+    (trace,) = rebuild_all([graph, chat_run("3", 10, [QUESTION], "Here.", "stop")])
+    assert (trace.final_output, len(trace.model_calls)) == ("Here.", 1)
+
+
+def test_opencodes_call_for_a_title_serves_no_turn():
+    def streamed(instructions):
+        said = json.dumps([{"role": "system", "content": instructions}, {"role": "user", "content": "Where?"}])
+        return read({"ai.operationId": "ai.streamText.doStream", "ai.prompt.messages": said}, scope="opencode")
+
+    title = streamed("You are a title generator. You output ONLY a thread title.")
+    assert (title.kind, streamed("You are opencode.").kind) == ("other", "model")

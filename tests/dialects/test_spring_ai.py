@@ -145,3 +145,11 @@ def test_thousands_of_streamed_loops_cost_no_more_than_their_number(lines_run):
 
     few, many = (lines_run(dialects.read, loops(count)) for count in (50, 500))
     assert many < few * 15
+
+
+def test_what_a_tool_threw_is_an_error_where_a_record_tells_it():
+    body = "Exception thrown by tool: f. Message: too cold. Message: wait"
+    assert (
+        read(tool("1", **{"spring.ai.tool.call.result": "too cold"}), logged("1", body)).error
+        == "too cold. Message: wait"
+    )

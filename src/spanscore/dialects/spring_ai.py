@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from spanscore.dialects import semconv
 from spanscore.dialects._arguments import arguments, call_id, result, tools
 from spanscore.dialects._base import Context, Dialect, Facts, first_text, text
+from spanscore.dialects._identities import identity
 from spanscore.dialects._json import opened
 from spanscore.dialects._spring_ai_loop import apart
 from spanscore.dialects._unescaped import system_and_user, texts
@@ -20,6 +21,8 @@ _SCOPES = "org.springframework."
 _CLIENT, _TOOL = "spring.ai.chat.client.", "spring.ai.tool."
 _CLIENT_PROMPT, _CLIENT_ANSWER = "Chat Client Prompt Content:\n", "Chat Client Completion:\n"
 _FOUND = "Vector Store Query Response:\n"
+_THROWN = "Exception thrown by tool: "
+"""How a record of level DEBUG begins that a tool's span has; its result is only the exception's message then."""
 _MODEL_PROMPT, _MODEL_ANSWER = "Chat Model Prompt Content:\n", "Chat Model Completion:\n"
 
 
@@ -39,7 +42,7 @@ def read(span: Span, context: Context) -> Facts:
     if facts["kind"] == "agent":
         _read_client(attributes, logged, facts)
     elif facts["kind"] == "tool":
-        _read_tool(span, facts)
+        _read_tool(span, logged, facts)
     elif facts["kind"] == "model":
         _read_model(attributes, logged, facts)
     elif attributes.get(_KIND) == "vector_store" and attributes.get("db.operation.name") == "query":
@@ -49,7 +52,7 @@ def read(span: Span, context: Context) -> Facts:
 
 
 def _read_client(attributes: Attributes, logged: list[str], facts: Facts) -> None:
-    facts["session_id"] = facts.get("session_id") or text(attributes.get(_CLIENT + "conversation.id"))
+    facts["session_id"] = facts.get("session_id") or identity(attributes.get(_CLIENT + "conversation.id"))
     listed = _logged(logged, _CLIENT_PROMPT) or first_text(attributes, ("gen_ai.prompt",)) or ""
     system, user = system_and_user(listed)
     said = {
@@ -81,11 +84,11 @@ def _read_model(attributes: Attributes, logged: list[str], facts: Facts) -> None
         facts["input_tokens"] = facts["output_tokens"] = None
 
 
-def _read_tool(span: Span, facts: Facts) -> None:
+def _read_tool(span: Span, logged: list[str], facts: Facts) -> None:
     attributes = span.attributes
     facts["tool_name"] = facts.get("tool_name") or text(attributes.get(_TOOL + "definition.name"))
     facts["call_id"] = facts.get("call_id") or call_id(attributes.get(_TOOL + "call.id"))
-    facts["error"] = semconv.status_error(span)
+    facts["error"] = semconv.status_error(span) or _thrown(logged)
     given = attributes.get(_TOOL + "call.arguments")
     if facts.get("arguments") is None and given is not None:
         facts["arguments"] = arguments(given)
@@ -95,6 +98,12 @@ def _read_tool(span: Span, facts: Facts) -> None:
     if facts["tool_name"] is not None:
         schema = opened(attributes.get(_TOOL + "definition.schema"))
         facts["tools"] = (Tool(facts["tool_name"], text(attributes.get(_TOOL + "definition.description")), schema),)
+
+
+def _thrown(records: list[str]) -> str | None:
+    """The message of what a tool threw, by the record of it; `Exception thrown by tool: NAME. Message: MESSAGE`."""
+    told = _logged(records, _THROWN)
+    return None if told is None else told.partition(". Message: ")[2] or "error"
 
 
 def _logged(records: list[str], title: str) -> str | None:

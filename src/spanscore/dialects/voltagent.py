@@ -1,14 +1,19 @@
 """VoltAgent: spans that name the entity they belong to; one model span stands for the whole loop of a turn."""
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from spanscore.dialects._arguments import call_id, tools
-from spanscore.dialects._base import Context, Dialect, Facts, count, text
+from spanscore.dialects._base import Context, Dialect, Facts, count, first_text, text
 from spanscore.dialects._functions import damaged, read_call, read_function
+from spanscore.dialects._identities import identity
 from spanscore.dialects._json import Parsed, is_redacted, opened, structure
 from spanscore.dialects._messages import messages
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span, Value
+from spanscore.model.step import Step
 from spanscore.model.trace import Tool
 
 _TYPE, _ENTITY = "span.type", "entity.type"
@@ -16,6 +21,8 @@ _KINDS = {"llm": "model", "tool": "tool", "retriever": "retrieval", "workflow-st
 _ENTITIES = {"agent": "agent", "workflow": "workflow"}  # of a span without a type
 _ASIDE = "generateTitle"
 """A model call that belongs to no turn."""
+_NAMES = ("subagent.name", "entity.name")  # a sub-agent's entity is the agent that it works for
+_MAX_DEPTH = 64
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -25,7 +32,7 @@ def read(span: Span, context: Context) -> Facts:
     kind = kinds.get(str(attributes.get(key)), "other")
     if kind == "model" and attributes.get("llm.operation") == _ASIDE:
         kind = "other"
-    facts: Facts = {"kind": kind, "session_id": text(attributes.get("conversation.id"))}
+    facts: Facts = {"kind": kind, "session_id": identity(attributes.get("conversation.id"))}
     given, returned = attributes.get("input"), attributes.get("output")
     if kind == "agent":
         _read_agent(attributes, given, returned, facts)
@@ -44,9 +51,9 @@ def read(span: Span, context: Context) -> Facts:
 
 
 def _read_agent(attributes: Attributes, given: Value, returned: Value, facts: Facts) -> None:
-    """An agent's span has the sum of all tokens; its models' spans only those of the last call that they stand for."""
+    """An agent's span has the sum of its tokens; its models' spans only those of the last call that they stand for."""
     told = structure(attributes.get("agent.messages"))
-    facts["agent_name"] = text(attributes.get("entity.name"))
+    facts["agent_name"] = first_text(attributes, _NAMES)
     facts["input"] = messages(told.value).messages if isinstance(told.value, list) else None
     facts["input_text"] = _said(given) if facts["input"] is None else None
     facts["output_text"] = _said(returned)
@@ -88,4 +95,53 @@ def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:
     read_call(span, given, returned, facts)
 
 
-DIALECT = Dialect("voltagent", read, scopes=("@voltagent/core",), marks=(b"@voltagent/core",))
+def together(steps: Sequence[Step]) -> list[Step]:
+    """The steps; an agent that no other one called counts the tokens of those that it called as well."""
+    known = {x.span.span_id: x for x in steps}
+    inside: defaultdict[str, list[Step]] = defaultdict(list)
+    for step in steps:
+        inside[_agent_above(step, known)].append(step)
+    summed = {x.span.span_id: _tokens(x, inside) for x in inside[""] if x.kind == "agent"}
+    return [
+        replace(x, input_tokens=summed[x.span.span_id][0], output_tokens=summed[x.span.span_id][1])
+        if x.span.span_id in summed
+        else x
+        for x in steps
+    ]
+
+
+def _agent_above(step: Step, known: Mapping[str, Step]) -> str:
+    """The id of the agent's span that a step is in; empty where it is in none."""
+    above = known.get(step.span.parent_span_id)
+    for _ in range(_MAX_DEPTH):
+        if above is None or above.kind == "agent":
+            break
+        above = known.get(above.span.parent_span_id)
+    return above.span.span_id if above is not None and above.kind == "agent" else ""
+
+
+def _tokens(outermost: Step, inside: Mapping[str, Sequence[Step]]) -> tuple[int | None, int | None]:
+    """What an agent and those inside it used; None where one of them does not tell."""
+    agents, told = [outermost], list[tuple[int | None, int | None]]()
+    for agent in agents:
+        agents += [x for x in inside.get(agent.span.span_id, ()) if x.kind == "agent"]
+        told.append(_own_tokens(agent, inside.get(agent.span.span_id, ())))
+    given, produced = [x for x, _ in told], [x for _, x in told]
+    return _sum(given), _sum(produced)
+
+
+def _own_tokens(agent: Step, steps: Sequence[Step]) -> tuple[int | None, int | None]:
+    """An agent's own count; none where there were several calls and it is that of the last, as in early versions."""
+    if any(x.kind == "tool" for x in steps):
+        last = [count(x.span.attributes.get("llm.usage.prompt_tokens")) for x in steps if x.kind == "model"]
+        if not last or any(x is None or x >= (agent.input_tokens or 0) for x in last):
+            return None, None
+    return agent.input_tokens, agent.output_tokens
+
+
+def _sum(counts: Sequence[int | None]) -> int | None:
+    told = [x for x in counts if x is not None]
+    return sum(told) if len(told) == len(counts) else None
+
+
+DIALECT = Dialect("voltagent", read, scopes=("@voltagent/core",), marks=(b"@voltagent/core",), together=together)
