@@ -12,6 +12,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from spanscore import metrics
+from spanscore.assemble.assembler import Cut
 from spanscore.errors import InputError, RetryableError
 from spanscore.evaluate import Engine, Overrides, outcomes
 from spanscore.evaluate.rubric import is_rubric
@@ -74,11 +75,23 @@ class Scoring:
             return evaluations
         return _superseding(evaluations, await self.patiently(self._store.evaluations, trace_id=stored.trace.id))
 
-    async def commit(self, traces: Sequence[StoredTrace], evaluations: Sequence[Evaluation]) -> None:
+    def left_over(self, cuts: Sequence[Cut], traces: Sequence[AgentTrace]) -> list[str]:
+        """The ids of agent traces that were kept of these cuts before they were all there. Blocks.
+
+        `traces` are what they give now: another outermost span, or another beginning of the turn, is another id.
+        """
+        if not traces or (len(cuts) == 1 and not cuts[0].reopened):
+            return []
+        of_traces = {x for trace in traces for x in trace.trace_ids}  # for a session these are not the cut's id
+        return self._store.left_over({*of_traces, *(x.trace_id.hex() for x in cuts)}, {x.id for x in traces})
+
+    async def commit(
+        self, traces: Sequence[StoredTrace], evaluations: Sequence[Evaluation], *, gone: Sequence[str] = ()
+    ) -> None:
         """Keep traces and scores, then hand the scores to the exporters: never the other way round."""
-        if not traces and not evaluations:
+        if not (traces or evaluations or gone):
             return
-        numbers = await self.patiently(self._store.commit, traces, evaluations)
+        numbers = await self.patiently(self._store.commit, traces, evaluations, gone=gone)
         self._sender.offer(zip(numbers, evaluations, strict=True))
         self._meter.add(declared.AGENT_TRACES, len(traces))
         outcomes.count(evaluations, self._meter)

@@ -1,5 +1,7 @@
 """Empty objects by which a framework stands in for content that it was told to hide, and a tool's own empty objects."""
 
+import json
+
 import pytest
 from one_span import read, span
 
@@ -73,3 +75,19 @@ def test_hidden_outputs_of_a_model_do_not_say_that_it_asked_for_no_tool():
 
 def test_a_hidden_run_of_a_model_is_still_one():
     assert read({"langsmith.span.kind": "llm", **EMPTY}).kind == "model"
+
+
+@pytest.mark.parametrize("content", [None, "Hi"], ids=["hidden", "shown"])
+def test_pydantic_ai_leaves_out_what_a_tool_returned_and_null_alike(content):
+    text = {"type": "text"} if content is None else {"type": "text", "content": content}
+    call = {"type": "tool_call", "id": "c1", "name": "look"}
+    said = [
+        {"role": "user", "parts": [text]},
+        {"role": "assistant", "parts": [call]},
+        {"role": "user", "parts": [{"type": "tool_call_response", "id": "c1", "name": "look"}]},
+    ]
+    attributes = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps(said)}
+    step = read(attributes, scope="pydantic-ai", name="chat gpt")
+    is_shown = content is not None
+    assert [bool(x.results) for x in step.input] == [False, False, is_shown]
+    assert ("input" in step.damaged) is not is_shown

@@ -3,17 +3,17 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from spanscore.dialects._again import Again, Part
-from spanscore.dialects._limits import Limits, limits
+from spanscore.dialects._limits import Limits, is_of_length, limits, strings
+from spanscore.dialects._lost import MASK, Lost, held, is_masked, is_noted, is_of_infrastructure, lost
 from spanscore.dialects._marks import is_damaged, mended
-from spanscore.model.span import LogRecord, Span
+from spanscore.model.span import LogRecord, Span, Value
 from spanscore.model.step import Message, MessageFact, Step, StepFact
 
 _MAX_SPANS = 200  # of a trace whose cut attributes are looked at one by one: of the others all facts count as damaged
 _MAX_PARTS = 8  # of a span, likewise
-_USUAL_LIMIT = 128  # attributes of a span, as SDKs have it: one with so many lost some, though nobody counted them
 
 _FACTS: dict[str, StepFact] = {
     "input": "input",
@@ -31,13 +31,23 @@ _CARRIES: dict[str, tuple[StepFact, ...]] = {
     "model": ("input", "output", "system", "tools", "tokens"),
     "agent": ("input", "output", "system", "tools", "tokens"),
     "workflow": ("input", "output", "tokens"),
-    "tool": ("arguments", "result"),
+    "tool": ("arguments", "result", "tools"),
 }
 """What a span of each kind could have told, had nothing been dropped."""
 
 
 _ALL_OF_MESSAGE: frozenset[MessageFact] = frozenset({"text", "calls", "results"})
-_INFRASTRUCTURE = ("http.", "url.", "net.", "db.", "rpc.", "messaging.")
+
+
+class _Loss(NamedTuple):
+    """What of a span was cut at a limit, part by part with its text, and what was dropped.
+
+    `poor` are texts in its parts that tell less than they did: masks, and what was cut inside of an array or map.
+    """
+
+    cut: Sequence[tuple[Part, str]]
+    poor: Sequence[tuple[Part, str]]
+    dropped: Lost
 
 
 def marked(
@@ -51,35 +61,55 @@ def marked(
     A fact that another attribute of the span tells whole is taken from there: `read_again` gives what looks for it.
     """
     known = limits(spans, logs)
-    if not known and not any(
-        x.dropped_attributes_count or x.dropped_events_count or len(x.attributes) == _USUAL_LIMIT for x in spans
-    ):
+    if not known and not is_noted(spans, logs):
         return [_of_values(x) if x.kind == "tool" else x for x in steps]
     again = read_again()
     is_genai = any(x.dialect for x in steps)
     looked_at = 0
     found: list[Step] = []
-    for step in steps:
+    for step in _with_unread(steps, spans, logs) if is_genai else steps:
         marked_step = _of_values(step) if step.kind == "tool" else step
-        span = step.span
-        cut = _cut(marked_step, again, known) if known else ()
-        if step.kind == "other" and _lost_attributes(span) and is_genai and not _is_infrastructure(step):
+        loss = _loss(marked_step, logs.get(step.span.span_id, ()), again, known)
+        if step.kind == "other" and any(loss.dropped) and is_genai and not _is_infrastructure(step):
             marked_step = _with(step, ("input", "output"))  # what it stood for may have been dropped
-        elif cut or span.dropped_events_count or _lost_attributes(span):
+        elif any(loss.dropped) or loss.cut or loss.poor:
             looked_at += 1
-            many = looked_at > _MAX_SPANS or len(cut) > _MAX_PARTS
-            marked_step = _all_damaged(marked_step) if many else _of_span(marked_step, cut, again)
+            many = looked_at > _MAX_SPANS or len(loss.cut) + len(loss.poor) > _MAX_PARTS
+            marked_step = _all_damaged(marked_step) if many else _of_span(marked_step, loss, again)
         found.append(marked_step)
     return found
 
 
-def _lost_attributes(span: Span) -> bool:
-    return bool(span.dropped_attributes_count) or len(span.attributes) == _USUAL_LIMIT
+def _with_unread(
+    steps: Sequence[Step], spans: Sequence[Span], logs: Mapping[str, Sequence[LogRecord]]
+) -> Sequence[Step]:
+    """The steps, with those spans among them that nobody reads, and of which something was dropped."""
+    read = {x.span.span_id for x in steps}
+    others = [Step(span=x, dialect="", kind="other") for x in spans if x.span_id not in read]
+    lacking = [x for x in others if any(lost(x.span, logs.get(x.span.span_id, ()))) and not _is_infrastructure(x)]
+    return sorted([*steps, *lacking], key=lambda x: (x.span.start_ns, x.span.span_id)) if lacking else steps
+
+
+def _loss(step: Step, logs: Sequence[LogRecord], again: Again, known: Limits) -> _Loss:
+    dropped = lost(step.span, logs)
+    cut = _cut(step, logs, again, known) if known else []
+    nested = [(part, x) for part, x in cut if _is_nested(held(part, step.span, logs).get(part.key))]
+    parts = again.parts(step) if dropped.masked else ()
+    masked = [(part, x) for part, x in parts if is_masked(part, x, step.span, logs)]
+    if any(x == MASK for _, x in masked):  # as good as dropped
+        dropped = dropped._replace(attributes=True)
+    hiding = [(part, MASK if MASK in x else x) for part, x in masked]
+    return _Loss([x for x in cut if x not in nested], nested + hiding, dropped)
+
+
+def _is_nested(value: Value) -> bool:
+    """Whether messages stand in an array or map as such, and not as JSON."""
+    return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(x, dict) for x in value))
 
 
 def _is_infrastructure(step: Step) -> bool:
     """Whether what is left of a span that nobody reads shows that it never stood for an agent's work."""
-    return not step.dialect and any(x.startswith(_INFRASTRUCTURE) for x in step.span.attributes)
+    return not step.dialect and any(map(is_of_infrastructure, step.span.attributes))
 
 
 def _of_values(step: Step) -> Step:
@@ -100,33 +130,35 @@ def _all_damaged(step: Step) -> Step:
     return _with(step, (x for x in _CARRIES.get(step.kind, ()) if x != "tokens" or not _tells(step, x)))
 
 
-def _cut(step: Step, again: Again, known: Limits) -> list[tuple[Part, str]]:
+def _cut(step: Step, logs: Sequence[LogRecord], again: Again, known: Limits) -> list[tuple[Part, str]]:
     """The parts of a step's span that were cut at its service's limits."""
     service = step.span.resource.service_name
     return [
         (part, x)
         for part, text in again.parts(step)
-        for x in _pieces(step, part, text)
-        if len(x) == known.get((service, part.kind))
+        for x in _pieces(step, part, text, logs)
+        if is_of_length(x, known.get((service, part.kind)))
     ]
 
 
+_WITH_KEYS = frozenset({"attribute", "event", "log"})
 _RAW = ("log", "body")
 """Of an attribute: a raw request or response, of which its reader knows what is whole."""
 
 
-def _pieces(step: Step, part: Part, text: str) -> Iterable[str]:
-    """What a limit cuts one by one: the texts of an array, else the value."""
-    value = step.span.attributes.get(part.key) if part.kind == "attribute" else None
-    if isinstance(value, list):
-        return (x for x in value if isinstance(x, str))
+def _pieces(step: Step, part: Part, text: str, logs: Sequence[LogRecord]) -> Iterable[str]:
+    """What a limit cuts one by one: the texts of an array or map, else the value."""
     if part.kind in {"field", "body"} or (part.kind, part.key) == _RAW:
         return ()
-    return (text,)
+    value = held(part, step.span, logs).get(part.key)
+    return strings(value) if isinstance(value, list | dict) else (text,)
 
 
-def _of_span(step: Step, cut: Sequence[tuple[Part, str]], again: Again) -> Step:
-    facts: set[StepFact] = set()
+def _of_span(step: Step, loss: _Loss, again: Again) -> Step:
+    cut, facts = loss.cut, set[StepFact]()
+    for part, text in loss.poor:
+        step, resting = _poor(step, part, text, again)
+        facts |= resting
     for part, text in cut:
         other = again.without(step, part)
         step, resting = _resting(step, other)
@@ -134,13 +166,21 @@ def _of_span(step: Step, cut: Sequence[tuple[Part, str]], again: Again) -> Step:
     if len(cut) > 1:  # what several tell may be cut in each
         step, resting = _resting(step, again.without(step, *(part for part, _ in cut)))
         facts |= resting
-    dropped = bool(step.span.dropped_events_count) or _lost_attributes(step.span)
+    dropped = loss.dropped.attributes or loss.dropped.events
     if dropped or any(text[:1] == "{" for _, text in cut):  # what comes after the cut could have told any of them
         facts.update(fact for fact in _CARRIES.get(step.kind, ()) if not _tells(step, fact))
     if dropped:
-        facts.update(_of_lists(step, again))
+        facts.update(_of_lists(step, again, loss.dropped))
+        step = _without_calls(step)
     step = replace(step, input=_with_empty_damaged(step.input), output=_with_empty_damaged(step.output))
     return _with(step, facts)
+
+
+def _without_calls(step: Step) -> Step:
+    """A model's step that lost something: calls may have stood elsewhere than the text that it still tells."""
+    if step.kind != "model" or not step.output or step.finish_reasons or any(x.calls for x in step.output):
+        return step
+    return replace(step, output=tuple(replace(x, damaged=x.damaged | {"calls"}) for x in step.output))
 
 
 def _with_empty_damaged(messages: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
@@ -159,9 +199,11 @@ def _tells(step: Step, fact: StepFact) -> bool:
         return step.input_tokens is not None and step.output_tokens is not None
     if fact == "arguments":
         return step.arguments is not None or bool(step.positional)
+    if fact == "tools":
+        return bool(step.tools) and all(None not in (x.description, x.parameters) for x in step.tools or ())
     if fact == "system" and any(x.role == "system" for x in step.input or ()):
         return True
-    return any(getattr(step, field) is not None for field, of in _FACTS.items() if of == fact)
+    return any(getattr(step, field) not in (None, ()) for field, of in _FACTS.items() if of == fact)
 
 
 def _resting(step: Step, other: Step) -> tuple[Step, set[StepFact]]:
@@ -203,6 +245,21 @@ def _unreadable(step: Step, part: Part, text: str, again: Again) -> set[StepFact
     return {fact for field, fact in _FACTS.items() if getattr(other, field) != getattr(step, field)}
 
 
+def _poor(step: Step, part: Part, text: str, again: Again) -> tuple[Step, set[StepFact]]:
+    """The step, with those messages damaged that hold a text of a part, and the other facts that rest on it."""
+    other = again.with_text(step, (part,), text, "")
+    if other.kind != step.kind:
+        return step, _showing(step, text)
+    facts: set[StepFact] = set()
+    for field, fact in _FACTS.items():
+        told, left = getattr(step, field), getattr(other, field)
+        if told != left and _is_list(told) and _is_list(left) and len(told) == len(left):
+            step = _changed(step, field, _differing(told, left))
+        elif told != left:
+            facts.add(fact)
+    return step, facts
+
+
 def _is_list(value: Any) -> bool:
     return isinstance(value, tuple) and all(isinstance(x, Message) for x in value)
 
@@ -222,15 +279,15 @@ def _differing_message(told: Message, left: Message) -> Message:
     return replace(told, damaged=frozenset(parts.union(name for name, one, other in pairs if one != other)))
 
 
-def _of_lists(step: Step, again: Again) -> Iterator[StepFact]:
+def _of_lists(step: Step, again: Again, dropped: Lost) -> Iterator[StepFact]:
     """The facts that are lists of attributes with indices, or of events, of which some may have been dropped."""
-    lists: defaultdict[str, list[Part]] = defaultdict(list)
+    lists: defaultdict[tuple[str, int, str], list[Part]] = defaultdict(list)
     for part, _ in again.parts(step):
         head, index, _rest = _split(part.key)
-        if part.kind == "attribute" and index and _lost_attributes(step.span):
-            lists[head].append(part)
-        elif part.kind == "event" and step.span.dropped_events_count:
-            lists["events"].append(part)
+        if part.kind in _WITH_KEYS and index and dropped.attributes:
+            lists[part.kind, part.at, head].append(part)
+        elif part.kind == "event" and dropped.events:
+            lists["event", -1, ""].append(part)
     for parts in list(lists.values())[:_MAX_PARTS]:
         other = again.without(step, *parts)
         if other.kind == step.kind:

@@ -30,8 +30,9 @@ Answers: TypeAlias = Mapping[str, Any]
 class Metric:
     """A way to measure an agent trace or a session. Subclasses are frozen dataclasses whose fields are their options.
 
-    `needs` names the fields of `AgentTrace` without which there is nothing to measure; `run` is the evaluation run
-    that measures the metric: a metric of a trace that looks at the session's earlier traces runs with the session.
+    `needs` names the fields of `AgentTrace` without which there is nothing to measure, `weighs` those that count
+    where they are recorded: none of either may have arrived damaged. `run` is the evaluation run that measures the
+    metric: a metric of a trace that looks at the session's earlier traces runs with the session.
     `method` says in a word or two what a score rests on. A changed `version` says that scores are not comparable with
     earlier ones.
     """
@@ -46,6 +47,7 @@ class Metric:
     better: ClassVar[Literal["higher", "lower"]] = "higher"
     version: ClassVar[str] = "1"
     needs: ClassVar[tuple[str, ...]] = ()
+    weighs: ClassVar[tuple[str, ...]] = ()
     method: ClassVar[str] = "computed"
 
     threshold: Threshold | Mapping[str, Threshold] = DEFAULT_THRESHOLD
@@ -58,10 +60,11 @@ class Metric:
         raise TypeError(f"{self.name} takes one threshold")
 
     def unmeasurable(self, trace: AgentTrace) -> Skip | None:
-        """Why `trace` cannot be measured: a fact in `needs` was not recorded, or arrived cut or redacted."""
+        """Why `trace` cannot be measured: a fact in `needs` was not recorded, or one that counts arrived damaged."""
         for fact in self.needs:
             if getattr(trace, fact) is None:
                 return Skip(f"The trace did not record {fact}.")
+        for fact in (*self.needs, *self.weighs) if trace.damaged else ():
             if fact in trace.damaged:
                 return Skip(f"The trace's {fact} arrived cut or redacted.")
         return None

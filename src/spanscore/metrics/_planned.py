@@ -1,11 +1,11 @@
 """What the metrics of an agent's plan share: which answers they need, and that no plan means nothing to evaluate."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from spanscore.metrics._base import Answers, Judged
 from spanscore.metrics._evidence import Evidence
-from spanscore.model.score import Outcome, Score, Skip
+from spanscore.model.score import Outcome, Score
 from spanscore.model.trace import AgentTrace
 
 _NO_PLAN = "The agent stated no plan: there is nothing to evaluate."
@@ -15,11 +15,7 @@ _NO_PLAN = "The agent stated no plan: there is nothing to evaluate."
 class OfPlan(Judged):
     """A metric of the plan that the agent showed; metadata `task` and `plan`, a list of steps."""
 
-    def unmeasurable(self, trace: AgentTrace) -> Skip | None:
-        """Why `trace` cannot be measured: as for any metric, or because its plan arrived cut or redacted."""
-        if "plan" in trace.damaged:
-            return Skip("The trace's plan arrived cut or redacted.")
-        return super().unmeasurable(trace)
+    weighs: ClassVar[tuple[str, ...]] = ("plan",)
 
     def metadata(self, trace: AgentTrace, answers: Answers) -> dict[str, Any]:
         """What was judged."""

@@ -16,10 +16,10 @@ This page is written by `make docs` from the metrics' classes; a test holds it t
 the same of the installed version.
 
 A metric gives a score, a skip or a failure. It is skipped, with the reason, where the trace did not record a fact that
-it needs, or where that fact arrived cut or redacted: missing is neither 0 nor 1. It fails, with the error, where a
-judge or an embedding gave no usable answer; a spent budget is a skip. On every score are also `threshold` and
-`success`. Without a model (`judge.model: rules`) the judged metrics use the method described under *By rules*; what
-that cannot see is in [rules-judge.md](rules-judge.md).
+it needs, or where that fact, or one that it also weighs, arrived cut or redacted: missing is neither 0 nor 1. It fails,
+with the error, where a judge or an embedding gave no usable answer; a spent budget is a skip. On every score are also
+`threshold` and `success`. Without a model (`judge.model: rules`) the judged metrics use the method described under *By
+rules*; what that cannot see is in [rules-judge.md](rules-judge.md).
 """
 
 
@@ -50,7 +50,8 @@ def _section(metric: type[Metric]) -> Iterator[str]:
     yield f"\n## {metric.name}\n"
     yield "\n\n".join(_paragraphs(metric.__doc__ or metric.summary))
     needs = f"; needs {', '.join(f'`{x}`' for x in metric.needs)}" if metric.needs else ""
-    yield f"\n*Scale* {low:g} to {high:g}, {metric.better} is better; runs with the {metric.run}{needs}.\n"
+    weighs = f"; also weighs {', '.join(f'`{x}`' for x in metric.weighs)}" if metric.weighs else ""
+    yield f"\n*Scale* {low:g} to {high:g}, {metric.better} is better; runs with the {metric.run}{needs}{weighs}.\n"
     if issubclass(metric, RubricMetric):
         yield from _of_rubric(metric)
         return

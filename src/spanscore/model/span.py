@@ -43,6 +43,7 @@ class Event:
     name: str
     time_ns: int = 0
     attributes: Attributes = field(default_factory=dict)
+    dropped_attributes_count: int = 0
 
 
 @record()
@@ -78,6 +79,7 @@ class Span:
     links: Sequence[Link] = ()
     dropped_attributes_count: int = 0
     dropped_events_count: int = 0
+    dropped_links_count: int = 0
     recorded: bool = True
 
 
@@ -94,3 +96,4 @@ class LogRecord:
     resource: Resource
     scope: Scope
     severity_number: int = 0
+    dropped_attributes_count: int = 0

@@ -37,8 +37,11 @@ class Unjoined:
 
 
 def _is_open(trace: AgentTrace) -> bool:
-    """Whether the last thing that shows is a tool call that nobody ran or was told of."""
-    if trace.final_output is not None or not trace.tool_calls:
+    """Whether the last thing that shows is a tool call that nobody ran or was told of, or that was halted.
+
+    So it may be, too, where the answer was cut, so that none shows.
+    """
+    if trace.final_output is not None:
         return False
-    last = trace.tool_calls[-1]
-    return not last.returned and last.span_id is None
+    last = trace.tool_calls[-1] if trace.tool_calls else None
+    return (last is not None and not last.returned and last.error is None) or "final_output" in trace.damaged

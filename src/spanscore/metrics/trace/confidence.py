@@ -78,6 +78,7 @@ class Confidence(Judged):
     name: ClassVar[str] = "confidence"
     summary: ClassVar[str] = "Were the agent's actions decisive, fitting and well founded?"
     needs: ClassVar[tuple[str, ...]] = ("user_input", "final_output")
+    weighs: ClassVar[tuple[str, ...]] = ("tool_calls", "model_calls")
     stages: ClassVar[tuple[tuple[Question, ...], ...]] = ((_QUESTION,),)
 
     def measure_by_rules(self, evidence: Evidence) -> Outcome:

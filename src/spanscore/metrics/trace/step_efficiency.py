@@ -40,6 +40,7 @@ class StepEfficiency(Judged):
     name: ClassVar[str] = "step_efficiency"
     summary: ClassVar[str] = "Was the work no more than the task needed?"
     needs: ClassVar[tuple[str, ...]] = ("user_input", "tool_calls")
+    weighs: ClassVar[tuple[str, ...]] = ("final_output", "model_calls")
     stages: ClassVar[tuple[tuple[Question, ...], ...]] = ((TASK,), (_QUESTION,))
 
     def metadata(self, trace: AgentTrace, answers: Answers) -> dict[str, Any]:

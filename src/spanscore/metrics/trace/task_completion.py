@@ -86,6 +86,7 @@ class TaskCompletion(Judged):
     name: ClassVar[str] = "task_completion"
     summary: ClassVar[str] = "Did the agent do what the user asked?"
     needs: ClassVar[tuple[str, ...]] = ("user_input", "final_output")
+    weighs: ClassVar[tuple[str, ...]] = ("tool_calls",)
     stages: ClassVar[tuple[tuple[Question, ...], ...]] = ((TASK, OUTCOME), (_QUESTION,))
 
     def metadata(self, trace: AgentTrace, answers: Answers) -> dict[str, Any]:
