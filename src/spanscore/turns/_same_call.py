@@ -14,6 +14,7 @@ from spanscore.model.step import Message, Reading, Step
 from spanscore.turns import _conversation, _double, _merged
 from spanscore.turns._marks import digest
 from spanscore.turns._siblings import UNIQUE
+from spanscore.turns._times import MAX_SKEW_NS
 from spanscore.turns._tree import Tree
 
 MAX_CALLS = 1000
@@ -24,9 +25,6 @@ _MAX_IDS = 100
 
 _MAX_CALLS_OF_ID = 10
 """Calls with one id in common that are compared with one: the nearest in time."""
-
-_MAX_SKEW_NS = 2 * 10**9
-"""By how much the clocks of an application and its gateway may differ."""
 
 _MAX_SLACK_NS = 10**8
 """By how much a gateway's call may stick out of the application's where its id proves nothing."""
@@ -39,7 +37,6 @@ _GATEWAYS = re.compile(
     re.IGNORECASE,
 )
 _ROUTES = ("http.route", "url.path", "http.target")
-_CUT_SHORT = ("input", "output", "system", "tools")
 
 
 @record()
@@ -175,7 +172,7 @@ def _call_ids(step: Step) -> list[str]:
 def _report(step: Step) -> Report:
     span, given = step.span, step.input or ()
     output = () if "output" in step.damaged else tuple(x for x in step.output or () if not x.damaged)
-    asked = _conversation.opening(given).text
+    asked = None if _merged.is_cut(step, "input") else _conversation.opening(given).text
     texts = [x.text.strip() for x in output if x.text and x.text.strip()]
     calls = [[x.name, x.arguments] for m in output for x in m.calls]
     return Report(
@@ -282,17 +279,17 @@ def _is_same(one: Report, other: Report) -> bool:
     and the same whole input, or no other question and the gateway's call lies within the application's. Instead of the
     answer its tokens will do where one service tells both, as of an SDK that has spans of its own.
     """
-    if one.emitter == other.emitter or _differ(one.text, other.text) or _differ(one.calls, other.calls):
+    if one.emitter == other.emitter or _merged.differ(one.text, other.text) or _merged.differ(one.calls, other.calls):
         return False
     shared = _shared_ids(one, other)
     if not shared:
         return False
     said = bool(one.text and other.text) or bool(one.calls and other.calls)
     if all(map(UNIQUE.fullmatch, shared)) or (said and one.given and one.given == other.given):
-        is_near = one.start_ns <= other.end_ns + _MAX_SKEW_NS and other.start_ns <= one.end_ns + _MAX_SKEW_NS
-        return is_near and (said or not any(map(_differ, one.tokens, other.tokens)))
+        is_near = one.start_ns <= other.end_ns + MAX_SKEW_NS and other.start_ns <= one.end_ns + MAX_SKEW_NS
+        return is_near and (said or not any(map(_merged.differ, one.tokens, other.tokens)))
     is_inside = one.start_ns - _MAX_SLACK_NS <= other.start_ns and other.end_ns <= one.end_ns + _MAX_SLACK_NS
-    return (said or _counted_alike(one, other)) and is_inside and not _differ(one.question, other.question)
+    return (said or _counted_alike(one, other)) and is_inside and not _merged.differ(one.question, other.question)
 
 
 def _shared_ids(one: Report, other: Report) -> tuple[str, ...]:
@@ -306,11 +303,6 @@ def _shared_ids(one: Report, other: Report) -> tuple[str, ...]:
 def _counted_alike(one: Report, other: Report) -> bool:
     """Whether one service tells of both, with the same tokens."""
     return one.emitter[0] == other.emitter[0] and one.tokens == other.tokens and None not in one.tokens
-
-
-def _differ(one: object, other: object) -> bool:
-    """Whether both say something, and not the same."""
-    return bool(one) and bool(other) and one != other
 
 
 def _completed(reading: Reading, pairs: Sequence[tuple[Step, Step]]) -> Reading:
@@ -343,13 +335,4 @@ def _added(step: Step, other: Step) -> dict[str, Any]:
     """What another report says of a call that this one does not, or only in part, by field."""
     filled = _merged.merged(step, other)
     told = (x for x in _merged.MODEL_FACTS if x != "response_id")  # by which they were found: no news of the turn
-    added = {x: getattr(filled, x) for x in told if getattr(filled, x) is not getattr(step, x)}
-    whole = [x for x in _CUT_SHORT if _is_cut(step, x) and not _is_cut(other, x) and getattr(other, x) is not None]
-    if whole:
-        added |= {x: getattr(other, x) for x in whole} | {"damaged": step.damaged.difference(whole)}
-    return added
-
-
-def _is_cut(step: Step, fact: str) -> bool:
-    told = getattr(step, fact) if fact in {"input", "output"} else ()
-    return fact in step.damaged or any(x.damaged for x in told or ())
+    return {x: getattr(filled, x) for x in (*told, "damaged") if getattr(filled, x) is not getattr(step, x)}

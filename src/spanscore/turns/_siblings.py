@@ -1,6 +1,7 @@
 """Find the reports of one call that stand side by side: a framework's callbacks tell it, and the SDK below them too."""
 
 import re
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from spanscore.model.span import Span
 from spanscore.model.step import Message, Step
 from spanscore.turns import _conversation
 from spanscore.turns._call_sources import is_item
+from spanscore.turns._merged import differ, is_cut
 from spanscore.turns._tree import Place, Tree
 
 _MAX_REPORTS = 40
@@ -30,16 +32,16 @@ UNIQUE = re.compile(r"[0-9A-Za-z]+[-_][0-9A-Za-z_-]{16,}|[0-9A-Za-z_-]{20,}")
 
 
 @dataclass(slots=True)
-class _Report:
+class _Report(ABC):
     """What one step tells of a call."""
 
     step: Step
     tree: Tree
 
     @property
+    @abstractmethod
     def keys(self) -> Sequence[Hashable]:
         """What another report of that call has in common with it: one of these at least."""
-        return ()
 
     @property
     def place(self) -> Place:
@@ -157,7 +159,7 @@ def _apart_ns(one: _Report, other: _Report) -> int:
 
 def _model(step: Step, tree: Tree) -> _Model:
     output = () if "output" in step.damaged else [x for x in step.output or () if not x.damaged]
-    given = () if "input" in step.damaged else step.input or ()
+    given = () if is_cut(step, "input") else step.input or ()
     calls = [x for message in output for x in message.calls]
     return _Model(
         step,
@@ -168,7 +170,7 @@ def _model(step: Step, tree: Tree) -> _Model:
         tokens=(step.input_tokens or None, step.output_tokens or None),
         heard=list(_heard(given)),
         question=_conversation.opening(given).text,
-        system=_squeezed([step.system or _conversation.system_text(given)]),
+        system=_squeezed([None if "system" in step.damaged else step.system or _conversation.system_text(given)]),
     )
 
 
@@ -192,7 +194,7 @@ def _is_same_model(outer: _Model, inner: _Model) -> bool:
         return False
     if outer.asked and outer.asked == inner.asked and all(map(UNIQUE.fullmatch, outer.asked)):
         return True
-    if not _is_inside(outer, inner) or _differ(outer.question, inner.question) or _differ(outer.system, inner.system):
+    if not _is_inside(outer, inner) or differ(outer.question, inner.question) or differ(outer.system, inner.system):
         return False
     counts = [x == y for x, y in zip(outer.tokens, inner.tokens, strict=True) if x and y]
     if counts and not any(counts):
@@ -207,7 +209,7 @@ def _is_same_model(outer: _Model, inner: _Model) -> bool:
     return (
         is_silent
         and _may_be_one_model(outer.step.model, inner.step.model)
-        and (is_given or (is_counted and not _differ(outer.heard, inner.heard)))
+        and (is_given or (is_counted and not differ(outer.heard, inner.heard)))
     )
 
 
@@ -219,12 +221,12 @@ def _contradict(one: _Model, other: _Model) -> bool:
         (one.asked, other.asked),
         (one.names, other.names),
     )
-    return any(_differ(x, y) for x, y in pairs)
+    return any(differ(x, y) for x, y in pairs)
 
 
 def _is_same_tool(outer: _Tool, inner: _Tool) -> bool:
     one, other = outer.step, inner.step
-    if not _is_inside(outer, inner) or _differ(one.call_id, other.call_id):
+    if not _is_inside(outer, inner) or differ(one.call_id, other.call_id):
         return False
     if one.call_id and other.call_id:
         return True
@@ -266,8 +268,3 @@ def _may_be_one_model(one: str | None, other: str | None) -> bool:
         return True
     shorter, longer = sorted((one.removesuffix("-latest"), other.removesuffix("-latest")), key=len)
     return shorter in longer
-
-
-def _differ(one: object, other: object) -> bool:
-    """Whether both say something, and not the same."""
-    return bool(one) and bool(other) and one != other
