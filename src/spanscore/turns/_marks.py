@@ -8,7 +8,7 @@ from typing import NamedTuple
 from spanscore.model.json import Json, dumps
 from spanscore.model.span import STATUS_ERROR
 from spanscore.model.step import Message, Step
-from spanscore.turns import _conversation
+from spanscore.turns import _conversation, _keys
 
 _MAX_NAME = 1000
 """Characters of a tool's name that count."""
@@ -23,6 +23,10 @@ class Wanted(NamedTuple):
     call_id: str | None
     name: str
     kind: str
+
+
+UNTOLD = Wanted(None, "", "")
+"""A call that was asked for, of which nothing is told."""
 
 
 class Mark(NamedTuple):
@@ -66,8 +70,12 @@ def left_silently(model: Step) -> Mark | None:
 
 def asks_for_tools(model: Step) -> bool:
     """Whether a model call that tells of no calls did ask for some, as far as its finish reasons and silence show."""
-    said = model.output is not None and not _texts(model.output)
-    return said or any("tool" in x.lower() or x == "function_call" for x in model.finish_reasons)
+    return (model.output is not None and not _texts(model.output)) or stopped_for_tools(model)
+
+
+def stopped_for_tools(model: Step) -> bool:
+    """Whether a model call's finish reasons say that it asked for tools."""
+    return any("tool" in x.lower() or x == "function_call" for x in model.finish_reasons)
 
 
 def entered(model: Step) -> Mark | None:
@@ -78,8 +86,13 @@ def entered(model: Step) -> Mark | None:
     if not results:
         return None
     calls = [wanted(x.call_id, x.name, x.arguments) for m in told for x in m.calls]
-    if not calls:  # the input holds only what is new
-        return Mark(_question(given), latest([Wanted(x.call_id, "", "") for x in results]), "", 0)
+    if len(calls) == len(results) and {x.call_id for x in calls}.isdisjoint(x.call_id for x in results):
+        # items of a response have ids of their own
+        calls = [x._replace(call_id=y.call_id) for x, y in zip(calls, results, strict=True)]
+    if not calls:  # the input holds only what is new, or leaves the calls out
+        start = next((i for i in range(len(given), 0, -1) if not given[i - 1].results), 0)
+        heard = _heard(given, start, start, model.system)
+        return Mark(_question(given), latest([Wanted(x.call_id, "", "") for x in results]), "", 0, heard)
     end = next(i for i in range(len(given), 0, -1) if given[i - 1].calls)
     start = next((i for i in range(end, 0, -1) if not given[i - 1].calls), 0)
     asked = [wanted(x.call_id, x.name, x.arguments) for m in given[start:end] for x in m.calls]
@@ -103,9 +116,8 @@ def may_meet(one: Mark, other: Mark) -> bool:
         if call.call_id:
             told[call.call_id].append(call)
     if told and any(x.call_id for x in one.calls):
-        same = [
-            (x, told[x.call_id]) for x in one.calls if x.call_id and x.call_id in told
-        ]  # some number calls anew in each answer
+        # the id alone does not say that it is the same call: some number calls anew in each answer
+        same = [(x, told[x.call_id]) for x in one.calls if x.call_id and x.call_id in told]
         return bool(same) and all(any(is_same(x, y) for y in alike) for x, alike in same)
     return one.conversation == other.conversation
 
@@ -116,13 +128,11 @@ def keys(mark: Mark) -> list[str]:
     The ids of calls made before those at the mark come after the conversation with these, which some tell without ids.
     """
     own = max(len(mark.calls) - mark.passed, 0)
-    ids = [dict.fromkeys(f"id {x.call_id}" for x in each if x.call_id) for each in (mark.calls[:own], mark.calls[own:])]
+    ids = [
+        dict.fromkeys(_keys.tool_call(x.call_id) for x in each if x.call_id)
+        for each in (mark.calls[:own], mark.calls[own:])
+    ]
     return [*ids[0], *([mark.conversation] if mark.conversation else ()), *ids[1], *mark.silent]
-
-
-def is_id(key: str) -> bool:
-    """Whether a mark is found under this key by the id of a call."""
-    return key.startswith("id ")
 
 
 def is_same(one: Wanted, other: Wanted) -> bool:
@@ -173,7 +183,7 @@ def _heard(given: Sequence[Message], start: int, end: int, system: str | None) -
 
 
 def _silent(before: Sequence[Message], system: str | None, said: list[str]) -> str:
-    return "silent " + digest(dumps([_digest(before, system, ()), said]))
+    return _keys.unsaid(digest(dumps([_digest(before, system, ()), said])))
 
 
 def _texts(messages: Sequence[Message]) -> list[str]:

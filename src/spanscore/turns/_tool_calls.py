@@ -1,12 +1,12 @@
 """Rebuild the tool calls of a turn: a model's request, the tool's span and the next model call's input are one call."""
 
 from bisect import insort_right
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from spanscore.model.json import Json
+from spanscore.model.json import Json, printed
 from spanscore.model.record import record
 from spanscore.model.step import Message, Step
 from spanscore.model.trace import RequestedCall, Tool
@@ -15,7 +15,8 @@ from spanscore.turns._askers import Askers, leave_to_askers
 from spanscore.turns._call import Asked, Call, Order, Ran, Told
 from spanscore.turns._call_sources import CALL_SOURCES, is_item
 from spanscore.turns._found import first
-from spanscore.turns._paired import Answer, paired, repeated
+from spanscore.turns._halted import Halts, told_by_one
+from spanscore.turns._paired import Answer, paired, repeated, side_by_side
 from spanscore.turns._sorted import Turn
 
 _Kind: TypeAlias = tuple[str, Hashable]
@@ -54,6 +55,8 @@ def rebuild(turn: Turn, tools: Sequence[Tool]) -> list[Call]:
     unreliable = _repeated_ids(places)
     calls = _requested(places, unreliable)
     _add_spans(calls, places, unreliable, tools)
+    if not turn.models:
+        _place_by_spans(calls)
     leave_to_askers(calls, turn)
     gathered, askers = _Gathered(calls), Askers(turn)
     for number, tail in enumerate(_tails(turn) if turn.models else reversed(said)):
@@ -100,8 +103,8 @@ def _told_by_agents(turn: Turn) -> Iterator[tuple[Step, Sequence[Message]]]:
 def _repeated_ids(places: _Places) -> set[str]:
     """Ids that name two calls, as of emitters that number calls anew in each answer: they identify nothing."""
     asked = [c.call_id for said in places.requests for m in said.messages for c in m.calls if c.call_id]
-    ran = [step.call_id for step, _ in places.spans if step.call_id]
-    return repeated(asked) | repeated(ran)
+    ran = repeated([step.call_id for step, _ in places.spans if step.call_id])
+    return repeated(asked) | (ran - told_by_one((x for x, _ in places.spans), ran, _kind) if ran else ran)
 
 
 def _requested(places: _Places, unreliable: set[str]) -> list[Call]:
@@ -150,17 +153,30 @@ def _add_spans(calls: list[Call], places: _Places, unreliable: set[str], tools: 
     by_id = {x.call_id: x for x in calls if x.call_id}
     pending = [x for x in pending if not _attach(by_id.get(x.call_id or ""), x)]
     for exact in (True, False) if pending else ():
-        waiting: defaultdict[_Kind, list[Call]] = defaultdict(list)
+        waiting: defaultdict[_Kind, deque[Call]] = defaultdict(deque)
         for call in calls:
             if call.ran is None:
                 waiting[_kind(call.name, call.arguments if exact else None)].append(call)
         pending = [x for x in pending if not _attach(_pick(waiting, x, by_id, exact=exact), x)]
+    halts = Halts(calls, _kind) if pending else None
+    pending = [x for x in pending if halts is not None and not _resume(halts, x)]
     for number, ran in enumerate(pending):
         order = (ran.step.span.start_ns, len(calls), number)
         calls.append(Call(order, ran.step.tool_name or "", ran.call_id, ran.arguments, ran=ran))
 
 
-def _pick(waiting: Mapping[_Kind, list[Call]], ran: Ran, by_id: Mapping[str, Call], *, exact: bool) -> Call | None:
+def _place_by_spans(calls: Sequence[Call]) -> None:
+    """Put calls where their spans are: an agent tells all that it asked for at once, and others worked meanwhile."""
+    latest_ns: dict[int, int] = {}
+    for call in calls:
+        if call.request is not None:
+            begun_ns, number, position = call.order
+            ran_ns = 0 if call.ran is None else call.ran.step.span.start_ns
+            latest_ns[number] = max(latest_ns.get(number, begun_ns), ran_ns)
+            call.order = (latest_ns[number], number, position)
+
+
+def _pick(waiting: Mapping[_Kind, deque[Call]], ran: Ran, by_id: Mapping[str, Call], *, exact: bool) -> Call | None:
     """Take the first call that may be the same from `waiting`.
 
     Ids that both sides know and that differ do not forbid it, as long as the span's id is nobody's: a model's API and a
@@ -169,7 +185,7 @@ def _pick(waiting: Mapping[_Kind, list[Call]], ran: Ran, by_id: Mapping[str, Cal
     if ran.call_id in by_id:
         return None
     calls = waiting.get(_kind(ran.step.tool_name or "", ran.arguments if exact else None))
-    return calls.pop(0) if calls else None
+    return calls.popleft() if calls else None
 
 
 def _attach(call: Call | None, ran: Ran) -> bool:
@@ -182,6 +198,13 @@ def _attach(call: Call | None, ran: Ran) -> bool:
     return True
 
 
+def _resume(halts: Halts, ran: Ran) -> bool:
+    """Whether a span that has no request of its own is of a call that was halted, to be approved, and run later."""
+    call = halts.resumed(ran)
+    _attach(call, ran)
+    return call is not None
+
+
 def _named_arguments(step: Step, schemas: dict[str, Any]) -> Json:
     """A span's arguments; values recorded without names get those of the tool's schema, in its order.
 
@@ -192,13 +215,20 @@ def _named_arguments(step: Step, schemas: dict[str, Any]) -> Json:
     given = step.arguments if isinstance(step.arguments, dict) else {}
     values: list[Json] = [x for x in step.positional if x is not None]
     schema = schemas.get(step.tool_name or "")
-    properties = schema.get("properties") if isinstance(schema, dict) else None
-    names = [x for x in properties if x not in given] if isinstance(properties, dict) else []
+    described = schema.get("properties") if isinstance(schema, dict) else None
+    properties = described if isinstance(described, dict) else {}
+    names = [x for x in properties if x not in given]
     if len(values) == 1 and isinstance(values[0], dict) and len(names) != 1 and not given:
         return values[0]
     if len(names) < len(values):
         return given or (values[0] if len(values) == 1 else values)
-    return {**dict(zip(names, values, strict=False)), **given}
+    return {**{x: _as_asked(y, properties[x]) for x, y in zip(names, values, strict=False)}, **given}
+
+
+def _as_asked(value: Json, schema: Any) -> Json:
+    """A value; of what the schema calls text, the text, which may look like a number where it was recorded alone."""
+    is_text = isinstance(schema, dict) and schema.get("type") == "string" and isinstance(value, bool | int | float)
+    return printed(value) if is_text else value
 
 
 class _Gathered:
@@ -255,10 +285,11 @@ class _Gathered:
 
     def complete(self, call: Call, asked: Asked) -> None:
         """Add to a call what the input of a model call repeats of it."""
-        before = call.call_id, call.arguments
         call.repeated = asked
-        if not _is_settled(call):
-            _settle(call)
+        if _is_settled(call):
+            return
+        before = call.call_id, call.arguments
+        _settle(call)
         if call.call_id is not None and before[0] is None:
             self.by_id[call.call_id] = call
         if call.arguments is not before[1]:
@@ -268,7 +299,8 @@ class _Gathered:
         """Add to a call what a model was told of it, the first time."""
         if call.told is not None:
             return
-        self.unanswered -= not call.has_result
+        if not call.has_result:
+            self.unanswered -= 1
         call.told = told
         if is_item(call.call_id):
             _settle(call)
@@ -342,7 +374,7 @@ def _add_tail(known: _Gathered, tail: _Said, unreliable: set[str], askers: Asker
         taken.add(id(call))
         if call.repeated is None or call.arguments is None:
             agent = askers.agent(tail.step, repeating, tail.agent) if call.request is None else None
-            known.complete(call, _asked(_Said(tail.step, (), agent), asked, repeating, trusted=True))
+            known.complete(call, Asked(tail.step, agent, asked, "calls" in repeating.damaged))
         if answer is not None:
             known.answer(call, _told(tail, answer))
     for left, answered in _answered(known, tail, loose, is_alone=not pairs):
@@ -359,7 +391,7 @@ def _answered(
     """
     if is_alone and loose and not any(x[0].call_id for x in loose):
         asked = sorted((x for x in known.calls if x.order[0] < tail.step.span.start_ns), key=_order)
-        yield from zip(loose, asked, strict=True) if len(asked) == len(loose) else ()
+        yield from side_by_side(loose, asked) if len(asked) == len(loose) else ()
         return
     yield from ((x, known.by_id.get(x[0].call_id or "")) for x in loose)
 
