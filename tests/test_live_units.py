@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from spanscore import config, pipeline
-from spanscore.otlp import files
+from spanscore.otlp import decode, files
 from spanscore.otlp.signal import WIRE
 from spanscore.rebuild import rebuild_all
 
@@ -22,6 +22,10 @@ CASES = (
     "gemini_cli/shop",
     "gemini_cli/shop-traces",
     "litellm/shop-gateway",
+    "openinference/desk-mcp",
+    "openllmetry/shop-js-langchain-runs",
+    "pydantic_ai/desk-a2a",
+    "semconv/desk-http",
 )
 GATEWAY = "litellm/shop-gateway"
 
@@ -136,10 +140,10 @@ def test_turns_that_are_no_trace_are_the_same_live_and_from_files(settings, case
     assert sent(settings, requests, expected) == expected
 
 
-def by_service(service):
-    """The spans of one service in the recording of an application and its gateway, as a request."""
+def by_service(service, case=GATEWAY):
+    """The spans of one service in the recording of two, as an application's and its gateway's, as a request."""
     (request,) = (
-        WIRE["traces"].request.FromString(gzip.decompress(x.read_bytes())) for x in (GOLDEN / GATEWAY).glob("*.gz")
+        WIRE["traces"].request.FromString(gzip.decompress(x.read_bytes())) for x in (GOLDEN / case).glob("*.gz")
     )
     kept = [x for x in request.resource_spans if named(x.resource)["service.name"] == service]
     return WIRE["traces"].request(resource_spans=kept)
@@ -151,6 +155,11 @@ def named(resource):
 
 def ids(request):
     return {x.trace_id.hex() for group in request.resource_spans for scoped in group.scope_spans for x in scoped.spans}
+
+
+def own_agent_traces(request):
+    """What one request gives by itself, by id."""
+    return {x.id: plain(x) for x in rebuild_all(decode.spans(request))}
 
 
 APPLICATION, MODELS = by_service("shop"), by_service("models")
@@ -170,6 +179,47 @@ def test_a_gateways_traces_are_no_agent_traces_though_the_applications_was_score
     nothing = dict.fromkeys(ids(MODELS))
     requests = [("traces", APPLICATION, 4), ("traces", MODELS, 0)]
     assert sent(settings, requests, expected | nothing, traces=17) == expected | nothing
+
+
+def test_a_gateways_traces_that_were_scored_before_the_application_came_give_way_to_it(settings):
+    expected = agent_traces(GATEWAY)
+    nothing = dict.fromkeys(own_agent_traces(MODELS))
+    requests = [("traces", MODELS, len(ids(MODELS))), ("traces", APPLICATION, 0)]
+    assert sent(settings, requests, expected | nothing) == expected | nothing
+
+
+DELEGATED = "pydantic_ai/desk-a2a"
+DESK, CLERK = by_service("desk", DELEGATED), by_service("clerk", DELEGATED)
+
+
+@pytest.mark.parametrize("first", [DESK, CLERK])
+def test_what_a_tool_call_had_done_by_an_agent_elsewhere_is_in_the_turn_whichever_comes_first(
+    settings, tmp_path, first
+):
+    expected = agent_traces(DELEGATED) | dict.fromkeys(own_agent_traces(CLERK))
+    second = CLERK if first is DESK else DESK
+    requests = [("traces", x, 0) for x in (first, second)]
+    assert sent(settings, requests, expected) == expected
+
+
+def test_an_agents_trace_that_was_scored_by_itself_gives_way_to_the_turn_that_it_was_asked_by(settings):
+    alone = dict.fromkeys(own_agent_traces(CLERK))
+    expected = agent_traces(DELEGATED) | alone
+    requests = [("traces", CLERK, len(ids(CLERK))), ("traces", DESK, 0)]
+    assert sent(settings, requests, expected) == expected
+
+
+def test_a_turn_that_was_scored_without_the_agent_that_it_asked_is_scored_again_with_it(settings):
+    expected = agent_traces(DELEGATED) | dict.fromkeys(own_agent_traces(CLERK))
+    requests = [("traces", DESK, len(ids(DESK))), ("traces", CLERK, 0)]
+    assert sent(settings, requests, expected) == expected
+
+
+def test_the_turn_is_found_by_the_trace_of_the_agent_that_it_asked(settings):
+    (turn,) = (x for x in agent_traces(DELEGATED).values() if len(x.trace_ids) > 1)
+    expected = {turn.trace_ids[1]: turn}
+    requests = [("traces", DESK, len(ids(DESK))), ("traces", CLERK, 0)]
+    assert sent(settings, requests, expected) == expected
 
 
 CUT = "semconv/openai-v2-latest"

@@ -92,10 +92,10 @@ def test_a_store_that_cannot_be_written_is_waited_for(settings, monkeypatch):
     failures = [RetryableError("disk full")] * 2
     commit = pipeline.Store.commit
 
-    def sometimes(self, *arguments):
+    def sometimes(self, *arguments, **options):
         if failures:
             raise failures.pop()
-        return commit(self, *arguments)
+        return commit(self, *arguments, **options)
 
     monkeypatch.setattr(scoring, "_RETRY_STORE_S", 0.01)
     monkeypatch.setattr(pipeline.Store, "commit", sometimes)
@@ -166,10 +166,10 @@ def test_a_trace_nobody_knows_is_not_evaluated(settings):
 def test_a_trace_that_cannot_be_stored_is_put_aside_and_costs_no_other(settings, monkeypatch):
     commit = pipeline.Store.commit
 
-    def refuse(self, traces, evaluations):
+    def refuse(self, traces, evaluations, **options):
         if any(x.trace.trace_ids == ("00" * 15 + "01",) for x in traces):
             raise OverflowError
-        return commit(self, traces, evaluations)
+        return commit(self, traces, evaluations, **options)
 
     async def send(running):
         for number in (1, 2):

@@ -52,10 +52,14 @@ _TIDY_EVERY_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class _Finished:
-    """Traces that were read, the agent traces in them that are new or have changed, and their scores."""
+    """Traces that were read, the agent traces in them that are new or have changed, and their scores.
+
+    `gone` are the ids of agent traces that traces gave by themselves, before they were known to be parts of one turn.
+    """
 
     read: Read
     traces: Sequence[StoredTrace]
+    gone: Sequence[str] = ()
     evaluations: Sequence[Evaluation] = ()
     held: Sequence[Held] = ()
 
@@ -271,7 +275,8 @@ class Pipeline:
         rebuilt = [x for x in rebuilt if not self._reader.keeps(x.read, now_ns)]
         finished = [self._with_held(x) for x in await asyncio.gather(*map(self._evaluated, rebuilt))]
         traces = [stored for x in finished for stored in x.traces]
-        await self._scoring.commit(traces, [evaluation for x in finished for evaluation in x.evaluations])
+        gone = [id_ for x in finished for id_ in x.gone]
+        await self._scoring.commit(traces, [evaluation for x in finished for evaluation in x.evaluations], gone=gone)
         now_ns = self._clock_ns()
         for one in finished:
             self._reader.finished(one.read.work, now_ns)
@@ -295,7 +300,10 @@ class Pipeline:
         """The agent traces in what was cut that were not evaluated just so before. Runs in a thread."""
         found = [self._read(work) for work in works]
         new = {x.trace.id: x for x in self._scoring.new([trace for read in found for trace in read.traces])}
-        return [_Finished(read, [new[x.id] for x in read.traces if x.id in new]) for read in found]
+        return [_Finished(x, [new[y.id] for y in x.traces if y.id in new], self._left_over(x)) for x in found]
+
+    def _left_over(self, read: Read) -> list[str]:
+        return self._scoring.left_over(read.work.cuts, read.traces)
 
     def _read(self, work: Work) -> Read:
         if not any(cut.genai for cut in work.cuts):

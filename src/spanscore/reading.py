@@ -1,7 +1,8 @@
 """Cut traces in, agent traces out, as they come: most by themselves, the parts of one turn when they are all there."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from spanscore import rebuild, turns
 from spanscore.assemble.assembler import Cut
@@ -11,28 +12,36 @@ from spanscore.assemble.parts import Parts
 from spanscore.assemble.recent import Recent
 from spanscore.model.trace import AgentTrace
 
+_MAX_TEXTS = 50_000
+"""Questions, and texts of tool calls' arguments, that are remembered, some 20 MB: above it the oldest are forgotten."""
+
 
 @dataclass(frozen=True, slots=True)
 class Work:
     """Traces to be read: one as it was cut, or, where `is_turn`, those of one turn, which need not wait any more.
 
     `is_again`: the trace was dealt with before, and is only read for what ties it to one that looks for it; it gives no
-    agent traces.
+    agent traces. `within` tells of the traces of a turn by which tool call they were asked, as `turns.build` wants it.
     """
 
     cuts: tuple[Cut, ...]
     is_turn: bool = False
     is_again: bool = False
+    within: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What was read: the agent traces, and what ties the trace to others, for which it is known by `ids_of_calls`."""
+    """What was read: the agent traces, and what ties the trace to others.
+
+    For others it is known by `ids_of_calls`, and by what it says.
+    """
 
     work: Work
     traces: Sequence[AgentTrace] = ()
     ends: turns.Ends | None = None
     ids_of_calls: Sequence[str] = ()
+    talk: turns.Talk | None = None
 
 
 class Reader:
@@ -45,9 +54,12 @@ class Reader:
             group=turns.group,
             is_whole=turns.is_whole,
             is_settled=turns.is_settled,
-            is_there=lambda trace_id: backlog.assembler.can_read(bytes.fromhex(trace_id)),
+            is_there=self._can_read,
         )
         self._recent = Recent(config)
+        self._late_window_ns = config.late_window
+        self._talks = turns.Talks(_MAX_TEXTS)
+        self._talking = threading.Lock()  # traces are read in several threads
         self._unjoined = turns.Unjoined()
         self._unread: dict[int, int] = {}  # when each was handed out, by the id of the object
         self._again: list[Work] = []
@@ -81,14 +93,19 @@ class Reader:
         loaded = [self._backlog.load(cut) for cut in work.cuts]
         if work.is_turn:
             completeness = [cut.completeness for cut in work.cuts]
-            traces = rebuild.rebuild_together(loaded, completeness=completeness)
+            traces = rebuild.rebuild_together(loaded, completeness=completeness, within=work.within)
             return Read(work, [self._unjoined.marked(x) for x in traces])
 
-        def is_sought(ids_of_calls: Sequence[str]) -> bool:
-            return self._is_sought(_id(work), ids_of_calls)
+        said: turns.Talk | None = None
+
+        def is_sought(ids_of_calls: Sequence[str], talk: Callable[[], turns.Talk | None]) -> bool:
+            nonlocal said
+            said = talk()
+            self._hear(work, said)
+            return self._is_sought(_id(work), ids_of_calls) or bool(self._talking_with(_id(work), said))
 
         part = rebuild.rebuild_part(*loaded[0], completeness=work.cuts[0].completeness, is_sought=is_sought)
-        return Read(work, () if work.is_again else part.traces, part.ends, part.ids_of_calls)
+        return Read(work, () if work.is_again else part.traces, part.ends, part.ids_of_calls, said)
 
     def keeps(self, read: Read, now_ns: int) -> bool:
         """Whether what was read has to wait for the rest of its turn; then `cut` gives it again. Else it is done."""
@@ -100,12 +117,9 @@ class Reader:
             return False
         is_kept = False
         if read.ends is None or work.cuts[0].completeness == "truncated":
-            self._parts.forget(trace_id)
-            self._recent.add(read.ids_of_calls, trace_id, now_ns)
-            if not work.is_again:
-                self._read_after(trace_id, read.ids_of_calls)
+            is_kept = self._keeps_ordinary(read, now_ns)
         elif not work.is_again:
-            is_kept = self._keeps_part(read.ends, work, now_ns)
+            is_kept = self._keeps_part(read.ends, read, now_ns)
         elif trace_id not in self._parts:
             self._parts.add(read.ends, None, now_ns)
         for cut in self._parts.replaced():
@@ -127,20 +141,55 @@ class Reader:
         """Whether a trace may yet turn out to be part of a turn with others."""
         return cut.trace_id.hex() in self._parts
 
-    def _keeps_part(self, ends: turns.Ends, work: Work, now_ns: int) -> bool:
+    def _keeps_ordinary(self, read: Read, now_ns: int) -> bool:
+        """Remember by what others may know a trace that is dealt with by itself.
+
+        One that may have asked it can have been read at the same time: then it is read once more, as what it may be.
+        """
+        work, trace_id = read.work, _id(read.work)
+        if read.ends is None and not work.is_again and self._talking_with(trace_id, read.talk):
+            self._unread[id(work)] = now_ns
+            self._later.append(work)
+            return True
+        self._parts.forget(trace_id)
+        self._recent.add(read.ids_of_calls, trace_id, now_ns)
+        if not work.is_again:
+            self._read_after(trace_id, read.ids_of_calls)
+        return False
+
+    def _keeps_part(self, ends: turns.Ends, read: Read, now_ns: int) -> bool:
         """Take in what may be part of a turn with others, and have those read again that were dealt with before."""
         sought = [x for x in ends.links if x not in self._parts]
-        if ends.repeatable:
-            same = [x for x in self._recent.find(ends.repeatable) if x not in self._parts and x != ends.trace_id]
-            readable = [x for x in same if self._backlog.assembler.can_read(bytes.fromhex(x))]
-            sought += readable
-            if readable:
-                self._compared_with[ends.trace_id] = readable
-                ends = replace(ends, waits=True)
-        is_kept = self._parts.add(ends, work.cuts[0], now_ns)
-        for trace_id in sought:
+        same = [x for x in self._recent.find(ends.repeatable) if x != ends.trace_id and self._can_read(x)]
+        talking = self._talking_with(ends.trace_id, read.talk)
+        compared = [x for x in dict.fromkeys((*same, *talking)) if x not in self._parts]
+        if compared:
+            self._compared_with[ends.trace_id] = compared
+            ends = replace(ends, waits=True)
+        is_kept = self._parts.add(ends, read.work.cuts[0], now_ns)
+        for trace_id in (*sought, *compared):
             self._read_again(trace_id, now_ns)
         return is_kept
+
+    def _hear(self, work: Work, talk: turns.Talk | None) -> None:
+        """Remember what a trace says, by which others may find that they have to do with it."""
+        if talk is not None and not work.is_again:
+            heard_ns = self._unread.get(id(work), 0)
+            with self._talking:
+                self._talks.add(_id(work), talk, heard_ns)
+                self._talks.forget_before(heard_ns - self._late_window_ns)
+
+    def _talking_with(self, trace_id: str, talk: turns.Talk | None) -> list[str]:
+        """The traces of which one's tool call may have asked the other. May be called from any thread."""
+        if talk is None:
+            return []
+        with self._talking:
+            found = self._talks.of(trace_id, talk)
+        return [x for x in found if x in self._parts or self._can_read(x)]
+
+    def _can_read(self, trace_id: str) -> bool:
+        """Whether a trace that was cut can be read again."""
+        return self._backlog.assembler.can_read(bytes.fromhex(trace_id))
 
     def _read_after(self, trace_id: str, ids_of_calls: Sequence[str]) -> None:
         """Have a trace read again after it was dealt with, if a part that was read meanwhile looks for it.
@@ -185,18 +234,19 @@ class Reader:
             cut = self._backlog.assembler.again(bytes.fromhex(trace_id), now_ns)
             self._again += [] if cut is None else [Work((cut,), is_again=True)]
 
-    def _together(self, parts: Sequence[tuple[str, Cut | None]], now_ns: int) -> Work:
+    def _together(self, parts: Sequence[tuple[turns.Ends, Cut | None]], now_ns: int) -> Work:
         assembler = self._backlog.assembler
-        for trace_id, _ in parts:
-            self._compared_with.pop(trace_id, None)
-        cuts = (cut or assembler.again(bytes.fromhex(trace_id), now_ns) for trace_id, cut in parts)
-        return Work(tuple(x for x in cuts if x is not None), is_turn=True)
+        for part, _ in parts:
+            self._compared_with.pop(part.trace_id, None)
+        cuts = (cut or assembler.again(bytes.fromhex(part.trace_id), now_ns) for part, cut in parts)
+        within = turns.asked_within(part for part, _ in parts)
+        return Work(tuple(x for x in cuts if x is not None), is_turn=True, within=within)
 
 
 def _keys(trace_id: str, ids_of_calls: Sequence[str]) -> Iterator[str]:
     """What parts look for a trace by."""
-    yield f"trace {trace_id}"
-    yield from map(turns.key_of_call, ids_of_calls)
+    yield turns.keys.trace(trace_id)
+    yield from map(turns.keys.model_call, ids_of_calls)
 
 
 def _id(work: Work) -> str:

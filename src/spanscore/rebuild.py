@@ -1,8 +1,9 @@
 """From spans and log records to agent traces: reading and turning in one step, for whoever has whole traces."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple, Protocol, TypeAlias
 
 from spanscore import dialects, turns
 from spanscore.model.span import LogRecord, Span
@@ -28,6 +29,16 @@ class Part(NamedTuple):
     reading: Reading | None = None
 
 
+class IsSought(Protocol):
+    """Says whether other traces may have to do with one, by the ids of its model calls and by what it says.
+
+    The latter is told when it is asked for.
+    """
+
+    def __call__(self, ids_of_calls: Sequence[str], talk: Callable[[], turns.Talk | None], /) -> bool:
+        """Whether others may have to do with that trace."""
+
+
 def rebuild(
     spans: Iterable[Span], logs: Iterable[LogRecord] = (), *, completeness: Completeness = "complete"
 ) -> list[AgentTrace]:
@@ -44,48 +55,61 @@ def rebuild_part(
     logs: Iterable[LogRecord] = (),
     *,
     completeness: Completeness = "complete",
-    is_sought: Callable[[Sequence[str]], bool] = lambda _: False,
+    is_sought: IsSought = lambda _ids, _talk: False,
     watch: turns.Watch | None = None,
 ) -> Part:
     """What `rebuild` gives, and what ties the trace to others.
 
-    `is_sought` says whether another trace looks for this one by one of the ids of its model calls, or links to it: then
-    it is told of though it is an ordinary one.
+    `is_sought` says whether another trace looks for this one, links to it or says what it says: then it is told of
+    though it is an ordinary one.
     """
     readings = [dialects.read(*part) for part in dialects.told_apart(spans, logs)]
     traces = [trace for reading in readings for trace in turns.build(reading, completeness=completeness, watch=watch)]
     if len(readings) != 1 or not _is_one_trace(readings[0]):
         return Part(traces)
-    ids = turns.ids_of_calls(readings[0])
-    ends = turns.ends(readings[0], traces, linked=is_sought(ids))
-    return Part(traces, ends, ids, None if ends is None else readings[0])
+    reading = readings[0]
+    ids = turns.ids_of_calls(reading)
+    ends = turns.ends(reading, traces, linked=is_sought(ids, lambda: turns.talk(reading, traces)))
+    return Part(traces, ends, ids, None if ends is None else reading)
 
 
 def _is_one_trace(reading: Reading) -> bool:
-    return len({x.trace_id for x in reading.spans}) == 1 == len({x.recorded for x in reading.spans})
+    if not reading.spans:
+        return False
+    trace_id, recorded = reading.spans[0].trace_id, reading.spans[0].recorded
+    for span in reading.spans:  # noqa: SIM110 # asked of every trace: a generator would take twice as long
+        if span.trace_id != trace_id or span.recorded != recorded:
+            return False
+    return True
 
 
 def rebuild_together(
     parts: Iterable[Received],
     *,
     completeness: Sequence[Completeness] = (),
+    within: Mapping[str, str] = MappingProxyType({}),
     watch: turns.Watch | None = None,
 ) -> list[AgentTrace]:
     """The agent traces in several OTel traces that `turns.group` found to be of one turn, in its order.
 
     `completeness` is that of each, where they are not all complete; what only repeats others has no part in the turn's.
+    `within` is for `turns.build`.
     """
     readings = [dialects.read(*part) for part in dialects.told_together(parts)]
-    return _together(readings, completeness=completeness, watch=watch)
+    return _together(readings, within, completeness=completeness, watch=watch)
 
 
 def _together(
-    readings: Sequence[Reading], *, completeness: Sequence[Completeness] = (), watch: turns.Watch | None = None
+    readings: Sequence[Reading],
+    within: Mapping[str, str],
+    *,
+    completeness: Sequence[Completeness] = (),
+    watch: turns.Watch | None = None,
 ) -> list[AgentTrace]:
     left = turns.without_repeats(readings)
     kept = {x.spans[0].trace_id for x in left if x.spans}
     told = (x for x, y in zip(completeness, readings, strict=False) if y.spans and y.spans[0].trace_id in kept)
-    return turns.build(*left, completeness=min(told, key=_WORST.index, default="complete"), watch=watch)
+    return turns.build(*left, completeness=min(told, key=_WORST.index, default="complete"), within=within, watch=watch)
 
 
 def rebuild_all(
@@ -99,32 +123,36 @@ def rebuild_all(
     parts = {unit: rebuild_part(*received[unit], watch=watch) for unit in received}
     found = {unit: part.traces for unit, part in parts.items()}
     for unit in _sought(parts):
-        parts[unit] = rebuild_part(*received[unit], is_sought=lambda _: True)
+        parts[unit] = rebuild_part(*received[unit], is_sought=lambda _ids, _talk: True)
     readings = {unit: part.reading for unit, part in parts.items() if part.reading is not None}
     for together in turns.group(part.ends for part in parts.values() if part.ends is not None):
         ids = [x.trace_id for x in together]
         if len(ids) > 1:
             found.update({x: [] for x in ids})
             if all(received[x][0] for x in ids):
-                found[ids[0]] = _together([readings[x] for x in ids], watch=watch)
+                found[ids[0]] = _together([readings[x] for x in ids], turns.asked_within(together), watch=watch)
             else:  # log records of no span, which are now held against those of the others
-                found[ids[0]] = rebuild_together((received[x] for x in ids), watch=watch)
+                found[ids[0]] = rebuild_together(
+                    (received[x] for x in ids), within=turns.asked_within(together), watch=watch
+                )
     traces = in_order(trace for traces in found.values() for trace in traces)
     unjoined = turns.Unjoined(traces)
     return [unjoined.marked(x) for x in traces]
 
 
 def _sought(parts: Mapping[str, Part]) -> list[str]:
-    """The ordinary traces that others link to, or whose model calls they look for."""
+    """The ordinary traces that others link to, whose model calls they look for, or that say what others say."""
     keys = {key for part in parts.values() if part.ends is not None for key in part.ends.seeks}
-    if not keys:
-        return []
-    ordinary = ((unit, part) for unit, part in parts.items() if part.ends is None)
+    talking = turns.talking({unit: part.traces for unit, part in parts.items()}) if len(parts) > 1 else set()
     return [
         unit
-        for unit, part in ordinary
-        if f"trace {unit}" in keys or any(turns.key_of_call(x) in keys for x in part.ids_of_calls)
+        for unit, part in parts.items()
+        if part.ends is None and (unit in talking or (keys and _is_sought(unit, part, keys)))
     ]
+
+
+def _is_sought(unit: str, part: Part, keys: Collection[str]) -> bool:
+    return turns.keys.trace(unit) in keys or any(turns.keys.model_call(x) in keys for x in part.ids_of_calls)
 
 
 def in_order(traces: Iterable[AgentTrace]) -> list[AgentTrace]:

@@ -60,7 +60,7 @@ def add(found, trace_id, second, **more):
 
 def due(found, second):
     """The turns that are due, each as the trace ids, with a star those to be read again."""
-    return [[x if waited else f"{x}*" for x, waited in turn] for turn in found.due(second * SECOND)]
+    return [[x.trace_id if waited else f"{x.trace_id}*" for x, waited in turn] for turn in found.due(second * SECOND)]
 
 
 def test_a_part_waits_for_the_rest_of_its_turn():

@@ -43,6 +43,40 @@ def test_a_later_revision_takes_the_place_of_the_earlier(store, make):
     assert (store.trace(trace.id), store.known([trace.id, "no"])) == (changed, {trace.id: (2, "digest 2")})
 
 
+def test_a_later_revision_is_found_by_the_otel_traces_that_it_has_more_than_the_earlier(store, make):
+    trace = make.trace(trace_ids=("a" * 32,))
+    store.commit([make.stored(trace)], [])
+    grown = replace(trace, trace_ids=("a" * 32, "b" * 32))
+    store.commit([make.stored(grown, 2)], [])
+    assert store.trace("b" * 32) == grown
+
+
+def test_an_agent_trace_that_is_gone_is_found_no_more(store, make):
+    alone, turn = make.trace(2), make.trace(1, trace_ids=(f"{1:032x}", f"{2:032x}"))
+    store.commit([make.stored(alone)], [make.score(alone)])
+    store.commit([make.stored(turn)], [], gone=[alone.id])
+    assert (store.trace(alone.id), store.trace(f"{2:032x}")) == (None, turn)
+
+
+def test_what_is_gone_takes_no_room(store, make):
+    store.commit([make.stored(make.trace(1))], [])
+    before = store.size_bytes
+    store.commit([make.stored(make.trace(2))], [])
+    store.commit([], [], gone=[make.trace(2).id, "unknown"])
+    assert store.size_bytes == before
+
+
+def test_left_over_are_the_agent_traces_of_otel_traces_but_for_those_that_are_known(store, make):
+    traces = [make.trace(n) for n in (1, 2, 3)]
+    store.commit([make.stored(x) for x in traces], [])
+    assert store.left_over([f"{n:032x}" for n in (1, 2)], [traces[0].id]) == [traces[1].id]
+
+
+def test_an_agent_trace_that_has_another_otel_trace_besides_is_not_left_over(store, make):
+    store.commit([make.stored(make.trace(trace_ids=("a" * 32, "b" * 32)))], [])
+    assert store.left_over(["a" * 32], []) == []
+
+
 def test_sequence_numbers_rise_by_one_over_commits(store, make):
     traces = [make.trace(n) for n in (1, 2)]
     numbers = [store.commit([make.stored(t)], [make.score(t, "a"), make.score(t, "b")]) for t in traces]

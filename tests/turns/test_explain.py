@@ -19,13 +19,14 @@ UNNAMED = {
     "spring_ai/shop-version-1-stream": {"final_output", "plan"},
     "autogen/desk-swarm": {"tokens"},
     "autogen/shop-team": {"tokens"},
+    "voltagent/desk": {"tokens"},
     "gemini_cli/shop": {"agent_name"},
     "gemini_cli/shop-traces": {"agent_name"},
     "gemini_cli/shop-qwen-code": {"agent_name", "agent"},
 }
 """Facts that stand in no part of their span: Spring AI's of which a part is told by the spans beside it, tokens of
-several messages in one attribute of AutoGen's that are added up, and the names of Gemini CLI and Qwen Code, which
-their scopes tell."""
+several messages in one attribute of AutoGen's or of VoltAgent's sub-agents that are added up, and the names of Gemini
+CLI and Qwen Code, which their scopes tell."""
 
 
 def span(span_id, parent="", start=0, resource=None, **attributes):
@@ -93,6 +94,11 @@ def test_a_fact_of_the_resource_names_it():
     owner = Resource({"session.id": "s1"})
     found = explained(span("1", resource=owner, **CHAT)).facts["session_id"]
     assert found.origin.attributes == ("session.id of the resource",)
+
+
+def test_a_resource_may_name_a_session_by_a_number():
+    ((trace, _),) = explain_all([span("1", resource=Resource({"session.id": 42}), **CHAT)])
+    assert trace.session_id == "42"
 
 
 def test_a_number_of_tokens_names_its_attribute():

@@ -1,5 +1,6 @@
 """Work that goes from one agent to another: what tells whose it is where not every span tells."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -109,3 +110,12 @@ def test_a_call_belongs_to_the_agent_that_the_model_call_names():
         tool("2", 10, "lookup", call__id="c2"),
     )
     assert [x.agent for x in trace.tool_calls] == ["clerk"]
+
+
+def test_where_only_agents_tell_what_they_asked_for_calls_come_in_the_order_of_their_spans():
+    asked = json.dumps([ASK, call("ask_clerk", {"x": 1}), told("Here."), call("hours", {"day": "Monday"}), ANSWER])
+    desk = agent("a", gen_ai__output__messages=asked)
+    asks, tracks = tool("1", 10, "ask_clerk", call__arguments='{"x": 1}'), tool("2", 11, "track", parent="1")
+    hours = tool("3", 20, "hours", call__arguments='{"day": "Monday"}')
+    (found,) = rebuild([desk, asks, tracks, hours])
+    assert [x.name for x in found.tool_calls] == ["ask_clerk", "track", "hours"]

@@ -42,3 +42,14 @@ def test_messages_of_earlier_turns_tell_no_plan_of_this_one():
 def test_text_that_came_before_calls_in_model_calls_is_not_looked_for_again():
     bare = call("weather", {"city": "Paris"}, "c1")
     assert plan(agent(gen_ai__output__messages=RETURNED), chat("1", 1, [ASK], [bare])) is None
+
+
+def test_another_span_of_the_same_agent_tells_the_plan():
+    named = {"gen_ai__agent__name": "guide"}
+    retold = agent("b", 10, 20, gen_ai__output__messages=RETURNED, **named)
+    assert plan(agent(**named), retold) == "I look."
+
+
+def test_another_agents_text_is_no_plan_of_the_first():
+    retold = agent("b", 10, 20, gen_ai__output__messages=RETURNED, gen_ai__agent__name="clerk")
+    assert plan(agent(gen_ai__agent__name="guide"), retold) is None

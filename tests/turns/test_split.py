@@ -158,3 +158,9 @@ def test_sessions_below_a_step_that_names_one_for_all_are_one_turn():
 def test_the_turns_of_one_trace_have_ids_of_their_own():
     first, second = rebuild([ROOT, asked("1", 1, ASK, ANSWER), asked("2", 5, ROME, FAR)])
     assert (first.opening_span_id, second.opening_span_id, first.id != second.id) == ("r", "2", True)
+
+
+def test_a_session_is_that_of_the_span_around_the_turn_though_it_begins_before_the_turn_shows():
+    around = [span(f"w{n}", "r", n * 100, n * 100 + 90, session__id=f"s{n}") for n in (1, 2)]
+    turns = [asked("1", 110, ASK, ANSWER, parent="w1"), asked("2", 210, ROME, FAR, parent="w2")]
+    assert [x.session_id for x in rebuild([ROOT, *around, *turns])] == ["s1", "s2"]

@@ -1,7 +1,6 @@
 """A turn that is spread over several traces is one agent trace: the same as if it were one trace."""
 
 import hashlib
-import json
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from turn_spans import ANSWER, ASK, agent, call, chat, text, told, tool
+from turn_spans import ANSWER, ASK, call, chat, text, told
+from turn_traces import RAIN, SUN, alone, answers, asks, parts, rebuilt
 
 from spanscore import dialects, turns
 from spanscore.model.span import Link
@@ -25,8 +25,6 @@ RECORDINGS = [
     "pydantic_ai/openai",
     "langfuse/decorators",
 ]
-RAIN = call("weather", {"city": "Paris"}, "c1")
-SUN = call("weather", {"city": "Berlin"}, "c2")
 
 
 def recorded(case):
@@ -52,37 +50,6 @@ def scattered(spans, *, linked=False, session=True):
             links=(Link(trace_of(above), above.span_id),) if linked and above is not None else (),
             attributes={**span.attributes, **({"session.id": session_id} if session_id else {})},
         )
-
-
-def alone(number, span, *, after=None, **attributes):
-    """A span as the trace `number`, `after` the span to which it is linked."""
-    return replace(
-        span,
-        trace_id=f"{number:032x}",
-        span_id=f"{number:016x}",
-        parent_span_id="",
-        links=() if after is None else (Link(after.trace_id, after.span_id),),
-        attributes={**span.attributes, **{key.replace("__", "."): value for key, value in attributes.items()}},
-    )
-
-
-def asks(number, start, *calls, given=(ASK,), **attributes):
-    """A model call that ends in tool calls, as a trace."""
-    return alone(number, chat("x", start, [*given], [*calls]), **attributes)
-
-
-def answers(number, start, *said, given=(ASK,), answer=ANSWER, **attributes):
-    """A model call that was told what tools returned, and answers, as a trace."""
-    return alone(number, chat("x", start, [*given, *said], [answer]), **attributes)
-
-
-def parts(traces):
-    """Which traces each agent trace is made of, by number."""
-    return [[int(x, 16) for x in trace.trace_ids] for trace in traces]
-
-
-def rebuilt(*spans):
-    return parts(rebuild_all(spans))
 
 
 def facts(traces):
@@ -146,47 +113,6 @@ def test_without_ids_another_history_is_another_conversation():
     asked = call("weather", {"city": "Paris"})
     first = asks(1, 0, asked, given=(text("user", "Hi"), text("assistant", "Hello"), ASK))
     assert rebuilt(first, answers(2, 5, asked, told("15C"))) == [[1], [2]]
-
-
-def silent(number, start, *heard, said="", **attributes):
-    """A model call that does not tell which tools it asked for, as a trace."""
-    return alone(number, chat("x", start, [ASK, *heard], [text("assistant", said)]), **attributes)
-
-
-@pytest.mark.parametrize("said", ["", "Plan: look up the rain."])
-def test_a_model_call_that_does_not_tell_its_calls_is_found_by_all_that_was_said(said):
-    plan = [text("assistant", said)] if said else []
-    second = answers(2, 5, *plan, RAIN, told("15C", "c1"))
-    (trace,) = rebuild_all([silent(1, 0, said=said), second])
-    assert (len(trace.trace_ids), len(trace.tool_calls), trace.final_output) == (2, 1, "Paris, as ever.")
-
-
-def test_a_turn_of_calls_that_are_not_told_goes_on_over_many_traces():
-    known = [RAIN, told("15C", "c1")]
-    last = answers(3, 9, *known, SUN, told("11C", "c2"))
-    assert rebuilt(silent(1, 0), silent(2, 5, *known), last) == [[1, 2, 3]]
-
-
-def test_a_finish_reason_says_that_calls_were_left_out():
-    first = alone(1, chat("x", 0, [ASK], gen_ai__response__finish_reasons=["tool_calls"]))
-    assert rebuilt(first, answers(2, 5, RAIN, told("15C", "c1"))) == [[1, 2]]
-
-
-@pytest.mark.parametrize("said", ["Paris.", "Plan: look up the sun."])
-def test_a_model_call_that_said_something_else_is_not_gone_on_with(said):
-    second = answers(2, 5, text("assistant", "Plan: look up the rain."), RAIN, told("15C", "c1"))
-    assert rebuilt(silent(1, 0, said=said), second) == [[1], [2]]
-
-
-def test_an_answer_is_not_gone_on_with_by_the_next_question():
-    first = silent(1, 0, said="Paris.")
-    second = answers(2, 5, text("assistant", "Paris."), text("user", "Why?"), RAIN, told("15C", "c1"))
-    assert rebuilt(first, second) == [[1], [2]]
-
-
-def test_two_that_do_not_tell_their_calls_at_the_same_time_are_joined_to_none():
-    last = [answers(3, 5, RAIN, told("15C", "c1")), answers(4, 5, RAIN, told("15C", "c1"))]
-    assert rebuilt(silent(1, 0), silent(2, 0), *last) == [[1], [2], [3], [4]]
 
 
 def test_a_new_question_is_a_new_turn_though_the_old_one_was_never_answered():
@@ -269,111 +195,13 @@ def test_a_failed_call_that_was_tried_again_belongs_to_the_turn():
     assert rebuilt(asks(1, 0, RAIN), failed, answers(3, 9, RAIN, told("15C", "c1"))) == [[1, 2, 3]]
 
 
-def test_a_tools_trace_is_found_by_the_id_of_its_call():
-    ran = alone(3, tool("x", 2, "weather", call__id="c1", call__result="15C"))
-    (trace,) = rebuild_all([asks(1, 0, RAIN), ran])
-    assert [(x.result, x.span_id) for x in trace.tool_calls] == [("15C", ran.span_id)]
-
-
-def test_a_tools_trace_without_an_id_is_found_within_its_session():
-    ran = alone(3, tool("x", 2, "weather"), session__id="s")
-    second = answers(2, 5, RAIN, told("15C", "c1"), session__id="s")
-    assert rebuilt(asks(1, 0, RAIN, session__id="s"), ran, second) == [[1, 3, 2]]
-
-
-@pytest.mark.parametrize("start", [-5, 9])
-def test_a_tool_that_ran_at_another_time_is_not_the_turns(start):
-    ran = alone(3, tool("x", start, "weather"), session__id="s")
-    second = answers(2, 5, RAIN, told("15C", "c1"), session__id="s")
-    assert rebuilt(asks(1, 0, RAIN, session__id="s"), ran, second) == [[1, 2]]
-
-
-def test_a_tools_trace_alone_is_no_agent_trace():
-    assert rebuilt(alone(3, tool("x", 2, "weather", call__id="c1"), session__id="s")) == []
-
-
-def test_a_tools_trace_that_two_turns_may_have_asked_for_is_neithers():
-    one, other = (asks(x, 0, call("weather", {}), session__id="s") for x in (1, 2))
-    assert rebuilt(one, other, alone(3, tool("x", 2, "weather"), session__id="s")) == [[1], [2]]
-
-
-def test_an_answer_that_is_fetched_later_belongs_to_what_was_asked():
-    asked = alone(1, chat("x", 0, [ASK], gen_ai__response__id="r1"))
-    fetched = alone(2, chat("x", 9, None, [ANSWER], gen_ai__response__id="r1"))
-    (trace,) = rebuild_all([asked, fetched])
-    assert (trace.user_input, trace.final_output, len(trace.model_calls)) == ("Paris or Berlin?", "Paris, as ever.", 1)
-
-
-def test_work_that_a_running_agent_has_done_by_another_is_a_step_of_its_turn():
-    boss = alone(1, agent(end=50, gen_ai__agent__name="boss", gen_ai__output__messages='[{"role": "assistant"}]'))
-    expert = alone(2, agent(start=10, end=20, gen_ai__agent__name="expert"), after=boss)
-    ran = alone(3, tool("x", 12, "weather"), after=expert)
-    (trace,) = rebuild_all([boss, expert, ran])
-    assert (trace.agent_name, [(x.name, x.agent) for x in trace.tool_calls]) == ("boss", [("weather", "expert")])
-
-
-def test_an_answer_delivered_to_the_next_agent_is_the_same_turn():
-    writer = answers(1, 0, answer=text("assistant", "A draft of the letter."))
-    given = [text("user", "Improve this:\nA draft of the letter.")]
-    (trace,) = rebuild_all([writer, answers(2, 9, given=given, after=writer)])
-    assert (trace.user_input, trace.final_output) == ("Paris or Berlin?", "Paris, as ever.")
-
-
-def test_an_answer_to_no_question_of_its_own_belongs_to_the_turn_it_links_to():
-    summed_up = alone(2, chat("x", 9, None, [text("assistant", "In short: Paris.")]))
-    first = answers(1, 0)
-    assert rebuilt(first, replace(summed_up, links=(Link(first.trace_id, first.span_id),))) == [[1, 2]]
-
-
-def test_a_link_to_an_answered_turn_that_tells_no_more_joins_nothing():
-    first = answers(1, 0)
-    assert rebuilt(first, answers(2, 9, given=[text("user", "And Rome?")], after=first)) == [[1], [2]]
-
-
-def test_what_links_to_several_turns_belongs_to_none():
-    first, second = answers(1, 0), answers(2, 0, given=[text("user", "And Rome?")])
-    links = tuple(Link(x.trace_id, x.span_id) for x in (first, second))
-    gathering = replace(alone(3, tool("x", 1, "store")), links=links)
-    assert rebuilt(first, second, gathering) == [[1], [2]]
-
-
-def wrapped(number, start, end, *, answer="Paris, as ever.", session="s"):
-    """An agent that tells what it was asked and answered, and shows no model call, as a trace."""
-    said = {"gen_ai.input.messages": [ASK], "gen_ai.output.messages": [text("assistant", answer)]}
-    return alone(
-        number,
-        agent(span_id="x", start=start, end=end),
-        gen_ai__conversation__id=session,
-        **{key: json.dumps(value) for key, value in said.items()},
-    )
-
-
-def hooked(number, start, end, *, session="s"):
-    """An agent that tells nothing itself, around a model call, as a trace."""
-    top = alone(number, agent(span_id="x", start=start, end=end), gen_ai__conversation__id=session)
-    model = chat("m", start + 1, [ASK], [ANSWER], parent=top.span_id)
-    return [top, replace(model, trace_id=top.trace_id, span_id=f"{number + 100:016x}")]
-
-
-def test_a_run_that_is_reported_by_what_wraps_it_and_again_inside_is_one_turn():
-    assert rebuilt(wrapped(1, 0, 100), *hooked(2, 1, 90)) == [[1, 2]]
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        wrapped(1, 0, 100, answer="Berlin."),
-        wrapped(1, 0, 100, session="another"),
-        wrapped(1, 0, 50),
-        wrapped(1, 2, 100),
-    ],
-)
-def test_a_run_with_another_answer_session_or_time_is_another_turn(other):
-    assert len(rebuilt(other, *hooked(2, 1, 90))) == 2
-
-
-def test_two_equal_runs_inside_one_are_not_joined_to_it():
-    assert len(rebuilt(wrapped(1, 0, 100), *hooked(2, 1, 40), *hooked(3, 50, 90))) == 3
+def test_a_call_whose_item_has_an_id_of_its_own_is_told_by_that_of_its_result():
+    item = call("weather", {"city": "Paris"}, "fc_1")
+    parts = [
+        asks(1, 10, call("weather", {"city": "Paris"}, "call_1")),
+        alone(2, chat("x", 50, [ASK, item, told("15C", "call_1")], [ANSWER])),
+    ]
+    assert [x.final_output for x in rebuild_all(parts)] == ["Paris, as ever."]
 
 
 def test_an_id_that_two_traces_use_for_their_spans_keeps_them_apart():

@@ -27,6 +27,14 @@ def test_a_call_that_is_requested_run_and_told_is_one_call():
     ]
 
 
+@pytest.mark.parametrize(
+    ("reasons", "answer"), [(["tool_call"], None), (["stop"], "Paris."), (["tool_calls", "stop"], "Paris.")]
+)
+def test_what_a_model_says_before_tools_that_are_not_told_is_no_answer(reasons, answer):
+    said = chat("1", 1, [ASK], [text("assistant", "Paris.")], parent="", gen_ai__response__finish_reasons=reasons)
+    assert only(said).final_output == answer
+
+
 def test_identical_calls_made_twice_are_two():
     asked = call("weather", {"city": "Paris"})
     trace = only(
@@ -211,6 +219,15 @@ def test_values_without_names_get_the_names_of_the_tools_schema():
         ),
     )
     assert trace.tool_calls[0].arguments == {"city": "Paris", "days": 2}
+
+
+@pytest.mark.parametrize(("kind", "value"), [("string", "7"), ("integer", 7)])
+def test_a_value_that_was_recorded_alone_is_text_where_the_schema_asks_for_text(kind, value):
+    schema = [{"name": "f", "parameters": {"properties": {"card": {"type": kind}}}}]
+    attributes = {"openinference__span__kind": "TOOL", "tool__name": "f", "input__value": "7"}
+    lang_chain = "openinference.instrumentation.langchain"
+    trace = only(agent(gen_ai__tool__definitions=json.dumps(schema)), span("2", "a", 3, scope=lang_chain, **attributes))
+    assert trace.tool_calls[0].arguments == {"card": value}
 
 
 def test_values_without_names_and_schema_stay_values():

@@ -138,13 +138,13 @@ class Parts(Generic[PartT]):
 
     def due(
         self, now_ns: int, *, is_busy: Callable[[str], bool] = lambda _: False
-    ) -> list[list[tuple[str, Cut | None]]]:
+    ) -> list[list[tuple[PartT, Cut | None]]]:
         """The turns whose wait is over, each as its traces, in order; without the cut of those dealt with before.
 
         A turn of which a trace `is_busy` waits on.
         """
         self._drop_old(now_ns)
-        ready: list[list[tuple[str, Cut | None]]] = []
+        ready: list[list[tuple[PartT, Cut | None]]] = []
         busy: list[tuple[int, str]] = []
         while self._due and (self._due[0][0] <= now_ns or len(self._known) > self._config.max_parts):
             due_ns, trace_id = heapq.heappop(self._due)
@@ -159,7 +159,7 @@ class Parts(Generic[PartT]):
                 busy.append((now_ns + self._config.complete_after, trace_id))
                 known.due_ns = busy[-1][0]
                 continue
-            ready.append([(x.trace_id, self._taken(x.trace_id)) for x in turn])
+            ready.append([(x, self._taken(x.trace_id)) for x in turn])
             self._drop_old(now_ns)
         for waiting in busy:
             heapq.heappush(self._due, waiting)

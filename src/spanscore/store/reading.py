@@ -1,7 +1,7 @@
 """The statements that find what belongs to a trace or a session, for as many at once as are asked for."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
@@ -36,6 +36,22 @@ def known(connection: Connection, ids: Sequence[str]) -> dict[str, tuple[int, st
     """Agent trace id to (revision, digest) of those among `ids` that are stored."""
     rows = [row for some in chunks(ids) for row in connection.execute(_KNOWN, {"ids": some}).all()]
     return {id_: (revision, digest) for id_, revision, digest in rows}
+
+
+def left_over(connection: Connection, trace_ids: Collection[str], ids: Collection[str]) -> list[str]:
+    """The agent traces that are all in these OTel traces, but for those with one of these `ids`."""
+    of_traces = select(otel_traces.c.agent_trace_id).distinct()
+    found = {
+        id_
+        for some in chunks(sorted(trace_ids))
+        for id_ in connection.execute(of_traces.where(otel_traces.c.trace_id.in_(some))).scalars()
+    }
+    lost: set[str] = found.difference(ids)
+    pairs = select(otel_traces.c.agent_trace_id, otel_traces.c.trace_id)
+    for some in chunks(sorted(lost)):
+        rows = connection.execute(pairs.where(otel_traces.c.agent_trace_id.in_(some))).all()
+        lost.difference_update(id_ for id_, trace_id in rows if trace_id not in trace_ids)
+    return sorted(lost)
 
 
 def turns(connection: Connection, trace_id: str) -> list[str]:

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from sqlalchemy import Column, delete, func, insert, select, update
 from sqlalchemy.engine import Connection, Engine
@@ -61,16 +61,20 @@ class Store:
         """Bytes of the records held, without the database's own overhead."""
         return self._size_bytes
 
-    def commit(self, traces: Sequence[StoredTrace], scored: Sequence[Evaluation]) -> list[int]:
+    def commit(
+        self, traces: Sequence[StoredTrace], scored: Sequence[Evaluation], *, gone: Sequence[str] = ()
+    ) -> list[int]:
         """Keep traces and evaluations in one transaction; returns the evaluations' outbox sequence numbers, in order.
 
-        A trace takes the place of its earlier revision. An evaluation that is there already, by its `uid`, is ignored
-        and keeps the number that it has. Numbers rise by one from commit to commit, without gaps.
+        A trace takes the place of its earlier revision; the agent traces with the ids `gone` are put out of it. An
+        evaluation that is there already, by its `uid`, is ignored and keeps the number that it has. Numbers rise by one
+        from commit to commit, without gaps.
         """
         now_ns = self._clock_ns()
         with self._writing:
             with connecting.transaction(self._engine) as connection:
-                trace_bytes = writing.put_traces(connection, traces, self._last_row, now_ns)
+                gone_bytes = writing.take_out(connection, gone)
+                trace_bytes = writing.put_traces(connection, traces, self._last_row, now_ns) - gone_bytes
                 numbers, score_bytes = writing.put_evaluations(connection, scored, self._last_seq, now_ns)
             self._last_row += len(traces)
             self._last_seq = max(self._last_seq, *numbers, 0)
@@ -81,6 +85,11 @@ class Store:
         """Agent trace id to (revision, digest) of those among `ids` that are stored."""
         with connecting.snapshot(self._engine) as connection:
             return reading.known(connection, ids)
+
+    def left_over(self, trace_ids: Collection[str], ids: Collection[str]) -> list[str]:
+        """The stored agent traces that are all in these OTel traces, but for those with one of these `ids`."""
+        with connecting.snapshot(self._engine) as connection:
+            return reading.left_over(connection, trace_ids, ids)
 
     def trace(self, trace_id: str) -> AgentTrace | None:
         """The trace with this agent trace id, else the first turn of the OTel trace with this id."""

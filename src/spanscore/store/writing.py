@@ -27,6 +27,9 @@ _MAX_IDS = 400  # of which a statement names two lists: old SQLites take 999 par
 _STORED_TRACES = select(agent_traces.c.id, agent_traces.c.size_bytes).where(
     agent_traces.c.id.in_(bindparam("ids", expanding=True))
 )
+_STORED_IDS = select(otel_traces.c.trace_id, otel_traces.c.agent_trace_id).where(
+    otel_traces.c.agent_trace_id.in_(bindparam("ids", expanding=True))
+)
 _STORED_SCORES = select(evaluations.c.subject_id, evaluations.c.uid, evaluations.c.seq).where(
     evaluations.c.subject_id.in_(bindparam("subjects", expanding=True)),
     evaluations.c.uid.in_(bindparam("uids", expanding=True)),
@@ -66,15 +69,22 @@ def put_traces(connection: Connection, traces: Sequence[StoredTrace], after_row:
     for ids in chunks(list(replaced)):
         connection.execute(delete(agent_traces).where(agent_traces.c.id.in_(ids)))
     rows = [_trace_row(stored, id_, row, now_ns) for row, (id_, stored) in enumerate(newest.items(), after_row + 1)]
-    new_ids = [
-        (trace_id, id_)
-        for id_, stored in newest.items()
-        if id_ not in replaced
-        for trace_id in set(stored.trace.trace_ids)
-    ]
+    pairs = {(trace_id, id_) for id_, stored in newest.items() for trace_id in stored.trace.trace_ids}
+    for ids in chunks(list(replaced)):
+        pairs.difference_update((x.trace_id, x.agent_trace_id) for x in connection.execute(_STORED_IDS, {"ids": ids}))
     _insert(connection, agent_traces, rows)
-    _insert(connection, otel_traces, new_ids)
+    _insert(connection, otel_traces, sorted(pairs))
     return _size_bytes(rows) - sum(replaced.values())
+
+
+def take_out(connection: Connection, ids: Sequence[str]) -> int:
+    """Delete agent traces, but for their evaluations, which may have left; returns the bytes that went."""
+    freed_bytes = 0
+    for some in chunks(ids):
+        freed_bytes += sum(x.size_bytes for x in connection.execute(_STORED_TRACES, {"ids": some}))
+        connection.execute(delete(otel_traces).where(otel_traces.c.agent_trace_id.in_(some)))
+        connection.execute(delete(agent_traces).where(agent_traces.c.id.in_(some)))
+    return freed_bytes
 
 
 def put_evaluations(

@@ -1,17 +1,22 @@
 """Steps to agent traces: one turn of a trace, several where the conversation shows it, or one over several traces."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TypeAlias
 
 from spanscore.model.step import Reading, Step
 from spanscore.model.trace import AgentTrace, Completeness
+from spanscore.turns import _keys as keys
 from spanscore.turns import _turn
-from spanscore.turns._ends import Ends, ends, key_of_call
+from spanscore.turns._ends import Ends, ends
+from spanscore.turns._errands import Talk, talk, talking
 from spanscore.turns._explain import Explained, Explanation, Origin, explain
 from spanscore.turns._same_call import ids_of_calls, without_repeats
 from spanscore.turns._sorted import Turn
 from spanscore.turns._split import split
-from spanscore.turns._stitch import group, is_settled, is_whole, merge
+from spanscore.turns._stitch import asked_within, group, is_settled, is_whole
+from spanscore.turns._talks import Talks
+from spanscore.turns._together import merge
 from spanscore.turns._tree import Tree
 from spanscore.turns._unjoined import Unjoined
 
@@ -20,9 +25,12 @@ __all__ = [
     "Explained",
     "Explanation",
     "Origin",
+    "Talk",
+    "Talks",
     "Turn",
     "Unjoined",
     "Watch",
+    "asked_within",
     "build",
     "ends",
     "explain",
@@ -30,7 +38,9 @@ __all__ = [
     "ids_of_calls",
     "is_settled",
     "is_whole",
-    "key_of_call",
+    "keys",
+    "talk",
+    "talking",
     "without_repeats",
 ]
 
@@ -38,14 +48,21 @@ Watch: TypeAlias = Callable[[AgentTrace, Turn, Reading], None]
 """Is told of each agent trace that is built, with the turn and the reading that it was built from."""
 
 
-def build(*readings: Reading, completeness: Completeness = "complete", watch: Watch | None = None) -> list[AgentTrace]:
+def build(
+    *readings: Reading,
+    completeness: Completeness = "complete",
+    within: Mapping[str, str] = MappingProxyType({}),
+    watch: Watch | None = None,
+) -> list[AgentTrace]:
     """The agent traces in what was read of one OTel trace, or of those that `group` found to belong together.
+
+    `within` tells, by trace id, the span of the tool call that one of those was asked by.
 
     Oldest first; empty where no agent or model shows. A workflow counts where it tells what it was given or returned: a
     chain whose model is not instrumented. Tool calls, retrievals and bookkeeping alone are no agent trace.
     `unread_spans` is that of all the traces on each turn.
     """
-    reading = readings[0] if len(readings) == 1 else merge(readings)
+    reading = readings[0] if len(readings) == 1 else merge(readings, within)
     if reading is None:
         return [trace for each in readings for trace in build(each, completeness=completeness, watch=watch)]
     if not any(x.kind in {"agent", "model"} or _tells(x) for x in reading.steps):
@@ -55,7 +72,8 @@ def build(*readings: Reading, completeness: Completeness = "complete", watch: Wa
     if len(readings) > 1:
         apart = _apart(readings, [steps for _, steps in turns])
         if len(apart) > 1:
-            return [trace for some in apart for trace in build(*some, completeness=completeness, watch=watch)]
+            parts = (build(*some, completeness=completeness, within=within, watch=watch) for some in apart)
+            return [trace for traces in parts for trace in traces]
     found: list[AgentTrace] = []
     begun: set[str] = set()
     for opening, steps in turns:

@@ -2,17 +2,20 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from spanscore.model.span import STATUS_ERROR, Span
 from spanscore.model.step import Reading, Step
 from spanscore.model.trace import AgentTrace
-from spanscore.turns import _marks, _same_call
-from spanscore.turns._marks import Mark, Wanted, latest, wanted
+from spanscore.turns import _keys, _marks, _same_call
+from spanscore.turns._errands import Errand, errands, talk
+from spanscore.turns._marks import UNTOLD, Mark, Wanted, latest, wanted
 from spanscore.turns._same_call import Reports
 from spanscore.turns._sorted import Turn
 from spanscore.turns._split import split
 from spanscore.turns._tree import Tree
 
+_LINKS, _RUNS_AGENT = attrgetter("links"), attrgetter("runs_agent")
 _MAX_LINKS = 20
 """Traces that one trace may link to and still be part of a turn: what links to more gathers unrelated work."""
 
@@ -40,7 +43,9 @@ class Ends:
     from there, or work on it. `holds` says that an agent shows, but no call of a model, which may
     then lie in other traces; `is_held` that its outermost step tells nothing, which another trace may do for it.
 
-    `asked` and `answer` are what the user said and was told, as far as the trace says.
+    `asked` and `answer` are what the user said and was told, as far as the trace says; `question` stands for the former
+    where the trace is of one turn. `errands` are its tool calls, by which another trace may have been asked; in a
+    group, `within` is the span of the call that this trace was asked by.
 
     `is_silent`: it tells of a session and no answer; `retells`: it is made of log records alone, which may be about the
     spans of a silent one.
@@ -67,6 +72,9 @@ class Ends:
     shows: bool = True
     asked: str | None = None
     answer: str | None = None
+    question: int | None = None
+    errands: tuple[Errand, ...] = ()
+    within: str = ""
     may_leave: Mark | None = None
     is_held: bool = False
     is_silent: bool = False
@@ -81,6 +89,11 @@ class Ends:
     def left(self) -> Mark | None:
         """The mark at which another trace may go on."""
         return self.leaves or self.may_leave
+
+    @property
+    def wants(self) -> tuple[Wanted, ...]:
+        """The calls that it asked for and was not told of."""
+        return () if self.leaves is None else self.leaves.calls or (UNTOLD,)
 
     @property
     def is_fragment(self) -> bool:
@@ -99,15 +112,10 @@ class Ends:
         return [] if reports is None or not reports.is_bare else reports.ids
 
 
-def key_of_call(identity: str) -> str:
-    """The key under which the reports of one model call find each other, of an id in it."""
-    return f"call {identity}"
-
-
 def ends(reading: Reading, traces: Sequence[AgentTrace], *, linked: bool = False) -> Ends | None:
     """What ties a trace, of which `traces` are the turns, to others; None for an ordinary one, as most are.
 
-    `linked`: another trace links to it or looks for its calls, so that it is told of in any case.
+    `linked`: another trace links to it, looks for its calls or says what it says, so that it is told of in any case.
     """
     if not reading.steps:
         return None
@@ -118,6 +126,7 @@ def ends(reading: Reading, traces: Sequence[AgentTrace], *, linked: bool = False
     turns = split(reading.steps, tree)
     first, last = Turn(turns[0][1], tree), Turn(turns[-1][1], tree)
     is_recorded = reading.spans[0].recorded
+    linking = _linking(reading)
     leaves, may_leave = _left(last, is_open=bool(traces) and traces[-1].final_output is None)
     found = Ends(
         trace_id=reading.spans[0].trace_id,
@@ -129,8 +138,8 @@ def ends(reading: Reading, traces: Sequence[AgentTrace], *, linked: bool = False
         enters=_marks.entered(first.main[0]) if first.main else None,
         ran=() if traces else latest([wanted(x.call_id, x.tool_name, x.arguments) for x in first.tools if x.tool_name]),
         response=_response(first),
-        links=_links(reading),
-        is_message=bool(linking := _linking(reading)) and all(x.kind in _MESSAGING for x in linking),
+        links=_links(linking),
+        is_message=bool(linking) and all(x.kind in _MESSAGING for x in linking),
         holds=bool(traces) and not first.models,
         shows=bool(traces),
         asked=_cut(traces[0].user_input) if traces else None,
@@ -145,6 +154,9 @@ def ends(reading: Reading, traces: Sequence[AgentTrace], *, linked: bool = False
     is_known = found.may_leave or (found.sessions and may_be_sought) or found.repeatable
     if not (linked or found.is_fragment or is_known):
         return None
+    said = talk(reading, traces)
+    if said is not None:
+        found = replace(found, question=said.question, errands=errands(said))
     return replace(found, offers=frozenset(_offers(found)), seeks=frozenset(_seeks(found)))
 
 
@@ -154,39 +166,43 @@ def _named(names: Iterable[str | None]) -> frozenset[str]:
 
 
 def _offers(part: Ends) -> Iterator[str]:
-    yield f"trace {part.trace_id}"
-    yield f"response {part.response}"
-    yield from map(key_of_call, part.reports.ids if part.reports is not None else ())
+    yield _keys.trace(part.trace_id)
+    yield from (_keys.response(part.response),) if part.response is not None else ()
+    yield from map(_keys.model_call, part.reports.ids if part.reports is not None else ())
+    yield from (_keys.question(part.question),) if part.question is not None else ()
     left = part.left
     yield from _marks.keys(left) if left is not None else ()
     for session in part.sessions:
-        yield from (f"tool {session}\n{call.name}" for call in (left.calls if left is not None else ()))
-        yield from (f"holder {session}", f"holder {session}\n{part.asked}") if part.holds else ()
-        yield from (f"silent {session}",) if part.is_silent else ()
+        yield from (_keys.tool(session, call.name) for call in (*(left.calls if left is not None else ()), *part.wants))
+        yield from (_keys.holder(session), _keys.holder_of(session, part.asked)) if part.holds else ()
+        yield from (_keys.silent(session),) if part.is_silent else ()
 
 
 def _seeks(part: Ends) -> Iterator[str]:
-    yield from (f"trace {x}" for x in part.links)
-    yield from map(key_of_call, part.repeatable)
+    yield from map(_keys.trace, part.links)
+    yield from map(_keys.model_call, part.repeatable)
+    yield from map(_keys.question, {text for errand in part.errands for text in errand.said})
     yield from _marks.keys(part.enters) if part.enters is not None else ()
-    yield from (f"response {part.response}",) if part.response is not None else ()
-    yield from (f"id {call.call_id}" for call in part.ran if call.call_id)
+    yield from (_keys.response(part.response),) if part.response is not None else ()
+    yield from (_keys.tool_call(call.call_id) for call in part.ran if call.call_id)
     for session in part.sessions:
-        yield from (f"tool {session}\n{call.name}" for call in part.ran)
-        yield from (f"holder {session}",) if part.is_open and not part.holds else ()
-        yield from (f"holder {session}\n{part.asked}",) if part.is_held else ()
-        yield from (f"silent {session}",) if part.retells else ()
+        yield from (_keys.tool(session, call.name) for call in (*part.ran, *([UNTOLD] if part.ran else ())))
+        yield from (_keys.holder(session),) if part.is_open and not part.holds else ()
+        yield from (_keys.holder_of(session, part.asked),) if part.is_held else ()
+        yield from (_keys.silent(session),) if part.retells else ()
 
 
 def _is_ordinary(reading: Reading, traces: Sequence[AgentTrace]) -> bool:
     """A quick look: whether nothing in a trace can point to another one."""
-    if any(x.links for x in reading.spans) or not reading.spans[0].recorded:
+    if any(map(_LINKS, reading.spans)) or not reading.spans[0].recorded:
         return False
     models = [x for x in reading.steps if x.kind == "model"]
     if not models:
         return bool(traces) and not any(x.session_id for x in reading.steps)
     is_silent = bool(traces) and traces[-1].final_output is None
     if is_silent and (traces[-1].session_id or any(x.output and x.output[-1].calls for x in models)):
+        return False
+    if any(map(_RUNS_AGENT, reading.steps)) and any(map(_is_awaited, reading.steps)):
         return False
     if _is_held(reading.steps) or (len(models) == 1 and (_is_half(models[0]) or _is_alone(reading.steps))):
         return False
@@ -195,8 +211,13 @@ def _is_ordinary(reading: Reading, traces: Sequence[AgentTrace]) -> bool:
 
 
 def _is_held(steps: Sequence[Step]) -> bool:
-    """Whether the outermost step is an agent's or a workflow's and tells nothing, though a model's inside it does."""
+    """Whether the outermost step is an agent's or a workflow's and tells nothing, though a model's inside it does.
+
+    Or whether there is nothing but a model call.
+    """
     top = steps[0]
+    if len(steps) == 1 and top.kind == "model":
+        return top.session_id is not None and not top.span.parent_span_id
     if top.kind not in {"agent", "workflow"} or top.span.parent_span_id or top.session_id is None:
         return False
     is_silent = all(x is None for x in (top.input, top.output, top.input_text, top.output_text))
@@ -211,10 +232,18 @@ def _is_alone(steps: Sequence[Step]) -> bool:
 def _left(turn: Turn, *, is_open: bool) -> tuple[Mark | None, Mark | None]:
     """The mark where a trace's last model call asked for tools; else the one where it may have, if `is_open` or not."""
     told = _marks.left(turn.main[-1]) if is_open and turn.main else None
+    awaited = [wanted(x.call_id, x.tool_name, x.arguments) for x in turn.tools if _is_awaited(x)]
+    if awaited and not is_open:
+        return None, Mark(None, latest(awaited), "", 0)
     if told is not None or len(turn.models) != 1 or turn.agents or turn.tools:
         return told, None
     silent = _marks.left_silently(turn.models[0])
     return (silent, None) if is_open and _marks.asks_for_tools(turn.models[0]) else (None, silent)
+
+
+def _is_awaited(step: Step) -> bool:
+    """Whether a tool runs an agent and returned nothing yet: it may do so in the background."""
+    return bool(step.runs_agent) and step.kind == "tool" and bool(step.call_id) and not step.has_result
 
 
 def _is_half(model: Step) -> bool:
@@ -229,8 +258,9 @@ def _response(turn: Turn) -> str | None:
     return turn.models[0].response_id if is_half else None
 
 
-def _links(reading: Reading) -> frozenset[str]:
-    found = {link.trace_id for top in _linking(reading) for link in top.links if link.trace_id != top.trace_id}
+def _links(linking: Iterable[Span]) -> frozenset[str]:
+    """The other traces to which spans link."""
+    found = {link.trace_id for top in linking for link in top.links if link.trace_id != top.trace_id}
     return frozenset(found) if len(found) <= _MAX_LINKS else frozenset()
 
 

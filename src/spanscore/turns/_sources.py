@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from spanscore.model.step import Step
 from spanscore.turns import _conversation, _double
 from spanscore.turns._found import First, Found, Gathered, Source, is_damaged
-from spanscore.turns._marks import asks_for_tools
+from spanscore.turns._marks import asks_for_tools, stopped_for_tools
 from spanscore.turns._sorted import Turn
 
 _Steps: TypeAlias = Callable[[Turn], Sequence[Step]]
@@ -94,7 +94,10 @@ def _agents_answer(turn: Turn) -> Found | None:
 def _models_answer(turn: Turn) -> Found | None:
     """The last main model call's; None where that asks for a tool, before its text or after, for that is no answer."""
     step = next((x for x in reversed(turn.main) if x.output is not None or "output" in x.damaged), None)
-    return None if step is None or any(x.calls for x in step.output or ()) else _answer(step)
+    if step is None or any(x.calls for x in step.output or ()):
+        return None
+    asked = step.output and len(step.finish_reasons) == 1 and stopped_for_tools(step)  # for what is not told
+    return None if asked else _answer(step)
 
 
 def _handed_over(turn: Turn) -> Found | None:
@@ -111,8 +114,9 @@ def _models_answer_part(turn: Turn) -> Found | None:
 
     Some emitters leave out the text beside tool calls: then the answer need only end with what the last call said.
     """
-    answer, last = _agents_answer(turn), _models_answer(turn)
-    if answer is None or last is None or not last.value or answer.value is None or answer.value == last.value:
+    last = _models_answer(turn)
+    answer = _agents_answer(turn) if last is not None and last.value else None
+    if last is None or answer is None or answer.value is None or answer.value == last.value:
         return None
     said = [x.text for model in turn.main for x in model.output or () if x.text]
     if "".join("".join(said).split()) == "".join(answer.value.split()):
@@ -187,6 +191,11 @@ def _models_history(turn: Turn) -> Found | None:
 
 
 def _askers_history(turn: Turn) -> Found | None:
+    model = next(iter(turn.main), None)
+    if model is not None and is_damaged(model, "input", model.input or ()):
+        longer = _models_history(turn)
+        if longer is not None:  # what an agent was given holds less, if whole
+            return longer
     asked = _first_asked(turn)
     lost = next((x for x in (*turn.first_agent, *turn.main[:1]) if _lost_messages(x)), None)
     found = None if asked is None else _past(asked.step, _conversation.opening(asked.step.input or ()))
@@ -219,7 +228,9 @@ def _retold_plan(turn: Turn) -> Found | None:
     """The same of the messages that an agent or workflow returned, where its model calls show no tool calls."""
     if any(x.calls for model in turn.main for x in model.output or ()):
         return None
-    for step in (*turn.first_agent, *turn.workflows):
+    first = next((x.agent_name for x in turn.first_agent), None)
+    again = (x for x in turn.other_agents if first is not None and x.agent_name == first)  # told in another span
+    for step in (*turn.first_agent, *again, *turn.workflows):
         said = (step.output or ())[_conversation.last_said(step.output or ()) + 1 :]
         asking = next((at for at, x in enumerate(said) if x.calls), None)
         texts = [x for x in said[: (asking or 0) + 1] if x.role == "assistant" and x.text and x.text.strip()]
@@ -236,6 +247,7 @@ def _nearest(field: Literal["session_id", "user_id"], turn: Turn) -> Found | Non
 
 def _of_resource(key: str, turn: Turn) -> Found | None:
     named = turn.steps[0].span.resource.attributes.get(key)
+    named = str(named) if type(named) is int else named
     return Found(turn.steps[0], "resource", named) if isinstance(named, str) else None
 
 

@@ -52,13 +52,26 @@ def split(steps: Sequence[Step], tree: Tree) -> list[tuple[Step | None, list[Ste
     at_unit = {x.step.span.span_id: numbers[turn] for x, turn in zip(units, turn_of, strict=True)}
     begun_ns = [units[start].step.span.start_ns for start in starts]
     turns: list[list[Step]] = [[] for _ in starts]
+    around = _around([(x.step, at_unit[x.step.span.span_id]) for x in units], tree)
     for step in steps:
         owner = belongs[step.span.span_id]
         if owner is not None:
             turns[at_unit[owner]].append(step)
         elif step.kind != "workflow":  # a workflow above the turns belongs to none
-            turns[max(bisect_right(begun_ns, step.span.start_ns) - 1, 0)].append(step)
+            number = around.get(step.span.span_id)
+            turns[max(bisect_right(begun_ns, step.span.start_ns) - 1, 0) if number is None else number].append(step)
     return [(units[start].step, turn) for start, turn in zip(starts, turns, strict=True)]
+
+
+def _around(units: Sequence[tuple[Step, int]], tree: Tree) -> dict[str, int | None]:
+    """The turn that each span above a unit is around, by the span's id; None for those around several."""
+    found: dict[str, int | None] = {}
+    for unit, number in units:
+        above = tree.parent(unit.span)
+        while above is not None and found.get(above.span_id, -1) not in (number, None):
+            found[above.span_id] = None if above.span_id in found else number
+            above = tree.parent(above)
+    return found
 
 
 def _units(steps: Sequence[Step], tree: Tree) -> tuple[list[Step], bool]:

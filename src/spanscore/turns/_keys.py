@@ -1,0 +1,58 @@
+"""The keys under which traces that have to do with each other are brought together, each spelled here only."""
+
+_TOOL_CALL = "id "
+
+
+def trace(trace_id: str) -> str:
+    """Of a trace that others link to."""
+    return f"trace {trace_id}"
+
+
+def model_call(identity: str) -> str:
+    """Of the reports of one model call, by an id in it."""
+    return f"call {identity}"
+
+
+def response(identity: str) -> str:
+    """Of an answer that one trace asked for and another fetched."""
+    return f"response {identity}"
+
+
+def tool_call(call_id: str) -> str:
+    """Of a tool call, by its id."""
+    return _TOOL_CALL + call_id
+
+
+def is_tool_call(key: str) -> bool:
+    """Whether a key has the id of a tool call."""
+    return key.startswith(_TOOL_CALL)
+
+
+def tool(session: str, name: str) -> str:
+    """Of the calls of a tool within a session."""
+    return f"tool {session}\n{name}"
+
+
+def holder(session: str) -> str:
+    """Of the agents of a session that show no call of a model."""
+    return f"holder {session}"
+
+
+def holder_of(session: str, question: str | None) -> str:
+    """Of those that were asked this."""
+    return f"holder {session}\n{question}"
+
+
+def silent(session: str) -> str:
+    """Of the traces of a session that tell no answer."""
+    return f"silent {session}"
+
+
+def unsaid(digest: str) -> str:
+    """Of a conversation that may have gone on in calls that were left out."""
+    return f"unsaid {digest}"
+
+
+def question(text: int) -> str:
+    """Of what was asked of an agent, by the user or by a tool call."""
+    return f"question {text}"
