@@ -1,8 +1,13 @@
 """Claude Code's sub-agents, whose calls its events and its spans tell in names of their own."""
 
+import json
+from dataclasses import replace
+
 import pytest
 
+from spanscore.dialects._claude_code_requests import read_request
 from spanscore.model.span import LogRecord, Resource, Scope, Span
+from spanscore.model.step import ToolResult
 from spanscore.rebuild import rebuild, rebuild_all
 
 EVENTS, SPANS = "com.anthropic.claude_code.events", "com.anthropic.claude_code.tracing"
@@ -68,3 +73,54 @@ def test_an_answer_in_events_is_that_of_the_agent_whose_source_is_written_anothe
     logs = [LogRecord("t", "1", x.time_ns, "", "", x.attributes, Resource(), x.scope) for x in told]
     (trace,) = rebuild(spans, logs)
     assert [x.text for x in trace.model_calls] == [None, "In Lyon.", "It is in Lyon."]
+
+
+NOTICE = """<task-notification>
+<task-id>a1</task-id>
+<tool-use-id>c0</tool-use-id>
+<status>completed</status>
+<result>In Lyon.</result>
+</task-notification>"""
+
+
+def in_background(notice):
+    """A sub-agent that goes on after the answer, and the prompt by which Claude Code then tells what it found."""
+    later = [
+        span("7", "", "interaction", 20, 29, user_prompt=notice),
+        span("8", "7", "llm_request", 21, 28, query_source_safe="sdk", output_tokens=1),
+    ]
+    asked = [
+        span("1", "", "interaction", 1, 9, user_prompt="Where?"),
+        span("2", "1", "llm_request", 1, 2, query_source_safe="sdk", output_tokens=1),
+        span("3", "1", "tool", 2, 3, tool_name="Agent", tool_use_id="c0", subagent_type="clerk"),
+        span("4", "3", "llm_request", 2, 15, query_source_safe="agent.custom", **SUB, output_tokens=1),
+        span("6", "1", "llm_request", 6, 7, query_source_safe="sdk", output_tokens=1),
+    ]
+    said = {"6": "I have asked.", "8": "It is in Lyon."}
+    for one in (*asked, *later):
+        one.attributes["session.id"] = "s"
+        if one.span_id in said:
+            one.attributes["response.model_output"] = said[one.span_id]
+    return [*asked, *(replace(x, trace_id="u") for x in later)]
+
+
+def test_what_a_sub_agent_in_the_background_found_goes_on_with_the_turn_that_asked_it():
+    (trace,) = rebuild_all(in_background(NOTICE))
+    assert (trace.user_input, trace.final_output) == ("Where?", "It is in Lyon.")
+    assert [(x.name, x.call_id, x.result) for x in trace.tool_calls] == [("Agent", "c0", "In Lyon.")]
+
+
+def test_a_notice_of_an_unknown_call_is_a_turn_of_its_own_in_which_the_user_said_nothing():
+    _, trace = rebuild_all(in_background(NOTICE.replace("c0", "c9")))
+    assert (trace.user_input, trace.final_output) == (None, "It is in Lyon.")
+
+
+@pytest.mark.parametrize("said", ["What is " + NOTICE + "?", NOTICE + " Why?", "<task-notification>"])
+def test_what_a_user_says_of_a_notice_is_a_question(said):
+    assert [x.user_input for x in rebuild_all(in_background(said))] == ["Where?", said]
+
+
+def test_a_notice_in_a_raw_request_is_a_result_too():
+    body = json.dumps({"messages": [{"role": "user", "content": [{"type": "text", "text": NOTICE}]}]})
+    (message,) = read_request(body)["input"]
+    assert (message.text, message.results) == (None, (ToolResult("c0", "In Lyon."),))

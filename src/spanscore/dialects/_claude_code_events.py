@@ -4,8 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from spanscore.dialects._base import count, first_text, text
+from spanscore.dialects._identities import first_identity, identity
 from spanscore.dialects._json import structure
-from spanscore.dialects._threads import Calls, Part, Thread, Unit, around, in_order, name_of, told, under
+from spanscore.dialects._threads import Calls, Part, Thread, Unit, around, in_order, name_of, span_of, under
 from spanscore.model.span import Attributes, LogRecord, Span, Value
 
 SCOPE = "com.anthropic.claude_code.events"
@@ -31,25 +32,25 @@ def is_aside(attributes: Attributes) -> bool:
     return other or attributes.get("llm_request.context") == "standalone"
 
 
-def unit(attributes: Attributes, trace_id: str) -> Unit | None:
+def _unit(attributes: Attributes, trace_id: str) -> Unit | None:
     """Records without a trace belong together by their prompt; where that has no id, by their session."""
-    session = text(attributes.get("session.id"))
+    session = identity(attributes.get("session.id"))
     if trace_id or session is None or text(attributes.get("event.name")) not in _READ:
         return None
-    prompt = text(attributes.get("prompt.id"))
+    prompt = identity(attributes.get("prompt.id"))
     return Unit(("claude_code", session, prompt or ""), goes_on=prompt is None)
 
 
-def parts(unit: str, spans: Sequence[Span], logs: Sequence[LogRecord]) -> Iterator[Part]:
+def _parts(unit: str, spans: Sequence[Span], logs: Sequence[LogRecord]) -> Iterator[Part]:
     """The turns that only records tell of, each by itself; and the spans, with the records that are about them."""
     own = [x for x in logs if x.scope.name == SCOPE]
     received = {x.span_id for x in spans}
     placed = [x for x in logs if x.scope.name != SCOPE]
-    for identity, records in _prompts(in_order(own)):
+    for prompt, records in _prompts(in_order(own)):
         if any(x.span_id in received for x in records) or _is_silent_about(records, spans):
             placed += _placed(records, spans)
         else:
-            yield _told(unit, identity, records)
+            yield _told(unit, prompt, records)
     if spans:
         yield list(spans), placed
 
@@ -76,14 +77,14 @@ def _prompts(logs: Sequence[LogRecord]) -> Iterator[tuple[str, list[LogRecord]]]
             continue
         if name_of(log) == PROMPT:
             begun = str(log.time_ns)
-        found[text(log.attributes.get("prompt.id")) or begun].append(log)
+        found[identity(log.attributes.get("prompt.id")) or begun].append(log)
     yield from found.items()
 
 
-def _told(unit: str, identity: str, logs: Sequence[LogRecord]) -> Part:
+def _told(unit: str, prompt: str, logs: Sequence[LogRecord]) -> Part:
     """The spans that Claude Code would have written for these records, had it been asked for traces."""
     opening = next((x for x in logs if name_of(x) == PROMPT), logs[0])
-    root = around(told(unit, INTERACTION, opening, identity=identity), (x.time_ns for x in logs))
+    root = around(span_of(unit, INTERACTION, opening, identity=prompt), (x.time_ns for x in logs))
     agents: dict[str, Span] = {}
     models: list[Span] = []
     tools: dict[str, Span] = {}
@@ -91,12 +92,12 @@ def _told(unit: str, identity: str, logs: Sequence[LogRecord]) -> Part:
         if name_of(log) in {CALLED, FAILED}:
             parent, agent = root, _agent(log.attributes)
             if agent:
-                parent = agents.setdefault(agent, told(unit, INTERACTION, log, identity=agent, parent=root))
-            models.append(told(unit, MODEL, log, identity=_number(log), parent=parent))
+                parent = agents.setdefault(agent, span_of(unit, INTERACTION, log, identity=agent, parent=root))
+            models.append(span_of(unit, MODEL, log, identity=_number(log), parent=parent))
     for log in sorted(logs, key=lambda x: name_of(x) != RETURNED):  # a result tells more of a tool than a decision
         if name_of(log) in _OF_TOOL and (call := _call(log.attributes)):
             parent = agents.get(_agent(log.attributes), root)
-            tools.setdefault(call, told(unit, TOOL, log, identity=call, parent=parent))
+            tools.setdefault(call, span_of(unit, TOOL, log, identity=call, parent=parent))
     spans = [root, *agents.values(), *models, *tools.values()]
     return spans, [under(root, opening), *_placed(logs, spans)]
 
@@ -104,7 +105,7 @@ def _told(unit: str, identity: str, logs: Sequence[LogRecord]) -> Part:
 def _agent(attributes: Attributes) -> str:
     """The sub-agent that a record is about, by its id, before it had one by the source of its calls; "" for none."""
     source = str(attributes.get("query_source"))
-    return text(attributes.get("agent_id")) or (source if source.startswith("agent:") else "")
+    return identity(attributes.get("agent_id")) or (source if source.startswith("agent:") else "")
 
 
 def _placed(logs: Iterable[LogRecord], spans: Sequence[Span]) -> Iterator[LogRecord]:
@@ -165,12 +166,12 @@ def _by_marks(models: Iterable[Span]) -> dict[tuple[str, str], Calls]:
 def _marks(attributes: Attributes) -> Iterator[tuple[str, str]]:
     """What tells model calls apart, the best first: of those without the id of a sub-agent, that they have none."""
     yield from ((key, value) for key in ("request_id", "query_source") if (value := text(attributes.get(key))))
-    yield "agent_id", text(attributes.get("agent_id")) or ""
+    yield "agent_id", identity(attributes.get("agent_id")) or ""
     yield _ALL
 
 
 def _call(attributes: Attributes) -> str:
-    return text(attributes.get("tool_use_id")) or text(attributes.get("gen_ai.tool.call.id")) or ""
+    return first_identity(attributes, ("tool_use_id", "gen_ai.tool.call.id")) or ""
 
 
 def _number(log: LogRecord) -> str:
@@ -178,4 +179,4 @@ def _number(log: LogRecord) -> str:
     return "" if number is None else f"{log.time_ns} {number}"
 
 
-THREAD = Thread(SCOPE, unit, parts)
+THREAD = Thread(SCOPE, _unit, _parts)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from spanscore.dialects import _claude_code_notices as notices
 from spanscore.dialects._arguments import tools
 from spanscore.dialects._base import Facts
 from spanscore.dialects._json import structure, whole_members
@@ -41,10 +42,22 @@ def _members(body: str) -> tuple[Mapping[str, Any], str | None]:
 
 
 def _as_said(message: Any) -> Any:
-    """A message without the reminders around what the user said."""
-    if not isinstance(message, dict) or message.get("role") != "user" or not isinstance(message.get("content"), list):
+    """A message without the reminders around what the user said; a notice tells what a call returned."""
+    if not isinstance(message, dict) or message.get("role") != "user":
         return message
-    return {**message, "content": [_as_returned(x) for x in message["content"] if not _is_reminder(x)]}
+    content = message.get("content")
+    if isinstance(content, str):
+        content = _told_by_notice({"text": content})
+    if not isinstance(content, list):
+        return message
+    said = [_as_returned(x) for x in content if not _is_reminder(x)]
+    return {**message, "content": [y for x in said for y in _told_by_notice(x) or [x]]}
+
+
+def _told_by_notice(block: Any) -> list[dict[str, Any]]:
+    """The results of calls that ran in the background, of which a text tells, as blocks; empty for any other block."""
+    told = notices.results(block.get("text")) if isinstance(block, dict) else ()
+    return [{"type": "tool_result", "tool_use_id": x.call_id, "content": x.value} for x in told]
 
 
 def _is_reminder(block: Any) -> bool:

@@ -1,21 +1,19 @@
 """Open what Google's SDKs put around Gemini's tool calls: the object that a result must be, ids for calls without."""
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from json import JSONDecoder
 
 from spanscore.dialects._base import Facts
 from spanscore.dialects._json import opened
-from spanscore.dialects._reprs import opened_repr
 from spanscore.model.json import Json
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
 
 _SIDES = ("input", "output")
-_FIELDS = r"(?:[a-z_]+=None ?)*+"
-_PART = re.compile(
-    rf"{_FIELDS}(function_call|function_response)=(Function(?:Call|Response)\(\n.*\n\)) ?{_FIELDS}", re.DOTALL
-)
+_BETWEEN = "\n\n"
+_MAX_RESULTS = 1000  # of one message
 _NUMBERED = re.compile(r"_\d+$")
 
 
@@ -54,19 +52,41 @@ def _given_id(identity: str | None, names: set[str]) -> str | None:
     return None if made_up else identity
 
 
-def unprinted_part(block: Any) -> Any:
-    r"""A text block, or the call or the result that it holds as str() prints a part of the Gen AI SDK.
-
-    >>> unprinted_part({"type": "text", "text": "function_call=FunctionCall(\n  name='f'\n) text=None"})
-    {'function_call': {'name': 'f'}}
-    """
-    said = block.get("text") if isinstance(block, dict) else None
-    found = _PART.fullmatch(said) if isinstance(said, str) else None
-    value = opened_repr(found[2]) if found else None
-    return {found[1]: value} if found and isinstance(value, dict) else block
-
-
 def complete(_span: Span, facts: Facts) -> None:
     """Open what is in a model call that others than Google's own instrumentation tell of, in place."""
     if facts["kind"] == "model":
         without_envelopes(facts, objects=True)
+
+
+def complete_openinference(span: Span, facts: Facts) -> None:
+    """The same; OpenInference up to 0.1.8 tells results as a text of the user's, one JSON object after another."""
+    if facts["kind"] == "model" and facts.get("input"):
+        facts["input"] = tuple(_answered(facts["input"]))
+    complete(span, facts)
+
+
+def _answered(messages: Sequence[Message]) -> Iterator[Message]:
+    """The messages. What is sent after calls has to be their results: the API refuses all else."""
+    asked = 0
+    for message in messages:
+        told = _objects(message.text or "") if asked and message.role == "user" and not message.results else []
+        if asked and len(told) == asked:
+            yield replace(message, role="tool", text=None, results=tuple(ToolResult(None, x) for x in told))
+        else:
+            yield message
+        asked = len(message.calls)
+
+
+def _objects(text: str) -> list[Json]:
+    """The JSON objects that a text consists of, with empty lines between them; empty for any other text."""
+    decoder, found, at = JSONDecoder(), list[Json](), 0
+    while at < len(text):
+        try:
+            value, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            return []
+        at += len(_BETWEEN) if text.startswith(_BETWEEN, at) else 0
+        found.append(value)
+        if not isinstance(value, dict) or len(found) > _MAX_RESULTS or (at < len(text) and text[at] != "{"):
+            return []
+    return found

@@ -1,6 +1,7 @@
 """Find what a model call's flattened messages leave out, in the request or response that its span keeps as well."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from spanscore.dialects._arguments import tools
@@ -9,6 +10,9 @@ from spanscore.dialects._requests import SYSTEM, messages_of, system_of
 from spanscore.model.span import Value
 from spanscore.model.step import Message
 from spanscore.model.trace import Tool
+
+_THOUGHTS = ('"reasoning_content"', '"reasoning":"', '"reasoning": "')
+"""What a chat completion in which a model tells its thoughts contains one of."""
 
 
 def is_lost(flat: Sequence[Message], body: Value) -> bool:
@@ -27,6 +31,24 @@ def fuller(flat: tuple[Message, ...], body: Value, role: str) -> tuple[Message, 
     if told is None or not _tells_more(told, flat):
         return flat
     return tuple(x for x in flat if x.role == "system" and x not in told) + told
+
+
+def with_reasoning(flat: tuple[Message, ...] | None, body: Value) -> tuple[Message, ...] | None:
+    """The only message of an answer, with what the model thought, which flattened messages leave out."""
+    if not flat or len(flat) > 1 or flat[0].reasoning or not isinstance(body, str):
+        return flat
+    if not any(x in body for x in _THOUGHTS):  # few are parsed again
+        return flat
+    told = messages_of(body, "assistant")
+    thought = told[0].reasoning if told and len(told) == 1 and told[0].text == flat[0].text else None
+    return (replace(flat[0], reasoning=thought),) if thought else flat
+
+
+def without_gaps(message: Message) -> Message:
+    """The message with the arguments that were left out because there were none."""
+    if all(x.arguments is not None for x in message.calls):
+        return message
+    return replace(message, calls=tuple(replace(x, arguments=x.arguments or {}) for x in message.calls))
 
 
 def system(body: Value) -> str | None:

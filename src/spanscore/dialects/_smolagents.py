@@ -9,7 +9,7 @@ from spanscore.dialects import _messages
 from spanscore.dialects._base import Facts, text
 from spanscore.dialects._indexed import indexed
 from spanscore.dialects._json import literal, opened, structure
-from spanscore.model.json import printed
+from spanscore.model.json import Json, printed
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import RequestedCall, Tool
@@ -25,7 +25,7 @@ _MANAGED_ANSWER = re.compile(r"\AHere is the final answer from your managed agen
 def complete(span: Span, facts: Facts) -> None:
     """Add to the facts of a span, in place."""
     if facts["kind"] == "agent":
-        facts["tools"] = _managed(span.attributes)
+        facts["tools"] = _offered(span.attributes)
         called = structure(span.attributes.get("input.value")).value
         if isinstance(called, dict) and "task" in called:
             facts["input_text"] = called["task"] if isinstance(called["task"], str) else None
@@ -37,15 +37,24 @@ def complete(span: Span, facts: Facts) -> None:
         facts["output"] = tuple(map(_answered, facts["output"])) if facts.get("output") else facts.get("output")
         if facts.get("tools"):
             facts["tools"] = tuple(x for x in facts["tools"] if x.name != _FINAL_ANSWER)
-    elif facts["kind"] == "tool" and facts["tool_name"] == _FINAL_ANSWER:
-        facts["kind"] = "other"
+    elif facts["kind"] == "tool":
+        is_answer = facts["tool_name"] == _FINAL_ANSWER
+        facts |= {"kind": "other"} if is_answer else {"tools": (_described(facts["tool_name"], span.attributes),)}
 
 
-def _managed(attributes: Attributes) -> tuple[Tool, ...] | None:
-    """The agents that an agent can call like tools; None for none."""
-    managed = indexed(attributes, "smolagents.managed_agents.")
-    named = [x for x in managed if isinstance(x, dict) and isinstance(x.get("name"), str)]
-    return tuple(Tool(x["name"], text(x.get("description"))) for x in named) or None
+def _offered(attributes: Attributes) -> tuple[Tool, ...] | None:
+    """The tools of an agent, of which only the names are listed, and the agents that it can call; None for none."""
+    listed, managed = attributes.get("smolagents.tools_names"), indexed(attributes, "smolagents.managed_agents.")
+    names = [x for x in listed if isinstance(x, str) and x not in _NO_TOOLS] if isinstance(listed, list) else []
+    agents = [x for x in managed if isinstance(x, dict) and isinstance(x.get("name"), str)]
+    return (*map(Tool, names), *(Tool(x["name"], text(x.get("description"))) for x in agents)) or None
+
+
+def _described(name: str, attributes: Attributes) -> Tool:
+    """What a tool's own span says of it: the agent that writes code is told of its tools in the prompt alone."""
+    inputs = structure(attributes.get("tool.parameters")).value
+    schema: Json = {"type": "object", "properties": inputs} if isinstance(inputs, dict) else None
+    return Tool(name, text(attributes.get("tool.description")), schema)
 
 
 def _remembered(messages: Sequence[Message]) -> Iterator[Message]:

@@ -14,11 +14,12 @@ from spanscore.dialects._base import Facts, text
 from spanscore.dialects._json import opened, structure
 from spanscore.dialects._messages import blocks, message
 from spanscore.model.span import Attributes, Span
-from spanscore.model.step import Message, Step
+from spanscore.model.step import Message, Step, ToolResult
 
 SCOPE = "@traceloop/instrumentation-langchain"
 
-_GRAPH = "CompiledStateGraph"
+_GRAPH, _PARTS = "CompiledStateGraph", "Runnable"  # how the classes of a graph's parts begin
+_NOTHING = dict.fromkeys(("input", "output", "input_text", "output_text", "output_json"))
 _MAX_GRAPHS = 100
 _CLASSES = frozenset({"DynamicTool", "DynamicStructuredTool", "StructuredTool", "Tool"})
 """What tools are named that were made by a function; classes of an application's own have a name that tells more."""
@@ -29,13 +30,33 @@ def complete(span: Span, facts: Facts) -> None:
     attributes = span.attributes
     if attributes.get("gen_ai.operation.name") == "execute_tool":
         _complete_tool(attributes, facts)
-    elif attributes.get("traceloop.workflow.name") == _GRAPH and facts["kind"] == "workflow":
-        state = _langchain.state_messages(structure(attributes.get("traceloop.entity.output")).value)
-        facts["kind"], facts["output"] = "other", _langchain.after_question(state)
+    elif facts["kind"] == "workflow":
+        _complete_workflow(span, facts)
     elif facts["kind"] == "model":
-        facts["input"] = None if facts.get("input") is None else tuple(map(_with_blocks, facts["input"]))
+        facts["input"] = None if facts.get("input") is None else tuple(map(_as_told, facts["input"]))
         if facts.get("output") in ((Message("assistant", ""),), ()):  # it calls tools, and calls are left out
             facts["output"] = None
+
+
+def _complete_workflow(span: Span, facts: Facts) -> None:
+    """What a graph returned, which is an agent where it is a trace of its own; the runs of its parts are neither."""
+    name = str(span.attributes.get("traceloop.workflow.name"))
+    if name == _GRAPH:
+        facts |= {"kind": "other" if span.parent_span_id else "agent", **_NOTHING, "agent_name": None}
+        given, returned = (span.attributes.get(f"traceloop.entity.{x}put") for x in ("in", "out"))
+        told, held = (_langchain.state_messages(structure(x).value) for x in (returned, given))
+        facts["output"] = _added(told, held) or _langchain.after_question(told)
+        if facts["kind"] == "agent":
+            facts["input"] = held
+    elif name.startswith(_PARTS):
+        facts |= {"kind": "other", **_NOTHING}
+
+
+def _added(told: tuple[Message, ...] | None, held: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
+    """What a graph that was handed a conversation added to it: of a sub-agent, not what its supervisor said before."""
+    if not told or not held or held[-1].role == "user":  # it was only asked, and its memory may begin with the same
+        return None
+    return told[len(held) :] if told[: len(held)] == held else None
 
 
 def _complete_tool(attributes: Attributes, facts: Facts) -> None:
@@ -46,16 +67,16 @@ def _complete_tool(attributes: Attributes, facts: Facts) -> None:
     if name is None and facts.get("tool_name") not in _CLASSES:
         name = facts.get("tool_name") or text(attributes.get("traceloop.entity.name"))
     if name is None or name in _CLASSES:
-        facts["kind"] = "other"
+        facts |= {"kind": "other", **_NOTHING}
         return
-    facts["kind"], facts["tool_name"], facts["call_id"] = "tool", name, identity
+    facts |= {"kind": "tool", "tool_name": name, "call_id": identity, **_NOTHING}
     args = given.get("args") if isinstance(given, dict) else None
     if isinstance(args, list) and len(args) == 1:
         value = opened(args[0], scalars=False)
         facts["arguments"] = value if isinstance(value, dict) else None
         facts["positional"] = () if isinstance(value, dict) else (value,)
     if returned is not None:
-        answer = _langchain.tool_output(returned)
+        answer = _langchain.tool_output(returned, known=True)
         facts["result"], facts["has_result"] = (opened(returned) if answer is None else answer.value), True
         facts["error"] = facts.get("error") or (None if answer is None else answer.error)
 
@@ -77,14 +98,37 @@ def together(steps: Sequence[Step]) -> list[Step]:
         inside = [x for x in left if graph.span.start_ns <= x.span.start_ns <= graph.span.end_ns]
         answers = [x for x in graph.output or () if x.role == "assistant"]
         if len(inside) == len(answers) and all(map(_may_be, inside, answers)):
-            found = {x.span.span_id: replace(x, output=(y,)) for x, y in zip(inside, answers, strict=True)}
+            results = _results_before_answers(graph.output or ())
+            found = {
+                x.span.span_id: replace(x, output=(y,), input=_with_ids(x.input, z))
+                for x, y, z in zip(inside, answers, results, strict=True)
+            }
             told |= found
             left = [x for x in left if x.span.span_id not in found]
     return [told.get(x.span.span_id, x) for x in steps]
 
 
+def _results_before_answers(told: Sequence[Message]) -> list[list[Message]]:
+    """For each thing that a graph's models said, the messages of tools that came before it."""
+    found = list[list[Message]]([[]])
+    for said in told:
+        if said.role == "tool":
+            found[-1].append(said)
+        elif said.role == "assistant":
+            found.append([])
+    return found[:-1]
+
+
+def _with_ids(given: tuple[Message, ...] | None, results: Sequence[Message]) -> tuple[Message, ...] | None:
+    """What a model was given, the last results as the graph has them: with the ids of their calls, and as errors."""
+    count = len(results)
+    if not given or not count or {x.role for x in given[-count:]} != {"tool"} or given[-count - 1 :][0].role == "tool":
+        return given
+    return (*given[:-count], *results)
+
+
 def _is_graph(step: Step) -> bool:
-    return step.span.scope.name == SCOPE and step.kind == "other" and bool(step.output)
+    return step.span.scope.name == SCOPE and step.kind in {"agent", "other"} and bool(step.output)
 
 
 def _may_be(call: Step, answer: Message) -> bool:
@@ -93,8 +137,11 @@ def _may_be(call: Step, answer: Message) -> bool:
     return (said or "") == (answer.text or "")
 
 
-def _with_blocks(told: Message) -> Message:
-    """The message with the text of the content blocks that were printed as its text."""
+def _as_told(told: Message) -> Message:
+    """The message with the text of the content blocks that were printed as its text; a tool's is a result."""
     found = blocks(told.text)
     read = None if found is None else message({"role": told.role, "content": found}, told.role)
-    return told if read is None else replace(told, text=read.text)
+    said = told if read is None else replace(told, text=read.text)
+    if said.role != "tool" or said.results or said.text is None:
+        return said
+    return replace(said, text=None, results=(ToolResult(None, opened(said.text)),))

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from spanscore.dialects import _claude_code_events as events
+from spanscore.dialects import _claude_code_notices as notices
 from spanscore.dialects._arguments import arguments, call_id
 from spanscore.dialects._base import Context, Dialect, Facts, count, text
 from spanscore.dialects._claude_code_requests import read_request
@@ -54,7 +55,10 @@ def read(span: Span, context: Context) -> Facts:
     told = _Told(span, context.logs)
     if span.name == events.INTERACTION:
         named = text(span.attributes.get("agent.name"))  # of a sub-agent, which only records tell of
-        return {"kind": "agent", "agent_name": named} | prompt(told.first(_ASKED)) | given(span.resource.attributes)
+        asked = told.first(_ASKED)
+        notice = notices.message(asked)
+        said = prompt(asked) if notice is None else {"input": (notice,)}
+        return {"kind": "agent", "agent_name": named} | said | given(span.resource.attributes)
     if span.name == events.TOOL:
         return _tool_call(span, told)
     if span.name == events.MODEL and not events.is_aside(span.attributes):
@@ -154,4 +158,5 @@ DIALECT = Dialect(
     scopes=("com.anthropic.claude_code.tracing", events.SCOPE),
     claims=claims,
     marks=(b"claude_code",),
+    together=notices.together,
 )

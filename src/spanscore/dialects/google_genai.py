@@ -1,6 +1,7 @@
 """Google's Gen AI SDK under OpenTelemetry's instrumentation: functions the SDK itself calls, one attribute a value."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from spanscore.dialects import _gemini, semconv
@@ -16,6 +17,7 @@ _SCOPE = "opentelemetry.instrumentation.google_genai"
 _SHARED_SCOPE, _PROVIDERS = "opentelemetry.util.genai.handler", ("gemini", "vertex_ai")
 _PARAMETER, _RETURN = "code.function.parameters.", "code.function.return"
 _VALUE, _TYPE = ".value", ".type"
+_PIECE = '"finish_reason":""'  # of a message that is not the end of an answer, which was streamed
 _ELIDED = "<elided>"  # where content is not to be recorded
 
 
@@ -27,8 +29,29 @@ def read(span: Span, context: Context) -> Facts:
     elif facts["kind"] == "model":
         if facts.get("input") is None and facts.get("output") is None:
             facts["input"], facts["output"] = _from_list(span.attributes.get("events"))
+        elif _PIECE in str(span.attributes.get("gen_ai.output.messages")):
+            _put_together(facts)
         _gemini.without_envelopes(facts, objects=True)
     return facts
+
+
+def _put_together(facts: Facts) -> None:
+    """Read a streamed conversation: each piece of an answer is a message, and so is each answer that called tools."""
+    given, answered = (_whole(facts.get(x) or ()) for x in ("input", "output"))
+    if answered and not answered[-1].calls:  # the tools of those before it were run meanwhile
+        given, answered = [*given, *answered[:-1]], answered[-1:]
+    facts["input"], facts["output"] = tuple(given) or None, tuple(answered) or None
+
+
+def _whole(said: Sequence[Message]) -> list[Message]:
+    found: list[Message] = []
+    for x in said:
+        last = found[-1] if found else None
+        if last is not None and x.role == last.role == "assistant" and last.text and not last.calls:
+            found[-1] = replace(x, text=last.text + (x.text or ""))
+        else:
+            found.append(x)
+    return found
 
 
 def _from_list(events: Value) -> tuple[tuple[Message, ...] | None, tuple[Message, ...] | None]:

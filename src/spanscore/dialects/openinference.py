@@ -16,6 +16,7 @@ from spanscore.dialects import (
     _gemini,
     _haystack,
     _langchain,
+    _langchain4j,
     _langgraph,
     _left_out,
     _llama_index,
@@ -25,7 +26,8 @@ from spanscore.dialects import (
 )
 from spanscore.dialects._arguments import arguments, call_id, tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, text
-from spanscore.dialects._functions import json_of, unwrapped
+from spanscore.dialects._functions import json_of, read_arguments, unwrapped
+from spanscore.dialects._identities import first_identity, identity
 from spanscore.dialects._indexed import elements, indexed
 from spanscore.dialects._json import Parsed, is_redacted, literal, opened, structure
 from spanscore.dialects._messages import message
@@ -41,21 +43,37 @@ _PSEUDO_TOOLS = ("_prepare_chat_with_tools",)  # LlamaIndex's, a step of its mod
 _OPENAI_AGENTS = "openinference.instrumentation.openai_agents"
 _JS_OPENAI = "@arizeai/openinference-instrumentation-openai"
 _PRINTING = frozenset({_OPENAI_AGENTS, _agno.SCOPE})  # they make text of a result by str()
+_BEDROCK = "openinference.instrumentation.bedrock"
+_JOINED = "llm.output_messages.0.message.content"
 _GOOGLE = "openinference.instrumentation.google_genai"
 _WITHOUT_EMPTY = frozenset({_OPENAI_AGENTS, "openinference.instrumentation.openai", _GOOGLE})
 """Of a call without arguments, these leave them out."""
 
+_CALL = frozenset({"args", "kwargs"})
+"""What smolagents records of a tool's call, and whether it made plain values of its arguments beside."""
+
 _LANGCHAIN = ("openinference.instrumentation.langchain", "@arizeai/openinference-instrumentation-langchain")
+
+
+def _complete_bedrock(span: Span, facts: Facts) -> None:
+    """Take off an answer the line break for each of its calls: versions to 0.1.31 join the texts of all its blocks."""
+    said = facts["output"][0] if facts["kind"] == "model" and len(facts.get("output") or ()) == 1 else None
+    if said is not None and not said.calls and (said.text or "").endswith("\n") and _JOINED in span.attributes:
+        facts["output"] = (replace(said, text=(said.text or "").rstrip("\n") or None),)
+
+
 _COMPLETING: dict[str, Callable[[Span, Facts], None]] = {
     **dict.fromkeys(_ag2.SCOPES, _ag2.complete),
     _autogen.OPENINFERENCE_SCOPE: _autogen.complete,
+    _BEDROCK: _complete_bedrock,
     _beeai.SCOPE: _beeai.complete,
     **dict.fromkeys(_claude_agent_sdk.OPENINFERENCE_SCOPES, _claude_agent_sdk.complete_openinference),
     _agno.SCOPE: _agno.complete,
     _crewai.OPENINFERENCE_SCOPE: _crewai.complete_openinference,
     _dspy.SCOPE: _dspy.complete_openinference,
-    _GOOGLE: _gemini.complete,
+    _GOOGLE: _gemini.complete_openinference,
     _haystack.OPENINFERENCE_SCOPE: _haystack.complete_openinference,
+    _langchain4j.SCOPE: _langchain4j.complete,
     _llama_index.OPENINFERENCE_SCOPE: _llama_index.complete_openinference,
     _smolagents.SCOPE: _smolagents.complete,
 }
@@ -68,7 +86,7 @@ def read(span: Span, context: Context) -> Facts:
     kind = _KINDS.get(str(attributes["openinference.span.kind"]).upper(), "other")
     if kind in {"tool", "model"} and _is_pseudo_tool(span):
         kind = "other"
-    facts: Facts = {"kind": kind, "session_id": text(attributes.get("session.id"))}
+    facts: Facts = {"kind": kind, "session_id": identity(attributes.get("session.id"))}
     if span.scope.name in _LANGCHAIN:
         _place_in_graph(span, context, facts)
         kind = facts["kind"]
@@ -117,6 +135,7 @@ def _read_model(span: Span, facts: Facts) -> None:
         facts[fact], cut = _messages(span, side, role)
         if cut:
             damaged.add(fact)
+    facts["output"] = _left_out.with_reasoning(facts["output"], attributes.get("output.value"))
     facts["damaged"] = frozenset(damaged)
     offered = [x.get("json_schema") for x in _objects(attributes, "llm.tools.", "tool")]
     facts["tools"] = _all_tools(offered) if offered else _left_out.offered(attributes.get("input.value"))
@@ -159,7 +178,7 @@ def _messages(span: Span, side: str, role: str) -> tuple[tuple[Message, ...] | N
     flat = [_flat_message(x, role) for x in items]
     if flat:
         if span.scope.name in _WITHOUT_EMPTY and not span.dropped_attributes_count:
-            flat = [None if x is None else _without_gaps(x) for x in flat]
+            flat = [None if x is None else _left_out.without_gaps(x) for x in flat]
         found = _left_out.fuller(tuple(x for x in flat if x is not None), raw, role)
         if span.scope.name == _openai_agents_js.SCOPE and side == "input":
             found = tuple(_openai_agents_js.with_texts(found, raw))
@@ -190,13 +209,6 @@ def _flat_message(item: dict[str, Any], role: str) -> Message | None:
     return message(fields, role)
 
 
-def _without_gaps(message: Message) -> Message:
-    """The message with the arguments that were left out because there were none."""
-    if all(x.arguments is not None for x in message.calls):
-        return message
-    return replace(message, calls=tuple(replace(x, arguments=x.arguments or {}) for x in message.calls))
-
-
 def _flat_part(part: dict[str, Any]) -> dict[str, Any]:
     content = part.get("message_content")
     fields = dict(content) if isinstance(content, dict) else {}
@@ -207,7 +219,7 @@ def _flat_part(part: dict[str, Any]) -> dict[str, Any]:
 
 def _read_tool(span: Span, facts: Facts) -> None:
     attributes = span.attributes
-    facts["tool_name"] = text(attributes.get("tool.name")) or span.name
+    facts["tool_name"] = text(attributes.get("tool.name")) or text(span.name)
     facts["call_id"] = call_id(attributes.get("tool.id"))
     facts["error"] = status_error(span)
     damaged = set[str]()
@@ -228,14 +240,12 @@ def _read_arguments(span: Span, given: Value, facts: Facts) -> None:
     value = opened(given, scalars=False) if plain and given != "" else arguments(given)
     if isinstance(value, str) and span.scope.name in _LANGCHAIN and value.startswith(REPR_CONTAINERS):
         value = literal(value)
-    if isinstance(value, dict):
-        is_call = {"args", "kwargs"} <= value.keys() <= {"args", "kwargs", "sanitize_inputs_outputs"}
-        if is_call and span.scope.name == _smolagents.SCOPE:
-            facts["positional"] = tuple(value["args"]) if isinstance(value["args"], list) else ()
-            value = value["kwargs"] if value["kwargs"] or not facts["positional"] else None
-        facts["arguments"] = value
-    else:
+    if not isinstance(value, dict):
         facts["positional"] = (value,)
+    elif span.scope.name == _smolagents.SCOPE and _CALL <= value.keys() <= _CALL | {"sanitize_inputs_outputs"}:
+        read_arguments(value, facts)
+    else:
+        facts["arguments"] = value
 
 
 def _read_result(span: Span, returned: Value, facts: Facts) -> None:
@@ -246,7 +256,7 @@ def _read_result(span: Span, returned: Value, facts: Facts) -> None:
     if span.scope.name in _LANGCHAIN:
         if span.scope.name == _LANGCHAIN[1] and isinstance(value, dict) and value.keys() == {"output"}:
             value = opened(value["output"])
-        answer = _langchain.tool_output(value)
+        answer = _langchain.tool_output(value, known=True)
         if answer is not None:
             value, facts["call_id"] = answer.value, facts["call_id"] or answer.call_id
             facts["error"] = facts["error"] or answer.error
@@ -268,9 +278,8 @@ def _read_function(span: Span, facts: Facts) -> None:
     if facts["agent_name"] is None and facts["kind"] == "agent":
         facts["agent_name"] = _agent_by_convention(span)
     if facts["session_id"] is None:
-        ids = (names.get(x) for x in ("session_id", "conversation_id", "thread_id"))
-        facts["session_id"] = next((x for x in ids if isinstance(x, str) and x), None)
-    facts["user_id"] = text(names.get("user_id"))
+        facts["session_id"] = first_identity(names, ("session_id", "conversation_id", "thread_id"))
+    facts["user_id"] = identity(names.get("user_id"))
     if span.scope.name in _LANGCHAIN:
         facts["input"] = _langchain.state_messages(structure(given).value)
         facts["output"] = _langchain.after_question(_langchain.state_messages(structure(returned).value))

@@ -6,26 +6,27 @@ from typing import Any
 
 from spanscore.dialects import (
     _crewai,
-    _gemini,
     _haystack,
     _langchain,
     _langgraph,
     _llama_index,
     _react,
+    _traceloop_gemini,
     _traceloop_js,
     _traceloop_js_langchain,
     semconv,
 )
 from spanscore.dialects._arguments import arguments, tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, text
-from spanscore.dialects._functions import json_of, only_argument
+from spanscore.dialects._functions import is_call, json_of, only_argument, read_arguments
+from spanscore.dialects._identities import first_identity
 from spanscore.dialects._indexed import elements, indexed
 from spanscore.dialects._json import is_redacted, literal, opened, structure
 from spanscore.dialects._messages import blocks, message
 from spanscore.dialects._printed_blocks import opened_blocks
 from spanscore.dialects._reprs import REPR_CONTAINERS, evaluated, unprinted
 from spanscore.model.span import Attributes, LogRecord, Span
-from spanscore.model.step import Message
+from spanscore.model.step import Message, Step
 
 _KINDS = {
     "workflow": "workflow",
@@ -40,20 +41,26 @@ _MESSAGES = frozenset({"gen_ai.prompt.0.role", "gen_ai.prompt.0.content", "gen_a
 _LANGCHAIN = "opentelemetry.instrumentation.langchain"
 _OPENAI_AGENTS = "opentelemetry.instrumentation.openai_agents"
 _OPENAI = "opentelemetry.instrumentation.openai.v1"
-_GOOGLE = "opentelemetry.instrumentation.google_generativeai"
 _NO_TEXT = {"opentelemetry.instrumentation.mistralai": "null", "opentelemetry.instrumentation.cohere": "[]"}
 """What the instrumentations that print a missing text as JSON make of it."""
 
-_FUNCTION = frozenset({"args", "kwargs"})  # what a decorator records of a call
 _PREFIXES = ("traceloop.", "llm.request.")
 _ASSOCIATION = "traceloop.association.properties."
+_SESSIONS = (
+    *(_ASSOCIATION + x for x in ("session_id", "sessionId")),
+    "gen_ai.conversation.id",
+    *(_ASSOCIATION + x for x in ("conversation_id", "conversationId", "chat_id", "chatId", "thread_id", "threadId")),
+)
+"""What names a session, the first that speaks wins: the thread is LangGraph's, all others the application sets."""
+
+_USERS = (*(_ASSOCIATION + x for x in ("user_id", "userId")), "gen_ai.user")
 _COMPLETIONS: dict[str, Callable[[Span, Facts], None]] = {
     _crewai.OPENLLMETRY_SCOPE: _crewai.complete_openllmetry,
     _haystack.OPENLLMETRY_SCOPE: _haystack.complete_openllmetry,
     _llama_index.OPENLLMETRY_SCOPE: _llama_index.complete_openllmetry,
     _traceloop_js.SCOPE: _traceloop_js.complete,
     _traceloop_js_langchain.SCOPE: _traceloop_js_langchain.complete,
-    _GOOGLE: _gemini.complete,
+    **dict.fromkeys(_traceloop_gemini.SCOPES, _traceloop_gemini.complete),
 }
 """What each instrumentation says in its own way, by its scope."""
 
@@ -63,7 +70,7 @@ def claims(span: Span, _logs: Sequence[LogRecord]) -> bool:
     keys = "\n".join(span.attributes)  # quicker to search than key by key, and every span is asked
     if ("traceloop." in keys or "llm.request." in keys) and any(x.startswith(_PREFIXES) for x in span.attributes):
         return True
-    return not _MESSAGES.isdisjoint(span.attributes)
+    return not span.attributes.keys().isdisjoint(_MESSAGES)
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -98,9 +105,8 @@ def _kind(attributes: Attributes) -> str | None:
 
 
 def _read_association(attributes: Attributes, facts: Facts) -> None:
-    session = text(attributes.get(_ASSOCIATION + "session_id")) or facts.get("session_id")
-    facts["session_id"] = session or text(attributes.get(_ASSOCIATION + "thread_id"))
-    facts["user_id"] = text(attributes.get(_ASSOCIATION + "user_id")) or text(attributes.get("gen_ai.user"))
+    facts["session_id"] = first_identity(attributes, _SESSIONS)
+    facts["user_id"] = first_identity(attributes, _USERS)
 
 
 def _place_in_graph(attributes: Attributes, context: Context, facts: Facts) -> None:
@@ -171,8 +177,8 @@ def _without_filler(span: Span, item: dict[str, Any]) -> dict[str, Any]:
     content = item.get("content")
     if content is not None and content == _NO_TEXT.get(span.scope.name):
         return {**item, "content": None}
-    if span.scope.name == _GOOGLE:
-        return {**item, "content": [_gemini.unprinted_part(x) for x in blocks(content) or ()] or content}
+    if span.scope.name in _traceloop_gemini.SCOPES:
+        return _traceloop_gemini.opened_item(span, item)
     is_answer = content is None and item.get("role") == "tool" and item.get("tool_call_id")
     return {**item, "content": ""} if is_answer and not span.dropped_attributes_count else item
 
@@ -184,6 +190,8 @@ def _message(item: dict[str, Any], role: str) -> Message | None:
     fields["content"] = blocks(item.get("content")) or item.get("content")
     if isinstance(item.get("reasoning"), str):
         fields["reasoning_content"] = item["reasoning"]
+    if item.get("role") == "thinking" and isinstance(item.get("content"), str):  # Anthropic's, told like a message
+        fields |= {"role": "assistant", "content": None, "reasoning_content": item["content"]}
     return message(fields, role)
 
 
@@ -207,12 +215,8 @@ def _read_arguments(span: Span, given: Any, facts: Facts) -> None:
     is_callback = span.scope.name == _LANGCHAIN and isinstance(value, dict) and "input_str" in value
     if not isinstance(value, dict):
         facts["arguments"] = value
-    elif value.keys() == _FUNCTION:
-        facts["arguments"] = value["kwargs"] or None
-        if isinstance(value["args"], list) and value["args"]:
-            facts["positional"] = tuple(value["args"])
-        elif not value["kwargs"]:
-            facts["arguments"] = {}
+    elif is_call(value):
+        read_arguments(value, facts)
     elif is_callback and {"inputs", "tags", "metadata", "kwargs"} & value.keys():
         inputs, said = value.get("inputs"), value["input_str"]
         if not isinstance(inputs, dict) and isinstance(said, str):
@@ -229,7 +233,7 @@ def _read_result(span: Span, returned: Any, facts: Facts) -> None:
     if span.scope.name == _LANGCHAIN:
         if isinstance(value, dict) and value.keys() == {"output", "kwargs"}:
             value = opened(value["output"])
-        answer = _langchain.tool_output(value)
+        answer = _langchain.tool_output(value, known=True)
         if answer is not None:
             value, facts["call_id"] = answer.value, facts.get("call_id") or answer.call_id
             facts["error"] = facts["error"] or answer.error
@@ -245,7 +249,7 @@ def _read_entity(attributes: Attributes, facts: Facts, *, outermost: bool) -> No
         return
     given = structure(attributes.get("traceloop.entity.input")).value
     returned, is_cut = structure(attributes.get("traceloop.entity.output"))
-    is_function = isinstance(given, dict) and given.keys() == _FUNCTION
+    is_function = is_call(given)
     if isinstance(given, dict):
         given = given.get("inputs") or only_argument(given)
     if isinstance(returned, dict) and "outputs" in returned and not is_function:
@@ -260,11 +264,16 @@ def _read_entity(attributes: Attributes, facts: Facts, *, outermost: bool) -> No
         facts["output_json"] = json_of(returned)
 
 
+def together(steps: Sequence[Step]) -> Sequence[Step]:
+    """The steps, as the instrumentations tell them that are understood only side by side."""
+    return _traceloop_gemini.together(_traceloop_js_langchain.together(steps))
+
+
 DIALECT = Dialect(
     "openllmetry",
     read,
     claims=claims,
     scopes=(_traceloop_js.SCOPE, _traceloop_js_langchain.SCOPE, _LANGCHAIN, _crewai.OPENLLMETRY_SCOPE),
     marks=(b"traceloop.", b"llm.request.", b"gen_ai."),
-    together=_traceloop_js_langchain.together,
+    together=together,
 )
