@@ -93,7 +93,7 @@ def test_a_trace_with_every_fact_misses_nothing(shown):
 
 def test_calls_that_were_not_recorded_differ_from_none_made(shown):
     assert _line(shown(tool_calls=None), "calls") == "not recorded"
-    assert _line(shown(tool_calls=(), available_tools=(Tool("x"),)), "calls") == "none made, of 1 tools on offer"
+    assert _line(shown(tool_calls=(), available_tools=(Tool("x"),)), "calls") == "none made, of 1 tool on offer"
 
 
 def test_a_call_without_result_is_missing_its_result(shown):

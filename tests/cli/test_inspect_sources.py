@@ -28,6 +28,7 @@ def unknown(tmp_path):
             attribute("acme.prompt.0.body", _PRIVATE),
             attribute("acme.reply", json.dumps({"said": _PRIVATE})),
             attribute("acme.colour", "red"),
+            attribute("acme.outcome", "it rains there today"),
         ],
         "events": [{"timeUnixNano": "1", "name": "acme.step", "attributes": [attribute("input", _PRIVATE)]}],
     }
@@ -90,6 +91,11 @@ def test_keys_that_look_like_content_are_told_with_kind_and_size(listed):
     }
     assert keys["acme.reply"]["kinds"] == ["JSON"]
     assert "event acme.step: input" in keys
+
+
+def test_a_few_words_in_a_row_look_like_content_under_any_key(listed):
+    spans = next(x for x in listed if x["signal"] == "span")
+    assert "acme.outcome" in {x["key"] for x in spans["keys"]}
 
 
 def test_keys_that_do_not_look_like_content_are_only_named(listed):

@@ -32,3 +32,8 @@ def test_a_result_is_an_error_where_the_request_says_so(failed, error):
 
 def test_an_empty_text_stands_for_what_the_tools_span_tells():
     assert results(content="") == (ToolResult("c1", None),)
+
+
+def test_an_answer_in_quotes_keeps_them():
+    returned = {"output.value": '"quoted"', "output.mime_type": "application/json"}
+    assert read({"openinference.span.kind": "AGENT"} | returned).output_text == '"quoted"'

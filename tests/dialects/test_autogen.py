@@ -80,6 +80,17 @@ def test_what_is_no_json_and_what_is_only_sent_on_tells_nothing():
     assert [delivery(x).kind for x in ("No Message", {}, {"message": text("Hi.")})] == ["other"] * 3
 
 
+def test_of_a_team_inside_a_team_only_its_answer_is_told_again():
+    call = {
+        "source": "clerk",
+        "content": [{"id": "c1", "name": "f", "arguments": "{}"}],
+        "type": "ToolCallRequestEvent",
+    }
+    counted = text("There.", "clerk") | {"models_usage": {"prompt_tokens": 5, "completion_tokens": 2}}
+    step = delivery({"name": "inner", "result": {"messages": [call, counted]}})
+    assert (step.agent_name, step.output, step.input_tokens) == ("inner", (Message("assistant", "There."),), None)
+
+
 def test_a_tool_that_ran_is_described():
     attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f", "gen_ai.tool.description": "Finds."}
     assert read(attributes, scope="autogen-core").tools == (Tool("f", "Finds."),)

@@ -93,3 +93,10 @@ def test_an_agents_tools_are_on_offer_under_openllmetry():
     listed = json.dumps([{"name": "Look up", "description": "Find."}, "nonsense"])
     attributes = {"traceloop.span.kind": "agent", "crewai.agent.tools": listed}
     assert one_span.read(attributes, scope=OPENLLMETRY).tools == (Tool("look_up", "Find."),)
+
+
+def test_an_agent_that_was_asked_without_a_task_tells_its_instructions_and_the_names_of_its_tools():
+    done = {"raw": "There.", "messages": PROMPT}
+    attributes = {"openinference.span.kind": "AGENT", "graph.node.id": "clerk", "agent.tools": '["Look it up"]'}
+    step = one_span.read({**attributes, "output.value": json.dumps(done)}, scope=SCOPE, name="clerk.kickoff")
+    assert (step.system, step.tools) == ("You are clerk.", (Tool("look_it_up"),))

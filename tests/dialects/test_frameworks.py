@@ -186,6 +186,20 @@ def test_smolagents_final_answer_is_no_tool_call():
     assert (step.output[0].text, step.output[0].calls) == ("Done.", ())
 
 
+def test_an_agent_that_writes_code_has_the_tools_that_its_span_names():
+    names = ["on_sale", "python_interpreter", "final_answer"]
+    managed = {"smolagents.managed_agents.0.name": "clerk", "smolagents.managed_agents.0.description": "Knows parcels."}
+    kind = {"openinference.span.kind": "AGENT"}
+    step = read({**kind, "smolagents.tools_names": names, **managed}, scope=SMOLAGENTS)
+    assert step.tools == (Tool("on_sale"), Tool("clerk", "Knows parcels."))
+
+
+def test_a_tool_of_smolagents_is_described_by_its_own_span():
+    told = {"tool.name": "f", "tool.description": "Finds.", "tool.parameters": '{"a": {"type": "string"}}'}
+    step = read({"openinference.span.kind": "TOOL", **told}, scope=SMOLAGENTS)
+    assert step.tools == (Tool("f", "Finds.", {"type": "object", "properties": {"a": {"type": "string"}}}),)
+
+
 def test_smolagents_task_is_the_question():
     step = read(
         {"openinference.span.kind": "AGENT", "input.value": '{"task": "Hi", "stream": false}'}, scope=SMOLAGENTS
@@ -273,6 +287,14 @@ def test_what_copilot_says_in_the_users_name_is_not_what_the_user_said():
         {"gen_ai.operation.name": "invoke_agent", "gen_ai.input.messages": json.dumps(given)}, scope="github.copilot"
     )
     assert said(step.input) == [("user", "Is it?")]
+
+
+@pytest.mark.parametrize("asked", ["  Is it?", "\n\tIs it?"])
+def test_the_white_space_before_a_question_to_copilot_is_the_users(asked):
+    added = "<reminder>Be brief.</reminder>\n<current_datetime>1</current_datetime>\n\n"
+    given = [{"role": "user", "parts": [{"type": "text", "content": added + asked}]}]
+    attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.input.messages": json.dumps(given)}
+    assert said(read(attributes, scope="github.copilot").input) == [("user", asked)]
 
 
 @pytest.mark.parametrize(

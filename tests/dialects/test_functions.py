@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from spanscore import dialects
 from spanscore.model.span import Resource, Scope, Span
 from spanscore.rebuild import rebuild
 
@@ -54,7 +55,7 @@ def test_a_functions_own_object_is_the_answer_whole(decorated, own):
 
 
 @pytest.mark.parametrize("decorated", [langfuse, mlflow, traceloop, openinference])
-@pytest.mark.parametrize("own", [["x"], [{"sku": "00042"}], 42, True])
+@pytest.mark.parametrize("own", [["x"], [{"sku": "00042"}], 42, 3.5, True])
 def test_a_functions_list_or_number_is_the_answer_as_json(decorated, own):
     assert json.loads(answer(decorated(json.dumps(own)))) == own
 
@@ -114,3 +115,10 @@ def test_of_agents_in_a_row_the_last_ones_object_is_the_answer():
         mlflow(told, parent="9", span_id=x, start_ns=int(x) * 10) for x, told in (("1", '"Hm."'), ("2", '{"eur": 5}'))
     )
     assert answer(first, last) == '{"eur":5}'
+
+
+@pytest.mark.parametrize("returned", ["3.5", "true", "00042", 3.5, 0, False, None, "", []])
+def test_what_a_tool_returned_under_langsmith_keeps_its_type(returned):
+    told = {"langsmith.span.kind": "tool", "gen_ai.completion": json.dumps({"output": returned})}
+    (step,) = dialects.read([span(told)]).steps
+    assert (step.result, step.has_result) == (returned, True)

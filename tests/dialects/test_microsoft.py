@@ -5,6 +5,7 @@ from functools import partial
 
 import one_span
 
+from spanscore import dialects
 from spanscore.model.span import Event
 from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import RequestedCall
@@ -34,6 +35,13 @@ def test_what_a_workflow_passes_on_is_no_agent_trace():
 def test_the_kernels_loop_is_read_and_is_no_step_of_the_agent():
     attributes = {"sk.available_functions": "shop-f"}
     assert read(attributes, scope="semantic_kernel.connectors.ai.chat_completion_client_base").kind == "other"
+
+
+def test_what_the_kernels_runtime_hands_on_is_read_and_is_no_agent_trace():
+    sent = span(
+        {"messaging.operation": "publish"}, scope="agent_runtime InProcessRuntime", name="agent_runtime publish"
+    )
+    assert ([x.kind for x in dialects.read([sent]).steps], rebuild([sent])) == (["other"], [])
 
 
 def test_an_agent_that_is_given_only_its_thread_was_not_given_nothing():

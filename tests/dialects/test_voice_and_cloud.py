@@ -42,6 +42,11 @@ def test_livekit_prints_results_as_python_does(printed, value):
     assert read({"lk.function_tool.output": printed}, scope=LIVEKIT, name="function_tool").result == value
 
 
+def test_what_livekit_told_the_model_counts_and_not_what_it_made_of_it():
+    told = {"lk.pii.function_tool.output": "0.10", "gen_ai.tool.call.result": "0.1"}
+    assert read(told, scope=LIVEKIT, name="function_tool").result == "0.10"
+
+
 def test_livekit_says_which_tool_failed():
     failed = {"lk.function_tool.output": "no such parcel", "lk.function_tool.is_error": True}
     assert read(failed, scope=LIVEKIT, name="function_tool").error == "no such parcel"

@@ -58,7 +58,7 @@ async def _examined(args: argparse.Namespace) -> "AsyncIterator[Finding]":
         settings = config.load(args.config) if args.config else config.default()
     except ConfigError as error:
         for line in str(error).splitlines():
-            yield fail("configuration", told(ConfigError(line)), "mend the key; docs/configuration.md has them all")
+            yield fail("configuration", told(ConfigError(line)), "mend it; docs/configuration.md has all keys")
         return
     yield ok("configuration", f"{name}: can be used")
     async for finding in _all(settings, args):

@@ -190,7 +190,8 @@ def _print(settings: Settings, traces: Sequence[AgentTrace], evaluations: Sequen
             scores.print_block(output, f"trace {trace.trace_ids[0]}", trace.user_input, of_trace)
     for session in recorded.sessions(traces):
         if of_session := rows["session", session.session_id]:
-            scores.print_block(output, f"session {session.session_id}", f"{len(session.traces)} traces", of_session)
+            held = "1 trace" if len(session.traces) == 1 else f"{len(session.traces)} traces"
+            scores.print_block(output, f"session {session.session_id}", held, of_session)
     aggregates.print_means(output, evaluations)
     for line in aggregates.corrections(settings, evaluations):
         output.print(line)

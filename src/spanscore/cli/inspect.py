@@ -142,8 +142,12 @@ def _listed(facts: Mapping[str, str | None]) -> str:
 def _count_of_calls(trace: AgentTrace) -> str:
     if trace.tool_calls is None:
         return "not recorded"
-    offered = "" if trace.available_tools is None else f", of {len(trace.available_tools)} tools on offer"
+    offered = "" if trace.available_tools is None else f", of {_tools(len(trace.available_tools))} on offer"
     return f"{len(trace.tool_calls) or 'none'} made{offered}"
+
+
+def _tools(count: int) -> str:
+    return "1 tool" if count == 1 else f"{count} tools"
 
 
 def _models(trace: AgentTrace) -> str:

@@ -2,16 +2,17 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
-from typing import Any, NamedTuple, TypeAlias
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from spanscore.model.json import loads, printed
-from spanscore.model.record import record
 from spanscore.model.span import STATUS_UNSET, Event, LogRecord, Span, Value
 from spanscore.model.step import Step
 
 ReadOne: TypeAlias = Callable[[Span, str, Sequence[LogRecord]], Step]
 """Reads one span, with its log records, by the dialect of that name."""
+
+_Holder = TypeVar("_Holder", Event, LogRecord)
 
 _Change: TypeAlias = tuple[str, str] | None
 """A text and what is put in its place; None where the part is left out."""
@@ -37,14 +38,19 @@ _NAME, _STATUS = Part("field", -1, "span name"), Part("field", -1, "status")
 _EMPTY = '""'  # an empty text as JSON has it
 
 
-@record()
 class Again:
-    """The spans of one reading, to be read again."""
+    """The spans of one reading, to be read again.
 
-    read_one: ReadOne
-    logs: Mapping[str, Sequence[LogRecord]]
-    _without: dict[tuple[int, tuple[Part, ...]], tuple[Step, Step]] = field(default_factory=dict)
-    _left: dict[int, tuple[Step, Sequence[LogRecord]]] = field(default_factory=dict)
+    It remembers what was read without a part, since that is asked often, and the log records left of a step so read.
+    Both are held by the id of a step, with the step itself, so that no other one gets its id.
+    """
+
+    __slots__ = ("_left", "_logs_by_span", "_read_one", "_without")
+
+    def __init__(self, read_one: ReadOne, logs: Mapping[str, Sequence[LogRecord]]) -> None:
+        self._read_one, self._logs_by_span = read_one, logs
+        self._without: dict[tuple[int, tuple[Part, ...]], tuple[Step, Step]] = {}
+        self._left: dict[int, tuple[Step, Sequence[LogRecord]]] = {}
 
     def parts(self, step: Step) -> Iterator[tuple[Part, str]]:
         """The parts of a step's span, each with what it holds as text."""
@@ -87,22 +93,22 @@ class Again:
             if kind == "attribute":
                 _change(attributes, some)
             elif kind == "event":
-                events[at] = _changed_event(events[at], some)
+                events[at] = _with_changes(events[at], some)
             elif kind == "log":
-                logs[at] = _changed_log(logs[at], some)
+                logs[at] = _with_changes(logs[at], some)
             elif kind == "body":
                 logs[at] = _changed_body(logs[at], *some.values())
             else:
                 span = _changed_fields(span, some)
         span = replace(span, attributes=attributes, events=tuple(events))
-        changed = self.read_one(span, step.dialect, logs)
+        changed = self._read_one(span, step.dialect, logs)
         if logs and None in changes.values():  # it may be read once more without other parts
             self._left[id(changed)] = changed, logs
         return changed
 
     def _logs(self, step: Step) -> Sequence[LogRecord]:
         left = self._left.get(id(step))
-        return self.logs.get(step.span.span_id, ()) if left is None else left[1]
+        return self._logs_by_span.get(step.span.span_id, ()) if left is None else left[1]
 
 
 def _changed_fields(span: Span, changes: Mapping[str, _Change]) -> Span:
@@ -114,16 +120,10 @@ def _changed_fields(span: Span, changes: Mapping[str, _Change]) -> Span:
     return span
 
 
-def _changed_event(event: Event, changes: Mapping[str, _Change]) -> Event:
-    attributes = dict(event.attributes)
+def _with_changes(holder: _Holder, changes: Mapping[str, _Change]) -> _Holder:
+    attributes = dict(holder.attributes)
     _change(attributes, changes)
-    return replace(event, attributes=attributes)
-
-
-def _changed_log(log: LogRecord, changes: Mapping[str, _Change]) -> LogRecord:
-    attributes = dict(log.attributes)
-    _change(attributes, changes)
-    return replace(log, attributes=attributes)
+    return replace(holder, attributes=attributes)
 
 
 def _changed_body(log: LogRecord, change: _Change) -> LogRecord:

@@ -7,7 +7,7 @@ from spanscore.dialects._base import Facts, text
 from spanscore.dialects._json import literal, structure
 from spanscore.dialects._messages import messages
 from spanscore.dialects._reprs import STRING, unprinted
-from spanscore.model.span import Span
+from spanscore.model.span import Span, Value
 from spanscore.model.step import Message
 from spanscore.model.trace import Tool
 
@@ -28,7 +28,7 @@ def complete_openinference(span: Span, facts: Facts) -> None:
         done = structure(attributes.get("output.value")).value
         if isinstance(done, dict) and "raw" in done:
             _read_task(done, facts)
-        facts["tools"] = _tools(structure(attributes.get("input.value")).value)
+        facts["tools"] = _tools(structure(attributes.get("input.value")).value) or _named(attributes.get("agent.tools"))
     elif facts["kind"] == "tool":
         described = _ASKED_FOR.match(str(attributes.get("tool.description", "")))
         facts["tool_name"] = described[1].strip() if described else facts["tool_name"]
@@ -48,6 +48,8 @@ def _read_task(done: dict[str, Any], facts: Facts) -> None:
     task, answer = text(done.get("description")), done["raw"]
     if task is not None:
         facts["input"] = (*said[:asked], Message("user", task))
+    else:  # an agent that was asked without a task
+        facts["system"] = next((x.text for x in said[:asked] if x.role == "system"), None)
     told = said[asked + 1 :]
     if isinstance(answer, str) and (not told or told[-1].calls or told[-1].text != answer):
         told = (*told, Message("assistant", answer))
@@ -60,6 +62,12 @@ def _tools(task: Any) -> tuple[Tool, ...] | None:
     found = [_TOOL.match(x) for x in printed if isinstance(x, str)] if isinstance(printed, list) else []
     tools = tuple(Tool(_offered(str(literal(x[1]))), str(literal(x[2])), None) for x in found if x)
     return tools or None
+
+
+def _named(listed: Value) -> tuple[Tool, ...] | None:
+    """The tools of an agent that was asked without a task: only their names."""
+    names = structure(listed).value
+    return tuple(Tool(_offered(x)) for x in names if isinstance(x, str)) or None if isinstance(names, list) else None
 
 
 def _offered(name: str) -> str:

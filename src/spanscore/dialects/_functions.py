@@ -1,6 +1,7 @@
 """Read what decorators and wrappers recorded of a function's call: an agent's, a chain's or a tool's."""
 
-from typing import Any
+from math import isfinite
+from typing import Any, TypeGuard
 
 from spanscore.dialects import _langchain
 from spanscore.dialects._arguments import arguments
@@ -15,6 +16,7 @@ from spanscore.model.span import Span, Value
 from spanscore.model.step import Message
 
 _LISTS = ("input", "output", "choices")
+_CALL = frozenset({"args", "kwargs"})
 
 
 def read_function(called: Any, answered: Parsed, facts: Facts, *, envelope: str | None = None) -> None:
@@ -52,11 +54,14 @@ def unwrapped(value: Any, envelope: str | None) -> Any:
 
 
 def json_of(value: Any) -> str | None:
-    """An answer that is an object, a list, a whole number or a truth value, as JSON; None where some of it was lost.
+    """An answer that is an object, a list, a number or a truth value, as JSON; None where some of it was lost.
 
-    Nothing is told of what is empty, nor of other numbers: how they were written is not known.
+    Nothing is told of what is empty: of most functions that means that they return nothing.
+
+    >>> json_of(3.5), json_of(0), json_of(False), json_of([]), json_of(float("nan"))
+    ('3.5', '0', 'false', None, None)
     """
-    if isinstance(value, int):
+    if isinstance(value, int) or (isinstance(value, float) and isfinite(value)):
         return dumps(value)
     if not value or not isinstance(value, (dict, list)):
         return None
@@ -64,9 +69,14 @@ def json_of(value: Any) -> str | None:
     return None if any(isinstance(x, str) and is_marked(x) for x in held) else dumps(value)
 
 
-def read_call(span: Span, given: Value, returned: Value, facts: Facts, *, envelope: str | None = None) -> None:
-    """What a tool's span tells of its call: why it failed, what it was called with and what it returned."""
-    facts["error"] = status_error(span)
+def read_call(
+    span: Span, given: Value, returned: Value, facts: Facts, *, error: str | None = None, envelope: str | None = None
+) -> None:
+    """What a tool's span tells of its call: why it failed, what it was called with and what it returned.
+
+    `error` is why it failed where its status does not say so.
+    """
+    facts["error"] = status_error(span) or error
     facts["damaged"] = damaged(arguments=given, result=returned)
     if given is not None and not is_redacted(given):
         facts["arguments"] = arguments(given)
@@ -81,7 +91,7 @@ def read_result(returned: Value, facts: Facts, *, envelope: str | None = None) -
     if envelope is not None and isinstance(value, dict) and value.keys() == {envelope}:
         inside = value[envelope]
         is_own_object = isinstance(inside, dict) and _langchain.tool_output(inside) is None
-        value = value if is_own_object else opened(inside)
+        value = value if is_own_object else opened(inside, scalars=False)  # what is no text is none there
     answer = _langchain.tool_output(value)
     if answer is not None:
         value, facts["call_id"] = answer.value, facts.get("call_id") or answer.call_id
@@ -89,8 +99,20 @@ def read_result(returned: Value, facts: Facts, *, envelope: str | None = None) -
     facts["result"], facts["has_result"] = value, True
 
 
+def is_call(value: Any) -> TypeGuard[dict[str, Any]]:
+    """Whether it is what decorators record of a function's call: `{"args": […], "kwargs": {…}}`."""
+    return isinstance(value, dict) and value.keys() == _CALL
+
+
+def read_arguments(call: dict[str, Any], facts: Facts) -> None:
+    """The arguments of a call that was recorded as `{"args": […], "kwargs": {…}}`, by place and by name."""
+    positional, named = call["args"], call["kwargs"]
+    facts["positional"] = tuple(positional) if isinstance(positional, list) else ()
+    facts["arguments"] = named or (None if facts["positional"] else {})
+
+
 def only_argument(call: dict[str, Any]) -> Any:
-    """The one value that a decorated function was called with, as `{"args": […], "kwargs": {…}}`; None for several."""
+    """The one value that a function was called with, as `{"args": […], "kwargs": {…}}`; None for several."""
     args, kwargs = call.get("args"), call.get("kwargs")
     values = [*(args if isinstance(args, list) else ()), *(kwargs.values() if isinstance(kwargs, dict) else ())]
     return values[0] if len(values) == 1 else None
@@ -99,6 +121,11 @@ def only_argument(call: dict[str, Any]) -> Any:
 def damaged(**values: Value) -> frozenset[str]:
     """The facts whose recorded value is a mark of redaction, or JSON that just ends."""
     return frozenset(fact for fact, value in values.items() if isinstance(value, str) and recorded(value).damaged)
+
+
+def cut(**read: Parsed) -> frozenset[str]:
+    """The facts of whose recorded JSON not all could be read."""
+    return frozenset(fact for fact, parsed in read.items() if parsed.damaged)
 
 
 def _listed(value: Any, role: str) -> tuple[Message, ...] | None:

@@ -11,13 +11,15 @@ from spanscore.dialects._json import opened
 from spanscore.dialects._messages import message
 from spanscore.dialects._reprs import evaluated
 from spanscore.model.json import Json, printed
-from spanscore.model.span import Span
+from spanscore.model.span import STATUS_ERROR, Span
 from spanscore.model.step import Message
 
 OPENINFERENCE_SCOPE = "openinference.instrumentation.llama_index"
 OPENLLMETRY_SCOPE = "opentelemetry.instrumentation.llamaindex"
 
 _AGENT_STEP = ".run_agent_step"
+_WAITS = "Waiting for event <class '"
+_CONTEXT = re.compile(r"<[\w.]+\.Context object at 0x[0-9a-f]+>")
 _AGENT = re.compile(r"current_agent_name='([^'\\]{1,200})'\)")
 
 
@@ -86,13 +88,20 @@ def is_agent_step(span: Span) -> bool:
     return span.name.endswith(_AGENT_STEP)
 
 
+def is_waiting(span: Span) -> bool:
+    """Whether a tool ended since it waits for what a person says: it is run once more then."""
+    return span.status_code == STATUS_ERROR and _WAITS in span.status_message
+
+
+def _is_context(value: Json) -> bool:
+    """Whether an argument is the workflow's context, printed, which the framework hands to a tool that wants it."""
+    return isinstance(value, str) and _CONTEXT.fullmatch(value) is not None
+
+
 def complete_openinference(span: Span, facts: Facts) -> None:
     """Add to the facts of a span of OpenInference's, in place."""
     if facts["kind"] == "tool":
-        given = facts.get("arguments")
-        if isinstance(given, dict) and given.keys() == {"kwargs"} and isinstance(given["kwargs"], dict):
-            facts["arguments"] = given["kwargs"]
-        _open_result(facts, facts.get("result"))
+        _complete_tool(span, facts)
     elif facts["kind"] == "model":
         for fact in ("input", "output"):  # else a request or response, printed as Python prints objects
             if f"llm.{fact}_messages.0.message.role" not in span.attributes:
@@ -102,6 +111,15 @@ def complete_openinference(span: Span, facts: Facts) -> None:
         facts["kind"] = "other"  # inside another one, which also tells what was found
     elif is_agent_step(span):
         facts["kind"], facts["agent_name"] = "agent", agent_name(span.attributes.get("input.value"))
+
+
+def _complete_tool(span: Span, facts: Facts) -> None:
+    given = facts.get("arguments")
+    if isinstance(given, dict) and given.keys() == {"kwargs"} and isinstance(given["kwargs"], dict):
+        facts["arguments"] = {k: v for k, v in given["kwargs"].items() if not _is_context(v)}
+    _open_result(facts, facts.get("result"))
+    if is_waiting(span):
+        facts["kind"] = "other"
 
 
 def complete_openllmetry(span: Span, facts: Facts) -> None:

@@ -12,9 +12,10 @@ from spanscore.model.step import Reading
 _MAX_GROUPS = 1000
 _MAX_KEYS = 200  # of one group
 _LONG_CHARS = 80  # from here on text is content rather than a name
+_PROSE_SPACES = 3  # likewise
 _CONTENT = re.compile(
     "prompt|message|input|output|tool|function|completion|content|query|question|answer|response|request|result"
-    "|argument|param|instruction|conversation|session|user|agent|model|token|document|text|history",
+    "|argument|args|param|instruction|conversation|session|user|agent|model|token|document|text|history|reply|json",
     re.IGNORECASE,
 )
 _VARYING = re.compile(r"[0-9a-fA-F]{8}[0-9a-fA-F-]{4,}|\d+")
@@ -106,7 +107,7 @@ def _add(group: Unread, items: Iterable[tuple[str, Value]]) -> None:
     for name, value in items:
         kind, chars = _written(value)
         pattern = _VARYING.sub("#", name[:200])
-        if not (_CONTENT.search(name) or kind in {"JSON", "list", "map"} or chars >= _LONG_CHARS):
+        if not (_CONTENT.search(name) or kind in {"JSON", "list", "map"} or _is_prose(value)):
             if len(group.other_keys) < _MAX_KEYS and name != _BODY:
                 group.other_keys.add(pattern)
         elif pattern in group.keys or len(group.keys) < _MAX_KEYS:
@@ -114,6 +115,10 @@ def _add(group: Unread, items: Iterable[tuple[str, Value]]) -> None:
             key.kinds.add(kind)
             key.count += 1
             key.longest_chars = max(key.longest_chars, chars)
+
+
+def _is_prose(value: Value) -> bool:
+    return isinstance(value, str) and (len(value) >= _LONG_CHARS or value.count(" ") >= _PROSE_SPACES)
 
 
 def _written(value: Value) -> tuple[str, int]:

@@ -37,20 +37,19 @@ def _delivery(delivered: dict[str, Any], recipient: object) -> Facts:
     is_copy = recipient == _PARTICIPANT and delivered.get("name") != _SPEAKING_MANAGER
     if is_copy or not (isinstance(response, dict) or isinstance(result, dict)):
         return {"kind": "other"}
-    if isinstance(response, dict):
-        inner = response.get("inner_messages")
-        told = [*(inner if isinstance(inner, list) else ()), response.get("chat_message")]
-    else:  # of a team inside the team
+    if not isinstance(response, dict):  # of a team inside the team: all before its answer was told its own manager
         listed = result.get("messages") if isinstance(result, dict) else None
-        told = listed if isinstance(listed, list) else []
+        return _spoken(delivered, listed[-1:] if isinstance(listed, list) else [])
+    inner = response.get("inner_messages")
+    told = [*(inner if isinstance(inner, list) else ()), response.get("chat_message")]
+    counted = {"input_tokens": "prompt_tokens", "output_tokens": "completion_tokens"}
+    return _spoken(delivered, told) | {x: _autogen.tokens(told, y) for x, y in counted.items()}
+
+
+def _spoken(delivered: dict[str, Any], told: list[Any]) -> Facts:
     sources = (x.get("source") for x in reversed(told) if isinstance(x, dict))
-    return {
-        "kind": "agent",
-        "agent_name": text(delivered.get("name")) or next((x for x in map(text, sources) if x), None),
-        "output": _autogen.chat_messages(told) or None,
-        "input_tokens": _autogen.tokens(told, "prompt_tokens"),
-        "output_tokens": _autogen.tokens(told, "completion_tokens"),
-    }
+    name = text(delivered.get("name")) or next((x for x in map(text, sources) if x), None)
+    return {"kind": "agent", "agent_name": name, "output": _autogen.chat_messages(told) or None}
 
 
 DIALECT = Dialect(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from spanscore.dialects import _bedrock, semconv
+from spanscore.dialects import _bedrock, _left_out, semconv
 from spanscore.dialects._base import Context, Dialect, Facts
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
@@ -18,16 +18,10 @@ def read(span: Span, context: Context) -> Facts:
     if facts.get("input"):
         facts["input"] = tuple(_told_once(facts["input"]))
     told = [x for side in _SIDES for x in facts.get(side) or ()]
+    # where content is not recorded, all arguments are left out
     if any(x.text is not None or any(y.arguments for y in x.calls) for x in told) and not span.dropped_attributes_count:
-        facts.update({side: tuple(map(_without_gaps, facts[side])) for side in _SIDES if facts.get(side)})
+        facts.update({side: tuple(map(_left_out.without_gaps, facts[side])) for side in _SIDES if facts.get(side)})
     return facts
-
-
-def _without_gaps(message: Message) -> Message:
-    """The message, in which arguments are left out where there are none; without content they all are."""
-    if all(x.arguments is not None for x in message.calls):
-        return message
-    return replace(message, calls=tuple(replace(x, arguments=x.arguments or {}) for x in message.calls))
 
 
 def _told_once(messages: Sequence[Message]) -> Iterator[Message]:

@@ -5,11 +5,11 @@ from typing import Any
 
 from spanscore.dialects._arguments import tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, first_text, text
-from spanscore.dialects._functions import damaged, read_function, read_result
-from spanscore.dialects._json import Parsed, is_redacted, opened, structure
+from spanscore.dialects._functions import cut, damaged, read_call, read_function
+from spanscore.dialects._identities import first_identity
+from spanscore.dialects._json import Parsed, opened, structure
 from spanscore.dialects._messages import messages
 from spanscore.dialects._requests import messages_of
-from spanscore.dialects.semconv import status_error
 from spanscore.model.span import Span, Value
 from spanscore.model.step import Message
 
@@ -34,7 +34,7 @@ def read(span: Span, context: Context) -> Facts:
     """The facts of an action."""
     attributes = span.attributes
     kind = _KINDS.get(first_text(attributes, (_SUBTYPE, _TYPE)) or "", "other")
-    facts: Facts = {"kind": kind, "session_id": first_text(attributes, _SESSIONS)}
+    facts: Facts = {"kind": kind, "session_id": first_identity(attributes, _SESSIONS)}
     given, returned = attributes.get("genkit:input"), attributes.get("genkit:output")
     name = text(attributes.get("genkit:name")) or text(span.name)
     if kind == "model":
@@ -42,11 +42,7 @@ def read(span: Span, context: Context) -> Facts:
         _read_model(given, returned, facts)
     elif kind == "tool":
         facts["tool_name"] = name
-        facts["error"] = status_error(span)
-        facts["damaged"] = damaged(arguments=given, result=returned)
-        if given is not None and not is_redacted(given):
-            facts["arguments"] = opened(given)
-        read_result(returned, facts)
+        read_call(span, given, returned, facts)
         if attributes.get(_SUBTYPE) == "tool.v2":
             facts["result"] = _of_parts(facts.get("result"))
     elif kind == "retrieval":
@@ -77,8 +73,7 @@ def _read_model(given: Value, returned: Value, facts: Facts) -> None:
             facts["input_tokens"], facts["output_tokens"] = count(usage.get("inputTokens")), _produced(usage)
         reason = text(response.value.get("finishReason"))
         facts["finish_reasons"] = (reason,) if reason else ()
-    parts = (("input", request.damaged), ("output", response.damaged))
-    facts["damaged"] = frozenset(fact for fact, cut in parts if cut)
+    facts["damaged"] = cut(input=request, output=response)
 
 
 def _answer(returned: Any) -> Any:

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from spanscore.dialects import _gemini, semconv
-from spanscore.dialects._arguments import arguments, tools
-from spanscore.dialects._base import Context, Dialect, Facts, count, text
+from spanscore.dialects._arguments import arguments, call_id, tools
+from spanscore.dialects._base import Context, Dialect, Facts, count
+from spanscore.dialects._identities import identity
 from spanscore.dialects._json import is_redacted, opened, structure
 from spanscore.dialects._messages import messages, system_text
 from spanscore.model.json import Json
@@ -16,11 +17,14 @@ from spanscore.model.step import Message, Step
 _REQUEST, _RESPONSE = "gcp.vertex.agent.llm_request", "gcp.vertex.agent.llm_response"
 _GIVEN, _RETURNED = "gcp.vertex.agent.tool_call_args", "gcp.vertex.agent.tool_response"
 _CONTENT = (_REQUEST, _RESPONSE, _GIVEN, _RETURNED)
+_CALL_ID = "gen_ai.tool_call.id"  # Java's; Python's has the conventions' own
 _HIDDEN = "{}"  # stands for each of them where recording content is switched off
 _NO_RESPONSE = {"result": "<not specified>"}  # of a tool that raised, or is still running
+_UNCONFIRMED = "This tool call requires confirmation"  # what a tool that waits for it seems to return
 _RUN = re.compile(r"agent_run \[(.+)\]")  # an agent's span before version 1.16, which has no attributes
+_CALL = re.compile(r"tool_call \[(.+)\]|execute_tool ([^(].*)")  # a tool's before version 1.2; later one that raised
 _TYPESCRIPT = '"usageMetadata":'
-"""How the SDK for TypeScript spells what a response tells; in a text of it the quotes would have backslashes."""
+"""How the SDKs for TypeScript and Java spell what a response tells; in a text the quotes would have backslashes."""
 
 _RETOLD = ("For context:\n", "For context: below is a transcript of what another agent did")
 
@@ -29,10 +33,9 @@ def read(span: Span, context: Context) -> Facts:
     """The facts of one of its spans: agent, `call_llm`, `generate_content` or tool call."""
     facts = semconv.read(span, context)
     attributes = span.attributes
-    facts["session_id"] = facts.get("session_id") or text(attributes.get("gcp.vertex.agent.session_id"))
-    run = _RUN.fullmatch(span.name) if facts["kind"] == "other" else None
-    if run is not None:
-        facts["kind"], facts["agent_name"] = "agent", run[1]
+    facts["session_id"] = facts.get("session_id") or identity(attributes.get("gcp.vertex.agent.session_id"))
+    if facts["kind"] == "other":
+        _read_name(span, facts)
     if facts["kind"] == "tool":
         _read_tool(attributes, facts)
     elif facts["kind"] == "model":
@@ -44,16 +47,33 @@ def read(span: Span, context: Context) -> Facts:
     return facts
 
 
+def _read_name(span: Span, facts: Facts) -> None:
+    """What only the name of a span says in old versions."""
+    run, call = _RUN.fullmatch(span.name), _CALL.fullmatch(span.name)
+    if run is not None:
+        facts["kind"], facts["agent_name"] = "agent", run[1]
+    elif call is not None:
+        facts |= {"kind": "tool", "tool_name": call[1] or call[2], "error": semconv.status_error(span)}
+
+
 def _read_tool(attributes: Attributes, facts: Facts) -> None:
     given, returned = attributes.get(_GIVEN), attributes.get(_RETURNED)
+    facts["call_id"] = facts.get("call_id") or call_id(attributes.get(_CALL_ID))
     if facts.get("arguments") is None and given is not None and not is_redacted(given):
         facts["arguments"] = arguments(given)
     if not facts.get("has_result") and returned is not None and not is_redacted(returned):
         told = opened(returned)
         if told != _NO_RESPONSE:
             facts["result"], facts["has_result"] = told, True
+    if _waits(facts.get("result")):
+        facts["result"], facts["has_result"] = None, False
     if facts.get("has_result"):
         facts["result"] = _gemini.content(facts["result"])
+
+
+def _waits(result: Json) -> bool:
+    told = result.get("error") if isinstance(result, dict) and len(result) == 1 else None
+    return isinstance(told, str) and told.startswith(_UNCONFIRMED)
 
 
 def _read_request(attributes: Attributes, facts: Facts) -> None:
@@ -106,9 +126,13 @@ def together(steps: Sequence[Step]) -> list[Step]:
     """
     if all(x.span.attributes.get(key, _HIDDEN) == _HIDDEN for x in steps for key in _CONTENT):
         return [_without_stand_ins(x) if x.kind == "tool" else x for x in steps]
-    if not any(_TYPESCRIPT in str(x.span.attributes.get(_RESPONSE)) for x in steps):
+    if not any(_TYPESCRIPT in str(x.span.attributes.get(_RESPONSE)) and not _is_java(x) for x in steps):
         return list(steps)
     return [replace(x, result=_listed(x.result)) if x.kind == "tool" else x for x in steps]
+
+
+def _is_java(step: Step) -> bool:
+    return step.span.resource.attributes.get("telemetry.sdk.language") == "java"
 
 
 def _without_stand_ins(step: Step) -> Step:

@@ -6,6 +6,7 @@ from typing import Any
 from spanscore.dialects import _haystack
 from spanscore.dialects._arguments import arguments, tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, text
+from spanscore.dialects._identities import identity
 from spanscore.dialects._json import opened, structure
 from spanscore.dialects.semconv import status_error
 from spanscore.model.json import printed
@@ -112,7 +113,7 @@ def _read_meta(meta: Any, facts: Facts) -> None:
         return
     counted = meta.get("usage")
     usage = counted if isinstance(counted, dict) else {}
-    facts["model"], facts["response_id"] = text(meta.get("model")), text(meta.get("id"))
+    facts["model"], facts["response_id"] = text(meta.get("model")), identity(meta.get("id"))
     facts["input_tokens"] = count(usage.get("prompt_tokens", usage.get("input_tokens")))
     facts["output_tokens"] = count(usage.get("completion_tokens", usage.get("output_tokens")))
 

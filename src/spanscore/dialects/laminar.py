@@ -3,8 +3,9 @@
 from typing import Any
 
 from spanscore.dialects import openllmetry
-from spanscore.dialects._base import Context, Dialect, Facts, first_text, text
+from spanscore.dialects._base import Context, Dialect, Facts, text
 from spanscore.dialects._functions import damaged, read_call, read_function, recorded
+from spanscore.dialects._identities import first_identity
 from spanscore.dialects._indexed import indexed
 from spanscore.dialects._json import structure
 from spanscore.dialects._requests import conversation
@@ -27,8 +28,8 @@ def read(span: Span, context: Context) -> Facts:
         facts["kind"] = kind
     metadata = structure(attributes.get("langchain.metadata")).value
     for fact, names in _IDS:
-        told = first_text(attributes, tuple(_ASSOCIATION + x for x in names)) or facts.get(fact)
-        facts[fact] = told or (first_text(metadata, names) if isinstance(metadata, dict) else None)
+        told = first_identity(attributes, tuple(_ASSOCIATION + x for x in names)) or facts.get(fact)
+        facts[fact] = told or (first_identity(metadata, names) if isinstance(metadata, dict) else None)
     if kind == "model":
         _read_model(attributes, facts)
     elif kind == "tool":

@@ -5,6 +5,7 @@ from typing import Any
 from spanscore.dialects._arguments import tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, first_text, text
 from spanscore.dialects._functions import damaged, read_call, read_function
+from spanscore.dialects._identities import first_identity
 from spanscore.dialects._json import Parsed, structure
 from spanscore.dialects._reprs import evaluated
 from spanscore.dialects._requests import conversation
@@ -33,8 +34,8 @@ def read(span: Span, context: Context) -> Facts:
     named = metadata if isinstance(metadata, dict) else {}
     facts: Facts = {
         "kind": kind,
-        "session_id": first_text(attributes, _SESSIONS) or first_text(named, _SESSIONS),
-        "user_id": first_text(attributes, _USERS) or first_text(named, _USERS),
+        "session_id": first_identity(attributes, _SESSIONS) or first_identity(named, _SESSIONS),
+        "user_id": first_identity(attributes, _USERS) or first_identity(named, _USERS),
     }
     given, returned = _value(attributes.get(_INPUT)), _value(attributes.get(_OUTPUT))
     if kind == "model":

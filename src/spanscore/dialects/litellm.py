@@ -6,7 +6,9 @@ from typing import Any
 
 from spanscore.dialects import openllmetry
 from spanscore.dialects._arguments import arguments, tools
-from spanscore.dialects._base import Context, Dialect, Facts, count, first_text, text
+from spanscore.dialects._base import Context, Dialect, Facts, count, text
+from spanscore.dialects._functions import cut
+from spanscore.dialects._identities import first_identity, identity
 from spanscore.dialects._indexed import indexed
 from spanscore.dialects._json import structure
 from spanscore.dialects._messages import message, system_text
@@ -40,12 +42,12 @@ def read(span: Span, context: Context) -> Facts:
         facts["kind"] = "other"  # the model's name is on all spans of a request to the proxy
     if facts["kind"] == "model":
         _read_model(attributes, context.logs, facts)
-    facts["user_id"] = facts.get("user_id") or first_text(attributes, _END_USERS)
+    facts["user_id"] = facts.get("user_id") or first_identity(attributes, _END_USERS)
     if not (facts.get("session_id") and facts["user_id"]) and attributes.get("metadata.requester_metadata"):
         told = structure(attributes["metadata.requester_metadata"]).value  # what a client of the proxy sent along
         if isinstance(told, dict):
-            facts["session_id"] = facts.get("session_id") or first_text(told, _SESSIONS)
-            facts["user_id"] = facts["user_id"] or first_text(told, _USERS)
+            facts["session_id"] = facts.get("session_id") or first_identity(told, _SESSIONS)
+            facts["user_id"] = facts["user_id"] or first_identity(told, _USERS)
     return facts
 
 
@@ -96,8 +98,8 @@ def _read_raw(attributes: Attributes) -> Facts:
     facts: Facts = {
         "kind": "model",
         "model": text(fields.get("model")),
-        "user_id": text(fields.get("user")),
-        "response_id": text(fields.get("id")),
+        "user_id": identity(fields.get("user")),
+        "response_id": identity(fields.get("id")),
         "input": None if asked.value is None else messages_of(asked.value, "user"),
         "output": None if answered.value is None else _answer(answered.value),
         "tools": None if "tools" not in fields else tools(structure(fields["tools"]).value),
@@ -108,7 +110,7 @@ def _read_raw(attributes: Attributes) -> Facts:
     if isinstance(usage, dict):
         facts["input_tokens"] = count(usage.get("prompt_tokens", usage.get("input_tokens")))
         facts["output_tokens"] = count(usage.get("completion_tokens", usage.get("output_tokens")))
-    facts["damaged"] = frozenset(x for x, y in (("input", asked), ("output", answered)) if y.damaged)
+    facts["damaged"] = cut(input=asked, output=answered)
     return facts
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from spanscore.dialects import _llama_index, _react
 from spanscore.dialects._arguments import tools
 from spanscore.dialects._base import Context, Dialect, Facts, first_count, first_text, text
+from spanscore.dialects._identities import identity
 from spanscore.dialects._json import literal, opened, structure
 from spanscore.dialects.semconv import status_error
 from spanscore.model.span import Attributes, Span
@@ -52,7 +53,7 @@ def _model(begun: Attributes, ended: Attributes) -> Facts:
     answered = _response(ended)
     produced = None if answered is None else _llama_index.chat_message(answered)
     facts["output"] = None if produced is None else (produced,)
-    facts["response_id"] = text(ended.get("response.raw.id"))
+    facts["response_id"] = identity(ended.get("response.raw.id"))
     for fact, names in (("input_tokens", _INPUT_TOKENS), ("output_tokens", _OUTPUT_TOKENS)):
         facts[fact] = first_count(ended, (prefix + name for prefix in _USAGE for name in names))
     _react.complete(facts)
@@ -93,7 +94,7 @@ def _tool(span: Span) -> Facts:
     """A tool's step. The printed call is read where it is whole; its result, mostly cut, is told by the next input."""
     summary = span.attributes.get(_SUMMARY)
     called = _CALL.match(summary) if isinstance(summary, str) else None
-    if called is None or not isinstance(summary, str):
+    if called is None or not isinstance(summary, str) or _llama_index.is_waiting(span):
         return {"kind": "other"}
     facts: Facts = {"kind": "tool", "tool_name": called[1], "error": status_error(span)}
     ends = list(_CALL_END.finditer(summary))

@@ -3,11 +3,12 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from spanscore.dialects import semconv
 from spanscore.dialects._arguments import arguments, tools
 from spanscore.dialects._base import Context, Dialect, Facts, first_count, first_text, text
+from spanscore.dialects._identities import first_identity, identity
 from spanscore.dialects._json import structure
 from spanscore.dialects._mcp import read_call
 from spanscore.dialects._messages import Messages, messages
@@ -28,6 +29,9 @@ _STARTS = (("OpenAI Agents trace", "workflow"), ("Agent run", "agent"), ("Functi
 _SESSIONS, _USERS = ("session_id", "conversation_id", "thread_id"), ("user_id",)
 _MAX_STREAMS = 50  # at once beside each other that are compared with a record
 _ENVELOPE = "input"  # around the arguments of a call by an Anthropic model
+
+_Body: TypeAlias = dict[str, Any]
+"""A provider's request or response."""
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -70,6 +74,25 @@ def _read_model(span: Span, facts: Facts) -> None:
     """What the attributes of the conventions do not tell, from what older versions and the Agents SDK record."""
     attributes = span.attributes
     request, response, whole = (_object(attributes, x) for x in ("request_data", "response_data", "response"))
+    if facts.get("input") is None or facts.get("output") is None:
+        _complete_messages(attributes, (request, response, whole), facts)
+    if span.scope.name == _ANTHROPIC and "gen_ai.output.messages" not in attributes and facts["output"]:
+        facts["output"] = tuple(_with_bare_arguments(x) for x in facts["output"])
+    facts["system"] = facts.get("system") or first_text(whole, ("instructions",))
+    facts["system"] = facts["system"] or first_text(request, ("instructions", "system"))
+    if facts.get("tools") is None:
+        listed = (x["tools"] for x in (whole, request) if isinstance(x.get("tools"), list))
+        facts["tools"] = next((tools(x) for x in listed), None)
+    facts["model"] = facts.get("model") or text(request.get("model"))
+    usage = response.get("usage")
+    for fact, names in (("input_tokens", _GIVEN), ("output_tokens", _PRODUCED)):
+        if facts.get(fact) is None and isinstance(usage, dict):
+            facts[fact] = first_count(usage, names)
+
+
+def _complete_messages(attributes: Attributes, bodies: tuple[_Body, _Body, _Body], facts: Facts) -> None:
+    """What the model was given and produced, each from the first place that tells it, where nothing has told it yet."""
+    request, response, whole = bodies
     asked, answered = _events(attributes)
     given = (
         _listed(attributes, "raw_input"),
@@ -89,22 +112,10 @@ def _read_model(span: Span, facts: Facts) -> None:
         if facts.get(fact) is None:
             facts[fact] = told.messages
             damaged |= {fact} if told.damaged else set()
-    if span.scope.name == _ANTHROPIC and "gen_ai.output.messages" not in attributes and facts["output"]:
-        facts["output"] = tuple(_with_bare_arguments(x) for x in facts["output"])
     facts["damaged"] = frozenset(damaged)
-    facts["system"] = facts.get("system") or first_text(whole, ("instructions",))
-    facts["system"] = facts["system"] or first_text(request, ("instructions", "system"))
-    if facts.get("tools") is None:
-        listed = (x["tools"] for x in (whole, request) if isinstance(x.get("tools"), list))
-        facts["tools"] = next((tools(x) for x in listed), None)
-    facts["model"] = facts.get("model") or text(request.get("model"))
-    usage = response.get("usage")
-    for fact, names in (("input_tokens", _GIVEN), ("output_tokens", _PRODUCED)):
-        if facts.get(fact) is None and isinstance(usage, dict):
-            facts[fact] = first_count(usage, names)
 
 
-def _object(attributes: Attributes, key: str) -> dict[str, Any]:
+def _object(attributes: Attributes, key: str) -> _Body:
     value = structure(attributes.get(key)).value
     return value if isinstance(value, dict) else {}
 
@@ -116,7 +127,7 @@ def _listed(attributes: Attributes, key: str, role: str = "user") -> Messages:
     return Messages(messages_of(parsed, role), damaged) if isinstance(parsed, list) else messages(attributes[key], role)
 
 
-def _messages(body: dict[str, Any], keys: tuple[str, ...], role: str) -> Messages:
+def _messages(body: _Body, keys: tuple[str, ...], role: str) -> Messages:
     """The messages of a request or response: what one of `keys` holds, else where the provider has them."""
     for key in keys:
         if body.get(key) is not None:
@@ -152,8 +163,8 @@ def _read_step(span: Span, kind: str) -> Facts:
     facts: Facts = {"kind": kind}
     if kind == "workflow":
         metadata = _object(attributes, "metadata")
-        facts["session_id"] = text(attributes.get("group_id")) or first_text(metadata, _SESSIONS)
-        facts["user_id"] = first_text(metadata, _USERS)
+        facts["session_id"] = identity(attributes.get("group_id")) or first_identity(metadata, _SESSIONS)
+        facts["user_id"] = first_identity(metadata, _USERS)
     elif kind == "agent":
         facts["agent_name"] = text(attributes.get("name"))
         facts["tools"] = tools(attributes["tools"]) if "tools" in attributes else None

@@ -6,7 +6,8 @@ from itertools import pairwise
 
 from spanscore.dialects import semconv
 from spanscore.dialects._arguments import tools
-from spanscore.dialects._base import Context, Dialect, Facts, text
+from spanscore.dialects._base import Context, Dialect, Facts
+from spanscore.dialects._identities import identity
 from spanscore.dialects._pipecat_context import with_calls, with_results
 from spanscore.model.span import Span
 from spanscore.model.step import Message, Step
@@ -21,8 +22,8 @@ def read(span: Span, context: Context) -> Facts:
     kind = _KINDS.get(span.name, "other")
     facts: Facts = semconv.read(span, context) if kind == "model" else {}
     facts["kind"] = kind
-    facts["session_id"] = facts.get("session_id") or text(attributes.get("conversation.id"))
-    facts["user_id"] = facts.get("user_id") or text(attributes.get("user_id"))
+    facts["session_id"] = facts.get("session_id") or identity(attributes.get("conversation.id"))
+    facts["user_id"] = facts.get("user_id") or identity(attributes.get("user_id"))
     if kind == "model":
         if facts.get("input") is None and "input" in attributes:
             given = context.histories.messages(attributes["input"])

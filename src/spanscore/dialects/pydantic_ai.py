@@ -1,10 +1,13 @@
 """Pydantic AI: the semantic conventions, with the agent's whole conversation and some older names of its own."""
 
+import re
+from dataclasses import replace
 from typing import Any
 
 from spanscore.dialects import semconv
 from spanscore.dialects._arguments import arguments, call_id, tools
 from spanscore.dialects._base import Context, Dialect, Facts, text
+from spanscore.dialects._identities import identity
 from spanscore.dialects._json import opened, structure
 from spanscore.dialects._messages import Messages, messages
 from spanscore.model.json import printed
@@ -14,6 +17,8 @@ from spanscore.model.trace import RequestedCall, Tool
 
 _SCOPE = "pydantic-ai"
 _FINAL_RESULT = "final_result"  # the attribute of the answer, and the tool that stands for it where it has structure
+_CONVERSATIONS = ("pydantic_ai.all_messages", "all_messages_events")
+_HIDDEN = re.compile(r'"(?:type|kind)": ?"text"}')
 _RETRY = "Fix the errors and try again."  # how each of its own messages to the model ends, in the user's name
 
 
@@ -29,7 +34,24 @@ def read(span: Span, context: Context) -> Facts:
         _read_model(attributes, facts)
     elif facts["kind"] == "tool":
         _read_tool(span, facts)
+    asked = next((x for x in facts.get("input") or () if x.role == "user"), None)
+    if asked is not None and asked.text is None and _hides(attributes):
+        _leave_out_hidden(facts)
     return facts
+
+
+def _hides(attributes: Attributes) -> bool:
+    """Whether content was left out on demand: a part of a message is then text without a text."""
+    said = (attributes.get(x) for x in ("gen_ai.input.messages", *_CONVERSATIONS, "events"))
+    return any(isinstance(x, str) and _HIDDEN.search(x) for x in said)
+
+
+def _leave_out_hidden(facts: Facts) -> None:
+    """Forget results that only seem to be null, since what a tool returned was left out too."""
+    facts["damaged"] = facts.get("damaged", frozenset()) | {"input", "output"}
+    for name in ("input", "output"):
+        kept = tuple(replace(x, results=()) if x.results else x for x in facts.get(name) or ())
+        facts[name] = kept or facts.get(name)
 
 
 def _kind_by_name(span: Span) -> str:
@@ -48,11 +70,24 @@ def _read_agent(attributes: Attributes, facts: Facts) -> None:
         asked = _asked(said, attributes.get("pydantic_ai.new_message_index"))
         facts["input"], facts["output"] = said[:asked], said[asked:]
     final = attributes.get(_FINAL_RESULT)
-    facts["output_text"] = final if isinstance(final, str) else None
+    if isinstance(final, str) and not _is_deferral(final):
+        facts["output_text"] = final
     metadata = structure(attributes.get("metadata")).value
     if isinstance(metadata, dict):
-        facts["user_id"] = text(metadata.get("user_id"))
-        facts["session_id"] = facts.get("session_id") or text(metadata.get("session_id"))
+        facts["user_id"] = identity(metadata.get("user_id"))
+        facts["session_id"] = facts.get("session_id") or identity(metadata.get("session_id"))
+
+
+def _is_deferral(final: str) -> bool:
+    """Whether a run ended without an answer, with calls that wait to be approved or to be run elsewhere."""
+    if not (final.startswith('{"calls":') and '"approvals":' in final and '"tool_name":' in final):
+        return False
+    deferred, is_cut = structure(final)
+    if is_cut:
+        return True
+    lists = [deferred.get(x) for x in ("calls", "approvals")] if isinstance(deferred, dict) else []
+    waiting = [x for listed in lists if isinstance(listed, list) for x in listed]
+    return bool(waiting) and all(isinstance(x, dict) and x.get("part_kind") == "tool-call" for x in waiting)
 
 
 def _asked(said: tuple[Message, ...], start: Value) -> int:
@@ -69,7 +104,7 @@ def _asked(said: tuple[Message, ...], start: Value) -> int:
 
 
 def _conversation(attributes: Attributes) -> tuple[Message, ...] | None:
-    for key in ("pydantic_ai.all_messages", "all_messages_events"):
+    for key in _CONVERSATIONS:
         if key in attributes:
             found = _of_events(attributes[key]) if key == "all_messages_events" else messages(attributes[key])
             if found.messages is not None:

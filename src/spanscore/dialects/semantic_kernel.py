@@ -8,6 +8,7 @@ from spanscore.model.span import Span
 _LOOP = "sk.available_functions"
 _AGENTS = "semantic_kernel.utils.telemetry.agent_diagnostics.decorators"
 _FUNCTIONS = "semantic_kernel.functions.kernel_function"
+_RUNTIME = "agent_runtime InProcessRuntime"  # hands messages on among agents: by its links their traces are one turn
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -15,7 +16,7 @@ def read(span: Span, context: Context) -> Facts:
 
     What a function returned is told as str() makes text of it.
     """
-    if _LOOP in span.attributes:
+    if _LOOP in span.attributes or span.scope.name == _RUNTIME:
         return {"kind": "other"}
     facts = semconv.read(span, context)
     if facts.get("input") == ():
@@ -26,5 +27,9 @@ def read(span: Span, context: Context) -> Facts:
 
 
 DIALECT = Dialect(
-    "semantic_kernel", read, scopes=(_AGENTS, _FUNCTIONS), keys=(_LOOP,), marks=(b"semantic_kernel", b"sk.")
+    "semantic_kernel",
+    read,
+    scopes=(_AGENTS, _FUNCTIONS, _RUNTIME),
+    keys=(_LOOP,),
+    marks=(b"semantic_kernel", b"sk.", b"agent_runtime"),
 )

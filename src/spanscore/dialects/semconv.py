@@ -11,8 +11,9 @@ from typing import Any
 from spanscore.dialects import _react
 from spanscore.dialects._adot import moved
 from spanscore.dialects._arguments import arguments, call_id, tools
-from spanscore.dialects._base import Context, Dialect, Facts, count, text
+from spanscore.dialects._base import Context, Dialect, Facts, first_count, text
 from spanscore.dialects._histories import Histories
+from spanscore.dialects._identities import identity
 from spanscore.dialects._json import is_redacted, opened, structure
 from spanscore.dialects._messages import Messages, message, messages, system_text, with_blocks
 from spanscore.model.span import STATUS_ERROR, Attributes, LogRecord, Span, Value
@@ -34,7 +35,7 @@ _OPERATIONS = {
     "embeddings": "other",
     "plan": "other",
     # from here on: names that emitters made up
-    **dict.fromkeys(("llm_call", "llm_request", "generate", "response"), "model"),
+    **dict.fromkeys(("call_llm", "llm_call", "llm_request", "generate", "response"), "model"),
     **dict.fromkeys(("agent_call", "agent.run"), "agent"),
     **dict.fromkeys(("agent_step", "invoke_graph", "invoke_swarm", "user_prompt", "workflow.run"), "workflow"),
     **dict.fromkeys(("tool_call", "tool.execute"), "tool"),
@@ -52,7 +53,9 @@ _CLAIMED = frozenset(
         "mcp.method.name",
     }
 )
-_DETAILS = "gen_ai.client.inference.operation.details"
+DETAILS = "gen_ai.client.inference.operation.details"
+"""The event with all of a call's messages, told beside the span or in place of its attributes."""
+
 _ROLES_OF_EVENTS = {
     "gen_ai.system.message": "system",
     "gen_ai.user.message": "user",
@@ -61,7 +64,11 @@ _ROLES_OF_EVENTS = {
 }
 _CHOICE = "gen_ai.choice"
 _PROMPT, _COMPLETION = "gen_ai.content.prompt", "gen_ai.content.completion"
-_EVENTS = frozenset({_DETAILS, _CHOICE, _PROMPT, _COMPLETION, *_ROLES_OF_EVENTS})
+_EVENTS = frozenset({DETAILS, _CHOICE, _PROMPT, _COMPLETION, *_ROLES_OF_EVENTS})
+_INPUT_TOKENS = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "gen_ai.response.prompt_tokens")
+_OUTPUT_TOKENS = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "gen_ai.response.completion_tokens")
+"""Of each what is written today, and what was; the last one by Semantic Kernel."""
+
 _PSEUDO_TOOLS = frozenset({"(merged tools)"})  # Google ADK's span for answering parallel calls at once
 
 
@@ -78,10 +85,10 @@ def read(span: Span, context: Context) -> Facts:
     facts: Facts = {
         "kind": kind,
         "agent_name": text(attributes.get("gen_ai.agent.name")),
-        "session_id": text(attributes.get("gen_ai.conversation.id")),
+        "session_id": identity(attributes.get("gen_ai.conversation.id")),
     }
     if events:
-        facts["user_id"] = next((x for x in (text(payload.get("user.id")) for _, payload in events) if x), None)
+        facts["user_id"] = next((x for x in (identity(payload.get("user.id")) for _, payload in events) if x), None)
     if kind == "tool":
         _read_tool(span, attributes, events, facts)
     elif kind == "retrieval":
@@ -171,9 +178,9 @@ def _read_conversation(
             damaged.add("tools")
     facts["damaged"] = frozenset(damaged)
     facts["model"] = text(attributes.get("gen_ai.response.model")) or text(attributes.get("gen_ai.request.model"))
-    facts["response_id"] = text(attributes.get("gen_ai.response.id"))
-    facts["input_tokens"] = _tokens(attributes, "gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens")
-    facts["output_tokens"] = _tokens(attributes, "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens")
+    facts["response_id"] = identity(attributes.get("gen_ai.response.id"))
+    facts["input_tokens"] = first_count(attributes, _INPUT_TOKENS)
+    facts["output_tokens"] = first_count(attributes, _OUTPUT_TOKENS)
     reasons = attributes.get("gen_ai.response.finish_reasons")
     if isinstance(reasons, list):
         facts["finish_reasons"] = tuple(x for x in reasons if isinstance(x, str))
@@ -181,10 +188,6 @@ def _read_conversation(
 
 def _damaged_sides(given: Messages, produced: Messages) -> set[str]:
     return {name for name, side in (("input", given), ("output", produced)) if side.damaged}
-
-
-def _tokens(attributes: Attributes, name: str, earlier_name: str) -> int | None:
-    return count(attributes.get(name, attributes.get(earlier_name)))
 
 
 def _from_attributes(attributes: Attributes, histories: Histories) -> tuple[Messages, Messages]:
@@ -212,7 +215,7 @@ def _from_events(
         elif name == _CHOICE:
             chosen += _event_messages(_choice(payload), "assistant")
         elif name in _ROLES_OF_EVENTS:
-            told += _event_messages(dict(payload), _ROLES_OF_EVENTS[name])
+            told += _event_messages(payload, _ROLES_OF_EVENTS[name])
     if given.messages is None and told:
         given = Messages(_with_results_left_out(told), given.damaged)
     if produced.messages is None and chosen:
@@ -220,24 +223,23 @@ def _from_events(
     return given, produced
 
 
-def _choice(payload: Mapping[str, Any]) -> dict[str, Any]:
+def _choice(payload: Mapping[str, Any]) -> Mapping[str, Any]:
     """The message of a choice; its tool calls stand inside or beside it."""
     inner = payload.get("message")
     if isinstance(inner, dict):
         return {**{k: payload[k] for k in ("tool_calls",) if k in payload}, **inner}
-    return {**payload, "content": inner} if inner is not None else dict(payload)
+    return {**payload, "content": inner} if inner is not None else payload
 
 
-def _event_messages(payload: dict[str, Any], role: str) -> list[Message]:
+def _event_messages(payload: Mapping[str, Any], role: str) -> list[Message]:
     """The message of an event, whose calls may be JSON in text where it came as attributes."""
-    content = payload.get("content")
+    content, calls = payload.get("content"), payload.get("tool_calls")
     if isinstance(content, dict) and isinstance(content.get("parts"), list):  # Gemini's, with the role that is true
-        payload = dict(content)
-    elif payload.get("role") is None or role != "system":
-        payload["role"] = role
-    calls = payload.get("tool_calls")
+        payload, calls = content, content.get("tool_calls")
+    elif payload.get("role") is None or role != "system":  # a system message may say that it is a developer's
+        payload = {**payload, "role": role}
     if isinstance(calls, str):
-        payload["tool_calls"] = structure(calls).value
+        payload = {**payload, "tool_calls": structure(calls).value}
     read_message = message(payload, role)
     if read_message is not None and read_message.results and payload.get("content", payload.get("parts")) is None:
         untold = tuple(replace(x, shown=False) for x in read_message.results)
@@ -260,7 +262,7 @@ def _empty_where_untold(result: ToolResult) -> ToolResult:
 
 def _with_details(attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]]) -> Attributes:
     """The span's attributes, completed by those of its `operation.details` events: each may carry another half."""
-    details = [payload for name, payload in events if name == _DETAILS]
+    details = [payload for name, payload in events if name == DETAILS]
     if not details:
         return attributes
     merged: dict[str, Value] = {}

@@ -7,6 +7,8 @@ from typing import Any
 from spanscore.dialects import openllmetry, semconv
 from spanscore.dialects._arguments import arguments, call_id, tools
 from spanscore.dialects._base import Context, Dialect, Facts, first_count, first_text, text
+from spanscore.dialects._functions import damaged
+from spanscore.dialects._identities import first_identity, identity
 from spanscore.dialects._json import is_redacted, opened, structure
 from spanscore.dialects._messages import message, messages
 from spanscore.model.json import Json
@@ -28,6 +30,7 @@ _UNTYPED = re.compile(r'[\[,]\{"(?!type"|role")')
 """A part without a type, or what looks like one within a text."""
 
 _OPENCODE = "opencode"  # a coding agent on the AI SDK, whose tracer all spans have
+_TITLE = "You are a title generator."  # how its instructions begin to a model that finds a conversation's title
 _SESSIONS = tuple(x + y for y in ("sessionId", "session_id", "conversationId", "threadId") for x in _APPLICATION)
 _ANSWERS = ("ai.response.text", "ai.response.object", "ai.result.text", "ai.result.object")
 _GIVEN = ("ai.usage.inputTokens", "ai.usage.promptTokens")
@@ -56,9 +59,17 @@ def read(span: Span, context: Context) -> Facts:
     elif isinstance(operation, str) and not _MOVED.isdisjoint(attributes):
         _fill(facts, semconv.read(span, context))
         _mark_taken_apart(attributes, facts)
-    facts["session_id"] = facts.get("session_id") or first_text(attributes, _SESSIONS)
-    facts["user_id"] = facts.get("user_id") or first_text(attributes, _USERS)
+    if span.scope.name == _OPENCODE and _finds_title(facts):
+        return {"kind": "other"}
+    facts["session_id"] = facts.get("session_id") or first_identity(attributes, _SESSIONS)
+    facts["user_id"] = facts.get("user_id") or first_identity(attributes, _USERS)
     return facts
+
+
+def _finds_title(facts: Facts) -> bool:
+    """Whether opencode asks for a title of the conversation, which serves no turn: its own instructions say so."""
+    messages = (x.text for x in facts.get("input") or () if x.role == "system")
+    return (facts.get("system") or next(messages, None) or "").startswith(_TITLE)
 
 
 def _fill(facts: Facts, moved: Facts) -> None:
@@ -103,7 +114,7 @@ def _read_call(attributes: Attributes, context: Context, facts: Facts) -> None:
     facts["tools"] = None if definitions is None else tools(definitions)
     produced = _response(attributes)
     facts["output"] = None if produced is None else (produced,)
-    facts["response_id"] = text(attributes.get("ai.response.id"))
+    facts["response_id"] = identity(attributes.get("ai.response.id"))
     reason = text(attributes.get("ai.response.finishReason"))
     if reason:
         facts["finish_reasons"] = (reason,)
@@ -112,8 +123,8 @@ def _read_call(attributes: Attributes, context: Context, facts: Facts) -> None:
 
 def _read_loop(attributes: Attributes, facts: Facts) -> None:
     """What the application asked and was answered. The calls of all steps stand in it beside the answer to them."""
-    prompt, damaged = structure(attributes.get("ai.prompt"))
-    facts["damaged"] = frozenset({"input"} if damaged else ())
+    prompt, is_cut = structure(attributes.get("ai.prompt"))
+    facts["damaged"] = frozenset({"input"} if is_cut else ())
     if isinstance(prompt, dict):
         facts["system"] = _system(prompt.get("system", prompt.get("instructions")))
         facts["input"] = _asked(prompt)
@@ -170,7 +181,7 @@ def _tool_call(span: Span) -> Facts:
         "error": _error(span),
     }
     given, returned = attributes.get("ai.toolCall.args"), attributes.get("ai.toolCall.result")
-    facts["damaged"] = frozenset(x for x, y in (("arguments", given), ("result", returned)) if is_redacted(y))
+    facts["damaged"] = damaged(arguments=given, result=returned)
     if given is not None and not is_redacted(given):
         facts["arguments"] = arguments(given)
     if returned is not None and not is_redacted(returned):
