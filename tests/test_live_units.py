@@ -222,6 +222,29 @@ def test_the_turn_is_found_by_the_trace_of_the_agent_that_it_asked(settings):
     assert sent(settings, requests, expected) == expected
 
 
+LATE = "openinference/shop-openai-agents-js-chat"
+
+
+def spans_of(case, is_kept):
+    """A recording's traces with only some of their spans, as a request."""
+    (path,) = (GOLDEN / case).glob("*.pb.gz")
+    request = WIRE["traces"].request.FromString(gzip.decompress(path.read_bytes()))
+    scopes = [x for group in request.resource_spans for x in group.scope_spans]
+    around = {span.parent_span_id for scoped in scopes for span in scoped.spans}
+    for scoped in scopes:
+        kept = [type(x).FromString(x.SerializeToString()) for x in scoped.spans if is_kept(x.span_id in around)]
+        del scoped.spans[:]
+        scoped.spans.extend(kept)
+    return request
+
+
+def test_spans_that_come_before_those_around_them_leave_no_second_agent_trace(settings):
+    inner, outer = spans_of(LATE, lambda is_around: not is_around), spans_of(LATE, lambda is_around: is_around)
+    expected = dict.fromkeys(own_agent_traces(inner)) | agent_traces(LATE)
+    requests = [("traces", inner, len(ids(inner))), ("traces", outer, 0)]
+    assert sent(settings, requests, expected) == expected
+
+
 CUT = "semconv/openai-v2-latest"
 
 

@@ -78,12 +78,19 @@ class Scoring:
     def left_over(self, cuts: Sequence[Cut], traces: Sequence[AgentTrace]) -> list[str]:
         """The ids of agent traces that were kept of these cuts before they were all there. Blocks.
 
-        `traces` are what they give now: another outermost span, or another beginning of the turn, is another id.
+        `traces` are what they give now: another outermost span, or another beginning of the turn, is another id. Part
+        of an OTel trace may be told by itself (a session of Gemini CLI's): what one cut gave is of a dialect that is
+        there again.
         """
         if not traces or (len(cuts) == 1 and not cuts[0].reopened):
             return []
         of_traces = {x for trace in traces for x in trace.trace_ids}  # for a session these are not the cut's id
-        return self._store.left_over({*of_traces, *(x.trace_id.hex() for x in cuts)}, {x.id for x in traces})
+        lost = self._store.left_over({*of_traces, *(x.trace_id.hex() for x in cuts)}, {x.id for x in traces})
+        if len(cuts) > 1:
+            return lost
+        dialects = {x for trace in traces for x in trace.dialects}
+        kept = ((id_, self._store.trace(id_)) for id_ in lost)
+        return [id_ for id_, trace in kept if trace is not None and not dialects.isdisjoint(trace.dialects)]
 
     async def commit(
         self, traces: Sequence[StoredTrace], evaluations: Sequence[Evaluation], *, gone: Sequence[str] = ()

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,10 @@ def test_an_entry_point_that_brings_none_of_its_own_is_refused(monkeypatch, item
     monkeypatch.setattr(discovery, "registered", lambda _group: iter([("x", item)]))
     with pytest.raises(ConfigError, match="entry point 'x'"):
         list(_installed.installed([dialect("semconv")]))
+
+
+def test_an_entry_point_that_cannot_be_loaded_is_named(monkeypatch):
+    broken = EntryPoint("parley", "nobody_has_this_module:DIALECT", _installed.GROUP)
+    monkeypatch.setattr(discovery, "entry_points", lambda **_: [broken])
+    with pytest.raises(ConfigError, match=r"'parley' of group 'spanscore\.dialects' cannot be loaded .*nobody_has"):
+        list(discovery.registered(_installed.GROUP))

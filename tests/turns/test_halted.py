@@ -45,3 +45,16 @@ def test_a_tool_that_ran_twice_for_one_request_is_two_calls():
 
 def test_a_span_without_a_result_that_comes_after_one_with_it_is_another_call():
     assert len(calls(asks(), pay("t1", 10, "paid"), pay("t2", 20), answers())) == 2
+
+
+def test_a_tool_that_returned_null_was_not_halted():
+    assert len(calls(asks(), pay("t1", 10, "null"), pay("t2", 20, "paid"), answers())) == 2
+
+
+def test_spans_with_different_ids_are_two_calls():
+    found = calls(asks(), pay("t1", 10, None, "c0"), pay("t2", 20, "paid", "c1"), answers())
+    assert [x[1] for x in found] == [None, "paid"]
+
+
+def test_a_tool_that_ran_beside_another_did_not_go_on_from_it():
+    assert len(calls(asks(), pay("t1", 10), pay("t2", 10, "paid"), answers())) == 2

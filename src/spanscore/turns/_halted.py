@@ -58,11 +58,13 @@ def _are_one(steps: Sequence[Step], kind_of: _KindOf) -> bool:
 
 
 def _is_halted(step: Step) -> bool:
-    return step.result is None and step.error is None
+    return not step.has_result and step.error is None
 
 
 def _went_on(halted: Step, step: Step) -> bool:
     """Whether a tool's span that ended without a result had its result in another one, or may have."""
-    if not _is_halted(halted) or halted.span.start_ns > step.span.start_ns:
+    if not _is_halted(halted) or halted.span.end_ns > step.span.start_ns:
+        return False
+    if halted.call_id and step.call_id and halted.call_id != step.call_id:
         return False
     return step.has_result or step.error is not None or (step.call_id is not None and step.call_id == halted.call_id)
