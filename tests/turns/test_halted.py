@@ -58,3 +58,7 @@ def test_spans_with_different_ids_are_two_calls():
 
 def test_a_tool_that_ran_beside_another_did_not_go_on_from_it():
     assert len(calls(asks(), pay("t1", 10), pay("t2", 10, "paid"), answers())) == 2
+
+
+def test_a_tool_that_was_halted_and_run_is_one_call_though_its_request_was_lost():
+    assert calls(pay("t1", 10, None, "c0"), pay("t2", 20, "paid", "c0"), answers()) == [("pay", "paid", True)]

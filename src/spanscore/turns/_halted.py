@@ -51,6 +51,12 @@ def told_by_one(spans: Iterable[Step], repeated: set[str], kind_of: _KindOf) -> 
     return {x for x, alike in steps.items() if _are_one(alike, kind_of)}
 
 
+def last_of_each(spans: Sequence[Ran]) -> list[Ran]:
+    """The spans, in order of time, without those whose id, which tells one call, a later one has too."""
+    last = {x.call_id: x for x in spans}
+    return [x for x in spans if x.call_id is None or last[x.call_id] is x]
+
+
 def _are_one(steps: Sequence[Step], kind_of: _KindOf) -> bool:
     *halted, last = steps  # by time
     kinds = {kind_of(x.tool_name or "", x.arguments) for x in steps}

@@ -15,7 +15,7 @@ from spanscore.turns._askers import Askers, leave_to_askers
 from spanscore.turns._call import Asked, Call, Order, Ran, Told
 from spanscore.turns._call_sources import CALL_SOURCES, is_item
 from spanscore.turns._found import first
-from spanscore.turns._halted import Halts, told_by_one
+from spanscore.turns._halted import Halts, last_of_each, told_by_one
 from spanscore.turns._paired import Answer, paired, repeated, side_by_side
 from spanscore.turns._sorted import Turn
 
@@ -160,7 +160,7 @@ def _add_spans(calls: list[Call], places: _Places, unreliable: set[str], tools: 
         pending = [x for x in pending if not _attach(_pick(waiting, x, by_id, exact=exact), x)]
     halts = Halts(calls, _kind) if pending else None
     pending = [x for x in pending if halts is not None and not _resume(halts, x)]
-    for number, ran in enumerate(pending):
+    for number, ran in enumerate(last_of_each(pending)):
         order = (ran.step.span.start_ns, len(calls), number)
         calls.append(Call(order, ran.step.tool_name or "", ran.call_id, ran.arguments, ran=ran))
 
