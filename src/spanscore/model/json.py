@@ -42,10 +42,10 @@ def exact(text: str | bytes, parsed: Any) -> Any:
         return parsed
     sample = text[::6]  # where nineteen digits in a row are three in a row, which most texts do not have
     if isinstance(sample, str):
-        sample = _encoded(sample)
+        sample = sample.encode("utf-8", "surrogatepass")
     if not sample.translate(_DIGITS_AS_0).count(b"000"):  # `in` takes three times as long
         return parsed
-    if not _has_long_integer(_encoded(text) if isinstance(text, str) else text):
+    if not _has_long_integer(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text):
         return parsed
     try:
         return _json.loads(text)
@@ -57,10 +57,6 @@ def _has_long_integer(text: bytes) -> bool:
     """Whether an integer beyond 64 bits may be there. The pattern alone would take longer than the parser."""
     digits = text.translate(_DIGITS_AS_0)
     return (_LONG in digits or _LONG_BELOW_0 in digits) and _LONG_INTEGER.search(text) is not None
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
 
 
 def dumps(value: object, *, sort_keys: bool = False) -> str:

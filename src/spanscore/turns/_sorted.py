@@ -26,8 +26,8 @@ class Turn:
         self.agents = sorted([x for x in steps if x.kind == "agent"], key=self.depth)
         self.workflows = sorted([x for x in steps if x.kind == "workflow"], key=self.depth)
         agents, models = [(x, tree.place(x)) for x in self.agents], [(x, tree.place(x)) for x in self.models]
-        in_tools = [place.in_tool for _, place in agents + models]
-        if any(in_tools) and not all(in_tools):
+        in_tools = {place.in_tool for _, place in agents + models}
+        if len(in_tools) > 1:
             agents, models = ([x for x in found if not x[1].in_tool] for found in (agents, models))
         self.first_agent, self.other_agents = [x for x, _ in agents[:1]], [x for x, _ in agents[1:]]
         self.outermost = [x for x, place in agents if place.agents == 0]

@@ -78,8 +78,10 @@ def available_tools(turn: Turn) -> tuple[tuple[Tool, ...] | None, bool]:
     steps = [step for source in _sources.OFFERED for step in source.speak(turn)]
     lists = [x for x in steps if x.tools is not None or "tools" in x.damaged]
     cut = [x for x in lists if "tools" in x.damaged]
-    whole = [x for x in lists if x.tools and "tools" not in x.damaged]
-    damaged = bool(cut) and not {_owner(x, turn) for x in cut} <= {_owner(x, turn) for x in whole}
+    damaged = False
+    if cut:
+        whole = [x for x in lists if x.tools and "tools" not in x.damaged]
+        damaged = not {_owner(x, turn) for x in cut} <= {_owner(x, turn) for x in whole}
     distinct = {id(x.tools): x.tools for x in lists if x.tools is not None}
     if not distinct:
         return None, damaged
