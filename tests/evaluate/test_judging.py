@@ -141,7 +141,7 @@ def test_a_judge_that_fails_gives_no_score(make_engine, make_trace, scripted, pl
 def test_a_spent_budget_is_a_skip(make_engine, make_trace, scripted, plan):
     judge = scripted(errors=[BudgetExhaustedError("the budget of this hour is spent")])
     found = evaluate(make_engine(judge, plan, metrics={"confidence": {}}), make_trace())["confidence"]
-    assert found.outcome == Skip("the budget of this hour is spent")
+    assert found.outcome == Skip("the budget of this hour is spent", "budget")
 
 
 def test_a_failing_second_call_leaves_the_scores_of_the_first(make_engine, make_trace, scripted):

@@ -89,7 +89,9 @@ def test_a_text_that_was_cut_is_a_skip():
 
 
 def test_a_text_that_the_embedding_knows_nothing_of_is_a_skip():
-    assert measured(Table(question=QUESTION, answer=[0, 0, 0])) == Skip("table-1 knows no word of the output.")
+    assert measured(Table(question=QUESTION, answer=[0, 0, 0])) == Skip(
+        "table-1 knows no word of the output.", "no_words"
+    )
 
 
 def test_an_embedding_that_fails_is_not_made_a_score():

@@ -157,7 +157,7 @@ def test_a_fact_that_one_turn_lacks_is_a_skip_that_names_the_turn(criterion, mak
     whole = make_trace(system_instructions="Be brief.")
     for fact in criterion.needs:
         skip = criterion.unmeasurable(Session("s", (whole, replace(whole, **{fact: None}))))
-        assert skip == Skip(f"Turn 1 did not record {fact}.")
+        assert skip == Skip(f"Turn 1 did not record {fact}.", "not_recorded")
 
 
 @every
@@ -169,7 +169,7 @@ def test_a_damaged_fact_is_a_skip(criterion, make_trace):
 
 def test_instructions_that_no_turn_recorded_are_a_skip(make_trace):
     skip = CRITERIA["instruction_compliance"].unmeasurable(Session("s", (make_trace(1), make_trace(2))))
-    assert skip == Skip("The session did not record system_instructions.")
+    assert skip == Skip("The session did not record system_instructions.", "not_recorded")
 
 
 def test_instructions_of_one_turn_are_enough(make_trace):

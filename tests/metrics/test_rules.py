@@ -103,7 +103,7 @@ def test_no_tool_call_is_nothing_to_evaluate(make_trace):
 
 def test_arguments_that_were_not_recorded_are_skipped(make_trace):
     settled = ArgumentCorrectness().settle(make_trace(tool_calls=calls(("do", None, None))), {})
-    assert settled == Skip("The trace did not record the arguments of do.")
+    assert settled == Skip("The trace did not record the arguments of do.", "not_recorded")
 
 
 def test_a_tool_that_is_not_on_offer_is_a_fault(make_trace):

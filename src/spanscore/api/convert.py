@@ -9,7 +9,7 @@ from spanscore.api.v1 import control_service_pb2 as control_pb
 from spanscore.api.v1 import score_pb2 as score_pb
 from spanscore.metrics import Metric
 from spanscore.model.json import Json, dumps, loads
-from spanscore.model.score import Evaluation, Failure
+from spanscore.model.score import Evaluation, Failure, Skip
 from spanscore.model.trace import (
     AgentTrace,
     Completeness,
@@ -152,6 +152,7 @@ def encode_score(evaluation: Evaluation) -> score_pb.Score:
         supersedes=evaluation.supersedes,
         sampling=evaluation.sampling,
         latency_s=evaluation.latency_s,
+        skip_cause=outcome.cause if isinstance(outcome, Skip) else None,
     )
 
 

@@ -17,7 +17,7 @@ class Attempt:
     >>> with Attempt("coherence") as attempt:
     ...     raise BudgetExhaustedError("the judge's budget of this hour is spent")
     >>> attempt.outcome
-    Skip(reason="the judge's budget of this hour is spent")
+    Skip(reason="the judge's budget of this hour is spent", cause='budget')
     """
 
     __slots__ = ("_what", "outcome", "usage")
@@ -47,5 +47,5 @@ class Attempt:
 def outcome_of(error: Exception) -> Skip | Failure:
     """A Skip where the budget is spent, since that is nobody's error; else a Failure."""
     if isinstance(error, BudgetExhaustedError):
-        return Skip(str(error))
+        return Skip(str(error), "budget")
     return Failure(type(error).__name__, str(error) or "no message")

@@ -63,10 +63,10 @@ class Metric:
         """Why `trace` cannot be measured: a fact in `needs` was not recorded, or one that counts arrived damaged."""
         for fact in self.needs:
             if getattr(trace, fact) is None:
-                return Skip(f"The trace did not record {fact}.")
+                return Skip(f"The trace did not record {fact}.", "not_recorded")
         for fact in (*self.needs, *self.weighs) if trace.damaged else ():
             if fact in trace.damaged:
-                return Skip(f"The trace's {fact} arrived cut or redacted.")
+                return Skip(f"The trace's {fact} arrived cut or redacted.", "damaged")
         return None
 
 

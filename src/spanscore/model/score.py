@@ -10,6 +10,19 @@ from spanscore.model.trace import Target, Trial
 
 ScopeKind: TypeAlias = Literal["trace", "session"]
 
+SkipCause: TypeAlias = Literal[
+    "not_recorded",  # the trace lacks a fact that the metric needs
+    "damaged",  # the fact arrived cut or redacted
+    "not_applicable",  # the trace gave no occasion: there is nothing to measure
+    "no_judge",  # no model is configured
+    "no_embedding",  # no embedding is configured
+    "no_words",  # the embedding knows no word of the text
+    "no_signals",  # none of the signals that a session metric rests on has a score
+    "budget",  # the judge's budget is spent
+    "other",
+]
+"""Why there is no score, in one of few words: for counting, and for deciding what is done about it."""
+
 
 @record()
 class JudgeUsage:
@@ -44,9 +57,13 @@ class Score:
 
 @record()
 class Skip:
-    """The metric could not be measured on this trace, for a reason that is nobody's error."""
+    """The metric could not be measured on this trace, for a reason that is nobody's error.
+
+    `reason` is for people, `cause` for programs.
+    """
 
     reason: str
+    cause: SkipCause = "other"
 
 
 @record()
@@ -183,6 +200,7 @@ class Evaluation:
             "label": self.label,
             "threshold": self.threshold,
             "reason": self.reason,
+            "skip_cause": self.outcome.cause if isinstance(self.outcome, Skip) else None,
             "metadata": metadata,
             "trace_id": self.target.trace_id,
             "span_id": self.target.span_id,

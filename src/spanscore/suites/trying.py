@@ -284,7 +284,7 @@ def _at(number: int, outcome: Skip | Failure) -> Skip | Failure:
     """An outcome that says which interaction it is about."""
     if isinstance(outcome, Failure):
         return Failure(outcome.type, f"interaction {number}: {outcome.message}")
-    return Skip(f"interaction {number}: {outcome.reason}")
+    return Skip(f"interaction {number}: {outcome.reason}", outcome.cause)
 
 
 def _told(reason: str | Skip | Failure) -> str:

@@ -100,6 +100,7 @@ class Score(_message.Message):
     SUPERSEDES_FIELD_NUMBER: _builtins.int
     SAMPLING_FIELD_NUMBER: _builtins.int
     LATENCY_S_FIELD_NUMBER: _builtins.int
+    SKIP_CAUSE_FIELD_NUMBER: _builtins.int
     scope: Global___Scope.ValueType
     status: Global___Status.ValueType
     metric: _builtins.str
@@ -129,6 +130,8 @@ class Score(_message.Message):
     """The chance with which the session, or the trace that belongs to none, was drawn for evaluation."""
     latency_s: _builtins.float
     """How long the agent worked on the evaluated turn, in seconds; not set for a session."""
+    skip_cause: _builtins.str
+    """Set only when the status is SKIPPED: why there is no score, in one word, such as "not_recorded" or "no_judge"."""
     @_builtins.property
     def scale(self) -> Global___Scale: ...
     @_builtins.property
@@ -164,10 +167,11 @@ class Score(_message.Message):
         supersedes: _builtins.str | None = ...,
         sampling: _builtins.float = ...,
         latency_s: _builtins.float | None = ...,
+        skip_cause: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "_label", b"_label", "_latency_s", b"_latency_s", "_session_id", b"_session_id", "_supersedes", b"_supersedes", "_threshold", b"_threshold", "_value", b"_value", "error", b"error", "evaluator", b"evaluator", "label", b"label", "latency_s", b"latency_s", "scale", b"scale", "session_id", b"session_id", "supersedes", b"supersedes", "threshold", b"threshold", "usage", b"usage", "value", b"value"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "_label", b"_label", "_latency_s", b"_latency_s", "_session_id", b"_session_id", "_skip_cause", b"_skip_cause", "_supersedes", b"_supersedes", "_threshold", b"_threshold", "_value", b"_value", "error", b"error", "evaluator", b"evaluator", "label", b"label", "latency_s", b"latency_s", "scale", b"scale", "session_id", b"session_id", "skip_cause", b"skip_cause", "supersedes", b"supersedes", "threshold", b"threshold", "usage", b"usage", "value", b"value"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "_label", b"_label", "_latency_s", b"_latency_s", "_session_id", b"_session_id", "_supersedes", b"_supersedes", "_threshold", b"_threshold", "_value", b"_value", "error", b"error", "evaluated_at_ns", b"evaluated_at_ns", "evaluator", b"evaluator", "label", b"label", "latency_s", b"latency_s", "metadata_json", b"metadata_json", "metric", b"metric", "reason", b"reason", "revision", b"revision", "sampling", b"sampling", "scale", b"scale", "scope", b"scope", "session_id", b"session_id", "span_id", b"span_id", "status", b"status", "subject_id", b"subject_id", "supersedes", b"supersedes", "threshold", b"threshold", "trace_id", b"trace_id", "uid", b"uid", "usage", b"usage", "value", b"value"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "_label", b"_label", "_latency_s", b"_latency_s", "_session_id", b"_session_id", "_skip_cause", b"_skip_cause", "_supersedes", b"_supersedes", "_threshold", b"_threshold", "_value", b"_value", "error", b"error", "evaluated_at_ns", b"evaluated_at_ns", "evaluator", b"evaluator", "label", b"label", "latency_s", b"latency_s", "metadata_json", b"metadata_json", "metric", b"metric", "reason", b"reason", "revision", b"revision", "sampling", b"sampling", "scale", b"scale", "scope", b"scope", "session_id", b"session_id", "skip_cause", b"skip_cause", "span_id", b"span_id", "status", b"status", "subject_id", b"subject_id", "supersedes", b"supersedes", "threshold", b"threshold", "trace_id", b"trace_id", "uid", b"uid", "usage", b"usage", "value", b"value"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__error: _TypeAlias = _typing.Literal["error"]  # noqa: Y015
     _WhichOneofArgType__error: _TypeAlias = _typing.Literal["_error", b"_error"]  # noqa: Y015
@@ -177,6 +181,8 @@ class Score(_message.Message):
     _WhichOneofArgType__latency_s: _TypeAlias = _typing.Literal["_latency_s", b"_latency_s"]  # noqa: Y015
     _WhichOneofReturnType__session_id: _TypeAlias = _typing.Literal["session_id"]  # noqa: Y015
     _WhichOneofArgType__session_id: _TypeAlias = _typing.Literal["_session_id", b"_session_id"]  # noqa: Y015
+    _WhichOneofReturnType__skip_cause: _TypeAlias = _typing.Literal["skip_cause"]  # noqa: Y015
+    _WhichOneofArgType__skip_cause: _TypeAlias = _typing.Literal["_skip_cause", b"_skip_cause"]  # noqa: Y015
     _WhichOneofReturnType__supersedes: _TypeAlias = _typing.Literal["supersedes"]  # noqa: Y015
     _WhichOneofArgType__supersedes: _TypeAlias = _typing.Literal["_supersedes", b"_supersedes"]  # noqa: Y015
     _WhichOneofReturnType__threshold: _TypeAlias = _typing.Literal["threshold"]  # noqa: Y015
@@ -191,6 +197,8 @@ class Score(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__latency_s) -> _WhichOneofReturnType__latency_s | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__session_id) -> _WhichOneofReturnType__session_id | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__skip_cause) -> _WhichOneofReturnType__skip_cause | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__supersedes) -> _WhichOneofReturnType__supersedes | None: ...
     @_typing.overload

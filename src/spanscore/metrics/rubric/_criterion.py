@@ -50,11 +50,11 @@ class Criterion:
         for index, trace in enumerate(session.traces):
             for fact in self.needs:
                 if lack := _lack(trace, fact):
-                    return Skip(f"{f'Turn {index}' if several else 'The trace'} {lack}.")
+                    return Skip(f"{f'Turn {index}' if several else 'The trace'} {lack.reason}", lack.cause)
         for fact in self.needs_once:
-            lacks = [_lack(trace, fact) for trace in session.traces]
-            if all(lacks):
-                return Skip(f"{'The session' if several else 'The trace'} {lacks[0]}.")
+            lacks = [lack for trace in session.traces if (lack := _lack(trace, fact))]
+            if len(lacks) == len(session.traces):
+                return Skip(f"{'The session' if several else 'The trace'} {lacks[0].reason}", lacks[0].cause)
         return None
 
     def label(self, score: int) -> str:
@@ -125,7 +125,8 @@ def weighed(scores: Iterable[tuple[float, float]]) -> float:
     return round(100 * math.fsum(weight * score for weight, score in pairs) / (total * HIGHEST), 9)
 
 
-def _lack(trace: AgentTrace, fact: str) -> str | None:
+def _lack(trace: AgentTrace, fact: str) -> Skip | None:
+    """Why a trace cannot be scored for want of `fact`; the reason lacks its subject."""
     if getattr(trace, fact) is None:
-        return f"did not record {fact}"
-    return f"has a {fact} that arrived cut or redacted" if fact in trace.damaged else None
+        return Skip(f"did not record {fact}.", "not_recorded")
+    return Skip(f"has a {fact} that arrived cut or redacted.", "damaged") if fact in trace.damaged else None

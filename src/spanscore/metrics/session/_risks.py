@@ -59,7 +59,7 @@ def nothing_to_evaluate(
     in `neutral`: there was nothing to evaluate.
     """
     if missing := absences(session, signals, needed):
-        return Skip(f"No trace has the signals to evaluate: {missing}.")
+        return Skip(f"No trace has the signals to evaluate: {missing}.", "no_signals")
     metadata = {
         "total_traces_in_session": len(session.traces),
         "traces_evaluated": 0,

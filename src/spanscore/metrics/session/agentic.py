@@ -127,16 +127,17 @@ class Agentic(SessionMetric):
         needed += ["tool_calls"] if interaction.expected_tools else []
         for fact in needed:
             if getattr(trace, fact) is None or fact in trace.damaged:
-                return Skip(f"The trace did not record {fact}, or it arrived cut or redacted.")
+                return Skip(f"The trace did not record {fact}, or it arrived cut or redacted.", "not_recorded")
         if not interaction.expected_tools or not trace.tool_calls:
             return None
         wanted = {x.tool_name for x in interaction.expected_tools if x.parameters is not None}
         if silent := sorted({x.name for x in trace.tool_calls if x.arguments is None and x.name in wanted}):
-            return Skip(f"The trace did not record the arguments of {listed(silent)}.")
+            return Skip(f"The trace did not record the arguments of {listed(silent)}.", "not_recorded")
         if self.tool_weights.utilisation and _uses_tools(interaction) is None:
             return Skip(
                 "The trace did not record what the tools returned; say final_answer_uses_tools in the suite, or give "
-                "tool_weights without utilisation."
+                "tool_weights without utilisation.",
+                "not_recorded",
             )
         return None
 

@@ -154,10 +154,10 @@ def _at_first(trace: AgentTrace) -> Outcome | None:
             1.0, "No tool was called: there is nothing to evaluate.", {"user_input": trace.user_input, "verdicts": []}
         )
     if trace.user_input is None or "user_input" in trace.damaged:
-        return Skip("The trace did not record user_input, or it arrived cut or redacted.")
+        return Skip("The trace did not record user_input, or it arrived cut or redacted.", "not_recorded")
     silent = sorted({call.name for call in trace.tool_calls if call.arguments is None})
     if silent:
-        return Skip(f"The trace did not record the arguments of {', '.join(silent)}.")
+        return Skip(f"The trace did not record the arguments of {', '.join(silent)}.", "not_recorded")
     return None
 
 

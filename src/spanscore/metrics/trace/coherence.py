@@ -40,7 +40,7 @@ class Coherence(Embedded):
         if similarity == 0.0:
             unknown = [part for part, vector in zip(texts, vectors, strict=True) if not vector.any()]
             if unknown:
-                return Skip(f"{embedder.name} knows no word of the {' and of the '.join(unknown)}.")
+                return Skip(f"{embedder.name} knows no word of the {' and of the '.join(unknown)}.", "no_words")
         distance = 1.0 - similarity
         value = round(min(max(1.0 - distance, 0.0), 1.0), 4)
         return Score(value, _reason(value, embedder.name), {"coherence_gap": round(distance, 4)})

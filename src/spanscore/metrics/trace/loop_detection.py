@@ -49,12 +49,12 @@ class LoopDetection(Embedded):
         recorded = {i: text for i, text in outputs if text is not None}
         said = {i: text for i, text in recorded.items() if text.strip()}
         if not said and len(recorded) < len(earlier) - first:
-            return Skip("The traces before this one did not record their final_output.")
+            return Skip("The traces before this one did not record their final_output.", "not_recorded")
         if not said:
             return self._no_loop("The session holds no earlier output: there is nothing to repeat.")
         vectors = await embedder.embed([output, *said.values()])
         if not vectors[0].any():
-            return Skip(f"{embedder.name} knows no word of the output.")
+            return Skip(f"{embedder.name} knows no word of the output.", "no_words")
         return self._score(_comparisons(output, said, vectors), embedder.name)
 
     def _no_loop(self, reason: str) -> Score:
