@@ -1,0 +1,191 @@
+"""Labelled trajectories of public benchmarks, as sessions of agent traces: what the studies in this folder rest on.
+
+A trajectory is turned into GenAI spans (one trace a turn, a `chat` span for each answer of the model, an `execute_tool`
+span for each call) and rebuilt like any other telemetry, so that a study sees what a user would see. Formats:
+
+- tau-bench (https://github.com/sierra-research/tau-bench, MIT): a JSON array of {task_id, trial, reward, info, traj};
+- tau2-bench (https://github.com/sierra-research/tau2-bench, MIT): {tasks, simulations: [{task_id, trial, reward_info,
+  messages}]}.
+
+Files may be gzipped. Benchmarks record no times; a step takes a second here.
+"""
+
+import gzip
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from spanscore import rebuild_all
+from spanscore.model.json import dumps, loads
+from spanscore.model.span import STATUS_UNSET, Resource, Scope, Span
+from spanscore.model.trace import Session
+
+_SECOND_NS = 1_000_000_000
+_STARTED_NS = 1_700_000_000 * _SECOND_NS
+_SCOPE = Scope("bench.trajectories")
+_END_OF_TALK = ("###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###")
+
+
+class Action(NamedTuple):
+    """A tool call that the benchmark expects."""
+
+    name: str
+    arguments: Mapping[str, Any]
+
+
+class Trajectory(NamedTuple):
+    """One labelled run. Runs of the same `task` are not independent of each other."""
+
+    corpus: str
+    task: str
+    trial: int
+    passed: bool
+    session: Session
+    expected: tuple[Action, ...]
+
+
+def read(path: Path) -> Iterator[Trajectory]:
+    """The trajectories in a file of one of the formats above. Raises ValueError for any other format."""
+    raw = path.read_bytes()
+    data = loads(gzip.decompress(raw) if path.suffix == ".gz" else raw)
+    corpus = path.name.partition(".json")[0]
+    if isinstance(data, list) and data and "traj" in data[0]:
+        yield from (_of_tau_bench(corpus, item) for item in data)
+    elif isinstance(data, dict) and "simulations" in data:
+        yield from _of_tau2_bench(corpus, data)
+    else:
+        raise ValueError(
+            f"{path}: neither results of tau-bench nor of tau2-bench; bench/trajectories.py lists the formats"
+        )
+
+
+def _of_tau_bench(corpus: str, item: Mapping[str, Any]) -> Trajectory:
+    actions = item["info"]["task"]["actions"]
+    return Trajectory(
+        corpus,
+        str(item["task_id"]),
+        item["trial"],
+        item["reward"] == 1,
+        session_of(f"{corpus}-{item['task_id']}-{item['trial']}", item["traj"]),
+        tuple(Action(x["name"], x["kwargs"]) for x in actions),
+    )
+
+
+def _of_tau2_bench(corpus: str, data: Mapping[str, Any]) -> Iterator[Trajectory]:
+    expected = {task["id"]: (task.get("evaluation_criteria") or {}).get("actions") or () for task in data["tasks"]}
+    for item in data["simulations"]:
+        yield Trajectory(
+            corpus,
+            str(item["task_id"]),
+            item.get("trial") or 0,
+            (item.get("reward_info") or {}).get("reward") == 1,
+            session_of(f"{corpus}-{item['task_id']}-{item.get('trial') or 0}", [_as_chat(x) for x in item["messages"]]),
+            tuple(Action(x["name"], x["arguments"]) for x in expected.get(item["task_id"], ())),
+        )
+
+
+def _as_chat(message: Mapping[str, Any]) -> dict[str, Any]:
+    """A message of tau2-bench in the form of tau-bench's, which is that of OpenAI's chat completions."""
+    calls = [
+        {"id": x["id"], "function": {"name": x["name"], "arguments": dumps(x["arguments"])}}
+        for x in message.get("tool_calls") or ()
+    ]
+    return {**message, "tool_calls": calls, "tool_call_id": message.get("id")}
+
+
+def session_of(session_id: str, messages: Sequence[Mapping[str, Any]]) -> Session:
+    """The session in a chat's messages: each message of the user that the agent answered opens a turn."""
+    spans: list[Span] = []
+    seen: list[dict[str, Any]] = []
+    instructions = "\n".join(str(x["content"]) for x in messages if x["role"] == "system")
+    now_ns = _STARTED_NS
+    for turn in _turns([x for x in messages if x["role"] != "system"]):
+        found = list(_spans_of_turn(session_id, instructions, seen, turn, now_ns))
+        spans += found
+        now_ns = max(x.end_ns for x in found) + _SECOND_NS
+    return Session(session_id, tuple(rebuild_all(spans)))
+
+
+def _turns(messages: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+    turns: list[list[Mapping[str, Any]]] = []
+    for message in messages:
+        if message["role"] == "user" or not turns:
+            turns.append([])
+        turns[-1].append({**message, "content": _without_marks(message.get("content"))})
+    return [turn for turn in turns if any(x["role"] == "assistant" for x in turn)]
+
+
+def _without_marks(content: Any) -> str:
+    """A message's text without the marks by which a simulated user ends the conversation."""
+    text = content if isinstance(content, str) else ""
+    for mark in _END_OF_TALK:
+        text = text.replace(mark, "")
+    return text.strip()
+
+
+def _spans_of_turn(
+    session_id: str, instructions: str, seen: list[dict[str, Any]], turn: Sequence[Mapping[str, Any]], start_ns: int
+) -> Iterator[Span]:
+    """The spans of one turn; `seen` is the conversation before it, to which the turn's messages are added."""
+    trace_id = _id(session_id, str(start_ns), digits=32)
+    now_ns = start_ns
+    children: list[tuple[str, dict[str, Any]]] = []
+    results = {x.get("tool_call_id"): x for x in turn if x["role"] == "tool"}
+    for message in turn:
+        parts = _parts(message)
+        if message["role"] == "assistant":
+            children.append(("chat", {
+                "gen_ai.operation.name": "chat",
+                "gen_ai.request.model": "recorded",
+                "gen_ai.system_instructions": dumps([{"type": "text", "content": instructions}]),
+                "gen_ai.input.messages": dumps(seen),
+                "gen_ai.output.messages": dumps([{"role": "assistant", "parts": parts, "finish_reason": "stop"}]),
+            }))  # fmt: skip
+            children += [
+                (f"execute_tool {part['name']}", _tool_attributes(part, results))
+                for part in parts
+                if part["type"] == "tool_call"
+            ]
+        seen.append({"role": message["role"], "parts": parts})
+    for place, (name, attributes) in enumerate(children):
+        now_ns += _SECOND_NS
+        of_session = {"gen_ai.conversation.id": session_id, **attributes}
+        span_id = _id(trace_id, str(place), digits=16)
+        yield _span(trace_id, span_id, _id(trace_id, "root", digits=16), name, now_ns - _SECOND_NS, now_ns, of_session)
+    root = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "agent", "gen_ai.conversation.id": session_id}
+    yield _span(trace_id, _id(trace_id, "root", digits=16), "", "invoke_agent agent", start_ns, now_ns, root)
+
+
+def _parts(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    if message["role"] == "tool":
+        return [{"type": "tool_call_response", "id": message.get("tool_call_id"), "response": message["content"]}]
+    parts: list[dict[str, Any]] = [{"type": "text", "content": message["content"]}] if message["content"] else []
+    for call in message.get("tool_calls") or ():
+        arguments = loads(call["function"]["arguments"] or "{}")
+        parts.append({"type": "tool_call", "id": call["id"], "name": call["function"]["name"], "arguments": arguments})
+    return parts
+
+
+def _tool_attributes(part: Mapping[str, Any], results: Mapping[Any, Mapping[str, Any]]) -> dict[str, Any]:
+    attributes = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": part["name"],
+        "gen_ai.tool.call.id": part["id"],
+        "gen_ai.tool.call.arguments": dumps(part["arguments"]),
+    }
+    if part["id"] in results:
+        attributes["gen_ai.tool.call.result"] = results[part["id"]]["content"]
+    return attributes
+
+
+def _span(
+    trace_id: str, span_id: str, parent_id: str, name: str, start_ns: int, end_ns: int, attributes: Mapping[str, Any]
+) -> Span:
+    return Span(
+        trace_id, span_id, parent_id, name, 1, start_ns, end_ns, STATUS_UNSET, "", attributes, Resource(), _SCOPE
+    )
+
+
+def _id(*parts: str, digits: int) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:digits]
