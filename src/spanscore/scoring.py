@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 from spanscore import metrics
 from spanscore.assemble.assembler import Cut
 from spanscore.errors import InputError, RetryableError
-from spanscore.evaluate import Engine, Overrides, outcomes
+from spanscore.evaluate import MAX_EARLIER_TURNS, Engine, Overrides, outcomes
 from spanscore.evaluate.rubric import is_rubric
 from spanscore.export.sender import Sender
 from spanscore.model.score import Evaluation
@@ -26,6 +26,7 @@ from spanscore.telemetry import Complaints, Meter, about, declared
 _log = logging.getLogger(__name__)
 
 _RETRY_STORE_S = 1.0
+_MAX_EARLIER_BYTES = 4 * 2**20
 _NO_STORE = "scoring waits for the store"
 
 
@@ -52,6 +53,7 @@ class Scoring:
         self._complaints = Complaints(clock_ns)
         self._sleep = sleep
         self._revising: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._uncommitted: WeakValueDictionary[str, StoredTrace] = WeakValueDictionary()
 
     def new(self, traces: Sequence[AgentTrace]) -> list[StoredTrace]:
         """Those of `traces` that were not evaluated just so before, each as its next revision. Blocks."""
@@ -69,11 +71,26 @@ class Scoring:
     async def evaluate(self, stored: StoredTrace, overrides: Overrides | None = None) -> list[Evaluation]:
         """The scores of a trace; nothing is committed yet."""
         target = stored.trace.target
+        self._uncommitted[stored.trace.id] = stored
+        earlier = await self._turns_before(stored.trace)
         with about(trace_id=target.trace_id, span_id=target.span_id, session_id=stored.trace.session_id):
-            evaluations = await self._engine.evaluate_trace(stored.trace, overrides, revision=stored.revision)
+            evaluations = await self._engine.evaluate_trace(
+                stored.trace, overrides, revision=stored.revision, earlier=earlier
+            )
         if stored.revision == 1:
             return evaluations
         return _superseding(evaluations, await self.patiently(self._store.evaluations, trace_id=stored.trace.id))
+
+    async def _turns_before(self, trace: AgentTrace) -> list[AgentTrace]:
+        """The turns of the session before this one: those in the store, and those that are on their way into it."""
+        if trace.session_id is None or not self._engine.looks_back:
+            return []
+        stored = await self.patiently(
+            self._store.turns_before, trace, limit=MAX_EARLIER_TURNS, max_bytes=_MAX_EARLIER_BYTES
+        )
+        known = {x.id: x for x in stored}
+        known |= {x.trace.id: x.trace for x in self._uncommitted.values() if _is_before(x.trace, trace)}
+        return sorted(known.values(), key=lambda x: x.started_ns)[-MAX_EARLIER_TURNS:]
 
     def left_over(self, cuts: Sequence[Cut], traces: Sequence[AgentTrace]) -> list[str]:
         """The ids of agent traces that were kept of these cuts before they were all there. Blocks.
@@ -167,6 +184,11 @@ def refuse_misplaced(overrides: Overrides, run: str) -> None:
     for name in overrides.metrics or ():
         if name in known and known[name].run != run and not is_rubric(name):  # of a trace without a session it runs too
             raise InputError(f"{name} runs with a {other}, not with a {run}: give the id of a {other}")
+
+
+def _is_before(one: AgentTrace, other: AgentTrace) -> bool:
+    """Whether both are of one session, and `one` began first."""
+    return one.session_id == other.session_id and one.started_ns < other.started_ns and one.id != other.id
 
 
 def _digest(trace: AgentTrace) -> str:

@@ -149,10 +149,11 @@ async def _evaluate(engine: Engine, overrides: Overrides, traces: Sequence[Agent
     """The scores of all traces, in their order, then those of their sessions."""
     room = asyncio.Semaphore(_MAX_TRACES_AT_ONCE)
     with_signals = _with_signals(overrides)
+    earlier = recorded.turns_before(traces)
 
     async def one(trace: AgentTrace, done: Callable[[], object]) -> list[Evaluation]:
         async with room:
-            found = await engine.evaluate_trace(trace, with_signals)
+            found = await engine.evaluate_trace(trace, with_signals, earlier=earlier.get(trace.id, ()))
         done()
         return found
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from spanscore.cli.terminal import printable
 from spanscore.errors import InputError
+from spanscore.evaluate import MAX_EARLIER_TURNS
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all, unread_traces
@@ -65,3 +66,12 @@ def sessions(traces: Sequence[AgentTrace]) -> list[Session]:
         if trace.session_id is not None:
             members[trace.session_id].append(trace)
     return [Session(session_id, tuple(found)) for session_id, found in members.items()]
+
+
+def turns_before(traces: Sequence[AgentTrace]) -> dict[str, tuple[AgentTrace, ...]]:
+    """By agent trace id, the turns of its session that are there before it; none for a trace without a session."""
+    return {
+        trace.id: session.traces[max(place - MAX_EARLIER_TURNS, 0) : place]
+        for session in sessions(traces)
+        for place, trace in enumerate(session.traces)
+    }

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
+from spanscore.embed.ngrams import Ngrams
 from spanscore.embed.port import Embedder
 from spanscore.errors import InputError
 from spanscore.evaluate import grading, judging, planning
@@ -23,14 +24,23 @@ from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.port import Judge
 from spanscore.judge.transcript import Transcript, render
 from spanscore.metrics import SIGNAL_WEIGHTS, Computed, Embedded, Evidence, Judged, Metric, SessionMetric, Signals
-from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Outcome, Score
+from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Outcome, Score, Skip
 from spanscore.model.trace import AgentTrace, Session
 
 JudgePlan = Literal["staged", "fused"]
 TraceSignals = Mapping[str, Evaluation]
 
+MAX_EARLIER_TURNS = 20
+"""Turns of a session before the evaluated one that its evaluation looks at, at most: the newest."""
+
+NO_EMBEDDING = (
+    "No embedding is configured: set embedding.model to a provider's model (such as text-embedding-3-small), or "
+    "embedding.local_model to a model2vec model; embedding.provider: ngrams compares spelling only."
+)
+
 _ALL = 1 << 32
 _NOTHING_EXPECTED = Expected()
+_NGRAMS = Ngrams()
 
 
 class _Measured(NamedTuple):
@@ -48,13 +58,16 @@ class Engine:
         self,
         config: Config,
         judge: Judge | None,
-        embedder: Embedder,
+        embedder: Embedder | None,
         *,
         judge_plan: JudgePlan = "staged",
         clock_ns: Callable[[], int] = time.time_ns,
         render_transcript: Callable[[AgentTrace | Session], Transcript] | None = None,
     ) -> None:
-        """`judge` None: the rules judge. Raises ConfigError where a metric names a model and there is no judge."""
+        """`judge` None: the rules judge. `embedder` None: no embedding is configured.
+
+        Raises ConfigError where a metric names a model and there is no judge.
+        """
         self._config = config
         self._judge = judge
         self._embedder = embedder
@@ -66,18 +79,30 @@ class Engine:
         if judge is None:
             config.refuse_models()
 
+    @property
+    def looks_back(self) -> bool:
+        """Whether a trace's evaluation uses the session's earlier turns: a judge reads them."""
+        return self._judge is not None
+
     async def evaluate_trace(
-        self, trace: AgentTrace, overrides: Overrides | None = None, *, revision: int = 1
+        self,
+        trace: AgentTrace,
+        overrides: Overrides | None = None,
+        *,
+        revision: int = 1,
+        earlier: Sequence[AgentTrace] = (),
     ) -> list[Evaluation]:
         """Run the trace metrics on `trace`, but those that run with its session; of one without, the rubric too.
 
+        `earlier` are the session's turns before this one, as far as they are known, oldest first; the newest
+        `MAX_EARLIER_TURNS` count.
         Without `overrides`, which mean that somebody asked for it, a trace outside the sample gives []. Raises
         InputError where `overrides` name what there is not.
         """
         if overrides is None and not self._is_sampled(trace.session_id or trace.id):
             return []
         metrics = [x for x in self._selected(overrides) if x.run == "trace"]
-        measured, cases = await self._measured(metrics, trace, ())
+        measured, cases = await self._measured(metrics, trace, earlier[-MAX_EARLIER_TURNS:])
         if cases:
             await self._judged(cases, trace)
             measured |= {case.metric.name: self._ruling(case) for case in cases}
@@ -227,12 +252,22 @@ class Engine:
         return _Measured(attempt.outcome, self._evaluator(metric, by_rules=by_rules))
 
     def _evaluator(self, metric: Metric, *, by_rules: bool = False) -> Evaluator:
-        embedding = self._embedder.name if isinstance(metric, Embedded) else None
-        return _code(RULES if by_rules else metric.name, metric.version, embedding)
+        embedder = self._embedder_of(metric) if isinstance(metric, Embedded) else None
+        return _code(RULES if by_rules else metric.name, metric.version, embedder.name if embedder else None)
+
+    def _embedder_of(self, metric: Embedded) -> Embedder | None:
+        """The configured embedder; where there is none, the n-grams for a metric that makes do with them."""
+        if self._embedder is None and metric.falls_back_on_ngrams:
+            return _NGRAMS
+        return self._embedder
 
     async def _embedded(self, metric: Embedded, trace: AgentTrace, earlier: Sequence[AgentTrace]) -> _Measured:
+        embedder = self._embedder_of(metric)
         with Attempt(metric.name) as attempt:
-            attempt.outcome = await metric.measure(trace, earlier, self._embedder)
+            if embedder is None:
+                attempt.outcome = Skip(NO_EMBEDDING, "no_embedding")
+            else:
+                attempt.outcome = await metric.measure(trace, earlier, embedder)
         return _Measured(_given(attempt.outcome), self._evaluator(metric))
 
     async def _judged(self, cases: list[Case], trace: AgentTrace) -> None:

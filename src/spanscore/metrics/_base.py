@@ -86,6 +86,8 @@ class Embedded(Metric):
     """A metric that is computed from embeddings of the trace's texts."""
 
     method: ClassVar[str] = "embedding"
+    falls_back_on_ngrams: ClassVar[bool] = False
+    """Whether hashed character n-grams will do where no embedding is configured; else the metric is skipped there."""
 
     threshold: Annotated[
         Threshold | Mapping[str, Threshold],
@@ -109,7 +111,7 @@ class Embedded(Metric):
     async def measure(self, trace: AgentTrace, earlier: Sequence[AgentTrace], embedder: Embedder) -> Outcome:
         """Measure `trace`, which holds all that `needs` names.
 
-        `earlier` are the session's traces before this one, oldest first (empty in a stand-alone run of the trace).
+        `earlier` are the session's traces before this one, as far as they are known, oldest first.
         Raises EmbeddingError when there are no vectors to be had.
         """
         raise NotImplementedError

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from operator import itemgetter
 from typing import Any
 
@@ -74,6 +75,20 @@ def session_traces(connection: Connection, keys: Sequence[str]) -> list[Row[Any]
 def session_trace_ids(connection: Connection, keys: Sequence[str]) -> list[str]:
     """The ids of the same agent traces, in no order."""
     return [id_ for some in chunks(keys) for id_ in connection.execute(_SESSION_TRACE_IDS, {"keys": some}).scalars()]
+
+
+def turns_before(connection: Connection, key: str, trace: AgentTrace, limit: int, max_bytes: int) -> list[str]:
+    """The records of the newest turns of a session that began before `trace`, oldest first, within both bounds."""
+    table = agent_traces.c
+    before = select(table.row, table.size_bytes).where(
+        table.session_id == key, table.started_ns < trace.started_ns, table.id != trace.id
+    )
+    newest = connection.execute(before.order_by(table.started_ns.desc(), table.row.desc()).limit(limit)).all()
+    sizes = accumulate(row.size_bytes for row in newest)
+    rows = [row.row for row, total in zip(newest, sizes, strict=True) if total <= max_bytes]
+    found = connection.execute(select(table.row, table.record).where(table.row.in_(rows))).all()
+    records_by_row = {row.row: row.record for row in found}
+    return [records_by_row[row] for row in reversed(rows)]
 
 
 def newest_scores(connection: Connection, traces: Sequence[str], sessions: Sequence[str]) -> list[Row[Any]]:

@@ -99,6 +99,17 @@ class Store:
             found = connection.execute(query.where(agent_traces.c.id.in_(turns))).scalar_one_or_none()
         return None if found is None else records.decode_trace(found)
 
+    def turns_before(self, trace: AgentTrace, *, limit: int, max_bytes: int) -> list[AgentTrace]:
+        """The newest turns of the session of `trace` that began before it, oldest first; [] without a session.
+
+        At most `limit`, and of these no more than `max_bytes` of records: the oldest are left out.
+        """
+        if trace.session_id is None:
+            return []
+        with connecting.snapshot(self._engine) as connection:
+            found = reading.turns_before(connection, writing.key(trace.session_id), trace, limit, max_bytes)
+        return [records.decode_trace(record) for record in found]
+
     def sessions(self, ids: Sequence[str]) -> list[SessionRecord]:
         """Those of these sessions that have traces, all as of one moment, in the order of `ids`.
 

@@ -36,7 +36,7 @@ _STORED_SCORES = select(evaluations.c.subject_id, evaluations.c.uid, evaluations
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class StoredTrace:
     """An agent trace as it is kept: `revision` counts from 1, `digest` tells whether a rebuilt trace has changed."""
 

@@ -126,7 +126,11 @@ class Trying:
         of_session = any(available()[x].run == "session" for x in names)
         signals = (*SIGNAL_WEIGHTS,) if of_session else ()
         overrides = Overrides(metrics=tuple(dict.fromkeys((*names, *signals))), model=self._model)
-        by_trace = {x.id: await self._engine.evaluate_trace(x, overrides) for x in recording.traces}
+        turns = recording.traces
+        by_trace = {
+            x.id: await self._engine.evaluate_trace(x, overrides, earlier=turns[:place])
+            for place, x in enumerate(turns)
+        }
         found = [x for evaluations in by_trace.values() for x in evaluations]
         if of_session:
             known = {trace_id: {x.metric: x for x in each} for trace_id, each in by_trace.items()}
