@@ -7,6 +7,7 @@ import pytest
 
 from spanscore.errors import RetryableError
 from spanscore.scoring import Scoring
+from spanscore.store.store import StoredTrace
 from spanscore.telemetry import Meter
 
 
@@ -51,3 +52,60 @@ def test_that_it_answers_again_is_said_once(scoring, caplog):
     asyncio.run(scoring.patiently(FailingStore(2).ask))
     asyncio.run(scoring.patiently(FailingStore(0).ask))
     assert caplog.messages[1:] == ["the store answers again"]
+
+
+class Remembering:
+    """An engine that scores nothing, and keeps which earlier turns each trace was given; `then` happens meanwhile."""
+
+    def __init__(self, *, looks_back=True, then=None):
+        self.looks_back = looks_back
+        self.given = {}
+        self._then = then
+
+    async def evaluate_trace(self, trace, overrides=None, *, revision=1, earlier=()):
+        self.given[trace.started_ns] = [x.started_ns for x in earlier]
+        if self._then is not None:
+            then, self._then = self._then, None
+            await then()
+        return []
+
+
+class Holding:
+    """A store in which a session's turns were kept."""
+
+    def __init__(self, *turns):
+        self.turns = turns
+
+    def turns_before(self, trace, *, limit, max_bytes):
+        return [x for x in self.turns if x.started_ns < trace.started_ns]
+
+
+def turn(make_trace, number, session_id="s"):
+    return make_trace(number, session_id=session_id, started_ns=number)
+
+
+def test_a_trace_is_evaluated_with_the_stored_turns_before_it(make_trace):
+    engine = Remembering()
+    scoring = Scoring(engine, Holding(turn(make_trace, 1), turn(make_trace, 3)), None, Meter())
+    asyncio.run(scoring.evaluate(StoredTrace(turn(make_trace, 2), 1, "")))
+    assert engine.given == {2: [1]}
+
+
+def test_a_turn_that_is_not_committed_yet_comes_before_a_later_one(make_trace):
+    first, second, other = turn(make_trace, 1), turn(make_trace, 2), turn(make_trace, 3, "another session")
+
+    async def meanwhile():
+        await scoring.evaluate(StoredTrace(other, 1, ""))
+        await scoring.evaluate(StoredTrace(second, 1, ""))
+
+    engine = Remembering(then=meanwhile)
+    scoring = Scoring(engine, Holding(), None, Meter())
+    asyncio.run(scoring.evaluate(StoredTrace(first, 1, "")))
+    assert engine.given == {1: [], 3: [], 2: [1]}
+
+
+def test_where_no_judge_reads_them_earlier_turns_are_not_looked_for(make_trace):
+    engine = Remembering(looks_back=False)
+    scoring = Scoring(engine, None, None, Meter())
+    asyncio.run(scoring.evaluate(StoredTrace(turn(make_trace, 2), 1, "")))
+    assert engine.given == {2: []}

@@ -68,5 +68,15 @@ def make_engine():
 
 
 @pytest.fixture
+def make_unembedded():
+    """An engine without an embedding."""
+
+    def make(**config) -> Engine:
+        return Engine(Config(**config), None, None, clock_ns=lambda: 42)
+
+    return make
+
+
+@pytest.fixture
 def flat_embedder():
     return FlatEmbedder

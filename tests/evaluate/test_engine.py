@@ -129,6 +129,21 @@ def test_an_embedding_that_cannot_be_had_is_a_failure(make_engine, make_trace, f
     assert found["confidence"].status == "scored"
 
 
+def test_without_an_embedding_coherence_is_a_skip_that_says_how_to_get_one(make_unembedded, make_trace):
+    outcome = evaluate(make_unembedded(), make_trace())["coherence"].outcome
+    assert outcome.cause == "no_embedding"
+    assert "embedding.model" in outcome.reason
+    assert "embedding.local_model" in outcome.reason
+
+
+def test_without_an_embedding_a_skip_names_none(make_unembedded, make_trace):
+    assert evaluate(make_unembedded(), make_trace())["coherence"].evaluator.embedding is None
+
+
+def test_only_a_judge_looks_back(make_engine, scripted):
+    assert [make_engine().looks_back, make_engine(scripted()).looks_back] == [False, True]
+
+
 def test_a_transcript_that_was_cut_is_said_on_the_score(make_engine, make_trace, scripted):
     found = evaluate(make_engine(scripted(), metrics={"confidence": {}}), make_trace(final_output="long " * 100_000))
     assert found["confidence"].outcome.metadata["transcript_elided"] is True

@@ -34,8 +34,19 @@ def test_loops_are_sought_in_every_trace_and_then_the_session_is_scored(make_eng
 
 
 def test_each_trace_is_held_against_those_before_it(make_engine, session):
-    loops = [x.outcome.metadata["comparisons"] for x in evaluate(make_engine(), session)[:3]]
-    assert [[c["trace_index"] for c in comparisons] for comparisons in loops] == [[], [0], [0, 1]]
+    loops = [x.outcome.metadata["comparisons"] for x in evaluate(make_engine(), session)[1:3]]
+    assert [[c["trace_index"] for c in comparisons] for comparisons in loops] == [[0], [0, 1]]
+
+
+def test_a_first_turn_has_no_loop_signal(make_engine, session):
+    found = evaluate(make_engine(), session)
+    shown = found[-1].outcome.metadata["per_trace_signals"]
+    assert (found[0].outcome.cause, shown[session.traces[0].id]["loop_risk"]) == ("not_applicable", None)
+
+
+def test_without_an_embedding_loops_are_sought_by_n_grams(make_unembedded, session):
+    found = evaluate(make_unembedded(), session)[1]
+    assert (found.metric, found.status, found.evaluator.embedding) == ("loop_detection", "scored", "ngrams-1")
 
 
 def test_a_session_score_is_put_on_the_last_trace(make_engine, session):
@@ -51,7 +62,7 @@ def test_a_session_score_names_the_trace_that_the_session_began_with(make_engine
 def test_all_four_signals_reach_the_session_metrics(make_engine, session):
     shown = evaluate(make_engine(), session)[-1].outcome.metadata["per_trace_signals"]
     assert set(shown) == {x.id for x in session.traces}
-    assert None not in shown[session.traces[0].id].values()
+    assert None not in shown[session.traces[1].id].values()
 
 
 def test_a_run_can_have_signal_weights_of_its_own(make_engine, session):

@@ -70,13 +70,13 @@ def test_an_opposite_answer_scores_zero_and_keeps_its_gap():
 
 @pytest.mark.parametrize("fact", ["user_input", "final_output"])
 @pytest.mark.parametrize("text", ["", " \n"])
-def test_an_empty_text_is_assumed_to_be_coherent(fact, text):
-    outcome = measured(Unreachable(), **{fact: text})
-    assert (outcome.value, "coherence is assumed" in outcome.reason) == (1.0, True)
+def test_an_empty_text_leaves_nothing_to_compare(fact, text):
+    assert Coherence().unmeasurable(replace(TRACE, **{fact: text})).cause == "not_applicable"
 
 
-def test_assumed_coherence_has_no_gap():
-    assert measured(Unreachable(), final_output="").metadata == {"coherence_gap": 0.0}
+def test_the_reason_names_all_that_is_empty():
+    outcome = Coherence().unmeasurable(replace(TRACE, user_input="", final_output=""))
+    assert outcome.reason == "The input and the output are empty: there is nothing to compare."
 
 
 @pytest.mark.parametrize("fact", ["user_input", "final_output"])

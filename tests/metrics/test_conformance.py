@@ -48,7 +48,8 @@ def measured(metric, trace):
     if isinstance(metric, Judged):
         return metric.settle(trace, {}) or metric.measure_by_rules(Evidence(trace))
     if isinstance(metric, Embedded):
-        return asyncio.run(metric.measure(trace, (), Flat()))
+        earlier = dataclasses.replace(trace, final_output="Let me look that up for you.")
+        return asyncio.run(metric.measure(trace, (earlier,), Flat()))
     assert isinstance(metric, Computed)
     return metric.measure(trace)
 
@@ -125,9 +126,14 @@ def test_a_damaged_fact_that_is_needed_is_a_skip(name, metric, make_trace):
 
 
 @every_of_traces
-@pytest.mark.parametrize("fields", [{}, EMPTY], ids=["whole", "recorded as empty"])
-def test_a_score_lies_on_the_scale_and_says_why(name, metric, make_trace, fields):
-    outcome = measured(metric(), make_trace(**fields))
+def test_where_nothing_happened_a_metric_has_a_score_or_does_not_apply(name, metric, make_trace):
+    outcome = measured(metric(), make_trace(**EMPTY))
+    assert isinstance(outcome, Score) or outcome.cause == "not_applicable"
+
+
+@every_of_traces
+def test_a_score_lies_on_the_scale_and_says_why(name, metric, make_trace):
+    outcome = measured(metric(), make_trace())
     assert isinstance(outcome, Score)
     assert metric.scale[0] <= outcome.value <= metric.scale[1]
     assert isinstance(outcome.value, float)

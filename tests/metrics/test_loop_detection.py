@@ -100,7 +100,7 @@ def test_the_window_can_be_set():
 
 
 def test_the_window_is_in_the_metadata():
-    assert measured(REFUND, window=2).metadata["window_size"] == 2
+    assert measured(REFUND, WEATHER, window=2).metadata["window_size"] == 2
 
 
 def test_an_index_is_the_place_in_the_session():
@@ -124,18 +124,14 @@ def test_all_texts_are_embedded_together():
 
 
 @pytest.mark.parametrize("earlier", [[], ["", " "]])
-def test_nothing_earlier_scores_one_with_a_note(earlier):
-    outcome = measured(REFUND, *earlier, embedder=Unreachable())
-    assert (outcome.value, "no earlier output" in outcome.reason) == (1.0, True)
+def test_without_an_earlier_output_it_does_not_apply(earlier):
+    assert measured(REFUND, *earlier, embedder=Unreachable()) == Skip(
+        "The session has no earlier output: there is nothing to repeat.", "not_applicable"
+    )
 
 
-def test_an_empty_output_scores_one_with_a_note():
-    outcome = measured(" ", REFUND, embedder=Unreachable())
-    assert (outcome.value, "output is empty" in outcome.reason) == (1.0, True)
-
-
-def test_without_a_comparison_the_metadata_has_the_same_keys():
-    assert measured(REFUND).metadata == {"window_size": 3, "max_hybrid": 0.0, "comparisons": []}
+def test_an_empty_output_cannot_repeat_anything():
+    assert measured(" ", REFUND, embedder=Unreachable()).cause == "not_applicable"
 
 
 def test_an_output_that_was_not_recorded_is_a_skip():

@@ -35,6 +35,32 @@ def test_an_unknown_trace_is_none(store):
     assert store.trace("a" * 32) is None
 
 
+BOUNDS = {"limit": 10, "max_bytes": 10**6}
+
+
+def test_the_turns_before_a_trace_are_those_of_its_session_that_began_earlier(store, make):
+    turns = [make.trace(n, session_id="s") for n in (1, 2, 3, 4)]
+    store.commit([make.stored(x) for x in (turns[1], turns[3], turns[0], make.trace(5, session_id="other"))], [])
+    assert store.turns_before(turns[2], **BOUNDS) == turns[:2]
+
+
+def test_of_many_turns_before_a_trace_the_newest_are_read(store, make):
+    turns = [make.trace(n, session_id="s") for n in (1, 2, 3, 4)]
+    store.commit([make.stored(x) for x in turns], [])
+    assert store.turns_before(turns[3], limit=2, max_bytes=10**6) == turns[1:3]
+
+
+def test_of_long_turns_before_a_trace_the_newest_that_fit_are_read(store, make):
+    turns = [make.trace(n, session_id="s", final_output="x" * 5000) for n in (1, 2, 3, 4)]
+    store.commit([make.stored(x) for x in turns], [])
+    assert store.turns_before(turns[3], limit=10, max_bytes=14_000) == turns[1:3]
+
+
+def test_a_trace_without_a_session_has_no_turns_before_it(store, make):
+    store.commit([make.stored(make.trace(1))], [])
+    assert store.turns_before(make.trace(2), **BOUNDS) == []
+
+
 def test_a_later_revision_takes_the_place_of_the_earlier(store, make):
     trace = make.trace()
     store.commit([make.stored(trace)], [])

@@ -16,8 +16,9 @@ class Coherence(Embedded):
     """How near the final output is to the user's input in meaning, as the embedding sees it.
 
     The score is 1 - d, where d is the cosine distance of their embeddings, clamped to 0..1 and rounded to 4 places;
-    metadata `coherence_gap` is d, rounded likewise. An empty input or output counts as coherent: 1.0. Each embedding
-    has its own scale: what is near under one is far under another, so give `threshold` for the one in use.
+    metadata `coherence_gap` is d, rounded likewise. Where the input or the output is empty there is nothing to compare.
+    Each embedding has its own scale: what is near under one is far under another, so give `threshold` for the one in
+    use.
 
     >>> Coherence(threshold={"ngrams": 0.15, "model2vec": 0.4}).threshold_for("ngrams-1")
     0.15
@@ -27,14 +28,21 @@ class Coherence(Embedded):
     summary: ClassVar[str] = "Does the final output speak of what the user's input asked?"
     needs: ClassVar[tuple[str, ...]] = ("user_input", "final_output")
 
+    def unmeasurable(self, trace: AgentTrace) -> Skip | None:
+        """As for every metric; and where a text is empty, since there is nothing to compare then."""
+        lacking = super().unmeasurable(trace)
+        if lacking is not None:
+            return lacking
+        blank = [part for part, text in _texts(trace).items() if not text.strip()]
+        if not blank:
+            return None
+        are = "is" if len(blank) == 1 else "are"
+        return Skip(f"The {' and the '.join(blank)} {are} empty: there is nothing to compare.", "not_applicable")
+
     async def measure(self, trace: AgentTrace, earlier: Sequence[AgentTrace], embedder: Embedder) -> Outcome:
         """Measure by one embedding of both texts; `earlier` does not matter."""
         del earlier
-        texts = {"input": trace.user_input or "", "output": trace.final_output or ""}
-        blank = [part for part, text in texts.items() if not text.strip()]
-        if blank:
-            reason = f"The {' and the '.join(blank)} {'is' if len(blank) == 1 else 'are'} empty: coherence is assumed."
-            return Score(1.0, reason, {"coherence_gap": 0.0})
+        texts = _texts(trace)
         vectors = await embedder.embed(list(texts.values()))
         similarity = float(vectors[0] @ vectors[1])
         if similarity == 0.0:
@@ -44,6 +52,10 @@ class Coherence(Embedded):
         distance = 1.0 - similarity
         value = round(min(max(1.0 - distance, 0.0), 1.0), 4)
         return Score(value, _reason(value, embedder.name), {"coherence_gap": round(distance, 4)})
+
+
+def _texts(trace: AgentTrace) -> dict[str, str]:
+    return {"input": trace.user_input or "", "output": trace.final_output or ""}
 
 
 def _reason(value: float, embedding: str) -> str:

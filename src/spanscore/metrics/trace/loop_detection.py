@@ -22,8 +22,9 @@ class LoopDetection(Embedded):
 
     Against each of the last `window` traces: the cosine of the embeddings times the Jaccard similarity of the word
     sets (lower-cased, without stop words and words of one letter). The score is 1 minus the highest product, clamped
-    to 0..1. Similar meaning in the same words is a loop; in other words it is enumeration, as it should be. No session,
-    nothing earlier or an empty output: 1.0. Metadata: `window_size`, `max_hybrid` and `comparisons` [{`trace_index`,
+    to 0..1. Similar meaning in the same words is a loop; in other words it is enumeration, as it should be. Without an
+    earlier output, or with an empty one, the metric does not apply. Where no embedding is configured, hashed character
+    n-grams are compared. Metadata: `window_size`, `max_hybrid` and `comparisons` [{`trace_index`,
     `cosine_similarity`, `jaccard_similarity`, `hybrid_score`}], the index being the earlier trace's place in the
     session, from 0.
 
@@ -35,6 +36,7 @@ class LoopDetection(Embedded):
     summary: ClassVar[str] = "Is the agent repeating its earlier outputs of the session?"
     run: ClassVar[Literal["trace", "session"]] = "session"
     needs: ClassVar[tuple[str, ...]] = ("final_output",)
+    falls_back_on_ngrams: ClassVar[bool] = True
 
     window: Annotated[int, Field(ge=1, le=100)] = 3
     """How many traces before this one its output is held against."""
@@ -43,7 +45,7 @@ class LoopDetection(Embedded):
         """Measure by one embedding of the output and the earlier ones together."""
         output = trace.final_output or ""
         if not output.strip():
-            return self._no_loop("The output is empty: there is nothing that could repeat.")
+            return Skip("The output is empty: there is nothing that could repeat.", "not_applicable")
         first = max(len(earlier) - self.window, 0)
         outputs = enumerate(map(_recorded_output, earlier[first:]), first)
         recorded = {i: text for i, text in outputs if text is not None}
@@ -51,14 +53,11 @@ class LoopDetection(Embedded):
         if not said and len(recorded) < len(earlier) - first:
             return Skip("The traces before this one did not record their final_output.", "not_recorded")
         if not said:
-            return self._no_loop("The session holds no earlier output: there is nothing to repeat.")
+            return Skip("The session has no earlier output: there is nothing to repeat.", "not_applicable")
         vectors = await embedder.embed([output, *said.values()])
         if not vectors[0].any():
             return Skip(f"{embedder.name} knows no word of the output.", "no_words")
         return self._score(_comparisons(output, said, vectors), embedder.name)
-
-    def _no_loop(self, reason: str) -> Score:
-        return Score(1.0, reason, {"window_size": self.window, "max_hybrid": 0.0, "comparisons": []})
 
     def _score(self, comparisons: list[dict[str, Any]], embedding: str) -> Score:
         nearest = max(comparisons, key=lambda x: x["hybrid_score"])
