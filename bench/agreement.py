@@ -1,0 +1,166 @@
+"""How far the judged metrics agree with the labels of public benchmarks, beside two other kinds of prompt.
+
+    python bench/agreement.py                          # replays bench/recorded/answers.jsonl: no key, nothing is sent
+    python bench/agreement.py --model gpt-4o-mini      # asks a model, about all that is in the files
+    python bench/agreement.py --model gpt-4o-mini --record answers.jsonl results.json
+
+FILE is a file of labelled trajectories as bench/trajectories.py reads them; without one, the forty in bench/recorded.
+Each row holds a score against the benchmark's reward: accuracy, Cohen's kappa, precision and recall of the label that
+the metric's threshold gives, and the area under the ROC curve of the score itself, each with its 95 % interval in which
+the runs of one task are a cluster. A metric of a turn is averaged over the turns of the conversation.
+"""
+
+import argparse
+import asyncio
+import datetime as dt
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import trajectories
+from baselines import BASELINES, Baseline, score
+from trajectories import Trajectory
+
+from spanscore import metrics, stats
+from spanscore.errors import JudgeError, SpanscoreError
+from spanscore.evaluate import Config, Engine, Overrides
+from spanscore.judge import Config as JudgeConfig
+from spanscore.judge import Judge, open_judge, renderer
+from spanscore.judge.recorded import RecordedJudge, RecordingJudge
+from spanscore.model.score import Evaluation, reaches
+
+_RECORDED = Path(__file__).with_name("recorded")
+_AT_ONCE = 8
+_METRICS = ("conversation_completion", "rubric.task_completion")
+_DEFAULT_THRESHOLD = 0.5
+
+
+class Row(NamedTuple):
+    """One way of scoring, and what it gave each trajectory: None where it gave no score."""
+
+    name: str
+    threshold: float
+    scores: Sequence[float | None]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", nargs="*", type=Path, help="labelled trajectories")
+    parser.add_argument("--model", help="the model that judges; without it, the recorded answers")
+    parser.add_argument("--recorded", type=Path, default=_RECORDED / "answers.jsonl", help="the recorded answers")
+    parser.add_argument("--record", type=Path, help="with --model: keep the answers in this file")
+    parser.add_argument("--metric", action="append", help="measure this metric; may be given again")
+    args = parser.parse_args()
+    files = args.file or sorted(_RECORDED.glob("*.json.gz"))
+    found = [x for path in files for x in trajectories.read(path)]
+    try:
+        judge = _judge(args.model, args.recorded)
+        recording = RecordingJudge(judge)
+        rows = asyncio.run(measured(found, args.metric or _METRICS, recording))
+    except SpanscoreError as error:
+        sys.exit(f"agreement: {error}")
+    report(found, rows)
+    if args.record:
+        today = dt.datetime.now(dt.UTC).date().isoformat()
+        count = recording.write(args.record, model=args.model, recorded=today)
+        print(f"\n{count} answers are in {args.record}")
+
+
+def _judge(model: str | None, recorded: Path) -> Judge:
+    if model is None:
+        return RecordedJudge(recorded)
+    judge = open_judge(JudgeConfig(model=model))
+    if judge is None:
+        raise SpanscoreError(f"{model} is no model that can be asked")
+    return judge
+
+
+async def measured(found: Sequence[Trajectory], names: Sequence[str], judge: Judge) -> list[Row]:
+    """A row for each metric, then one for each baseline."""
+    room = asyncio.Semaphore(_AT_ONCE)
+
+    async def bounded(work: Awaitable[float | None]) -> float | None:
+        async with room:
+            return await work
+
+    async def each(one: Callable[[Trajectory], Awaitable[float | None]]) -> list[float | None]:
+        return await asyncio.gather(*(bounded(one(x)) for x in found))
+
+    engine = Engine(Config(), judge, None, render_transcript=renderer(JudgeConfig()))
+    rows = []
+    for name in names:
+        kind = metrics.available()[name]
+        rows.append(Row(name, kind().threshold_for(None), await each(lambda x, name=name: _by_metric(engine, name, x))))
+    for baseline in BASELINES:
+        scores = await each(lambda x, baseline=baseline: _by_baseline(baseline, x, judge))
+        rows.append(Row(baseline.name, _DEFAULT_THRESHOLD, scores))
+    return rows
+
+
+async def _by_metric(engine: Engine, name: str, trajectory: Trajectory) -> float | None:
+    overrides = Overrides(metrics=(name,))
+    session = trajectory.session
+    if metrics.available()[name].run == "session":
+        found = await engine.evaluate_session(session, {}, overrides)
+    else:
+        of_turns = [
+            await engine.evaluate_trace(trace, overrides, earlier=session.traces[:place])
+            for place, trace in enumerate(session.traces)
+        ]
+        found = [x for of_turn in of_turns for x in of_turn]
+    return _mean(x for x in found if x.metric == name)
+
+
+async def _by_baseline(baseline: Baseline, trajectory: Trajectory, judge: Judge) -> float | None:
+    try:
+        return await score(baseline, trajectory.session, judge)
+    except JudgeError as error:
+        print(f"{trajectory.session.session_id}: {error}", file=sys.stderr)
+        return None
+
+
+def _mean(evaluations: Iterable[Evaluation]) -> float | None:
+    values = []
+    for evaluation in evaluations:
+        if evaluation.value is not None:
+            values.append(evaluation.value)
+        elif evaluation.status == "failed":
+            print(f"{evaluation.metric}: {evaluation.reason}", file=sys.stderr)
+    return sum(values) / len(values) if values else None
+
+
+def report(found: Sequence[Trajectory], rows: Sequence[Row]) -> None:
+    """Print the table."""
+    passed = sum(x.passed for x in found)
+    print(f"{len(found)} trajectories of {len({(x.corpus, x.task) for x in found})} tasks, {passed} passed\n")
+    head = ("accuracy", "kappa", "AUC", "precision", "recall")
+    print(f"{'':26}{'n':>4}  " + "".join(f"{x:>20}" for x in head))
+    for row in rows:
+        kept = [(x, value) for x, value in zip(found, row.scores, strict=True) if value is not None]
+        print(f"{row.name:26}{len(kept):>4}  " + "".join(f"{cell:>20}" for cell in _cells(kept, row.threshold)))
+
+
+def _cells(kept: Sequence[tuple[Trajectory, float]], threshold: float) -> Iterator[str]:
+    truth = [x.passed for x, _ in kept]
+    values = [value for _, value in kept]
+    tasks = [(x.corpus, x.task) for x, _ in kept]
+    verdicts = [reaches(value, threshold) for value in values]
+    yield _printed(lambda: stats.agreement(truth, verdicts, clusters=tasks))
+    yield _printed(lambda: stats.kappa(truth, verdicts, clusters=tasks))
+    yield _printed(lambda: stats.auc(truth, values, clusters=tasks))
+    yield _printed(lambda: stats.confusion(truth, verdicts).precision())
+    yield _printed(lambda: stats.confusion(truth, verdicts).sensitivity())
+
+
+def _printed(estimate: Callable[[], stats.Estimate]) -> str:
+    try:
+        found = estimate()
+    except (stats.NotEstimableError, ValueError):
+        return "-"
+    interval = f" [{found.interval.low:.2f}, {found.interval.high:.2f}]" if found.interval else ""
+    return f"{found.value:.2f}{interval}"
+
+
+if __name__ == "__main__":
+    main()
