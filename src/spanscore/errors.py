@@ -11,6 +11,8 @@
     │   ├── JudgeTimeoutError       no answer in time, on every model of the list
     │   ├── JudgeUnavailableError   refused or unreachable after all retries
     │   ├── JudgeAnswerError        answered, but not in the schema, even after one repair
+    │   ├── JudgeRefusedError       a model, or its provider's content filter, declined to answer
+    │   ├── JudgeTooLongError       the prompt exceeds the model's context window: ask less at once
     │   └── BudgetExhaustedError    not asked: the budget is spent (the one JudgeError that becomes a Skip)
     └── EmbeddingError        an embedding provider or model gave no vector: the outcome is a Failure
 """
@@ -67,13 +69,25 @@ class JudgeUnavailableError(JudgeError):
 class JudgeAnswerError(JudgeError):
     """The answer did not fit the schema, not even after one repair.
 
-    `said` is the model's second answer, and `model` the one that gave it; "" where that is not known.
+    `said` is the model's second answer, and `model` the one that gave it; "" where that is not known. `cut_off`: the
+    answer reached the limit on output tokens, so that a shorter one would do.
     """
 
-    def __init__(self, message: str, *, usage: object = None, said: str = "", model: str = "") -> None:
+    def __init__(
+        self, message: str, *, usage: object = None, said: str = "", model: str = "", cut_off: bool = False
+    ) -> None:
         super().__init__(message, usage=usage)
         self.said = said
         self.model = model
+        self.cut_off = cut_off
+
+
+class JudgeRefusedError(JudgeError):
+    """Every model that could be reached declined, or its provider's content filter did; the message has the reason."""
+
+
+class JudgeTooLongError(JudgeError):
+    """The prompt exceeds the context window of the models that were asked; a shorter one may be answered."""
 
 
 class BudgetExhaustedError(JudgeError):

@@ -45,6 +45,14 @@ def answer(text: str | dict, *, input_tokens: int = 100, output_tokens: int = 20
     return Reply(json.dumps(completion), delay_s=delay_s)
 
 
+def declined(message: str | None = None, *, finish_reason: str = "stop", text: str = "", **facts: Any) -> Reply:
+    """A completion without an answer: with the model's refusal, or ended for `finish_reason`; `facts` of the choice."""
+    reply = json.loads(answer(text).body)
+    spoken = {"role": "assistant", "content": text, "refusal": message}
+    reply["choices"][0] |= {"message": spoken, "finish_reason": finish_reason, **facts}
+    return Reply(json.dumps(reply))
+
+
 def refusal(status: int, message: str = "no", code: str | None = None, **headers: str) -> Reply:
     """An error as OpenAI words it; `retry_after="1"` becomes the header Retry-After."""
     body = json.dumps({"error": {"message": message, "type": "error", "param": None, "code": code}})

@@ -41,11 +41,11 @@ def test_half_of_the_wait_is_random():
 
 
 def test_retry_after_is_not_undercut():
-    assert wait(CallError("x", status=429, retry_after="9")) == 9
+    assert wait(CallError("x", status=429, headers={"retry-after": "9"})) == 9
 
 
 def test_a_short_retry_after_does_not_shorten_the_backoff():
-    assert wait(CallError("x", status=429, retry_after="0")) == 1
+    assert wait(CallError("x", status=429, headers={"retry-after": "0"})) == 1
 
 
 def test_no_retry_is_left_after_the_last():
@@ -53,7 +53,7 @@ def test_no_retry_is_left_after_the_last():
 
 
 def test_a_wait_that_ends_past_the_bound_is_given_up():
-    assert wait(CallError("x", status=429, retry_after="50"), elapsed_s=60) is None
+    assert wait(CallError("x", status=429, headers={"retry-after": "50"}), elapsed_s=60) is None
 
 
 @pytest.mark.parametrize("header", ["soon", "", "nan", "inf", "-inf", "1e400", "Thu, 99 Foo 2026", None])

@@ -10,7 +10,9 @@ from spanscore.errors import (
     BudgetExhaustedError,
     JudgeAnswerError,
     JudgeError,
+    JudgeRefusedError,
     JudgeTimeoutError,
+    JudgeTooLongError,
     JudgeUnavailableError,
 )
 from spanscore.judge import redact, retries
@@ -26,6 +28,7 @@ from spanscore.model.score import JudgeUsage
 from spanscore.telemetry import Meter
 
 _MAX_SHOWN_CHARACTERS = 8000
+_MAX_QUOTED_CHARACTERS = 200
 
 
 @dataclass(slots=True)
@@ -143,18 +146,36 @@ class ModelJudge:
         try:
             return read(completion.text, asking.schema)
         except UnusableAnswerError as error:
+            self._refuse_declined(asking, completion)
             self._calls.repaired(asking.model)
             messages += _repair(completion, error)
         completion = await self._call(asking, messages, enforced=enforced)
         try:
             return read(completion.text, asking.schema)
         except UnusableAnswerError as error:
-            cut_off = " It was cut off at judge.max_output_tokens." if completion.cut_off else ""
+            self._refuse_declined(asking, completion)
             raise JudgeAnswerError(
-                f"{asking.model} gave no valid answer, not even after one repair. {error}{cut_off}",
+                f"{asking.model} gave no valid answer, not even after one repair. {self._fault(completion, error)}",
                 said=completion.text,
                 model=asking.model,
+                cut_off=completion.cut_off,
             ) from None
+
+    def _refuse_declined(self, asking: _Asking[AnswerT], completion: Completion) -> None:
+        """Raises JudgeRefusedError where the model or a filter declined: no repair helps, another model may."""
+        if completion.refusal:
+            raise JudgeRefusedError(f"{asking.model} gave no answer: {completion.refusal}")
+
+    def _fault(self, completion: Completion, error: UnusableAnswerError) -> str:
+        """What was wrong with an answer: that it was empty, or the problem and where it ended or how it began."""
+        text = " ".join(completion.text[:_MAX_SHOWN_CHARACTERS].split())
+        if not text:
+            spent = "; all of judge.max_output_tokens went into reasoning" if completion.cut_off else ""
+            return f"The answer was empty (finish_reason: {completion.finish_reason}{spent})."
+        if completion.cut_off:
+            return f"{error} It was cut off at judge.max_output_tokens."
+        shown = redact.redact(text, self._config.redact.rules).text[:_MAX_QUOTED_CHARACTERS]
+        return f"{error} It began: {shown!r}"
 
     async def _call(self, asking: _Asking[AnswerT], messages: Sequence[Message], *, enforced: bool) -> Completion:
         """One completion, with retries. Raises JudgeError."""
@@ -169,8 +190,7 @@ class ModelJudge:
         try:
             return await retries.retrying(once, self._policy, self._timing, asking.started_ns, again)
         except CallError as error:
-            kind = JudgeTimeoutError if error.timed_out else JudgeUnavailableError
-            raise kind(f"{asking.model}: {error} (calls made: {asking.usage.calls})") from None
+            raise _kind(error)(f"{asking.model}: {error} (calls made: {asking.usage.calls})") from None
 
     async def _paid(
         self, asking: _Asking[AnswerT], messages: Sequence[Message], schema: Any, timeout_s: float
@@ -207,6 +227,15 @@ def nobody_to_ask(model: str) -> str:
     return f"{model}: there is no such provider; name the model as litellm does, such as openai/gpt-4o-mini"
 
 
+def _kind(error: CallError) -> type[JudgeError]:
+    """The type of the error that the caller of a judge gets."""
+    if error.context_exceeded:
+        return JudgeTooLongError
+    if error.refused:
+        return JudgeRefusedError
+    return JudgeTimeoutError if error.timed_out else JudgeUnavailableError
+
+
 def _repair(completion: Completion, error: UnusableAnswerError) -> list[Message]:
     why = f"{error} The answer was cut off; be brief." if completion.cut_off else str(error)
     return [
@@ -221,7 +250,14 @@ def _summed_up(failures: Sequence[JudgeError], spent: JudgeUsage) -> JudgeError:
     """One error for all models: of the type that says most about why there is no score."""
     if not failures:
         return JudgeUnavailableError("no model to ask: set judge.model", usage=spent)
-    order = (BudgetExhaustedError, JudgeAnswerError, JudgeUnavailableError, JudgeTimeoutError)
+    order = (
+        BudgetExhaustedError,
+        JudgeTooLongError,
+        JudgeAnswerError,
+        JudgeRefusedError,
+        JudgeUnavailableError,
+        JudgeTimeoutError,
+    )
     found = next(failure for kind in order for failure in failures if isinstance(failure, kind))
     told = copy.copy(found)
     told.args, told.usage = ("; then ".join(map(str, failures)),), spent

@@ -7,6 +7,7 @@ from typing import Any
 
 from spanscore.judge import redact
 from spanscore.judge.config import Config
+from spanscore.judge.declined import is_filtered, is_too_long, refusal_of
 from spanscore.judge.provider import CallError, Completion, Message
 from spanscore.judge.transcript import estimate_tokens
 from spanscore.litellm_loading import load_litellm
@@ -97,8 +98,17 @@ class LiteLLM:
         tokens_in = _counted(usage, "prompt_tokens") or sum(estimate_tokens(x.content) for x in messages)
         tokens_out = _counted(usage, "completion_tokens") or estimate_tokens(said)
         cost = self._cost(litellm, model, tokens_in, tokens_out, usage)
-        cut_off = getattr(choice, "finish_reason", None) == "length" or len(text) < len(said)
-        return Completion(text, tokens_in, tokens_out, cost, cut_off=cut_off)
+        finish_reason = str(getattr(choice, "finish_reason", None) or "stop")
+        return Completion(
+            text,
+            tokens_in,
+            tokens_out,
+            cost,
+            cut_off=finish_reason == "length" or len(text) < len(said),
+            finish_reason=finish_reason,
+            refusal=self._shown(refusal_of(choice)),
+            headers=_lower_case(getattr(response, "_response_headers", None)),
+        )
 
     def _cost(self, litellm: Any, model: str, tokens_in: int, tokens_out: int, usage: Any = None) -> float | None:
         """`usage` lets litellm count tokens from the provider's prompt cache at their own price."""
@@ -115,18 +125,25 @@ class LiteLLM:
         return max(float(sum(parts)), 0.0)
 
     def _call_error(self, litellm: Any, error: Any) -> CallError:
-        headers = getattr(error, "litellm_response_headers", None) or {}
         said = _PREFIX.sub(r"\1: ", " ".join(str(error).split()).partition(" Traceback ")[0])
-        for secret in self._secrets:
-            said = said.replace(secret, "[REDACTED:api_key]")
-        said = redact.redact(said).text[:_MAX_MESSAGE_CHARACTERS]
+        quota_spent = "insufficient_quota" in str(getattr(error, "body", ""))
+        too_long = isinstance(error, litellm.ContextWindowExceededError) or is_too_long(said)
         return CallError(
-            said,
+            self._shown(said),
             status=getattr(error, "status_code", None),
             timed_out=isinstance(error, litellm.Timeout),
-            retry_after=headers.get("retry-after"),
-            hopeless="insufficient_quota" in str(getattr(error, "body", "")) or bool(_NO_KEY.search(said)),
+            headers=_lower_case(getattr(error, "litellm_response_headers", None)),
+            hopeless=quota_spent or too_long or bool(_NO_KEY.search(said)),
+            context_exceeded=too_long,
+            refused=isinstance(error, litellm.ContentPolicyViolationError) or is_filtered(error),
         )
+
+    def _shown(self, said: str) -> str:
+        """What a provider said, in one line without secrets, as an error message quotes it."""
+        line = " ".join(said.split())
+        for secret in self._secrets:
+            line = line.replace(secret, "[REDACTED:api_key]")
+        return redact.redact(line).text[:_MAX_MESSAGE_CHARACTERS]
 
 
 def _provider(litellm: Any, model: str) -> str | None:
@@ -134,6 +151,10 @@ def _provider(litellm: Any, model: str) -> str | None:
         return str(litellm.get_llm_provider(model)[1])
     except litellm.BadRequestError:
         return None
+
+
+def _lower_case(headers: Any) -> dict[str, str]:
+    return {str(name).lower(): str(value) for name, value in (headers or {}).items()}
 
 
 def _counted(usage: Any, name: str) -> int:

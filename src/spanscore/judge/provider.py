@@ -1,7 +1,7 @@
 """What the judge needs of a model provider, so that the asking knows no vendor's library."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 
@@ -15,20 +15,29 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A model's raw answer. `cost_usd` is None where the price is not known; `cut_off`: it hit the token limit."""
+    """A model's raw answer. `cost_usd` is None where the price is not known.
+
+    `finish_reason` is the provider's word for why the answer ended, such as `stop`, `length` or `content_filter`;
+    `cut_off`: it reached the limit on its tokens. `refusal` is the reason that the model or a content filter gave for
+    declining, without secrets; "" where nobody declined. `headers` are those of the response, in lower case.
+    """
 
     text: str
     input_tokens: int
     output_tokens: int
     cost_usd: float | None
     cut_off: bool = False
+    finish_reason: str = "stop"
+    refusal: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class CallError(Exception):
     """A call got no completion. The message holds no secret.
 
-    `status` is the HTTP status, None where there was none; `retry_after` the header of that name; `hopeless` says that
-    no retry helps although the status sounds like it (a spent quota).
+    `status` is the HTTP status, None where there was none; `headers` are those of the response, in lower case.
+    `hopeless` says that no retry helps although the status sounds like it (a spent quota). `context_exceeded`: the
+    prompt is longer than the model's context window. `refused`: a content filter declined the prompt.
     """
 
     def __init__(
@@ -37,14 +46,18 @@ class CallError(Exception):
         *,
         status: int | None = None,
         timed_out: bool = False,
-        retry_after: str | None = None,
+        headers: Mapping[str, str] | None = None,
         hopeless: bool = False,
+        context_exceeded: bool = False,
+        refused: bool = False,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.timed_out = timed_out
-        self.retry_after = retry_after
+        self.headers = headers or {}
         self.hopeless = hopeless
+        self.context_exceeded = context_exceeded
+        self.refused = refused
 
 
 class Provider(Protocol):

@@ -39,7 +39,7 @@ class Timing:
 
 def may_pass(error: CallError) -> bool:
     """Whether the same call may succeed later: 408, 409, 429, any 5xx, a time-out, no connection."""
-    if error.hopeless:
+    if error.hopeless or error.refused:
         return False
     return error.timed_out or error.status is None or error.status in _PASSING or error.status >= 500
 
@@ -74,7 +74,7 @@ def wait_s(error: CallError, tried: int, elapsed_s: float, now_ns: int, policy: 
     if tried > policy.max_retries or not may_pass(error):
         return None
     interval = min(policy.initial_interval_s * 2.0 ** min(tried - 1, 60), policy.max_interval_s)
-    wait = max(interval * (0.5 + 0.5 * chance), retry_after_s(error.retry_after, now_ns) or 0.0)
+    wait = max(interval * (0.5 + 0.5 * chance), retry_after_s(error.headers.get("retry-after"), now_ns) or 0.0)
     return wait if elapsed_s + wait < policy.max_elapsed_s else None
 
 
