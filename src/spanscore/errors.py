@@ -51,11 +51,13 @@ class JudgeError(SpanscoreError):
     """The judge gave no usable answer.
 
     `usage` is what asking cost all the same: a `spanscore.model.score.JudgeUsage`, or None where nothing was sent.
+    `status` is the HTTP status that the provider refused with, 401 also where there is no key to call it with.
     """
 
-    def __init__(self, message: str, *, usage: object = None) -> None:
+    def __init__(self, message: str, *, usage: object = None, status: int | None = None) -> None:
         super().__init__(message)
         self.usage = usage
+        self.status = status
 
 
 class JudgeTimeoutError(JudgeError):

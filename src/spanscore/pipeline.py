@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from spanscore import dialects
@@ -20,8 +21,9 @@ from spanscore.export.inline import Passing
 from spanscore.export.opening import open_exporters, open_sinks
 from spanscore.export.reporting import open_reportings
 from spanscore.export.sender import Sender
-from spanscore.judge import open_judge, redactor, renderer
+from spanscore.judge import open_for_trial, open_judge, redactor, renderer
 from spanscore.judge.config import RULES
+from spanscore.judge.trial import Trials
 from spanscore.model.headers import Headers
 from spanscore.model.score import Evaluation
 from spanscore.model.span import Resource
@@ -99,7 +101,10 @@ class Pipeline:
             clock_ns=clock_ns,
             render_transcript=renderer(settings.judge),
         )
-        self._scoring = Scoring(engine, self._store, self._sender, self.meter)
+        self._trials = _trials(settings, self.meter)
+        self._scoring = Scoring(
+            engine, self._store, self._sender, self.meter, judge_failed=self._trials.doubt if self._trials else None
+        )
         self._passing = (
             Passing(
                 settings.inline, self._sender, self._backlog, is_agent=_is_agent, clock_ns=clock_ns, meter=self.meter
@@ -167,10 +172,15 @@ class Pipeline:
         """See `receive.Intake.trouble`."""
         return self._backlog.trouble
 
+    @property
+    def notice(self) -> str | None:
+        """See `receive.Intake.notice`."""
+        return self._trials.trouble if self._trials else None
+
     def health(self) -> dict[str, Any]:
         """What the health endpoint shows beside the counters."""
         return {
-            "judge": self._settings.judge.model,
+            "judge": {x: state.to_json() for x, state in self._trials.states.items()} if self._trials else {},
             "open_traces": self._backlog.assembler.open_traces,
             "open_sessions": len(self._sessions),
             "waiting_traces": self._cuts.qsize(),
@@ -239,7 +249,8 @@ class Pipeline:
         workers = [_batches(self._cuts, batch, self._finish_all) for _ in range(count)]
         sessions = _batches(self._quiet_sessions, _BATCH, self._finish_sessions)
         reporting = [x.run() for x in self._reportings]
-        return [self._sender.run(), cutting, *workers, sessions, self._tidy(), *passing, *reporting]
+        trying = [self._trials.run()] if self._trials and self._settings.judge.try_at_start else []
+        return [self._sender.run(), cutting, *workers, sessions, self._tidy(), *passing, *reporting, *trying]
 
     def _watch(self) -> None:
         """Have the meter ask for what is not counted but is."""
@@ -372,6 +383,14 @@ class Pipeline:
         if not await self._sender.drain(max(0.0, deadline_s - time.monotonic())):
             left = ", ".join(f"{count} by {name}" for name, count in self._sender.behind().items() if count)
             _log.warning("not all has left, the rest does after the restart: %s", left or "requests that pass through")
+
+
+def _trials(settings: Settings, meter: Meter) -> Trials | None:
+    """Of all models that may be asked; None where there is none."""
+    own = settings.judge.models
+    by_metric = settings.evaluation.models(own)
+    models = [*own, *(x for of_metric in by_metric.values() for x in of_metric)] if own else []
+    return Trials(models, partial(open_for_trial, settings.judge), meter) if models else None
 
 
 async def _batches(

@@ -43,9 +43,12 @@ class Scoring:
         sender: Sender,
         meter: Meter,
         *,
+        judge_failed: Callable[[], None] | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
+        """`judge_failed` is called when a score is missing since the judge gave no answer."""
+        self._judge_failed = judge_failed
         self._engine = engine
         self._store = store
         self._sender = sender
@@ -119,6 +122,8 @@ class Scoring:
         self._sender.offer(zip(numbers, evaluations, strict=True))
         self._meter.add(declared.AGENT_TRACES, len(traces))
         outcomes.count(evaluations, self._meter)
+        if self._judge_failed is not None and any(map(outcomes.lacks_answer, evaluations)):
+            self._judge_failed()
 
     async def sessions(self, ids: Sequence[str], overrides: Overrides | None = None) -> list[Evaluation]:
         """Evaluate sessions as their next revisions; those that are not known give nothing."""

@@ -311,6 +311,23 @@ def test_a_server_that_is_stopping_is_told(examine, tmp_path):
     assert (found["health"]["status"], "the journal is full" in found["health"]["message"]) == ("FAIL", True)
 
 
+@pytest.mark.parametrize(
+    ("judge", "status"),
+    [
+        ({"status": "answers"}, "ok"),
+        ({"status": "fails", "reason": "m: wrong key", "fix": "give a valid key"}, "FAIL"),
+    ],
+)
+def test_what_the_running_server_says_of_its_judge_is_told(examine, judge, status):
+    ports = demo_server.Ports.free()
+    state = json.dumps({"status": "Server available", "judge": {"m": judge}, "counters": {}}).encode()
+    with http_server(lambda *_: (200, state)) as (url, _):
+        by_name = {x: getattr(ports, x) for x in ports.__slots__} | {"health": int(url.split(":")[-1])}
+        _, found = examine("--no-round-trip", ports=demo_server.Ports(**by_name))
+    assert found["server's judge"]["status"] == status
+    assert found["server's judge"]["fix"] == (judge.get("fix") and f"{judge['fix']}; where the server runs")
+
+
 def test_no_litellm_is_imported_for_the_rules(tmp_path):
     ports = demo_server.Ports.free()
     file = tmp_path / "spanscore.yaml"

@@ -35,7 +35,7 @@ def scored(tmp_path_factory):
     """What a server that a session's spans were sent to has written, and the requests that its judge got."""
     folder = tmp_path_factory.mktemp("rubric")
     with ScriptedServer(worse) as model:
-        judge = {"model": "openai/gpt-4o-mini", "api_base": model.url, "api_key": "a-key"}
+        judge = {"model": "openai/gpt-4o-mini", "api_base": model.url, "api_key": "a-key", "try_at_start": False}
         running = LIVE["RunningServer"](folder, judge=judge, evaluation={"metrics": {}, "rubric": RUBRIC}).start()
         request = LIVE["Recording"]("pydantic_ai/openai").traces
         with grpc.insecure_channel(f"127.0.0.1:{running.grpc}") as channel:

@@ -50,7 +50,7 @@ def gated():
 
 def judged_by(model, **settings):
     """The server's settings for a judge at `model`."""
-    return {"model": "openai/gpt-4o-mini", "api_base": model.url, "api_key": "a-key", **settings}
+    return {"model": "openai/gpt-4o-mini", "api_base": model.url, "api_key": "a-key", "try_at_start": False, **settings}
 
 
 def export(running, request):

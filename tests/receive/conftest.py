@@ -40,6 +40,7 @@ class FakeIntake:
         self.headers = []
         self.set_aside = []
         self.trouble = None
+        self.notice = None
 
     async def accept(self, signal, body, request, headers=()):
         self.entered.set()

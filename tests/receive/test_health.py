@@ -164,3 +164,13 @@ async def test_a_configured_port_that_is_taken_is_an_error_that_names_the_key():
 def test_a_path_that_cannot_be_is_refused(path):
     with pytest.raises(ValueError, match="path"):
         Health(path=path)
+
+
+async def test_what_does_not_work_is_shown_while_requests_are_taken(serve):
+    async with serve() as up:
+        up.intake.notice = "the judge gives no answers: m: wrong key"
+        found = [await get(up.server.health_port, path) for path in ("/readyz", "/")]
+    (ready, told), (healthy, shown) = found
+    assert (ready, healthy) == (200, 200)
+    assert told == "ok\nthe judge gives no answers: m: wrong key\n"
+    assert json.loads(shown)["notice"] == "the judge gives no answers: m: wrong key"

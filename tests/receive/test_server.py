@@ -164,6 +164,7 @@ async def test_what_a_damaged_request_says_is_not_logged(serve, caplog):
 def test_a_server_can_be_made_where_no_event_loop_runs():
     class Idle:
         trouble = None
+        notice = None
 
         def health(self):
             return {}

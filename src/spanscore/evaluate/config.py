@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from spanscore import metrics
 from spanscore.errors import ConfigError, InputError
 from spanscore.evaluate.naming import nearest
+from spanscore.evaluate.rubric import NAME as RUBRIC
 from spanscore.evaluate.rubric import Config as RubricConfig
 from spanscore.evaluate.rubric import Rubric, chosen, is_rubric
 from spanscore.judge.config import RULES
@@ -79,6 +80,16 @@ class Config(BaseModel):
     def build(self) -> list[Metric]:
         """The configured metrics, in the order of the configuration."""
         return [_metric(name, options or {}) for name, options in self.metrics.items()]
+
+    def models(self, of_judge: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+        """The models that each judged metric may ask, by its name; what the rubric asks is under `rubric`.
+
+        `of_judge` are the judge's own, in their order, for those that name none.
+        """
+        named: dict[str, str | None] = {x.name: x.model for x in self.build() if isinstance(x, Judged)}
+        if (rubric := chosen(self.rubric)) is not None:
+            named[RUBRIC] = rubric.model
+        return {name: (model,) if model else of_judge for name, model in named.items() if model != RULES}
 
     def refuse_models(self) -> None:
         """Raise ConfigError where a metric or the rubric names a model: it is to be called where there is no judge."""

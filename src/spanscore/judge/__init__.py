@@ -3,7 +3,7 @@
 from spanscore.judge.asking import ModelJudge
 from spanscore.judge.cache import Cache
 from spanscore.judge.config import Config
-from spanscore.judge.opening import Estimate, check_models, estimate, open_judge, redactor, renderer
+from spanscore.judge.opening import Estimate, check_models, estimate, open_for_trial, open_judge, redactor, renderer
 from spanscore.judge.port import Answer, Judge, Prompt
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Prompt",
     "check_models",
     "estimate",
+    "open_for_trial",
     "open_judge",
     "redactor",
     "renderer",

@@ -190,7 +190,8 @@ class ModelJudge:
         try:
             return await retries.retrying(once, self._policy, self._timing, asking.started_ns, again)
         except CallError as error:
-            raise _kind(error)(f"{asking.model}: {error} (calls made: {asking.usage.calls})") from None
+            said = f"{asking.model}: {error} (calls made: {asking.usage.calls})"
+            raise _kind(error)(said, status=error.status) from None
 
     async def _paid(
         self, asking: _Asking[AnswerT], messages: Sequence[Message], schema: Any, timeout_s: float

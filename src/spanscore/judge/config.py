@@ -127,6 +127,10 @@ class Config(BaseModel):
     plan: Literal["staged", "fused"] = "staged"
     """`staged`: one call for each stage of each metric. `fused`: all metrics share at most two calls."""
 
+    try_at_start: bool = True
+    """Whether the server asks each model one tiny question when it starts, and again while one does not answer: so
+    that a wrong key is in the log and in the health check before the first trace comes."""
+
     timeout: Duration = duration_ns("60s")
     """The longest that one call may take."""
 

@@ -128,12 +128,13 @@ class LiteLLM:
         said = _PREFIX.sub(r"\1: ", " ".join(str(error).split()).partition(" Traceback ")[0])
         quota_spent = "insufficient_quota" in str(getattr(error, "body", ""))
         too_long = isinstance(error, litellm.ContextWindowExceededError) or is_too_long(said)
+        lacks_key = bool(_NO_KEY.search(said))
         return CallError(
             self._shown(said),
-            status=getattr(error, "status_code", None),
+            status=401 if lacks_key else getattr(error, "status_code", None),
             timed_out=isinstance(error, litellm.Timeout),
             headers=_lower_case(getattr(error, "litellm_response_headers", None)),
-            hopeless=quota_spent or too_long or bool(_NO_KEY.search(said)),
+            hopeless=quota_spent or too_long or lacks_key,
             context_exceeded=too_long,
             refused=isinstance(error, litellm.ContentPolicyViolationError) or is_filtered(error),
         )

@@ -11,7 +11,7 @@ from spanscore.judge import redact
 from spanscore.judge.answer import schema_text
 from spanscore.judge.asking import ModelJudge, nobody_to_ask
 from spanscore.judge.cache import Cache, MemoryCache
-from spanscore.judge.config import RULES, Config
+from spanscore.judge.config import RULES, CacheConfig, Config
 from spanscore.judge.litellm import LiteLLM
 from spanscore.judge.port import Judge, Prompt
 from spanscore.judge.transcript import Transcript, estimate_tokens, render
@@ -38,6 +38,12 @@ def open_judge(config: Config, cache: Cache | None = None, meter: Meter | None =
         return None
     kept = (cache or MemoryCache(config.cache.max_entries)) if config.cache.enabled else None
     return ModelJudge(config, LiteLLM(config), kept, meter=meter)
+
+
+def open_for_trial(config: Config) -> Judge:
+    """The judge of a configuration with a model, but that it keeps no answers and tries again once at most."""
+    spare = {"cache": CacheConfig(enabled=False), "max_retries": min(config.max_retries, 1)}
+    return ModelJudge(config.model_copy(update=spare), LiteLLM(config))
 
 
 def check_models(config: Config, models: Iterable[str]) -> None:

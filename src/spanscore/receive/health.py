@@ -94,6 +94,8 @@ class HealthServer:
         shown: dict[str, Any] = {"status": "Server not available" if trouble else "Server available"}
         if trouble:
             shown["reason"] = trouble
+        if notice := self._intake.notice:
+            shown["notice"] = notice
         up_since = datetime.fromtimestamp(self._started_ns / _NS_PER_S, UTC)
         shown |= {
             "upSince": up_since.isoformat().replace("+00:00", "Z"),
@@ -104,9 +106,11 @@ class HealthServer:
         return web.Response(status=503 if trouble else 200, text=dumps(shown), content_type="application/json")
 
     def _ready(self) -> web.Response:
-        """Whether requests are taken."""
-        trouble = self.trouble
-        return web.Response(status=503, text=f"{trouble}\n") if trouble else web.Response(text="ok\n")
+        """Whether requests are taken; in a second line what does not work all the same, which loses no request."""
+        if trouble := self.trouble:
+            return web.Response(status=503, text=f"{trouble}\n")
+        notice = self._intake.notice
+        return web.Response(text=f"ok\n{notice}\n" if notice else "ok\n")
 
     def _live(self) -> web.Response:
         """That the process answers at all: one that does not is to be started again, one that is not ready is not."""

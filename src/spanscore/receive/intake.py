@@ -28,6 +28,11 @@ class Intake(Protocol):
         """Why a request would not be kept now; None where it would."""
         ...
 
+    @property
+    def notice(self) -> str | None:
+        """What does not work although requests are kept; None where all does."""
+        ...
+
     def health(self) -> Mapping[str, Any]:
         """What the health check shows beside the counters, as a JSON object."""
         ...

@@ -129,6 +129,9 @@ JUDGE_REPAIRS = _counter(
 )
 JUDGE_CACHE_HITS = _counter("judge_cache_hits", "{answer}", "Answers that were kept from before.", "model")
 JUDGE_CACHE_MISSES = _counter("judge_cache_misses", "{answer}", "Answers that a model had to be asked for.", "model")
+JUDGE_UP = _gauge(
+    "judge_up", "", "Whether a model answered when it was last tried: 1 or 0; nothing before that.", "model"
+)
 JUDGE_BUDGET_LIMIT = _gauge(
     "judge_budget_limit", "", "What may be spent in an hour or day (judge.budget), by unit: tokens, usd.", "unit"
 )

@@ -21,6 +21,7 @@ def model():
 def line(pipeline, model):
     """Call it to get the drop-in's pipeline before a spanscore whose judge is `model`."""
     judge = {"model": "openai/gpt-4o-mini", "api_base": model.url, "api_key": "a-key", "plan": "fused"}
+    judge["try_at_start"] = False
     judge["timeout"] = "5m"  # the first call imports its provider's library
     return lambda **options: pipeline(judge=judge, **options)
 

@@ -1,52 +1,46 @@
 """Do the judge and the embedding answer, and what does a question cost."""
 
 import time
-from collections.abc import AsyncIterator
-
-from pydantic import BaseModel
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any
 
 from spanscore.cli.checks.finding import Finding, fail, ok, told, warn
 from spanscore.config import Settings
 from spanscore.embed import open_embedder
 from spanscore.errors import SpanscoreError
-from spanscore.judge import open_judge, redactor
-from spanscore.judge.config import CacheConfig
-from spanscore.judge.port import Judge, Prompt
+from spanscore.judge import open_for_trial, redactor, trial
+from spanscore.judge.config import Config
 from spanscore.model.score import JudgeUsage
 
-_QUESTION = Prompt("You check that you can be reached.", "1 + 1 = 2", "Is the sum above right?")
-
-
-class _Verdict(BaseModel):
-    """The answer that is asked for."""
-
-    right: bool
+_RUNNING = "server's judge"
 
 
 async def check(settings: Settings, *, ask: bool) -> AsyncIterator[Finding]:
     """Each model of the judge, then the embedding; without `ask` no provider is asked."""
-    judge = _impatient(settings)
-    if judge is None:
+    if not settings.judge.models:
         yield ok("judge", "the built-in rules: no model is asked; set judge.model for one")
     for model in settings.judge.models:
-        if judge is not None:
-            yield await _judge(judge, model) if ask else ok("judge", f"{model}: not asked (--no-judge)")
+        yield await _judge(settings.judge, model) if ask else ok("judge", f"{model}: not asked (--no-judge)")
     yield await _embedding(settings, ask=ask)
 
 
-def _impatient(settings: Settings) -> Judge | None:
-    """The judge as configured, but that it is really asked, and at most twice."""
-    spare = {"cache": CacheConfig(enabled=False), "max_retries": min(settings.judge.max_retries, 1)}
-    return open_judge(settings.judge.model_copy(update=spare))
+def of_server(state: Mapping[str, Any]) -> Iterator[Finding]:
+    """What the running server says of its models, which it may ask with another key than this command has."""
+    for model, found in state.get("judge", {}).items():
+        if found["status"] == "fails":
+            yield fail(
+                _RUNNING, f"the server gets no answer: {found['reason']}", f"{found['fix']}; where the server runs"
+            )
+        elif found["status"] == "answers":
+            yield ok(_RUNNING, f"{model} answers the server")
 
 
-async def _judge(judge: Judge, model: str) -> Finding:
+async def _judge(config: Config, model: str) -> Finding:
     started_s = time.monotonic()
     try:
-        answer = await judge.ask(_QUESTION, _Verdict, models=(model,))
+        answer = await trial.ask(open_for_trial(config), model)
     except SpanscoreError as error:
-        fix = "see judge.model, judge.api_base and judge.api_key, or the provider's environment variable"
-        return fail("judge", told(error), fix)
+        return fail("judge", told(error), trial.advice(error))
     took = f"{model} answered in {time.monotonic() - started_s:.1f} s, {_cost(answer.usage)}"
     if answer.usage.cost_usd is None:
         return warn("judge", took, f"tell its price under judge.prices.{model}, so that judge.budget.max_usd can hold")
