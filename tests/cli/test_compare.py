@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from spanscore.cli.comparison import least_pairs
+from spanscore.cli.comparison import least_units
 from spanscore.cli.main import main
 
 JUDGE = {"kind": "LLM", "name": "judge", "version": "1", "model": "m", "prompt_hash": "0" * 16, "embedding": None}
@@ -111,7 +111,7 @@ def test_too_few_pairs_cannot_tell_whatever_they_are(measured):
 
 
 def test_more_comparisons_need_more_pairs():
-    assert [least_pairs(x) for x in (0.9, 0.95, 0.99)] == [5, 6, 8]
+    assert [least_units(x) for x in (0.9, 0.95, 0.99)] == [5, 6, 8]
 
 
 def test_the_intervals_allow_for_the_number_of_comparisons(compared):
@@ -210,7 +210,7 @@ def test_a_narrow_terminal_breaks_no_remark(compared, monkeypatch):
         for x, model in ((5.0, "m"), (1.0, "other"))
     )
     text = compared(one, other)[1]
-    assert all(x in text for x in ("REGRESSION", "not comparable\n", "too few pairs\n"))
+    assert all(x in text for x in ("REGRESSION", "not comparable\n", "too few sessions\n"))
 
 
 def test_a_case_of_few_trials_cannot_tell(compared):
@@ -340,3 +340,98 @@ def test_what_a_file_holds_cannot_steer_a_terminal(compared):
 def test_a_latency_that_rose_from_nothing_is_said_in_words(compared):
     _, _, error = compared(run_of(*cases(latency=0.0)), run_of(*cases(latency=0.1)))
     assert "latency rose from 0 (at most 20.0%)" in error
+
+
+TURNS = 5
+
+
+def turns_of(session, value, *, count=TURNS, **fields):
+    """The scores of a session's turns, all alike."""
+    label = "pass" if value >= 0.5 else "fail"
+    return [
+        score(value=value, label=label, trace_id=f"{session}-{x}", session_id=session, **fields) for x in range(count)
+    ]
+
+
+def sessions(*values, **fields):
+    return [x for number, value in enumerate(values) for x in turns_of(f"s{number}", value, **fields)]
+
+
+ALIKE = sessions(*[0.8] * 10)
+
+
+def test_the_turns_of_a_session_are_one_unit_of_each_measure(measured):
+    found = measured(ALIKE, ALIKE)
+    assert {(x["n"], x["pairs"]) for x in found.values()} == {(10, 50)}
+
+
+@pytest.mark.parametrize("measure", ["pass rate", "coherence"])
+def test_sessions_whose_turns_all_fell_are_few_however_many_turns_they_have(measured, measure):
+    after = sessions(*[0.8] * 7, *[0.2] * 3)
+    assert measured(ALIKE, after)[measure]["verdict"] == "cannot tell"
+
+
+def test_as_many_traces_of_no_session_can_be_told(measured):
+    before, after = ([{**x, "session_id": None} for x in run] for run in (ALIKE, sessions(*[0.8] * 7, *[0.2] * 3)))
+    assert measured(before, after)["pass rate"]["verdict"] == "worse"
+
+
+def test_latencies_of_one_session_are_one_unit(measured):
+    before, after = (sessions(*[0.8] * 10, latency_s=x) for x in (1.0, 2.0))
+    assert measured(before, after)["latency"]["difference"]["n"] == 10
+
+
+def test_both_means_count_sessions(measured):
+    found = measured(ALIKE, ALIKE)["coherence"]
+    assert (found["a"]["n"], found["b"]["n"]) == (10, 10)
+
+
+def test_a_mean_over_turns_stays_one_over_turns(measured):
+    uneven = [*turns_of("long", 1.0, count=9), *turns_of("short", 0.0, count=1)]
+    assert measured(uneven, uneven)["coherence"]["a"]["value"] == pytest.approx(0.9)
+
+
+def test_a_session_that_the_other_run_split_in_two_is_still_one(measured):
+    said = [{"metadata": {"user_input": f"Question {x}"}} for x in range(4)]
+    before = [score(trace_id=f"a{x}", session_id="whole", **said[x]) for x in range(4)]
+    after = [score(trace_id=f"b{x}", session_id=f"part{x % 2}", **said[x]) for x in range(4)]
+    assert measured(before, after)["coherence"]["n"] == 1
+
+
+def test_sessions_of_two_runs_that_happen_to_be_called_alike_are_not_joined(measured):
+    said = [{"metadata": {"user_input": f"Question {x}"}} for x in range(2)]
+    before = [score(trace_id=f"a{x}", session_id=f"s{x}", **said[x]) for x in range(2)]
+    after = [score(trace_id=f"b{x}", session_id=f"s{1 - x}", **said[x]) for x in range(2)]
+    assert measured(before, after)["coherence"]["n"] == 2
+
+
+def test_a_sessions_own_score_is_of_the_same_unit_as_its_turns(measured):
+    run = [*ALIKE, *(score("agent_reliability", scope="session", session_id=f"s{x}") for x in range(10))]
+    assert measured(run, run)["pass rate"]["n"] == 10
+
+
+def test_cases_that_were_recorded_in_one_session_are_one_unit(measured):
+    together = cases()
+    for x in together:
+        x["trials"][0]["session_id"] = "one"
+    assert measured(run_of(*together), run_of(*together))["score"]["n"] == 1
+
+
+def test_the_output_says_how_many_sessions_and_turns_there_are(compared):
+    text = " ".join(compared(ALIKE, ALIKE)[1].split())
+    assert "Both runs have 10 sessions with 50 turns." in text
+    assert "10 50 cannot tell" in text
+
+
+def test_json_says_how_many_sessions_and_turns_there_are(compared):
+    found = json.loads(compared(ALIKE, ALIKE, "--json")[1])
+    assert (found["unit"], found["n"], found["turns"]) == ("session", 10, 50)
+
+
+def test_cases_with_sessions_of_their_own_are_counted_as_cases(compared):
+    assert f"Both runs have {CASES} cases.\n" in compared(BEFORE, BEFORE)[1]
+
+
+def test_too_few_sessions_are_said_to_be_too_few(measured):
+    few = sessions(*[0.8] * 3, count=20)
+    assert measured(few, few)["coherence"]["note"] == "too few sessions"

@@ -6,6 +6,8 @@ prediction-powered rates is in the tests of each.
 """
 
 import itertools
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -152,6 +154,75 @@ def test_a_paired_difference_of_rates_is_covered_whatever_changes(n):
     for up, down in CHANGES:
         chances = multinomial.pmf(counts, n, [up, down, max(0.0, 1 - up - down)])
         assert_covers(chances @ inside(limits, up - down), n, up + down)
+
+
+LEVEL_OF_THREE = 1 - 0.05 / 3
+"""Of each interval where three comparisons together are to hold at 95 %."""
+
+
+PAGE = (Path(__file__).parents[2] / "docs/statistics.md").read_text(encoding="utf-8")
+OF_SESSIONS = re.findall(r"^\| (\d+) sessions with (\d+) turns \| ([\d.]+) \| ([\d.]+) \|$", PAGE, re.MULTILINE)
+
+
+def tables_of(sessions):
+    """How many sessions may gain, lose and stay."""
+    return np.array(
+        [(up, down, sessions - up - down) for up in range(sessions + 1) for down in range(sessions + 1 - up)]
+    )
+
+
+def limits_of_alike_turns(sessions, turns, *, clustered):
+    """The limits for each of `tables_of`, where a session has so many turns and all of them move alike."""
+    clusters = np.repeat(np.arange(sessions), turns) if clustered else None
+    found = []
+    for up, down, same in turns * tables_of(sessions):
+        before, after = [0] * up + [1] * down + [1] * same, [1] * up + [0] * down + [1] * same
+        found.append(paired_difference(before, after, level=LEVEL_OF_THREE, clusters=clusters).interval)
+    return np.array([(x.low, x.high) for x in found]).T
+
+
+@pytest.mark.parametrize("sessions", [5, 10, 20, 40])
+def test_a_paired_difference_is_covered_where_all_turns_of_a_session_move_alike(sessions):
+    limits = limits_of_alike_turns(sessions, 5, clustered=True)
+    for up, down in CHANGES:
+        chances = multinomial.pmf(tables_of(sessions), sessions, [up, down, max(0.0, 1 - up - down)])
+        assert chances @ inside(limits, up - down) >= 0.97
+
+
+@pytest.mark.parametrize(("sessions", "turns", "clustered", "independent"), OF_SESSIONS)
+def test_the_coverages_of_turns_that_move_alike_are_right_in_the_docs(sessions, turns, clustered, independent):
+    count = int(sessions)
+    chances = multinomial.pmf(tables_of(count), count, [0.2, 0.2, 0.6])
+    found = [
+        chances @ inside(limits_of_alike_turns(count, int(turns) // count, clustered=x), 0.0) for x in (True, False)
+    ]
+    assert found == pytest.approx([float(clustered), float(independent)], abs=0.0006)
+
+
+def test_the_docs_have_coverages_of_turns_that_move_alike():
+    assert [x[0] for x in OF_SESSIONS] == ["5", "10", "20", "40"]
+
+
+SIZES = {
+    "of 1 to 8 turns": lambda rng, size: rng.integers(1, 9, size),
+    "mostly short": lambda rng, size: rng.geometric(0.3, size),
+    "a few of very many turns": lambda rng, size: np.minimum(np.ceil(rng.pareto(1.2, size)), 200),
+}
+MOVES = {
+    "both ways": (lambda rng, size: rng.choice([-1, 0, 1], size, p=[0.2, 0.4, 0.4]), 0.2),
+    "one way": (lambda rng, size: rng.choice([0, 1], size, p=[0.8, 0.2]), 0.2),
+    "graded": (lambda rng, size: rng.beta(4, 2, size) - rng.beta(3, 3, size), 4 / 6 - 0.5),
+}
+
+
+@pytest.mark.parametrize("sessions", [6, 20, 100])
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("moves", MOVES)
+def test_a_paired_difference_is_covered_whatever_the_sizes_of_the_sessions_are(moves, sizes, sessions):
+    rng, (draw, truth) = np.random.default_rng(sessions), MOVES[moves]
+    turns = SIZES[sizes](rng, (REPEATS, sessions))
+    low, high = of_means((draw(rng, turns.shape) + 1) / 2, turns.astype(float))
+    assert inside((2 * low - 1, 2 * high - 1), truth).mean() >= 0.93
 
 
 def test_a_paired_difference_where_all_change_is_one_way_is_covered_a_little_more_often():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from spanscore import config
 from spanscore.calibration import PassRate
 from spanscore.cli import aggregates, runs
-from spanscore.cli.comparison import LATENCY, PASS_RATE, TOO_FEW, CaseChange, Comparison, Limits, Measure, compare
+from spanscore.cli.comparison import LATENCY, PASS_RATE, CaseChange, Comparison, Limits, Measure, compare
 from spanscore.cli.terminal import console, on_one_line, print_json, printable
 from spanscore.errors import InputError
 from spanscore.stats import Estimate, Interval
@@ -119,6 +119,9 @@ def _as_json(a: runs.Run, b: runs.Run, found: Comparison, rates: list[list[PassR
         "comparisons": len(found.measures),
         "level": found.level,
         "each_level": found.each_level,
+        "unit": found.unit,
+        "n": found.units,
+        "turns": found.members if found.member == "turn" else None,
         "measures": [x.to_json() for x in found.measures],
         "cases": [x.to_json() for x in found.cases],
         "only_in_a": list(found.only_in_a),
@@ -142,7 +145,7 @@ def _print(output: "Console", a: runs.Run, b: runs.Run, found: Comparison) -> No
     for name, ids in (("A", found.only_in_a), ("B", found.only_in_b)):
         _print_ids(output, f"only in {name}", ids)
     _print_ids(output, "not unique, left out", [*a.ambiguous, *b.ambiguous])
-    output.print(f"\n{_sureness(found)}\nB against A: {found.verdict}.")
+    output.print(f"\n{_counted(found)}\n{_sureness(found)}\nB against A: {found.verdict}.")
 
 
 def _print_corrected(output: "Console", rates: list[list[PassRate]]) -> None:
@@ -182,28 +185,30 @@ def _case_row(x: CaseChange) -> list[Any]:
 def _print_measures(output: "Console", found: Comparison) -> None:
     from rich.text import Text  # noqa: PLC0415 - --json needs no rich
 
+    paired = any(x.pairs > x.n for x in found.measures)
     rows = [
         [
             on_one_line(x.name, 48),
             _estimated(x.a, x.name),
             _estimated(x.b, x.name),
             _estimated(x.difference, x.name, sign="+"),
-            str(x.n),
+            *map(str, (x.n, x.pairs) if paired else (x.n,)),
             Text(x.verdict, _STYLES.get(x.verdict, "")),
-            _REMARKS.join(_remarks(x, found.least_pairs)),
+            _REMARKS.join(_remarks(x)),
         ]
         for x in found.measures
     ]
-    _print_table(output, ("measure", "A", "B", "B - A", "pairs", "verdict", ""), rows)
+    counts = (f"{found.unit}s", "pairs") if paired else (f"{found.unit}s",)
+    _print_table(output, ("measure", "A", "B", "B - A", *counts, "verdict", ""), rows)
 
 
-def _remarks(x: Measure, least_pairs: int) -> Iterator[str]:
+def _remarks(x: Measure) -> Iterator[str]:
     if x.regression:
         yield "REGRESSION"
     if x.unlike:
         yield "not comparable"
-    if x.n < least_pairs:
-        yield TOO_FEW
+    if x.too_few:
+        yield x.too_few
 
 
 def _print_ids(output: "Console", what: str, ids: Any) -> None:
@@ -212,10 +217,21 @@ def _print_ids(output: "Console", what: str, ids: Any) -> None:
         output.print(f"{what}: {', '.join(on_one_line(x, 60) for x in ids[:_MAX_SHOWN])}{more}")
 
 
+def _counted(found: Comparison) -> str:
+    """What both runs have, and what of it is independent."""
+    independent = f"{found.units} {found.unit}{'s' * (found.units != 1)}"
+    if found.unit == "case" or not found.members:
+        return f"Both runs have {independent}."
+    return (
+        f"Both runs have {independent} with {found.members} {found.member}{'s' * (found.members != 1)}. Those of one "
+        f"session are not independent, so n counts sessions, and each {found.member} without one by itself."
+    )
+
+
 def _sureness(found: Comparison) -> str:
     count = len(found.measures)
-    too_few = any(x.n < found.least_pairs for x in found.measures)
-    few = f" Fewer than {found.least_pairs} pairs cannot tell." if too_few else ""
+    too_few = any(x.too_few for x in found.measures)
+    few = f" Fewer than {found.least_units} {found.unit}s cannot tell." if too_few else ""
     if count == 1:
         return f"1 comparison, its interval at {found.level:.2%}.{few}"
     return (
@@ -256,7 +272,7 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> "Table":
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for heading in headings:
-        figures = heading in {"A", "B", "B - A", "interval", "pairs"}
+        figures = heading in {"A", "B", "B - A", "interval", "sessions", "cases", "pairs"}
         wraps = heading in {"case", "measure"}
         table.add_column(heading, no_wrap=not wraps, overflow="fold", justify="right" if figures else "left")
     for row in rows:

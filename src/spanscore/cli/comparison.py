@@ -9,12 +9,20 @@ from typing import Any, Literal, TypeAlias
 
 from spanscore import metrics
 from spanscore.cli.runs import PROVENANCE, Run, Unit
-from spanscore.stats import Estimate, Interval, NotEstimableError, mean, paired_difference, unpaired_difference
+from spanscore.stats import (
+    Estimate,
+    Interval,
+    NotEstimableError,
+    connected,
+    mean,
+    paired_difference,
+    unpaired_difference,
+)
 
 Verdict: TypeAlias = Literal["better", "worse", "cannot tell"]
+Independent: TypeAlias = Literal["session", "case"]
 
 PASS_RATE, SCORE, LATENCY = "pass rate", "score", "latency"
-TOO_FEW = "too few pairs"
 _FEW_CASES = 500
 """With more cases than that, those that cannot tell are left without an interval: it takes 10 ms of work each."""
 _TOLERANCE = 1e-9
@@ -31,22 +39,24 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One measure over the `n` cases that both runs have; `a` and `b` are means over them, `difference` is b - a.
+    """One measure over the `pairs` that both runs have; `a` and `b` are means over them, `difference` is b - a.
 
-    `change` is what the limits speak of: a share for the pass rate and the latency, points of 100 for a score.
-    `unlike` is how its scores in the two runs were made differently.
+    `n` counts what is independent among the pairs: the turns of one session are one. `change` is what the limits are
+    compared with: a share for the pass rate and the latency, points of 100 for a score.
+    `unlike` is how its scores in the two runs were made differently, `too_few` what there are not enough of to tell.
     """
 
     name: str
     a: Estimate
     b: Estimate
     n: int
+    pairs: int
     difference: Estimate
     change: float
     verdict: Verdict
     regression: str = ""
     unlike: str = ""
-    note: str = ""
+    too_few: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """As `--json` has it."""
@@ -55,11 +65,12 @@ class Measure:
             "a": self.a.to_json(),
             "b": self.b.to_json(),
             "n": self.n,
+            "pairs": self.pairs,
             "difference": self.difference.to_json(),
             "change": self.change,
             "verdict": self.verdict,
             "regression": self.regression or None,
-            "note": self.note or None,
+            "note": "; ".join(x for x in (self.unlike, self.too_few) if x) or None,
         }
 
 
@@ -92,7 +103,11 @@ class CaseChange:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two runs compared. `level` holds for all measures together, `each_level` for one of them."""
+    """Two runs compared. `level` holds for all measures together, `each_level` for one of them.
+
+    Both runs have `units` that are independent of each other, each a `unit`; `members` are the turns, or a suite's
+    cases, that they consist of.
+    """
 
     measures: tuple[Measure, ...]
     cases: tuple[CaseChange, ...]
@@ -101,11 +116,15 @@ class Comparison:
     not_comparable: tuple[str, ...]
     level: float
     each_level: float
+    unit: Independent
+    units: int
+    member: Literal["turn", "case"]
+    members: int
 
     @property
-    def least_pairs(self) -> int:
-        """How many pairs it takes to tell anything."""
-        return least_pairs(self.each_level)
+    def least_units(self) -> int:
+        """How many sessions, or cases, it takes to tell anything."""
+        return least_units(self.each_level)
 
     @property
     def regressions(self) -> list[str]:
@@ -121,22 +140,42 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class _Pairs:
-    """A measure's values: a pair for each case; `higher` says whether more is better."""
+    """A measure's values: a pair for each case; `higher` says whether more is better.
+
+    `clusters` has a number for each pair: pairs of the same one are not independent.
+    """
 
     name: str
     a: tuple[float, ...]
     b: tuple[float, ...]
+    clusters: tuple[int, ...]
     bounds: tuple[float, float]
     higher: bool = True
+
+    @property
+    def n(self) -> int:
+        """How many clusters there are."""
+        return len(set(self.clusters))
+
+    @property
+    def dependent(self) -> tuple[int, ...] | None:
+        """The clusters; None where each pair is one by itself."""
+        return None if self.n == len(self.clusters) else self.clusters
 
 
 def compare(a: Run, b: Run, *, limits: Limits, level: float, certain: bool) -> Comparison:
     """Compare two runs; `certain`: only what the interval is sure of is a regression."""
     shared = [name for name in a.units if name in b.units]
-    found = list(_pairs([(a.units[x], b.units[x]) for x in shared], a, b))
+    units = [(a.units[x], b.units[x]) for x in shared]
+    clusters = connected(_sessions(*x) for x in units)
+    independent = len(set(clusters))
+    unit: Independent = "case" if a.of_suite and independent == len(units) else "session"
+    few_units = f"too few {unit}s"
+    found = list(_pairs(units, clusters, a, b))
     each = 1 - (1 - level) / max(len(found), 1)  # Bonferroni: all intervals together hold at `level`
     unlike = _unlike(a, b)
     measures = [_measure(x, each, limits, unlike.get(x.name, ""), certain=certain) for x in found]
+    measures = [replace(x, too_few=few_units) if x.n < least_units(each) else x for x in measures]
     of_cases = 1 - (1 - level) / max(len(shared), 1)
     scales, few = {**b.scales, **a.scales}, len(shared) <= _FEW_CASES
     return Comparison(
@@ -147,30 +186,40 @@ def compare(a: Run, b: Run, *, limits: Limits, level: float, certain: bool) -> C
         tuple(unlike.values()),
         level,
         each,
+        unit,
+        independent,
+        "case" if a.of_suite else "turn",
+        len(units) if a.of_suite else sum(x.is_turn for x, _ in units),
     )
 
 
-def least_pairs(level: float) -> int:
-    """Fewer pairs than this can never tell at `level`: were each sign chance, all would agree too often.
+def least_units(level: float) -> int:
+    """Fewer sessions than this can never tell at `level`: were each sign chance, all would agree too often.
 
-    >>> least_pairs(0.95)
+    >>> least_units(0.95)
     6
     """
     return math.ceil(1 - math.log2(1 - level) - _TOLERANCE)
 
 
-def _pairs(units: Sequence[tuple[Unit, Unit]], a: Run, b: Run) -> Iterator[_Pairs]:
+def _sessions(a: Unit, b: Unit) -> set[tuple[str, str]]:
+    """The sessions of a pair; what is called alike in the two runs need not be the same session."""
+    return {("A", x) for x in a.sessions} | {("B", x) for x in b.sessions}
+
+
+def _pairs(units: Sequence[tuple[Unit, Unit]], clusters: Sequence[int], a: Run, b: Run) -> Iterator[_Pairs]:
     """The measures that any case has in both runs."""
+    paired = partial(_paired, tuple(zip(units, clusters, strict=True)))
     found = [
-        _paired(PASS_RATE, units, lambda x: x.passed, (0.0, 1.0)),
-        _paired(SCORE, units, lambda x: x.scores, (0.0, 100.0)),
+        paired(PASS_RATE, lambda x: x.passed, (0.0, 1.0)),
+        paired(SCORE, lambda x: x.scores, (0.0, 100.0)),
     ]
     for metric in dict.fromkeys((*a.scales, *b.scales)):
         known = metrics.available().get(metric)
         scale = a.scales.get(metric) or b.scales[metric]
         higher = known is None or known.better == "higher"
-        found.append(_paired(metric, units, partial(_of_metric, metric), scale, higher=higher))
-    times = _paired(LATENCY, units, lambda x: x.latencies_s, (0.0, math.inf), higher=False)
+        found.append(paired(metric, partial(_of_metric, metric), scale, higher=higher))
+    times = paired(LATENCY, lambda x: x.latencies_s, (0.0, math.inf), higher=False)
     longest = max((*times.a, *times.b), default=0.0) or 1.0
     yield from (x for x in (*found, replace(times, bounds=(0.0, longest))) if x.a)
 
@@ -180,16 +229,18 @@ def _of_metric(metric: str, unit: Unit) -> Sequence[float]:
 
 
 def _paired(
+    units: Sequence[tuple[tuple[Unit, Unit], int]],
     name: str,
-    units: Sequence[tuple[Unit, Unit]],
     of: Callable[[Unit], Sequence[float]],
     bounds: tuple[float, float],
     *,
     higher: bool = True,
 ) -> _Pairs:
     """A pair for each case that has a value in both runs: the means over its trials."""
-    both = [(_mean(of(one)), _mean(of(other))) for one, other in units if of(one) and of(other)]
-    return _Pairs(name, tuple(x for x, _ in both), tuple(y for _, y in both), bounds, higher)
+    both = [(_mean(of(one)), _mean(of(other)), cluster) for (one, other), cluster in units if of(one) and of(other)]
+    return _Pairs(
+        name, tuple(x for x, _, _ in both), tuple(y for _, y, _ in both), tuple(z for _, _, z in both), bounds, higher
+    )
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -197,25 +248,22 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _measure(pairs: _Pairs, level: float, limits: Limits, unlike: str, *, certain: bool) -> Measure:
-    n, (low, high) = len(pairs.a), pairs.bounds
-    difference = paired_difference(pairs.a, pairs.b, level=level, bounds=pairs.bounds)
-    verdict = _verdict(difference.interval, n, level, higher=pairs.higher)
-    a, b = (mean(x, level=level, bounds=pairs.bounds) for x in (pairs.a, pairs.b))
+    low, high = pairs.bounds
+    difference = paired_difference(pairs.a, pairs.b, level=level, clusters=pairs.dependent, bounds=pairs.bounds)
+    verdict = _verdict(difference.interval, pairs.n, level, higher=pairs.higher)
+    a, b = (mean(x, level=level, clusters=pairs.dependent, bounds=pairs.bounds) for x in (pairs.a, pairs.b))
     change = _relative(a.value, b.value) if pairs.name == LATENCY else difference.value
     if pairs.name not in {LATENCY, PASS_RATE}:
         change = 100 * difference.value / (high - low) if high > low else 0.0
-    note = unlike
-    if n < least_pairs(level):
-        note = f"{note}; " * bool(note) + TOO_FEW
     past = _past(pairs, change, limits)
     if certain and verdict != "worse":
         past = ""
     told = "cannot tell" if unlike else verdict
-    return Measure(pairs.name, a, b, n, difference, change, told, past, unlike, note)
+    return Measure(pairs.name, a, b, pairs.n, len(pairs.a), difference, change, told, past, unlike)
 
 
 def _verdict(interval: Interval | None, n: int, level: float, *, higher: bool = True) -> Verdict:
-    if interval is None or n < least_pairs(level) or interval.low <= 0 <= interval.high:
+    if interval is None or n < least_units(level) or interval.low <= 0 <= interval.high:
         return "cannot tell"
     return "better" if (interval.low > 0) == higher else "worse"
 
@@ -274,7 +322,7 @@ def _told_apart(a: Sequence[float], b: Sequence[float], difference: Estimate | N
     """As `_verdict`, for what is no pairs."""
     if difference is None or not _could_tell(a, b, level):
         return "cannot tell"
-    return _verdict(difference.interval, least_pairs(level), level)
+    return _verdict(difference.interval, least_units(level), level)
 
 
 def _could_tell(a: Sequence[float], b: Sequence[float], level: float) -> bool:

@@ -23,13 +23,18 @@ _HOW = "give what `spanscore test --output` or `spanscore eval --jsonl` wrote"
 
 @dataclass(slots=True)
 class Unit:
-    """What is compared as one: a case of a suite, or a scored trace or session; a value for each trial that has one."""
+    """What is compared as one: a case of a suite, or a scored trace or session; a value for each trial that has one.
+
+    `sessions` are those that it was recorded in; `is_turn`: it is one trace of a session, and not all of it.
+    """
 
     passed: list[float] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
     latencies_s: list[float] = field(default_factory=list)
     metrics: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     status: str = ""
+    sessions: set[str] = field(default_factory=set)
+    is_turn: bool = False
 
 
 @dataclass(slots=True)
@@ -169,6 +174,8 @@ def _case(run: Run, case: Mapping[str, Any]) -> Unit:
         one = Unit(metrics=values)
         for score in trial["evaluations"]:
             run.add(one, score)
+        if trial["session_id"] is not None:
+            unit.sessions.add(str(trial["session_id"]))
         for metric, found in values.items():  # a trial counts once, however many turns it has
             unit.metrics[metric].append(sum(found) / len(found))
     return unit
@@ -216,6 +223,9 @@ def _unit(run: Run, scores: Iterable[Mapping[str, Any]], metrics: set[str]) -> U
     passes: list[bool] = []
     for score in scores:
         run.add(unit, score)
+        unit.is_turn = score["scope"] != "session"
+        if score.get("session_id") is not None:
+            unit.sessions.add(str(score["session_id"]))
         if score.get("latency_s") is not None:
             unit.latencies_s = [_number(score["latency_s"], 0)]
         if score["status"] == "scored" and str(score["metric"]) in metrics:

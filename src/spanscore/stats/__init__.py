@@ -1,7 +1,7 @@
 """Statistics with their intervals: pure functions of numbers, on numpy alone."""
 
 from spanscore.stats.agreement import Confusion, agreement, confusion, kappa, kappa_standard_error
-from spanscore.stats.clusters import design_effect, effective_number
+from spanscore.stats.clusters import connected, design_effect, effective_number
 from spanscore.stats.correction import corrected_rate
 from spanscore.stats.differences import paired_difference, unpaired_difference
 from spanscore.stats.estimate import Estimate, Interval, NotEstimableError
@@ -28,6 +28,7 @@ __all__ = [
     "auc",
     "best_threshold",
     "confusion",
+    "connected",
     "corrected_rate",
     "design_effect",
     "effective_number",

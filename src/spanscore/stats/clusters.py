@@ -1,11 +1,29 @@
-"""How much less units tell that come in clusters, such as the turns of one session, than as many independent ones."""
+"""Units that come in clusters, such as the turns of one session: which those are, and how much less they tell."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from spanscore.stats.means import Numbers, grouped, shares_of
+
+
+def connected(groups: Iterable[Iterable[Hashable]]) -> list[int]:
+    """For each unit the number of its cluster, from 0; `groups` has the groups that each unit belongs to.
+
+    Units that share a group are in one cluster, also by way of others. A unit of no group is a cluster by itself.
+
+    >>> connected([{"a"}, {"b"}, {"a", "c"}, {"c"}, ()])
+    [0, 1, 0, 0, 2]
+    """
+    above: list[int] = []
+    first: dict[Hashable, int] = {}
+    for unit, own in enumerate(groups):
+        above.append(unit)
+        for group in own:
+            above[_top(above, first.setdefault(group, unit))] = _top(above, unit)
+    numbers: dict[int, int] = {}
+    return [numbers.setdefault(_top(above, unit), len(numbers)) for unit in range(len(above))]
 
 
 def design_effect(pulls: Numbers, clusters: Sequence[Hashable]) -> float:
@@ -53,3 +71,11 @@ def effective_number(
         return number
     x = np.asarray(passed, float)
     return number / design_effect(shares * (x - shares @ x), clusters)
+
+
+def _top(above: list[int], unit: int) -> int:
+    """The unit that stands for the cluster of `unit`; what is passed on the way then points nearer to it."""
+    while above[unit] != unit:
+        above[unit] = above[above[unit]]
+        unit = above[unit]
+    return unit
