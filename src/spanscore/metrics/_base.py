@@ -123,7 +123,7 @@ class Judgement(BaseModel):
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
     reason: str
-    """What in the transcript decides the score, in one to three sentences."""
+    """What decides the score, in one to three sentences that begin with what keeps it from 1.0, if anything does."""
 
     score: Annotated[float, Field(ge=0, le=1)]
     """From 0.0 to 1.0, by the guide in the question."""

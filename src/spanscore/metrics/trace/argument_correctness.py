@@ -52,10 +52,17 @@ _VERDICTS = Question(
     """\
 Were the arguments of each tool call right? Take the calls one by one, in this order:
 $calls
-For each, decide whether the arguments are what this call needed at that point: they fit the tool's parameters, none \
-that was needed is missing, and each value is taken rightly from the conversation, from an earlier result or from the \
-agent's instructions, none made up. Judge the arguments only: whether it was wise to call the tool, or what it \
-returned, does not matter here.
+For each, decide whether the arguments are what this call needed, by what was known then:
+- they fit the tool's parameters, where those were recorded, and none that was needed is missing;
+- each value means what it meant where it comes from: the conversation, an earlier result, the agent's instructions, \
+or what follows from these by computing, converting, rewording or common knowledge (a city's airport code, the date \
+of "tomorrow").
+A value is wrong that was made up, that belongs to something else (another person's id, another day, another unit), \
+or that the user had changed before. An optional value that nobody asked about (a limit, a sort order, words of a \
+search or of a message) is right unless it goes against what was said. What was not recorded, cut or withheld may be \
+where a value comes from: then say yes. Judge the arguments only: whether it was wise to call the tool, or what it \
+returned, does not matter, and a failed call may have had the right arguments; an error that names a wrong argument \
+shows that it was wrong.
 Give exactly one verdict for each call of the list, in the order of the list, also for calls that repeat another.""",
     list[Verdict],
 )

@@ -14,14 +14,18 @@ _QUESTION = Question(
     "plan_quality",
     """\
 Was the agent's plan a good one for this task, whether or not it was followed?
-The user's task:
+What the user wants:
 $task
 The agent's plan:
 $plan
-Judge it as it stood when it was made, by five criteria: completeness (it covers all that the task needs), logical \
-coherence (each step builds on what is known by then), economy (nothing needless), level of detail (concrete enough to \
-act on, no padding), and fit with the task and the tools on offer.
-Guide: 1.0 excellent; 0.75 good; 0.5 adequate but flawed; 0.25 weak; 0.0 inadequate.""",
+Judge it as it stood when it was made, by what the agent could know then, and not by what came of it. Five criteria: \
+completeness (carried out, it would meet every wish, within the agent's instructions), logical coherence (each step \
+builds on what is known by then), economy (nothing needless), level of detail (definite enough to act on, no \
+padding), fit with the task and with the tools on offer.
+Guide: 1.0 carried out as it stands it would do the task, with no step too many; 0.75 to 0.99 it would do it, with a \
+needless or vague step; 0.5 to 0.74 it would do it only if a gap is filled that is easy to fill on the way; 0.25 to \
+0.49 something that matters is missing, wrong or impossible with the tools on offer; 0 to 0.24 it would not do the \
+task, or do something that the agent's instructions forbid.""",
     Judgement,
     needs=("task", "plan"),
 )

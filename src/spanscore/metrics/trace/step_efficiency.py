@@ -14,14 +14,19 @@ _QUESTION = Question(
     "step_efficiency",
     """\
 Was the work no more than the task needed?
-The user's task:
+What the user wants:
 $task
-Go through the steps and ask of each whether the task could have been done as well without it. Count against the \
-agent: redundant or repeated calls; intermediate steps whose result nobody used; speculative work that nobody asked \
-for; reasoning that goes on without adding anything. Whether the result is right does not matter here, nor do \
-steps that a rule in the agent's instructions demands.
-Guide: 1.0 nothing could be left out; 0.75 one needless step; 0.5 several needless steps, or one costly detour; 0.25 \
-most of the work was needless; 0.0 the work went in circles.""",
+Ask of each step whether the task could have been done as well without it, by what the agent could know at that \
+point. Count against the agent: a call whose answer was there already and had not changed; a step whose result could \
+serve nothing; work that nobody asked for; many calls where one that is on offer does the same; reasoning that \
+repeats itself or goes in circles.
+Not against it: what the agent's instructions demand, such as checks and confirmations; a search that finds nothing; \
+a changed try, or one more, after an error; asking again for a state that changes; a check before what cannot be \
+undone; a question that the user had to be asked. Judge the steps that were taken: whether the result is right, or \
+something is left undone, does not matter here.
+Guide: 1.0 no step could be left out; 0.75 to 0.99 one cheap step among several could; 0.5 to 0.74 a few could, or \
+one that cost much; 0.25 to 0.49 about half of the work was needless, or more; 0 to 0.24 nearly all of it was, or it \
+went in circles.""",
     Judgement,
     needs=("task",),
 )

@@ -6,23 +6,29 @@ from typing import Any, ClassVar
 
 from spanscore.metrics._base import Answers, Judged, Judgement, Question
 from spanscore.metrics._evidence import Evidence, reads
-from spanscore.metrics._questions import OUTCOME, TASK
+from spanscore.metrics._questions import CONDITIONS, LACKING, MET, OUTCOME, TASK, UNKNOWN
 from spanscore.metrics._words import MAX_TEXT_CHARS, content_words, counted, holds_any, phrases, plain, share_held
 from spanscore.model.score import Outcome, Score
 from spanscore.model.trace import AgentTrace
 
 _QUESTION = Question(
     "task_completion",
-    """\
-How far does what happened fulfil what was asked?
-The user's task:
+    f"""\
+How far does what happened fulfil what the user wants?
+The user's wishes:
 $task
-What the agent did and what came of it:
+What came of them:
 $outcome
-Compare the two, condition by condition. Where the transcript contradicts the description of the outcome, the \
-transcript holds. How the agent got there does not matter here, only what the user now has.
-Guide: 1.0 fully done; 0.75 to 0.99 mostly done, minor aspects are missing; 0.5 to 0.74 partly done; 0.25 to 0.49 \
-significant gaps; 0 to 0.24 the task was not meaningfully addressed.""",
+{CONDITIONS} Where the transcript contradicts this account of the outcome, the transcript holds: look up each deed \
+and each figure that decides.
+{MET}
+A question back is rightly asked where the agent needed a fact, a choice or a consent that neither the conversation \
+nor a tool could give, and had done before what could be done; asking for what it had, or could look up, is not.
+Guide: 1.0 every wish is met; 0.75 to 0.99 every wish is met but for a detail that changes nothing for the user, or \
+for what waits on a question that was rightly asked; {UNKNOWN}; {LACKING}
+Example: two shirts are to be returned and the refund is to go to a card. Results show one return, to the card; the \
+output says that both are returned. One wish is not met, and said to be: 0.3. Had the instructions forbidden to take \
+back worn shirts, the other shirt been worn, and the output said so: 1.0.""",
     Judgement,
     needs=("task", "outcome"),
 )
