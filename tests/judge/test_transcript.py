@@ -201,3 +201,41 @@ def test_a_null_result_is_told_from_one_that_was_not_recorded():
     calls = (ToolCall("1", "log", {}, returned=True), ToolCall("2", "log", {}))
     lines = [x.strip() for x in text_of(trace(tool_calls=calls)).split("\n") if "result:" in x]
     assert lines == ["result: null", "result: (not recorded)"]
+
+
+def test_every_call_has_the_number_of_its_step():
+    assert render(FLIGHT, max_tokens=1000).call_numbers == (2, 4)
+
+
+def test_the_arguments_of_every_call_are_shown_in_a_whole_transcript():
+    assert render(FLIGHT, max_tokens=1000).shown_calls == {0, 1}
+
+
+MANY = trace(tool_calls=tuple(ToolCall(None, f"tool{n}", {"n": n, "text": "z" * 50}, "r" * 90) for n in range(60)))
+
+
+def test_a_call_that_was_left_out_is_not_shown():
+    found = render(MANY, max_tokens=800)
+
+    shown = {place for place in range(60) if f'{{"n":{place},"text":"{"z" * 50}"}}' in found.text}
+    assert found.shown_calls == shown != set(range(60))
+
+
+def test_calls_in_focus_are_shown_whole():
+    assert render(MANY, max_tokens=800, focus=(29, 30, 31)).shown_calls >= {29, 30, 31}
+
+
+def test_it_counts_what_was_left_out():
+    assert render(MANY, max_tokens=800).left_out["steps"] > 0
+
+
+def test_earlier_turns_of_the_session_stand_before_this_one_and_are_marked():
+    text = text_of(FLIGHT, earlier=[trace(user_input="Hello", final_output="Hi!", tool_calls=(SEARCH,))])
+
+    assert text.index("Earlier turn 1 of 1") < text.index("- user: Hello") < text.index("User input:")
+
+
+def test_a_further_text_has_the_transcripts_markers():
+    found = render(trace(user_input="a@x.com b@x.com"), max_tokens=1000)
+
+    assert found.redact("to b@x.com") == "to [REDACTED:email:2]"

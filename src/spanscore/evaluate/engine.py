@@ -22,7 +22,7 @@ from spanscore.evaluate.rubric import Rubric, chosen
 from spanscore.judge.config import RULES
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.port import Judge
-from spanscore.judge.transcript import Transcript, render
+from spanscore.judge.transcript import Renderer, render
 from spanscore.metrics import SIGNAL_WEIGHTS, Computed, Embedded, Evidence, Judged, Metric, SessionMetric, Signals
 from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Outcome, Score, Skip
 from spanscore.model.trace import AgentTrace, Session
@@ -62,7 +62,7 @@ class Engine:
         *,
         judge_plan: JudgePlan = "staged",
         clock_ns: Callable[[], int] = time.time_ns,
-        render_transcript: Callable[[AgentTrace | Session], Transcript] | None = None,
+        render_transcript: Renderer | None = None,
     ) -> None:
         """`judge` None: the rules judge. `embedder` None: no embedding is configured.
 
@@ -288,7 +288,7 @@ class Engine:
                     group.create_task(self._bounded(judging.staged(case, judge, transcript.text)))
         for case in cases:
             if transcript.elided and isinstance(case.outcome, Score):
-                case.outcome = replace(case.outcome, metadata={**case.outcome.metadata, "transcript_elided": True})
+                case.outcome = replace(case.outcome, metadata={**case.outcome.metadata, **transcript.metadata})
 
     async def _by_rubric(
         self, rubric: Rubric, subject: AgentTrace | Session, revision: int, expected: Expected = _NOTHING_EXPECTED

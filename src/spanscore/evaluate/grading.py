@@ -4,7 +4,7 @@ import functools
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
@@ -92,7 +92,7 @@ async def by_judge(
             attempt.usage = error.usage if isinstance(error.usage, JudgeUsage) else _NOTHING_SPENT
         else:
             said, model, attempt.usage = criterial.said(answer.value, criteria), answer.model, answer.usage
-        outcomes |= {x.id: _scored(x, said, elided=transcript.elided) for x in criteria}
+        outcomes |= {x.id: _scored(x, said, transcript.metadata) for x in criteria}
     if attempt.outcome is not None:
         outcomes |= dict.fromkeys((x.id for x in criteria), attempt.outcome)
     digest = prompt_hash(criteria, bool(expected.outcomes), bool(expected.emphasis), model)
@@ -148,7 +148,7 @@ def _call(
     return Prompt(criterial.INSTRUCTIONS, transcript, question), schema
 
 
-def _scored(criterion: Criterion, said: criterial.Said, *, elided: bool) -> Score | Failure:
+def _scored(criterion: Criterion, said: criterial.Said, of_transcript: Mapping[str, Any]) -> Score | Failure:
     if criterion.id in said.problems:
         return _invalid(said, criterion.id)
     finding = said.findings[criterion.id]
@@ -156,7 +156,7 @@ def _scored(criterion: Criterion, said: criterial.Said, *, elided: bool) -> Scor
     facts = {
         "turns": sorted(set(finding.turns)),
         "failure_code": finding.failure_code if failed else None,
-        **({"transcript_elided": True} if elided else {}),
+        **of_transcript,
         **({"answer_in_part": True} if said.problems else {}),
     }
     return Score(float(finding.level), finding.justification, facts, criterion.label(finding.level))

@@ -22,9 +22,16 @@ def excerpt(
     passages = [
         Passage(_section(title, None if text is None else redactor.redact(text))) for title, text in texts.items()
     ]
-    text, elided = fit(passages, max_tokens * BYTES_PER_TOKEN - _FENCE_BYTES)
-    fenced = fence(text)
-    return Transcript(fenced, elided, estimate_tokens(fenced), dict(redactor.counts))
+    fitted = fit(passages, max_tokens * BYTES_PER_TOKEN - _FENCE_BYTES)
+    fenced = fence(fitted.text)
+    return Transcript(
+        text=fenced,
+        elided=bool(fitted.left_out),
+        tokens=estimate_tokens(fenced),
+        redacted=dict(redactor.counts),
+        left_out=fitted.left_out,
+        redact=redactor.redact,
+    )
 
 
 def _section(title: str, text: str | None) -> str:

@@ -1,6 +1,6 @@
 """Make a transcript fit its budget by leaving out what a judge misses least, and saying so where it stood."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -13,8 +13,8 @@ _NOTE_BYTES = 60
 class Passage:
     """Some lines of a transcript.
 
-    `number` is that of the step or past message they belong to, `turn` that of the turn in a session; `long`: their
-    middle is the first thing to go.
+    `number` is that of the step or past message they belong to, `turn` that of the turn in a session, `call` the place
+    of the tool call whose arguments they are; `long`: their middle is the first thing to go.
     """
 
     text: str
@@ -22,6 +22,7 @@ class Passage:
     number: int = 0
     long: bool = False
     turn: int | None = None
+    call: int | None = None
 
     @property
     def place(self) -> tuple[int, int]:
@@ -34,20 +35,45 @@ class Passage:
         return str(self.number) if self.turn is None else f"{self.number} of turn {self.turn}"
 
 
-def fit(passages: Sequence[Passage], max_bytes: int) -> tuple[str, bool]:
-    """The passages as lines of at most `max_bytes` of UTF-8, and whether anything was left out.
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A transcript's lines within their bound.
+
+    `shown_calls` are the places of the tool calls whose arguments are there whole; `left_out` is how many steps,
+    messages and characters are not there.
+    """
+
+    text: str
+    shown_calls: frozenset[int]
+    left_out: Mapping[str, int]
+
+
+def fit(passages: Sequence[Passage], max_bytes: int, focus: Collection[int] = ()) -> Fitted:
+    """The passages as lines of at most `max_bytes` of UTF-8.
 
     What goes, in this order, and only as far as needed: the middle of the longest `long` passages; the oldest past
-    messages; steps, from the middle outwards; the middle of the longest of all that is left.
+    messages; steps, from the middle outwards; the middle of the longest of all that is left. The steps of the calls
+    in `focus` go last.
     """
     fitted = list(passages)
     if _size(fitted) <= max_bytes:
-        return _joined(fitted), False
-    fitted = _shorten([x for x in fitted if x.long], fitted, max_bytes, _LONG_FLOOR_BYTES)
-    fitted = _drop(fitted, "history", max_bytes)
-    fitted = _drop(fitted, "step", max_bytes)
+        return Fitted(_joined(fitted), _whole(passages, fitted), {})
+    kept = {x.place for x in fitted if x.call is not None and x.call in focus}
+    fitted = _shorten([x for x in fitted if x.long and x.place not in kept], fitted, max_bytes, _LONG_FLOOR_BYTES)
+    fitted, messages = _drop(fitted, "history", max_bytes)
+    fitted, steps = _drop(fitted, "step", max_bytes, kept)
     fitted = _shorten(fitted, fitted, max_bytes, _ANY_FLOOR_BYTES)
-    return elide(_joined(fitted), max_bytes), True
+    joined = _joined(fitted)
+    text = elide(joined, max_bytes)
+    shown = _whole(passages, fitted) if text == joined else frozenset[int]()
+    counted = {"steps": steps, "messages": messages, "characters": max(len(_joined(passages)) - len(text), 0)}
+    return Fitted(text, shown, {what: count for what, count in counted.items() if count})
+
+
+def _whole(passages: Sequence[Passage], fitted: Sequence[Passage]) -> frozenset[int]:
+    """The places of the tool calls whose arguments are the same in both."""
+    now = {x.call: x.text for x in fitted if x.call is not None}
+    return frozenset(x.call for x in passages if x.call is not None and now.get(x.call) == x.text)
 
 
 def elide(text: str, max_bytes: int) -> str:
@@ -98,8 +124,16 @@ def _shorten(which: Sequence[Passage], passages: list[Passage], max_bytes: int, 
     return [replace(x, text=elide(x.text, cap - 1)) if id(x) in chosen else x for x in passages]
 
 
-def _drop(passages: list[Passage], part: Literal["history", "step"], max_bytes: int) -> list[Passage]:
-    """Leave out whole past messages (the oldest first) or steps (the middle first; the first and the last stay)."""
+def _drop(
+    passages: list[Passage],
+    part: Literal["history", "step"],
+    max_bytes: int,
+    kept: Collection[tuple[int, int]] = (),
+) -> tuple[list[Passage], int]:
+    """Leave out whole past messages (the oldest first) or steps (the middle first; the first and the last stay).
+
+    Also returns how many were left out; those of `kept` never are.
+    """
     sizes: dict[tuple[int, int], int] = {}
     for passage in passages:
         if passage.part == part:
@@ -110,16 +144,16 @@ def _drop(passages: list[Passage], part: Literal["history", "step"], max_bytes: 
         order = [order[index] for index in inner]
     over = _size(passages) - max_bytes
     gone: set[tuple[int, int]] = set()
-    for place in order:
+    for place in (x for x in order if x not in kept):
         if over <= 0:
             break
         over -= sizes[place] - (0 if gone else _NOTE_BYTES)
         gone.add(place)
     if not gone:
-        return passages
+        return passages, 0
     dropped = [x for x in passages if x.part == part and x.place in gone]
     first, last = min(dropped, key=lambda x: x.place), max(dropped, key=lambda x: x.place)
     what = f"{len(gone)} earlier message(s)" if part == "history" else f"step(s) {first.named} to {last.named}"
     left = [x for x in passages if x.part != part or x.place not in gone]
     where = next(i for i, x in enumerate(passages) if x is dropped[0])
-    return [*left[:where], replace(first, text=_left_out(what), long=False), *left[where:]]
+    return [*left[:where], replace(first, text=_left_out(what), long=False, call=None), *left[where:]], len(gone)

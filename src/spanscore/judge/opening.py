@@ -14,8 +14,7 @@ from spanscore.judge.cache import Cache, MemoryCache
 from spanscore.judge.config import RULES, CacheConfig, Config
 from spanscore.judge.litellm import LiteLLM
 from spanscore.judge.port import Judge, Prompt
-from spanscore.judge.transcript import Transcript, estimate_tokens, render
-from spanscore.model.trace import AgentTrace, Session
+from spanscore.judge.transcript import Renderer, estimate_tokens, render
 from spanscore.telemetry import Meter
 
 
@@ -54,7 +53,7 @@ def check_models(config: Config, models: Iterable[str]) -> None:
             raise ConfigError(nobody_to_ask(model))
 
 
-def renderer(config: Config) -> Callable[[AgentTrace | Session], Transcript]:
+def renderer(config: Config) -> Renderer:
     """`transcript.render` with the length and the redaction that `config` asks for."""
     return functools.partial(render, max_tokens=config.max_transcript_tokens, rules=config.redact.rules)
 

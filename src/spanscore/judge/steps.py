@@ -16,7 +16,32 @@ MAX_TURNS = 200
 """No more turns of a session are shown: the first and the last ones."""
 
 
-def turns_passages(session: Session) -> Iterator[Passage]:
+class Numbers:
+    """The one numbering of a transcript: steps from 1, over all its turns; and the place of each tool call.
+
+    A call that is not shown has the number 0.
+    """
+
+    def __init__(self) -> None:
+        self.of_calls: list[int] = []
+        self._last = 0
+
+    def step(self) -> int:
+        """The number of the next step."""
+        self._last += 1
+        return self._last
+
+    def call(self) -> tuple[int, int]:
+        """The number and the place of the next step, a tool call."""
+        self.of_calls.append(self.step())
+        return self.of_calls[-1], len(self.of_calls) - 1
+
+    def skip(self, trace: AgentTrace) -> None:
+        """Leave out a turn: its calls have places all the same."""
+        self.of_calls += [0] * len(trace.tool_calls or ())
+
+
+def turns_passages(session: Session, numbers: Numbers) -> Iterator[Passage]:
     """The passages of all turns of `session`, each turn under its index from 0.
 
     What a turn has in common with the turn before is not said again, nor is the history that the turns before are.
@@ -30,18 +55,23 @@ def turns_passages(session: Session) -> Iterator[Passage]:
         if MAX_TURNS // 2 <= index < count - MAX_TURNS // 2:
             if index == MAX_TURNS // 2:
                 yield Passage(f"[... turns {index} to {count - MAX_TURNS // 2 - 1} left out ...]")
+            numbers.skip(trace)
             continue
         yield Passage(f"Turn {index}:", turn=index)
-        yield from (replace(passage, turn=index) for passage in passages(trace, before))
+        yield from (replace(passage, turn=index) for passage in passages(trace, before, numbers=numbers))
         before = trace
 
 
-def passages(trace: AgentTrace, before: AgentTrace | None = None) -> Iterator[Passage]:
+def passages(
+    trace: AgentTrace, before: AgentTrace | None = None, *, numbers: Numbers, earlier: Sequence[AgentTrace] = ()
+) -> Iterator[Passage]:
     """The passages of `trace`: its frame, the history, the input, what was retrieved, the steps, the final output.
 
-    `before` is the turn before in the same transcript: what was said of it is not said again.
+    `before` is the turn before in the same transcript: what was said of it is not said again. `earlier` are the
+    session's turns before this one, which are shown in short, marked as such.
     """
     yield from _frame(trace, before)
+    yield from _earlier(earlier)
     if trace.history and before is None:
         yield Passage("Conversation before this turn:")
         for number, message in enumerate(trace.history):
@@ -55,7 +85,7 @@ def passages(trace: AgentTrace, before: AgentTrace | None = None) -> Iterator[Pa
     yield Passage("Steps:")
     if trace.tool_calls is None:
         yield Passage("(tool calls were not recorded)")
-    yield from _steps(trace)
+    yield from _steps(trace, numbers)
     yield Passage(_section("Final output", trace.final_output))
 
 
@@ -140,23 +170,40 @@ def _retrieval(retrieval: Retrieval) -> Iterator[Passage]:
         yield Passage(f"    document: {_indented(text_of(document), 6)}", long=True)
 
 
-def _steps(trace: AgentTrace) -> Iterator[Passage]:
+def _earlier(turns: Sequence[AgentTrace]) -> Iterator[Passage]:
+    """The session's turns before this one: what the user said, which tools were called, what the agent answered."""
+    number = -sum(len(turn.tool_calls or ()) + 3 for turn in turns)
+    for index, turn in enumerate(turns, 1):
+        lines = [f"Earlier turn {index} of {len(turns)} of this session, not to be judged, only for reference:"]
+        lines.append(f"- user: {_UNTOLD if turn.user_input is None else _indented(turn.user_input)}")
+        for call in turn.tool_calls or ():
+            given = _UNTOLD if call.arguments is None else _indented(text_of(call.arguments))
+            result = _indented(call.error or text_of(call.result)) if call.returned or call.error else _UNTOLD
+            lines.append(f"- the tool {_indented(call.name)} was called with {given}; it returned {result}")
+        lines.append(f"- agent: {_UNTOLD if turn.final_output is None else _indented(turn.final_output)}")
+        for line in lines:
+            yield Passage(line, "history", number)
+            number += 1
+
+
+def _steps(trace: AgentTrace, numbers: Numbers) -> Iterator[Passage]:
     """Each model call that said something, followed by the tool calls that it asked for."""
     calls = trace.tool_calls or ()
     following: defaultdict[int, list[ToolCall]] = defaultdict(list)
     for call, place in zip(calls, _asked_by(trace.model_calls, calls), strict=True):
         following[place].append(call)
     made = {name for call in calls for name in (call.call_id, call.name) if name}
-    number = 0
+    any_step = False
     for place in range(-1, len(trace.model_calls)):
         if place >= 0:
-            said = list(_said(trace, trace.model_calls[place], number + 1, made))
-            number += bool(said)
-            yield from said
+            lines = _said(trace, trace.model_calls[place], made)
+            if lines:
+                any_step = True
+                yield from _answered(trace.model_calls[place], lines, numbers.step())
         for call in following[place]:
-            number += 1
-            yield from _called(call, number)
-    if not number:
+            any_step = True
+            yield from _called(call, *numbers.call())
+    if not any_step:
         yield Passage("(none)")
 
 
@@ -170,12 +217,12 @@ def _asked_by(models: Sequence[ModelCall], calls: Sequence[ToolCall]) -> list[in
     return list(accumulate(asked, max))
 
 
-def _said(trace: AgentTrace, model: ModelCall, number: int, made: Collection[str]) -> Iterator[Passage]:
-    """What a model call adds to the record: its text and reasoning, unless they stand elsewhere, and unmet requests.
+def _said(trace: AgentTrace, model: ModelCall, made: Collection[str]) -> list[str]:
+    """What a model call adds to the record: its text, unless it stands elsewhere, unmet requests, and reasoning.
 
-    `made` are the ids and names of the tool calls that were made.
+    `made` are the ids and names of the tool calls that were made. Empty where it adds nothing.
     """
-    lines = [f"{number}. the model answered" + (f" ({_indented(model.model)})" if model.model else "")]
+    lines: list[str] = []
     if model.text and model.text != trace.final_output:
         lines.append("   the plan above" if model.text == trace.plan else f"   text: {_indented(model.text, 6)}")
     lines += [
@@ -183,17 +230,24 @@ def _said(trace: AgentTrace, model: ModelCall, number: int, made: Collection[str
         for x in model.tool_calls
         if x.call_id not in made and x.name not in made
     ]
-    if len(lines) > 1 or model.reasoning:
-        yield Passage("\n".join(lines), "step", number)
     if model.reasoning:
-        yield Passage(f"   reasoning: {_indented(model.reasoning, 6)}", "step", number, long=True)
+        lines.append(f"   reasoning: {_indented(model.reasoning, 6)}")
+    return lines
 
 
-def _called(call: ToolCall, number: int) -> Iterator[Passage]:
+def _answered(model: ModelCall, lines: list[str], number: int) -> Iterator[Passage]:
+    yield Passage(
+        f"{number}. the model answered" + (f" ({_indented(model.model)})" if model.model else ""), "step", number
+    )
+    for line in lines:
+        yield Passage(line, "step", number, long=line.startswith("   reasoning"))
+
+
+def _called(call: ToolCall, number: int, place: int) -> Iterator[Passage]:
     by = f" (by agent {_indented(call.agent)})" if call.agent else ""
     yield Passage(f"{number}. the tool {_indented(call.name)} was called{by}", "step", number)
     given = _UNTOLD if call.arguments is None else _indented(text_of(call.arguments), 6)
-    yield Passage(f"   arguments: {given}", "step", number, long=True)
+    yield Passage(f"   arguments: {given}", "step", number, long=True, call=place)
     if call.error is not None:
         how = " (recognised in the result)" if call.error_inferred else ""
         yield Passage(f"   error{how}: {_indented(call.error, 6)}", "step", number, long=True)

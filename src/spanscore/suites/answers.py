@@ -53,8 +53,8 @@ class Answers:
             await staged(case, self._judge, shown.text)
             attempt.outcome = case.outcome
             if shown.elided and isinstance(case.outcome, Score):
-                elided = {**case.outcome.metadata, "transcript_elided": True}
-                attempt.outcome = replace(case.outcome, metadata=elided)
+                metadata = {**case.outcome.metadata, **shown.metadata}
+                attempt.outcome = replace(case.outcome, metadata=metadata)
         return Ruling(attempt.outcome or _none(), case.evaluator, case.usage)
 
     def _by_rules(self, metric: AnswerCorrectness, interaction: Interaction) -> Ruling:
