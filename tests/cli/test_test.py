@@ -12,6 +12,16 @@ _ROOT = Path(__file__).parents[2]
 _SUITE = str(_ROOT / "examples" / "suite" / "travel.yaml")
 _RECORDING = str(_ROOT / "examples" / "recordings")
 _ONE = "name: one\ncases:\n- id: dinner\n  session_id: session-42\n  expected_answer: confirmation R-4821\n"
+_OF_TOOLS = """name: tools
+cases:
+- id: dinner
+  session_id: session-42
+  expected_tools: [{tool_name: restaurant_booking}]
+- id: cities
+  turns:
+  - input: Which is warmer today, Paris or Berlin?
+    expected_tools: [{tool_name: weather_lookup}]
+"""
 
 
 @pytest.fixture
@@ -51,10 +61,21 @@ def test_the_table_has_a_row_for_each_case(tested):
 
 def test_a_narrow_terminal_shows_names_and_intervals_whole(tested, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    _, out, _ = tested(_SUITE)
+    _, out, _ = tested(_SUITE, "--statistics", "bayesian")
     lines = out.splitlines()
     row = next(place for place, line in enumerate(lines) if line.startswith("dinner-in-tokyo"))
     assert lines[row + 1].split("  ")[-1] == "[0.16, 0.99]"
+
+
+def test_the_output_says_the_k_of_its_odds_and_how_they_are_estimated(tested, written):
+    assert "\nk = 2; pass@k and pass^k of a case: frequentist\n" in tested(written(_OF_TOOLS), "--k", "2")[1]
+
+
+def test_where_cases_have_different_k_the_output_says_why_there_are_no_odds_over_cases(tested, written):
+    text = _OF_TOOLS.replace("- id: cities", "- id: cities\n  k: 3")
+    out = tested(written(text))[1]
+    assert "\nk = 1, 3; pass@k and pass^k of a case: frequentist\n" in out
+    assert "since the cases have different k; --k sets one for all" in out
 
 
 def test_a_case_that_fails_makes_the_exit_code_1_and_is_counted(tested):
@@ -88,7 +109,7 @@ def test_the_run_file_has_cases_trials_and_their_scores(tested, tmp_path):
 
 
 def test_the_run_file_holds_numbers_as_numbers(tested, tmp_path):
-    tested(_SUITE, "--output", tmp_path / "run.json", "--k", "2")
+    tested(_SUITE, "--output", tmp_path / "run.json", "--k", "2", "--statistics", "bayesian")
     run = json.loads((tmp_path / "run.json").read_text())
     assert all(isinstance(run["cases"][0][x], float) for x in ("pass_at_k_ci_low", "pass_pow_k_ci_high"))
 

@@ -123,13 +123,13 @@ def test_calls_whose_ids_the_model_answers_lack_are_known_by_their_names(make_tr
     assert [x.answer for x in found] == [0, 0, 1]
 
 
-def test_the_frequentist_mode_is_the_point_without_limits():
-    odds = Agentic(statistics="frequentist").odds(4, 2, 2)
+def test_unless_asked_for_another_the_mode_is_frequentist_the_point_without_limits():
+    odds = Agentic().odds(4, 2, 2)
     assert (odds["pass_at_k"], odds["pass_pow_k"], odds["pass_at_k_ci_low"]) == (0.75, 0.25, None)
 
 
 def test_the_bayesian_mode_is_the_mean_of_the_posterior():
-    odds = Agentic().odds(10, 3, 2)
+    odds = Agentic(statistics="bayesian").odds(10, 3, 2)
     assert odds["pass_pow_k"] == pytest.approx(4 * 5 / (12 * 13))
     assert odds["pass_pow_k_ci_low"] < odds["pass_pow_k"] < odds["pass_pow_k_ci_high"]
 

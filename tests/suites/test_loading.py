@@ -6,6 +6,7 @@ import yaml
 
 from spanscore import suites
 from spanscore.errors import InputError
+from spanscore.metrics.expected_tools import ToolWeights
 
 CASE = "name: x\ncases:\n- id: a\n"
 
@@ -98,6 +99,25 @@ def test_a_session_may_be_one_or_a_list(text, sessions):
 
 def test_a_number_may_be_written_where_a_text_is_meant():
     assert suites.parse("name: x\ncases: [{id: 7, expected_answer: 42}]").cases[0].expected_answer == "42"
+
+
+@pytest.mark.parametrize("spelling", ["utilisation", "utilization"])
+def test_a_weight_may_be_spelled_in_both_ways(spelling):
+    weights = f"{{selection: 0.7, parameters: 0.1, sequence: 0.1, {spelling}: 0.1}}"
+    suite = suites.parse(f"{CASE}agentic: {{tool_weights: {weights}}}")
+    assert suite.agentic.tool_weights == ToolWeights(0.7, 0.1, 0.1, 0.1)
+
+
+def test_a_weight_that_is_there_in_both_spellings_is_refused():
+    with pytest.raises(InputError, match="utilization"):
+        suites.parse(f"{CASE}agentic: {{tool_weights: {{utilisation: 0.25, utilization: 0.25}}}}")
+
+
+@pytest.mark.parametrize("spelling", ["utilisation", "utilization"])
+def test_the_schema_accepts_both_spellings(spelling):
+    validator = jsonschema.Draft202012Validator(suites.json_schema())
+    weights = {"selection": 0.7, "parameters": 0.1, "sequence": 0.1, spelling: 0.1}
+    assert validator.is_valid({"name": "x", "agentic": {"tool_weights": weights}, "cases": [{"id": "a"}]})
 
 
 def test_the_schema_accepts_a_suite_and_refuses_an_unknown_key():

@@ -182,6 +182,12 @@ def test_over_cases_the_unbiased_form_is_taken_where_there_are_k_trials(suite, s
     assert run.over_cases("pass_at_k")[1] == "unbiased"
 
 
+@pytest.mark.parametrize("statistics", ["frequentist", "bayesian"])
+def test_over_cases_of_fewer_trials_than_k_the_suites_statistics_hold(suite, said, run_of, statistics):
+    run = run_of(suite("a", k=3, agentic={"statistics": statistics}), trials_of(said, "sunny", RAIN))
+    assert run.over_cases("pass_at_k")[1] == statistics
+
+
 @pytest.mark.parametrize(("statistics", "limits"), [("frequentist", None), ("bayesian", float)])
 def test_intervals_are_there_in_the_bayesian_mode_alone(suite, said, run_of, statistics, limits):
     [result] = run_of(suite("a", agentic={"statistics": statistics, "k": 2}), trials_of(said, "sunny", RAIN)).cases

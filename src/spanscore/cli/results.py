@@ -85,13 +85,7 @@ def _print_whole(output: "Console", run: Run) -> None:
         _print_estimate(output, "cases that pass", run.cases_that_pass)
     if run.pass_rate:
         _print_estimate(output, "trials that pass, over cases", run.pass_rate)
-    at_k, pow_k = run.over_cases("pass_at_k"), run.over_cases("pass_pow_k")
-    if at_k and pow_k:
-        k = next(x.odds["k"] for x in run.cases if x.odds["n"])
-        _print_estimate(output, f"pass@{k} over cases ({at_k[1]})", at_k[0])
-        _print_estimate(output, f"pass^{k} over cases ({pow_k[1]})", pow_k[0])
-        if word := reading(at_k[0].value, pow_k[0].value):
-            output.print(f"reading: {word}")
+    _print_odds(output, run)
     if run.mean_score:
         _print_estimate(output, "mean score of 100", run.mean_score, digits=1)
     if run.suite.agentic.unit == "interaction":
@@ -99,6 +93,22 @@ def _print_whole(output: "Console", run: Run) -> None:
             "n of pass@k and pass^k counts interactions, as some frameworks do; turns of one conversation are "
             "not independent trials."
         )
+
+
+def _print_odds(output: "Console", run: Run) -> None:
+    """pass@k and pass^k over cases, with their k and how each case's own are estimated."""
+    ks = sorted({x.odds["k"] for x in run.cases if x.odds["n"]})
+    if ks:
+        output.print(f"k = {', '.join(map(str, ks))}; pass@k and pass^k of a case: {run.suite.agentic.statistics}")
+    if len(ks) > 1:
+        output.print("pass@k and pass^k over cases: none, since the cases have different k; --k sets one for all")
+    at_k, pow_k = run.over_cases("pass_at_k"), run.over_cases("pass_pow_k")
+    if at_k and pow_k:
+        k = ks[0]
+        _print_estimate(output, f"pass@{k} over cases ({at_k[1]})", at_k[0])
+        _print_estimate(output, f"pass^{k} over cases ({pow_k[1]})", pow_k[0])
+        if word := reading(at_k[0].value, pow_k[0].value):
+            output.print(f"reading: {word}")
 
 
 def _print_estimate(output: "Console", what: str, estimate: Estimate, digits: int = 2) -> None:

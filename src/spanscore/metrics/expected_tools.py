@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
-from pydantic import ConfigDict, Field, TypeAdapter, WithJsonSchema
+from pydantic import AliasChoices, ConfigDict, Field, TypeAdapter, WithJsonSchema
 
 from spanscore.metrics._pairing import best_pairs
 from spanscore.metrics._words import listed
@@ -58,8 +58,8 @@ class ToolWeights:
     sequence: Share = 0.25
     """Was each expected call made at its step?"""
 
-    utilisation: Share = 0.25
-    """Did the tools' results reach the final answer?"""
+    utilisation: Annotated[Share, Field(validation_alias=AliasChoices("utilisation", "utilization"))] = 0.25
+    """Did the tools' results reach the final answer? `utilization` is the same."""
 
     def __post_init__(self) -> None:
         total = self.selection + self.parameters + self.sequence + self.utilisation
@@ -67,8 +67,16 @@ class ToolWeights:
             raise ValueError(f"the weights of the four aspects add up to {total:g}; let them add up to 1")
 
 
+def _both_spellings() -> dict[str, Any]:
+    """The JSON schema of `ToolWeights`, of which pydantic leaves out the second name of a key."""
+    schema = TypeAdapter(ToolWeights).json_schema()
+    keys = schema["properties"]
+    keys["utilization"] = {**keys["utilisation"], "title": "Utilization"}
+    return schema
+
+
 EQUAL_WEIGHTS = ToolWeights()
-WeightsOption: TypeAlias = Annotated[ToolWeights, WithJsonSchema(TypeAdapter(ToolWeights).json_schema())]
+WeightsOption: TypeAlias = Annotated[ToolWeights, WithJsonSchema(_both_spellings())]
 """As the option of a metric, whose schema stands alone and refers to nothing."""
 
 

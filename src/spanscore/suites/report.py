@@ -93,8 +93,9 @@ class Run:
     def over_cases(self, name: str) -> tuple[Estimate, str] | None:
         """pass@k (`pass_at_k`) or pass^k (`pass_pow_k`) as the mean over cases, and by which form each is estimated.
 
-        The unbiased form where the suite's statistics do not ask for another, and every case has k trials. None where
-        no trial can be told, or cases have a k of their own.
+        The unbiased form where every case has k trials: a mean of the other forms over cases is off by as much however
+        many cases there are. Else the form of the suite's statistics. None where no trial can be told, or where cases
+        have different k.
         """
         counted = [(x.odds["n"], x.odds["c"]) for x in self.cases if x.odds["n"]]
         ks = {x.odds["k"] for x in self.cases if x.odds["n"]}
@@ -102,7 +103,7 @@ class Run:
             return None
         k, agentic = ks.pop(), self.suite.agentic
         enough = all(n >= k for n, _ in counted)
-        if agentic.statistics == "bayesian" and enough:
+        if enough:
             agentic = replace(agentic, statistics="unbiased")
         if agentic.statistics == "unbiased" and not enough:  # some of the trials could not be told
             return None

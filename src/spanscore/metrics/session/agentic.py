@@ -34,7 +34,7 @@ from spanscore.stats import (
 )
 
 Unit: TypeAlias = Literal["conversation", "interaction"]
-Statistics: TypeAlias = Literal["bayesian", "frequentist", "unbiased"]
+Statistics: TypeAlias = Literal["frequentist", "bayesian", "unbiased"]
 _ODDS_OF_TURNS = (
     "n and c count the interactions of this one conversation, as some frameworks do; they are not independent "
     "trials, so pass@k and pass^k say little of another conversation"
@@ -77,7 +77,7 @@ class Agentic(SessionMetric):
     `threshold`, `correctness_scores`, `correct_indices`, `tool_correctness_scores`, `unit`, `statistics`, `n`, `c`,
     `k`, `pass_at_k`, `pass_at_k_ci_low`, `pass_at_k_ci_high`, `pass_pow_k`, `pass_pow_k_ci_low`, `pass_pow_k_ci_high`.
 
-    >>> Agentic(k=3, statistics="frequentist").odds(4, 2)["pass_at_k"]
+    >>> Agentic(k=3).odds(4, 2)["pass_at_k"]
     0.875
     """
 
@@ -101,9 +101,9 @@ class Agentic(SessionMetric):
     k: Annotated[int | None, Field(ge=1, le=1_000)] = None
     """The attempts of pass@k and pass^k; null: as many as the case has trials."""
 
-    statistics: Statistics = "bayesian"
-    """How pass@k and pass^k are estimated from n trials, c of them right. `bayesian`: mean and interval of the
-    posterior. `frequentist`: 1-(1-c/n)^k and (c/n)^k, without interval. `unbiased`: 1-C(n-c,k)/C(n,k) and
+    statistics: Statistics = "frequentist"
+    """How pass@k and pass^k are estimated from n trials, c of them right. `frequentist`: 1-(1-c/n)^k and (c/n)^k,
+    without interval. `bayesian`: mean and interval of the posterior. `unbiased`: 1-C(n-c,k)/C(n,k) and
     C(c,k)/C(n,k), for k up to n."""
 
     prior: tuple[_Parameter, _Parameter] = (1.0, 1.0)
