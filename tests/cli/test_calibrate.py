@@ -115,12 +115,15 @@ def test_scores_by_another_prompt_are_not_corrected(ran, files):
 
 
 def test_eval_corrects_what_was_calibrated_on_the_same_recording(ran, place):
-    ran_eval = ran("eval", RECORDING, "--metric", "coherence", "--jsonl")[1]
+    by_spelling = {"embedding": {"provider": "ngrams"}, "evaluation": {"metrics": {"coherence": {"threshold": 0.15}}}}
+    (place / "c.yaml").write_text(json.dumps(by_spelling))
+    options = (RECORDING, "--metric", "coherence", "-c", "c.yaml")
+    ran_eval = ran("eval", *options, "--jsonl")[1]
     found = [json.loads(line) for line in ran_eval.splitlines()]
     rows = [{"trace_id": x["trace_id"], "label": "fail" if n else "pass"} for n, x in enumerate(found)]
     write(place / "labels.jsonl", rows)
-    assert ran("calibrate", "labels.jsonl", RECORDING, "--metric", "coherence")[0] == 0
-    out = " ".join(ran("eval", RECORDING, "--metric", "coherence")[1].split())
+    assert ran("calibrate", "labels.jsonl", *options)[0] == 0
+    out = " ".join(ran("eval", *options)[1].split())
     assert "coherence: pass rate by the judge" in out
     assert f"{len(found)} labels, {len(found)} of them of these; prediction-powered)" in out
 

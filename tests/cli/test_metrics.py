@@ -28,7 +28,8 @@ def test_every_metric_is_listed_with_its_summary(shown):
 @pytest.mark.parametrize("name", metrics.available())
 def test_a_metric_is_explained_with_every_option_and_its_default(shown, name):
     text = shown(name)
-    assert f"threshold: {metrics.available()[name]().threshold:g}" in text
+    threshold = metrics.available()[name]().threshold
+    assert f"threshold: {'null' if threshold is None else format(threshold, 'g')}" in text
 
 
 @pytest.mark.parametrize("name", [x for x, kind in metrics.available().items() if issubclass(kind, metrics.Judged)])

@@ -7,8 +7,9 @@ from pydantic import ValidationError
 from spanscore import embed
 
 
-def test_nothing_configured_comes_to_ngrams():
-    assert embed.Config().chosen == "ngrams"
+def test_nothing_configured_comes_to_no_embedding():
+    assert embed.Config().chosen is None
+    assert embed.open_embedder(embed.Config()) is None
 
 
 def test_auto_prefers_the_provider_over_the_local_model():
@@ -43,8 +44,8 @@ def test_the_key_of_the_provider_is_not_printed():
     assert "sk-1" not in repr(embed.Config(api_key="sk-1"))
 
 
-def test_ngrams_need_no_opening_beyond_the_default_configuration():
-    assert embed.open_embedder(embed.Config()).name == "ngrams-1"
+def test_n_grams_run_where_they_are_asked_for_by_name():
+    assert embed.open_embedder(embed.Config(provider="ngrams")).name == "ngrams-1"
 
 
 @pytest.mark.parametrize("options", ["", "model='openai/small'"])

@@ -109,4 +109,8 @@ def test_the_reason_says_what_is_usual_where_no_model_embeds():
 
 def test_a_threshold_may_be_given_for_each_embedding():
     metric = Coherence(threshold={"ngrams": 0.15, "litellm": 0.4})
-    assert [metric.threshold_for(x) for x in ("ngrams-1", "litellm/small", "model2vec/x")] == [0.15, 0.4, 0.5]
+    assert [metric.threshold_for(x) for x in ("ngrams-1", "litellm/small", "model2vec/x")] == [0.15, 0.4, None]
+
+
+def test_n_grams_have_no_threshold_of_their_own():
+    assert Coherence().threshold_for(Ngrams.name) is None

@@ -6,7 +6,8 @@ import pytest
 
 from spanscore.embed.ngrams import Ngrams
 from spanscore.errors import EmbeddingError
-from spanscore.metrics.trace.loop_detection import LoopDetection, words
+from spanscore.metrics._overlap import similarity, words
+from spanscore.metrics.trace.loop_detection import LoopDetection
 from spanscore.model.score import Skip
 from spanscore.model.trace import AgentTrace, Target
 
@@ -150,16 +151,71 @@ def test_recorded_outputs_count_beside_ones_that_were_not():
     assert measured(REFUND, None, REFUND).value == pytest.approx(0.0, abs=1e-6)
 
 
-def test_an_output_of_stop_words_alone_repeats_nothing():
-    assert measured("it is that", "it is that", embedder=Ngrams()).value == 1.0
+def test_the_same_output_of_stop_words_alone_is_a_loop():
+    assert measured("It is that.", "It is that.", "It is that.", "It is that.", embedder=Ngrams()).value == 0.0
 
 
-def test_words_of_one_letter_and_stop_words_do_not_count():
-    assert words("The X is a plane; I like planes") == {"plane", "planes"}
+def test_the_same_output_without_any_word_is_a_loop():
+    assert measured("👍", "👍", embedder=Ngrams()).value == 0.0
 
 
-def test_case_makes_no_difference_to_words():
-    assert words("PLANE Plane plane") == {"plane"}
+def test_an_embedding_that_does_not_know_a_repeated_output_does_not_hide_the_loop():
+    class Ignorant:
+        name = "ignorant-1"
+
+        async def embed(self, texts):
+            return np.zeros((len(texts), 2), dtype=np.float32)
+
+    assert measured("zzyx", "zzyx", embedder=Ignorant()).value == 0.0
+    assert measured("zzyx", "abba", embedder=Ignorant()).cause == "no_words"
+
+
+@pytest.mark.parametrize("again", ["it is THAT", "It  is\nthat", "It is that"])
+def test_case_and_white_space_make_no_difference_to_equality(again):
+    assert measured(again, "It is that", embedder=Ngrams()).value == 0.0
+
+
+def test_other_answers_of_stop_words_alone_are_no_loop():
+    assert measured("Yes.", "No.", embedder=Ngrams()).value == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "repeated", "other"),
+    [
+        ("您的退款已经处理完毕,三天内到账。", "您的退款已经处理完毕,五天内到账。", "明天巴黎有雨,气温十二度。"),
+        (
+            "ご予約を確認しました。明日の十時です。",
+            "ご予約を確認しました。明日の九時です。",
+            "パスワードを再設定しました。",
+        ),
+        ("คืนเงินให้คุณแล้ววันนี้", "คืนเงินให้คุณแล้วเมื่อวาน", "พรุ่งนี้ฝนจะตกที่ปารีส"),
+    ],
+    ids=["Chinese", "Japanese", "Thai"],
+)
+def test_scripts_without_spaces_are_compared_by_characters(text, repeated, other):
+    assert similarity(text, repeated) > 0.5
+    assert similarity(text, other) < 0.2
+
+
+def test_a_nearly_repeated_chinese_output_scores_below_a_new_one():
+    again = measured("您的退款已经处理完毕,五天内到账。", "您的退款已经处理完毕,三天内到账。", embedder=Ngrams())
+    new = measured("明天巴黎有雨,气温十二度。", "您的退款已经处理完毕,三天内到账。", embedder=Ngrams())
+    assert again.value < 0.5 < new.value
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("the x is a plane; i like planes", {"plane", "planes"}),
+        ("été déjà à l'avion", {"été", "déjà", "avion"}),
+        ("नमस्ते, दुनिया", {"नमस्ते", "दुनिया"}),
+        ("예약이 확인되었습니다", {"예약이", "확인되었습니다"}),
+        ("iphone 15を買う", {"iphone", "15", "を買", "買う"}),
+        ("水", {"水"}),
+    ],
+)
+def test_the_words_of_a_text(text, found):
+    assert words(text) == found
 
 
 def test_an_embedding_that_fails_is_not_made_a_score():

@@ -62,8 +62,5 @@ async def _serve(settings: "Settings") -> None:
 def _say_what_scores_rest_on(settings: "Settings") -> None:
     if settings.judge.model == RULES:
         _log.info("no judge model is configured: the built-in rules judge; set judge.model or SPANSCORE_JUDGE_MODEL")
-    if settings.embedding.chosen == "ngrams" and "coherence" in settings.evaluation.metrics:
-        _log.info(
-            "no embedding model is configured: coherence compares spelling by character n-grams, on a scale of its "
-            "own; docs/embeddings.md says which threshold and which weight in the session metrics fit it"
-        )
+    if settings.embedding.chosen is None and "coherence" in settings.evaluation.metrics:
+        _log.info("no embedding is configured, so coherence is skipped; set embedding.model or embedding.local_model")

@@ -20,7 +20,9 @@ class Config(BaseModel):
     provider: Provider = "auto"
     """`litellm` asks a provider, `model2vec` runs a model in this process, `ngrams` hashes character n-grams.
 
-    `auto` is `litellm` if `model` is set, else `model2vec` if `local_model` is set, else `ngrams`.
+    `auto` is `litellm` if `model` is set, else `model2vec` if `local_model` is set, else none: `coherence` is then
+    skipped. n-grams compare spelling, not meaning, so they run only where they are named here; loop detection uses them
+    where there is no embedding.
     """
 
     model: str | None = None
@@ -61,10 +63,10 @@ class Config(BaseModel):
         return self
 
     @property
-    def chosen(self) -> Literal["litellm", "model2vec", "ngrams"]:
-        """The provider that `auto` comes to, else the configured one."""
+    def chosen(self) -> Literal["litellm", "model2vec", "ngrams"] | None:
+        """The configured provider, or what `auto` comes to; None for no embedding."""
         if self.provider != "auto":
             return self.provider
         if self.model:
             return "litellm"
-        return "model2vec" if self.local_model else "ngrams"
+        return "model2vec" if self.local_model else None

@@ -1,4 +1,4 @@
-"""Embedding without any model: hashed character n-grams, the floor under coherence when nothing else is set up."""
+"""Embedding without any model: hashed character n-grams, which compare the spelling of texts."""
 
 import math
 from collections.abc import Sequence

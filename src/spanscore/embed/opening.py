@@ -7,18 +7,21 @@ from spanscore.embed.port import Embedder
 from spanscore.embed.recent import Recent
 
 
-def open_embedder(config: Config, *, redact: Callable[[str], str] = str) -> Embedder:
-    """The embedder of `config.chosen`, with a memory of recent texts.
+def open_embedder(config: Config, *, redact: Callable[[str], str] = str) -> Embedder | None:
+    """The embedder of `config.chosen`, with a memory of recent texts; None where none is configured.
 
     What goes to a provider goes through `redact` before; a local model and n-grams see texts as they are.
 
     A local model is loaded here, so that what is wrong with it is known at once: raises ConfigError. A provider is not
     asked before the first text.
     """
-    return Recent(_made(config, redact), max_texts=config.recent_texts, max_chars=config.max_chars)
+    embedder = _made(config, redact)
+    if embedder is None:
+        return None
+    return Recent(embedder, max_texts=config.recent_texts, max_chars=config.max_chars)
 
 
-def _made(config: Config, redact: Callable[[str], str]) -> Embedder:
+def _made(config: Config, redact: Callable[[str], str]) -> Embedder | None:
     match config.chosen:
         case "litellm":
             from spanscore.embed.litellm import LiteLLM  # noqa: PLC0415 - one provider is used, the others not imported
@@ -32,3 +35,5 @@ def _made(config: Config, redact: Callable[[str], str]) -> Embedder:
             from spanscore.embed.ngrams import Ngrams  # noqa: PLC0415 - as above
 
             return Ngrams()
+        case None:
+            return None

@@ -50,10 +50,13 @@ class Metric:
     weighs: ClassVar[tuple[str, ...]] = ()
     method: ClassVar[str] = "computed"
 
-    threshold: Threshold | Mapping[str, Threshold] = DEFAULT_THRESHOLD
+    threshold: Threshold | Mapping[str, Threshold] | None = DEFAULT_THRESHOLD
 
-    def threshold_for(self, embedding: str | None) -> float:
-        """The threshold that holds for scores made with `embedding`, a name as `Embedder.name` states it."""
+    def threshold_for(self, embedding: str | None) -> float | None:
+        """The threshold that holds for scores made with `embedding`, a name as `Embedder.name` states it.
+
+        None where there is none: the scores have no label then.
+        """
         del embedding
         if isinstance(self.threshold, int | float):
             return self.threshold
@@ -90,23 +93,29 @@ class Embedded(Metric):
     """Whether hashed character n-grams will do where no embedding is configured; else the metric is skipped there."""
 
     threshold: Annotated[
-        Threshold | Mapping[str, Threshold],
+        Threshold | Mapping[str, Threshold] | None,
         Field(
             description="The score from which on the label is `pass`: a number, or one for each embedding (since each "
-            "has its own scale), keyed by the beginning of its name; the longest that fits counts, else 0.5."
+            "has its own scale), keyed by the beginning of its name; the longest that fits counts, else the default."
         ),
     ] = DEFAULT_THRESHOLD
 
-    def threshold_for(self, embedding: str | None) -> float:
-        """The threshold whose key begins the name of `embedding`, the longest such key; 0.5 where none does.
+    def threshold_for(self, embedding: str | None) -> float | None:
+        """The threshold whose key begins the name of `embedding`, the longest such key; else the default one.
 
         >>> Embedded(threshold={"ngram": 0.2, "model2vec/potion": 0.4}).threshold_for("ngram-1")
         0.2
         """
         if isinstance(self.threshold, int | float):
             return self.threshold
-        fitting = [prefix for prefix in self.threshold if (embedding or "").startswith(prefix)]
-        return self.threshold[max(fitting, key=len)] if fitting else DEFAULT_THRESHOLD
+        given = self.threshold or {}
+        fitting = [prefix for prefix in given if (embedding or "").startswith(prefix)]
+        return given[max(fitting, key=len)] if fitting else self.default_threshold(embedding)
+
+    def default_threshold(self, embedding: str | None) -> float | None:
+        """The threshold where the configuration gives none; None for no label."""
+        del embedding
+        return DEFAULT_THRESHOLD
 
     async def measure(self, trace: AgentTrace, earlier: Sequence[AgentTrace], embedder: Embedder) -> Outcome:
         """Measure `trace`, which holds all that `needs` names.

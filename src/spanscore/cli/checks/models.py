@@ -59,6 +59,8 @@ async def _embedding(settings: Settings, *, ask: bool) -> Finding:
     started_s = time.monotonic()
     try:
         embedder = open_embedder(config, redact=redactor(settings.judge))
+        if embedder is None:
+            return ok("embedding", "none is configured, so coherence is skipped: see embedding.model")
         vectors = await embedder.embed(["Does the embedding answer?"])
     except SpanscoreError as error:
         return fail("embedding", told(error), "see embedding.provider, embedding.model and embedding.api_key")

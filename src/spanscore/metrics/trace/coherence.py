@@ -1,12 +1,15 @@
 """Coherence: does the answer speak of what was asked?"""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from pydantic import Field
 
 from spanscore.embed import ngrams
 from spanscore.embed.port import Embedder
-from spanscore.metrics._base import Embedded
+from spanscore.embed.scales import scale_of
+from spanscore.metrics._base import Embedded, Threshold
 from spanscore.model.score import Outcome, Score, Skip
 from spanscore.model.trace import AgentTrace
 
@@ -16,17 +19,36 @@ class Coherence(Embedded):
     """How near the final output is to the user's input in meaning, as the embedding sees it.
 
     The score is 1 - d, where d is the cosine distance of their embeddings, clamped to 0..1 and rounded to 4 places;
-    metadata `coherence_gap` is d, rounded likewise. Where the input or the output is empty there is nothing to compare.
-    Each embedding has its own scale: what is near under one is far under another, so give `threshold` for the one in
-    use.
+    metadata `coherence_gap` is d, rounded likewise. It is skipped where no embedding is configured, and where the input
+    or the output is empty.
+    Each embedding has its own scale: what is near under one is far under another. So the threshold is the one that was
+    measured for the embedding in use; under an embedding that was not measured (docs/embeddings.md lists them and how
+    to measure one) the score has no label unless `threshold` is given, and counts in the session metrics only where
+    `signal_weights` gives it a weight.
 
     >>> Coherence(threshold={"ngrams": 0.15, "model2vec": 0.4}).threshold_for("ngrams-1")
     0.15
+    >>> Coherence().threshold_for("ngrams-1") is None
+    True
     """
 
     name: ClassVar[str] = "coherence"
     summary: ClassVar[str] = "Does the final output speak of what the user's input asked?"
     needs: ClassVar[tuple[str, ...]] = ("user_input", "final_output")
+
+    threshold: Annotated[
+        Threshold | Mapping[str, Threshold] | None,
+        Field(
+            description="The score from which on the label is `pass`: a number, or one for each embedding, keyed by "
+            "the beginning of its name; the longest that fits counts. null, or where none fits: the threshold that was "
+            "measured for the embedding, else none, and the score has no label."
+        ),
+    ] = None
+
+    def default_threshold(self, embedding: str | None) -> float | None:
+        """The threshold that was measured for `embedding`; None where none was."""
+        scale = scale_of(embedding)
+        return scale.threshold if scale else None
 
     def unmeasurable(self, trace: AgentTrace) -> Skip | None:
         """As for every metric; and where a text is empty, since there is nothing to compare then."""

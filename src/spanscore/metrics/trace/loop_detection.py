@@ -1,6 +1,5 @@
 """Loop detection: does the agent say again what it has just said?"""
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
@@ -11,7 +10,8 @@ from pydantic import Field
 
 from spanscore.embed.port import Embedder
 from spanscore.metrics._base import Embedded
-from spanscore.metrics._words import MAX_TEXT_CHARS, STOP_WORDS, counted, plain
+from spanscore.metrics._overlap import normalized, similarity
+from spanscore.metrics._words import counted
 from spanscore.model.score import Outcome, Score, Skip
 from spanscore.model.trace import AgentTrace
 
@@ -21,15 +21,17 @@ class LoopDetection(Embedded):
     """How little the final output repeats the outputs of the session's traces just before.
 
     Against each of the last `window` traces: the cosine of the embeddings times the Jaccard similarity of the word
-    sets (lower-cased, without stop words and words of one letter). The score is 1 minus the highest product, clamped
-    to 0..1. Similar meaning in the same words is a loop; in other words it is enumeration, as it should be. Without an
+    sets (lower-cased, without English stop words and words of one letter; where that leaves nothing of either text, all
+    their words). Of scripts that put no spaces between words, such as Chinese, Japanese and Thai, pairs of neighbouring
+    characters stand for words. Equal texts have a product of 1. The score is 1 minus the highest product, clamped to
+    0..1. Similar meaning in the same words is a loop; in other words it is enumeration, as it should be. Without an
     earlier output, or with an empty one, the metric does not apply. Where no embedding is configured, hashed character
     n-grams are compared. Metadata: `window_size`, `max_hybrid` and `comparisons` [{`trace_index`,
     `cosine_similarity`, `jaccard_similarity`, `hybrid_score`}], the index being the earlier trace's place in the
     session, from 0.
 
-    >>> sorted(words("I've sent the invoice to Lyon; the invoice is 42 EUR."))
-    ['42', 'eur', 'invoice', 'lyon', 'sent']
+    >>> LoopDetection(window=5).window
+    5
     """
 
     name: ClassVar[str] = "loop_detection"
@@ -55,9 +57,10 @@ class LoopDetection(Embedded):
         if not said:
             return Skip("The session has no earlier output: there is nothing to repeat.", "not_applicable")
         vectors = await embedder.embed([output, *said.values()])
-        if not vectors[0].any():
+        comparisons = _comparisons(output, said, vectors)
+        if not vectors[0].any() and not any(x["hybrid_score"] for x in comparisons):
             return Skip(f"{embedder.name} knows no word of the output.", "no_words")
-        return self._score(_comparisons(output, said, vectors), embedder.name)
+        return self._score(comparisons, embedder.name)
 
     def _score(self, comparisons: list[dict[str, Any]], embedding: str) -> Score:
         nearest = max(comparisons, key=lambda x: x["hybrid_score"])
@@ -77,12 +80,13 @@ def _recorded_output(trace: AgentTrace) -> str | None:
 
 def _comparisons(output: str, said: dict[int, str], vectors: NDArray[np.float32]) -> list[dict[str, Any]]:
     """`vectors` holds the output's, then one for each text in `said`, which is by place in the session."""
-    mine = words(output[:MAX_TEXT_CHARS])
+    mine = normalized(output)
     comparisons = []
     for (index, text), vector in zip(said.items(), vectors[1:], strict=True):
+        other = normalized(text)
         # To the places that float32 holds: the same texts give the same score, whatever they were embedded beside.
-        cosine = round(float(vector @ vectors[0]), 6)
-        jaccard = _jaccard(mine, words(text[:MAX_TEXT_CHARS]))
+        cosine = 1.0 if other == mine else round(float(vector @ vectors[0]), 6)
+        jaccard = 1.0 if other == mine else similarity(mine, other)
         comparisons.append(
             {
                 "trace_index": index,
@@ -92,15 +96,3 @@ def _comparisons(output: str, said: dict[int, str], vectors: NDArray[np.float32]
             }
         )
     return comparisons
-
-
-def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:
-    """Words in both over words in either; 0 where neither has any."""
-    union = len(one | other)
-    return len(one & other) / union if union else 0.0
-
-
-@functools.lru_cache(maxsize=64)  # a text is compared several times, within one session and so in short order
-def words(text: str) -> frozenset[str]:
-    """The distinct words of `text` in lower case, without stop words and those of one letter."""
-    return frozenset(word for word in plain(text).split() if len(word) > 1) - STOP_WORDS
