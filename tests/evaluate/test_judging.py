@@ -190,3 +190,10 @@ def test_nothing_is_asked_about_what_the_trace_did_not_record(make_engine, make_
     found = evaluate(make_engine(judge, plan, metrics=dict.fromkeys(JUDGED)), make_trace(**nothing))
     assert judge.asked == []
     assert {x.status for x in found.values()} == {"skipped"}
+
+
+def test_the_transcript_contains_the_sessions_earlier_turns(make_engine, make_trace, scripted):
+    judge = scripted()
+    earlier = make_trace(2, session_id="s", user_input="My parcel number is 4711.")
+    asyncio.run(make_engine(judge).evaluate_trace(make_trace(1, session_id="s"), earlier=[earlier]))
+    assert all("My parcel number is 4711." in prompt.transcript for prompt, _, _ in judge.asked)

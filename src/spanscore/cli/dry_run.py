@@ -90,10 +90,12 @@ def run(
 def _planned(engine: Engine, config: Config, overrides: Overrides, traces: Sequence[AgentTrace]) -> list[_Call]:
     """The calls for each trace, then those for each session."""
     found: list[_Call] = []
+    before = recorded.turns_before(traces)
     with progress("planning", len(traces)) as done:
         for trace in traces:
             by_itself = engine.plan_rubric(trace, overrides) if trace.session_id is None else []
-            found += _calls([*engine.plan(trace, overrides), *by_itself], config, trace)
+            planned = engine.plan(trace, overrides, earlier=before.get(trace.id, ()))
+            found += _calls([*planned, *by_itself], config, trace)
             done()
     for session in recorded.sessions(traces):
         found += _calls(engine.plan_rubric(session, overrides), config, session.traces[-1], session.session_id)

@@ -102,9 +102,10 @@ class Engine:
         if overrides is None and not self._is_sampled(trace.session_id or trace.id):
             return []
         metrics = [x for x in self._selected(overrides) if x.run == "trace"]
-        measured, cases = await self._measured(metrics, trace, earlier[-MAX_EARLIER_TURNS:])
+        before = earlier[-MAX_EARLIER_TURNS:]
+        measured, cases = await self._measured(metrics, trace, before)
         if cases:
-            await self._judged(cases, trace)
+            await self._judged(cases, trace, before)
             measured |= {case.metric.name: self._ruling(case) for case in cases}
         found = self._of_trace(metrics, measured, trace, revision)
         rubric = self._rubric(overrides) if trace.session_id is None else None
@@ -176,12 +177,14 @@ class Engine:
         session = _as_session(subject)
         return grading.planned(rubric, session, self._render(session).text, _NOTHING_EXPECTED)
 
-    def plan(self, trace: AgentTrace, overrides: Overrides | None = None) -> list[PlannedCall]:
-        """The calls that a judge would get for `trace`; nothing is sent. Raises InputError as `evaluate_trace`."""
+    def plan(
+        self, trace: AgentTrace, overrides: Overrides | None = None, *, earlier: Sequence[AgentTrace] = ()
+    ) -> list[PlannedCall]:
+        """The calls that a judge would get for `trace`; nothing is sent. `earlier` and errors as `evaluate_trace`."""
         evidence = Evidence(trace)
         metrics = [x for x in self._selected(overrides) if x.run == "trace" and isinstance(x, Judged)]
         cases = [Case(x, trace) for x in metrics if self._at_once(x, evidence) is None]
-        transcript = self._render(trace).text if cases else ""
+        transcript = self._render(trace, earlier=earlier[-MAX_EARLIER_TURNS:]).text if cases else ""
         if self._plan == "staged":
             return planning.staged_calls(cases, transcript)
         groups = _by_models(cases)
@@ -270,11 +273,11 @@ class Engine:
                 attempt.outcome = await metric.measure(trace, earlier, embedder)
         return _Measured(_given(attempt.outcome), self._evaluator(metric))
 
-    async def _judged(self, cases: list[Case], trace: AgentTrace) -> None:
+    async def _judged(self, cases: list[Case], trace: AgentTrace, earlier: Sequence[AgentTrace]) -> None:
         """Settle all `cases`."""
         judge = self._judge
         with Attempt("rendering the transcript") as attempt:
-            transcript = await asyncio.to_thread(self._render, trace)
+            transcript = await asyncio.to_thread(self._render, trace, earlier=earlier)
         if judge is None or attempt.outcome is not None:
             for case in cases:
                 case.outcome = attempt.outcome
