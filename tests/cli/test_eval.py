@@ -182,7 +182,7 @@ def test_a_dry_run_shows_what_would_be_redacted_as_it_would_be_sent(evaluated, t
     file.write_text("judge: {redact: {patterns: {booking: 'R-[0-9]{4}'}}}")
     text = evaluated("--dry-run", "-v", "--model", _MODEL, "-c", str(file))[1]
     assert "R-4821" not in text
-    assert "[REDACTED:booking]" in text
+    assert "[REDACTED:booking #" in text
 
 
 def test_the_rubric_scores_each_session_and_nothing_else(evaluated):

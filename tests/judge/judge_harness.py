@@ -57,13 +57,18 @@ def ask(server, *, prompt=PROMPT, models=(), world=None, cache=None, **settings)
 
 def trace(**facts):
     target = Target("a" * 32, "b" * 16, 1, 2)
-    given_facts = {"user_input": "Book a flight", "final_output": "Booked.", "tool_calls": (), **facts}
+    given_facts = {
+        "user_input": "Book a flight",
+        "final_output": "Booked.",
+        "tool_calls": (),
+        "started_ns": 1,
+        "ended_ns": 2,
+        **facts,
+    }
     return AgentTrace(
         trace_ids=("a" * 32,),
         root_span_id="b" * 16,
         target=target,
         opening_span_id="b" * 16,
-        started_ns=1,
-        ended_ns=2,
         **given_facts,
     )

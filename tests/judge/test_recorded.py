@@ -25,7 +25,7 @@ class Model:
         return Answer(schema(reason="as asked", score=0.75), "some-model", JudgeUsage(calls=1))
 
 
-def _prompt(transcript="Started 2026-11-21 07:48:17 UTC\nUser input: hello", question="How well?"):
+def _prompt(transcript="Started 2026-11-21 07:48:17 UTC, a Saturday\nUser input: hello", question="How well?"):
     return Prompt("You judge.", fence(transcript), question)
 
 
@@ -49,13 +49,13 @@ def test_the_same_question_has_the_recorded_answer_at_no_cost(recorded):
 
 
 def test_the_same_turn_at_another_time_has_the_recorded_answer(recorded):
-    later = _prompt("Started 2027-01-02 10:11:12 UTC\nUser input: hello")
+    later = _prompt("Started 2027-01-02 10:11:12 UTC, a Friday\nUser input: hello")
     assert _ask(RecordedJudge(recorded), later).value.score == 0.75
 
 
 @pytest.mark.parametrize(
     "other",
-    [_prompt("Started 2026-11-21 07:48:17 UTC\nUser input: goodbye"), _prompt(question="How badly?")],
+    [_prompt("Started 2026-11-21 07:48:17 UTC, a Saturday\nUser input: goodbye"), _prompt(question="How badly?")],
     ids=["transcript", "question"],
 )
 def test_another_question_has_no_answer_and_the_error_says_what_to_do(recorded, other):

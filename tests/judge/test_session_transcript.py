@@ -30,7 +30,7 @@ def lines_of(*traces, max_tokens=10_000):
 
 
 def test_turns_are_numbered_from_zero():
-    assert [x for x in lines_of(FIRST, LATER) if x.startswith("Turn ")] == ["Turn 0:", "Turn 1:"]
+    assert [x for x in lines_of(FIRST, LATER) if x.startswith("Turn ") and x.endswith(":")] == ["Turn 0:", "Turn 1:"]
 
 
 def test_each_turn_has_its_input():
@@ -63,13 +63,13 @@ def test_a_long_session_fits_and_says_which_steps_are_missing():
     found = render(session_of(*[replace(FIRST, model_calls=said)] * 6), max_tokens=2000)
     assert found.tokens <= 2000
     assert found.elided
-    assert re.search(r"\[\.\.\. step\(s\) \d+ of turn 0 to \d+ of turn 5 left out \.\.\.\]", found.text)
+    assert re.search(r"\[\.\.\. step\(s\) \d+ of turn 0 to \d+ of turn 5 left out \.\.\. #\w+\]", found.text)
 
 
 def test_the_first_and_the_last_turns_of_very_many_are_shown():
     found = render(session_of(*[FIRST] * (MAX_TURNS + 5)), max_tokens=100_000)
     assert found.elided
-    assert "[... turns 100 to 104 left out ...]" in found.text
+    assert "[... turns 100 to 104 left out ... #" in found.text
     assert "\nTurn 99:\n" in found.text
     assert f"\nTurn {MAX_TURNS + 4}:\n" in found.text
 
@@ -81,4 +81,4 @@ def test_the_least_budget_holds_whatever_the_session():
 
 def test_one_value_has_one_marker_in_all_turns():
     told = [replace(FIRST, user_input=f"{x}: write to anna@example.com or bo@example.com") for x in "ab"]
-    assert render(session_of(*told), max_tokens=10_000).text.count("[REDACTED:email:2]") == 2
+    assert render(session_of(*told), max_tokens=10_000).text.count("[REDACTED:email:2 #") == 2

@@ -1,5 +1,7 @@
 """A transcript is for reading, fits its budget, and says what it left out."""
 
+import re
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from judge_harness import trace
@@ -19,9 +21,12 @@ def text_of(agent_trace, max_tokens=10_000, **options):
     return render(agent_trace, max_tokens=max_tokens, **options).text
 
 
-SEARCH = ToolCall("c1", "search", {"to": "LIS"}, {"flights": ["TP1"]})
+STARTED_NS = 1_715_785_200_000_000_000
+SEARCH = ToolCall("c1", "search", {"to": "LIS"}, {"flights": ["TP1"]}, started_ns=STARTED_NS + 1_200_000_000)
 BOOK = ToolCall("c2", "book", {"flight": "TP1"}, None, error="card declined")
 FLIGHT = trace(
+    started_ns=STARTED_NS,
+    ended_ns=STARTED_NS + 2_500_000_000,
     agent_name="travel",
     system_instructions="Be brief.",
     available_tools=(
@@ -48,12 +53,13 @@ FLIGHT = trace(
 def test_a_whole_trace_reads_from_tools_on_offer_to_final_output():
     assert text_of(FLIGHT).split("\n")[1:-1] == [
         "Agent: travel",
+        "Turn started: 2024-05-15 15:00:00 UTC, a Wednesday; it took 2.5 s",
         "Tools on offer:",
         "- search: Finds flights",
         "    to (string, required): IATA",
         "System instructions of the agent:",
         "  Be brief.",
-        "Conversation before this turn:",
+        "Conversation before this turn, as the model was given it:",
         "- user: Hi",
         "- assistant: [called greet with {}]",
         "User input:",
@@ -66,7 +72,7 @@ def test_a_whole_trace_reads_from_tools_on_offer_to_final_output():
         "Steps:",
         "1. the model answered (gpt)",
         "   the plan above",
-        "2. the tool search was called",
+        "2. the tool search was called (+1.2 s)",
         '   arguments: {"to":"LIS"}',
         '   result: {"flights":["TP1"]}',
         "3. the model answered (gpt)",
@@ -78,14 +84,18 @@ def test_a_whole_trace_reads_from_tools_on_offer_to_final_output():
         "   error: card declined",
         "Final output:",
         "  Booked.",
+        "Scripts: the user's input in Latin, the final output in Latin",
+        "How the turn ended: with the agent's final output.",
     ]
 
 
 def test_what_was_not_recorded_is_told_from_what_was_empty():
     lines = text_of(trace(user_input=None, final_output="", tool_calls=None)).split("\n")
 
-    assert [x for x in lines if x.startswith(("User", "Final", "(tool", "Tools"))] == [
+    assert [x for x in lines if x.startswith(("User", "Final", "(tool", "Tools", "Sys", "Conv"))] == [
         "Tools on offer: (not recorded)",
+        "System instructions of the agent: (not recorded)",
+        "Conversation before this turn, as the model was given it: (not recorded)",
         "User input: (not recorded)",
         "(tool calls were not recorded)",
         "Final output: (empty)",
@@ -93,7 +103,7 @@ def test_what_was_not_recorded_is_told_from_what_was_empty():
 
 
 def test_a_record_that_may_be_cut_says_so():
-    assert "The record may lack its end." in text_of(trace(completeness="idle"))
+    assert "its end may be missing" in text_of(trace(completeness="idle"))
 
 
 def test_a_call_that_nobody_requested_follows_the_call_before_it():
@@ -117,7 +127,7 @@ def test_text_from_the_trace_never_begins_a_line_of_the_transcript():
 
 
 def test_it_is_redacted_unless_told_otherwise():
-    assert "[REDACTED:email]" in text_of(trace(user_input="I am a@x.com"))
+    assert "[REDACTED:email #" in text_of(trace(user_input="I am a@x.com"))
 
 
 def test_it_tells_what_was_redacted():
@@ -156,7 +166,7 @@ def test_then_the_steps_in_the_middle_go():
     many = trace(tool_calls=tuple(ToolCall(None, f"tool{n}", {"n": n}, "z" * 90) for n in range(40)))
     text = text_of(many, 600)
 
-    assert ("tool0 " in text, "tool20 " in text, "tool39 " in text, "left out ...]" in text) == (
+    assert ("tool0 " in text, "tool20 " in text, "tool39 " in text, "left out ... #" in text) == (
         True,
         False,
         True,
@@ -238,4 +248,4 @@ def test_earlier_turns_of_the_session_stand_before_this_one_and_are_marked():
 def test_a_further_text_has_the_transcripts_markers():
     found = render(trace(user_input="a@x.com b@x.com"), max_tokens=1000)
 
-    assert found.redact("to b@x.com") == "to [REDACTED:email:2]"
+    assert found.redact("to b@x.com") in {f"to {x}" for x in re.findall(r"\[REDACTED:email:2 #\w+\]", found.text)}

@@ -87,7 +87,7 @@ def test_no_secret_reaches_the_model(plan, make_trace):
 
     sent = json.dumps(server.calls)
     assert [secret for secret in SECRETS if secret in sent] == []
-    assert "[REDACTED:api_key]" in sent
+    assert "[REDACTED:api_key #" in sent
 
 
 @plans

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 
 import pytest
 from judge_harness import KEY
@@ -59,8 +60,9 @@ def test_what_is_redacted_can_still_be_compared(suite, said, run_of, judged):
     case = {"id": "a", "expected_answer": "Write to ada@example.org"}
     run_of(suite(case), [said(1, answer="ada@example.org it is, not bob@example.org", case="a")], settings)
     text = question(server.calls[0])
-    assert "[REDACTED:email] it is, not [REDACTED:email:2]" in text
-    assert "Write to [REDACTED:email]" in text
+    word = re.search(r"<untrusted-data (\w+)>", text)[1]
+    assert f"[REDACTED:email #{word}] it is, not [REDACTED:email:2 #{word}]" in text
+    assert f"Write to [REDACTED:email #{word}]" in text
 
 
 def test_no_interaction_sees_anything_of_another(suite, said, run_of, judged):

@@ -11,7 +11,7 @@ from spanscore.config import Settings
 from spanscore.evaluate import Engine, Overrides, PlannedCall
 from spanscore.judge import Config, Estimate, Prompt, estimate
 from spanscore.judge.config import RULES
-from spanscore.judge.redact import Redactor
+from spanscore.judge.redact import redacted
 from spanscore.judge.transcript import BYTES_PER_TOKEN
 from spanscore.model.json import dumps
 from spanscore.model.trace import AgentTrace
@@ -105,10 +105,9 @@ def _planned(engine: Engine, config: Config, overrides: Overrides, traces: Seque
 def _calls(
     calls: Sequence[PlannedCall], config: Config, trace: AgentTrace, session_id: str | None = None
 ) -> Iterator[_Call]:
-    redactor = Redactor(config.redact.rules, numbered=False)
     for planned in _distinct(calls) if config.cache.enabled else calls:
         model = planned.models[0] if planned.models else config.model
-        prompt = replace(planned.prompt, question=redactor.redact(planned.prompt.question))  # as the judge sends it
+        prompt = redacted(planned.prompt, config.redact.rules)  # as the judge sends it
         yield _Call(trace.trace_ids[0], session_id, planned, model, prompt, _bound(planned, prompt, model, config))
 
 

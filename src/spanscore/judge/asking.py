@@ -78,7 +78,7 @@ class ModelJudge:
 
     async def ask(self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()) -> Answer[AnswerT]:
         """See `Judge.ask`. Nothing of `prompt` is sent before it has been redacted, if redaction is on."""
-        prompt = await asyncio.to_thread(self._redacted, prompt)
+        prompt = await asyncio.to_thread(redact.redacted, prompt, self._config.redact.rules)
         spent = JudgeUsage()
         failures: list[JudgeError] = []
         for model in models or self._config.models:
@@ -91,11 +91,6 @@ class ModelJudge:
             if isinstance(outcome, BudgetExhaustedError):
                 break
         raise _summed_up(failures, spent)
-
-    def _redacted(self, prompt: Prompt) -> Prompt:
-        """The transcript is redacted when it is rendered; this holds whatever a prompt was made of."""
-        redactor = redact.Redactor(self._config.redact.rules, numbered=False)
-        return Prompt(prompt.instructions, redactor.redact(prompt.transcript), redactor.redact(prompt.question))
 
     async def _from_one(self, asking: _Asking[AnswerT]) -> Answer[AnswerT] | JudgeError:
         """One model's answer: kept, being had by another asking at this moment, or asked for now."""

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from spanscore.judge import redact
 from spanscore.judge.fence import fence
 from spanscore.judge.fitting import Passage, fit
-from spanscore.judge.transcript import BYTES_PER_TOKEN, Transcript, estimate_tokens
+from spanscore.judge.marks import defused, tag_of
+from spanscore.judge.transcript import BYTES_PER_TOKEN, Transcript, estimate_tokens, marked
 
 _FENCE_BYTES = 100
 
@@ -18,22 +19,19 @@ def excerpt(
     What is redacted has the same marker in all of them, so that two texts can still be compared. Of texts that are too
     long the middle is left out.
     """
-    redactor = redact.Redactor(rules)
-    passages = [
-        Passage(_section(title, None if text is None else redactor.redact(text))) for title, text in texts.items()
-    ]
-    fitted = fit(passages, max_tokens * BYTES_PER_TOKEN - _FENCE_BYTES)
-    fenced = fence(fitted.text)
+    passages, redactor, word = marked([Passage(_section(title, text)) for title, text in texts.items()], rules)
+    fitted = fit(passages, max_tokens * BYTES_PER_TOKEN - _FENCE_BYTES, tag=tag_of(word))
+    fenced = fence(fitted.text, word)
     return Transcript(
         text=fenced,
         elided=bool(fitted.left_out),
         tokens=estimate_tokens(fenced),
         redacted=dict(redactor.counts),
         left_out=fitted.left_out,
-        redact=redactor.redact,
+        redact=lambda text: redactor.redact(defused(text, tag_of(word))),
     )
 
 
 def _section(title: str, text: str | None) -> str:
     """No line of a text begins where the excerpt's own lines begin, so none can pass for one."""
-    return f"{title}: (not recorded)" if text is None else "\n  ".join([f"{title}:", *text.splitlines()])
+    return f"{title}: (not recorded)" if text is None else "\n  ".join([f"{title}:", *defused(text).splitlines()])

@@ -4,9 +4,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from spanscore.judge.marks import left_out
+
 _LONG_FLOOR_BYTES = 600
 _ANY_FLOOR_BYTES = 120
-_NOTE_BYTES = 60
+_NOTE_BYTES = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class Fitted:
     left_out: Mapping[str, int]
 
 
-def fit(passages: Sequence[Passage], max_bytes: int, focus: Collection[int] = ()) -> Fitted:
+def fit(passages: Sequence[Passage], max_bytes: int, focus: Collection[int] = (), *, tag: str = "") -> Fitted:
     """The passages as lines of at most `max_bytes` of UTF-8.
 
     What goes, in this order, and only as far as needed: the middle of the longest `long` passages; the oldest past
@@ -59,12 +61,12 @@ def fit(passages: Sequence[Passage], max_bytes: int, focus: Collection[int] = ()
     if _size(fitted) <= max_bytes:
         return Fitted(_joined(fitted), _whole(passages, fitted), {})
     kept = {x.place for x in fitted if x.call is not None and x.call in focus}
-    fitted = _shorten([x for x in fitted if x.long and x.place not in kept], fitted, max_bytes, _LONG_FLOOR_BYTES)
-    fitted, messages = _drop(fitted, "history", max_bytes)
-    fitted, steps = _drop(fitted, "step", max_bytes, kept)
-    fitted = _shorten(fitted, fitted, max_bytes, _ANY_FLOOR_BYTES)
+    fitted = _shorten([x for x in fitted if x.long and x.place not in kept], fitted, max_bytes, _LONG_FLOOR_BYTES, tag)
+    fitted, messages = _drop(fitted, "history", max_bytes, tag)
+    fitted, steps = _drop(fitted, "step", max_bytes, tag, kept)
+    fitted = _shorten(fitted, fitted, max_bytes, _ANY_FLOOR_BYTES, tag)
     joined = _joined(fitted)
-    text = elide(joined, max_bytes)
+    text = elide(joined, max_bytes, tag)
     shown = _whole(passages, fitted) if text == joined else frozenset[int]()
     counted = {"steps": steps, "messages": messages, "characters": max(len(_joined(passages)) - len(text), 0)}
     return Fitted(text, shown, {what: count for what, count in counted.items() if count})
@@ -76,7 +78,7 @@ def _whole(passages: Sequence[Passage], fitted: Sequence[Passage]) -> frozenset[
     return frozenset(x.call for x in passages if x.call is not None and now.get(x.call) == x.text)
 
 
-def elide(text: str, max_bytes: int) -> str:
+def elide(text: str, max_bytes: int, tag: str = "") -> str:
     """`text` in at most `max_bytes` of UTF-8: its beginning, how much is missing, its end.
 
     >>> elide("x" * 1000, 60)
@@ -85,14 +87,10 @@ def elide(text: str, max_bytes: int) -> str:
     data = text.encode("utf-8", "replace")
     if len(data) <= max_bytes:
         return text
-    keep = max(max_bytes - len(_left_out(f"{len(text)} characters")) - 2, 0)
+    keep = max(max_bytes - len(left_out(f"{len(text)} characters", tag)) - 2, 0)
     head, tail = data[: keep - keep // 3].decode(errors="ignore"), data[len(data) - keep // 3 :].decode(errors="ignore")
     # on one line, so that the tail does not begin a line of its own and pass for one of the transcript's
-    return f"{head} {_left_out(f'{len(text) - len(head) - len(tail)} characters')} {tail}"
-
-
-def _left_out(what: str) -> str:
-    return f"[... {what} left out ...]"
+    return f"{head} {left_out(f'{len(text) - len(head) - len(tail)} characters', tag)} {tail}"
 
 
 def _size(passages: Iterable[Passage]) -> int:
@@ -107,7 +105,9 @@ def _joined(passages: Iterable[Passage]) -> str:
     return "\n".join(x.text for x in passages)
 
 
-def _shorten(which: Sequence[Passage], passages: list[Passage], max_bytes: int, floor_bytes: int) -> list[Passage]:
+def _shorten(
+    which: Sequence[Passage], passages: list[Passage], max_bytes: int, floor_bytes: int, tag: str
+) -> list[Passage]:
     """Bring the longest of `which` down to one common length, so that the whole fits; never below the floor."""
     over = _size(passages) - max_bytes
     if over <= 0 or not which:
@@ -121,13 +121,14 @@ def _shorten(which: Sequence[Passage], passages: list[Passage], max_bytes: int, 
             cap = max((longest - over) // count, floor_bytes)
             break
     chosen = set(map(id, which))
-    return [replace(x, text=elide(x.text, cap - 1)) if id(x) in chosen else x for x in passages]
+    return [replace(x, text=elide(x.text, cap - 1, tag)) if id(x) in chosen else x for x in passages]
 
 
 def _drop(
     passages: list[Passage],
     part: Literal["history", "step"],
     max_bytes: int,
+    tag: str,
     kept: Collection[tuple[int, int]] = (),
 ) -> tuple[list[Passage], int]:
     """Leave out whole past messages (the oldest first) or steps (the middle first; the first and the last stay).
@@ -156,4 +157,4 @@ def _drop(
     what = f"{len(gone)} earlier message(s)" if part == "history" else f"step(s) {first.named} to {last.named}"
     left = [x for x in passages if x.part != part or x.place not in gone]
     where = next(i for i, x in enumerate(passages) if x is dropped[0])
-    return [*left[:where], replace(first, text=_left_out(what), long=False, call=None), *left[where:]], len(gone)
+    return [*left[:where], replace(first, text=left_out(what, tag), long=False, call=None), *left[where:]], len(gone)

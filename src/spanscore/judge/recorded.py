@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from spanscore.errors import ConfigError, JudgeUnavailableError
+from spanscore.judge import marks
 from spanscore.judge.answer import UnusableAnswerError, read, schema_of
 from spanscore.judge.port import Answer, AnswerT, Judge, Prompt
 from spanscore.model.json import dumps, loads
 from spanscore.model.score import JudgeUsage
 
-_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?")
-_WORD = re.compile(r"(?<![a-z])[b-df-hj-np-t]{16}(?![a-z])")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?: UTC, a [A-Z][a-z]{2,5}day)?")
 _MAX_FILE_BYTES = 64 * 2**20
 
 
@@ -48,7 +48,7 @@ def question_key(prompt: Prompt, schema: Mapping[str, Any]) -> str:
     edges, which derive from its content. Both are left out of the key; everything else counts.
     """
     texts = (prompt.instructions, prompt.transcript, prompt.question)
-    asked = [_WORD.sub("", _TIME.sub("", text)) for text in texts]
+    asked = [marks.WORD.sub("", _TIME.sub("", text)) for text in texts]
     return hashlib.sha256(dumps([*asked, schema]).encode()).hexdigest()
 
 

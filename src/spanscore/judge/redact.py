@@ -7,16 +7,18 @@ scripts without spaces it stands right beside letters.
 """
 
 import re
+import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from spanscore.judge import marks
 from spanscore.judge.checksums import iban_extent, is_card
+from spanscore.judge.port import Prompt
 
 MAX_CHARACTERS = 1_000_000
 """A longer text loses its middle before it is searched."""
 
-_MARKER = re.compile(r"(\[REDACTED:[a-z][a-z0-9_]*(?::(?:\d+|\?))?\])")
 _MAX_ROUNDS = 8
 _LABEL_END = r"\\?[\"']?\s{0,4}[:=]\s{0,4}"
 _LABELS = (
@@ -25,7 +27,7 @@ _LABELS = (
 )
 _NO_SECRET = re.compile(
     r"(none|null|true|false|string|str|text|bytes|required|optional|undefined|unknown|empty|missing|invalid|incorrect|"
-    r"wrong|expired|changed|reset|protected|must|should|cannot|hidden)[.!?:]*|[*.x_•-]+|\$\{?[a-z0-9_]+\}?|(/[\w.-]+){2,}/?|<[^>]*>|\[.*",
+    r"wrong|expired|changed|reset|protected|must|should|cannot|hidden)[.!?:]*|[*.x_•-]+|\$\{?[a-z0-9_]+\}?|(/[\w.-]+){2,}/?|<[^>]*>|\[.*|\(redacted.*",
     re.IGNORECASE | re.DOTALL,
 )
 _API_KEYS = (
@@ -178,36 +180,46 @@ def rules(patterns: Mapping[str, str]) -> tuple[Rule, ...]:
 
 
 class Redactor:
-    """Redacts the texts of one transcript, so that a value has the same marker in all of them.
+    """Redacts the texts of one transcript, so that a value has the same mark in all of them.
 
     The first value of a kind becomes `[REDACTED:kind]`, the second `[REDACTED:kind:2]`, so that a judge still sees
-    whether two values are the same. Not `numbered`: each becomes `[REDACTED:kind:?]`.
+    whether two values are the same. Not `numbered`: each becomes `[REDACTED:kind:?]`. `tag` is what its marks end in
+    before the bracket (`marks.tag_of`); marks that do so are left as they are. Threads may share it.
     """
 
-    def __init__(self, rules: Sequence[Rule] = RULES, *, numbered: bool = True) -> None:
+    def __init__(self, rules: Sequence[Rule] = RULES, *, numbered: bool = True, tag: str = "") -> None:
         self.counts: Counter[str] = Counter()
         self._rules = rules
         self._numbered = numbered
         self._numbers: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        self._lock = threading.Lock()
+        self.use(tag)
+
+    def use(self, tag: str) -> None:
+        """From now on, marks end in `tag`."""
+        self._tag = tag
+        self._genuine = marks.genuine(tag)
 
     def redact(self, text: str) -> str:
-        """`text` with markers. Never raises; redacting the result again changes nothing."""
+        """`text` with marks. Never raises; redacting the result again changes nothing."""
         if not self._rules:
             return text
         if len(text) > MAX_CHARACTERS:
             half = MAX_CHARACTERS // 2
-            text = f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"
-        for _ in range(_MAX_ROUNDS):  # a replacement can uncover a neighbour that the replaced text had hidden
-            before, lower = text, text.lower()
-            for rule in self._rules:
-                if not rule.hints or any(hint in lower for hint in rule.hints):
-                    text = self._apply(rule, text)
-            if text == before:
-                break
+            missing = marks.left_out(f"{len(text) - 2 * half} characters", self._tag)
+            text = f"{text[:half]} {missing} {text[-half:]}"
+        with self._lock:
+            for _ in range(_MAX_ROUNDS):  # a replacement can uncover a neighbour that the replaced text had hidden
+                before, lower = text, text.lower()
+                for rule in self._rules:
+                    if not rule.hints or any(hint in lower for hint in rule.hints):
+                        text = self._apply(rule, text)
+                if text == before:
+                    break
         return text
 
     def _apply(self, rule: Rule, text: str) -> str:
-        pieces = _MARKER.split(text)
+        pieces = self._genuine.split(text)
         pieces[::2] = [rule.pattern.sub(lambda found: self._replace(rule, found), piece) for piece in pieces[::2]]
         return "".join(pieces)
 
@@ -222,10 +234,19 @@ class Redactor:
 
     def _marker(self, kind: str, value: str) -> str:
         if not self._numbered:
-            return f"[REDACTED:{kind}:?]"
+            return marks.withheld(kind, None, self._tag)
         numbers = self._numbers[kind]
         number = numbers.setdefault(_SAME.get(kind, str)(value), len(numbers) + 1)
-        return f"[REDACTED:{kind}]" if number == 1 else f"[REDACTED:{kind}:{number}]"
+        return marks.withheld(kind, number, self._tag)
+
+
+def redacted(prompt: Prompt, rules: Sequence[Rule]) -> Prompt:
+    """`prompt` as it is sent: redacted once more, whatever it was made of; marks of its transcript stay as they are.
+
+    What is found only now has a mark that claims no identity, `[REDACTED:kind:?]`.
+    """
+    redactor = Redactor(rules, numbered=False, tag=marks.tag_in(prompt.transcript))
+    return Prompt(prompt.instructions, redactor.redact(prompt.transcript), redactor.redact(prompt.question))
 
 
 def redact(text: str, rules: Sequence[Rule] = RULES) -> Redacted:

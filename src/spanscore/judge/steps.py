@@ -5,15 +5,20 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
+from spanscore.judge.clock import moment, offset
 from spanscore.judge.fitting import Passage
-from spanscore.model.json import Json, dumps
+from spanscore.judge.framing import conversation_ending, ending, frame, written_in
+from spanscore.judge.lines import UNRECORDED, indented, section, text_of
+from spanscore.judge.marks import left_out
+from spanscore.model.json import dumps
 from spanscore.model.requests import requested_in
-from spanscore.model.trace import AgentTrace, ModelCall, PastMessage, RequestedCall, Retrieval, Session, Tool, ToolCall
+from spanscore.model.trace import AgentTrace, ModelCall, PastMessage, RequestedCall, Retrieval, Session, ToolCall
 
-_UNTOLD = "(not recorded)"
-_MAX_SCHEMA_CHARACTERS = 300
 MAX_TURNS = 200
 """No more turns of a session are shown: the first and the last ones."""
+
+MAX_EARLIER_TURNS = 50
+"""No more turns before the one that is judged are shown: the last ones."""
 
 
 class Numbers:
@@ -48,37 +53,44 @@ def turns_passages(session: Session, numbers: Numbers) -> Iterator[Passage]:
     """
     count = len(session.traces)
     yield Passage(
-        f"A session of {count} turn(s), numbered from 0. What a turn does not repeat is as in the turn before."
+        f"A session of {count} turn(s), numbered from 0; the steps are numbered from 1 through all turns. What a turn "
+        "does not repeat is as in the turn before."
     )
     before: AgentTrace | None = None
     for index, trace in enumerate(session.traces):
         if MAX_TURNS // 2 <= index < count - MAX_TURNS // 2:
             if index == MAX_TURNS // 2:
-                yield Passage(f"[... turns {index} to {count - MAX_TURNS // 2 - 1} left out ...]")
+                yield Passage(left_out(f"turns {index} to {count - MAX_TURNS // 2 - 1}"))
             numbers.skip(trace)
             continue
         yield Passage(f"Turn {index}:", turn=index)
-        yield from (replace(passage, turn=index) for passage in passages(trace, before, numbers=numbers))
+        found = passages(trace, before, numbers=numbers, of_session=True)
+        yield from (replace(passage, turn=index) for passage in found)
         before = trace
+    if before is not None:
+        yield Passage(conversation_ending(before))
 
 
 def passages(
-    trace: AgentTrace, before: AgentTrace | None = None, *, numbers: Numbers, earlier: Sequence[AgentTrace] = ()
+    trace: AgentTrace,
+    before: AgentTrace | None = None,
+    *,
+    numbers: Numbers,
+    earlier: Sequence[AgentTrace] = (),
+    of_session: bool = False,
 ) -> Iterator[Passage]:
     """The passages of `trace`: its frame, the history, the input, what was retrieved, the steps, the final output.
 
     `before` is the turn before in the same transcript: what was said of it is not said again. `earlier` are the
-    session's turns before this one, which are shown in short, marked as such.
+    session's turns before this one, marked as such. `of_session`: other turns follow, or came before, in the same
+    transcript.
     """
-    yield from _frame(trace, before)
-    yield from _earlier(earlier)
-    if trace.history and before is None:
-        yield Passage("Conversation before this turn:")
-        for number, message in enumerate(trace.history):
-            yield Passage(_past(message), "history", number)
-    yield Passage(_section("User input", trace.user_input))
+    yield from frame(trace, before)
+    if before is None:
+        yield from _past(trace, earlier)
+    yield Passage(section("User input", trace.user_input))
     if trace.plan is not None:
-        yield Passage(_section("Plan that the agent stated", trace.plan))
+        yield Passage(section("Plan that the agent stated", trace.plan))
     if trace.retrieved:
         yield Passage("Documents that were retrieved:")
         yield from (passage for retrieval in trace.retrieved for passage in _retrieval(retrieval))
@@ -86,104 +98,67 @@ def passages(
     if trace.tool_calls is None:
         yield Passage("(tool calls were not recorded)")
     yield from _steps(trace, numbers)
-    yield Passage(_section("Final output", trace.final_output))
+    yield Passage(section("Final output", trace.final_output))
+    written = written_in(trace, before)
+    if written:
+        yield Passage(written)
+    if not of_session or not trace.final_output:
+        yield Passage(ending(trace))
 
 
-def text_of(value: Json) -> str:
-    """A JSON value for reading: a string as it is, anything else as compact JSON."""
-    return value if isinstance(value, str) else dumps(value)
+def _past(trace: AgentTrace, earlier: Sequence[AgentTrace]) -> Iterator[Passage]:
+    """What came before the turn: the session's earlier turns, and the messages that the model was given of them.
+
+    An earlier turn whose input is among these messages is not shown a second time.
+    """
+    given = {x.text for x in trace.history if x.role == "user"}
+    turns = [x for x in earlier[-MAX_EARLIER_TURNS:] if x.user_input is None or x.user_input not in given]
+    for index, turn in enumerate(turns, 1):
+        yield from _earlier(turn, index, len(turns))
+    title = "Conversation before this turn, as the model was given it:"
+    if trace.history:
+        yield Passage(title)
+    elif "history" in trace.damaged:
+        yield Passage(f"{title} (arrived cut or masked)")
+    else:
+        yield Passage(f"{title} {UNRECORDED if trace.user_input is None else '(none recorded)'}")
+    for place, message in enumerate(trace.history, len(turns) + 1):
+        yield Passage(_message(message), "history", place, long=True)
 
 
-def _frame(trace: AgentTrace, before: AgentTrace | None) -> Iterator[Passage]:
-    if trace.agent_name and (before is None or before.agent_name != trace.agent_name):
-        yield Passage(f"Agent: {_indented(trace.agent_name)}")
-    if trace.completeness != "complete":
-        yield Passage("The record may lack its end.")
-    if trace.damaged:
-        yield Passage(f"Arrived cut or masked: {', '.join(trace.damaged)}")
-    if before is None or before.available_tools != trace.available_tools:
-        yield from _offer(trace.available_tools)
-    instructions = trace.system_instructions
-    if instructions is not None and (before is None or before.system_instructions != instructions):
-        yield Passage(_section("System instructions of the agent", instructions))
+def _earlier(turn: AgentTrace, number: int, count: int) -> Iterator[Passage]:
+    """A turn of the session before this one: what the user said, which tools were called, what the agent answered."""
+    at = moment(turn.started_ns)
+    head = f"Earlier turn {number} of {count}" + (f", {at}" if at else "")
+    lines = [f"{head} (for reference only, it is not what you judge):"]
+    lines.append(f"- user: {UNRECORDED if turn.user_input is None else indented(turn.user_input)}")
+    for call in turn.tool_calls or ():
+        given = UNRECORDED if call.arguments is None else indented(text_of(call.arguments))
+        lines.append(f"- the tool {indented(call.name)} was called with {given}; {_came_of(call)}")
+    lines.append(f"- agent: {UNRECORDED if turn.final_output is None else indented(turn.final_output)}")
+    for place, line in enumerate(lines):
+        yield Passage(line, "history", number, long=place > 0)
 
 
-def _offer(tools: Sequence[Tool] | None) -> Iterator[Passage]:
-    if not tools:
-        yield Passage(f"Tools on offer: {_UNTOLD if tools is None else '(none)'}")
-        return
-    yield Passage("Tools on offer:")
-    for tool in tools:
-        yield Passage(_tool(tool), long=True)
+def _came_of(call: ToolCall) -> str:
+    if call.error is not None:
+        return f"it failed: {indented(call.error)}"
+    return f"it returned {indented(text_of(call.result))}" if call.returned else "its result was not recorded"
 
 
-def _section(title: str, text: str | None) -> str:
-    if text is None:
-        return f"{title}: {_UNTOLD}"
-    return f"{title}:\n  {_indented(text)}" if text else f"{title}: (empty)"
-
-
-def _indented(text: str, depth: int = 2) -> str:
-    """No line of a trace's text begins where the transcript's own lines begin, so none can pass for one."""
-    return ("\n" + " " * depth).join(text.splitlines())
-
-
-def _tool(tool: Tool) -> str:
-    lines = [f"- {_indented(tool.name)}" + (f": {_indented(tool.description, 4)}" if tool.description else "")]
-    schema = tool.parameters if isinstance(tool.parameters, dict) else {}
-    properties, required = schema.get("properties"), schema.get("required")
-    needed = required if isinstance(required, list) else []
-    if isinstance(properties, dict):
-        lines += [_parameter(name, about, name in needed) for name, about in properties.items()]
-    elif tool.parameters:
-        lines.append(f"    parameters: {_indented(text_of(tool.parameters), 6)}")
-    return "\n".join(lines)
-
-
-def _parameter(name: str, about: Json, needed: bool) -> str:
-    """One parameter of a tool, e.g. `cabin (string, one of ["economy","business"], required): the class to book`."""
-    schema = about if isinstance(about, dict) else {}
-    rest = {k: v for k, v in schema.items() if k not in ("type", "description", "title", "enum")}
-    facts = [text_of(schema["type"])] if "type" in schema else []
-    if "enum" in schema:
-        facts.append(f"one of {dumps(schema['enum'])}")
-    if rest:
-        facts.append(dumps(rest)[:_MAX_SCHEMA_CHARACTERS])
-    if needed:
-        facts.append("required")
-    described = f": {text_of(schema['description'])}" if schema.get("description") else ""
-    return "    " + _indented(name + (f" ({', '.join(facts)})" if facts else "") + described, 6)
-
-
-def _past(message: PastMessage) -> str:
+def _message(message: PastMessage) -> str:
     calls = " ".join(f"[called {_requested(call)}]" for call in message.tool_calls)
-    return f"- {_indented(message.role)}: {_indented(' '.join(x for x in (message.text, calls) if x))}"
+    return f"- {indented(message.role)}: {indented(' '.join(x for x in (message.text, calls) if x))}"
 
 
 def _requested(call: RequestedCall) -> str:
-    return f"{call.name} with {_UNTOLD if call.arguments is None else dumps(call.arguments)}"
+    return f"{call.name} with {UNRECORDED if call.arguments is None else dumps(call.arguments)}"
 
 
 def _retrieval(retrieval: Retrieval) -> Iterator[Passage]:
-    yield Passage(f"- for the query: {_UNTOLD if retrieval.query is None else _indented(retrieval.query)}")
+    yield Passage(f"- for the query: {UNRECORDED if retrieval.query is None else indented(retrieval.query)}")
     for document in retrieval.documents:
-        yield Passage(f"    document: {_indented(text_of(document), 6)}", long=True)
-
-
-def _earlier(turns: Sequence[AgentTrace]) -> Iterator[Passage]:
-    """The session's turns before this one: what the user said, which tools were called, what the agent answered."""
-    number = -sum(len(turn.tool_calls or ()) + 3 for turn in turns)
-    for index, turn in enumerate(turns, 1):
-        lines = [f"Earlier turn {index} of {len(turns)} of this session, not to be judged, only for reference:"]
-        lines.append(f"- user: {_UNTOLD if turn.user_input is None else _indented(turn.user_input)}")
-        for call in turn.tool_calls or ():
-            given = _UNTOLD if call.arguments is None else _indented(text_of(call.arguments))
-            result = _indented(call.error or text_of(call.result)) if call.returned or call.error else _UNTOLD
-            lines.append(f"- the tool {_indented(call.name)} was called with {given}; it returned {result}")
-        lines.append(f"- agent: {_UNTOLD if turn.final_output is None else _indented(turn.final_output)}")
-        for line in lines:
-            yield Passage(line, "history", number)
-            number += 1
+        yield Passage(f"    document: {indented(text_of(document), 6)}", long=True)
 
 
 def _steps(trace: AgentTrace, numbers: Numbers) -> Iterator[Passage]:
@@ -202,7 +177,7 @@ def _steps(trace: AgentTrace, numbers: Numbers) -> Iterator[Passage]:
                 yield from _answered(trace.model_calls[place], lines, numbers.step())
         for call in following[place]:
             any_step = True
-            yield from _called(call, *numbers.call())
+            yield from _called(call, *numbers.call(), trace.started_ns)
     if not any_step:
         yield Passage("(none)")
 
@@ -224,33 +199,34 @@ def _said(trace: AgentTrace, model: ModelCall, made: Collection[str]) -> list[st
     """
     lines: list[str] = []
     if model.text and model.text != trace.final_output:
-        lines.append("   the plan above" if model.text == trace.plan else f"   text: {_indented(model.text, 6)}")
+        lines.append("   the plan above" if model.text == trace.plan else f"   text: {indented(model.text, 6)}")
     lines += [
-        f"   asked for {_indented(_requested(x), 6)}; no such call is recorded"
+        f"   asked for {indented(_requested(x), 6)}; no such call is recorded"
         for x in model.tool_calls
         if x.call_id not in made and x.name not in made
     ]
     if model.reasoning:
-        lines.append(f"   reasoning: {_indented(model.reasoning, 6)}")
+        lines.append(f"   reasoning: {indented(model.reasoning, 6)}")
     return lines
 
 
 def _answered(model: ModelCall, lines: list[str], number: int) -> Iterator[Passage]:
     yield Passage(
-        f"{number}. the model answered" + (f" ({_indented(model.model)})" if model.model else ""), "step", number
+        f"{number}. the model answered" + (f" ({indented(model.model)})" if model.model else ""), "step", number
     )
     for line in lines:
         yield Passage(line, "step", number, long=line.startswith("   reasoning"))
 
 
-def _called(call: ToolCall, number: int, place: int) -> Iterator[Passage]:
-    by = f" (by agent {_indented(call.agent)})" if call.agent else ""
-    yield Passage(f"{number}. the tool {_indented(call.name)} was called{by}", "step", number)
-    given = _UNTOLD if call.arguments is None else _indented(text_of(call.arguments), 6)
+def _called(call: ToolCall, number: int, place: int, started_ns: int) -> Iterator[Passage]:
+    by = f" (by agent {indented(call.agent)})" if call.agent else ""
+    when = offset(call.started_ns, started_ns)
+    yield Passage(f"{number}. the tool {indented(call.name)} was called{by}{when}", "step", number)
+    given = UNRECORDED if call.arguments is None else indented(text_of(call.arguments), 6)
     yield Passage(f"   arguments: {given}", "step", number, long=True, call=place)
     if call.error is not None:
         how = " (recognised in the result)" if call.error_inferred else ""
-        yield Passage(f"   error{how}: {_indented(call.error, 6)}", "step", number, long=True)
+        yield Passage(f"   error{how}: {indented(call.error, 6)}", "step", number, long=True)
     if call.result is not None or call.error is None:
-        result = _indented(text_of(call.result), 6) if call.returned else _UNTOLD
+        result = indented(text_of(call.result), 6) if call.returned else UNRECORDED
         yield Passage(f"   result: {result}", "step", number, long=True)

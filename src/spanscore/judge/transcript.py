@@ -7,7 +7,8 @@ from typing import Any, Protocol
 
 from spanscore.judge import redact, steps
 from spanscore.judge.fence import fence
-from spanscore.judge.fitting import fit
+from spanscore.judge.fitting import Passage, fit
+from spanscore.judge.marks import PENDING, defused, tag_of, word_for
 from spanscore.model.trace import AgentTrace, Session
 
 BYTES_PER_TOKEN = 3
@@ -82,18 +83,17 @@ def render(
     messages of the history; the steps in the middle; the middle of whatever is still too long. `rules` are what is
     redacted, before anything is cut; () for nothing. A long trace takes milliseconds: call it in a thread.
     """
-    redactor = redact.Redactor(rules)
     numbers = steps.Numbers()
-    left_out: dict[str, int] = {}
     if isinstance(subject, Session):
         found = steps.turns_passages(subject, numbers)
-        left_out = {"turns": len(subject.traces) - steps.MAX_TURNS} if len(subject.traces) > steps.MAX_TURNS else {}
+        unshown = max(len(subject.traces) - steps.MAX_TURNS, 0)
     else:
         found = steps.passages(subject, numbers=numbers, earlier=earlier)
-    passages = [replace(passage, text=redactor.redact(passage.text)) for passage in found]
-    fitted = fit(passages, max_tokens * BYTES_PER_TOKEN - _FENCE_BYTES, focus or ())
-    fenced = fence(fitted.text)
-    left_out.update(fitted.left_out)
+        unshown = 0
+    passages, redactor, word = marked(list(found), rules)
+    fitted = fit(passages, max_tokens * BYTES_PER_TOKEN - _FENCE_BYTES, focus or (), tag=tag_of(word))
+    fenced = fence(fitted.text, word)
+    left_out = {**({"turns": unshown} if unshown else {}), **fitted.left_out}
     return Transcript(
         text=fenced,
         elided=bool(left_out),
@@ -102,5 +102,14 @@ def render(
         left_out=left_out,
         call_numbers=tuple(numbers.of_calls),
         shown_calls=fitted.shown_calls,
-        redact=redactor.redact,
+        redact=lambda text: redactor.redact(defused(text, tag_of(word))),
     )
+
+
+def marked(passages: Sequence[Passage], rules: Sequence[redact.Rule]) -> tuple[list[Passage], redact.Redactor, str]:
+    """`passages` redacted, with genuine marks that carry their word; the redactor for further texts; and the word."""
+    redactor = redact.Redactor(rules, tag=PENDING)
+    redacted = [replace(x, text=redactor.redact(x.text)) for x in passages]
+    word = word_for(x.text for x in redacted)
+    redactor.use(tag_of(word))
+    return [replace(x, text=x.text.replace(PENDING, tag_of(word))) for x in redacted], redactor, word

@@ -1,0 +1,109 @@
+"""The marks that stand for what was withheld or left out, and how a judge tells them from what a trace imitates.
+
+A genuine mark ends in the word of its transcript: `[REDACTED:email #bcdfghjklmnp]`. The word derives from all that the
+transcript contains: the same trace gives the same prompt, and nobody who writes a part of a trace can write a mark with
+its word. What looks like a mark in a trace has its bracket replaced.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable
+
+PENDING = " \ufdd0"
+"""Stands at the end of a mark until the word is known; a noncharacter, which `defused` takes out of every text."""
+
+WORD = re.compile(r"(?<![a-z])[b-df-hj-np-t]{12}(?![a-z])")
+"""Finds words of transcripts."""
+
+_WORD_CHARACTERS = 12
+_LETTERS = str.maketrans("0123456789abcdef", "bcdfghjklmnpqrst")
+_INVISIBLE = "\\s\u00ad\u034f\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff"
+
+
+def _spread(word: str) -> str:
+    return f"[{_INVISIBLE}]{{0,4}}".join(word)
+
+
+_LOOK_ALIKE = re.compile(
+    "[\\[［【〔⟦❲](?="  # noqa: RUF001 - look-alikes are what is looked for
+    rf"[{_INVISIBLE}]{{0,32}}{_spread('redacted')}"
+    rf"|[{_INVISIBLE}]{{0,8}}(?:\.\.|…|·)[^\[\]\n]{{0,120}}{_spread('left')}[{_INVISIBLE}_-]{{1,8}}{_spread('out')})",
+    re.IGNORECASE,
+)
+_WORD_OF_FENCE = re.compile(r"<untrusted-data (\w+)>\n")
+
+
+def tag_of(word: str) -> str:
+    """What genuine marks of the transcript with this word end in, before the bracket."""
+    return f" #{word}" if word else ""
+
+
+def tag_in(fenced: str) -> str:
+    """The same, of a fenced transcript; "" where the text is none."""
+    found = _WORD_OF_FENCE.match(fenced)
+    return tag_of(found[1]) if found else ""
+
+
+def word_for(texts: Iterable[str]) -> str:
+    """The word of a transcript that contains `texts`, which does not occur in them.
+
+    `texts` are redacted: a word that derived from a secret would give it away to whoever can guess the rest.
+    """
+    digest = hashlib.sha256()
+    kept = list(texts)
+    for text in kept:
+        digest.update(text.encode("utf-8", "replace") + b"\0")
+    word = _spelled(digest.hexdigest())
+    while any(word in text for text in kept):
+        word = _spelled(hashlib.sha256(word.encode()).hexdigest())
+    return word
+
+
+def _spelled(digest: str) -> str:
+    return digest.translate(_LETTERS)[:_WORD_CHARACTERS]
+
+
+def left_out(what: str, tag: str = PENDING) -> str:
+    """The mark in the place of what was left out for length."""
+    return f"[... {what} left out ...{tag}]"
+
+
+def withheld(kind: str, number: int | None, tag: str = PENDING) -> str:
+    """The mark in the place of a value of `kind`, the `number`th of them; None: any of them."""
+    ordinal = ":?" if number is None else f":{number}" if number > 1 else ""
+    return f"[REDACTED:{kind}{ordinal}{tag}]"
+
+
+def genuine(tag: str) -> re.Pattern[str]:
+    """Finds the marks that end in `tag`, as one group."""
+    end = re.escape(tag)
+    withheld_value = rf"\[REDACTED:[a-z][a-z0-9_]*(?::(?:\d+|\?))?{end}\]"
+    omission = rf"\[\.\.\. [\w ,()]{{1,100}} left out \.\.\.{end}\]"
+    return re.compile(f"({withheld_value}|{omission})")
+
+
+def defused(text: str, tag: str = PENDING) -> str:
+    """`text` with the brackets of what looks like a mark replaced, but for marks that end in `tag`.
+
+    >>> defused("[REDACTED:email] [... 3 step(s) left out ...] [1]")
+    '(REDACTED:email] (... 3 step(s) left out ...] [1]'
+    """
+    if tag == PENDING:
+        text = text.replace("\ufdd0", "\ufffd")
+    if not _LOOK_ALIKE.search(text):
+        return text
+    pieces = genuine(tag).split(text)
+    pieces[::2] = [_LOOK_ALIKE.sub("(", piece) for piece in pieces[::2]]
+    return "".join(pieces)
+
+
+_WORD_OF_MARK = re.compile(r"(?<=[a-z0-9_?.]) #[b-df-hj-np-t]{12}\]")
+
+
+def without_word(text: str) -> str:
+    """`text` with marks as a person reads them, for a score's reason: `[REDACTED:email]`.
+
+    >>> without_word("It wrote to [REDACTED:email:2 #bcdfghjklmnp].")
+    'It wrote to [REDACTED:email:2].'
+    """
+    return _WORD_OF_MARK.sub("]", text)
