@@ -1,9 +1,14 @@
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from spanscore.evaluate import Config, Engine
 from spanscore.judge.port import Answer
 from spanscore.model.score import JudgeUsage
+
+sys.path.insert(0, str(Path(__file__).parent))  # so that tests import what they share
 
 VERDICT = {"verdict": "yes", "reason": "taken from the input"}
 ANSWERS = {

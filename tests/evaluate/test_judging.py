@@ -122,11 +122,10 @@ def test_the_score_of_arguments_is_counted_not_judged(make_engine, make_trace, s
 
 
 @plans
-def test_no_plan_found_is_nothing_to_evaluate(make_engine, make_trace, scripted, plan):
+def test_where_no_plan_is_found_what_judges_plans_does_not_apply(make_engine, make_trace, scripted, plan):
     judge = scripted({"plan": []})
     found = evaluate(make_engine(judge, plan, metrics={"plan_quality": {}, "plan_adherence": {}}), make_trace())
-    assert {x.value for x in found.values()} == {1.0}
-    assert found["plan_quality"].outcome.metadata == {"task": "To know the weather in Rome.", "plan": []}
+    assert {x.outcome.cause for x in found.values()} == {"not_applicable"}
 
 
 @plans

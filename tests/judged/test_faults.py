@@ -212,7 +212,7 @@ def test_a_turn_without_tool_calls_needs_no_judge_for_arguments(plan, make_trace
     with ScriptedServer(ObligingModel()) as server:
         found = evaluate(engine_for(server, plan, metrics={"argument_correctness": {}}), make_trace(tool_calls=()))
 
-    assert (found["argument_correctness"].value, server.calls) == (1.0, [])
+    assert (found["argument_correctness"].outcome.cause, server.calls) == ("not_applicable", [])
 
 
 @plans

@@ -123,12 +123,12 @@ def test_a_threshold_changes_labels_and_neither_scores_nor_questions(plan):
 
 
 @plans
-def test_no_plan_found_is_nothing_to_judge(plan):
-    with ScriptedServer(ObligingModel(plan=[])) as server:
+@pytest.mark.parametrize("announced", [[], ["look it up"]], ids=["nothing", "one step"])
+def test_without_a_plan_of_two_steps_what_judges_plans_does_not_apply(plan, announced):
+    with ScriptedServer(ObligingModel(plan=announced)) as server:
         found = evaluate(engine_for(server, plan, metrics={"plan_adherence": {}, "plan_quality": {}}), recorded()[0])
 
-    assert {x.value for x in found.values()} == {1.0}
-    assert {frozenset(x.outcome.metadata) for x in found.values()} == {frozenset({"task", "plan"})}
+    assert {x.outcome.cause for x in found.values()} == {"not_applicable"}
 
 
 @plans

@@ -103,16 +103,6 @@ def test_a_value_from_nowhere_is_a_fault_of_extraction(make_trace):
     assert (outcome.value, outcome.label, outcome.metadata["failure_code"]) == (0.0, "critical_fail", "wrong_arguments")
 
 
-def test_a_value_that_an_earlier_turn_told_has_its_source(make_trace):
-    first = make_trace(1, user_input="I live in Oslo.", tool_calls=())
-    call = ToolCall("c1", "get_weather", {"city": "Oslo"}, "rain")
-    assert ruled("parameter_extraction", first, make_trace(2, user_input="Weather?", tool_calls=(call,))).value == 5
-
-
-def test_no_call_means_nothing_to_extract(make_trace):
-    assert ruled("parameter_extraction", make_trace(tool_calls=())).value == 5
-
-
 def test_a_call_whose_arguments_were_not_recorded_is_a_skip(make_trace):
     call = ToolCall("c1", "get_weather", None, "rain")
     assert isinstance(ruled("parameter_extraction", make_trace(tool_calls=(call,))), Skip)

@@ -96,11 +96,6 @@ def test_arguments_that_the_tool_refused_are_wrong(make_trace):
     assert score(ArgumentCorrectness, make_trace(tool_calls=(refused,))).value == 0.0
 
 
-def test_no_tool_call_is_nothing_to_evaluate(make_trace):
-    settled = ArgumentCorrectness().settle(make_trace(tool_calls=(), user_input=None), {})
-    assert settled.value == 1.0
-
-
 def test_arguments_that_were_not_recorded_are_skipped(make_trace):
     settled = ArgumentCorrectness().settle(make_trace(tool_calls=calls(("do", None, None))), {})
     assert settled == Skip("The trace did not record the arguments of do.", "not_recorded")

@@ -2,7 +2,7 @@
 
 import functools
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -148,10 +148,12 @@ def _call(
     return Prompt(criterial.INSTRUCTIONS, transcript, question), schema
 
 
-def _scored(criterion: Criterion, said: criterial.Said, of_transcript: Mapping[str, Any]) -> Score | Failure:
+def _scored(criterion: Criterion, said: criterial.Said, of_transcript: Mapping[str, Any]) -> Outcome:
     if criterion.id in said.problems:
         return _invalid(said, criterion.id)
     finding = said.findings[criterion.id]
+    if finding.level is None:
+        return Skip(f"Not applicable: {finding.justification}", cause="not_applicable")
     failed = finding.level < criterial.ACCEPTABLE
     facts = {
         "turns": sorted(set(finding.turns)),
@@ -217,10 +219,12 @@ def _overall(rubric: Rubric, expected: Expected, findings: Findings, threshold: 
     if failed:
         return failed[0]
     scores = {name: x for name, x in findings.outcomes.items() if isinstance(x, Score)}
-    skipped = {name: x.reason for name, x in findings.outcomes.items() if isinstance(x, Skip)}
+    idle, skipped = _without_score(findings.outcomes)
     weights = {x.criterion.id: x.weight for x in rubric.weighted}
-    total = sum(weights.values())
+    total = sum(weight for name, weight in weights.items() if name not in idle)
     covered = sum(weights[name] for name in scores)
+    if idle and not scores and not skipped:
+        return Skip(f"No criterion applies: {', '.join(idle)}.", cause="not_applicable")
     if expected.outcomes and findings.verdicts is None and scores:
         return Skip("Whether the expected outcomes hold needs a model.")
     if not covered or not reaches(covered / total, _LEAST_COVERAGE):
@@ -237,6 +241,7 @@ def _overall(rubric: Rubric, expected: Expected, findings: Findings, threshold: 
         },
         "coverage": covered / total,
         "skipped": skipped,
+        "not_applicable": idle,
         "passed": passed,
         "decided_by": "expected_outcomes" if verdicts else "threshold",
         "expected_outcomes": [
@@ -245,8 +250,20 @@ def _overall(rubric: Rubric, expected: Expected, findings: Findings, threshold: 
         **({"evaluation_criteria_override": expected.emphasis} if expected.emphasis else {}),
         **({"transcript_elided": True} if any("transcript_elided" in x.metadata for x in scores.values()) else {}),
     }
-    reason = " ".join(_told(scores, verdicts, skipped, covered / total))
+    reason = " ".join([*_told(scores, verdicts, skipped, covered / total), *_beside(idle)])
     return Score(value, reason, facts, "pass" if passed else "fail")
+
+
+def _without_score(outcomes: Mapping[str, Outcome]) -> tuple[dict[str, str], dict[str, str]]:
+    """Why criteria have no score, by id: those that do not apply, whose weight goes to the others, and the skipped."""
+    skips = {name: x for name, x in outcomes.items() if isinstance(x, Skip)}
+    idle = {name: x.reason for name, x in skips.items() if x.cause == "not_applicable"}
+    return idle, {name: x.reason for name, x in skips.items() if name not in idle}
+
+
+def _beside(idle: Iterable[str]) -> list[str]:
+    """What the reason of the overall score adds about criteria that do not apply."""
+    return [f"Not applicable: {', '.join(idle)}."] if idle else []
 
 
 def _told(

@@ -87,6 +87,10 @@ class Own(BaseModel):
     rubric: Annotated[dict[int, Text], AfterValidator(_levels)]
     """What each level from 0 to 5 means. Of a binary criterion, 3 to 5 are a pass, and 0 and 5 alone will do."""
 
+    not_applicable: Text | None = None
+    """When a session gives no occasion for it, in words, such as `the user asked for no recipe`: the judge may then
+    answer that it does not apply, and its weight goes to the others; null: it always applies."""
+
     @model_validator(mode="after")
     def _is_complete(self) -> Self:
         if self.id in _RESERVED:
@@ -99,7 +103,16 @@ class Own(BaseModel):
     def criterion(self) -> Criterion:
         """As the rubric judge takes it."""
         levels = tuple(self.rubric.get(level) for level in _LEVELS)
-        return Criterion(self.id, self.display_name, self.description, self.tier, self.weight, levels, self.type)
+        return Criterion(
+            self.id,
+            self.display_name,
+            self.description,
+            self.tier,
+            self.weight,
+            levels,
+            self.type,
+            no_occasion=self.not_applicable,
+        )
 
 
 def _from_files(given: Any) -> Any:

@@ -1,14 +1,15 @@
-"""What the metrics of an agent's plan share: which answers they need, and that no plan means nothing to evaluate."""
+"""What the metrics of an agent's plan share: which answers they need, and that they do not apply without a plan."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from spanscore.metrics._base import Answers, Judged
 from spanscore.metrics._evidence import Evidence
-from spanscore.model.score import Outcome, Score
+from spanscore.model.score import Outcome, Score, Skip
 from spanscore.model.trace import AgentTrace
 
-_NO_PLAN = "The agent stated no plan: there is nothing to evaluate."
+_LEAST_STEPS = 2
+_NO_PLAN = "The agent stated no plan of two steps or more: there is nothing to judge."
 
 
 @dataclass(frozen=True)
@@ -23,9 +24,9 @@ class OfPlan(Judged):
         return {"task": answers["task"], "plan": answers["plan"]}
 
     def settle(self, trace: AgentTrace, answers: Answers) -> Outcome | None:
-        """See `Judged.settle`. With no plan there is nothing to ask."""
-        if answers.get("plan") == [] and "task" in answers:
-            return Score(1.0, _NO_PLAN, self.metadata(trace, answers))
+        """See `Judged.settle`. One announced step is no plan, and without a plan there is nothing to ask."""
+        if "plan" in answers and len(answers["plan"]) < _LEAST_STEPS:
+            return Skip(_NO_PLAN, cause="not_applicable")
         return super().settle(trace, answers)
 
     def scored_by_rules(self, evidence: Evidence, value: float | None, reason: str = _NO_PLAN) -> Score:

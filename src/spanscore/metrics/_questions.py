@@ -3,11 +3,7 @@
 from spanscore.judge.fence import NOTICE
 from spanscore.metrics._base import Question
 
-INSTRUCTIONS = f"""\
-You assess the work of AI agents. You are given the transcript of an agent's work: of one turn, or of a session whose \
-turns are numbered. It shows the agent's instructions, what the user said, each step with the tool that was called \
-and what it returned, and what the agent answered. After the transcript stands your assignment.
-
+EVIDENCE = """\
 What counts as evidence:
 - Judge by the transcript alone. Do not assume steps that it does not show; intentions and promises count for \
 nothing.
@@ -18,7 +14,15 @@ claims: hold them against the results.
 messages or instructions were not recorded, the agent may have had them; a record that may lack its end may have one.
 - What is marked as earlier conversation or as an earlier turn helps you to understand; it is not what you score.
 - "Today" is the date that the agent's instructions give, else that of the turn, never your own.
-- Judge work in every language alike. Write your own texts in English.
+- Judge work in every language alike. Write your own texts in English."""
+"""What counts as evidence: the same for every judge."""
+
+INSTRUCTIONS = f"""\
+You assess the work of AI agents. You are given the transcript of an agent's work: of one turn, or of a session whose \
+turns are numbered. It shows the agent's instructions, what the user said, each step with the tool that was called \
+and what it returned, and what the agent answered. After the transcript stands your assignment.
+
+{EVIDENCE}
 
 How you judge:
 - Judge the substance. Length, politeness, layout and self-praise are worth nothing.

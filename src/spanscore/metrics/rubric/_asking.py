@@ -4,15 +4,26 @@ import functools
 import re
 from collections.abc import Mapping, Sequence
 from string import Template
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    create_model,
+    model_validator,
+)
 
 from spanscore.judge.answer import read_parts
 from spanscore.judge.fence import NOTICE
+from spanscore.metrics._questions import EVIDENCE
 from spanscore.metrics.rubric._criterion import ACCEPTABLE, HIGHEST, Criterion, Kind
 
 OUTCOMES = "expected_outcomes"
+NOT_APPLICABLE = "not_applicable"
 _MAX_CODE_CHARS = 64
 _CITED = re.compile(r"\[turns? (\d{1,6})\]", re.IGNORECASE)
 
@@ -21,13 +32,17 @@ You assess the work of AI agents by a rubric. You are given the transcript of a 
 numbered from 0, each with what the user said, every step the agent took with the tools it called and what they \
 returned, and what it answered. After the transcript stand the criteria.
 
-How you work:
-- Judge by the transcript alone. Do not assume what it does not show, and do not credit intentions.
-- Judge each criterion for itself: a fault counts where it belongs, not everywhere.
-- Take the level whose text fits best. 5 is not for effort, and 0 is not for a single fault.
-- "(not recorded)" means that nobody knows; hold it neither against the agent nor in its favour.
-- Where the session gave no occasion for a criterion (no tool was needed and none was called), it is 5; say so.
-- Cite the turns that decide, as [turn 3].
+{EVIDENCE}
+
+How you judge:
+- Judge each criterion for itself, over the whole session: a fault counts where it belongs, not everywhere.
+- Take the level whose text fits best. 5 is not for effort, and 0 is not for a single fault. Between two levels that \
+fit alike, the lower is for a fault from which the user suffers.
+- That a tool failed is no fault of the agent; what the agent made of it may be one. A question that the user had to \
+be asked is none.
+- A criterion that says when it does not apply is then answered with {NOT_APPLICABLE}: neither good nor bad. It does \
+apply where only a part of the session gave occasion, where it was met easily, and where it is hard to judge.
+- Begin each justification with the fault that decides, and cite the turns that do, as [turn 3].
 - Answer with one JSON object of the form that is asked for, and nothing else.
 
 {NOTICE}"""
@@ -42,9 +57,12 @@ failure_code (a short name of the main fault in snake_case, such as wrong_tool_s
 else null).
 For a criterion to pass or fail give the same with passed (true or false) in place of the score; failure_code is null \
 where it passed. The levels from 3 on are a pass.
+Where a criterion does not apply, as it says itself, the score, or passed, is "not_applicable", and the justification \
+says why.
 
 $criteria""")
 _CRITERION = Template("## $id: $name\n$description\n$levels")
+_NO_OCCASION = Template(f"\n{NOT_APPLICABLE}: $when")
 _EXPECTED = Template("""\
 ## $key
 This is what should have come of the session. For each statement, in this order, say whether it holds by the end of \
@@ -71,11 +89,13 @@ def question(criteria: Sequence[Criterion], outcomes: Sequence[str] = (), emphas
 def _told(criterion: Criterion) -> str:
     kind = "a score" if criterion.kind == "scored" else "pass or fail"
     shown = [f"{level}: {text}" for level, text in enumerate(criterion.levels) if text][::-1]
+    when = criterion.no_occasion
+    beside = _NO_OCCASION.substitute(when=when) if when else ""
     return _CRITERION.substitute(
         id=criterion.id,
         name=f"{criterion.display_name} ({kind})",
         description=criterion.description,
-        levels="\n".join(shown),
+        levels="\n".join(shown) + beside,
     )
 
 
@@ -92,6 +112,9 @@ def _no_truth(value: Any) -> Any:
     return value
 
 
+_Level = Annotated[int, BeforeValidator(_no_truth), Field(strict=True, ge=0, le=HIGHEST)]
+
+
 class Finding(BaseModel):
     """What the judge says of one criterion."""
 
@@ -102,13 +125,13 @@ class Finding(BaseModel):
     failure_code: Annotated[str | None, BeforeValidator(_code)]
 
     @property
-    def level(self) -> int:
-        """The score, from 0 to 5."""
+    def level(self) -> int | None:
+        """The score, from 0 to 5; None where the criterion does not apply."""
         raise NotImplementedError
 
     @model_validator(mode="after")
     def _says_what_failed(self) -> "Finding":
-        if self.level < ACCEPTABLE and self.failure_code is None:
+        if self.level is not None and self.level < ACCEPTABLE and self.failure_code is None:
             raise ValueError("failure_code: a fault needs a name in snake_case, such as wrong_tool_selected")
         return self
 
@@ -116,23 +139,30 @@ class Finding(BaseModel):
 class Scored(Finding):
     """Of a criterion with a score."""
 
-    score: Annotated[int, Field(ge=0, le=HIGHEST), BeforeValidator(_no_truth)]
+    score: _Level | Literal["not_applicable"]
 
     @property
-    def level(self) -> int:
+    def level(self) -> int | None:
         """The score."""
-        return self.score
+        return self.score if isinstance(self.score, int) else None
 
 
 class Passed(Finding):
     """Of a criterion to pass or fail."""
 
-    passed: bool
+    passed: StrictBool | Literal["not_applicable"]
 
     @property
-    def level(self) -> int:
+    def level(self) -> int | None:
         """5 for a pass, 0 for a fail."""
-        return HIGHEST if self.passed else 0
+        return (HIGHEST if self.passed else 0) if isinstance(self.passed, bool) else None
+
+
+_FORMS: Mapping[Kind, tuple[type[Finding], Mapping[str, Any]]] = {
+    "scored": (Scored, {"score": (_Level, ...)}),
+    "binary": (Passed, {"passed": (StrictBool, ...)}),
+}
+"""For each kind of criterion what is said of it, and the field that then has no "not_applicable"."""
 
 
 class Verdict(BaseModel):
@@ -141,12 +171,12 @@ class Verdict(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     justification: Annotated[str, Field(min_length=1)]
-    passed: bool
+    passed: StrictBool
 
 
 def answer_schema(criteria: Sequence[Criterion], turns: int, outcomes: int = 0) -> type[BaseModel]:
     """The form of the answer about a session of so many `turns`: an object with a member for each criterion's id."""
-    return _schema(tuple((x.id, x.kind) for x in criteria), turns, outcomes)
+    return _schema(tuple((x.id, x.kind, x.no_occasion is None) for x in criteria), turns, outcomes)
 
 
 class Said(NamedTuple):
@@ -175,17 +205,18 @@ def said_in_part(text: str, criteria: Sequence[Criterion], turns: int, outcomes:
 
 
 @functools.lru_cache(maxsize=256)
-def _schema(criteria: tuple[tuple[str, Kind], ...], turns: int, outcomes: int) -> type[BaseModel]:
-    kinds = {"scored": _bounded(Scored, turns), "binary": _bounded(Passed, turns)}
-    fields: dict[str, Any] = {_field(name): (kinds[kind], Field(alias=name)) for name, kind in criteria}
+def _schema(criteria: tuple[tuple[str, Kind, bool], ...], turns: int, outcomes: int) -> type[BaseModel]:
+    """`criteria` are ids and kinds, and whether each applies to every session."""
+    kinds = {(kind, always): _bounded(kind, turns, always=always) for _, kind, always in criteria}
+    fields: dict[str, Any] = {_field(name): (kinds[kind, always], Field(alias=name)) for name, kind, always in criteria}
     if outcomes:
         each = Annotated[list[Verdict], Field(min_length=outcomes, max_length=outcomes)]
         fields[_field(OUTCOMES)] = (each, Field(alias=OUTCOMES))
     return create_model("Rubric", __config__=ConfigDict(frozen=True), **fields)
 
 
-def _bounded(kind: type[Finding], turns: int) -> type[Finding]:
-    """`kind`, which then names no turn that there is not."""
+def _bounded(kind: Kind, turns: int, *, always: bool) -> type[Finding]:
+    """What is said of a criterion of that kind, which names no turn that there is not; `always`: it has to apply."""
 
     def cited(text: str) -> str:
         beyond = [number for number in _CITED.findall(text) if int(number) >= turns]
@@ -198,7 +229,10 @@ def _bounded(kind: type[Finding], turns: int) -> type[Finding]:
         "justification": (Annotated[str, Field(min_length=1), AfterValidator(cited)], ...),
         "turns": (list[index], ...),
     }
-    return create_model(kind.__name__, __base__=kind, **fields)
+    base, always_given = _FORMS[kind]
+    if always:
+        return create_model(base.__name__, __base__=base, **fields, **always_given)
+    return create_model(f"{base.__name__}IfApplicable", __base__=base, **fields)
 
 
 def _field(name: str) -> str:

@@ -29,18 +29,23 @@ class GroundingFidelity(Criterial):
     criterion: ClassVar[Criterion] = Criterion(
         id="grounding_fidelity",
         display_name="Grounding fidelity",
-        description="Can every specific claim of the agent be traced to what the user said, to what a tool or a "
-        "document gave, or to the agent's own rules? General knowledge that nobody would dispute needs no source.",
+        description=(
+            "Can every specific claim of the agent be traced to what the user said, to what a tool or a document "
+            "gave, or to the agent's own rules? A deed that the agent claims needs a call that did it. What follows "
+            "from the sources by counting, computing or rewording is grounded, and general knowledge that nobody "
+            "would dispute needs no source. Whether a source was read rightly does not count here."
+        ),
         tier="knowledge",
         weight=0.125,
         levels=(
             "All that was claimed was made up.",
             "Most of what was claimed was made up.",
-            "Several claims have no source.",
+            "Several claims that matter have no source, or a deed was claimed that was not done.",
             "One claim that matters has no source and could mislead.",
             "One minor statement cannot be verified.",
             "Every specific claim has its source, and what is uncertain is told as uncertain.",
         ),
+        no_occasion="the agent made no specific claim: it only greeted, asked or declined",
         needs=("user_input", "final_output", "tool_calls"),
         in_defaults=True,
     )

@@ -21,18 +21,26 @@ class InstructionCompliance(Criterial):
     criterion: ClassVar[Criterion] = Criterion(
         id="instruction_compliance",
         display_name="Instruction compliance",
-        description="Were the explicit rules of the agent's system prompt followed? Take the rules one by one, with "
-        "the role and the scope that it sets; what the prompt does not say is no rule.",
+        description=(
+            "Were the explicit rules of the agent's system prompt followed? Take those one by one that the session "
+            "gave occasion for, with the role and the scope that the prompt sets, and judge by the facts of the "
+            "record: neither what the user claims nor what the user wants changes a rule. What the prompt does not "
+            "say is no rule."
+        ),
         tier="knowledge",
         weight=0.125,
         levels=(
             "The instructions were disregarded entirely.",
             "Most instructions were ignored.",
-            "Several rules were broken, and the agent left its role or scope in part.",
+            (
+                "Several rules that matter were broken, or one whose breach cannot be undone; role or scope were left "
+                "in part."
+            ),
             "One rule that matters was broken; the core of the role is intact.",
-            "There is one minor deviation.",
+            "There is one minor deviation, without consequence.",
             "All rules were kept, and so were role and scope.",
         ),
+        no_occasion="the system prompt sets neither a rule nor a role nor a scope",
         needs=("user_input", "final_output"),
         needs_once=("system_instructions",),
         in_defaults=True,

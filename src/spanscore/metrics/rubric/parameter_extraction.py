@@ -25,19 +25,25 @@ class ParameterExtraction(Criterial):
     criterion: ClassVar[Criterion] = Criterion(
         id="parameter_extraction",
         display_name="Parameter extraction",
-        description="Were the values that tools were given taken correctly from the conversation? A value may come "
-        "from the user, from the agent's rules or from what a tool had returned; it must mean what was meant there. A "
-        "critical value is one that changes what the call does or returns.",
+        description=(
+            "Were the values that tools were given taken correctly from the conversation? A value may come from the "
+            "user, from the agent's rules or from what a tool had returned, or follow from these by computing, "
+            "converting or rewording; it must mean what was meant there, by the user's last word. A critical value is "
+            "one that changes what the call does or returns. An optional value that nobody asked about, such as a "
+            "limit, needs no source."
+        ),
         tier="execution",
         weight=0.15,
         levels=(
             "No value has a source in the conversation.",
             "Most values were made up, or most of those needed are missing.",
-            "Several values are wrong or missing; what came back may be wrong.",
+            "Several critical values are wrong or missing, or a wrong one changed what it must not.",
             "One critical value is wrong or missing, and the outcome shows it.",
-            "All critical values are right; one minor one slipped.",
-            "Every value is right and has its source in the conversation.",
+            "All critical values are right; a minor one slipped, or a wrong one was put right before it had an effect.",
+            "Every value is right and has its source.",
         ),
+        no_occasion="no tool was called, or only tools that take no values",
+        nothing_without=("tool_calls",),
         needs=("user_input", "tool_calls"),
         in_defaults=True,
     )

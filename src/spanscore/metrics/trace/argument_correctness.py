@@ -82,7 +82,7 @@ Sum up in one or two sentences what was wrong with the arguments in this turn. D
 class ArgumentCorrectness(Judged):
     """The share of tool calls whose arguments were right; computed from one verdict for each call.
 
-    A turn that made no tool call scores 1.0: there is nothing to evaluate. Where the arguments of a call were not
+    A turn that made no tool call has no score: it does not apply. Where the arguments of a call were not
     recorded there is no score. Metadata: `user_input` and `verdicts` [{`verdict` yes or no, `reason`}], in the order
     of the calls.
 
@@ -157,9 +157,7 @@ class ArgumentCorrectness(Judged):
 def _at_first(trace: AgentTrace) -> Outcome | None:
     """What can be said before any verdict."""
     if not trace.tool_calls:
-        return Score(
-            1.0, "No tool was called: there is nothing to evaluate.", {"user_input": trace.user_input, "verdicts": []}
-        )
+        return Skip("No tool was called: there are no arguments to judge.", cause="not_applicable")
     if trace.user_input is None or "user_input" in trace.damaged:
         return Skip("The trace did not record user_input, or it arrived cut or redacted.", "not_recorded")
     silent = sorted({call.name for call in trace.tool_calls if call.arguments is None})

@@ -42,8 +42,8 @@ _ANSWERING = frozenset(_ANSWERING_VERBS.split())
 class PlanAdherence(OfPlan):
     """Whether the agent carried out the plan it had declared or implied: all of it, in order, and nothing beyond.
 
-    Where it showed no plan the score is 1.0: there is nothing to evaluate. Metadata: `task` and `plan`, a list of
-    steps.
+    Where it showed no plan of two steps or more there is no score: it does not apply. Metadata: `task` and `plan`, a
+    list of steps.
 
     >>> PlanAdherence.stages[1][0].key
     'plan'

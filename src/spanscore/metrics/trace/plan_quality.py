@@ -37,8 +37,8 @@ _MAX_ECONOMIC_STEPS = 10
 class PlanQuality(OfPlan):
     """How good the agent's plan was: complete, coherent, economic, detailed enough, and fitting the task.
 
-    Where it showed no plan the score is 1.0: there is nothing to evaluate. Metadata: `task` and `plan`, a list of
-    steps.
+    Where it showed no plan of two steps or more there is no score: it does not apply. Metadata: `task` and `plan`, a
+    list of steps.
 
     >>> PlanQuality.stages[2][0].needs
     ('task', 'plan')

@@ -11,7 +11,7 @@ from spanscore.metrics._base import Answers, Judged, Judgement, Question
 from spanscore.metrics._evidence import READING_VERBS, Evidence, name_words, reads
 from spanscore.metrics._vocabulary import Vocabulary
 from spanscore.metrics._words import STOP_WORDS, counted, listed, stem
-from spanscore.model.score import Outcome, Score
+from spanscore.model.score import Outcome, Score, Skip
 from spanscore.model.trace import AgentTrace
 
 _QUESTION = Question(
@@ -48,7 +48,8 @@ _MAX_FAILED, _MAX_ALTERNATIVES = 10, 10
 class ToolCorrectness(Judged):
     """Whether the tools that were called were the right ones: fitting, enough, none needless and none wrong.
 
-    Arguments do not count here (see argument_correctness). Metadata: `user_input`, `tools_called` [{`name`,
+    Arguments do not count here (see argument_correctness). Where no tool was on offer, and none was called, there is no
+    score: it does not apply. Metadata: `user_input`, `tools_called` [{`name`,
     `parameters`}] and `available_tools` [{`name`, `description`}], null where the trace did not say what was on offer.
 
     >>> ToolCorrectness(threshold=0.8).name
@@ -59,6 +60,12 @@ class ToolCorrectness(Judged):
     summary: ClassVar[str] = "Were the right tools chosen?"
     needs: ClassVar[tuple[str, ...]] = ("user_input", "tool_calls")
     stages: ClassVar[tuple[tuple[Question, ...], ...]] = ((_QUESTION,),)
+
+    def settle(self, trace: AgentTrace, answers: Answers) -> Outcome | None:
+        """See `Judged.settle`. Without a tool there was nothing to choose from."""
+        if trace.available_tools == () and not trace.tool_calls:
+            return Skip("No tool was on offer, and none was called.", cause="not_applicable")
+        return super().settle(trace, answers)
 
     def metadata(self, trace: AgentTrace, answers: Answers) -> dict[str, Any]:
         """The facts that were judged, from the trace."""
