@@ -5,7 +5,6 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from spanscore import dialects
@@ -21,9 +20,8 @@ from spanscore.export.inline import Passing
 from spanscore.export.opening import open_exporters, open_sinks
 from spanscore.export.reporting import open_reportings
 from spanscore.export.sender import Sender
-from spanscore.judge import open_for_trial, open_judge, redactor, renderer
+from spanscore.judge import open_judge, redactor, renderer
 from spanscore.judge.config import RULES
-from spanscore.judge.trial import Trials
 from spanscore.model.headers import Headers
 from spanscore.model.score import Evaluation
 from spanscore.model.span import Resource
@@ -33,6 +31,7 @@ from spanscore.otlp.signal import Signal
 from spanscore.reading import Read, Reader, Work
 from spanscore.receive.auth import open_authenticators
 from spanscore.receive.server import Server
+from spanscore.rescoring import Rescoring, asked_by, open_trials
 from spanscore.scoring import Scoring, refuse_misplaced
 from spanscore.store.journal import Journal
 from spanscore.store.store import Store, StoredTrace
@@ -101,9 +100,26 @@ class Pipeline:
             clock_ns=clock_ns,
             render_transcript=renderer(settings.judge),
         )
-        self._trials = _trials(settings, self.meter)
+        self._trials = open_trials(settings, self.meter)
+        again = settings.evaluation.ask_again
         self._scoring = Scoring(
-            engine, self._store, self._sender, self.meter, judge_failed=self._trials.doubt if self._trials else None
+            engine,
+            self._store,
+            self._sender,
+            self.meter,
+            judge_failed=self._trials.doubt if self._trials else None,
+            budget_window_ns=settings.judge.budget.window_ns if again.enabled else None,
+            clock_ns=clock_ns,
+        )
+        self._rescoring = Rescoring(
+            again,
+            asked_by(settings),
+            self._trials,
+            self._scoring,
+            self._store,
+            self.meter,
+            session_due=lambda session_id: self._sessions.push(session_id, clock_ns()),
+            clock_ns=clock_ns,
         )
         self._passing = (
             Passing(
@@ -250,7 +266,8 @@ class Pipeline:
         sessions = _batches(self._quiet_sessions, _BATCH, self._finish_sessions)
         reporting = [x.run() for x in self._reportings]
         trying = [self._trials.run()] if self._trials and self._settings.judge.try_at_start else []
-        return [self._sender.run(), cutting, *workers, sessions, self._tidy(), *passing, *reporting, *trying]
+        asking = [self._rescoring.run()] if self._settings.evaluation.ask_again.enabled else []
+        return [self._sender.run(), cutting, *workers, sessions, self._tidy(), *passing, *reporting, *trying, *asking]
 
     def _watch(self) -> None:
         """Have the meter ask for what is not counted but is."""
@@ -383,14 +400,6 @@ class Pipeline:
         if not await self._sender.drain(max(0.0, deadline_s - time.monotonic())):
             left = ", ".join(f"{count} by {name}" for name, count in self._sender.behind().items() if count)
             _log.warning("not all has left, the rest does after the restart: %s", left or "requests that pass through")
-
-
-def _trials(settings: Settings, meter: Meter) -> Trials | None:
-    """Of all models that may be asked; None where there is none."""
-    own = settings.judge.models
-    by_metric = settings.evaluation.models(own)
-    models = [*own, *(x for of_metric in by_metric.values() for x in of_metric)] if own else []
-    return Trials(models, partial(open_for_trial, settings.judge), meter) if models else None
 
 
 async def _batches(

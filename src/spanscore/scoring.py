@@ -14,13 +14,14 @@ from weakref import WeakValueDictionary
 from spanscore import metrics
 from spanscore.assemble.assembler import Cut
 from spanscore.errors import InputError, RetryableError
-from spanscore.evaluate import MAX_EARLIER_TURNS, Engine, Overrides, outcomes
+from spanscore.evaluate import MAX_EARLIER_TURNS, Engine, Overrides, outcomes, unanswered
 from spanscore.evaluate.rubric import is_rubric
+from spanscore.evaluate.unanswered import wait_for
 from spanscore.export.sender import Sender
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.store import records
-from spanscore.store.store import Store, StoredTrace
+from spanscore.store.store import Missing, Store, StoredTrace
 from spanscore.telemetry import Complaints, Meter, about, declared
 
 _log = logging.getLogger(__name__)
@@ -44,11 +45,17 @@ class Scoring:
         meter: Meter,
         *,
         judge_failed: Callable[[], None] | None = None,
+        budget_window_ns: int | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        """`judge_failed` is called when a score is missing since the judge gave no answer."""
+        """`judge_failed` is called when a score is missing since the judge gave no answer.
+
+        What is missing is kept, to be asked for again, where `budget_window_ns` says how long the judge's budget lasts.
+        """
         self._judge_failed = judge_failed
+        self._budget_window_ns = budget_window_ns
+        self._clock_ns = clock_ns
         self._engine = engine
         self._store = store
         self._sender = sender
@@ -113,21 +120,41 @@ class Scoring:
         return [id_ for id_, trace in kept if trace is not None and not dialects.isdisjoint(trace.dialects)]
 
     async def commit(
-        self, traces: Sequence[StoredTrace], evaluations: Sequence[Evaluation], *, gone: Sequence[str] = ()
+        self,
+        traces: Sequence[StoredTrace],
+        evaluations: Sequence[Evaluation],
+        *,
+        gone: Sequence[str] = (),
+        in_vain: Sequence[Evaluation] = (),
     ) -> None:
-        """Keep traces and scores, then hand the scores to the exporters: never the other way round."""
-        if not (traces or evaluations or gone):
+        """Keep traces and scores, then hand the scores to the exporters: never the other way round.
+
+        `in_vain` got no answer, as those before them: that is kept, and they are not.
+        """
+        if not (traces or evaluations or gone or in_vain):
             return
-        numbers = await self.patiently(self._store.commit, traces, evaluations, gone=gone)
+        missing = self._missing([*evaluations, *in_vain])
+        numbers = await self.patiently(self._store.commit, traces, evaluations, gone=gone, missing=missing)
         self._sender.offer(zip(numbers, evaluations, strict=True))
         self._meter.add(declared.AGENT_TRACES, len(traces))
         outcomes.count(evaluations, self._meter)
-        if self._judge_failed is not None and any(map(outcomes.lacks_answer, evaluations)):
+        if self._judge_failed is not None and any(unanswered.cause_of(x) == "judge" for x in (*evaluations, *in_vain)):
             self._judge_failed()
+
+    def _missing(self, evaluations: Sequence[Evaluation]) -> list[Missing]:
+        if self._budget_window_ns is None:
+            return []
+        now_ns = self._clock_ns()
+        return [
+            Missing(x.scope, x.subject_id, x.metric, cause, *wait_for(cause, now_ns, self._budget_window_ns))
+            for x in evaluations
+            if (cause := unanswered.cause_of(x)) is not None
+        ]
 
     async def sessions(self, ids: Sequence[str], overrides: Overrides | None = None) -> list[Evaluation]:
         """Evaluate sessions as their next revisions; those that are not known give nothing."""
         evaluations: list[Evaluation] = []
+        in_vain: list[Evaluation] = []
         async with self._alone(ids):
             for found in await self.patiently(self._store.sessions, ids):
                 signals: dict[str, dict[str, Evaluation]] = {}
@@ -137,8 +164,10 @@ class Scoring:
                 revision = found.revision + 1
                 with about(session_id=found.session.session_id):
                     scored = await self._engine.evaluate_session(found.session, signals, overrides, revision=revision)
-                evaluations += _superseding(scored, found.scores)
-            await self.commit([], evaluations)
+                kept, again = _parted(scored, found.scores if overrides is None else ())
+                evaluations += _superseding(kept, found.scores)
+                in_vain += again
+            await self.commit([], evaluations, in_vain=in_vain)
         return evaluations
 
     async def again(self, trace_id: str, overrides: Overrides) -> list[Evaluation]:
@@ -157,6 +186,26 @@ class Scoring:
             evaluations = await self.evaluate(stored, overrides)
             await self.commit([stored], evaluations)
         return evaluations
+
+    async def complete(self, trace_id: str, names: Sequence[str]) -> list[Evaluation] | None:
+        """Evaluate metrics of a stored trace that got no answer; gives those that have come out now.
+
+        They are the trace's next revision. None where the trace is not known.
+        """
+        async with self._alone([trace_id]):
+            trace = await self.patiently(self._store.trace, trace_id)
+            known = await self.patiently(self._store.known, [trace_id])
+            if trace is None or trace.id not in known:
+                return None
+            revision, digest = known[trace.id]
+            before = await self.patiently(self._store.evaluations, trace_id=trace.id)
+            stored = StoredTrace(trace, revision + 1, digest)
+            found = _drawn_as(before, await self.evaluate(stored, Overrides(tuple(names))))
+            if await self.patiently(self._store.known, [trace_id]) != known:  # it has grown, and was evaluated anew
+                return []
+            kept, in_vain = _parted(found, before)
+            await self.commit([stored] if kept else [], kept, in_vain=in_vain)
+        return kept
 
     async def patiently(self, ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """What the store answers, in a thread, however long it takes."""
@@ -206,3 +255,18 @@ def _superseding(evaluations: Sequence[Evaluation], before: Sequence[Evaluation]
     """The evaluations, each with the uid of the one before it of the same subject and metric."""
     uids = {(x.subject_id, x.metric): x.uid for x in before}
     return [replace(x, supersedes=uid) if (uid := uids.get((x.subject_id, x.metric))) else x for x in evaluations]
+
+
+def _parted(
+    evaluations: Sequence[Evaluation], before: Sequence[Evaluation]
+) -> tuple[list[Evaluation], list[Evaluation]]:
+    """The evaluations that are news, and those that got no answer as the ones before them did."""
+    open_ = {(x.subject_id, x.metric) for x in before if unanswered.cause_of(x) is not None}
+    in_vain = [x for x in evaluations if (x.subject_id, x.metric) in open_ and unanswered.cause_of(x) is not None]
+    return [x for x in evaluations if x not in in_vain], in_vain
+
+
+def _drawn_as(before: Sequence[Evaluation], evaluations: Sequence[Evaluation]) -> list[Evaluation]:
+    """The evaluations with the chance with which the same had been drawn before."""
+    shares = {x.metric: x.sampling for x in before}
+    return [replace(x, sampling=shares.get(x.metric, x.sampling)) for x in evaluations]

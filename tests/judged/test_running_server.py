@@ -1,6 +1,7 @@
 """A running server whose judge is a model: it is never in the way of spans, and its answers outlive a crash."""
 
 import contextlib
+import json
 import sqlite3
 import threading
 import time
@@ -10,7 +11,7 @@ import pytest
 from judged_harness import STAGES
 from obliging_model import ObligingModel, question_of
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
-from scripted_server import ScriptedServer
+from scripted_server import ScriptedServer, refusal
 
 TRACES = 4
 DEADLINE_S = 60
@@ -102,3 +103,25 @@ def test_a_kill_while_judging_scores_once_and_pays_once(server, recording, gated
     assert answered.isdisjoint(question_of(call) for call in model.calls[before:])
     paid = sum(int(attributes(span).get("spanscore.judge.calls", 0)) for span in spans)
     assert paid == len(model.calls) - before
+
+
+def test_what_a_wrong_key_cost_is_made_up_for_after_a_restart_with_the_right_one(server, recording):
+    works = threading.Event()
+    obliging = ObligingModel(verdict="no", right=True)
+    with ScriptedServer(lambda request: obliging(request) if works.is_set() else refusal(401, "wrong key")) as model:
+        running = server(judge=judged_by(model, try_at_start=True)).start()
+        running.wait_until(lambda state: "wrong key" in state.get("notice", ""))
+        export(running, recording("pydantic_ai/openai").traces)
+        running.wait_until_finished(TRACES)
+        failed = running.state()["counters"]["evaluations_failed"]
+        assert running.stop() == 0
+        works.set()
+        running.start()
+        running.wait_until(lambda state: state["counters"].get("evaluations_asked_again") == failed)
+        assert "notice" not in running.state()
+        running.stop()
+    log = [json.loads(line) for line in (running.folder / "log").read_text().splitlines()]
+    assert [x["level"] for x in log if "the judge gives no answer" in x["msg"]] == ["error"]
+    newest = {(x.subject_id, x.metric): x for x in running.committed().values() if x.metric in STAGES}
+    assert {x.status for x in newest.values()} == {"scored"}
+    assert sum(x.revision == 2 for x in newest.values()) == failed > 0

@@ -2,25 +2,28 @@
 
 import argparse
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spanscore import config, suites
 from spanscore.cli import recorded
 from spanscore.cli.results import estimated
-from spanscore.cli.terminal import console, on_one_line
+from spanscore.cli.terminal import console, on_one_line, progress
 from spanscore.cli.test import attributes_of, require_models, require_writable, write
 from spanscore.errors import InputError
 from spanscore.judge import open_judge
 from spanscore.judge.config import RULES
 from spanscore.rebuild import rebuild_all
-from spanscore.suites.best_of import Conversation, Tournament, best_of
+from spanscore.suites.best_of import Conversation, best_of, plan
+from spanscore.suites.contests import Mode, Tournament
 from spanscore.suites.matching import Recording
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _SHOWN_CHARS = 300
+_MODES: dict[str, Mode] = {"round-robin": "round_robin", "linear": "linear"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +34,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-c", "--config", metavar="FILE", type=Path, help="the configuration; without it, the defaults")
     parser.add_argument("--model", metavar="MODEL", help="the model that judges, in place of the configured one")
+    parser.add_argument(
+        "--mode",
+        choices=tuple(_MODES),
+        default="round-robin",
+        help="who meets whom: every two agents, or only the champion so far and the next one; default: %(default)s",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="print how many calls there would be and send nothing")
     parser.add_argument(
         "--skip-unmatched", action="store_true", help="leave out cases that an agent has no recording of"
     )
@@ -45,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     given = config.load(args.config) if args.config else config.default()
     settings = suites.with_judge(given, args.model)
     judge = None if args.model == RULES else open_judge(settings.judge)
-    if judge is None:
+    if judge is None and not args.dry_run:
         raise InputError(
             "judge.model is rules, and rules compare no two answers; name a model with --model or judge.model"
         )
@@ -60,8 +70,15 @@ def run(args: argparse.Namespace) -> int:
     ]
     if not any(len(x.agents) > 1 for x in conversations):
         raise InputError(f"{args.suite}: no case was recorded of two agents, so there is nothing to compare")
+    _print_plan(console(), conversations, args.mode)
+    if judge is None or args.dry_run:
+        return 0
     require_models(settings, args.model)
-    tournament = asyncio.run(best_of(conversations, judge, settings.judge, models=(args.model,) if args.model else ()))
+    models = (args.model,) if args.model else ()
+    with progress("judging", plan(conversations, _MODES[args.mode]).contests) as done:
+        tournament = asyncio.run(
+            best_of(conversations, judge, settings.judge, models=models, mode=_MODES[args.mode], done=done)
+        )
     _print(console(), tournament)
     write(args.output, lambda: suites.as_text({"suite": suite.name, **tournament.to_json()}))
     return int(all(x.error for x in tournament.contests))
@@ -104,6 +121,19 @@ def _expected(case: suites.Case) -> str | None:
     return "\n".join(found) or None
 
 
+def _print_plan(output: "Console", conversations: Sequence[Conversation], mode: str) -> None:
+    """How many calls the judge will get, and how many in the other modes."""
+    calls = {name: plan(conversations, of) for name, of in _MODES.items()}
+    others = ", ".join(f"{name}: {x.calls:,}" for name, x in calls.items() if name != mode)
+    met = sum(len(x.agents) > 1 for x in conversations)
+    output.print(
+        f"{mode}: {calls[mode].contests:,} contests on {met:,} case{'s' * (met != 1)}, each judged both ways round: "
+        f"{calls[mode].calls:,} calls of the judge ({others}); fewer where answers are equal, and one more for each "
+        "opinion that has to be repaired.\n",
+        soft_wrap=True,
+    )
+
+
 def _print(output: "Console", tournament: Tournament) -> None:
     from rich.table import Table  # noqa: PLC0415 - --help needs no rich
 
@@ -113,13 +143,17 @@ def _print(output: "Console", tournament: Tournament) -> None:
         output.print(f"{on_one_line(contest.case, 60)}: {first} against {second}: {on_one_line(result, 200)}")
         for reason in contest.reasons:
             output.print(f"  {on_one_line(reason, _SHOWN_CHARS)}")
+    for case, agents in tournament.champions.items():
+        names = ", ".join(on_one_line(x, 40) for x in agents)
+        output.print(f"{on_one_line(case, 60)}: champion{'s' if len(agents) > 1 else ''}: {names}")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for heading in ("rank", "agent", "points", "won", "tied", "lost", "points per contest", "cases"):
-        table.add_column(heading, justify="left" if heading in {"agent", "points per contest"} else "right")
+    each = "points per case" if tournament.mode == "linear" else "points per contest"
+    for heading in ("rank", "agent", "points", "won", "tied", "lost", each, "cases"):
+        table.add_column(heading, justify="left" if heading in {"agent", each} else "right")
     for place in tournament.ranking:
         counts = (place.won, place.tied, place.lost)
         share = "-" if place.share is None else estimated(place.share)
-        row = (str(place.rank), on_one_line(place.agent, 40), f"{place.points:g}", *map(str, counts), share)
+        row = (str(place.rank), on_one_line(place.agent, 40), f"{place.points:.4g}", *map(str, counts), share)
         table.add_row(*row, str(place.share.n) if place.share else "-")
     output.print()
     output.print(table)

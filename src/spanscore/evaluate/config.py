@@ -15,6 +15,7 @@ from spanscore.evaluate.rubric import Config as RubricConfig
 from spanscore.evaluate.rubric import Rubric, chosen, is_rubric
 from spanscore.judge.config import RULES
 from spanscore.metrics import SIGNAL_WEIGHTS, Judged, Metric, RubricMetric
+from spanscore.model.quantity import Duration, duration_ns
 
 FAMILY = (
     "task_completion",
@@ -41,6 +42,28 @@ def _options_of_metrics(schema: dict[str, Any]) -> None:
     schema["additionalProperties"] = False
 
 
+class AskAgain(BaseModel):
+    """What the server does about scores that are missing since nobody answered: asks again, as configured then."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    enabled: bool = True
+    """Whether what failed since a judge or embedding gave no answer, or was skipped since the budget was spent, is
+    asked for again: when a model answers again, when the budget's next window begins, or after a while."""
+
+    max_age: Duration = duration_ns("72h")
+    """How long after the first time; `store.retention` may forget the trace before."""
+
+    max_tries: int = Field(default=8, ge=1)
+    """How often in vain. While no model answers nothing is tried."""
+
+    max_waiting: int = Field(default=50_000, ge=1)
+    """Scores that are remembered as missing; of more, the oldest are given up."""
+
+    per_minute: int = Field(default=60, ge=6)
+    """Traces and sessions that are asked about in a minute, beside those that come in; the newest are first."""
+
+
 class Config(BaseModel):
     """What is measured."""
 
@@ -60,6 +83,9 @@ class Config(BaseModel):
 
     max_concurrent: int = Field(default=16, ge=1)
     """Metrics that wait for a judge or an embedding at the same time."""
+
+    ask_again: AskAgain = AskAgain()
+    """What is done about scores that are missing since nobody answered."""
 
     rubric: RubricConfig | None = None
     """The rubric judge, with its criteria; off unless it is there, and `{}` for its defaults."""

@@ -3,11 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from spanscore.errors import JudgeTimeoutError, JudgeUnavailableError
 from spanscore.model.score import Evaluation, Failure, Score, Skip
 from spanscore.telemetry import Meter, declared
-
-_NO_ANSWER = frozenset({JudgeTimeoutError.__name__, JudgeUnavailableError.__name__})
 
 
 def count(evaluations: Iterable[Evaluation], meter: Meter) -> None:
@@ -29,8 +26,3 @@ def count(evaluations: Iterable[Evaluation], meter: Meter) -> None:
         meter.add(declared.EVALUATIONS_SKIPPED, number, metric=metric, reason=reason)
     for (metric, error_type), number in failed.items():
         meter.add(declared.EVALUATIONS_FAILED, number, metric=metric, error_type=error_type)
-
-
-def lacks_answer(evaluation: Evaluation) -> bool:
-    """Whether there is no score since no model could be reached or none was let in: another time may be better."""
-    return isinstance(evaluation.outcome, Failure) and evaluation.outcome.type in _NO_ANSWER

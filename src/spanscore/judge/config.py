@@ -80,6 +80,11 @@ class Budget(BaseModel):
     per: Literal["hour", "day"] = "day"
     """The window: clock hours or days, in UTC."""
 
+    @property
+    def window_ns(self) -> int:
+        """How long a window is."""
+        return duration_ns("1h") if self.per == "hour" else duration_ns("24h")
+
 
 class CacheConfig(BaseModel):
     """Whether an answer is kept, so that the same question about the same transcript is not paid for twice."""

@@ -105,6 +105,11 @@ class Trials:
         failing = [f"{model}: {x.reason}" for model, x in self._states.items() if x.status == "fails"]
         return "the judge gives no answers: " + "; ".join(failing) if failing else None
 
+    @property
+    def answers_since_ns(self) -> int:
+        """When a model last began to answer, in Unix ns; 0 where none does."""
+        return max((x.since_ns for x in self._states.values() if x.status == "answers"), default=0)
+
     def may_answer(self, models: Iterable[str]) -> bool:
         """Whether asking any of these models is worth it: one that was never tried may answer."""
         return any(model not in self._states or self._states[model].status != "fails" for model in models)

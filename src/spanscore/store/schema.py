@@ -84,6 +84,20 @@ judge_answers = Table(
     Column("value", Text, nullable=False),
 )
 
+unanswered = Table(
+    "unanswered",
+    tables,
+    Column("scope", String(7), primary_key=True),
+    Column("subject_id", String(256), primary_key=True),
+    Column("metric", String(256), primary_key=True),
+    Column("cause", String(16), nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("first_ns", _BIG, nullable=False),
+    Column("due_ns", _BIG, nullable=False, index=True),
+    sqlite_with_rowid=False,
+)
+"""What nobody answered and is asked again later: written with the evaluations, which an older spanscore does alone."""
+
 calibrations = Table(
     "calibrations",
     tables,

@@ -11,13 +11,14 @@ from sqlalchemy.engine import Connection, Engine
 from spanscore.errors import PermanentError, RetryableError
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
-from spanscore.store import connecting, pruning, reading, records, writing
+from spanscore.store import connecting, pruning, reading, records, unanswered, writing
 from spanscore.store.config import Config
 from spanscore.store.reading import MAX_SESSION_TRACES, SessionRecord
 from spanscore.store.schema import agent_traces, cursors, evaluations, judge_answers
+from spanscore.store.unanswered import Missing, Unanswered
 from spanscore.store.writing import StoredTrace
 
-__all__ = ["MAX_SESSION_TRACES", "SessionRecord", "Store", "StoredTrace"]
+__all__ = ["MAX_SESSION_TRACES", "Missing", "SessionRecord", "Store", "StoredTrace", "Unanswered"]
 
 _log = logging.getLogger(__name__)
 
@@ -62,20 +63,27 @@ class Store:
         return self._size_bytes
 
     def commit(
-        self, traces: Sequence[StoredTrace], scored: Sequence[Evaluation], *, gone: Sequence[str] = ()
+        self,
+        traces: Sequence[StoredTrace],
+        scored: Sequence[Evaluation],
+        *,
+        gone: Sequence[str] = (),
+        missing: Sequence[Missing] = (),
     ) -> list[int]:
         """Keep traces and evaluations in one transaction; returns the evaluations' outbox sequence numbers, in order.
 
         A trace takes the place of its earlier revision; the agent traces with the ids `gone` are put out of it. An
         evaluation that is there already, by its `uid`, is ignored and keeps the number that it has. Numbers rise by one
-        from commit to commit, without gaps.
+        from commit to commit, without gaps. `missing` is kept until it is evaluated without being missing again.
         """
         now_ns = self._clock_ns()
         with self._writing:
             with connecting.transaction(self._engine) as connection:
                 gone_bytes = writing.take_out(connection, gone)
+                unanswered.forget_traces(connection, gone)
                 trace_bytes = writing.put_traces(connection, traces, self._last_row, now_ns) - gone_bytes
                 numbers, score_bytes = writing.put_evaluations(connection, scored, self._last_seq, now_ns)
+                unanswered.note(connection, scored, missing, now_ns)
             self._last_row += len(traces)
             self._last_seq = max(self._last_seq, *numbers, 0)
             self._size_bytes += trace_bytes + score_bytes
@@ -151,6 +159,36 @@ class Store:
         )
         with connecting.snapshot(self._engine) as connection:
             return [(session_id, stored_ns) for session_id, stored_ns in connection.execute(query)]
+
+    def unanswered(self, now_ns: int, limit: int) -> list[Unanswered]:
+        """At most `limit` of what is missing and due by `now_ns`, that of the newest traces and sessions first."""
+        with connecting.snapshot(self._engine) as connection:
+            return unanswered.due(connection, now_ns, limit)
+
+    def count_unanswered(self) -> int:
+        """How much is missing, due or not."""
+        with connecting.snapshot(self._engine) as connection:
+            return unanswered.count(connection)
+
+    def put_off(self, rows: Sequence[Unanswered], due_ns: int) -> None:
+        """Have these be due at another time."""
+        with self._writing, connecting.transaction(self._engine) as connection:
+            unanswered.put_off(connection, rows, due_ns)
+
+    def make_due(self, cause: str, now_ns: int) -> None:
+        """Have all that is missing for this cause be due now."""
+        with self._writing, connecting.transaction(self._engine) as connection:
+            unanswered.make_due(connection, cause, now_ns)
+
+    def forget(self, rows: Sequence[Unanswered]) -> None:
+        """Have these be missing no more."""
+        with self._writing, connecting.transaction(self._engine) as connection:
+            unanswered.forget(connection, rows)
+
+    def give_up(self, *, before_ns: int, max_tries: int, keep: int) -> int:
+        """Forget what is missing for too long or was tried too often, and all but the newest `keep`; how many went."""
+        with self._writing, connecting.transaction(self._engine) as connection:
+            return unanswered.give_up(connection, before_ns=before_ns, max_tries=max_tries, keep=keep)
 
     def outbox(self, after: int, limit: int) -> list[tuple[int, Evaluation]]:
         """At most `limit` evaluations with sequence numbers above `after`, in their order."""

@@ -2,8 +2,8 @@
 
 import asyncio
 import functools
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Annotated, Any, Literal
@@ -17,7 +17,7 @@ from spanscore.judge.fence import NOTICE
 from spanscore.judge.port import Judge, Prompt
 from spanscore.model.score import JudgeUsage
 from spanscore.model.trace import AgentTrace
-from spanscore.stats import Estimate, mean
+from spanscore.suites.contests import Contest, Mode, Tournament, tournament
 
 _INSTRUCTIONS = f"""\
 You compare the work of two AI agents that had the same conversation to hold. You are given what the user said and \
@@ -47,71 +47,8 @@ class _Opinion(BaseModel):
     winner: Literal["first", "second", "tie"]
     """Which of the two is better."""
 
-    confidence: Annotated[float, Field(ge=0, le=1)]
+    confidence: Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
     """How sure you are, from 0.0 to 1.0."""
-
-
-@dataclass(frozen=True, slots=True)
-class Contest:
-    """Two agents on one conversation. `winner` is None for a tie, and where `error` says why nobody judged.
-
-    `reasons` and `confidence` are of both askings, in which the agents are shown in this order and in the other; the
-    confidence is the mean of the two, 0 where they disagree.
-    """
-
-    case: str
-    agents: tuple[str, str]
-    winner: str | None = None
-    confidence: float = 0.0
-    reasons: tuple[str, ...] = ()
-    agreed: bool = False
-    error: str | None = None
-    usage: JudgeUsage = _NOTHING_SPENT
-
-    def to_json(self) -> dict[str, Any]:
-        """As the result file has it."""
-        usage = {name: getattr(self.usage, name) for name in JudgeUsage.__dataclass_fields__}
-        return {**{name: getattr(self, name) for name in self.__dataclass_fields__}, "usage": usage}
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A place in the ranking; agents with the same points share one, and the next is as many lower.
-
-    `share` is the mean of the points over the contests, with an interval over the conversations; None for no contest.
-    """
-
-    rank: int
-    agent: str
-    points: float
-    won: int
-    tied: int
-    lost: int
-    share: Estimate | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """As the result file has it."""
-        share = None if self.share is None else self.share.to_json()
-        return {**{name: getattr(self, name) for name in self.__dataclass_fields__}, "share": share}
-
-
-@dataclass(frozen=True, slots=True)
-class Tournament:
-    """All contests, and what they come to. `winner` is None where several share the first place."""
-
-    contests: tuple[Contest, ...]
-    ranking: tuple[Place, ...]
-
-    @property
-    def winner(self) -> str | None:
-        """The agent that stands alone on the first place."""
-        first = [x.agent for x in self.ranking if x.rank == 1]
-        return first[0] if len(first) == 1 and any(not x.error for x in self.contests) else None
-
-    def to_json(self) -> dict[str, Any]:
-        """As the result file has it."""
-        ranking, contests = [x.to_json() for x in self.ranking], [x.to_json() for x in self.contests]
-        return {"winner": self.winner, "ranking": ranking, "contests": contests}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,58 +60,101 @@ class Conversation:
     expected: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much a tournament asks: contests, and calls of the judge, which are two for each contest.
+
+    An answer that a judge has to repair, or that a further model is asked for, is a call more.
+    """
+
+    contests: int
+
+    @property
+    def calls(self) -> int:
+        """Each contest is judged both ways round."""
+        return 2 * self.contests
+
+
+def plan(conversations: Iterable[Conversation], mode: Mode = "round_robin") -> Plan:
+    """How much a tournament of these conversations will ask.
+
+    >>> both = Conversation("q", {"a": (), "b": (), "c": (), "d": ()})
+    >>> plan([both]).calls, plan([both], "linear").calls
+    (12, 6)
+    """
+    counts = [len(x.agents) for x in conversations]
+    if mode == "linear":
+        return Plan(sum(max(n - 1, 0) for n in counts))
+    return Plan(sum(n * (n - 1) // 2 for n in counts))
+
+
 async def best_of(
-    conversations: Iterable[Conversation], judge: Judge, config: Config | None = None, *, models: Sequence[str] = ()
+    conversations: Iterable[Conversation],
+    judge: Judge,
+    config: Config | None = None,
+    *,
+    models: Sequence[str] = (),
+    mode: Mode = "round_robin",
+    done: Callable[[], Any] = lambda: None,
 ) -> Tournament:
-    """Let every two agents meet on every conversation that both held, each time both ways round.
+    """Let agents meet on the conversations that they have in common, each time both ways round.
+
+    In the mode `round_robin` every two agents meet on every conversation. In the mode `linear` one agent of each
+    conversation is its champion and meets the others in turn; who beats the champion takes its place. Who begins
+    changes from one conversation to the next, for the first agent has the most contests to win.
 
     `models` are asked in place of the judge's own, which does not learn the agents' names. Where the two askings
     disagree it is a tie: then the place decided, and not the answer. A contest that the judge fails to judge counts for
-    nobody.
+    nobody. `done` is called after each contest. Raises ValueError where two conversations have one name.
     """
-    asking = _Asking(judge, config or Config(), models)
-    meetings = [(x, pair) for x in conversations for pair in combinations(x.agents, 2)]
-    contests = await asyncio.gather(*(asking.contest(x, pair) for x, pair in meetings))
-    return Tournament(tuple(contests), tuple(ranked(contests)))
+    given = list(conversations)
+    if twice := [name for name, count in Counter(x.case for x in given).items() if count > 1]:
+        raise ValueError(f"two conversations have the name {twice[0]!r}; give each a name of its own")
+    asking = _Asking(judge, config or Config(), models, done)
+    if mode == "linear":
+        orders = [(x, _rotated(list(x.agents), place)) for place, x in enumerate(given)]
+        runs = await asyncio.gather(*(asking.linear(x, order) for x, order in orders))
+        return tournament([contest for run in runs for contest in run], mode)
+    meetings = [(x, pair) for x in given for pair in combinations(x.agents, 2)]
+    return tournament(await asyncio.gather(*(asking.contest(x, pair) for x, pair in meetings)), mode)
 
 
-def ranked(contests: Sequence[Contest]) -> list[Place]:
-    """The agents by their points: 1 for a contest won, a half for a tie.
+def _rotated(agents: Sequence[str], places: int) -> list[str]:
+    """The agents in the same order, beginning so many places further on.
 
-    >>> [(x.rank, x.agent) for x in ranked([Contest("q", ("a", "b"), "b", agreed=True), Contest("q", ("a", "c"), "c")])]
-    [(1, 'b'), (1, 'c'), (3, 'a')]
+    >>> _rotated(["a", "b", "c"], 4)
+    ['b', 'c', 'a']
     """
-    results: defaultdict[str, list[float]] = defaultdict(list)
-    cases: defaultdict[str, list[str]] = defaultdict(list)
-    for contest in contests:
-        for agent in contest.agents:
-            points = 0.5 if contest.winner is None else float(contest.winner == agent)
-            results[agent] += [] if contest.error else [points]
-            cases[agent] += [] if contest.error else [contest.case]
-    totals = {agent: sum(points) for agent, points in results.items()}
-    return [
-        Place(
-            1 + sum(other > totals[agent] for other in totals.values()),
-            agent,
-            totals[agent],
-            won=results[agent].count(1.0),
-            tied=results[agent].count(0.5),
-            lost=results[agent].count(0.0),
-            share=mean(results[agent], clusters=cases[agent], bounds=(0, 1)) if results[agent] else None,
-        )
-        for agent in sorted(totals, key=lambda x: (-totals[x], x))
-    ]
+    first = places % len(agents) if agents else 0
+    return [*agents[first:], *agents[:first]]
 
 
 class _Asking:
     """Asks the judge about two agents; each asking stands by itself."""
 
-    def __init__(self, judge: Judge, config: Config, models: Sequence[str]) -> None:
+    def __init__(self, judge: Judge, config: Config, models: Sequence[str], done: Callable[[], Any]) -> None:
         self._judge = judge
         self._models = models
+        self._done = done
         self._excerpt = functools.partial(excerpt, max_tokens=config.max_transcript_tokens, rules=config.redact.rules)
 
+    async def linear(self, conversation: Conversation, agents: Sequence[str]) -> list[Contest]:
+        """The first agent is champion; each of the others meets the champion of the moment, who stays in a tie."""
+        contests: list[Contest] = []
+        champion, *challengers = agents or ("",)
+        for challenger in challengers:
+            contest = await self.contest(conversation, (champion, challenger))
+            contests.append(contest)
+            champion = contest.winner or champion
+        return contests
+
     async def contest(self, conversation: Conversation, pair: tuple[str, str]) -> Contest:
+        """Both ways round."""
+        contest = await self._judged(conversation, pair)
+        self._done()
+        return contest
+
+    async def _judged(self, conversation: Conversation, pair: tuple[str, str]) -> Contest:
         one, other = pair
         usage = _NOTHING_SPENT
         opinions: list[_Opinion] = []

@@ -112,6 +112,15 @@ EVALUATIONS_SKIPPED = _counter(
 EVALUATIONS_FAILED = _counter(
     "evaluations_failed", "{evaluation}", "Metrics that went wrong: the judge's faults mostly.", "metric", "error_type"
 )
+EVALUATIONS_UNANSWERED = _gauge(
+    "evaluations_unanswered", "{evaluation}", "Scores that are missing since nobody answered, and are asked for again."
+)
+EVALUATIONS_ASKED_AGAIN = _counter(
+    "evaluations_asked_again",
+    "{evaluation}",
+    "Scores that were asked for again: answered, unanswered once more, or given_up.",
+    "outcome",
+)
 EVALUATIONS_DURATION = _durations(
     "evaluations_duration", "From taking up cut traces to their committed scores, a batch of traces at a time."
 )

@@ -1,0 +1,206 @@
+"""What got no answer is asked again: when a model answers again, the budget's next window begins, or after a while."""
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from spanscore import metrics
+from spanscore.config import Settings
+from spanscore.evaluate import rubric
+from spanscore.evaluate.config import AskAgain
+from spanscore.judge import open_for_trial
+from spanscore.judge.trial import Trials
+from spanscore.model.score import ScopeKind
+from spanscore.scoring import Scoring
+from spanscore.store.store import Store, Unanswered
+from spanscore.telemetry import Meter, declared
+
+_log = logging.getLogger(__name__)
+
+_NS = 10**9
+_EVERY_S = 10.0
+_TELL_EVERY_NS = 60 * _NS
+_LOOKED_AT = 500
+_PUT_OFF_NS = 10 * 60 * _NS
+"""How long what cannot be asked now, or is asked with its session, is left alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What may be asked: the names of the configured metrics, and the models of those that are judged.
+
+    The rubric's models are under `rubric`.
+    """
+
+    metrics: frozenset[str]
+    models: Mapping[str, tuple[str, ...]]
+
+    def has(self, metric: str) -> bool:
+        """Whether a metric is still configured."""
+        return metric in self.metrics or (rubric.is_rubric(metric) and rubric.NAME in self.models)
+
+    def models_of(self, metric: str) -> tuple[str, ...]:
+        """The models that may answer for a metric."""
+        return self.models.get(rubric.NAME if rubric.is_rubric(metric) else metric, ())
+
+
+class Rescoring:
+    """Asks again, some traces at a time, and says how it went. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        config: AskAgain,
+        asked: Asked,
+        trials: Trials | None,
+        scoring: Scoring,
+        store: Store,
+        meter: Meter,
+        *,
+        session_due: Callable[[str], None],
+        clock_ns: Callable[[], int] = time.time_ns,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        """`session_due` is told of a session that is to be evaluated again."""
+        self._config = config
+        self._asked = asked
+        self._trials = trials
+        self._scoring = scoring
+        self._store = store
+        self._meter = meter
+        self._session_due = session_due
+        self._clock_ns = clock_ns
+        self._sleep = sleep
+        self._answers_since_ns = 0
+        self._answered: set[tuple[str, str]] = set()
+        self._told_ns = 0
+        self._left = 0
+        meter.watch(declared.EVALUATIONS_UNANSWERED, lambda: self._left)
+
+    async def run(self) -> None:
+        """Ask again for ever. What was skipped for a budget before the start is due: the budget begins anew."""
+        await self._scoring.patiently(self._store.make_due, "budget", self._clock_ns())
+        while True:
+            await self.once()
+            await self._sleep(_EVERY_S)
+
+    async def once(self) -> None:
+        """Ask again for some of what is due."""
+        now_ns = self._clock_ns()
+        await self._give_up(now_ns)
+        await self._note_answers(now_ns)
+        rows = await self._scoring.patiently(self._store.unanswered, now_ns, _LOOKED_AT)
+        await self._ask(await self._askable(rows, now_ns), now_ns)
+        self._left = await self._scoring.patiently(self._store.count_unanswered)
+        self._tell(now_ns)
+
+    async def _give_up(self, now_ns: int) -> None:
+        config = self._config
+        given_up = await self._scoring.patiently(
+            self._store.give_up,
+            before_ns=now_ns - config.max_age,
+            max_tries=config.max_tries,
+            keep=config.max_waiting,
+        )
+        if given_up:
+            self._meter.add(declared.EVALUATIONS_ASKED_AGAIN, given_up, outcome="given_up")
+            _log.warning("%d scores that got no answer are given up, by the bounds of evaluation.ask_again", given_up)
+
+    async def _note_answers(self, now_ns: int) -> None:
+        """Where a model has begun to answer, what waits for a judge need wait no longer."""
+        since_ns = 0 if self._trials is None else self._trials.answers_since_ns
+        if since_ns > self._answers_since_ns:
+            self._answers_since_ns = since_ns
+            await self._scoring.patiently(self._store.make_due, "judge", now_ns)
+
+    async def _askable(self, rows: Sequence[Unanswered], now_ns: int) -> list[Unanswered]:
+        """Those of `rows` that may be answered now; the others are put off, or forgotten where nobody wants them."""
+        unwanted = [x for x in rows if not self._asked.has(x.metric)]
+        hopeless = [x for x in rows if x not in unwanted and not self._may_be_answered(x)]
+        if unwanted:
+            await self._scoring.patiently(self._store.forget, unwanted)
+        if hopeless:
+            await self._scoring.patiently(self._store.put_off, hopeless, now_ns + _PUT_OFF_NS)
+        return [x for x in rows if x not in unwanted and x not in hopeless]
+
+    def _may_be_answered(self, row: Unanswered) -> bool:
+        if row.cause == "embedding":
+            return True
+        return self._trials is not None and self._trials.may_answer(self._asked.models_of(row.metric))
+
+    async def _ask(self, rows: Sequence[Unanswered], now_ns: int) -> None:
+        by_subject: defaultdict[tuple[ScopeKind, str], list[Unanswered]] = defaultdict(list)
+        for row in rows:
+            by_subject[row.scope, row.subject_id].append(row)
+        most = max(1, round(self._config.per_minute * _EVERY_S / 60))
+        await asyncio.gather(*(self._ask_one(x, now_ns) for x in list(by_subject.values())[:most]))
+
+    async def _ask_one(self, rows: Sequence[Unanswered], now_ns: int) -> None:
+        """Ask again for what is missing of one trace or session."""
+        subject_id = rows[0].subject_id
+        if rows[0].scope == "session":
+            await self._with_session(subject_id, rows, now_ns)
+            return
+        later = [x for x in rows if _runs_with_session(x.metric)]
+        now = [x for x in rows if x not in later]
+        if later:
+            trace = await self._scoring.patiently(self._store.trace, subject_id)
+            if trace is None or trace.session_id is None:
+                await self._scoring.patiently(self._store.forget, later)
+            else:
+                await self._with_session(trace.session_id, later, now_ns)
+        if now:
+            await self._of_trace(subject_id, now)
+
+    async def _with_session(self, session_id: str, rows: Sequence[Unanswered], now_ns: int) -> None:
+        """Have a session evaluated again as if it had gone on."""
+        await self._scoring.patiently(self._store.put_off, rows, now_ns + _PUT_OFF_NS)
+        self._session_due(session_id)
+
+    async def _of_trace(self, trace_id: str, rows: Sequence[Unanswered]) -> None:
+        try:
+            found = await self._scoring.complete(trace_id, [x.metric for x in rows])
+        except Exception:  # noqa: BLE001 - one trace must not stop the server
+            _log.exception("a trace cannot be evaluated again", extra={"trace_id": trace_id})
+            found = None
+        if found is None:
+            await self._scoring.patiently(self._store.forget, rows)
+            return
+        outcomes = {"answered": len(found), "unanswered": len(rows) - len(found)}
+        for outcome, count in outcomes.items():
+            if count:
+                self._meter.add(declared.EVALUATIONS_ASKED_AGAIN, count, outcome=outcome)
+        self._answered.update((trace_id, x.metric) for x in found)
+        for session_id in {x.session_id for x in found} - {None}:
+            self._session_due(str(session_id))
+
+    def _tell(self, now_ns: int) -> None:
+        """Say how much was made up for, once a minute at most, and when all is."""
+        if not self._answered or (self._left and now_ns - self._told_ns < _TELL_EVERY_NS):
+            return
+        traces = len({trace_id for trace_id, _ in self._answered})
+        told = "asked again: %d scores of %d traces that had got no answer are there now, %d are still missing"
+        _log.info(told, len(self._answered), traces, self._left)
+        self._answered.clear()
+        self._told_ns = now_ns
+
+
+def open_trials(settings: Settings, meter: Meter) -> Trials | None:
+    """Of all models that may be asked; None where there is none."""
+    own = settings.judge.models
+    named = [model for models in settings.evaluation.models(own).values() for model in models]
+    return Trials([*own, *named], partial(open_for_trial, settings.judge), meter) if own else None
+
+
+def asked_by(settings: Settings) -> Asked:
+    """What a configuration asks for."""
+    evaluation = settings.evaluation
+    return Asked(frozenset(x.name for x in evaluation.build()), evaluation.models(settings.judge.models))
+
+
+def _runs_with_session(metric: str) -> bool:
+    known = metrics.available().get(metric)
+    return known is not None and known.run == "session" and not rubric.is_rubric(metric)
