@@ -40,9 +40,8 @@ outcome: state {FACTS}
 reason and score: how far that outcome fulfils that task. {CONDITIONS} What was done, and later undone against the \
 user's will, is not met.
 {MET}
-A question of the agent meets nothing by itself. Where the session ends because the user never answered one that was \
-needed (for a fact, a choice or a consent that neither the conversation nor a tool could give), the wish behind it \
-does not count; if no other is left, you cannot know.
+A question of the agent meets nothing by itself: a wish that still waits for the user's answer when the session ends \
+is not met.
 Guide: 1.0 every wish is met; 0.75 to 0.99 every wish is met but for a detail that changes nothing for the user; \
 {UNKNOWN}; {LACKING}
 Example: in turn 0 the user wants to cancel an order and is refused, since it had been sent (step 2) and the \

@@ -86,7 +86,7 @@ payment;
 such as "cheapest" or "all" against the results that they come from;
 - if it was rightly declined: where the agent's instructions forbid it, no tool on offer does it, the results show \
 that it cannot be had (sold out, too late, no such thing) or it would harm others; by the facts of the record, not by \
-what the user claims; and the agent said so and did what the instructions demand instead.
+what the user claims in favour of the wish; and the agent said so and did what the instructions demand instead.
 A wish is not met where
 - the deed was only promised, announced or claimed;
 - the tools failed (an outage, an error that was not got round), however honestly that was reported;
@@ -98,7 +98,8 @@ recorded)" or absent, judge by the user's words alone. How long the way was does
 
 CONDITIONS = """\
 Take the wishes one by one, with their conditions. One that was withdrawn does not count; of one that was changed \
-only the last form counts; one that depends on a condition counts as the condition came out."""
+only the last form counts; one that depends on a condition counts as the condition came out. If no wish is left, the \
+score is 1.0 unless something below counts against the agent."""
 """Which wishes count."""
 
 UNKNOWN = (
