@@ -185,3 +185,8 @@ def test_every_key_is_documented():
 def test_every_default_is_written_as_a_file_would_write_it():
     assemble = config.json_schema()["$defs"]["spanscore__assemble__config__Config"]["properties"]
     assert (assemble["complete_after"]["default"], assemble["max_trace_bytes"]["default"]) == ("10s", "64MiB")
+
+
+def test_a_threshold_that_is_true_or_false_is_refused():
+    with pytest.raises(ConfigError, match="true is no number"):
+        parse("evaluation: {metrics: {confidence: {threshold: true}}}")

@@ -31,6 +31,7 @@ from spanscore.telemetry import Config as Telemetry
 from spanscore.telemetry import environment
 
 _MAX_CONFIG_BYTES = 4 * 2**20
+_SHOWN_CHARS = 40
 _REFERENCE = re.compile(r"\$\$|\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
@@ -255,8 +256,19 @@ def _in_words(problem: Mapping[str, Any]) -> str:
     return {
         "missing": "is missing",
         "model_type": "holds keys of its own, each on a line under it",
+        "float_type": f"{_shown(problem)} is no number; write one such as 0.8, without quotes",
+        "int_type": f"{_shown(problem)} is no whole number; write one such as 3, without quotes",
+        "finite_number": f"{_shown(problem)} is no number that can be used; write one such as 0.8",
+        "bool_type": f"{_shown(problem)} is neither true nor false; write one of the two, without quotes",
         "tuple_type": "is a list, each item on a line under it that begins with `- `",
     }.get(problem["type"], told)
+
+
+def _shown(problem: Mapping[str, Any]) -> str:
+    """What is there as YAML has it, text in quotes; of what is long the beginning."""
+    value = problem["input"]
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
 
 
 def _walk(location: Sequence[str | int], root: type[BaseModel]) -> tuple[list[str], Mapping[str, Any]]:

@@ -1,6 +1,7 @@
 """Labels beside scores: what is reported and kept, and that later pass rates are corrected by it."""
 
 import json
+import math
 import random
 from pathlib import Path
 
@@ -241,3 +242,20 @@ def test_a_store_that_cannot_be_read_leaves_rates_as_they_are(ran, files):
     (files / "spanscore.db").write_text("no database at all, but long enough to be looked at as one" * 20)
     code, _, err = ran("compare", "more.jsonl", "more.jsonl")
     assert (code, "warning: pass rates are not corrected" in err) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (True, "True is no number"),
+        ("0.8", "'0.8' is no number"),
+        (math.nan, "nan is no number"),
+        (1.5, "not within 0 and 1"),
+    ],
+)
+def test_a_score_that_is_no_number_of_its_scale_is_refused(ran, place, value, why):
+    write(place / "scores.jsonl", [{**score(0, 0.8), "value": value}])
+    write(place / "labels.jsonl", [label(0, "pass")])
+    code, _, err = ran("calibrate", "labels.jsonl", "scores.jsonl")
+    assert (code, err.count("\n")) == (2, 1)
+    assert why in err

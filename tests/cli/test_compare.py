@@ -1,6 +1,7 @@
 """Two runs compared: what is better, what is worse, what cannot be told, and what is a regression."""
 
 import json
+import math
 
 import pytest
 
@@ -309,6 +310,12 @@ def test_a_label_of_the_metrics_own_passes_by_the_threshold(measured):
         ([score(trace_id="1")], [score(trace_id="2")], "no case is in both"),
         ([score(value="much")], [score()], "'much' is no number"),
         ([score(value=1.5)], [score()], "1.5 is not within 0 and 1"),
+        ([score(value=True)], [score()], "True is no number"),
+        ([score(value="0.8")], [score()], "'0.8' is no number"),
+        ([score(value=math.nan)], [score()], "nan is no number"),
+        ([score(scale=(0, math.inf))], [score()], "inf is no number"),
+        ([score(threshold="0.5", label=None)], [score()], "'0.5' is no number"),
+        (run_of({**case("x"), "trials": [{**case("x")["trials"][0], "passed": "no"}]}), BEFORE, "'no' is neither true"),
         (run_of(case("x", value=101)), BEFORE, "101 is not within 0 and 100"),
         ([{"metric": "x", "scope": "trace"}], [score()], "has no 'trace_id'"),
     ],

@@ -1,5 +1,7 @@
 """A suite file is read strictly: what is wrong is told in a line, with the file, the line and the key."""
 
+import json
+
 import jsonschema
 import pytest
 import yaml
@@ -99,6 +101,54 @@ def test_a_session_may_be_one_or_a_list(text, sessions):
 
 def test_a_number_may_be_written_where_a_text_is_meant():
     assert suites.parse("name: x\ncases: [{id: 7, expected_answer: 42}]").cases[0].expected_answer == "42"
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("trials: yes", "trials: true is no whole number; write one such as 3, without quotes"),
+        ("k: '3'", "k: '3' is no whole number"),
+        ("k: 2.0", "k: 2.0 is no whole number"),
+        ("required_pass_rate: true", "required_pass_rate: true is no number; write one such as 0.8, without quotes"),
+        ("required_pass_rate: '0.8'", "required_pass_rate: '0.8' is no number"),
+        ("required_pass_rate: .nan", "required_pass_rate: nan is no number that can be used"),
+        ("required_pass_rate: .inf", "required_pass_rate: inf is no number that can be used"),
+        ("thresholds: {confidence: true}", "thresholds.confidence: true is no number"),
+        ("thresholds: {confidence: '0.8'}", "thresholds.confidence: '0.8' is no number"),
+        ("thresholds: {confidence: .nan}", "thresholds: nan is not on the scale of confidence"),
+        ("agentic: {threshold: true}", "agentic.threshold: true is no number"),
+        ("agentic: {threshold: '0.8'}", "agentic.threshold: '0.8' is no number"),
+        ("agentic: {tool_threshold: true}", "agentic.tool_threshold: true is no number"),
+        ("agentic: {k: true}", "agentic.k: true is no whole number"),
+        ("agentic: {prior: [true, 1]}", "agentic.prior.0: true is no number"),
+        ("agentic: {tools_decide: 'no'}", "agentic.tools_decide: 'no' is neither true nor false"),
+        ("agentic: {tool_weights: {selection: true}}", "agentic.tool_weights.selection: true is no number"),
+    ],
+)
+def test_what_stands_where_a_number_belongs_is_refused_with_what_to_write(key, told):
+    with pytest.raises(InputError) as raised:
+        suites.parse(f"{CASE}{key}\n", "s.yaml")
+    assert told in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "told"),
+    [
+        ("{day: 2024-05-01}", "2024-05-01 is a date, which JSON has not; put it in quotes"),
+        ("{a: [{b: .nan}]}", "nan is no number that JSON has"),
+        ("{a: {1: x}}", "the key 1 is no text; put it in quotes"),
+    ],
+)
+def test_expected_parameters_that_no_call_can_have_are_refused(parameters, told):
+    with pytest.raises(InputError) as raised:
+        suites.parse(f"{CASE}  expected_tools: [{{tool_name: a, parameters: {parameters}}}]\n")
+    assert told in str(raised.value)
+
+
+def test_expected_parameters_may_be_any_json():
+    given = {"a": [None, 1, 2.5, True, {"b": "c"}]}
+    suite = suites.parse(f"{CASE}  expected_tools: [{{tool_name: a, parameters: {json.dumps(given)}}}]\n")
+    assert suite.cases[0].expected_tools[0].parameters == given
 
 
 @pytest.mark.parametrize("spelling", ["utilisation", "utilization"])

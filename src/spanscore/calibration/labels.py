@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ _FAILS = ("fail", "failed", "false", "no", "n", "incorrect", "0", "0.0")
 _WORDS = dict.fromkeys(_PASSES, 1.0) | dict.fromkeys(_FAILS, 0.0)
 _KEYS = ("trace_id", "session_id", "metric", "label", "score", "annotator", "comment")
 _SEPARATORS = ",;\t"
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
+_SHOWN_CHARS = 40
 _HOW = "write a trace_id or session_id, a metric, and a label (pass or fail) or a score (a number)"
 
 
@@ -90,7 +93,7 @@ def _table(path: Path, text: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
             raise InputError(f"{path}:1: no column label or score; columns are {', '.join(_KEYS)}")
         for row in rows:
             if fields := {key: value for key, x in zip(headings, row, strict=False) if key and (value := x.strip())}:
-                yield rows.line_num, fields
+                yield rows.line_num, _numbers(fields)
     except csv.Error as error:
         raise InputError(f"{path}:{rows.line_num}: not CSV ({error})") from None
 
@@ -123,13 +126,25 @@ def _value(where: str, fields: Mapping[str, Any]) -> tuple[float, bool]:
 
 
 def _grade(where: str, score: Any) -> float:
-    try:
-        grade = math.nan if isinstance(score, bool) else float(score)
-    except (TypeError, ValueError):
-        grade = math.nan
-    if not math.isfinite(grade):
-        raise InputError(f"{where}: score {str(score)[:40]!r} is no number; {_HOW}")
-    return grade
+    if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
+        raise InputError(f"{where}: score {str(score)[:_SHOWN_CHARS]!r} is no number; {_hint(score)}")
+    return float(score)
+
+
+def _hint(score: Any) -> str:
+    """What to write in place of what is no number."""
+    if not isinstance(score, str):
+        return _HOW
+    if _NUMBER.fullmatch(score):
+        return "write it without quotes"
+    with_point = score.replace(",", ".", 1)
+    return f"write it with a point, as {with_point}" if _NUMBER.fullmatch(with_point) else _HOW
+
+
+def _numbers(fields: dict[str, str]) -> dict[str, Any]:
+    """A row with its score as the number that it is; in a table all is text."""
+    score = fields.get("score", "")
+    return {**fields, "score": float(score)} if _NUMBER.fullmatch(score) else {**fields}
 
 
 def _once(path: Path, labels: Sequence[Label]) -> list[Label]:

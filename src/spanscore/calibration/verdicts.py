@@ -68,16 +68,19 @@ class Verdict:
         if score["status"] != "scored":
             return None
         by, threshold = score["evaluator"], score["threshold"]
-        value = float(score["value"])
-        low, high = (float(x) for x in score["scale"])
-        if not math.isfinite(value) or not low < high:
-            raise ValueError(f"value {value} on the scale {low}..{high}")
+        value = _number(score["value"])
+        low, high = (_number(x) for x in score["scale"])
+        if not low < high:
+            raise ValueError(f"the scale {low:g}..{high:g} has no width")
         named = (score["metric"], by["name"], by["version"], by["model"], by["prompt_hash"], by["embedding"])
+        share = _number(score.get("sampling") or 1.0)
+        if not 0 < share <= 1:
+            raise ValueError(f"sampling {share:g} is no share above 0, up to 1")
         passed = {"pass": True, "fail": False}.get(score["label"] or "")
         if passed is None and threshold is not None:
-            passed = reaches(value, threshold)
+            passed = reaches(value, _number(threshold))
         return cls(
-            judge=(*named, None if threshold is None else float(threshold)),
+            judge=(*named, None if threshold is None else _number(threshold)),
             trace_id=str(score["trace_id"]),
             session_id=score["session_id"],
             is_session=score["scope"] == "session",
@@ -85,6 +88,13 @@ class Verdict:
             scale=(low, high),
             passed=passed,
             revision=int(score.get("revision", 1)),
-            share=float(score.get("sampling") or 1.0),
+            share=share,
             span_id=str(score.get("span_id") or ""),
         )
+
+
+def _number(value: Any) -> float:
+    """`true`, `"0.8"`, NaN and infinities are no numbers."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{value!r} is no number")
+    return float(value)

@@ -135,9 +135,15 @@ def _read(path: Path, score: dict[str, Any]) -> tuple[Verdict | None, tuple[str,
     try:
         is_session = score["scope"] == "session"
         subject = score["session_id" if is_session else "trace_id"]
-        return Verdict.of_json(score), (str(subject), is_session, str(score["metric"]))
+        return _within_scale(Verdict.of_json(score)), (str(subject), is_session, str(score["metric"]))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path}: no score as `spanscore eval --jsonl` prints it ({error})") from None
+
+
+def _within_scale(verdict: Verdict | None) -> Verdict | None:
+    if verdict is not None and not verdict.scale[0] <= verdict.value <= verdict.scale[1]:
+        raise ValueError(f"{verdict.value:g} is not within {verdict.scale[0]:g} and {verdict.scale[1]:g}")
+    return verdict
 
 
 def _as_json(matched: Matched, measures: Sequence[Measure]) -> dict[str, Any]:

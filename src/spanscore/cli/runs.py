@@ -59,7 +59,7 @@ class Run:
         metric = str(score["metric"])
         if score["status"] != "scored":
             return
-        low, high = (float(x) for x in score["scale"])
+        low, high = (_number(x) for x in score["scale"])
         unit.metrics[metric].append(_number(score["value"], low, high))
         self.scales[metric] = (low, high)
         self.evaluators[metric].add(tuple(evaluator.get(name) for name in PROVENANCE))
@@ -146,6 +146,12 @@ def _number(value: Any, low: float = -math.inf, high: float = math.inf) -> float
     return float(value)
 
 
+def _yes_or_no(value: Any) -> float:
+    if not isinstance(value, bool):
+        raise TypeError(f"{value!r} is neither true nor false")
+    return float(value)
+
+
 def _suite_run(path: Path, content: Mapping[str, Any]) -> Run:
     run = Run(str(path), of_suite=True)
     try:
@@ -165,7 +171,7 @@ def _case(run: Run, case: Mapping[str, Any]) -> Unit:
     unit = Unit(status=str(case["status"]))
     for trial in case["trials"]:
         if trial["passed"] is not None:
-            unit.passed.append(float(bool(trial["passed"])))
+            unit.passed.append(_yes_or_no(trial["passed"]))
         if trial["score"] is not None:
             unit.scores.append(_number(trial["score"], 0, 100))
         if trial["latency_s"] is not None:

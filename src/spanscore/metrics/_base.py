@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from spanscore.embed.port import Embedder
 from spanscore.metrics._evidence import Evidence
@@ -13,8 +13,17 @@ from spanscore.model.trace import AgentTrace, Session
 
 DEFAULT_THRESHOLD = 0.5
 
+
+def _no_truth(value: Any) -> Any:
+    """Python takes true for 1; a file in which it stands for a number means something else."""
+    if isinstance(value, bool):
+        raise ValueError(f"{str(value).lower()} is no number; write one such as 0.8")  # noqa: TRY004 - pydantic's
+    return value
+
+
 Threshold: TypeAlias = Annotated[
     float,
+    BeforeValidator(_no_truth),
     Field(allow_inf_nan=False, description="The score from which on the label is `pass`. It never changes the score."),
 ]
 Model: TypeAlias = Annotated[

@@ -19,7 +19,7 @@ _MAX_DEPTH = 64
 _SHOWN_CHARS = 80
 _STEP_COUNTS = 1e-6  # among pairings that are equally good by their parameters, the one with most steps right
 
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Share = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """What a suite file may say: cases, what is expected of the agent in each, and when the suite passes."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import date
@@ -43,13 +44,14 @@ def _several(value: Any) -> Any:
 
 
 Text = Annotated[str, BeforeValidator(_text), Field(min_length=1, max_length=_MAX_TEXT)]
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Share = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 Sessions = Annotated[
     tuple[str, ...],
     BeforeValidator(_several, json_schema_input_type=str | list[str] | None),
     Field(max_length=_MAX_TRIALS),
 ]
-K = Annotated[int, Field(ge=1, le=_MAX_TRIALS)]
+K = Annotated[int, Field(strict=True, ge=1, le=_MAX_TRIALS)]
+YesOrNo = Annotated[bool, Field(strict=True)]
 
 
 def _known(names: _Names) -> _Names:
@@ -75,7 +77,25 @@ def _on_scale(thresholds: dict[str, float]) -> dict[str, float]:
     return thresholds
 
 
-Thresholds = Annotated[dict[str, float], AfterValidator(_on_scale)]
+Thresholds = Annotated[dict[str, Annotated[float, Field(strict=True)]], AfterValidator(_on_scale)]
+
+
+def _json(parameters: dict[str, Any]) -> dict[str, Any]:
+    """The same, if they are JSON: what YAML reads as something else, such as a date, no call can ever have."""
+    left: list[Any] = [parameters]
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            left += value.values()
+            if other := [key for key in value if not isinstance(key, str)]:
+                raise ValueError(f"the key {other[0]} is no text; put it in quotes")
+        elif isinstance(value, list):
+            left += value
+        elif isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"{value} is no number that JSON has")
+        elif not isinstance(value, str | int | float | None):
+            raise ValueError(f"{value} is a {type(value).__name__}, which JSON has not; put it in quotes")
+    return parameters
 
 
 class ExpectedTool(BaseModel):
@@ -86,10 +106,10 @@ class ExpectedTool(BaseModel):
     tool_name: Text
     """The tool's name, as the trace has it."""
 
-    parameters: dict[str, Any] | None = None
+    parameters: Annotated[dict[str, Any], AfterValidator(_json)] | None = None
     """The arguments, all of them; null: any."""
 
-    step: Annotated[int, Field(ge=0)] | None = None
+    step: Annotated[int, Field(strict=True, ge=0)] | None = None
     """Which of the interaction's calls it is, counted from 1 (or from 0, where one is 0); null: its place in the list.
     Where two have the same step, the calls that one model answer asks for together are one step."""
 
@@ -110,10 +130,10 @@ class Expectation(BaseModel):
     expected_tools: Annotated[tuple[ExpectedTool, ...], Field(max_length=MAX_EXPECTED_CALLS)] | None = None
     """The tool calls that should be made; null or empty: nothing is expected of them."""
 
-    tool_sequence_matters: bool = True
+    tool_sequence_matters: YesOrNo = True
     """Whether each call should be made at its step."""
 
-    final_answer_uses_tools: bool | None = None
+    final_answer_uses_tools: YesOrNo | None = None
     """Whether the answer makes use of what the tools returned, where you know; null: it is looked for in the trace."""
 
     @property

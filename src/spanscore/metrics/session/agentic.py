@@ -39,7 +39,7 @@ _ODDS_OF_TURNS = (
     "n and c count the interactions of this one conversation, as some frameworks do; they are not independent "
     "trials, so pass@k and pass^k say little of another conversation"
 )
-_Parameter = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_Parameter = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Agentic(SessionMetric):
     answers: ClassVar[type[Judged]] = AnswerCorrectness
     """How an answer is held against the expected one; the rest is computed."""
 
-    threshold: Annotated[Threshold, Field(description="The score from which on an answer is right.")] = 0.7
+    threshold: Annotated[Threshold, Field(strict=True, description="The score from which on an answer is right.")] = 0.7
 
     tool_threshold: Share = 1.0
     """The weighted sum of the four aspects from which on an interaction's tool calls are right."""
@@ -95,10 +95,10 @@ class Agentic(SessionMetric):
     tool_weights: WeightsOption = EQUAL_WEIGHTS
     """How much each aspect of the tool calls counts."""
 
-    tools_decide: bool = True
+    tools_decide: Annotated[bool, Field(strict=True)] = True
     """Whether wrong tool calls make an interaction wrong; false: they are reported only."""
 
-    k: Annotated[int | None, Field(ge=1, le=1_000)] = None
+    k: Annotated[int, Field(strict=True, ge=1, le=1_000)] | None = None
     """The attempts of pass@k and pass^k; null: as many as the case has trials."""
 
     statistics: Statistics = "frequentist"
@@ -109,7 +109,7 @@ class Agentic(SessionMetric):
     prior: tuple[_Parameter, _Parameter] = (1.0, 1.0)
     """a and b of the Beta distribution that the Bayesian mode starts from."""
 
-    level: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    level: Annotated[float, Field(strict=True, gt=0, lt=1)] = 0.95
     """The level of all intervals."""
 
     unit: Unit = "conversation"
