@@ -7,7 +7,7 @@ span for each call) and rebuilt like any other telemetry, so that a study sees w
 - tau2-bench (https://github.com/sierra-research/tau2-bench, MIT): {tasks, simulations: [{task_id, trial, reward_info,
   messages}]}.
 
-Files may be gzipped. Benchmarks record no times; a step takes a second here.
+Files may be gzipped. Benchmarks record no times: here a step takes a second, on a clock that nobody takes for set.
 """
 
 import gzip
@@ -22,7 +22,7 @@ from spanscore.model.span import STATUS_UNSET, Resource, Scope, Span
 from spanscore.model.trace import Session
 
 _SECOND_NS = 1_000_000_000
-_STARTED_NS = 1_700_000_000 * _SECOND_NS
+_STARTED_NS = _SECOND_NS  # in 1970: what reads the trajectories takes it for a clock that was not set
 _SCOPE = Scope("bench.trajectories")
 _END_OF_TALK = ("###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###")
 
