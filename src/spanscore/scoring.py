@@ -18,7 +18,7 @@ from spanscore.evaluate import MAX_EARLIER_TURNS, Engine, Overrides, outcomes, u
 from spanscore.evaluate.rubric import is_rubric
 from spanscore.evaluate.unanswered import wait_for
 from spanscore.export.sender import Sender
-from spanscore.model.score import Evaluation
+from spanscore.model.score import Evaluation, Skip
 from spanscore.model.trace import AgentTrace
 from spanscore.store import records
 from spanscore.store.store import Missing, Store, StoredTrace
@@ -164,11 +164,17 @@ class Scoring:
                 revision = found.revision + 1
                 with about(session_id=found.session.session_id):
                     scored = await self._engine.evaluate_session(found.session, signals, overrides, revision=revision)
+                self._complain_of_no_signals(scored)
                 kept, again = _parted(scored, found.scores if overrides is None else ())
                 evaluations += _superseding(kept, found.scores)
                 in_vain += again
             await self.commit([], evaluations, in_vain=in_vain)
         return evaluations
+
+    def _complain_of_no_signals(self, evaluations: Sequence[Evaluation]) -> None:
+        for x in evaluations:
+            if isinstance(x.outcome, Skip) and x.outcome.cause == "no_signals":
+                self._complaints.complain(f"{x.metric} has no score", f"session {x.session_id!r}: {x.reason}")
 
     async def again(self, trace_id: str, overrides: Overrides) -> list[Evaluation]:
         """Evaluate a stored trace as its next revision; [] where it is not known."""

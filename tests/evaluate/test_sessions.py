@@ -2,8 +2,11 @@
 
 import asyncio
 
+import numpy as np
 import pytest
 
+from spanscore.embed import scales
+from spanscore.embed.scales import Scale
 from spanscore.errors import InputError, JudgeTimeoutError
 from spanscore.evaluate import Overrides
 from spanscore.model.score import Skip
@@ -15,13 +18,19 @@ def session(make_trace):
     return Session("s1", tuple(make_trace(x, session_id="s1", final_output=f"Answer {x} it is.") for x in range(3)))
 
 
-async def _evaluate(engine, session, overrides=None, **options):
-    signals = {x.id: {e.metric: e for e in await engine.evaluate_trace(x)} for x in session.traces}
+async def of_each_trace(engine, session, overrides=None):
+    return {x.id: {e.metric: e for e in await engine.evaluate_trace(x, overrides)} for x in session.traces}
+
+
+async def again(engine, session, overrides=None, signals=None, *, of_traces=None, **options):
+    """The scores of the session on top of `signals`, or of what its traces give."""
+    if signals is None:
+        signals = await of_each_trace(engine, session, of_traces)
     return await engine.evaluate_session(session, signals, overrides, **options)
 
 
 def evaluate(engine, session, overrides=None, **options):
-    return asyncio.run(_evaluate(engine, session, overrides, **options))
+    return asyncio.run(again(engine, session, overrides, **options))
 
 
 def test_loops_are_sought_in_every_trace_and_then_the_session_is_scored(make_engine, session):
@@ -41,7 +50,7 @@ def test_each_trace_is_held_against_those_before_it(make_engine, session):
 def test_a_first_turn_has_no_loop_signal(make_engine, session):
     found = evaluate(make_engine(), session)
     shown = found[-1].outcome.metadata["per_trace_signals"]
-    assert (found[0].outcome.cause, shown[session.traces[0].id]["loop_risk"]) == ("not_applicable", None)
+    assert (found[0].outcome.cause, shown[session.traces[0].target.trace_id]["loop_risk"]) == ("not_applicable", None)
 
 
 def test_without_an_embedding_loops_are_sought_by_n_grams(make_unembedded, session):
@@ -60,9 +69,96 @@ def test_a_session_score_names_the_trace_that_the_session_began_with(make_engine
 
 
 def test_all_four_signals_reach_the_session_metrics(make_engine, session):
-    shown = evaluate(make_engine(), session)[-1].outcome.metadata["per_trace_signals"]
-    assert set(shown) == {x.id for x in session.traces}
-    assert None not in shown[session.traces[1].id].values()
+    engine = make_engine(signal_weights={"coherence": 1.0})
+    shown = evaluate(engine, session)[-1].outcome.metadata["per_trace_signals"]
+    assert set(shown) == {x.target.trace_id for x in session.traces}
+    assert None not in shown[session.traces[1].target.trace_id].values()
+
+
+MEASURED = Scale(threshold=0.2, usual=0.4)
+
+
+@pytest.fixture
+def measured_embedding(monkeypatch):
+    """The flat embedding, under which all texts are alike, as one whose scale is known."""
+    monkeypatch.setattr(scales, "MEASURED", {"flat-1": MEASURED})
+
+
+def coherence_risk(engine, session):
+    found = evaluate(engine, session)[-1].outcome.metadata["per_trace_signals"]
+    return found[session.traces[1].target.trace_id]["coherence_risk"]
+
+
+@pytest.mark.usefixtures("measured_embedding")
+def test_coherence_under_a_measured_embedding_counts(make_engine, session):
+    assert coherence_risk(make_engine(), session) == 0.0
+
+
+@pytest.mark.parametrize(("similarity", "risk"), [(0.1, 0.75), (0.2, 0.5), (0.3, 0.25), (0.5, 0.0)])
+@pytest.mark.usefixtures("measured_embedding")
+def test_at_the_threshold_that_was_measured_the_risk_of_coherence_is_one_half(make_engine, session, similarity, risk):
+    class Slanted:
+        name = "flat-1"
+
+        async def embed(self, texts):
+            other = [similarity, (1 - similarity**2) ** 0.5]
+            return np.array([[1, 0] if "Rome?" in text else other for text in texts], dtype=np.float32)
+
+    assert coherence_risk(make_engine(embedder=Slanted()), session) == pytest.approx(risk, abs=1e-3)
+
+
+def test_coherence_on_an_unknown_scale_does_not_count(make_engine, session):
+    metadata = evaluate(make_engine(), session)[-1].outcome.metadata
+    assert metadata["signal_weights"]["coherence"] == 0.0
+    assert "the scale of flat-1 is not known" in metadata["missing_signals"]["coherence"]
+
+
+def test_coherence_on_an_unknown_scale_counts_where_it_is_given_a_weight(make_engine, session):
+    assert coherence_risk(make_engine(signal_weights={"coherence": 0.5}), session) == 0.0
+
+
+def test_signals_are_measured_where_only_a_session_metric_is_configured(make_engine, session):
+    found = evaluate(make_engine(metrics={"agent_reliability": {}}), session)
+    assert found[-1].outcome.metadata["rests_on"] == ["confidence", "loop_detection", "tool_correctness"]
+
+
+def test_signals_of_weight_nothing_are_not_measured_unasked(make_engine, make_trace):
+    weights = {"confidence": 0, "coherence": 0}
+    engine = make_engine(metrics={"agent_reliability": {}}, signal_weights=weights)
+    assert [x.metric for x in asyncio.run(engine.evaluate_trace(make_trace()))] == ["tool_correctness"]
+
+
+def test_where_no_session_metric_runs_no_signal_is_measured_unasked(make_engine, make_trace):
+    engine = make_engine(metrics={"coherence": {}})
+    assert [x.metric for x in asyncio.run(engine.evaluate_trace(make_trace()))] == ["coherence"]
+
+
+def test_the_model_of_a_run_judges_the_signals_of_its_session_metrics(make_engine, session, scripted):
+    judge = scripted()
+    engine = make_engine(judge)
+    signals = asyncio.run(of_each_trace(engine, session))
+    judge.asked.clear()
+    asyncio.run(again(engine, session, Overrides(metrics=("agent_reliability",), model="better"), signals))
+    assert {models for _, _, models in judge.asked} == {("better",)}
+    assert len(judge.asked) == 2 * len(session.traces)  # confidence and tool_correctness
+
+
+def test_signals_that_the_model_of_a_run_has_judged_are_not_judged_again(make_engine, session, scripted):
+    judge = scripted()
+    run = Overrides(metrics=("agent_reliability", "confidence", "tool_correctness"), model="better")
+    evaluate(make_engine(judge), session, run, of_traces=run)
+    assert len(judge.asked) == 2 * len(session.traces)
+
+
+def test_a_run_measures_signals_that_are_missing(make_engine, session, scripted):
+    engine = make_engine(scripted(), metrics={"coherence": {}})
+    [found] = asyncio.run(again(engine, session, Overrides(metrics=("agent_consistency",)), {}))
+    assert "confidence" in found.outcome.metadata["rests_on"]
+
+
+def test_a_model_for_the_signals_of_a_session_needs_a_judge(make_engine, session):
+    with pytest.raises(InputError, match="no judge to ask"):
+        asyncio.run(again(make_engine(), session, Overrides(metrics=("agent_reliability",), model="better"), {}))
 
 
 def test_a_run_can_have_signal_weights_of_its_own(make_engine, session):
@@ -84,19 +180,20 @@ def test_weights_of_what_is_no_signal_are_refused(make_engine, session):
 def test_a_run_of_one_session_metric_still_looks_for_loops(make_engine, session):
     found = evaluate(make_engine(), session, Overrides(metrics=("agent_reliability",)))
     assert [x.metric for x in found] == ["agent_reliability"]
-    assert found[0].outcome.metadata["per_trace_signals"][session.traces[2].id]["loop_risk"] is not None
+    shown = found[0].outcome.metadata["per_trace_signals"]
+    assert shown[session.traces[2].target.trace_id]["loop_risk"] is not None
 
 
 def test_signals_that_failed_make_a_skip_that_says_which(make_engine, session, scripted):
     metrics = dict.fromkeys(("confidence", "agent_consistency"))
-    engine = make_engine(scripted(errors=[JudgeTimeoutError("no answer")] * 3), metrics=metrics)
+    engine = make_engine(scripted(errors=[JudgeTimeoutError("no answer")] * 6), metrics=metrics)
     outcome = evaluate(engine, session)[-1].outcome
     assert isinstance(outcome, Skip)
     assert "confidence is missing in 3 of 3 traces (failed: no answer)" in outcome.reason
 
 
-def test_a_signal_that_is_not_configured_is_said_to_be_not_measured(make_engine, session):
-    outcome = evaluate(make_engine(metrics=dict.fromkeys(("coherence", "agent_consistency"))), session)[-1].outcome
+def test_a_signal_that_no_trace_has_is_said_to_be_not_measured(make_engine, session):
+    outcome = asyncio.run(again(make_engine(), session, signals={}))[-1].outcome
     assert isinstance(outcome, Skip)
     assert "confidence is missing in 3 of 3 traces (not measured)" in outcome.reason
 

@@ -72,6 +72,9 @@ def make():
         target=make_target,
         failed=lambda **facts: make_score(outcome=Failure("JudgeTimeoutError", "no answer"), **facts),
         skipped=lambda **facts: make_score(outcome=Skip("nothing recorded"), **facts),
+        groundless=lambda **facts: make_score(
+            outcome=Skip("confidence is missing in 1 of 1 trace", "no_signals"), scope="session", **facts
+        ),
         many=lambda *numbers: [(n, make_score(f"m{n}")) for n in numbers],
         attributes=read_attributes,
         start_ns=START_NS,

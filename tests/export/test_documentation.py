@@ -34,6 +34,7 @@ def test_every_attribute_is_documented(make):
     scores = [
         make.score(revision=2, supersedes="d" * 16),
         make.failed(),
+        make.groundless(),
         make.score(scope="session", target=make.target(response_id="r")),
     ]
     traces = WIRE["traces"].request.FromString(spans.request(scores, "child", 100))

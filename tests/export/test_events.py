@@ -85,6 +85,12 @@ def test_a_skipped_evaluation_is_not_exported(make):
     assert events.request([make.skipped()], 100) == b""
 
 
+def test_a_session_metric_that_rests_on_no_signal_has_an_event_without_a_score(make):
+    found = make.attributes(only_record(make.groundless()))
+    assert "gen_ai.evaluation.score.value" not in found
+    assert found["spanscore.skip_cause"] == "no_signals"
+
+
 def test_a_session_score_names_its_session(make):
     found = make.attributes(only_record(make.score(scope="session", subject_id="s-1")))
     assert (found["session.id"], found["gen_ai.conversation.id"]) == ("s-1", "s-1")

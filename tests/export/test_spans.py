@@ -218,6 +218,14 @@ def test_a_skipped_evaluation_is_not_exported(make):
     assert spans.request([make.skipped()], "child", 100) == b""
 
 
+def test_a_session_metric_that_rests_on_no_signal_is_said_to_be_skipped_and_why(make):
+    found = facts(make, make.groundless())
+    assert "gen_ai.evaluation.score.value" not in found
+    assert found["spanscore.skip_cause"] == "no_signals"
+    assert found["gen_ai.evaluation.explanation"] == "confidence is missing in 1 of 1 trace"
+    assert found["evaluation.summary"] == "task_completion skipped: no_signals"
+
+
 def test_a_score_that_left_inline_has_no_span(make):
     assert spans.request([make.score(inline=True)], "child", 100) == b""
 

@@ -6,6 +6,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceS
 
 from spanscore.api.v1 import control_service_pb2 as pb
 from spanscore.api.v1.control_service_pb2_grpc import ControlServiceStub
+from spanscore.api.v1.score_pb2 import STATUS_SKIPPED
 
 TRACES = 4
 
@@ -56,4 +57,4 @@ def test_a_session_evaluated_again_takes_other_weights(scored, recording):
     weights = {"coherence": 0.0, "loop_detection": 0.0, "confidence": 0.0, "tool_correctness": 0.0}
     request = pb.EvaluateRequest(session_id=session_id, metrics=["agent_reliability"], signal_weights=weights)
     (score,) = control.Evaluate(request).scores
-    assert score.value == 1.0
+    assert (score.status, score.skip_cause) == (STATUS_SKIPPED, "no_signals")  # nothing of weight is left to rest on

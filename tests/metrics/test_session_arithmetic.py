@@ -1,5 +1,7 @@
 """The session metrics against the worked example, and against independent arithmetic in numpy."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -8,13 +10,13 @@ from hypothesis import strategies as st
 from spanscore.metrics import SIGNAL_WEIGHTS, Signals
 from spanscore.metrics.session.agent_consistency import AgentConsistency
 from spanscore.metrics.session.agent_reliability import AgentReliability
-from spanscore.model.score import Skip
+from spanscore.model.score import Score, Skip
 from spanscore.model.trace import AgentTrace, Session, Target
 
 NAMES = ("confidence", "loop_detection", "tool_correctness", "coherence")
 unit = st.floats(0, 1)
 rows = st.lists(st.tuples(*[st.none() | unit] * 4), max_size=40)
-weights = st.fixed_dictionaries(dict.fromkeys(NAMES, st.floats(0, 3)))
+weights = st.fixed_dictionaries(dict.fromkeys(NAMES, st.floats(0.001, 3)))
 
 
 def session_of(count: int) -> Session:
@@ -68,13 +70,13 @@ def test_the_worked_example_gives_its_consistency(example):
 def test_the_worked_example_flags_only_its_second_trace(example):
     session, signals = example
     metadata = AgentReliability().measure(session, signals, SIGNAL_WEIGHTS).metadata
-    assert metadata["flagged_traces"] == [session.traces[1].id]
+    assert metadata["flagged_traces"] == [session.traces[1].trace_ids[0]]
 
 
 def test_each_trace_shows_its_risks_and_null_for_what_is_missing(example):
     session, signals = example
     shown = AgentReliability().measure(session, signals, SIGNAL_WEIGHTS).metadata["per_trace_signals"]
-    assert shown[session.traces[2].id] == {
+    assert shown[session.traces[2].trace_ids[0]] == {
         "confidence_risk": pytest.approx(0.1),
         "loop_risk": None,
         "tool_risk": None,
@@ -86,7 +88,7 @@ def test_each_trace_shows_its_risks_and_null_for_what_is_missing(example):
 def test_each_trace_shows_its_penalty_and_uncertainty(example):
     session, signals = example
     shown = AgentConsistency().measure(session, signals, SIGNAL_WEIGHTS).metadata["per_trace_signals"]
-    second = shown[session.traces[1].id]
+    second = shown[session.traces[1].trace_ids[0]]
     assert (second["situational_penalty"], second["weighted_uncertainty"]) == pytest.approx((0.95, 1.2675))
 
 
@@ -97,6 +99,7 @@ def test_reliability_is_what_numpy_makes_of_it(table, chosen):
     risk = (1 - np.array(table, dtype=float).reshape(-1, 4)) * np.array([chosen[x] for x in NAMES])
     risk = risk[~np.isnan(risk).all(axis=1)]
     assume(len(risk))
+    assert isinstance(score, Score)
     worst = np.sort(np.nanmax(risk, axis=1))[::-1]
     k = max(1, int(np.ceil(len(worst) * 0.15)))
     expected = np.clip(1 - (0.9 * worst[:k].mean() + 0.1 * worst.max()), 0, 1)
@@ -116,30 +119,95 @@ def test_consistency_is_what_numpy_makes_of_it(table, chosen):
     assert score.value == pytest.approx(expected, abs=1e-9)
 
 
-@pytest.mark.parametrize("metric", [AgentReliability(), AgentConsistency()])
-def test_nothing_to_evaluate_is_full_marks(metric):
-    score = metric.measure(session_of(0), Signals(), SIGNAL_WEIGHTS)
-    assert (score.value, score.reason) == (1.0, "No traces or signals to evaluate.")
+BOTH = pytest.mark.parametrize("metric", [AgentReliability(), AgentConsistency()])
 
 
-@pytest.mark.parametrize("metric", [AgentReliability(), AgentConsistency()])
-def test_nothing_to_evaluate_has_the_metadata_of_any_score(metric, example):
-    empty = metric.measure(session_of(0), Signals(), SIGNAL_WEIGHTS).metadata
-    full = metric.measure(*example, SIGNAL_WEIGHTS).metadata
-    assert set(empty) == set(full)
-    assert set(empty["aggregation"]) == set(full["aggregation"])
+@BOTH
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_session_that_rests_on_no_signal_is_a_skip(metric, count):
+    assert metric.measure(session_of(count), Signals(), SIGNAL_WEIGHTS).cause == "no_signals"
 
 
-@pytest.mark.parametrize("metric", [AgentReliability(), AgentConsistency()])
-def test_traces_without_any_signal_are_nothing_to_evaluate(metric):
-    score = metric.measure(session_of(2), Signals(), SIGNAL_WEIGHTS)
-    assert (score.value, score.reason) == (1.0, "No traces or signals to evaluate.")
-
-
-def test_consistency_with_no_trace_left_after_filtering_is_full_marks():
+def test_consistency_needs_a_confidence():
     session = session_of(1)
-    score = AgentConsistency().measure(session, signals_of(session, [(None, 0.2, None, None)]), SIGNAL_WEIGHTS)
-    assert (score.value, score.reason) == (1.0, "No evaluable traces.")
+    outcome = AgentConsistency().measure(session, signals_of(session, [(None, 0.2, None, None)]), SIGNAL_WEIGHTS)
+    assert outcome == Skip(
+        "No trace of the session has the signals to evaluate: confidence was not measured.", "no_signals"
+    )
+
+
+@BOTH
+def test_signals_of_weight_nothing_are_none_to_rest_on(metric, example):
+    session, signals = example
+    outcome = metric.measure(session, signals, dict.fromkeys(NAMES, 0.0))
+    assert outcome.cause == "no_signals"
+    assert "confidence has weight 0" in outcome.reason
+
+
+def test_a_trace_whose_only_signal_has_no_weight_does_not_dilute_the_worst(example):
+    session, signals = example
+    score = AgentReliability().measure(session, signals, {**SIGNAL_WEIGHTS, "confidence": 0.0})
+    assert score.metadata["traces_evaluated"] == 2
+
+
+@BOTH
+def test_a_score_says_on_how_many_signals_it_rests(metric):
+    session = session_of(1)
+    score = metric.measure(session, signals_of(session, [(0.9, None, None, None)]), SIGNAL_WEIGHTS)
+    assert "It rests on 1 of 4 signals (confidence)" in score.reason
+    assert score.metadata["rests_on"] == ["confidence"]
+    assert set(score.metadata["missing_signals"]) == {"loop_detection", "tool_correctness", "coherence"}
+
+
+@BOTH
+def test_a_score_that_rests_on_all_signals_of_all_traces_says_nothing_of_them(metric):
+    session = session_of(2)
+    score = metric.measure(session, signals_of(session, [(0.9, 0.9, 0.9, 0.9)] * 2), SIGNAL_WEIGHTS)
+    assert "rests on" not in score.reason
+    assert score.metadata["missing_signals"] == {}
+
+
+@BOTH
+def test_a_signal_that_does_not_apply_to_some_traces_is_not_missing(metric):
+    session = session_of(2)
+    signals = signals_of(session, [(0.9, None, 0.9, 0.9), (0.9, 0.9, 0.9, 0.9)])
+    inapplicable = {session.traces[0].id: {"loop_detection": "The session has no earlier output."}}
+    score = metric.measure(session, Signals(signals.values, {}, inapplicable), SIGNAL_WEIGHTS)
+    assert score.metadata["missing_signals"] == {}
+
+
+@BOTH
+def test_a_signal_that_applies_to_no_trace_is_said_to_be(metric):
+    session = session_of(1)
+    signals = signals_of(session, [(0.9, None, 0.9, 0.9)])
+    inapplicable = {session.traces[0].id: {"loop_detection": "The session has no earlier output."}}
+    score = metric.measure(session, Signals(signals.values, {}, inapplicable), SIGNAL_WEIGHTS)
+    assert score.metadata["missing_signals"] == {"loop_detection": "does not apply (The session has no earlier output)"}
+
+
+@BOTH
+def test_turns_of_one_trace_are_told_apart(metric):
+    turns = session_of(2).traces
+    shared = replace(turns[1], target=turns[0].target, opening_span_id="b" * 16)
+    session = Session("s", (turns[0], shared))
+    shown = metric.measure(session, signals_of(session, [(0.9,) * 4] * 2), SIGNAL_WEIGHTS).metadata["per_trace_signals"]
+    assert set(shown) == {f"{0:032x}/{'a' * 16}", f"{0:032x}/{'b' * 16}"}
+
+
+@pytest.mark.parametrize(
+    ("confidence", "reading"),
+    [
+        (0.9, "Stable throughout"),
+        (0.7, "Minor fluctuations"),
+        (0.5, "Moderate instability"),
+        (0.3, "Significant instability"),
+        (0.29, "Unstable throughout"),
+    ],
+)
+def test_consistency_reads_its_score_in_words(confidence, reading):
+    session = session_of(1)
+    score = AgentConsistency().measure(session, signals_of(session, [(confidence, None, None, None)]), SIGNAL_WEIGHTS)
+    assert score.reason.startswith(f"{reading}: ")
 
 
 def test_a_reason_names_the_trace_as_tracing_tools_know_it(example):
@@ -154,7 +222,7 @@ def test_signals_that_failed_give_a_skip_that_names_them(metric):
     absent = {session.traces[0].id: {"confidence": "failed: the judge could not be reached"}}
     outcome = metric.measure(session, Signals({}, absent), SIGNAL_WEIGHTS)
     assert isinstance(outcome, Skip)
-    assert "confidence is missing in 1 of 1 traces (failed: the judge could not be reached)" in outcome.reason
+    assert "confidence is missing in 1 of 1 trace (failed: the judge could not be reached)" in outcome.reason
 
 
 def test_a_signal_missing_beside_others_is_left_out_and_said():
@@ -163,7 +231,7 @@ def test_a_signal_missing_beside_others_is_left_out_and_said():
     signals = Signals({trace_id: {"coherence": 0.9}}, {trace_id: {"confidence": "failed: time-out"}})
     score = AgentReliability().measure(session, signals, SIGNAL_WEIGHTS)
     assert score.value == pytest.approx(0.9)
-    assert "Left out: confidence" in score.reason
+    assert "(coherence); confidence is missing in 1 of 1 trace (failed: time-out)" in score.reason
 
 
 def test_one_trace_is_evaluated_like_any_other():

@@ -13,6 +13,7 @@ from spanscore.evaluate.naming import nearest
 from spanscore.evaluate.rubric import NAME as RUBRIC
 from spanscore.evaluate.rubric import Config as RubricConfig
 from spanscore.evaluate.rubric import Rubric, chosen, is_rubric
+from spanscore.evaluate.signals import needed
 from spanscore.judge.config import RULES
 from spanscore.metrics import SIGNAL_WEIGHTS, Judged, Metric, RubricMetric
 from spanscore.model.quantity import Duration, duration_ns
@@ -72,10 +73,12 @@ class Config(BaseModel):
     metrics: dict[str, dict[str, Any] | None] = Field(
         default={name: {} for name in FAMILY}, json_schema_extra=_options_of_metrics
     )
-    """The metrics to run, by name, each with its options (`spanscore metrics NAME` lists them) or with nothing."""
+    """The metrics to run, by name, each with its options (`spanscore metrics NAME` lists them) or with nothing. The
+    signals that session metrics rest on are measured where these are named, also without being named themselves."""
 
     signal_weights: dict[str, Weight] = {}
-    """How much a trace metric counts in the session metrics, where it is not to be the metric's own weight."""
+    """How much a trace metric counts in the session metrics, where it is not to be the metric's own weight; with 0 it
+    does not count."""
 
     sampling: float = Field(default=1.0, ge=0, le=1)
     """The share that is evaluated: of sessions, and of the traces that belong to none. Which ones is decided by their
@@ -104,8 +107,9 @@ class Config(BaseModel):
         return weights
 
     def build(self) -> list[Metric]:
-        """The configured metrics, in the order of the configuration."""
-        return [_metric(name, options or {}) for name, options in self.metrics.items()]
+        """The configured metrics, in the order of the configuration; then the signals that session metrics need."""
+        configured = [_metric(name, options or {}) for name, options in self.metrics.items()]
+        return configured + [_metric(x, {}) for x in needed(configured, self.signal_weights) if x not in self.metrics]
 
     def models(self, of_judge: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
         """The models that each judged metric may ask, by its name; what the rubric asks is under `rubric`.

@@ -19,17 +19,16 @@ from spanscore.evaluate.judging import Case
 from spanscore.evaluate.planning import PlannedCall
 from spanscore.evaluate.rubric import Config as RubricConfig
 from spanscore.evaluate.rubric import Rubric, chosen
+from spanscore.evaluate.signals import TraceSignals, is_lacking, needed, read_signals, usual_weights
 from spanscore.judge.config import RULES
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.port import Judge
 from spanscore.judge.transcript import Renderer, render
-from spanscore.metrics import SIGNAL_WEIGHTS, Computed, Embedded, Evidence, Judged, Metric, SessionMetric, Signals
+from spanscore.metrics import Computed, Embedded, Evidence, Judged, Metric, SessionMetric, Signals
 from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Outcome, Score, Skip
 from spanscore.model.trace import AgentTrace, Session
 
 JudgePlan = Literal["staged", "fused"]
-TraceSignals = Mapping[str, Evaluation]
-
 MAX_EARLIER_TURNS = 20
 """Turns of a session before the evaluated one that its evaluation looks at, at most: the newest."""
 
@@ -38,6 +37,7 @@ NO_EMBEDDING = (
     "embedding.local_model to a model2vec model; embedding.provider: ngrams compares spelling only."
 )
 
+_TRACES_AT_ONCE = 16
 _ALL = 1 << 32
 _NOTHING_EXPECTED = Expected()
 _NGRAMS = Ngrams()
@@ -95,19 +95,14 @@ class Engine:
         """Run the trace metrics on `trace`, but those that run with its session; of one without, the rubric too.
 
         `earlier` are the session's turns before this one, as far as they are known, oldest first; the newest
-        `MAX_EARLIER_TURNS` count.
-        Without `overrides`, which mean that somebody asked for it, a trace outside the sample gives []. Raises
-        InputError where `overrides` name what there is not.
+        `MAX_EARLIER_TURNS` count. Signals that only session metrics need are measured too. Without `overrides`, which
+        mean that somebody asked for it, a trace outside the sample gives []. Raises InputError where `overrides` name
+        what there is not.
         """
         if overrides is None and not self._is_sampled(trace.session_id or trace.id):
             return []
         metrics = [x for x in self._selected(overrides) if x.run == "trace"]
-        before = earlier[-MAX_EARLIER_TURNS:]
-        measured, cases = await self._measured(metrics, trace, before)
-        if cases:
-            await self._judged(cases, trace, before)
-            measured |= {case.metric.name: self._ruling(case) for case in cases}
-        found = self._of_trace(metrics, measured, trace, revision)
+        found = await self._evaluated(metrics, trace, earlier, revision)
         rubric = self._rubric(overrides) if trace.session_id is None else None
         return self._drawn(found + (await self._by_rubric(rubric, trace, revision) if rubric else []), overrides)
 
@@ -121,9 +116,10 @@ class Engine:
     ) -> list[Evaluation]:
         """Run the session metrics on `session`, and before them the trace metrics that look at earlier traces.
 
-        `signals` are the traces' evaluations by agent trace id and metric name. All that is returned has the
-        session's `revision`. A session without traces, or outside the sample, gives []; for the latter and for errors
-        see `evaluate_trace`.
+        `signals` are the traces' evaluations by agent trace id and metric name. A run that somebody asked for measures
+        signals that are missing there, or that another model judged than the one it names, for itself: they are not
+        returned. All that is returned has the session's `revision`. A session without traces, or outside the sample,
+        gives []; for the latter and for errors see `evaluate_trace`.
         """
         if not session.traces or (overrides is None and not self._is_sampled(session.session_id)):
             return []
@@ -131,17 +127,18 @@ class Engine:
         metrics = [x for x in self._selected(overrides) if x.run == "session"]
         of_session = [x for x in metrics if isinstance(x, SessionMetric)]
         wanted = [x for x in metrics if x.scope == "trace"]
-        unasked = [x for x in self._metrics if x.run == "session" and x.scope == "trace" and x.name in SIGNAL_WEIGHTS]
-        by_name = {x.name: x for x in (*(unasked if of_session else ()), *wanted)}
+        resting = self._signals(of_session, overrides, weights)
+        looking_back = {x.name: x for x in (*(x for x in resting if x.run == "session"), *wanted)}
         found: list[Evaluation] = []
         known = {trace_id: dict(evaluations) for trace_id, evaluations in signals.items()}
         for place, trace in enumerate(session.traces):
-            measured, _ = await self._measured(list(by_name.values()), trace, session.traces[:place])
-            evaluations = self._of_trace([by_name[name] for name in measured], measured, trace, revision)
+            evaluations = await self._evaluated(list(looking_back.values()), trace, session.traces[:place], revision)
             known.setdefault(trace.id, {}).update((x.metric, x) for x in evaluations)
             found += evaluations
+        if overrides is not None:
+            await self._complete(known, session, [x for x in resting if x.run == "trace"], revision)
         names = {x.name for x in wanted}
-        rest_on = read_signals(session, known)
+        rest_on = read_signals(session, known, self._given_weights(overrides))
         rubric = self._rubric(overrides)
         measured_all = [
             *(x for x in found if x.metric in names),
@@ -195,7 +192,7 @@ class Engine:
             return self._metrics
         selected = overrides.applied(self._metrics)
         rubric = overrides.rubric(self._config.rubric)
-        if self._judge is None and (model := model_named(selected, rubric)):
+        if self._judge is None and (model := model_named((*selected, *self._signals(selected, overrides)), rubric)):
             raise InputError(f"model {model!r} cannot judge: judge.model is rules, so there is no judge to ask it")
         return selected
 
@@ -204,12 +201,38 @@ class Engine:
         return chosen(configured) if overrides is None else overrides.rubric(configured)
 
     def _weights(self, overrides: Overrides | None) -> dict[str, float]:
+        embedding = self._embedder.name if self._embedder else None
+        return {**usual_weights(embedding), **self._given_weights(overrides)}
+
+    def _given_weights(self, overrides: Overrides | None) -> dict[str, float]:
+        """The weights of signals that the configuration or the run gives. Raises InputError on what is no signal."""
         changed = (overrides.signal_weights if overrides else None) or {}
         try:
             check_signals(changed)
         except ValueError as error:
             raise InputError(str(error)) from None
-        return {**SIGNAL_WEIGHTS, **self._config.signal_weights, **changed}
+        return {**self._config.signal_weights, **changed}
+
+    def _signals(
+        self, run: Sequence[Metric], overrides: Overrides | None, weights: Mapping[str, float] | None = None
+    ) -> list[Metric]:
+        """The metrics of the signals that the session metrics of a run rest on, as that run measures them."""
+        names = needed(run, weights or self._weights(overrides))
+        return Overrides(names, overrides.model if overrides else None).applied(self._metrics)
+
+    async def _complete(
+        self, known: dict[str, dict[str, Evaluation]], session: Session, signals: Sequence[Metric], revision: int
+    ) -> None:
+        """Measure the signals that traces lack, some traces at a time, and add them to `known`."""
+
+        async def complete(place: int, trace: AgentTrace) -> None:
+            lacking = [x for x in signals if is_lacking(x, known[trace.id].get(x.name))]
+            evaluations = await self._evaluated(lacking, trace, session.traces[:place], revision)
+            known[trace.id].update((x.metric, x) for x in evaluations)
+
+        places = list(enumerate(session.traces))
+        for first in range(0, len(places), _TRACES_AT_ONCE):
+            await asyncio.gather(*(complete(*x) for x in places[first : first + _TRACES_AT_ONCE]))
 
     def _is_sampled(self, subject_id: str) -> bool:
         share = self._config.sampling
@@ -219,6 +242,16 @@ class Engine:
         """The evaluations, with the chance that their subject had of being evaluated."""
         share = self._config.sampling
         return found if overrides is not None or share >= 1 else [replace(x, sampling=share) for x in found]
+
+    async def _evaluated(
+        self, metrics: Sequence[Metric], trace: AgentTrace, earlier: Sequence[AgentTrace], revision: int
+    ) -> list[Evaluation]:
+        """The evaluations of one trace by these metrics."""
+        measured, cases = await self._measured(metrics, trace, earlier)
+        if cases:
+            await self._judged(cases, trace, earlier[-MAX_EARLIER_TURNS:])
+            measured |= {case.metric.name: self._ruling(case) for case in cases}
+        return self._of_trace(metrics, measured, trace, revision)
 
     async def _measured(
         self, metrics: Sequence[Metric], trace: AgentTrace, earlier: Sequence[AgentTrace]
@@ -365,23 +398,6 @@ class Engine:
         measured = {metric.name: _Measured(_given(attempt.outcome), self._evaluator(metric))}
         [of_last] = self._of_trace([metric], measured, session.traces[-1], revision)
         return _of_whole(of_last, session)
-
-
-def read_signals(session: Session, evaluations: Mapping[str, TraceSignals]) -> Signals:
-    """The signals of a session's traces, from their evaluations by agent trace id and name; and why some have none."""
-    values: dict[str, dict[str, float]] = {}
-    absent: dict[str, dict[str, str]] = {}
-    for trace in session.traces:
-        by_metric = evaluations.get(trace.id, {})
-        for name in SIGNAL_WEIGHTS:
-            evaluation = by_metric.get(name)
-            if evaluation is None:
-                absent.setdefault(trace.id, {})[name] = "not measured"
-            elif evaluation.value is None:
-                absent.setdefault(trace.id, {})[name] = f"{evaluation.status}: {evaluation.reason}"
-            else:
-                values.setdefault(trace.id, {})[name] = evaluation.value
-    return Signals(values, absent)
 
 
 def _as_session(subject: AgentTrace | Session) -> Session:

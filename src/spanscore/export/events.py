@@ -7,7 +7,7 @@ from opentelemetry.proto.logs.v1.logs_pb2 import SEVERITY_NUMBER_INFO, SEVERITY_
 
 from spanscore.export import wire, wording
 from spanscore.export.resources import ByResource
-from spanscore.model.score import Evaluation, Failure, Score, Skip
+from spanscore.model.score import Evaluation, Failure, Skip
 from spanscore.model.span import Value
 from spanscore.otlp import encode
 
@@ -20,6 +20,7 @@ _UID = wire.text_attribute(LogRecord, "log.record.uid")
 _VALUE = wire.Double(LogRecord, "gen_ai.evaluation.score.value")
 _EXPLANATION = wire.text_attribute(LogRecord, "gen_ai.evaluation.explanation")
 _SAMPLING = wire.Double(LogRecord, "spanscore.sampling")
+_SKIP_CAUSE = wire.text_attribute(LogRecord, "spanscore.skip_cause")
 _ERROR_TYPE = wire.text_attribute(LogRecord, "error.type")
 _RESPONSE_ID = wire.text_attribute(LogRecord, "gen_ai.response.id")
 _SESSION_ID = wire.text_attribute(LogRecord, "session.id")
@@ -27,10 +28,10 @@ _CONVERSATION_ID = wire.text_attribute(LogRecord, "gen_ai.conversation.id")
 
 
 def request(evaluations: Iterable[Evaluation], max_text_length: int) -> bytes:
-    """The events of `evaluations` as a serialised request; none for a skipped one."""
+    """The events of `evaluations` as a serialised request; none for a skipped one, unless it rests on no signal."""
     groups = ByResource()
     for evaluation in evaluations:
-        if not isinstance(evaluation.outcome, Skip):
+        if wording.is_told(evaluation):
             record = _placed(evaluation) + _said(evaluation, max_text_length)
             groups.of(evaluation.target.resource).append(record)
     return groups.request()
@@ -60,7 +61,9 @@ def _said(evaluation: Evaluation, max_text_length: int) -> bytes:
         parts.append(_EXPLANATION(reason))
     if isinstance(outcome, Failure):
         parts.append(_ERROR_TYPE(outcome.type))
-    elif isinstance(outcome, Score):
+    elif isinstance(outcome, Skip):
+        parts.append(_SKIP_CAUSE(outcome.cause))
+    else:
         parts.append(_VALUE(outcome.value))
     if evaluation.target.response_id is not None:
         parts.append(_RESPONSE_ID(evaluation.target.response_id))

@@ -10,7 +10,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from spanscore.export import wire, wording
 from spanscore.export.resources import ByResource
-from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Score, Skip
+from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Skip
 from spanscore.model.span import Value
 from spanscore.model.trace import Target
 
@@ -29,6 +29,7 @@ _VALUE = wire.Double(Span, "gen_ai.evaluation.score.value")
 _EXPLANATION = wire.text_attribute(Span, "gen_ai.evaluation.explanation")
 _METADATA = wire.text_attribute(Span, "spanscore.metadata")
 _SAMPLING = wire.Double(Span, "spanscore.sampling")
+_SKIP_CAUSE = wire.text_attribute(Span, "spanscore.skip_cause")
 _ERROR_TYPE = wire.text_attribute(Span, "error.type")
 _AGENT_TRACE_ID = wire.text_attribute(Span, "spanscore.agent_trace_id")
 _SESSION_ID = wire.text_attribute(Span, "session.id")
@@ -39,11 +40,11 @@ _SUPERSEDES = wire.text_attribute(Span, "spanscore.supersedes")
 def request(evaluations: Iterable[Evaluation], placement: Literal["child", "linked"], max_text_length: int) -> bytes:
     """The evaluation spans of `evaluations` as a serialised request.
 
-    None for a skipped one, nor for one that left inline.
+    None for a skipped one, unless it rests on no signal, nor for one that left inline.
     """
     groups = ByResource()
     for evaluation in evaluations:
-        if not isinstance(evaluation.outcome, Skip) and not evaluation.inline:
+        if wording.is_told(evaluation) and not evaluation.inline:
             span = _placed(evaluation, placement) + _said(evaluation, max_text_length)
             groups.of(evaluation.target.resource).append(span)
     return groups.request()
@@ -101,7 +102,9 @@ def _said(evaluation: Evaluation, max_text_length: int) -> bytes:
     ]
     if isinstance(outcome, Failure):
         parts.append(_ERROR_TYPE(outcome.type))
-    elif isinstance(outcome, Score):
+    elif isinstance(outcome, Skip):
+        parts += (_SKIP_CAUSE(outcome.cause), _EXPLANATION(reason))
+    else:
         parts.append(_VALUE(outcome.value))
         if reason:
             parts.append(_EXPLANATION(reason))

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spanscore.model.json import dumps
-from spanscore.model.score import Evaluation, Failure
+from spanscore.model.score import Evaluation, Failure, Skip
 from spanscore.model.span import Value
 
 _CUT = " [cut]"
@@ -13,10 +13,20 @@ _FEW_ITEMS = 20
 _MAX_DEPTH = 8
 
 
+def is_told(evaluation: Evaluation) -> bool:
+    """Whether spans and events are made of it: of all but skips, and of a session metric that rests on no signal.
+
+    Such a session was evaluated, and would else look as if it had not been.
+    """
+    return not isinstance(evaluation.outcome, Skip) or evaluation.outcome.cause == "no_signals"
+
+
 def summary(evaluation: Evaluation) -> str:
     """One line that says it all: `task_completion = 0.83 (pass)`."""
     if isinstance(evaluation.outcome, Failure):
         return f"{evaluation.metric} failed: {evaluation.outcome.type}"
+    if isinstance(evaluation.outcome, Skip):
+        return f"{evaluation.metric} skipped: {evaluation.outcome.cause}"
     label = evaluation.label
     return f"{evaluation.metric} = {evaluation.value:.2f}" + (f" ({label})" if label else "")
 

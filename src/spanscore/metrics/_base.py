@@ -61,6 +61,15 @@ class Metric:
 
     threshold: Threshold | Mapping[str, Threshold] | None = DEFAULT_THRESHOLD
 
+    @classmethod
+    def signal(cls, value: float, embedding: str | None) -> float | None:
+        """A score as the session metrics use it, where it is a signal: 0 to 1, and 0.5 divides good from bad.
+
+        None where it cannot be told what the value means, since the scale of `embedding` is not known.
+        """
+        del embedding
+        return value
+
     def threshold_for(self, embedding: str | None) -> float | None:
         """The threshold that holds for scores made with `embedding`, a name as `Embedder.name` states it.
 
@@ -218,19 +227,25 @@ SIGNAL_WEIGHTS: Mapping[str, float] = {
 class Signals:
     """What a session metric rests on: the scores of the session's traces, by agent trace id and metric name.
 
-    `absent` says why a signal gave no score though it was to be measured (a Skip or a Failure), by the same keys.
+    `absent` says why a signal gave no score though it was to be measured (a Skip or a Failure), `inapplicable` why
+    there was nothing to measure, both by the same keys.
     """
 
     values: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     absent: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    inapplicable: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class SessionMetric(Metric):
-    """A metric of a whole session, computed from its traces' scores."""
+    """A metric of a whole session, computed from its traces' scores.
+
+    `signals` names the metrics whose scores it rests on: they are measured where it is, also unconfigured.
+    """
 
     scope: ClassVar[ScopeKind] = "session"
     run: ClassVar[Literal["trace", "session"]] = "session"
+    signals: ClassVar[tuple[str, ...]] = tuple(SIGNAL_WEIGHTS)
 
     threshold: Threshold = DEFAULT_THRESHOLD
 

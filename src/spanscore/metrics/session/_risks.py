@@ -1,12 +1,14 @@
 """The arithmetic that the session metrics share: which signals count, what each trace risks, what is missing."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from spanscore.metrics._base import SIGNAL_WEIGHTS, Signals
-from spanscore.model.score import Outcome, Score, Skip
-from spanscore.model.trace import Session
+from spanscore.metrics._words import counted, listed
+from spanscore.model.score import Skip, reaches
+from spanscore.model.trace import AgentTrace, Session
 
 _RISK_KEYS = {
     "confidence": "confidence_risk",
@@ -14,17 +16,18 @@ _RISK_KEYS = {
     "tool_correctness": "tool_risk",
     "coherence": "coherence_risk",
 }
+_MAX_WHY_CHARS = 160
 
 
 @dataclass(frozen=True, slots=True)
 class TraceRisks:
-    """What one trace contributes: its signals' risks (1 - signal), and the highest weighted one.
+    """What one trace contributes: the risks (1 - signal) of its signals that count, and the highest weighted one.
 
-    `trace_id` is the agent trace's id, `otel_trace_id` the one that tracing tools know it by.
+    `name` is the trace's OTel trace id; where several turns of the session are in one OTel trace, `/` and the id of the
+    span that opens the turn follow.
     """
 
-    trace_id: str
-    otel_trace_id: str
+    name: str
     risks: Mapping[str, float]
     step_risk: float
 
@@ -34,50 +37,90 @@ class TraceRisks:
         return {**by_key, "step_risk": self.step_risk}
 
 
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """Which signals a session's score rests on, and of which others, or in how many traces, there is none and why."""
+
+    present: tuple[str, ...]
+    missing: Mapping[str, str]
+
+    def told(self) -> str:
+        """A sentence for the reason; "" where no signal is missing anywhere."""
+        if len(self.present) == len(SIGNAL_WEIGHTS) and not self.missing:
+            return ""
+        rests = f" It rests on {len(self.present)} of {len(SIGNAL_WEIGHTS)} signals ({', '.join(self.present)})"
+        if not self.missing:
+            return f"{rests}."
+        return f"{rests}; {listed([f'{signal} {why}' for signal, why in self.missing.items()])}."
+
+    def metadata(self) -> dict[str, Any]:
+        """The same for programs."""
+        return {"rests_on": list(self.present), "missing_signals": dict(self.missing)}
+
+
 def trace_risks(session: Session, signals: Signals, weights: Mapping[str, float]) -> list[TraceRisks]:
-    """The traces that have any signal, in the session's order."""
+    """The traces that have any signal with a weight, in the session's order."""
     found = []
-    for trace in session.traces:
+    for trace, name in zip(session.traces, _names(session.traces), strict=True):
         values = signals.values.get(trace.id, {})
-        risks = {signal: 1.0 - values[signal] for signal in SIGNAL_WEIGHTS if signal in values}
+        risks = {signal: 1.0 - values[signal] for signal in SIGNAL_WEIGHTS if signal in values and weights[signal]}
         if risks:
             step_risk = max(weights[signal] * risk for signal, risk in risks.items())
-            found.append(TraceRisks(trace.id, trace.trace_ids[0], risks, step_risk))
+            found.append(TraceRisks(name, risks, step_risk))
     return found
 
 
-def nothing_to_evaluate(
-    session: Session,
-    signals: Signals,
-    weights: Mapping[str, float],
-    needed: tuple[str, ...],
-    neutral: Mapping[str, Any],
-) -> Outcome:
-    """The outcome where no trace counts. `needed` are the signals any of which would have made a trace count.
-
-    A Skip where they are missing for a reason that `signals.absent` tells; else 1.0, with the metric's own metadata as
-    in `neutral`: there was nothing to evaluate.
-    """
-    if missing := absences(session, signals, needed):
-        return Skip(f"No trace has the signals to evaluate: {missing}.", "no_signals")
-    metadata = {
-        "total_traces_in_session": len(session.traces),
-        "traces_evaluated": 0,
-        "signal_weights": dict(weights),
-        "per_trace_signals": {},
-        **neutral,
-    }
-    reason = "No evaluable traces." if signals.values else "No traces or signals to evaluate."
-    return Score(1.0, reason, metadata)
+def basis(session: Session, signals: Signals, weights: Mapping[str, float]) -> Basis:
+    """What the score of a session rests on."""
+    values = [signals.values.get(trace.id, {}) for trace in session.traces]
+    present = tuple(x for x in SIGNAL_WEIGHTS if weights[x] and any(x in found for found in values))
+    missing = {}
+    for signal in SIGNAL_WEIGHTS:
+        why = _absence(session, signals, weights, signal, is_present=signal in present)
+        if why:
+            missing[signal] = why
+    return Basis(present, missing)
 
 
-def absences(session: Session, signals: Signals, needed: tuple[str, ...] = tuple(SIGNAL_WEIGHTS)) -> str:
-    """Which of the signals `needed` are missing, in how many traces and for which reason first; "" for none."""
-    parts = []
-    for signal in needed:
-        reasons = [
-            signals.absent[trace.id][signal] for trace in session.traces if signal in signals.absent.get(trace.id, ())
-        ]
-        if reasons:
-            parts.append(f"{signal} is missing in {len(reasons)} of {len(session.traces)} traces ({reasons[0]})")
-    return "; ".join(parts)
+def no_signals(
+    session: Session, signals: Signals, weights: Mapping[str, float], needed: tuple[str, ...] = tuple(SIGNAL_WEIGHTS)
+) -> Skip:
+    """The outcome where no trace counts. `needed` are the signals any of which would have made a trace count."""
+    missing = basis(session, signals, weights).missing
+    whys = [f"{signal} {missing[signal]}" for signal in needed if signal in missing]
+    told = f": {listed(whys)}" if whys else ""
+    return Skip(f"No trace of the session has the signals to evaluate{told}.", "no_signals")
+
+
+def read(value: float, readings: Sequence[tuple[float, str]], below: str) -> str:
+    """What a score means in words: of `readings`, least value first stated, the first that it reaches."""
+    text = next((text for least, text in readings if reaches(value, least)), below)
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def _absence(session: Session, signals: Signals, weights: Mapping[str, float], signal: str, *, is_present: bool) -> str:
+    """Why traces have no such signal; "" where none is missing."""
+    absent = [signals.absent.get(trace.id, {}).get(signal) for trace in session.traces]
+    reasons = [why for why in absent if why]
+    if reasons:
+        traces = f"{len(reasons)} of {counted(len(session.traces), 'trace')}"
+        return f"is missing in {traces} ({_short(reasons[0])})"
+    if is_present:
+        return ""
+    if not weights[signal]:
+        return "has weight 0"
+    inapplicable = [signals.inapplicable.get(trace.id, {}).get(signal) for trace in session.traces]
+    return next((f"does not apply ({_short(why)})" for why in inapplicable if why), "was not measured")
+
+
+def _short(why: str) -> str:
+    why = why.rstrip(".")
+    return why if len(why) <= _MAX_WHY_CHARS else f"{why[:_MAX_WHY_CHARS]}…"
+
+
+def _names(traces: Sequence[AgentTrace]) -> list[str]:
+    turns = Counter(trace.target.trace_id for trace in traces)
+    return [
+        x.target.trace_id if turns[x.target.trace_id] == 1 else f"{x.target.trace_id}/{x.opening_span_id}"
+        for x in traces
+    ]

@@ -7,11 +7,17 @@ from typing import ClassVar
 
 from spanscore.metrics._base import SessionMetric, Signals
 from spanscore.metrics._words import counted
-from spanscore.metrics.session._risks import TraceRisks, absences, nothing_to_evaluate, trace_risks
+from spanscore.metrics.session._risks import TraceRisks, basis, no_signals, read, trace_risks
 from spanscore.model.score import Outcome, Score
 from spanscore.model.trace import Session
 
 _LEADING = "confidence"
+_READINGS = (
+    (0.9, "stable throughout"),
+    (0.7, "minor fluctuations"),
+    (0.5, "moderate instability"),
+    (0.3, "significant instability"),
+)
 
 
 @dataclass(frozen=True)
@@ -21,9 +27,11 @@ class AgentConsistency(SessionMetric):
     Only traces with a confidence score count. A trace's penalty is the sum over loop_detection, tool_correctness and
     coherence, where present, of weight x (1 - score); its weighted uncertainty is (1 + penalty) x the weight of
     confidence x (1 - confidence). The score is 1 - the root mean square of those, clamped to 0..1. Metadata:
-    `total_traces_in_session`, `traces_evaluated`, `raw_instability`, `signal_weights`, `per_trace_signals` by agent
-    trace id, `aggregation`. Of a session of more than 1,000 traces in the store, the latest 1,000 are measured, and
-    `total_traces_in_session` counts those.
+    `total_traces_in_session`, `traces_evaluated`, `raw_instability`, `signal_weights`, `rests_on`, `missing_signals`
+    and `per_trace_signals` as agent_reliability has them, `aggregation`. Of a session of more than 1,000 traces in the
+    store, the latest 1,000 are measured, and `total_traces_in_session` counts those. A session in which no trace has a
+    confidence score is skipped. Reading: from 0.9 on stable throughout, from 0.7 on minor fluctuations, from 0.5 on
+    moderate instability, from 0.3 on significant instability, below that unstable throughout.
 
     >>> AgentConsistency(threshold=0.8).threshold
     0.8
@@ -36,32 +44,33 @@ class AgentConsistency(SessionMetric):
         """See the class."""
         traces = [x for x in trace_risks(session, signals, weights) if _LEADING in x.risks]
         if not traces:
-            neutral = {"raw_instability": 0.0, "aggregation": {"method": "weighted_rms", "rms_value": 0.0}}
-            return nothing_to_evaluate(session, signals, weights, (_LEADING,), neutral)
+            return no_signals(session, signals, weights, (_LEADING,))
         penalties = [_penalty(x, weights) for x in traces]
         uncertainties = [
             (1 + penalty) * weights[_LEADING] * x.risks[_LEADING] for x, penalty in zip(traces, penalties, strict=True)
         ]
         rms = math.sqrt(sum(x * x for x in uncertainties) / len(uncertainties))
         value = min(1.0, max(0.0, 1.0 - rms))
+        rests_on = basis(session, signals, weights)
         metadata = {
             "total_traces_in_session": len(session.traces),
             "traces_evaluated": len(traces),
             "raw_instability": rms,
             "signal_weights": dict(weights),
+            **rests_on.metadata(),
             "per_trace_signals": {
-                x.trace_id: {**x.shown(), "situational_penalty": penalty, "weighted_uncertainty": uncertainty}
+                x.name: {**x.shown(), "situational_penalty": penalty, "weighted_uncertainty": uncertainty}
                 for x, penalty, uncertainty in zip(traces, penalties, uncertainties, strict=True)
             },
             "aggregation": {"method": "weighted_rms", "rms_value": rms},
         }
         worst = max(range(len(traces)), key=uncertainties.__getitem__)
+        reading = read(value, _READINGS, "unstable throughout")
         reason = (
-            f"The weighted uncertainty of {counted(len(traces), 'trace')} is {rms:.2f} (root mean "
-            f"square), the highest {uncertainties[worst]:.2f} in trace {traces[worst].otel_trace_id}."
+            f"{reading}: the weighted uncertainty of {counted(len(traces), 'trace')} is {rms:.2f} (root mean "
+            f"square), the highest {uncertainties[worst]:.2f} in trace {traces[worst].name}."
         )
-        missing = absences(session, signals)
-        return Score(value, f"{reason} Left out: {missing}." if missing else reason, metadata)
+        return Score(value, f"{reason}{rests_on.told()}", metadata)
 
 
 def _penalty(trace: TraceRisks, weights: Mapping[str, float]) -> float:

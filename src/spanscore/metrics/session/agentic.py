@@ -84,6 +84,7 @@ class Agentic(SessionMetric):
     name: ClassVar[str] = "agentic"
     summary: ClassVar[str] = "Did the conversation come out as the test expects?"
     method: ClassVar[str] = "judge, in suites"
+    signals: ClassVar[tuple[str, ...]] = ()
     answers: ClassVar[type[Judged]] = AnswerCorrectness
     """How an answer is held against the expected one; the rest is computed."""
 

@@ -45,6 +45,12 @@ class Coherence(Embedded):
         ),
     ] = None
 
+    @classmethod
+    def signal(cls, value: float, embedding: str | None) -> float | None:
+        """On a scale on which 0.5 is the threshold that was measured for `embedding`, and 1.0 a usual good answer."""
+        scale = scale_of(embedding)
+        return scale.signal(value) if scale else None
+
     def default_threshold(self, embedding: str | None) -> float | None:
         """The threshold that was measured for `embedding`; None where none was."""
         scale = scale_of(embedding)

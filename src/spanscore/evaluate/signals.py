@@ -1,0 +1,81 @@
+"""The signals of a session: the scores of its traces as the session metrics use them, and why some are missing."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+
+from spanscore import metrics
+from spanscore.metrics import SIGNAL_WEIGHTS, Judged, Metric, SessionMetric, Signals
+from spanscore.model.score import Evaluation, Skip
+from spanscore.model.trace import Session
+
+TraceSignals = Mapping[str, Evaluation]
+"""Evaluations of one trace by metric name."""
+
+
+def usual_weights(embedding: str | None) -> dict[str, float]:
+    """The weights of the signals where nobody gives others: 0 for what `embedding` measures on an unknown scale.
+
+    >>> usual_weights("ngrams-1")["coherence"], usual_weights(None)["coherence"]
+    (0.0, 1.0)
+    """
+    known = metrics.available()
+    return {
+        name: weight if embedding is None or known[name].signal(1.0, embedding) is not None else 0.0
+        for name, weight in SIGNAL_WEIGHTS.items()
+    }
+
+
+def needed(run: Iterable[Metric], weights: Mapping[str, float]) -> tuple[str, ...]:
+    """The signals with a weight that the session metrics of a run rest on."""
+    resting = {name for metric in run if isinstance(metric, SessionMetric) for name in metric.signals}
+    return tuple(name for name in SIGNAL_WEIGHTS if name in resting and weights.get(name, SIGNAL_WEIGHTS[name]))
+
+
+def is_lacking(metric: Metric, found: Evaluation | None) -> bool:
+    """Whether a run has to measure a signal itself: it was not measured, or another model than the run's judged it.
+
+    What needed no model is the same under all.
+    """
+    if found is None:
+        return True
+    named = metric.model if isinstance(metric, Judged) else None
+    return named is not None and found.evaluator.model not in {None, named}
+
+
+def read_signals(session: Session, evaluations: Mapping[str, TraceSignals], weighted: Collection[str] = ()) -> Signals:
+    """The signals of a session's traces, from their evaluations by agent trace id and name; and why some have none.
+
+    A score whose scale is not known, since its embedding was not measured, counts only where its metric is among
+    `weighted`: those that the configuration or the run gives a weight.
+    """
+    values: dict[str, dict[str, float]] = defaultdict(dict)
+    absent: dict[str, dict[str, str]] = defaultdict(dict)
+    inapplicable: dict[str, dict[str, str]] = defaultdict(dict)
+    for trace in session.traces:
+        by_metric = evaluations.get(trace.id, {})
+        for name in SIGNAL_WEIGHTS:
+            found = by_metric.get(name)
+            value = _value(found, is_weighted=name in weighted) if found else None
+            if found is None:
+                absent[trace.id][name] = "not measured"
+            elif value is not None:
+                values[trace.id][name] = value
+            elif isinstance(found.outcome, Skip) and found.outcome.cause == "not_applicable":
+                inapplicable[trace.id][name] = found.reason
+            else:
+                absent[trace.id][name] = _why(found)
+    return Signals(values, absent, inapplicable)
+
+
+def _value(found: Evaluation, *, is_weighted: bool) -> float | None:
+    if found.value is None:
+        return None
+    value = metrics.available()[found.metric].signal(found.value, found.evaluator.embedding)
+    return found.value if value is None and is_weighted else value
+
+
+def _why(found: Evaluation) -> str:
+    if found.value is None:
+        return f"{found.status}: {found.reason}"
+    embedding = found.evaluator.embedding
+    return f"the scale of {embedding} is not known: evaluation.signal_weights may give {found.metric} a weight"
