@@ -120,3 +120,12 @@ def test_tasks_that_are_all_alike_leave_a_bootstrap_no_doubt_and_the_default_som
 def test_what_is_no_whole_number_is_refused(c):
     with pytest.raises(ValueError, match=r"^c .*: give a whole number"):
         pass_at_k(4, c, 1)
+
+
+def test_tasks_of_one_cluster_count_as_one():
+    assert over_tasks([(4, 1), (4, 2), (4, 3)], 1, clusters=["a", "a", "b"]).n == 2
+
+
+def test_a_bootstrap_takes_no_clusters():
+    with pytest.raises(ValueError, match="takes no clusters"):
+        over_tasks([(4, 1), (4, 2)], 1, method="bootstrap", clusters=["a", "b"])

@@ -182,6 +182,18 @@ def test_over_cases_the_unbiased_form_is_taken_where_there_are_k_trials(suite, s
     assert run.over_cases("pass_at_k")[1] == "unbiased"
 
 
+def test_cases_that_were_recorded_in_one_session_are_one_unit(suite, said, run_of):
+    run = run_of(suite("a", "b"), [said(x, case=case, session_id="s") for x, case in ((1, "a"), (2, "b"))])
+    found = [run.cases_that_pass, run.pass_rate, run.over_cases("pass_at_k")[0], run.mean_score]
+    assert [x.n for x in found] == [1, 1, 1, 1]
+
+
+def test_cases_with_sessions_of_their_own_are_a_unit_each(suite, said, run_of):
+    run = run_of(suite("a", "b"), [said(x, case=case, session_id=case) for x, case in ((1, "a"), (2, "b"))])
+    found = [run.cases_that_pass, run.pass_rate, run.over_cases("pass_at_k")[0], run.mean_score]
+    assert [x.n for x in found] == [2, 2, 2, 2]
+
+
 @pytest.mark.parametrize("statistics", ["frequentist", "bayesian"])
 def test_over_cases_of_fewer_trials_than_k_the_suites_statistics_hold(suite, said, run_of, statistics):
     run = run_of(suite("a", k=3, agentic={"statistics": statistics}), trials_of(said, "sunny", RAIN))

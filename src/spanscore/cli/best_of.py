@@ -158,5 +158,8 @@ def _print(output: "Console", tournament: Tournament) -> None:
     output.print()
     output.print(table)
     n = sum(not x.error for x in tournament.contests)
+    disagreed = sum(not x.error and not x.agreed for x in tournament.contests)
     winner = on_one_line(tournament.winner, 40) if tournament.winner else "nobody alone"
     output.print(f"\nwinner: {winner}, of n = {n} contests, each judged both ways round")
+    if disagreed:
+        output.print(f"In {disagreed} of them the order decided, and they are ties.")

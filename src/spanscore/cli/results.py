@@ -86,6 +86,8 @@ def _print_whole(output: "Console", run: Run) -> None:
     if run.pass_rate:
         _print_estimate(output, "trials that pass, over cases", run.pass_rate)
     _print_odds(output, run)
+    if run.clusters_of(run.cases):
+        output.print("n counts sessions: cases that were recorded in one session are not independent.")
     if run.mean_score:
         _print_estimate(output, "mean score of 100", run.mean_score, digits=1)
     if run.suite.agentic.unit == "interaction":

@@ -180,7 +180,7 @@ def _case(run: Run, case: Mapping[str, Any]) -> Unit:
         one = Unit(metrics=values)
         for score in trial["evaluations"]:
             run.add(one, score)
-        if trial["session_id"] is not None:
+        if trial.get("session_id") is not None:
             unit.sessions.add(str(trial["session_id"]))
         for metric, found in values.items():  # a trial counts once, however many turns it has
             unit.metrics[metric].append(sum(found) / len(found))

@@ -1,6 +1,6 @@
 """pass@k and pass^k of a whole suite: the mean over its tasks, with an interval over them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -21,13 +21,15 @@ def over_tasks(
     level: float = 0.95,
     method: Literal["bounded", "bootstrap"] = "bounded",
     seed: int = 0,
+    clusters: Sequence[Hashable] | None = None,
 ) -> Estimate:
     """The mean over tasks of `estimator(n, c, k)`; `counts` has (trials, passed ones) of each task.
 
-    The tasks are the units. `bounded`: the interval of `mean` over their values. `bootstrap`: BCa quantiles of means of
-    resampled tasks (Efron 1987, "Better bootstrap confidence intervals"), as benchmarks report; `seed` fixes the
-    resamples. It is narrower, and holds the truth too seldom with few tasks or with most of them at 0 or 1: both
-    coverages are in docs/statistics.md. Raises ValueError as `estimator` does, NotEstimableError without tasks.
+    The tasks are the units; tasks with the same of `clusters` are not independent, and count as one. `bounded`: the
+    interval of `mean` over their values. `bootstrap`: BCa quantiles of means of resampled tasks (Efron 1987, "Better
+    bootstrap confidence intervals"), as benchmarks report; `seed` fixes the resamples. It is narrower, and holds the
+    truth too seldom with few tasks or with most of them at 0 or 1: both coverages are in docs/statistics.md. Raises
+    ValueError as `estimator` does and for a bootstrap of clusters, NotEstimableError without tasks.
 
     >>> airline = [(4, 0)] * 14 + [(4, 1)] * 12 + [(4, 2)] * 10 + [(4, 3)] * 4 + [(4, 4)] * 10
     >>> [round(over_tasks(airline, 2, method=x).interval.low, 2) for x in ("bounded", "bootstrap")]
@@ -36,9 +38,11 @@ def over_tasks(
     if not counts:
         raise NotEstimableError("there are no tasks")
     values = [estimator(n, c, k) for n, c in counts]
-    found = mean(values, level=level)
+    found = mean(values, level=level, clusters=clusters)
     if method == "bounded":
         return found
+    if clusters is not None:
+        raise ValueError("the bootstrap is over tasks, and takes no clusters of them")
     rng = np.random.default_rng(seed)
     x = np.array(values)
     means = np.array([x[rng.integers(len(x), size=len(x))].mean() for _ in range(_RESAMPLES)])

@@ -11,7 +11,7 @@ from spanscore.metrics.session.agentic import Agentic, reading
 from spanscore.model.json import dumps
 from spanscore.model.score import Evaluation, JudgeUsage, reaches
 from spanscore.model.trace import Trial as Origin
-from spanscore.stats import Estimate, mean, over_tasks, rate, unbiased_pass_at_k
+from spanscore.stats import Estimate, connected, mean, over_tasks, rate, unbiased_pass_at_k
 from spanscore.suites.suite import Case, Suite
 from spanscore.suites.trying import Trial, agentic_evaluation
 
@@ -76,9 +76,16 @@ class Run:
     @property
     def cases_that_pass(self) -> Estimate | None:
         """The share of the cases that pass, among those of which it can be told; None where there are none."""
-        passed, failed = self.count("pass"), self.count("fail")
-        told = passed + failed
-        return rate(passed, told, level=self.suite.agentic.level) if told else None
+        told = [x for x in self.cases if x.status in {"pass", "fail"}]
+        if not told:
+            return None
+        passed, level = [float(x.status == "pass") for x in told], self.suite.agentic.level
+        clusters = self.clusters_of(told)
+        return (
+            rate(int(sum(passed)), len(told), level=level)
+            if clusters is None
+            else mean(passed, level=level, clusters=clusters)
+        )
 
     @property
     def usage(self) -> JudgeUsage:
@@ -90,6 +97,14 @@ class Run:
         """All scores of all trials."""
         return [x for case in self.cases for trial in case.trials for x in trial.evaluations]
 
+    def clusters_of(self, cases: Sequence[CaseResult]) -> list[int] | None:
+        """The number of a cluster for each of `cases`, where some were recorded in one session; else None.
+
+        What happens in one session is not independent.
+        """
+        found = connected({x.recording.session_id for x in case.trials} - {None} for case in cases)
+        return None if len(set(found)) == len(found) else found
+
     def over_cases(self, name: str) -> tuple[Estimate, str] | None:
         """pass@k (`pass_at_k`) or pass^k (`pass_pow_k`) as the mean over cases, and by which form each is estimated.
 
@@ -97,8 +112,9 @@ class Run:
         many cases there are. Else the form of the suite's statistics. None where no trial can be told, or where cases
         have different k.
         """
-        counted = [(x.odds["n"], x.odds["c"]) for x in self.cases if x.odds["n"]]
-        ks = {x.odds["k"] for x in self.cases if x.odds["n"]}
+        cases = [x for x in self.cases if x.odds["n"]]
+        counted = [(x.odds["n"], x.odds["c"]) for x in cases]
+        ks = {x.odds["k"] for x in cases}
         if len(ks) != 1:
             return None
         k, agentic = ks.pop(), self.suite.agentic
@@ -108,22 +124,29 @@ class Run:
         if agentic.statistics == "unbiased" and not enough:  # some of the trials could not be told
             return None
         estimate = over_tasks(
-            counted, k, estimator=lambda n, c, k: float(agentic.odds(n, c, k)[name]), level=agentic.level
+            counted,
+            k,
+            estimator=lambda n, c, k: float(agentic.odds(n, c, k)[name]),
+            level=agentic.level,
+            clusters=self.clusters_of(cases),
         )
         return estimate, agentic.statistics
 
     @property
     def pass_rate(self) -> Estimate | None:
         """The share of trials that pass, as the mean over cases: trials of one case are not independent."""
-        counts = [(x.n, x.passed) for x in self.cases if x.n]
-        if not counts:
+        cases = [x for x in self.cases if x.n]
+        if not cases:
             return None
-        return over_tasks(counts, 1, estimator=unbiased_pass_at_k, level=self.suite.agentic.level)
+        counts, level = [(x.n, x.passed) for x in cases], self.suite.agentic.level
+        return over_tasks(counts, 1, estimator=unbiased_pass_at_k, level=level, clusters=self.clusters_of(cases))
 
     @property
     def mean_score(self) -> Estimate | None:
         """The mean of the trials' scores, 0..100."""
-        scored = [(x.case.id, y.score) for x in self.cases for y in x.trials if y.score is not None]
+        numbers = self.clusters_of(self.cases) or range(len(self.cases))
+        cases = zip(self.cases, numbers, strict=True)
+        scored = [(number, y.score) for x, number in cases for y in x.trials if y.score is not None]
         if not scored:
             return None
         clusters, values = zip(*scored, strict=True)
