@@ -78,6 +78,13 @@ def test_a_session_without_calls_is_not_asked_about_their_values_and_results(gra
     assert not any(f"## {name}" in judge.asked[0][0].question for name in OF_CALLS)
 
 
+def test_the_form_of_the_answer_states_the_scale_and_the_word(graded):
+    judge = RubricJudge()
+    graded(judge, rubric=selection("tool_routing"))
+    score = judge.asked[0][1].model_json_schema()["$defs"]["ScoredIfApplicable"]["properties"]["score"]
+    assert score["anyOf"] == [{"type": "integer", "minimum": 0, "maximum": 5}, {"type": "string", "enum": [IDLE]}]
+
+
 def test_a_criterion_that_always_applies_cannot_be_answered_so(graded):
     assert isinstance(graded(RubricJudge(response_delivery=IDLE))["response_delivery"].outcome, Failure)
 

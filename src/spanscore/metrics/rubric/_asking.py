@@ -13,6 +13,7 @@ from pydantic import (
     ConfigDict,
     Field,
     StrictBool,
+    WithJsonSchema,
     create_model,
     model_validator,
 )
@@ -112,7 +113,9 @@ def _no_truth(value: Any) -> Any:
     return value
 
 
-_Level = Annotated[int, BeforeValidator(_no_truth), Field(strict=True, ge=0, le=HIGHEST)]
+_Level = Annotated[int, Field(strict=True, ge=0, le=HIGHEST), BeforeValidator(_no_truth)]
+_NotApplicable = Annotated[Literal["not_applicable"], WithJsonSchema({"type": "string", "enum": [NOT_APPLICABLE]})]
+"""As an enumeration, since not every provider that is given a schema knows `const`."""
 
 
 class Finding(BaseModel):
@@ -139,7 +142,7 @@ class Finding(BaseModel):
 class Scored(Finding):
     """Of a criterion with a score."""
 
-    score: _Level | Literal["not_applicable"]
+    score: _Level | _NotApplicable
 
     @property
     def level(self) -> int | None:
@@ -150,7 +153,7 @@ class Scored(Finding):
 class Passed(Finding):
     """Of a criterion to pass or fail."""
 
-    passed: StrictBool | Literal["not_applicable"]
+    passed: StrictBool | _NotApplicable
 
     @property
     def level(self) -> int | None:

@@ -45,7 +45,7 @@ class GroundingFidelity(Criterial):
             "One minor statement cannot be verified.",
             "Every specific claim has its source, and what is uncertain is told as uncertain.",
         ),
-        no_occasion="the agent made no specific claim: it only greeted, asked or declined",
+        no_occasion="the agent made no specific claim: it only greeted or asked",
         needs=("user_input", "final_output", "tool_calls"),
         in_defaults=True,
     )
