@@ -221,6 +221,7 @@ def _encode_tool_call(call: ToolCall) -> trace_pb.ToolCall:
         error_inferred=call.error_inferred,
         agent=_text(call.agent),
         returned=call.returned,
+        ended_ns=call.ended_ns,
     )
 
 
@@ -239,6 +240,7 @@ def _decode_tool_calls(message: trace_pb.AgentTrace) -> tuple[ToolCall, ...] | N
             error_inferred=call.error_inferred,
             agent=_given(call, "agent"),
             returned=call.returned,
+            ended_ns=_given(call, "ended_ns"),
         )
         for call in message.tool_calls.tool_calls
     )
@@ -263,6 +265,8 @@ def _encode_model_call(call: ModelCall) -> trace_pb.ModelCall:
         tool_calls=map(_encode_requested_call, call.tool_calls),
         input_tokens=_int64(call.input_tokens),
         output_tokens=_int64(call.output_tokens),
+        started_ns=call.started_ns,
+        ended_ns=call.ended_ns,
     )
 
 
@@ -275,6 +279,8 @@ def _decode_model_call(message: trace_pb.ModelCall) -> ModelCall:
         tool_calls=tuple(map(_decode_requested_call, message.tool_calls)),
         input_tokens=_given(message, "input_tokens"),
         output_tokens=_given(message, "output_tokens"),
+        started_ns=_given(message, "started_ns"),
+        ended_ns=_given(message, "ended_ns"),
     )
 
 

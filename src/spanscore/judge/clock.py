@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EARLIEST_NS = 946_684_800 * 10**9  # 2000: what is before comes from a clock that was never set
+_SLOW_NS = 2 * 10**9
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
@@ -39,13 +40,17 @@ def lasted(duration_ns: int) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def offset(at_ns: int | None, started_ns: int) -> str:
-    """How long after the turn's start a step began, in brackets, with a space before it; "" where nobody knows.
+def step_time(started_ns: int | None, ended_ns: int | None, turn_started_ns: int) -> str:
+    """When a step began after its turn's start and, of a slow one, how long it took; "" where nobody knows.
 
-    >>> offset(3_200_000_000, 2_000_000_000), offset(None, 0)
-    (' (+1.2 s)', '')
+    In brackets, with a space before them.
+
+    >>> step_time(3_200_000_000, 9_000_000_000, 2_000_000_000), step_time(3_200_000_000, None, 2_000_000_000)
+    (' (+1.2 s, took 5.8 s)', ' (+1.2 s)')
     """
-    if at_ns is None or at_ns <= 0 or started_ns <= 0:
+    if started_ns is None or started_ns <= 0 or turn_started_ns <= 0:
         return ""
-    sign = "+" if at_ns >= started_ns else "-"
-    return f" ({sign}{lasted(abs(at_ns - started_ns))})"
+    sign = "+" if started_ns >= turn_started_ns else "-"
+    duration_ns = 0 if ended_ns is None else ended_ns - started_ns
+    took = f", took {lasted(duration_ns)}" if duration_ns >= _SLOW_NS else ""
+    return f" ({sign}{lasted(abs(started_ns - turn_started_ns))}{took})"

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from spanscore.judge.clock import moment, offset
+from spanscore.judge.clock import moment, step_time
 from spanscore.judge.fitting import Passage
 from spanscore.judge.framing import conversation_ending, ending, frame, written_in
 from spanscore.judge.lines import UNRECORDED, indented, section, text_of
@@ -174,7 +174,7 @@ def _steps(trace: AgentTrace, numbers: Numbers) -> Iterator[Passage]:
             lines = _said(trace, trace.model_calls[place], made)
             if lines:
                 any_step = True
-                yield from _answered(trace.model_calls[place], lines, numbers.step())
+                yield from _answered(trace.model_calls[place], lines, numbers.step(), trace.started_ns)
         for call in following[place]:
             any_step = True
             yield from _called(call, *numbers.call(), trace.started_ns)
@@ -210,17 +210,17 @@ def _said(trace: AgentTrace, model: ModelCall, made: Collection[str]) -> list[st
     return lines
 
 
-def _answered(model: ModelCall, lines: list[str], number: int) -> Iterator[Passage]:
-    yield Passage(
-        f"{number}. the model answered" + (f" ({indented(model.model)})" if model.model else ""), "step", number
-    )
+def _answered(model: ModelCall, lines: list[str], number: int, started_ns: int) -> Iterator[Passage]:
+    name = f" ({indented(model.model)})" if model.model else ""
+    when = step_time(model.started_ns, model.ended_ns, started_ns)
+    yield Passage(f"{number}. the model answered{name}{when}", "step", number)
     for line in lines:
         yield Passage(line, "step", number, long=line.startswith("   reasoning"))
 
 
 def _called(call: ToolCall, number: int, place: int, started_ns: int) -> Iterator[Passage]:
     by = f" (by agent {indented(call.agent)})" if call.agent else ""
-    when = offset(call.started_ns, started_ns)
+    when = step_time(call.started_ns, call.ended_ns, started_ns)
     yield Passage(f"{number}. the tool {indented(call.name)} was called{by}{when}", "step", number)
     given = UNRECORDED if call.arguments is None else indented(text_of(call.arguments), 6)
     yield Passage(f"   arguments: {given}", "step", number, long=True, call=place)

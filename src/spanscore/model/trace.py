@@ -27,7 +27,8 @@ class ToolCall:
 
     `arguments` and `result` are JSON values with every envelope opened; None: the trace did not say, or a result that
     is null, which `returned` tells apart. It is true of every result that was seen. `error` is the error text;
-    `error_inferred` says that no span status stated it: it was recognised in a returned result.
+    `error_inferred` says that no span status stated it: it was recognised in a returned result. `started_ns` and
+    `ended_ns` are those of the tool's span; None where there was none.
     """
 
     call_id: str | None
@@ -40,6 +41,7 @@ class ToolCall:
     error_inferred: bool = False
     agent: str | None = None
     returned: bool = False
+    ended_ns: int | None = None
 
     def __post_init__(self) -> None:
         if self.result is not None and not self.returned:
@@ -57,7 +59,7 @@ class RequestedCall:
 
 @record()
 class ModelCall:
-    """One call of a model; `text` is what it answered, without reasoning. Tokens are None where not recorded."""
+    """One call of a model; `text` is what it answered, without reasoning. Tokens and times: None where not recorded."""
 
     span_id: str
     model: str | None = None
@@ -66,6 +68,8 @@ class ModelCall:
     tool_calls: tuple[RequestedCall, ...] = ()
     input_tokens: int | None = None
     output_tokens: int | None = None
+    started_ns: int | None = None
+    ended_ns: int | None = None
 
 
 @record()

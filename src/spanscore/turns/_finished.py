@@ -27,6 +27,7 @@ def finished(call: Call) -> tuple[ToolCall, bool]:
         error is not None and first(STATED_ERROR, call) is None,
         None if agent is None else agent.value,
         returned=result is not None and not result.damaged,  # of a damaged one, what is left of it tells
+        ended_ns=None if span is None else span.end_ns,
     )
     return finished_call, bool((arguments and arguments.damaged) or (result and result.damaged))
 
@@ -54,4 +55,5 @@ def _plainly_told(call: Call) -> ToolCall | None:
         error is not None,
         ran.agent,
         returned=True,
+        ended_ns=step.span.end_ns,
     )

@@ -161,4 +161,6 @@ def _model_call(step: Step) -> ModelCall:
         tuple([call for x in output for call in x.calls]),
         step.input_tokens,
         step.output_tokens,
+        step.span.start_ns,
+        step.span.end_ns,
     )

@@ -369,6 +369,7 @@ class ToolCall(_message.Message):
     ERROR_INFERRED_FIELD_NUMBER: _builtins.int
     AGENT_FIELD_NUMBER: _builtins.int
     RETURNED_FIELD_NUMBER: _builtins.int
+    ENDED_NS_FIELD_NUMBER: _builtins.int
     call_id: _builtins.str
     name: _builtins.str
     arguments_json: _builtins.str
@@ -382,6 +383,7 @@ class ToolCall(_message.Message):
     agent: _builtins.str
     returned: _builtins.bool
     """A result was recorded, which is null where there is no result_json."""
+    ended_ns: _builtins.int
     def __init__(
         self,
         *,
@@ -395,10 +397,11 @@ class ToolCall(_message.Message):
         error_inferred: _builtins.bool = ...,
         agent: _builtins.str | None = ...,
         returned: _builtins.bool = ...,
+        ended_ns: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_agent", b"_agent", "_arguments_json", b"_arguments_json", "_call_id", b"_call_id", "_error", b"_error", "_result_json", b"_result_json", "_span_id", b"_span_id", "_started_ns", b"_started_ns", "agent", b"agent", "arguments_json", b"arguments_json", "call_id", b"call_id", "error", b"error", "result_json", b"result_json", "span_id", b"span_id", "started_ns", b"started_ns"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_agent", b"_agent", "_arguments_json", b"_arguments_json", "_call_id", b"_call_id", "_ended_ns", b"_ended_ns", "_error", b"_error", "_result_json", b"_result_json", "_span_id", b"_span_id", "_started_ns", b"_started_ns", "agent", b"agent", "arguments_json", b"arguments_json", "call_id", b"call_id", "ended_ns", b"ended_ns", "error", b"error", "result_json", b"result_json", "span_id", b"span_id", "started_ns", b"started_ns"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent", b"_agent", "_arguments_json", b"_arguments_json", "_call_id", b"_call_id", "_error", b"_error", "_result_json", b"_result_json", "_span_id", b"_span_id", "_started_ns", b"_started_ns", "agent", b"agent", "arguments_json", b"arguments_json", "call_id", b"call_id", "error", b"error", "error_inferred", b"error_inferred", "name", b"name", "result_json", b"result_json", "returned", b"returned", "span_id", b"span_id", "started_ns", b"started_ns"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent", b"_agent", "_arguments_json", b"_arguments_json", "_call_id", b"_call_id", "_ended_ns", b"_ended_ns", "_error", b"_error", "_result_json", b"_result_json", "_span_id", b"_span_id", "_started_ns", b"_started_ns", "agent", b"agent", "arguments_json", b"arguments_json", "call_id", b"call_id", "ended_ns", b"ended_ns", "error", b"error", "error_inferred", b"error_inferred", "name", b"name", "result_json", b"result_json", "returned", b"returned", "span_id", b"span_id", "started_ns", b"started_ns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__agent: _TypeAlias = _typing.Literal["agent"]  # noqa: Y015
     _WhichOneofArgType__agent: _TypeAlias = _typing.Literal["_agent", b"_agent"]  # noqa: Y015
@@ -406,6 +409,8 @@ class ToolCall(_message.Message):
     _WhichOneofArgType__arguments_json: _TypeAlias = _typing.Literal["_arguments_json", b"_arguments_json"]  # noqa: Y015
     _WhichOneofReturnType__call_id: _TypeAlias = _typing.Literal["call_id"]  # noqa: Y015
     _WhichOneofArgType__call_id: _TypeAlias = _typing.Literal["_call_id", b"_call_id"]  # noqa: Y015
+    _WhichOneofReturnType__ended_ns: _TypeAlias = _typing.Literal["ended_ns"]  # noqa: Y015
+    _WhichOneofArgType__ended_ns: _TypeAlias = _typing.Literal["_ended_ns", b"_ended_ns"]  # noqa: Y015
     _WhichOneofReturnType__error: _TypeAlias = _typing.Literal["error"]  # noqa: Y015
     _WhichOneofArgType__error: _TypeAlias = _typing.Literal["_error", b"_error"]  # noqa: Y015
     _WhichOneofReturnType__result_json: _TypeAlias = _typing.Literal["result_json"]  # noqa: Y015
@@ -420,6 +425,8 @@ class ToolCall(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__arguments_json) -> _WhichOneofReturnType__arguments_json | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__call_id) -> _WhichOneofReturnType__call_id | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__ended_ns) -> _WhichOneofReturnType__ended_ns | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__error) -> _WhichOneofReturnType__error | None: ...
     @_typing.overload
@@ -498,6 +505,8 @@ class ModelCall(_message.Message):
     TOOL_CALLS_FIELD_NUMBER: _builtins.int
     INPUT_TOKENS_FIELD_NUMBER: _builtins.int
     OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
+    STARTED_NS_FIELD_NUMBER: _builtins.int
+    ENDED_NS_FIELD_NUMBER: _builtins.int
     span_id: _builtins.str
     model: _builtins.str
     text: _builtins.str
@@ -505,6 +514,9 @@ class ModelCall(_message.Message):
     reasoning: _builtins.str
     input_tokens: _builtins.int
     output_tokens: _builtins.int
+    started_ns: _builtins.int
+    """Of the call's span."""
+    ended_ns: _builtins.int
     @_builtins.property
     def tool_calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___RequestedCall]: ...
     def __init__(
@@ -517,11 +529,15 @@ class ModelCall(_message.Message):
         tool_calls: _abc.Iterable[Global___RequestedCall] | None = ...,
         input_tokens: _builtins.int | None = ...,
         output_tokens: _builtins.int | None = ...,
+        started_ns: _builtins.int | None = ...,
+        ended_ns: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_input_tokens", b"_input_tokens", "_model", b"_model", "_output_tokens", b"_output_tokens", "_reasoning", b"_reasoning", "_text", b"_text", "input_tokens", b"input_tokens", "model", b"model", "output_tokens", b"output_tokens", "reasoning", b"reasoning", "text", b"text"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_ended_ns", b"_ended_ns", "_input_tokens", b"_input_tokens", "_model", b"_model", "_output_tokens", b"_output_tokens", "_reasoning", b"_reasoning", "_started_ns", b"_started_ns", "_text", b"_text", "ended_ns", b"ended_ns", "input_tokens", b"input_tokens", "model", b"model", "output_tokens", b"output_tokens", "reasoning", b"reasoning", "started_ns", b"started_ns", "text", b"text"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_input_tokens", b"_input_tokens", "_model", b"_model", "_output_tokens", b"_output_tokens", "_reasoning", b"_reasoning", "_text", b"_text", "input_tokens", b"input_tokens", "model", b"model", "output_tokens", b"output_tokens", "reasoning", b"reasoning", "span_id", b"span_id", "text", b"text", "tool_calls", b"tool_calls"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ended_ns", b"_ended_ns", "_input_tokens", b"_input_tokens", "_model", b"_model", "_output_tokens", b"_output_tokens", "_reasoning", b"_reasoning", "_started_ns", b"_started_ns", "_text", b"_text", "ended_ns", b"ended_ns", "input_tokens", b"input_tokens", "model", b"model", "output_tokens", b"output_tokens", "reasoning", b"reasoning", "span_id", b"span_id", "started_ns", b"started_ns", "text", b"text", "tool_calls", b"tool_calls"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__ended_ns: _TypeAlias = _typing.Literal["ended_ns"]  # noqa: Y015
+    _WhichOneofArgType__ended_ns: _TypeAlias = _typing.Literal["_ended_ns", b"_ended_ns"]  # noqa: Y015
     _WhichOneofReturnType__input_tokens: _TypeAlias = _typing.Literal["input_tokens"]  # noqa: Y015
     _WhichOneofArgType__input_tokens: _TypeAlias = _typing.Literal["_input_tokens", b"_input_tokens"]  # noqa: Y015
     _WhichOneofReturnType__model: _TypeAlias = _typing.Literal["model"]  # noqa: Y015
@@ -530,8 +546,12 @@ class ModelCall(_message.Message):
     _WhichOneofArgType__output_tokens: _TypeAlias = _typing.Literal["_output_tokens", b"_output_tokens"]  # noqa: Y015
     _WhichOneofReturnType__reasoning: _TypeAlias = _typing.Literal["reasoning"]  # noqa: Y015
     _WhichOneofArgType__reasoning: _TypeAlias = _typing.Literal["_reasoning", b"_reasoning"]  # noqa: Y015
+    _WhichOneofReturnType__started_ns: _TypeAlias = _typing.Literal["started_ns"]  # noqa: Y015
+    _WhichOneofArgType__started_ns: _TypeAlias = _typing.Literal["_started_ns", b"_started_ns"]  # noqa: Y015
     _WhichOneofReturnType__text: _TypeAlias = _typing.Literal["text"]  # noqa: Y015
     _WhichOneofArgType__text: _TypeAlias = _typing.Literal["_text", b"_text"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__ended_ns) -> _WhichOneofReturnType__ended_ns | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__input_tokens) -> _WhichOneofReturnType__input_tokens | None: ...
     @_typing.overload
@@ -540,6 +560,8 @@ class ModelCall(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__output_tokens) -> _WhichOneofReturnType__output_tokens | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__reasoning) -> _WhichOneofReturnType__reasoning | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__started_ns) -> _WhichOneofReturnType__started_ns | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__text) -> _WhichOneofReturnType__text | None: ...
 
