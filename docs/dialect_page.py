@@ -37,6 +37,10 @@ documentation, say so. [agent-trace.md](agent-trace.md) has the facts and the or
 is `null`, since the set-up did not record it; where the reason lies with the emitter, it is told below. *question* is
 `user_input`, *answer* `final_output`, *offered* the tools on offer, *described* their descriptions, *calls* which tools
 were called.
+
+Some instrumentations record no content unless they are told to, as OpenTelemetry's own do; then questions, answers and
+arguments are `null` and little can be scored. `spanscore eval`, `inspect` and `doctor` and the server's log say so
+once, with the switch that is given below as *To record content*.
 """
 
 _WORDS: Final = {
@@ -179,6 +183,10 @@ def _section(dialect: Dialect, cases: list[_Case], limits: list[str]) -> Iterato
     yield ""
     yield f"Its spans: {'; or '.join(_recognised(dialect))}."
     yield ""
+    for switch in dialect.content:
+        place = f" (scope `{switch.scope}…`)" if switch.scope else ""
+        yield f"To record content{place}: {switch.how}."
+        yield ""
     if cases:
         yield "| case | from | versions |"
         yield "|---|---|---|"

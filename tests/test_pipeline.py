@@ -237,3 +237,18 @@ def test_the_rubric_of_a_session_can_be_asked_for(settings):
 def test_the_rubric_of_a_trace_with_a_session_is_that_of_its_session(settings):
     with pytest.raises(InputError, match="give its id, 's'"):
         asked_for_the_rubric(settings, trace_id=(b"t" * 16).hex())
+
+
+def test_an_instrumentation_that_records_no_content_is_told_once(settings, caplog):
+    found = []
+
+    async def send(running):
+        for number in (1, 2):
+            await accept(running, request(number.to_bytes(16, "big")))
+        await reached(running, lambda x: x.get("traces_finished") == 2)
+        found.extend(running.health()["without_content"])
+
+    served(settings, send, lambda _: True)
+    told = [x for x in caplog.messages if "records no questions" in x]
+    assert told == found
+    assert len(told) == 1

@@ -13,6 +13,7 @@ from spanscore.assemble.backlog import Backlog
 from spanscore.assemble.sessions import Sessions
 from spanscore.assemble.units import Units
 from spanscore.config import Settings
+from spanscore.content import ContentWatch
 from spanscore.embed import open_embedder
 from spanscore.evaluate import Engine, Overrides
 from spanscore.export.holding import Held
@@ -82,7 +83,8 @@ class Pipeline:
             units=Units(dialects.UNIT_SCOPES, dialects.unit_of, dialects.goes_on),
             clock_ns=clock_ns,
         )
-        self._reader = Reader(settings.assemble, self._backlog)
+        self._content = ContentWatch(lambda silent: _log.warning("%s", silent))
+        self._reader = Reader(settings.assemble, self._backlog, self._content)
         self._store = Store.open(settings.store, clock_ns=clock_ns)
         self._sender = Sender(
             settings.export,
@@ -204,6 +206,7 @@ class Pipeline:
             "held_roots": self._passing.held_roots if self._passing else 0,
             "journal_bytes": self._backlog.size_bytes,
             "scores_to_export": self._sender.behind(),
+            "without_content": [str(x) for x in self._content.silent],
         }
 
     def trace(self, trace_id: str) -> AgentTrace | None:
@@ -276,6 +279,7 @@ class Pipeline:
         meter.watch(declared.TRACES_WAITING_CAPACITY, lambda: _QUEUED)
         meter.watch(declared.TRACES_WAITING_PARTS, lambda: self._reader.waiting)
         meter.watch(declared.SESSIONS_OPEN, lambda: len(self._sessions))
+        meter.watch(declared.AGENT_TRACES_WITHOUT_CONTENT, lambda: self._content.count)
         meter.watch(declared.STORE_SIZE, lambda: self._store.size_bytes)
         if (passing := self._passing) is not None:
             meter.watch(declared.INLINE_HELD_ROOTS, lambda: passing.held_roots)

@@ -47,7 +47,9 @@ class Read:
 class Reader:
     """Reads traces and has those wait that are parts of turns. Belongs to one event loop, but for `read`."""
 
-    def __init__(self, config: Config, backlog: Backlog) -> None:
+    def __init__(self, config: Config, backlog: Backlog, watch: turns.Watch | None = None) -> None:
+        """`watch` is told of each agent trace that is rebuilt, in the thread that reads it."""
+        self._watch = watch
         self._backlog = backlog
         self._parts = Parts[turns.Ends](
             config,
@@ -93,7 +95,7 @@ class Reader:
         loaded = [self._backlog.load(cut) for cut in work.cuts]
         if work.is_turn:
             completeness = [cut.completeness for cut in work.cuts]
-            traces = rebuild.rebuild_together(loaded, completeness=completeness, within=work.within)
+            traces = rebuild.rebuild_together(loaded, completeness=completeness, within=work.within, watch=self._watch)
             return Read(work, [self._unjoined.marked(x) for x in traces])
 
         said: turns.Talk | None = None
@@ -104,7 +106,9 @@ class Reader:
             self._hear(work, said)
             return self._is_sought(_id(work), ids_of_calls) or bool(self._talking_with(_id(work), said))
 
-        part = rebuild.rebuild_part(*loaded[0], completeness=work.cuts[0].completeness, is_sought=is_sought)
+        part = rebuild.rebuild_part(
+            *loaded[0], completeness=work.cuts[0].completeness, is_sought=is_sought, watch=self._watch
+        )
         return Read(work, () if work.is_again else part.traces, part.ends, part.ids_of_calls, said)
 
     def keeps(self, read: Read, now_ns: int) -> bool:

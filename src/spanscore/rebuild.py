@@ -179,14 +179,18 @@ def _unit(item: Span | LogRecord, *, of_log: bool) -> str:
     return dialects.unit_of(item.scope.name, item.trace_id, lambda: item.attributes, of_log=of_log)
 
 
-def explain_all(spans: Iterable[Span], logs: Iterable[LogRecord] = ()) -> list[tuple[AgentTrace, turns.Explanation]]:
+def explain_all(
+    spans: Iterable[Span], logs: Iterable[LogRecord] = (), *, watch: turns.Watch | None = None
+) -> list[tuple[AgentTrace, turns.Explanation]]:
     """What `rebuild_all` gives, each agent trace with where its facts came from."""
     built: dict[str, tuple[turns.Turn, Reading]] = {}
 
-    def watch(trace: AgentTrace, turn: turns.Turn, reading: Reading) -> None:
+    def note(trace: AgentTrace, turn: turns.Turn, reading: Reading) -> None:
         built[trace.id] = turn, reading
+        if watch is not None:
+            watch(trace, turn, reading)
 
-    traces = rebuild_all(spans, logs, watch=watch)
+    traces = rebuild_all(spans, logs, watch=note)
     return [
         (x, turns.explain(turn, dialects.again(reading), reading)) for x in traces for turn, reading in (built[x.id],)
     ]

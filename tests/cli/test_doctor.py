@@ -328,6 +328,17 @@ def test_what_the_running_server_says_of_its_judge_is_told(examine, judge, statu
     assert found["server's judge"]["fix"] == (judge.get("fix") and f"{judge['fix']}; where the server runs")
 
 
+def test_an_instrumentation_without_content_is_told_with_its_switch(examine):
+    ports = demo_server.Ports.free()
+    silent = ["a.scope records no questions. To record them, set A=true", "b.scope records no questions."]
+    state = json.dumps({"status": "Server available", "without_content": silent, "counters": {}}).encode()
+    with http_server(lambda *_: (200, state)) as (url, _):
+        by_name = {x: getattr(ports, x) for x in ports.__slots__} | {"health": int(url.split(":")[-1])}
+        _, found = examine("--no-round-trip", ports=demo_server.Ports(**by_name))
+    assert found["content"]["message"] == "a.scope records no questions, and 1 more likewise"
+    assert found["content"]["fix"] == "set A=true, where the agent runs"
+
+
 def test_no_litellm_is_imported_for_the_rules(tmp_path):
     ports = demo_server.Ports.free()
     file = tmp_path / "spanscore.yaml"

@@ -82,7 +82,15 @@ async def _all(settings: "Settings", args: argparse.Namespace) -> "AsyncIterator
     state = await endpoints.state_of(settings)
     async for finding in endpoints.check(settings, state):
         yield finding
-    for finding in [] if state is None else [await senders.check(state), *models.of_server(state)]:
+    for finding in (
+        []
+        if state is None
+        else [
+            await senders.check(state),
+            senders.check_content(state),
+            *models.of_server(state),
+        ]
+    ):
         yield finding
     probe = Probe()
     # In inline mode the server sends the probe on itself; under the same ids it would be there twice.

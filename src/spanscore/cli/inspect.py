@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from spanscore.cli import explained, recorded
 from spanscore.cli.terminal import console, on_one_line, print_json, printable
 from spanscore.cli.unread import print_unread
+from spanscore.content import ContentWatch
 from spanscore.model.json import Json, dumps
 from spanscore.model.trace import AgentTrace, ToolCall
 from spanscore.rebuild import explain_all, unread_all
@@ -61,9 +62,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _explained(paths: Sequence[Path]) -> Sequence[tuple[AgentTrace, Explanation | None]]:
     telemetry = recorded.loaded(paths)
-    traces = explain_all(telemetry.spans, telemetry.logs)
+    watch = ContentWatch()
+    traces = explain_all(telemetry.spans, telemetry.logs, watch=watch)
     recorded.refuse_none(traces, telemetry, paths)
     recorded.say_unread([x for x, _ in traces], telemetry)
+    recorded.say_silent(watch)
     return traces
 
 

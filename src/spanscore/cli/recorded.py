@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from spanscore.cli.terminal import printable
+from spanscore.content import ContentWatch
 from spanscore.errors import InputError
 from spanscore.evaluate import MAX_EARLIER_TURNS
 from spanscore.model.trace import AgentTrace, Session
@@ -24,9 +25,11 @@ def agent_traces(paths: Sequence[Path]) -> list[AgentTrace]:
     Raises InputError when a file cannot be read, or none of them holds an agent trace.
     """
     telemetry = loaded(paths)
-    traces = rebuild_all(telemetry.spans, telemetry.logs)
+    watch = ContentWatch()
+    traces = rebuild_all(telemetry.spans, telemetry.logs, watch=watch)
     refuse_none(traces, telemetry, paths)
     say_unread(traces, telemetry)
+    say_silent(watch)
     return traces
 
 
@@ -57,6 +60,12 @@ def say_unread(traces: Sequence[AgentTrace], telemetry: files.Telemetry) -> None
     if count:
         held = "1 trace holds" if count == 1 else f"{count:,} traces hold"
         print(f"spanscore: {held} nothing that was read; `spanscore inspect --unread` lists them", file=sys.stderr)
+
+
+def say_silent(watch: ContentWatch) -> None:
+    """Say on standard error which instrumentations record no content, and what makes them."""
+    for silent in watch.silent:
+        print(f"spanscore: {printable(str(silent))}", file=sys.stderr)
 
 
 def sessions(traces: Sequence[AgentTrace]) -> list[Session]:

@@ -49,6 +49,7 @@ from spanscore.dialects import (
 )
 from spanscore.dialects._again import Again
 from spanscore.dialects._base import Context, Dialect, Facts
+from spanscore.dialects._content import switch_for
 from spanscore.dialects._damage import marked
 from spanscore.dialects._gathering import SCOPES as UNIT_SCOPES
 from spanscore.dialects._gathering import told_apart, told_together, unit_of
@@ -110,6 +111,7 @@ _BY_SCOPE = {scope: rank for rank, dialect in _RANKED for scope in dialect.scope
 _BY_KEY = {key: rank for rank, dialect in _RANKED for key in dialect.keys}
 _KEYS = frozenset(_BY_KEY)
 _TOGETHER = {x.name: x.together for x in DIALECTS if x.together is not None}
+_SWITCHES = {x.name: x.content for x in DIALECTS}
 _LOOKING = tuple((x, x.claims) for x in DIALECTS if x.claims is not None)
 _MARKS = tuple({mark: None for dialect in DIALECTS for mark in dialect.marks})
 _ANNOUNCES = "logfire.span_type"  # Logfire tells that a span has begun by a span, whose id is another one
@@ -133,6 +135,7 @@ __all__ = [
     "Key",
     "Unread",
     "again",
+    "content_switch",
     "goes_on",
     "read",
     "shows_genai",
@@ -141,6 +144,11 @@ __all__ = [
     "unit_of",
     "unread",
 ]
+
+
+def content_switch(dialect: str, scope: str) -> str | None:
+    """What turns on the recording of content in spans of this dialect and scope, as an instruction; None: not known."""
+    return switch_for(_SWITCHES.get(dialect, ()), scope)
 
 
 def shows_genai(body: bytes) -> bool:

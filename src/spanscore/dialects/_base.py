@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from spanscore.dialects._content import ContentSwitch
 from spanscore.dialects._histories import Histories
 from spanscore.model.record import record
 from spanscore.model.span import Attributes, LogRecord, Span
@@ -35,6 +36,7 @@ class Dialect:
     facts of a span that was claimed, and must survive whatever its attributes hold. `marks` are byte strings of which
     any request that holds a span of this dialect contains at least one. `together`, where the spans of a trace must be
     looked at side by side, is given all that were read by this dialect, and gives them back, perhaps with other facts.
+    `content` says what turns on the recording of content, where it can be off.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Dialect:
     keys: tuple[str, ...] = ()
     claims: Callable[[Span, Sequence[LogRecord]], bool] | None = None
     together: Callable[[Sequence[Step]], Sequence[Step]] | None = None
+    content: tuple[ContentSwitch, ...] = ()
 
 
 def text(value: object) -> str | None:

@@ -4,6 +4,7 @@ import re
 
 from spanscore.dialects import semconv
 from spanscore.dialects._base import Context, Dialect, Facts
+from spanscore.dialects._content import ContentSwitch
 from spanscore.model.span import Span
 
 _ADDRESS = re.compile(r"\[?<[\w.]{1,200} object at 0x[0-9a-f]{1,16}>\]?")
@@ -26,4 +27,12 @@ def read(span: Span, context: Context) -> Facts:
     return facts
 
 
-DIALECT = Dialect("agent_framework", read, scopes=("agent_framework",), marks=(b"agent_framework",))
+DIALECT = Dialect(
+    "agent_framework",
+    read,
+    scopes=("agent_framework",),
+    marks=(b"agent_framework",),
+    content=(
+        ContentSwitch("set ENABLE_SENSITIVE_DATA=true, or call enable_instrumentation(enable_sensitive_data=True)"),
+    ),
+)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from spanscore.dialects import _bedrock, _left_out, semconv
 from spanscore.dialects._base import Context, Dialect, Facts
+from spanscore.dialects._content import OPENTELEMETRY, ContentSwitch
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
 
@@ -40,4 +41,10 @@ def _told_once(messages: Sequence[Message]) -> Iterator[Message]:
             )
 
 
-DIALECT = Dialect("bedrock", read, scopes=_SCOPES, marks=(b"bedrock-runtime", b"genai.bedrock"))
+DIALECT = Dialect(
+    "bedrock",
+    read,
+    scopes=_SCOPES,
+    marks=(b"bedrock-runtime", b"genai.bedrock"),
+    content=(ContentSwitch(OPENTELEMETRY),),
+)

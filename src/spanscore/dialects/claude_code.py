@@ -9,6 +9,7 @@ from spanscore.dialects import _claude_code_notices as notices
 from spanscore.dialects._arguments import arguments, call_id
 from spanscore.dialects._base import Context, Dialect, Facts, count, text
 from spanscore.dialects._claude_code_requests import read_request
+from spanscore.dialects._content import ContentSwitch
 from spanscore.dialects._functions import damaged
 from spanscore.dialects._json import is_redacted, opened, structure
 from spanscore.dialects._messages import Messages, messages
@@ -159,4 +160,10 @@ DIALECT = Dialect(
     claims=claims,
     marks=(b"claude_code",),
     together=notices.together,
+    content=(
+        ContentSwitch(
+            "set OTEL_LOG_USER_PROMPTS, OTEL_LOG_ASSISTANT_RESPONSES, OTEL_LOG_TOOL_DETAILS and "
+            "OTEL_LOG_TOOL_CONTENT to 1"
+        ),
+    ),
 )

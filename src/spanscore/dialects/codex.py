@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from spanscore.dialects._arguments import arguments, call_id
 from spanscore.dialects._base import Context, Dialect, Facts, count, text
+from spanscore.dialects._content import ContentSwitch
 from spanscore.dialects._functions import damaged
 from spanscore.dialects._identities import first_identity, identity
 from spanscore.dialects._json import is_redacted, opened
@@ -111,4 +112,10 @@ def _turn(unit: str, logs: Sequence[LogRecord]) -> list[Span]:
 
 THREAD = Thread(_LOGS, _unit, _parts)
 
-DIALECT = Dialect("codex", read, scopes=(*_SPANS, _LOGS), marks=(b"codex",))
+DIALECT = Dialect(
+    "codex",
+    read,
+    scopes=(*_SPANS, _LOGS),
+    marks=(b"codex",),
+    content=(ContentSwitch("set log_user_prompt = true under [otel] in config.toml"),),
+)

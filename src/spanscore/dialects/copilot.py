@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from spanscore.dialects import semconv
 from spanscore.dialects._base import Context, Dialect, Facts
+from spanscore.dialects._content import CAPTURE, ContentSwitch
 from spanscore.dialects._json import opened
 from spanscore.model.json import Json
 from spanscore.model.span import Span
@@ -46,4 +47,10 @@ def _told_once(value: Json) -> Json:
     return opened(said) if only in (said, opened(said)) else value
 
 
-DIALECT = Dialect("copilot", read, scopes=("github.copilot", "@github/copilot", "copilot-chat"), marks=(b"gen_ai.",))
+DIALECT = Dialect(
+    "copilot",
+    read,
+    scopes=("github.copilot", "@github/copilot", "copilot-chat"),
+    marks=(b"gen_ai.",),
+    content=(ContentSwitch(f"set {CAPTURE}=true"),),
+)

@@ -9,6 +9,7 @@ from spanscore.dialects import _gemini_cli_events as events
 from spanscore.dialects import semconv
 from spanscore.dialects._arguments import arguments, call_id
 from spanscore.dialects._base import Context, Dialect, Facts, count, first_text, text
+from spanscore.dialects._content import ContentSwitch
 from spanscore.dialects._histories import Histories
 from spanscore.dialects._json import opened, structure
 from spanscore.dialects._messages import message, messages
@@ -170,4 +171,10 @@ def _is_cut(value: Value) -> bool:
     return isinstance(value, str) and value.endswith("]") and _CUT in value[-64:]
 
 
-DIALECT = Dialect("gemini_cli", read, scopes=events.SCOPES, marks=(b"gemini-cli", b"qwen-code", b"gen_ai."))
+DIALECT = Dialect(
+    "gemini_cli",
+    read,
+    scopes=events.SCOPES,
+    marks=(b"gemini-cli", b"qwen-code", b"gen_ai."),
+    content=(ContentSwitch("set telemetry.logPrompts to true in settings.json"),),
+)

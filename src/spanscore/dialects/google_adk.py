@@ -7,6 +7,7 @@ from dataclasses import replace
 from spanscore.dialects import _gemini, semconv
 from spanscore.dialects._arguments import arguments, call_id, tools
 from spanscore.dialects._base import Context, Dialect, Facts, count
+from spanscore.dialects._content import CAPTURE, LATEST, ContentSwitch
 from spanscore.dialects._identities import identity
 from spanscore.dialects._json import is_redacted, opened, structure
 from spanscore.dialects._messages import messages, system_text
@@ -156,4 +157,5 @@ DIALECT = Dialect(
     keys=(_REQUEST, _GIVEN),
     marks=(b"gcp.vertex.agent", b"gen_ai."),
     together=together,
+    content=(ContentSwitch(f"set ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS=true, and {CAPTURE}=SPAN_ONLY with {LATEST}"),),
 )

@@ -6,6 +6,7 @@ from typing import Any
 
 from spanscore.dialects import _gemini, semconv
 from spanscore.dialects._base import Context, Dialect, Facts, text
+from spanscore.dialects._content import OPENTELEMETRY, ContentSwitch
 from spanscore.dialects._json import opened, structure
 from spanscore.dialects._messages import message
 from spanscore.model.json import Json
@@ -114,5 +115,10 @@ def claims(span: Span, _logs: Sequence[LogRecord]) -> bool:
 
 
 DIALECT = Dialect(
-    "google_genai", read, scopes=(_SCOPE,), claims=claims, marks=(b"google_genai", _SHARED_SCOPE.encode())
+    "google_genai",
+    read,
+    scopes=(_SCOPE,),
+    claims=claims,
+    marks=(b"google_genai", _SHARED_SCOPE.encode()),
+    content=(ContentSwitch(OPENTELEMETRY),),
 )

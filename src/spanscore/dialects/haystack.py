@@ -6,6 +6,7 @@ from typing import Any
 from spanscore.dialects import _haystack
 from spanscore.dialects._arguments import arguments, tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, text
+from spanscore.dialects._content import ContentSwitch
 from spanscore.dialects._identities import identity
 from spanscore.dialects._json import opened, structure
 from spanscore.dialects.semconv import status_error
@@ -196,4 +197,5 @@ DIALECT = Dialect(
         "haystack.pipeline.input_data",
     ),
     marks=(b"haystack.",),
+    content=(ContentSwitch("set HAYSTACK_CONTENT_TRACING_ENABLED=true"),),
 )

@@ -7,6 +7,7 @@ from spanscore.dialects import _langgraph
 from spanscore.dialects._arguments import tools
 from spanscore.dialects._as_told import as_told
 from spanscore.dialects._base import Context, Dialect, Facts, first_count, first_text, text
+from spanscore.dialects._content import ContentSwitch
 from spanscore.dialects._functions import (
     cut,
     damaged,
@@ -149,4 +150,17 @@ def together(steps: Sequence[Step]) -> list[Step]:
     return as_told(steps, _recorded)
 
 
-DIALECT = Dialect("langfuse", read, scopes=("langfuse-sdk",), keys=(_TYPE,), marks=(b"langfuse",), together=together)
+DIALECT = Dialect(
+    "langfuse",
+    read,
+    scopes=("langfuse-sdk",),
+    keys=(_TYPE,),
+    marks=(b"langfuse",),
+    together=together,
+    content=(
+        ContentSwitch(
+            "unset LANGFUSE_OBSERVE_DECORATOR_IO_CAPTURE_ENABLED, and leave out capture_input=False and "
+            "capture_output=False"
+        ),
+    ),
+)

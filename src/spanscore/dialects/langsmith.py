@@ -7,6 +7,7 @@ from typing import Any
 from spanscore.dialects import _claude_agent_sdk, _langchain, _langgraph, _run_together
 from spanscore.dialects._arguments import call_id, tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, first_text, text
+from spanscore.dialects._content import ContentSwitch
 from spanscore.dialects._functions import cut, damaged, read_call, read_function, recorded
 from spanscore.dialects._identities import first_identity, identity
 from spanscore.dialects._json import literal, structure
@@ -119,4 +120,11 @@ def together(steps: Sequence[Step]) -> Sequence[Step]:
     return [replace(x, **hidden) if x.kind == "tool" else x for x in steps]
 
 
-DIALECT = Dialect("langsmith", read, keys=(_KIND,), marks=(b"langsmith.span.kind",), together=together)
+DIALECT = Dialect(
+    "langsmith",
+    read,
+    keys=(_KIND,),
+    marks=(b"langsmith.span.kind",),
+    together=together,
+    content=(ContentSwitch("unset LANGSMITH_HIDE_INPUTS and LANGSMITH_HIDE_OUTPUTS"),),
+)

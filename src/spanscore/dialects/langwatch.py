@@ -4,6 +4,7 @@ from typing import Any
 
 from spanscore.dialects._arguments import tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, first_text, text
+from spanscore.dialects._content import ContentSwitch
 from spanscore.dialects._functions import damaged, read_call, read_function
 from spanscore.dialects._identities import first_identity
 from spanscore.dialects._json import Parsed, structure
@@ -98,4 +99,10 @@ def _read_tool(span: Span, given: Any, returned: Any, facts: Facts) -> None:
         facts["result"], facts["has_result"] = None, True
 
 
-DIALECT = Dialect("langwatch", read, keys=(_TYPE,), marks=(b"langwatch.span.type",))
+DIALECT = Dialect(
+    "langwatch",
+    read,
+    keys=(_TYPE,),
+    marks=(b"langwatch.span.type",),
+    content=(ContentSwitch("set dataCapture to `all`"),),
+)

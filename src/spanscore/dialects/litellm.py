@@ -7,6 +7,7 @@ from typing import Any
 from spanscore.dialects import openllmetry
 from spanscore.dialects._arguments import arguments, tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, text
+from spanscore.dialects._content import CAPTURE, ContentSwitch
 from spanscore.dialects._functions import cut
 from spanscore.dialects._identities import first_identity, identity
 from spanscore.dialects._indexed import indexed
@@ -135,4 +136,5 @@ DIALECT = Dialect(
     scopes=("litellm",),
     keys=("litellm.call_id", "litellm.api_key.hash", "hidden_params"),
     marks=(b"litellm", b"hidden_params"),
+    content=(ContentSwitch(f"set {CAPTURE}=span_only, and leave turn_off_message_logging off"),),
 )

@@ -9,6 +9,7 @@ from typing import Any
 from spanscore.dialects._arguments import arguments, call_id, tools
 from spanscore.dialects._as_told import as_told
 from spanscore.dialects._base import Context, Dialect, Facts, first_count, first_text, text
+from spanscore.dialects._content import ContentSwitch
 from spanscore.dialects._functions import cut, damaged, read_function, recorded
 from spanscore.dialects._identities import first_identity
 from spanscore.dialects._json import Parsed, is_redacted, opened, structure
@@ -334,4 +335,11 @@ def _ending(text: str, said: str) -> str | None:
     return None
 
 
-DIALECT = Dialect("mastra", read, keys=(_TYPE,), marks=(b"mastra.span.type",), together=together)
+DIALECT = Dialect(
+    "mastra",
+    read,
+    keys=(_TYPE,),
+    marks=(b"mastra.span.type",),
+    together=together,
+    content=(ContentSwitch("leave out hideInput and hideOutput in tracingOptions"),),
+)

@@ -5,6 +5,7 @@ from typing import Any
 
 from spanscore.dialects import semconv
 from spanscore.dialects._base import Context, Dialect, Facts
+from spanscore.dialects._content import OPENTELEMETRY, ContentSwitch
 from spanscore.dialects._json import literal, structure
 from spanscore.dialects._messages import messages
 from spanscore.dialects._reprs import opened_repr
@@ -77,4 +78,10 @@ def _of_item(item: Any, part: Any) -> Iterator[Any]:
         yield part
 
 
-DIALECT = Dialect("openai_agents", read, claims=claims, marks=(_SCOPE.encode(),))
+DIALECT = Dialect(
+    "openai_agents",
+    read,
+    claims=claims,
+    marks=(_SCOPE.encode(),),
+    content=(ContentSwitch(OPENTELEMETRY),),
+)

@@ -26,6 +26,7 @@ from spanscore.dialects import (
 )
 from spanscore.dialects._arguments import arguments, call_id, tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, text
+from spanscore.dialects._content import ContentSwitch
 from spanscore.dialects._functions import json_of, read_arguments, unwrapped
 from spanscore.dialects._identities import first_identity, identity
 from spanscore.dialects._indexed import elements, indexed
@@ -319,4 +320,15 @@ def _told(value: Value, mime_type: Value) -> Parsed:
     return structure(value) if mime_type == "application/json" else Parsed(value)
 
 
-DIALECT = Dialect("openinference", read, keys=("openinference.span.kind",), marks=(b"openinference.span.kind",))
+DIALECT = Dialect(
+    "openinference",
+    read,
+    keys=("openinference.span.kind",),
+    marks=(b"openinference.span.kind",),
+    content=(
+        ContentSwitch(
+            "unset OPENINFERENCE_HIDE_INPUTS, OPENINFERENCE_HIDE_OUTPUTS and their like, or the same options of a "
+            "trace config"
+        ),
+    ),
+)

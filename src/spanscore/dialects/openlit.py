@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from spanscore.dialects import _gemini, _langchain, _openlit_text, semconv
 from spanscore.dialects._base import Context, Dialect, Facts, first_text, text
+from spanscore.dialects._content import CAPTURE, ContentSwitch
 from spanscore.dialects._functions import only_argument
 from spanscore.dialects._json import literal, structure
 from spanscore.dialects._reprs import WHOLE_STRING, evaluated, is_address
@@ -111,4 +112,10 @@ _READING: dict[str, Callable[[Span, Context], Facts]] = {
 }
 """By its scope, what reads a span in its own way."""
 
-DIALECT = Dialect("openlit", read, scopes=(_LANGCHAIN, _LANGGRAPH, *_READING), marks=(b"openlit",))
+DIALECT = Dialect(
+    "openlit",
+    read,
+    scopes=(_LANGCHAIN, _LANGGRAPH, *_READING),
+    marks=(b"openlit",),
+    content=(ContentSwitch(f"call openlit.init(capture_message_content=True), or set {CAPTURE}=true"),),
+)

@@ -18,6 +18,7 @@ from spanscore.dialects import (
 )
 from spanscore.dialects._arguments import arguments, tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, text
+from spanscore.dialects._content import ContentSwitch
 from spanscore.dialects._functions import is_call, json_of, only_argument, read_arguments
 from spanscore.dialects._identities import first_identity
 from spanscore.dialects._indexed import elements, indexed
@@ -276,4 +277,5 @@ DIALECT = Dialect(
     scopes=(_traceloop_js.SCOPE, _traceloop_js_langchain.SCOPE, _LANGCHAIN, _crewai.OPENLLMETRY_SCOPE),
     marks=(b"traceloop.", b"llm.request.", b"gen_ai."),
     together=together,
+    content=(ContentSwitch("set TRACELOOP_TRACE_CONTENT=true"),),
 )

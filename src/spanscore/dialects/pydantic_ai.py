@@ -7,6 +7,7 @@ from typing import Any
 from spanscore.dialects import semconv
 from spanscore.dialects._arguments import arguments, call_id, tools
 from spanscore.dialects._base import Context, Dialect, Facts, text
+from spanscore.dialects._content import ContentSwitch
 from spanscore.dialects._identities import identity
 from spanscore.dialects._json import opened, structure
 from spanscore.dialects._messages import Messages, messages
@@ -161,4 +162,10 @@ def _read_tool(span: Span, facts: Facts) -> None:
         facts["result"], facts["has_result"] = opened(attributes["tool_response"]), True
 
 
-DIALECT = Dialect("pydantic_ai", read, scopes=(_SCOPE,), marks=(b"pydantic-ai", b"pydantic_ai"))
+DIALECT = Dialect(
+    "pydantic_ai",
+    read,
+    scopes=(_SCOPE,),
+    marks=(b"pydantic-ai", b"pydantic_ai"),
+    content=(ContentSwitch("use InstrumentationSettings(include_content=True)"),),
+)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from spanscore.dialects import semconv
 from spanscore.dialects._base import Context, Dialect, Facts, text
+from spanscore.dialects._content import ContentSwitch
 from spanscore.model.span import Attributes, LogRecord, Span
 
 _SCOPE = "io.quarkus.opentelemetry"  # of all spans of Quarkus
@@ -51,4 +52,15 @@ def _complete_model(span: Span, facts: Facts) -> None:
         facts["finish_reasons"] = (reason,)
 
 
-DIALECT = Dialect("quarkus", read, claims=claims, marks=(_SCOPE.encode(),))
+DIALECT = Dialect(
+    "quarkus",
+    read,
+    claims=claims,
+    marks=(_SCOPE.encode(),),
+    content=(
+        ContentSwitch(
+            "set include-prompt, include-completion, include-tool-arguments and include-tool-result of "
+            "quarkus.langchain4j.tracing to true"
+        ),
+    ),
+)

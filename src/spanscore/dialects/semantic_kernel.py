@@ -2,6 +2,7 @@
 
 from spanscore.dialects import semconv
 from spanscore.dialects._base import Context, Dialect, Facts
+from spanscore.dialects._content import ContentSwitch
 from spanscore.dialects._reprs import evaluated
 from spanscore.model.span import Span
 
@@ -32,4 +33,5 @@ DIALECT = Dialect(
     scopes=(_AGENTS, _FUNCTIONS, _RUNTIME),
     keys=(_LOOP,),
     marks=(b"semantic_kernel", b"sk.", b"agent_runtime"),
+    content=(ContentSwitch("set SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE=true"),),
 )

@@ -12,6 +12,7 @@ from spanscore.dialects import _react
 from spanscore.dialects._adot import moved
 from spanscore.dialects._arguments import arguments, call_id, tools
 from spanscore.dialects._base import Context, Dialect, Facts, first_count, text
+from spanscore.dialects._content import CAPTURE, OPENTELEMETRY, ContentSwitch
 from spanscore.dialects._histories import Histories
 from spanscore.dialects._identities import identity
 from spanscore.dialects._json import is_redacted, opened, structure
@@ -288,4 +289,33 @@ def _payload(body: Value, attributes: Attributes) -> Mapping[str, Any]:
     return {**attributes, **parsed} if isinstance(parsed, dict) else with_blocks(attributes)
 
 
-DIALECT = Dialect("semconv", read, claims=claims, marks=(b"gen_ai.", b"mcp.method.name"))
+_TRACELOOP = "set TRACELOOP_TRACE_CONTENT=true"
+_EITHER = f"{_TRACELOOP} where it is Traceloop's, {CAPTURE} where it is OpenTelemetry's"
+_SENSITIVE = "SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE"
+_DOTNET = f"set EnableSensitiveData in UseOpenTelemetry, or {CAPTURE}=true"
+
+DIALECT = Dialect(
+    "semconv",
+    read,
+    claims=claims,
+    marks=(b"gen_ai.", b"mcp.method.name"),
+    content=(
+        ContentSwitch(_EITHER, "opentelemetry.instrumentation.anthropic"),
+        ContentSwitch(_EITHER, "opentelemetry.instrumentation.langchain"),
+        ContentSwitch(_EITHER, "opentelemetry.instrumentation.openai_agents"),
+        ContentSwitch(_TRACELOOP, "opentelemetry.instrumentation.openai.v"),
+        ContentSwitch(OPENTELEMETRY, "opentelemetry.instrumentation.openai_v2"),
+        ContentSwitch(OPENTELEMETRY, "opentelemetry.instrumentation.genai."),
+        ContentSwitch(OPENTELEMETRY, "opentelemetry.instrumentation.google_genai"),
+        ContentSwitch(OPENTELEMETRY, "opentelemetry.instrumentation.vertexai"),
+        ContentSwitch(OPENTELEMETRY, "opentelemetry.instrumentation.botocore"),
+        ContentSwitch(OPENTELEMETRY, "opentelemetry.util.genai"),
+        ContentSwitch(f"set {CAPTURE}=true", "io.opentelemetry."),
+        ContentSwitch("set captureMessageContent of its configuration to true", "@opentelemetry/instrumentation-"),
+        ContentSwitch(_TRACELOOP, "@traceloop/"),
+        ContentSwitch(f"set {_SENSITIVE}=true", "semantic_kernel."),
+        ContentSwitch("set AZURE_TRACING_GEN_AI_CONTENT_RECORDING_ENABLED=true", "azure."),
+        ContentSwitch(_DOTNET, "Experimental.Microsoft."),
+        ContentSwitch("set recordInputs and recordOutputs of its integration to true", "@sentry/"),
+    ),
+)

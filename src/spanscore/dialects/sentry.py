@@ -6,6 +6,7 @@ from typing import Any
 from spanscore.dialects import semconv
 from spanscore.dialects._arguments import arguments, tools
 from spanscore.dialects._base import Context, Dialect, Facts, first_text
+from spanscore.dialects._content import ContentSwitch
 from spanscore.dialects._json import is_redacted, opened, structure
 from spanscore.dialects._messages import message, messages
 from spanscore.model.span import Attributes, LogRecord, Span
@@ -74,4 +75,15 @@ def _read_tool(attributes: Attributes, facts: Facts) -> None:
         facts["result"], facts["has_result"] = opened(returned), True
 
 
-DIALECT = Dialect("sentry", read, claims=claims, marks=(b"auto.ai.",))
+DIALECT = Dialect(
+    "sentry",
+    read,
+    claims=claims,
+    marks=(b"auto.ai.",),
+    content=(
+        ContentSwitch(
+            "set recordInputs and recordOutputs of its integration to true (JavaScript), or send_default_pii=True and "
+            "include_prompts=True (Python)"
+        ),
+    ),
+)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from spanscore.dialects import semconv
 from spanscore.dialects._arguments import arguments, call_id, result, tools
 from spanscore.dialects._base import Context, Dialect, Facts, first_text, text
+from spanscore.dialects._content import ContentSwitch
 from spanscore.dialects._identities import identity
 from spanscore.dialects._json import opened
 from spanscore.dialects._spring_ai_loop import apart
@@ -123,4 +124,10 @@ DIALECT = Dialect(
     claims=claims,
     together=apart,
     marks=(b"spring.ai.", b"org.springframework.ai.", b"gen_ai."),
+    content=(
+        ContentSwitch(
+            "set spring.ai.chat.client.observations.log-prompt, spring.ai.chat.observations.log-prompt, "
+            "spring.ai.chat.observations.log-completion and spring.ai.tools.observations.include-content to true"
+        ),
+    ),
 )

@@ -7,6 +7,7 @@ from typing import Any
 from spanscore.dialects import openllmetry, semconv
 from spanscore.dialects._arguments import arguments, call_id, tools
 from spanscore.dialects._base import Context, Dialect, Facts, first_count, first_text, text
+from spanscore.dialects._content import ContentSwitch
 from spanscore.dialects._functions import damaged
 from spanscore.dialects._identities import first_identity, identity
 from spanscore.dialects._json import is_redacted, opened, structure
@@ -203,4 +204,11 @@ def _error(span: Span) -> str | None:
     return None if spread else semconv.status_error(span)
 
 
-DIALECT = Dialect("vercel_ai", read, scopes=("gen_ai",), keys=(_OPERATION,), marks=(b"ai.operationId", b"gen_ai"))
+DIALECT = Dialect(
+    "vercel_ai",
+    read,
+    scopes=("gen_ai",),
+    keys=(_OPERATION,),
+    marks=(b"ai.operationId", b"gen_ai"),
+    content=(ContentSwitch("leave recordInputs and recordOutputs of `experimental_telemetry` at true"),),
+)

@@ -102,6 +102,11 @@ AGENT_TRACES = _counter("agent_traces", "{trace}", "Agent traces that were rebui
 AGENT_TRACES_UNCHANGED = _counter(
     "agent_traces_unchanged", "{trace}", "Agent traces that were evaluated just so before."
 )
+AGENT_TRACES_WITHOUT_CONTENT = _counter(
+    "agent_traces_without_content",
+    "{trace}",
+    "Agent traces whose instrumentation records no questions, answers or arguments, each time they are read.",
+)
 SESSIONS_OPEN = _gauge("sessions_open", "{session}", "Sessions that have not fallen quiet.")
 SESSIONS_EVALUATED = _counter("sessions_evaluated", "{session}", "Sessions that fell quiet and were evaluated.")
 

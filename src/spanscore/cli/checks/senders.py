@@ -39,6 +39,16 @@ async def check(state: Mapping[str, Any]) -> Finding:
     return warn(_ABOUT, f"requests were refused for good, which collectors drop: {told}", _FIXES[next(iter(lost))])
 
 
+def check_content(state: Mapping[str, Any]) -> Finding:
+    """Whether the traces that came since the start of the server with this `state` hold content."""
+    silent = state.get("without_content", [])
+    if not silent:
+        return ok("content", "every instrumentation that sent agent traces since the start records content")
+    what, _, how = silent[0].partition(". To record them, ")
+    more = f", and {len(silent) - 1} more likewise" if len(silent) > 1 else ""
+    return warn("content", f"{what}{more}", f"{how}, where the agent runs")
+
+
 async def _refused(url: str) -> Counter[str]:
     """How many requests were not taken, by reason."""
     async with aiohttp.ClientSession(timeout=_TIMEOUT) as session, session.get(url) as answer:

@@ -1,0 +1,93 @@
+"""Agent traces without content: which instrumentation wrote them, and what makes it record some."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from spanscore import dialects
+from spanscore.model.step import Reading
+from spanscore.model.trace import AgentTrace
+from spanscore.turns import Turn
+
+_MAX_KNOWN = 1000
+_MAX_NAMED = 3
+
+
+def has_content(trace: AgentTrace) -> bool:
+    """Whether anything of what was asked, answered or passed to tools is recorded, be it damaged."""
+    if trace.user_input is not None or trace.final_output is not None or trace.plan is not None:
+        return True
+    return any(x.arguments is not None or x.result is not None for x in trace.tool_calls or ())
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """Instrumentations that record no content, by the name of their scope; `how` turns it on, where that is known."""
+
+    scopes: tuple[str, ...]
+    how: str | None
+
+    def __str__(self) -> str:
+        """What to tell whoever wonders why there are no scores.
+
+        >>> print(Silent(("my.scope",), "set A=1"))
+        my.scope records no questions, answers or arguments: what rests on them is not scored. To record them, set A=1
+        """
+        who = " and ".join(self.scopes)
+        how = (
+            self.how
+            or "turn on the capture of message content where the agent is instrumented, and send log records too"
+        )
+        what = "no questions, answers or arguments: what rests on them is not scored"
+        return f"{who} {'records' if len(self.scopes) == 1 else 'record'} {what}. To record them, {how}"
+
+
+class ContentWatch:
+    """A `turns.Watch` that notes which instrumentations record no content. May be called from several threads.
+
+    An instrumentation counts as silent where a trace of it has no content, and none that the same service sent in the
+    same dialects had any.
+    """
+
+    def __init__(self, tell: Callable[[Silent], None] = lambda _: None) -> None:
+        """`tell` is told of each as soon as it shows."""
+        self._tell = tell
+        self._lock = threading.Lock()
+        self._speaking: set[tuple[str | None, tuple[str, ...]]] = set()
+        self._silent: dict[tuple[str | None, tuple[str, ...]], Silent] = {}
+        self.count = 0
+
+    def __call__(self, trace: AgentTrace, _turn: Turn, reading: Reading) -> None:
+        """Note whether a trace has content."""
+        sender = trace.service_name, tuple(trace.dialects)
+        if has_content(trace):
+            with self._lock:
+                if len(self._speaking) < _MAX_KNOWN:
+                    self._speaking.add(sender)
+            return
+        with self._lock:
+            self.count += 1
+            if sender in self._speaking or sender in self._silent or len(self._silent) >= _MAX_KNOWN:
+                return
+            found = self._silent[sender] = _silent(reading)
+        self._tell(found)
+
+    @property
+    def silent(self) -> list[Silent]:
+        """Who records no content, each once."""
+        with self._lock:
+            found = [x for sender, x in self._silent.items() if sender not in self._speaking]
+        return list(dict.fromkeys(found))
+
+
+def _silent(reading: Reading) -> Silent:
+    """Whose spans these are; those of an instrumentation whose switch is known before others."""
+    switches = {
+        step.span.scope.name: dialects.content_switch(step.dialect, step.span.scope.name)
+        for step in reading.steps
+        if step.dialect is not None
+    }
+    known = {scope: how for scope, how in switches.items() if how is not None}
+    scopes = sorted(known or switches)[:_MAX_NAMED]
+    names = tuple(x or "an instrumentation without a name" for x in scopes)
+    return Silent(names, "; ".join(dict.fromkeys(known.values())) or None)
