@@ -134,7 +134,6 @@ class Bench:
             },
             "journal": {"path": str(folder / "journal.db")},
             "store": {"url": f"sqlite:///{folder}/store.db"},
-            "judge": {"model": "rules"},
             "embedding": {"provider": "ngrams"},
             "export": {"exporters": {"otlp_grpc": exporter}},
             "api": {"enabled": False},

@@ -106,7 +106,6 @@ class Bench:
             "receive": {name: {"endpoint": f"127.0.0.1:{port}"} for name, port in ports.items()},
             "journal": {"path": str(folder / "journal.db")},
             "store": {"url": f"sqlite:///{folder}/store.db"},
-            "judge": {"model": "rules"},
             "embedding": {"provider": "ngrams"},
             "api": {"enabled": False},
         }

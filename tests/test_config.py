@@ -140,7 +140,7 @@ def test_two_dollars_are_one():
 def test_the_judge_of_the_environment_counts_where_the_file_names_none():
     environ = {"SPANSCORE_JUDGE_MODEL": "gpt-4o-mini"}
     assert config.default(environ).judge.model == "gpt-4o-mini"
-    assert parse("judge: {model: rules}", environ).judge.model == "rules"
+    assert parse("judge: {model: openai/y}", environ).judge.model == "openai/y"
 
 
 def test_text_that_is_not_yaml_says_where():

@@ -88,7 +88,7 @@ class Settings(BaseModel):
     """Which metrics run, and how."""
 
     judge: Judge = Judge()
-    """The LLM judge, or the built-in rules."""
+    """The LLM judge."""
 
     embedding: Embedding = Embedding()
     """Where coherence and loop detection get their vectors from."""

@@ -22,7 +22,6 @@ from spanscore.export.opening import open_exporters, open_sinks
 from spanscore.export.reporting import open_reportings
 from spanscore.export.sender import Sender
 from spanscore.judge import open_judge, redactor, renderer
-from spanscore.judge.config import RULES
 from spanscore.model.headers import Headers
 from spanscore.model.score import Evaluation
 from spanscore.model.span import Resource
@@ -263,7 +262,7 @@ class Pipeline:
             every_s=loop.interval_s(self._settings.assemble),
         )
         passing = [self._passing.run()] if self._passing else []
-        is_quick = self._settings.judge.model == RULES
+        is_quick = not self._settings.judge.models
         batch, count = (_BATCH, _WORKERS) if is_quick else (_JUDGED_BATCH, _JUDGED_WORKERS)
         workers = [_batches(self._cuts, batch, self._finish_all) for _ in range(count)]
         sessions = _batches(self._quiet_sessions, _BATCH, self._finish_sessions)

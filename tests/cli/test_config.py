@@ -6,6 +6,7 @@ import jsonschema
 import pytest
 
 from spanscore.cli.main import main
+from spanscore.judge.config import warn_of_rules
 
 
 @pytest.fixture
@@ -21,8 +22,16 @@ def checked(tmp_path, capsys):
 
 
 def test_a_file_that_can_be_used_is_said_to_be(checked):
-    code, out, err = checked("judge: {model: rules}")
+    code, out, err = checked("judge: {model: openai/gpt-4o-mini}")
     assert (code, out.endswith(": can be used\n"), err) == (0, True, "")
+
+
+@pytest.mark.parametrize("text", ["judge: {model: rules}", "evaluation: {metrics: {confidence: {model: rules}}}"])
+def test_a_file_that_names_rules_can_be_used_with_a_warning(checked, caplog, text):
+    warn_of_rules.cache_clear()
+    assert checked(text)[0] == 0
+    [line] = caplog.messages
+    assert line.startswith("the model `rules` is gone: ")
 
 
 def test_an_unknown_key_is_named_with_the_nearest_right_one(checked):
@@ -46,4 +55,4 @@ def test_the_schema_is_valid_and_accepts_a_configuration(capsys):
 def test_a_model_without_a_judge_is_told(tmp_path, capsys, text):
     (tmp_path / "c.yaml").write_text(f"evaluation: {{{text}}}\n")
     assert main(["config", "check", str(tmp_path / "c.yaml")]) == 2
-    assert "c.yaml: evaluation: a metric's model is 'gpt-4o', but judge.model is rules" in capsys.readouterr().err
+    assert "c.yaml: evaluation: a metric's model is 'gpt-4o', but judge.model names none" in capsys.readouterr().err

@@ -45,9 +45,10 @@ def _scores_file(done):
     return Path(re.search(r"in the file (.+)", done.stdout)[1])
 
 
-def test_without_a_model_in_the_environment_the_rules_judge_and_that_is_said(output):
-    assert demo._model({"OPENAI_API_KEY": "sk-1"}, output) == "rules"
-    assert output.file.getvalue().startswith("Judge: built-in rules, no model ")
+@pytest.mark.parametrize("model", ["", "rules"])
+def test_without_a_model_in_the_environment_nobody_judges_and_that_is_said(output, model):
+    assert demo._model({"OPENAI_API_KEY": "sk-1", "SPANSCORE_JUDGE_MODEL": model}, output) is None
+    assert output.file.getvalue().startswith("Judge: none (set SPANSCORE_JUDGE_MODEL and a key for one)")
 
 
 def test_a_model_with_a_key_judges(output):
@@ -56,15 +57,15 @@ def test_a_model_with_a_key_judges(output):
 
 
 def test_a_model_without_any_key_does_not_judge_and_that_is_said(output):
-    assert demo._model({"SPANSCORE_JUDGE_MODEL": "openai/gpt-4o-mini"}, output) == "rules"
+    assert demo._model({"SPANSCORE_JUDGE_MODEL": "openai/gpt-4o-mini"}, output) is None
     assert "no key for openai/gpt-4o-mini" in output.file.getvalue()
 
 
 @pytest.mark.parametrize("endpoint", [None, "http://localhost:4317", "http://localhost:4318"])
 def test_the_servers_configuration_can_be_used(tmp_path, endpoint):
     backend = from_environment({"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint or ""})
-    settings = demo_server.configuration(tmp_path, _PORTS, "rules", backend)
-    assert config.parse(yaml.safe_dump(settings), environ={}).judge.model == "rules"
+    settings = demo_server.configuration(tmp_path, _PORTS, None, backend)
+    assert config.parse(yaml.safe_dump(settings), environ={}).judge.model is None
 
 
 def test_free_ports_are_four_different_ones():
@@ -119,11 +120,11 @@ def test_scores_that_do_not_come_are_an_error(session, monkeypatch):
 
 def test_the_demo_shows_the_scores_of_every_turn_and_session(done):
     assert done.returncode == 0, done.stderr
-    assert [done.stdout.count(x) for x in ("\ntrace ", "\nsession ", "task_completion ")] == [4, 2, 4]
+    assert [done.stdout.count(x) for x in ("\ntrace ", "\nsession ", "coherence ")] == [4, 2, 4]
 
 
-def test_the_demo_says_that_the_rules_judged(done):
-    assert "Judge: built-in rules, no model (set SPANSCORE_JUDGE_MODEL and a key for one)" in done.stdout.splitlines()
+def test_the_demo_says_that_nobody_judged(done):
+    assert "Judge: none (set SPANSCORE_JUDGE_MODEL and a key for one)" in done.stdout
 
 
 def test_the_demos_output_is_plain_and_fits_80_columns(done):
@@ -134,7 +135,7 @@ def test_the_demos_output_is_plain_and_fits_80_columns(done):
 def test_the_demos_scores_are_in_the_file_that_it_names(done):
     sent = files.load([_scores_file(done)])
     names = {span.attributes["gen_ai.evaluation.name"] for span in sent.spans}
-    assert {"task_completion", "agent_reliability"} <= names
+    assert {"coherence", "agent_reliability"} <= names
 
 
 def test_the_demo_leaves_no_database_behind(done):

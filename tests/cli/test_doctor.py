@@ -64,7 +64,7 @@ def examine(tmp_path, capsys):
     """Call it with settings, and further arguments, to get the exit code and the findings by what they are about."""
 
     def run(*arguments, ports=None, settings=None):
-        given = demo_server.configuration(tmp_path, ports or demo_server.Ports.free(), "rules", None)
+        given = demo_server.configuration(tmp_path, ports or demo_server.Ports.free(), None, None)
         file = tmp_path / "spanscore.yaml"
         file.write_text(yaml.safe_dump(given | (settings or {})))
         code = main(["doctor", "-c", str(file), "--json", *arguments])
@@ -79,7 +79,7 @@ def examine(tmp_path, capsys):
 def running(tmp_path_factory):
     """The ports and the folder of a server that runs."""
     folder, ports = tmp_path_factory.mktemp("server"), demo_server.Ports.free()
-    with demo_server.running(folder, ports, demo_server.configuration(folder, ports, "rules", None)):
+    with demo_server.running(folder, ports, demo_server.configuration(folder, ports, None, None)):
         yield ports
 
 
@@ -339,10 +339,10 @@ def test_an_instrumentation_without_content_is_told_with_its_switch(examine):
     assert found["content"]["fix"] == "set A=true, where the agent runs"
 
 
-def test_no_litellm_is_imported_for_the_rules(tmp_path):
+def test_no_litellm_is_imported_without_a_model(tmp_path):
     ports = demo_server.Ports.free()
     file = tmp_path / "spanscore.yaml"
-    file.write_text(yaml.safe_dump(demo_server.configuration(tmp_path, ports, "rules", None)))
+    file.write_text(yaml.safe_dump(demo_server.configuration(tmp_path, ports, None, None)))
     script = f"import sys; from spanscore.cli.main import main; main(['doctor', '-c', {str(file)!r}])"
     script += "; print('litellm' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
@@ -366,7 +366,7 @@ def secured(tmp_path):
     for blob in pair.cert_chain_pems:
         blob.write_to_path(tmp_path / "cert.pem", append=True)
     token.write_text("a-token-of-ours\n")
-    settings = demo_server.configuration(tmp_path, ports, "rules", None)
+    settings = demo_server.configuration(tmp_path, ports, None, None)
     tls = {"cert_file": str(tmp_path / "cert.pem"), "key_file": str(tmp_path / "key.pem")}
     auth = {"authenticator": "bearertokenauth"}
     settings["extensions"] = {"bearertokenauth": {"filename": str(token)}}

@@ -27,6 +27,21 @@ def evaluated(monkeypatch, capsys):
     return run
 
 
+@pytest.fixture
+def ngrams(tmp_path):
+    """A configuration under which coherence has a score without any model."""
+    file = tmp_path / "ngrams.yaml"
+    file.write_text("embedding: {provider: ngrams}\nevaluation: {metrics: {coherence: {threshold: 0.5}}}\n")
+    return str(file)
+
+
+@pytest.fixture
+def mean(evaluated, ngrams):
+    """The mean of coherence."""
+    values = [x["value"] for x in _lines(evaluated("--jsonl", "-c", ngrams)[1])]
+    return sum(values) / len(values)
+
+
 def _lines(text):
     return [json.loads(line) for line in text.splitlines()]
 
@@ -37,13 +52,15 @@ def _means(text):
     return {row[0]: row[1:] for row in rows if row[0] in metrics.available()}
 
 
-def test_every_metric_has_a_score_for_every_trace_or_session(evaluated):
-    means = _means(evaluated()[1])
-    first_turns = 2  # which cannot repeat anything
-    of_each = {name: 2 if metrics.available()[name].scope == "session" else 4 for name in FAMILY}
-    expected = {**of_each, "loop_detection": 4 - first_turns}
-    del expected["coherence"], means["coherence"]  # there is no embedding
-    assert {name: int(row[4]) for name, row in means.items()} == expected
+def test_without_a_model_what_asks_no_judge_has_a_score_for_every_trace(evaluated, ngrams):
+    means = _means(evaluated("-c", ngrams)[1])
+    assert means["coherence"][4] == "4"
+
+
+def test_without_a_model_every_judged_metric_is_skipped_for_want_of_a_judge(evaluated):
+    scores = _lines(evaluated("--jsonl")[1])
+    judged = {name for name in FAMILY if issubclass(metrics.available()[name], metrics.Judged)}
+    assert {x["metric"] for x in scores if x["skip_cause"] == "no_judge"} == judged
 
 
 def test_sessions_come_after_traces(evaluated):
@@ -51,17 +68,18 @@ def test_sessions_come_after_traces(evaluated):
     assert text.rindex("\ntrace ") < text.index("\nsession session-42") < text.index("\nsession session-43")
 
 
-def test_the_table_says_that_the_rules_judged(evaluated):
-    assert evaluated()[1].rstrip().splitlines()[-1].startswith("Judged by the built-in rules")
+def test_the_table_says_that_no_model_judges_and_how_to_name_one(evaluated):
+    said = " ".join(evaluated("--metric", "confidence")[1].split())
+    assert said.endswith(
+        "No model judges, so confidence is skipped; --model, judge.model or SPANSCORE_JUDGE_MODEL names one."
+    )
 
 
-def test_json_lines_are_scores_with_their_provenance(evaluated):
-    code, text, _ = evaluated("--jsonl")
+def test_json_lines_are_scores_with_their_provenance(evaluated, ngrams):
+    code, text, _ = evaluated("--jsonl", "-c", ngrams, "--metric", "coherence")
     scores = _lines(text)
-    assert (code, len(scores)) == (0, 4 * 9 + 2 * 2)
-    causes = {None, "not_applicable", "no_embedding"}
-    assert {score["skip_cause"] for score in scores} == causes
-    assert {score["evaluator"]["kind"] for score in scores} == {"CODE"}
+    assert (code, len(scores)) == (0, 4)
+    assert all(score["status"] == "scored" and score["evaluator"]["kind"] == "CODE" for score in scores)
 
 
 def test_the_same_files_give_the_same_scores(evaluated):
@@ -83,9 +101,10 @@ def test_a_session_metric_alone_is_what_it_is_among_all(evaluated):
     assert reliability("--metric", "agent_reliability") == reliability()
 
 
-def test_a_threshold_changes_labels_and_no_score(evaluated):
+def test_a_threshold_changes_labels_and_no_score(evaluated, ngrams):
     def scored(*words):
-        return [(x["value"], x["label"]) for x in _lines(evaluated("--jsonl", "--metric", "confidence", *words)[1])]
+        words = ("--jsonl", "-c", ngrams, "--metric", "coherence", *words)
+        return [(x["value"], x["label"]) for x in _lines(evaluated(*words)[1])]
 
     low, high = scored("--threshold", "0"), scored("--threshold", "1")
     assert [value for value, _ in low] == [value for value, _ in high]
@@ -99,14 +118,15 @@ def test_a_configuration_says_what_is_measured(evaluated, tmp_path):
     assert {(score["metric"], score["threshold"]) for score in scores} == {("coherence", 0.1)}
 
 
-@pytest.mark.parametrize(("least", "code"), [("0.5", 0), ("0.9", 1)])
-def test_a_gate_is_held_against_the_mean(evaluated, least, code):
-    assert evaluated("--fail-under", f"confidence={least}")[0] == code
+@pytest.mark.parametrize(("by", "code"), [(-0.1, 0), (0.1, 1)])
+def test_a_gate_is_held_against_the_mean(evaluated, ngrams, mean, by, code):
+    assert evaluated("-c", ngrams, "--fail-under", f"coherence={mean + by}")[0] == code
 
 
-def test_an_unmet_gate_says_by_how_much(evaluated):
-    said = evaluated("--fail-under", "confidence=0.9")[2]
-    assert said == "spanscore: the mean of confidence is 0.8750 [0.16, 0.99], n = 2, below 0.9\n"
+def test_an_unmet_gate_says_by_how_much(evaluated, ngrams, mean):
+    said = evaluated("-c", ngrams, "--fail-under", "coherence=0.9")[2]
+    assert said.startswith(f"spanscore: the mean of coherence is {mean:.4f} [")
+    assert said.endswith(", below 0.9\n")
 
 
 def test_a_gate_on_a_metric_that_has_no_score_is_not_met(evaluated):
@@ -114,8 +134,8 @@ def test_a_gate_on_a_metric_that_has_no_score_is_not_met(evaluated):
     assert (code, err) == (1, "spanscore: confidence has no score to hold against 0\n")
 
 
-def test_a_gate_tolerates_what_binary_floats_add_up_to(evaluated):
-    assert evaluated("--fail-under", "confidence=0.8750000000001")[0] == 0
+def test_a_gate_tolerates_what_binary_floats_add_up_to(evaluated, ngrams, mean):
+    assert evaluated("-c", ngrams, "--fail-under", f"coherence={mean + 1e-13:.16f}")[0] == 0
 
 
 def test_failures_fail_only_when_asked(evaluated, monkeypatch):

@@ -17,7 +17,7 @@ from spanscore.cli.main import main
 def configured(tmp_path):
     """A configuration file with free ports and all data in the test's folder, and the ports."""
     ports = demo_server.Ports.free()
-    settings = demo_server.configuration(tmp_path, ports, "rules", None)
+    settings = demo_server.configuration(tmp_path, ports, None, None)
     file = tmp_path / "spanscore.yaml"
     file.write_text(yaml.safe_dump(settings))
     return file, ports

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
+from comparing_model import compare
+from scripted_server import ScriptedServer
 
 from spanscore.cli.main import main
 from spanscore.otlp import files
@@ -24,11 +26,20 @@ cases:
 """
 
 
+@pytest.fixture(scope="module")
+def comparing():
+    """A server whose model compares answers by their words."""
+    with ScriptedServer(compare) as server:
+        yield server
+
+
 @pytest.fixture
-def tested(monkeypatch, capsys):
-    """Run `test`: exit code, standard output, standard error."""
+def tested(monkeypatch, capsys, comparing):
+    """Run `test` with a model that compares answers by their words: exit code, standard output, standard error."""
     monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.delenv("SPANSCORE_JUDGE_MODEL", raising=False)
+    monkeypatch.setenv("SPANSCORE_JUDGE_MODEL", "openai/scripted")
+    monkeypatch.setenv("OPENAI_API_BASE", comparing.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "test-key-0123456789abcdef")
 
     def run(suite=_SUITE, *words, paths=(_RECORDING,)):
         code = main(["test", str(suite), *map(str, paths), *map(str, words)])
@@ -234,7 +245,7 @@ def test_without_a_suite_or_a_path_the_help_is_named(capsys):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ([f"a={_RECORDING}", f"b={_RECORDING}"], "rules compare no two answers; name a model"),
+        ([f"a={_RECORDING}", f"b={_RECORDING}"], "no model is configured that could compare two answers; name one"),
         ([f"a={_RECORDING}"], "give two agents at least"),
         ([f"a={_RECORDING}", _RECORDING], "write NAME=PATH"),
         ([f"a={_RECORDING}", f"a={_RECORDING}"], "the name a is given twice"),
@@ -254,7 +265,10 @@ def test_a_calibrated_judges_pass_rate_is_corrected(tested, tmp_path):
     from spanscore.store.config import Config
 
     store = Config(url=f"sqlite:///{tmp_path / 'store.db'}")
-    judge = ("agentic", "rules", "1", None, None, None, 0.7)
+    tested(_SUITE, "--output", tmp_path / "run.json")
+    evaluation = json.loads((tmp_path / "run.json").read_text())["cases"][0]["trials"][0]["evaluations"][0]
+    prompt_hash = evaluation["evaluator"]["prompt_hash"]
+    judge = ("agentic", "judge", "1", "openai/scripted", prompt_hash, None, 0.7)
     made = Calibration(judge, Confusion(90, 10, 5, 95), 0)
     calibrations.keep(store, {made.key: made.to_json()}, 0)
     (tmp_path / "c.yaml").write_text(f"store: {{url: '{store.url}'}}")

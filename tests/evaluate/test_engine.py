@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from spanscore import metrics
 from spanscore.errors import ConfigError, EmbeddingError, InputError
 from spanscore.evaluate import Config, Overrides
+from spanscore.judge.config import warn_of_rules
 from spanscore.metrics import Computed
 from spanscore.model.score import Failure, Score
 
@@ -69,9 +70,15 @@ def test_by_default_all_metrics_of_a_trace_run_but_loop_detection(make_engine, m
     assert set(evaluate(make_engine(), make_trace())) == TRACE_METRICS
 
 
-def test_the_rules_judge_is_code_and_says_its_name(make_engine, make_trace):
-    evaluator = evaluate(make_engine(), make_trace())["confidence"].evaluator
-    assert (evaluator.kind, evaluator.name, evaluator.model) == ("CODE", "rules", None)
+def test_without_a_judge_a_judged_metric_is_a_skip_that_says_how_to_get_one(make_engine, make_trace):
+    found = evaluate(make_engine(), make_trace())["confidence"]
+    assert (found.status, found.outcome.cause) == ("skipped", "no_judge")
+    assert "set judge.model or SPANSCORE_JUDGE_MODEL to one, such as openai/gpt-4o-mini" in found.reason
+
+
+def test_a_fact_that_was_not_recorded_is_told_before_the_judge_that_is_missing(make_engine, make_trace):
+    found = evaluate(make_engine(), make_trace(user_input=None))["task_completion"]
+    assert found.outcome.cause == "not_recorded"
 
 
 def test_a_model_judges_as_llm(make_engine, make_trace, scripted):
@@ -80,10 +87,25 @@ def test_a_model_judges_as_llm(make_engine, make_trace, scripted):
     assert len(evaluator.prompt_hash) == 16
 
 
-def test_a_metric_can_be_left_to_the_rules_beside_a_judge(make_engine, make_trace, scripted):
+def test_a_metric_whose_model_is_rules_is_skipped_beside_a_judge(make_engine, make_trace, scripted):
     judge = scripted()
     found = evaluate(make_engine(judge, metrics={"confidence": {"model": "rules"}}), make_trace())
-    assert (found["confidence"].evaluator.name, judge.asked) == ("rules", [])
+    assert (found["confidence"].outcome.cause, judge.asked) == ("no_judge", [])
+
+
+@pytest.mark.parametrize("config", [{"metrics": {"confidence": {"model": "rules"}}}, {"rubric": {"model": "rules"}}])
+def test_rules_for_a_model_is_warned_of_once(make_engine, scripted, caplog, config):
+    warn_of_rules.cache_clear()
+    for _ in range(2):
+        make_engine(scripted(), **config)
+    [line] = caplog.messages
+    assert "it counts as no model, the checks run in its place" in line
+
+
+def test_rules_for_the_model_of_a_run_is_warned_of(make_engine, make_trace, caplog):
+    warn_of_rules.cache_clear()
+    evaluate(make_engine(), make_trace(), Overrides(model="rules"))
+    assert len(caplog.messages) == 1
 
 
 def test_an_embedded_metric_says_which_embedding(make_engine, make_trace):
@@ -104,8 +126,8 @@ def test_an_evaluation_carries_target_session_agent_and_time(make_engine, make_t
 
 
 @pytest.mark.usefixtures("broken")
-def test_a_metric_that_raises_fails_alone(make_engine, make_trace):
-    found = evaluate(make_engine(metrics={"broken": {}, "confidence": {}}), make_trace())
+def test_a_metric_that_raises_fails_alone(make_engine, make_trace, scripted):
+    found = evaluate(make_engine(scripted(), metrics={"broken": {}, "confidence": {}}), make_trace())
     assert found["broken"].outcome == Failure("ZeroDivisionError", "by zero")
     assert isinstance(found["confidence"].outcome, Score)
 
@@ -116,14 +138,14 @@ def test_a_metric_that_gives_no_outcome_fails(make_engine, make_trace):
 
 
 @pytest.mark.usefixtures("broken")
-def test_a_threshold_that_cannot_be_had_is_a_failure_of_that_metric(make_engine, make_trace):
-    found = evaluate(make_engine(metrics={"boundless": {}, "confidence": {}}), make_trace())
+def test_a_threshold_that_cannot_be_had_is_a_failure_of_that_metric(make_engine, make_trace, scripted):
+    found = evaluate(make_engine(scripted(), metrics={"boundless": {}, "confidence": {}}), make_trace())
     assert found["boundless"].outcome == Failure("KeyError", "'no threshold'")
     assert found["confidence"].status == "scored"
 
 
-def test_an_embedding_that_cannot_be_had_is_a_failure(make_engine, make_trace, flat_embedder):
-    engine = make_engine(embedder=flat_embedder(EmbeddingError("the provider is down")))
+def test_an_embedding_that_cannot_be_had_is_a_failure(make_engine, make_trace, scripted, flat_embedder):
+    engine = make_engine(scripted(), embedder=flat_embedder(EmbeddingError("the provider is down")))
     found = evaluate(engine, make_trace())
     assert found["coherence"].outcome == Failure("EmbeddingError", "the provider is down")
     assert found["confidence"].status == "scored"

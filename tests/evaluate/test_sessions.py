@@ -47,8 +47,8 @@ def test_each_trace_is_held_against_those_before_it(make_engine, session):
     assert [[c["trace_index"] for c in comparisons] for comparisons in loops] == [[0], [0, 1]]
 
 
-def test_a_first_turn_has_no_loop_signal(make_engine, session):
-    found = evaluate(make_engine(), session)
+def test_a_first_turn_has_no_loop_signal(make_engine, session, scripted):
+    found = evaluate(make_engine(scripted()), session)
     shown = found[-1].outcome.metadata["per_trace_signals"]
     assert (found[0].outcome.cause, shown[session.traces[0].target.trace_id]["loop_risk"]) == ("not_applicable", None)
 
@@ -68,8 +68,8 @@ def test_a_session_score_names_the_trace_that_the_session_began_with(make_engine
     assert evaluate(make_engine(), session)[-1].first_trace_id == session.traces[0].target.trace_id
 
 
-def test_all_four_signals_reach_the_session_metrics(make_engine, session):
-    engine = make_engine(signal_weights={"coherence": 1.0})
+def test_all_four_signals_reach_the_session_metrics(make_engine, session, scripted):
+    engine = make_engine(scripted(), signal_weights={"coherence": 1.0})
     shown = evaluate(engine, session)[-1].outcome.metadata["per_trace_signals"]
     assert set(shown) == {x.target.trace_id for x in session.traces}
     assert None not in shown[session.traces[1].target.trace_id].values()
@@ -90,13 +90,15 @@ def coherence_risk(engine, session):
 
 
 @pytest.mark.usefixtures("measured_embedding")
-def test_coherence_under_a_measured_embedding_counts(make_engine, session):
-    assert coherence_risk(make_engine(), session) == 0.0
+def test_coherence_under_a_measured_embedding_counts(make_engine, session, scripted):
+    assert coherence_risk(make_engine(scripted()), session) == 0.0
 
 
 @pytest.mark.parametrize(("similarity", "risk"), [(0.1, 0.75), (0.2, 0.5), (0.3, 0.25), (0.5, 0.0)])
 @pytest.mark.usefixtures("measured_embedding")
-def test_at_the_threshold_that_was_measured_the_risk_of_coherence_is_one_half(make_engine, session, similarity, risk):
+def test_at_the_threshold_that_was_measured_the_risk_of_coherence_is_one_half(
+    make_engine, session, scripted, similarity, risk
+):
     class Slanted:
         name = "flat-1"
 
@@ -104,21 +106,21 @@ def test_at_the_threshold_that_was_measured_the_risk_of_coherence_is_one_half(ma
             other = [similarity, (1 - similarity**2) ** 0.5]
             return np.array([[1, 0] if "Rome?" in text else other for text in texts], dtype=np.float32)
 
-    assert coherence_risk(make_engine(embedder=Slanted()), session) == pytest.approx(risk, abs=1e-3)
+    assert coherence_risk(make_engine(scripted(), embedder=Slanted()), session) == pytest.approx(risk, abs=1e-3)
 
 
-def test_coherence_on_an_unknown_scale_does_not_count(make_engine, session):
-    metadata = evaluate(make_engine(), session)[-1].outcome.metadata
+def test_coherence_on_an_unknown_scale_does_not_count(make_engine, session, scripted):
+    metadata = evaluate(make_engine(scripted()), session)[-1].outcome.metadata
     assert metadata["signal_weights"]["coherence"] == 0.0
     assert "the scale of flat-1 is not known" in metadata["missing_signals"]["coherence"]
 
 
-def test_coherence_on_an_unknown_scale_counts_where_it_is_given_a_weight(make_engine, session):
-    assert coherence_risk(make_engine(signal_weights={"coherence": 0.5}), session) == 0.0
+def test_coherence_on_an_unknown_scale_counts_where_it_is_given_a_weight(make_engine, session, scripted):
+    assert coherence_risk(make_engine(scripted(), signal_weights={"coherence": 0.5}), session) == 0.0
 
 
-def test_signals_are_measured_where_only_a_session_metric_is_configured(make_engine, session):
-    found = evaluate(make_engine(metrics={"agent_reliability": {}}), session)
+def test_signals_are_measured_where_only_a_session_metric_is_configured(make_engine, session, scripted):
+    found = evaluate(make_engine(scripted(), metrics={"agent_reliability": {}}), session)
     assert found[-1].outcome.metadata["rests_on"] == ["confidence", "loop_detection", "tool_correctness"]
 
 
@@ -161,8 +163,8 @@ def test_a_model_for_the_signals_of_a_session_needs_a_judge(make_engine, session
         asyncio.run(again(make_engine(), session, Overrides(metrics=("agent_reliability",), model="better"), {}))
 
 
-def test_a_run_can_have_signal_weights_of_its_own(make_engine, session):
-    engine = make_engine(signal_weights={"coherence": 0.5})
+def test_a_run_can_have_signal_weights_of_its_own(make_engine, session, scripted):
+    engine = make_engine(scripted(), signal_weights={"coherence": 0.5})
     found = evaluate(engine, session, Overrides(signal_weights={"confidence": 0.1}))[-1]
     assert found.outcome.metadata["signal_weights"] == {
         "confidence": 0.1,

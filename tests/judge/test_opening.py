@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from scripted_server import ScriptedServer, answer
 
 from spanscore.judge import Config, estimate, open_judge, renderer
+from spanscore.judge.config import warn_of_rules
 from spanscore.litellm_loading import load_litellm
 
 
@@ -43,8 +44,17 @@ def test_importing_litellm_opens_no_connection():
     assert run(code, env={}) == "True\n"
 
 
-def test_the_rules_need_no_judge():
-    assert open_judge(Config()) is None
+@pytest.mark.parametrize("model", [None, "", "rules"])
+def test_without_a_model_there_is_no_judge(model):
+    assert open_judge(Config(model=model)) is None
+
+
+def test_rules_for_the_model_is_warned_of_once(caplog):
+    warn_of_rules.cache_clear()
+    for _ in range(2):
+        open_judge(Config(model="rules"))
+    [line] = caplog.messages
+    assert line.startswith("the model `rules` is gone: it counts as no model, the checks run in its place")
 
 
 def test_a_model_opens_a_judge_that_answers():

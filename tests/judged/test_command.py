@@ -56,8 +56,8 @@ def longest(calls):
     return found
 
 
-def test_a_model_on_the_command_line_judges_in_place_of_the_rules(evaluated, model):
-    code, out, _ = evaluated(model, "--jsonl", "--model", MODEL, judge={"model": "rules"})
+def test_a_model_on_the_command_line_judges_where_none_is_configured(evaluated, model):
+    code, out, _ = evaluated(model, "--jsonl", "--model", MODEL, judge={"model": None})
     judged = [x for x in lines(out) if x["metric"] in STAGES]
 
     assert (code, {(x["status"], x["evaluator"]["kind"], x["evaluator"]["model"]) for x in judged}) == (

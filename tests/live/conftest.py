@@ -72,7 +72,7 @@ class RunningServer:
             "journal": {"path": str(folder / "journal.db")},
             "store": {"url": f"sqlite:///{folder}/store.db"},
             "assemble": {"complete_after": "700ms", "idle_after": "700ms", "session_idle_after": "1s"},
-            "judge": {"model": "rules"},
+            "embedding": {"provider": "ngrams"},
             "shutdown_timeout": "100s",
             "export": {"exporters": {"otlp_json_file": {"path": str(self.scores)}}},
         }
@@ -199,6 +199,12 @@ def free_ports(count):
             with contextlib.suppress(OSError):
                 found[port] = stack.enter_context(socket.create_server(("127.0.0.1", port)))
     return list(found)
+
+
+@pytest.fixture
+def unjudged():
+    """What to measure where a test counts scores and there is no judge."""
+    return {"metrics": {"coherence": {"threshold": 0.15}, "loop_detection": {}, "agent_reliability": {}}}
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ TRACES = 4
 
 
 @pytest.fixture
-def scored(server, recording):
+def scored(server, recording, unjudged):
     """A server that has scored a recording, and its control service."""
-    running = server().start()
+    running = server(evaluation=unjudged).start()
     with grpc.insecure_channel(f"127.0.0.1:{running.grpc}") as channel:
         TraceServiceStub(channel).Export(recording("pydantic_ai/openai").traces)
     running.wait_until_finished(TRACES)
@@ -34,15 +34,15 @@ def test_scores_of_a_session_are_its_own_and_those_of_its_traces(scored, recordi
     _, control = scored
     session_id = recording("pydantic_ai/openai").expected[0]["session_id"]
     scores = control.ListScores(pb.ListScoresRequest(session_id=session_id)).scores
-    assert len({(x.subject_id, x.metric) for x in scores}) == 2 * 9 + 2
+    assert len({(x.subject_id, x.metric) for x in scores}) == 2 * 2 + 1
 
 
 def test_a_trace_evaluated_again_is_the_next_revision_and_leaves(scored, recording):
     running, control = scored
     trace_id = recording("pydantic_ai/openai").expected[0]["id"]
-    request = pb.EvaluateRequest(trace_id=trace_id, metrics=["confidence"], threshold=0.99)
+    request = pb.EvaluateRequest(trace_id=trace_id, metrics=["coherence"], threshold=0.99)
     (score,) = control.Evaluate(request).scores
-    assert (score.metric, score.threshold, score.revision) == ("confidence", 0.99, 2)
+    assert (score.metric, score.threshold, score.revision) == ("coherence", 0.99, 2)
     running.wait_until_finished(TRACES)
     assert running.stop() == 0
     revisions = [

@@ -40,17 +40,17 @@ def test_every_span_leaves_once_and_the_root_with_its_scores(server, recording):
     spans = passed_on(running)
     assert sorted(span["spanId"] for span in spans) == received(recorded)
     roots = [span for span in spans if not span.get("parentSpanId")]
-    assert all("spanscore.task_completion.score" in attributes(root) for root in roots)
+    assert all("spanscore.coherence.score" in attributes(root) for root in roots)
 
 
-def test_trace_scores_on_the_root_are_not_sent_as_spans_too(server, recording):
-    recorded, running = recording("semconv/message-attributes"), server(mode="inline").start()
+def test_trace_scores_on_the_root_are_not_sent_as_spans_too(server, recording, unjudged):
+    recorded, running = recording("semconv/message-attributes"), server(mode="inline", evaluation=unjudged).start()
     export(running, [recorded.traces])
     running.wait_until_finished(TRACES)
     running.stop()
     emitted = [attributes(span) for span in running.exported("spans") if "spanscore.emitted" in attributes(span)]
     names = {x["gen_ai.evaluation.name"]["stringValue"] for x in emitted}
-    assert names == {"loop_detection", "agent_reliability", "agent_consistency"}
+    assert names == {"loop_detection", "agent_reliability"}
 
 
 def test_a_root_whose_time_is_up_leaves_without_scores_and_they_follow(server, recording):
@@ -62,9 +62,9 @@ def test_a_root_whose_time_is_up_leaves_without_scores_and_they_follow(server, r
     running.wait_until_finished(TRACES)
     running.stop()
     assert sorted(span["spanId"] for span in passed_on(running)) == received(recorded)
-    assert not any("spanscore.task_completion.score" in attributes(span) for span in passed_on(running))
+    assert not any("spanscore.coherence.score" in attributes(span) for span in passed_on(running))
     emitted = [attributes(x) for x in running.exported("spans") if "spanscore.emitted" in attributes(x)]
-    assert "task_completion" in {x["gen_ai.evaluation.name"]["stringValue"] for x in emitted}
+    assert "coherence" in {x["gen_ai.evaluation.name"]["stringValue"] for x in emitted}
 
 
 def test_spans_without_genai_leave_at_once(server):
@@ -112,5 +112,5 @@ def test_an_agent_under_an_http_server_leaves_with_its_scores(server, recording)
     export(running, [recorded.traces])
     running.wait_until_finished(TRACES)
     running.stop()
-    scored = [x["name"] for x in passed_on(running) if "spanscore.task_completion.score" in attributes(x)]
+    scored = [x["name"] for x in passed_on(running) if "spanscore.coherence.score" in attributes(x)]
     assert scored == ["invoke_agent travel-assistant"] * TRACES

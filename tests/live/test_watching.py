@@ -28,7 +28,7 @@ def send(running, recorded):
 @pytest.fixture
 def watched(server, recording):
     """A server that has scored a recording, and put something aside."""
-    recorded, running = recording(CASE), server(judge={"model": "rules"}).start()
+    recorded, running = recording(CASE), server().start()
     send(running, recorded)
     running.wait_until_finished(len(recorded.expected))
     return running

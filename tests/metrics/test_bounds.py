@@ -4,11 +4,9 @@ import pytest
 
 from spanscore.metrics import Evidence, Judged, available
 from spanscore.metrics._evidence import MAX_CALLS, MAX_CALLS_CHARS
-from spanscore.metrics._grounding import MAX_VALUES, Said
+from spanscore.metrics._grounding import Said
 from spanscore.metrics._vocabulary import Vocabulary
 from spanscore.metrics._words import MAX_TEXT_CHARS, holds, plain
-from spanscore.metrics.trace.argument_correctness import ArgumentCorrectness
-from spanscore.metrics.trace.confidence import Confidence
 from spanscore.model.trace import ModelCall, ToolCall
 
 JUDGED = [x for x in available().values() if issubclass(x, Judged)]
@@ -71,18 +69,6 @@ def test_only_so_much_of_what_models_wrote_is_read(make_trace):
     assert len(Evidence(make_trace(model_calls=models)).written) < MAX_CALLS_CHARS + 2 * MAX_TEXT_CHARS
 
 
-@pytest.mark.parametrize("metric", [x for x in JUDGED if "tool_calls" in x.needs or x is Confidence])
-def test_a_reason_says_that_calls_were_left_out(metric, make_trace):
-    trace = make_trace(tool_calls=many(MAX_CALLS + 1), plan="1. Get the weather of Rome\n2. Report it")
-    assert "Only the first 1000 of 1001 calls were looked at." in metric().measure_by_rules(Evidence(trace)).reason
-
-
-@pytest.mark.parametrize("metric", JUDGED)
-def test_a_reason_stays_short_however_much_there_is_to_say(metric, make_trace):
-    trace = make_trace(tool_calls=many(MAX_CALLS, None, "503"), user_input="Hello")
-    assert len(metric().measure_by_rules(Evidence(trace)).reason) < 5_000
-
-
 def test_calls_that_were_left_out_may_have_used_a_result(make_trace):
     assert Evidence(make_trace(tool_calls=many(MAX_CALLS + 1), final_output="no")).unused == []
 
@@ -90,19 +76,6 @@ def test_calls_that_were_left_out_may_have_used_a_result(make_trace):
 def test_a_call_that_was_left_out_makes_good_a_failed_one(make_trace):
     calls = (*many(MAX_CALLS, None, "503"), *many(1))
     assert Evidence(make_trace(tool_calls=calls)).unrecovered == []
-
-
-def test_after_a_text_that_was_not_read_whole_no_value_is_said_to_be_made_up(make_trace):
-    calls = (*many(1, "x" * MAX_TEXT_CHARS), ToolCall(None, "find", {"city": "Oslo"}))
-    score = ArgumentCorrectness().measure_by_rules(Evidence(make_trace(tool_calls=calls, user_input="Rome 0")))
-    assert score.value == 1.0
-    assert "it was not asked where values come from" in score.reason
-
-
-def test_only_so_many_values_of_a_call_are_sought(make_trace):
-    values = [["Oslo"] * MAX_VALUES, ["Bonn"] * MAX_VALUES]
-    score = ArgumentCorrectness().measure_by_rules(Evidence(make_trace(tool_calls=(ToolCall(None, "do", values),))))
-    assert "Bonn" not in score.reason
 
 
 def test_dates_are_taken_for_said_where_too_many_places_would_have_to_be_looked_at():

@@ -6,10 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spanscore.metrics import Computed, Criterial, Embedded, Evidence, Judged, available
-from spanscore.metrics.rubric._turns import evidence_of
+from spanscore.metrics import Computed, Embedded, Judged, available
 from spanscore.model.score import Score, Skip
-from spanscore.model.trace import ModelCall, PastMessage, RequestedCall, Session, Tool, ToolCall
+from spanscore.model.trace import ModelCall, PastMessage, RequestedCall, Tool, ToolCall
 
 METRICS = sorted(available().items())
 LOOKED_AT = [(name, fact) for name, x in METRICS if x.scope == "trace" for fact in (*x.needs, *x.weighs)]
@@ -40,14 +39,11 @@ class Lengths:
 
 
 def measured(metric, trace):
-    """The score by rules or numbers alone; None where there is none."""
-    if isinstance(metric, Criterial):
-        session = Session("s", (trace,))
-        outcome = metric.criterion.unmeasurable(session) or metric.measure_by_rules(evidence_of(session))
-    elif skip := metric.unmeasurable(trace):
+    """The score by numbers alone, or what a judged metric settles without an answer; None where there is none."""
+    if skip := metric.unmeasurable(trace):
         outcome = skip
     elif isinstance(metric, Judged):
-        outcome = metric.settle(trace, {}) or metric.measure_by_rules(Evidence(trace))
+        outcome = metric.settle(trace, {})
     elif isinstance(metric, Embedded):
         outcome = asyncio.run(metric.measure(trace, (), Lengths()))
     else:
@@ -64,7 +60,7 @@ def test_a_metric_that_looks_at_a_damaged_fact_is_skipped(name, fact, make_trace
 
 @pytest.mark.parametrize("fact", OTHER)
 @pytest.mark.parametrize(
-    "metric", [x() for _, x in METRICS if issubclass(x, Computed | Embedded | Judged | Criterial)], ids=lambda x: x.name
+    "metric", [x() for _, x in METRICS if issubclass(x, Computed | Embedded | Judged)], ids=lambda x: x.name
 )
 def test_no_score_changes_with_what_a_damaged_fact_was(metric, fact, make_trace):
     trace = make_trace(

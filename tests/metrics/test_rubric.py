@@ -6,9 +6,8 @@ import pytest
 
 from spanscore.metrics import Criterial, available, criteria
 from spanscore.metrics.rubric._criterion import LABELS, weighed
-from spanscore.metrics.rubric._turns import evidence_of
-from spanscore.model.score import Score, Skip
-from spanscore.model.trace import Session, ToolCall
+from spanscore.model.score import Skip
+from spanscore.model.trace import Session
 
 CRITERIA = {name: metric.criterion for name, metric in criteria().items()}
 WEIGHTS = {
@@ -31,10 +30,6 @@ TIERS = {
 every = pytest.mark.parametrize("criterion", CRITERIA.values(), ids=CRITERIA)
 NEED_A_MODEL = {"instruction_compliance", "conversation_management", "response_delivery", "task_completion"}
 DECIDED = sorted(CRITERIA.keys() - NEED_A_MODEL)
-
-
-def ruled(name, *traces):
-    return criteria()[name]().measure_by_rules(evidence_of(Session("s", traces)))
 
 
 def test_the_nine_criteria_have_their_weights():
@@ -71,75 +66,6 @@ def test_the_labels_run_from_critical_fail_to_excellent():
 
 def test_a_binary_criterion_passes_or_fails():
     assert [CRITERIA["task_completion"].label(x) for x in (0, 5)] == ["fail", "pass"]
-
-
-@pytest.mark.parametrize("name", DECIDED)
-def test_the_rules_score_what_structure_decides(make_trace, name):
-    outcome = ruled(name, make_trace(final_output="The weather in Rome is sunny, 31 degrees."))
-    assert isinstance(outcome, Score)
-    assert outcome.label in LABELS
-
-
-@pytest.mark.parametrize("name", sorted(NEED_A_MODEL))
-def test_the_rules_say_what_needs_a_model(make_trace, name):
-    assert "needs a model" in ruled(name, make_trace()).reason
-
-
-def test_a_repeated_call_is_a_fault_of_routing(make_trace):
-    trace = make_trace()
-    worse = replace(trace, tool_calls=trace.tool_calls * 3)
-    assert ruled("tool_routing", worse).value < ruled("tool_routing", trace).value
-
-
-def test_the_rules_name_the_turns_in_which_the_fault_shows(make_trace):
-    trace = make_trace()
-    worse = replace(trace, tool_calls=trace.tool_calls * 3)
-    assert ruled("tool_routing", trace, worse, trace).metadata["turns"] == [1]
-
-
-def test_a_value_from_nowhere_is_a_fault_of_extraction(make_trace):
-    trace = make_trace(tool_calls=(ToolCall("c1", "get_weather", {"city": "Oslo"}, "rain"),))
-    outcome = ruled("parameter_extraction", trace)
-    assert (outcome.value, outcome.label, outcome.metadata["failure_code"]) == (0.0, "critical_fail", "wrong_arguments")
-
-
-def test_a_call_whose_arguments_were_not_recorded_is_a_skip(make_trace):
-    call = ToolCall("c1", "get_weather", None, "rain")
-    assert isinstance(ruled("parameter_extraction", make_trace(tool_calls=(call,))), Skip)
-
-
-def test_a_result_of_which_nothing_is_said_is_a_fault_of_interpretation(make_trace):
-    outcome = ruled("result_interpretation", make_trace(final_output="Anything else?"))
-    assert (outcome.value, outcome.metadata["failure_code"]) == (0.0, "result_ignored")
-
-
-def test_the_rules_find_no_interpretation_excellent(make_trace):
-    assert ruled("result_interpretation", make_trace()).value == 4
-
-
-def test_a_number_that_nothing_holds_is_not_grounded(make_trace):
-    outcome = ruled("grounding_fidelity", make_trace(final_output="It is 47 degrees."))
-    assert (outcome.value, outcome.metadata["failure_code"]) == (0.0, "ungrounded_claim")
-
-
-def test_a_number_that_an_earlier_turn_found_is_grounded(make_trace):
-    later = make_trace(2, user_input="And again?", final_output="As I said, 31 degrees.", tool_calls=())
-    assert ruled("grounding_fidelity", make_trace(1), later).metadata["turns"] == []
-
-
-def test_words_alone_cannot_be_traced_by_rules(make_trace):
-    assert isinstance(ruled("grounding_fidelity", make_trace(final_output="It is sunny.")), Skip)
-
-
-def test_a_question_asked_again_is_a_fault_of_gathering(make_trace):
-    asks = make_trace(final_output="What is your booking number?")
-    outcome = ruled("information_gathering", asks, make_trace(2), asks)
-    assert (outcome.value, outcome.metadata["turns"]) == (3.0, [2])
-
-
-def test_other_questions_are_no_fault(make_trace):
-    questions = [make_trace(final_output=x) for x in ("Which city do you mean?", "What is your booking number?")]
-    assert ruled("information_gathering", *questions).value == 4
 
 
 @every

@@ -12,6 +12,10 @@ from spanscore.model.trace import Trial
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "judge")]
 
+from comparing_model import compare  # noqa: E402 - the path has only now its folder
+from judge_harness import KEY  # noqa: E402 - likewise
+from scripted_server import ScriptedServer  # noqa: E402 - likewise
+
 
 @pytest.fixture
 def said(make_trace):
@@ -39,12 +43,21 @@ def suite():
     return make
 
 
+@pytest.fixture(scope="session")
+def comparing():
+    """Settings under which a model judges that compares answers by their words."""
+    with ScriptedServer(compare) as server:
+        given = {"model": "openai/scripted", "api_base": server.url, "api_key": KEY, "max_retries": 0}
+        judge = config.Judge.model_validate(given)
+        yield config.parse("embedding: {provider: ngrams}", environ={}).model_copy(update={"judge": judge})
+
+
 @pytest.fixture
-def run_of():
-    """A run of a suite over traces, judged by the rules unless `settings` say otherwise."""
+def run_of(comparing):
+    """A run of a suite over traces, whose answers are compared by their words unless `settings` say otherwise."""
 
     def run(suite, traces, settings=None, **options):
         prepared = suites.prepare(suite, traces, **options)
-        return asyncio.run(suites.run(prepared, settings or config.default({})))
+        return asyncio.run(suites.run(prepared, settings or comparing))
 
     return run

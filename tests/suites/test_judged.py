@@ -9,6 +9,7 @@ from judge_harness import KEY
 from scripted_server import ScriptedServer, answer, refusal
 
 from spanscore import config, run_suite
+from spanscore.model.trace import ToolCall
 
 
 @pytest.fixture
@@ -107,15 +108,28 @@ def test_another_model_is_asked_without_the_key_of_the_configured_one(suite, sai
     assert not any(KEY in str(x) for x in server.headers)
 
 
-def test_the_rules_can_be_asked_for_where_a_model_is_configured(suite, said, judged):
-    server, settings = judged(verdict(0.0))
+def test_rules_in_place_of_the_configured_model_ask_nobody(suite, said, judged):
+    server, settings = judged(verdict(1.0))
     run = run_suite(suite("a"), [said(1, case="a")], settings=settings, model="rules")
-    assert (run.cases[0].status, server.calls) == ("pass", [])
+    assert (run.cases[0].status, server.calls) == ("error", [])
+
+
+def test_without_a_model_an_expected_answer_is_an_error_that_says_how_to_get_one(suite, said, run_of):
+    [result] = run_of(suite("a"), [said(1, case="a")], config.default({})).cases
+    assert result.status == "error"
+    assert "set judge.model or SPANSCORE_JUDGE_MODEL" in result.reasons[0]
+
+
+def test_without_a_model_expected_tools_are_held_against_the_calls(suite, said, run_of):
+    cases = [{"id": x, "expected_tools": [{"tool_name": x}]} for x in ("look_up", "book")]
+    traces = [said(n, case=x, tool_calls=(ToolCall("1", "book", {}, 7),)) for n, x in enumerate(("look_up", "book"), 1)]
+    run = run_of(suite(*cases, tools=["look_up"]), traces, config.default({}))
+    assert [x.status for x in run.cases] == ["fail", "pass"]
 
 
 def test_a_model_that_is_named_judges_where_none_is_configured(suite, said, judged):
     server, settings = judged(verdict(1.0))
-    judge = settings.judge.model_copy(update={"model": "rules"})
+    judge = settings.judge.model_copy(update={"model": None})
     run = run_suite(
         suite("a"), [said(1, case="a")], settings=settings.model_copy(update={"judge": judge}), model="openai/other"
     )

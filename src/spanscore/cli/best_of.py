@@ -57,7 +57,8 @@ def run(args: argparse.Namespace) -> int:
     judge = None if args.model == RULES else open_judge(settings.judge)
     if judge is None and not args.dry_run:
         raise InputError(
-            "judge.model is rules, and rules compare no two answers; name a model with --model or judge.model"
+            "no model is configured that could compare two answers; "
+            "name one with --model, judge.model or SPANSCORE_JUDGE_MODEL"
         )
     by_agent = {agent: _recordings(suite, args, path) for agent, path in paths.items()}
     conversations = [

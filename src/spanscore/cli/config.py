@@ -6,7 +6,7 @@ from pathlib import Path
 
 from spanscore import config
 from spanscore.errors import ConfigError
-from spanscore.judge.config import RULES
+from spanscore.judge.config import RULES, warn_of_rules
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +23,9 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(config.json_schema(), indent=2, ensure_ascii=False))
         return 0
     settings = config.load(args.file)
-    if settings.judge.model == RULES:
+    if settings.judge.model == RULES or settings.evaluation.names_rules():
+        warn_of_rules()
+    if not settings.judge.models:
         try:
             settings.evaluation.refuse_models()
         except ConfigError as error:

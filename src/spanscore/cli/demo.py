@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _RECORDING = "pydantic-ai"
 _STATUS = {STATUS_SCORED: "scored", STATUS_SKIPPED: "skipped", STATUS_FAILED: "failed"}
-_RULES_TIMEOUT_S, _MODEL_TIMEOUT_S = 45.0, 300.0
+_UNJUDGED_TIMEOUT_S, _MODEL_TIMEOUT_S = 45.0, 300.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
             if destination is not None and not replay.send(requests, destination):
                 raise SpanscoreError(f"{destination.url} did not take the recorded spans")
         output.print(f"Sent: {len(traces)} turns of a {_RECORDING} agent, with {replay.exporter_name()}")
-        timeout_s = _RULES_TIMEOUT_S if model == RULES else _MODEL_TIMEOUT_S
+        timeout_s = _UNJUDGED_TIMEOUT_S if model is None else _MODEL_TIMEOUT_S
         with output.status("waiting until traces and sessions have been quiet, and are scored"):
             found = demo_server.wait_for_scores(control, sessions, timeout_s)
     output.print()
@@ -74,17 +74,17 @@ def _backend(output: "Console") -> Backend | None:
     return None
 
 
-def _model(environ: Mapping[str, str], output: "Console") -> str:
-    """The judge's model: that of SPANSCORE_JUDGE_MODEL where there is a key for it, else the rules."""
-    model = environ.get("SPANSCORE_JUDGE_MODEL") or RULES
-    if model == RULES:
-        output.print("Judge: built-in rules, no model (set SPANSCORE_JUDGE_MODEL and a key for one)")
+def _model(environ: Mapping[str, str], output: "Console") -> str | None:
+    """The judge's model: that of SPANSCORE_JUDGE_MODEL where there is a key for it, else None."""
+    model = environ.get("SPANSCORE_JUDGE_MODEL")
+    if not model or model == RULES:
+        output.print("Judge: none (set SPANSCORE_JUDGE_MODEL and a key for one); the checks run without")
     elif any(name.endswith("_API_KEY") and value for name, value in environ.items()):
         output.print(f"Judge: {model}")
         return model
     else:
-        output.print(f"Judge: built-in rules (no key for {model}, such as OPENAI_API_KEY)")
-    return RULES
+        output.print(f"Judge: none (no key for {model}, such as OPENAI_API_KEY); the checks run without")
+    return None
 
 
 def _print_session(output: "Console", session: Session, found: Sequence[Score]) -> None:

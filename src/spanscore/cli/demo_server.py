@@ -47,7 +47,7 @@ class Ports:
             return cls(*(one.getsockname()[1] for one in taken))
 
 
-def configuration(folder: Path, ports: Ports, model: str, backend: Backend | None) -> dict[str, Any]:
+def configuration(folder: Path, ports: Ports, model: str | None, backend: Backend | None) -> dict[str, Any]:
     """The configuration of a server that keeps everything in `folder` and does not wait long for anything."""
     exporters: dict[str, Any] = {"otlp_json_file": {"path": str(folder / "scores.jsonl")}}
     if backend is not None:

@@ -106,7 +106,7 @@ def _calls(
     calls: Sequence[PlannedCall], config: Config, trace: AgentTrace, session_id: str | None = None
 ) -> Iterator[_Call]:
     for planned in _distinct(calls) if config.cache.enabled else calls:
-        model = planned.models[0] if planned.models else config.model
+        model = (planned.models or config.models)[0]
         prompt = redacted(planned.prompt, config.redact.rules)  # as the judge sends it
         yield _Call(trace.trace_ids[0], session_id, planned, model, prompt, _bound(planned, prompt, model, config))
 
@@ -186,8 +186,8 @@ def _cost(calls: Sequence[_Call]) -> float | None:
 
 def _nothing(config: Config, overrides: Overrides) -> str:
     """Why there is no call."""
-    rules = RULES in {config.model, overrides.model}
-    why = "the built-in rules judge; --model or judge.model names a model" if rules else "nothing is left to judge"
+    unjudged = not config.models or overrides.model == RULES
+    why = "no model is configured; --model or judge.model names one" if unjudged else "nothing is left to judge"
     return f"No judge would be asked: {why}. Nothing was sent."
 
 

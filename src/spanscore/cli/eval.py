@@ -23,7 +23,7 @@ from spanscore.evaluate.rubric import OVERALL, chosen, is_rubric
 from spanscore.judge import check_models, open_judge, redactor, renderer
 from spanscore.judge.config import RULES
 from spanscore.metrics import SIGNAL_WEIGHTS, Judged, SessionMetric, available
-from spanscore.model.score import Evaluation, JudgeUsage, reaches
+from spanscore.model.score import Evaluation, JudgeUsage, Skip, reaches
 from spanscore.model.trace import AgentTrace, Session
 
 _MAX_TRACES_AT_ONCE = 16
@@ -92,9 +92,7 @@ def measured(
 def configured(args: argparse.Namespace) -> Settings:
     """The configuration, with a judge where `--model` asks for one and none is configured."""
     settings = config.load(args.config) if args.config else config.default()
-    if args.model is None or settings.judge.model != RULES:
-        return settings
-    return settings.model_copy(update={"judge": settings.judge.model_copy(update={"model": args.model})})
+    return settings.model_copy(update={"judge": settings.judge.or_model(args.model)})
 
 
 def _check_models(settings: Settings, overrides: Overrides) -> None:
@@ -208,8 +206,12 @@ def judges(evaluations: Sequence[Evaluation]) -> str:
         asked = f"{usage.calls:,} calls, {usage.cached:,} from the cache"
         tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
         return f"Judged by {models or 'a model'}: {asked}; {tokens}; {cost}."
-    if any(x.evaluator.name == RULES for x in evaluations):
-        return "Judged by the built-in rules, without a model; --model or judge.model names one."
+    unjudged = {x.metric for x in evaluations if isinstance(x.outcome, Skip) and x.outcome.cause == "no_judge"}
+    if unjudged:
+        return (
+            f"No model judges, so {', '.join(sorted(unjudged))} {'is' if len(unjudged) == 1 else 'are'} skipped; "
+            "--model, judge.model or SPANSCORE_JUDGE_MODEL names one."
+        )
     return "No judge was asked."
 
 

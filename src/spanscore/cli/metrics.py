@@ -155,9 +155,6 @@ def _explain_judged(metric: type[Judged], output: "Console") -> None:
         for question in stage:
             output.print(f"\nStage {number}: what the judge is asked for {question.key!r}", style="bold")
             output.print(Padding(question.text.strip(), (0, 0, 0, 2)))
-    output.print("\nWithout a model (judge.model: rules)", style="bold")
-    for paragraph in _paragraphs(metric.measure_by_rules.__doc__ or ""):
-        output.print(Padding(paragraph, (0, 0, 0, 2)))
 
 
 def _explain_rubric(metric: type[RubricMetric], output: "Console") -> None:
@@ -171,9 +168,6 @@ def _explain_rubric(metric: type[RubricMetric], output: "Console") -> None:
     output.print(Padding(metric.criterion.description, (0, 0, 0, 2)))
     for level, text in _described(metric.criterion)["rubric"].items():
         output.print(Padding(f"{level}  {text}", (0, 0, 0, 4)))
-    output.print("\nWithout a model (judge.model: rules)", style="bold")
-    for paragraph in _paragraphs(metric.measure_by_rules.__doc__ or ""):
-        output.print(Padding(paragraph, (0, 0, 0, 2)))
 
 
 def _paragraphs(docstring: str) -> Iterator[str]:

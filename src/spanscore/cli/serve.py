@@ -9,8 +9,6 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spanscore.judge.config import RULES
-
 if TYPE_CHECKING:
     from spanscore.config import Settings
 
@@ -60,7 +58,10 @@ async def _serve(settings: "Settings") -> None:
 
 
 def _say_what_scores_rest_on(settings: "Settings") -> None:
-    if settings.judge.model == RULES:
-        _log.info("no judge model is configured: the built-in rules judge; set judge.model or SPANSCORE_JUDGE_MODEL")
+    if not settings.judge.models:
+        _log.info(
+            "no judge model is configured: judged metrics are skipped, the checks run; set judge.model or "
+            "SPANSCORE_JUDGE_MODEL"
+        )
     if settings.embedding.chosen is None and "coherence" in settings.evaluation.metrics:
         _log.info("no embedding is configured, so coherence is skipped; set embedding.model or embedding.local_model")

@@ -125,15 +125,22 @@ class Config(BaseModel):
         """Raise ConfigError where a metric or the rubric names a model: it is to be called where there is no judge."""
         if model := model_named(self.build(), chosen(self.rubric)):
             raise ConfigError(
-                f"evaluation: a metric's model is {model!r}, but judge.model is rules: there is no judge to ask it; "
-                "set judge.model"
+                f"evaluation: a metric's model is {model!r}, but judge.model names none: there is no judge to "
+                "ask it; set judge.model, to the same model for instance"
             )
+
+    def names_rules(self) -> bool:
+        """Whether a metric or the rubric names `rules` where a model is to be named."""
+        return RULES in _models(self.build(), chosen(self.rubric))
 
 
 def model_named(run: Iterable[Metric], rubric: Rubric | None) -> str | None:
     """The first model that a metric, or the rubric, names in place of the judge's."""
-    named = [*(x.model for x in run if isinstance(x, Judged)), rubric.model if rubric else None]
-    return next((model for model in named if model not in {None, RULES}), None)
+    return next((model for model in _models(run, rubric) if model not in {None, RULES}), None)
+
+
+def _models(run: Iterable[Metric], rubric: Rubric | None) -> list[str | None]:
+    return [*(x.model for x in run if isinstance(x, Judged)), rubric.model if rubric else None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,12 @@ from spanscore.evaluate.planning import PlannedCall
 from spanscore.evaluate.rubric import Config as RubricConfig
 from spanscore.evaluate.rubric import Rubric, chosen
 from spanscore.evaluate.signals import TraceSignals, is_lacking, needed, read_signals, usual_weights
-from spanscore.judge.config import RULES
+from spanscore.evaluate.unjudged import no_judge
+from spanscore.judge.config import RULES, warn_of_rules
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.port import Judge
 from spanscore.judge.transcript import Renderer, render
-from spanscore.metrics import Computed, Embedded, Evidence, Judged, Metric, SessionMetric, Signals
+from spanscore.metrics import Computed, Embedded, Judged, Metric, SessionMetric, Signals
 from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Outcome, Score, Skip
 from spanscore.model.trace import AgentTrace, Session
 
@@ -64,7 +65,7 @@ class Engine:
         clock_ns: Callable[[], int] = time.time_ns,
         render_transcript: Renderer | None = None,
     ) -> None:
-        """`judge` None: the rules judge. `embedder` None: no embedding is configured.
+        """`judge` None: judged metrics are skipped. `embedder` None: no embedding is configured.
 
         Raises ConfigError where a metric names a model and there is no judge.
         """
@@ -78,6 +79,8 @@ class Engine:
         self._slots = asyncio.Semaphore(config.max_concurrent)
         if judge is None:
             config.refuse_models()
+        if config.names_rules():
+            warn_of_rules()
 
     @property
     def looks_back(self) -> bool:
@@ -178,9 +181,8 @@ class Engine:
         self, trace: AgentTrace, overrides: Overrides | None = None, *, earlier: Sequence[AgentTrace] = ()
     ) -> list[PlannedCall]:
         """The calls that a judge would get for `trace`; nothing is sent. `earlier` and errors as `evaluate_trace`."""
-        evidence = Evidence(trace)
         metrics = [x for x in self._selected(overrides) if x.run == "trace" and isinstance(x, Judged)]
-        cases = [Case(x, trace) for x in metrics if self._at_once(x, evidence) is None]
+        cases = [Case(x, trace) for x in metrics if self._at_once(x, trace) is None]
         transcript = self._render(trace, earlier=earlier[-MAX_EARLIER_TURNS:]).text if cases else ""
         if self._plan == "staged":
             return planning.staged_calls(cases, transcript)
@@ -190,10 +192,12 @@ class Engine:
     def _selected(self, overrides: Overrides | None) -> list[Metric]:
         if overrides is None:
             return self._metrics
+        if overrides.model == RULES:
+            warn_of_rules()
         selected = overrides.applied(self._metrics)
         rubric = overrides.rubric(self._config.rubric)
         if self._judge is None and (model := model_named((*selected, *self._signals(selected, overrides)), rubric)):
-            raise InputError(f"model {model!r} cannot judge: judge.model is rules, so there is no judge to ask it")
+            raise InputError(f"model {model!r} cannot judge: judge.model names none, so there is no judge to ask it")
         return selected
 
     def _rubric(self, overrides: Overrides | None) -> Rubric | None:
@@ -257,11 +261,10 @@ class Engine:
         self, metrics: Sequence[Metric], trace: AgentTrace, earlier: Sequence[AgentTrace]
     ) -> tuple[dict[str, _Measured], list[Case]]:
         """What can be measured without a judge, by metric name; and what is left for one."""
-        evidence = Evidence(trace)
         measured: dict[str, _Measured] = {}
         cases: list[Case] = []
         for metric in metrics:
-            at_once = self._at_once(metric, evidence)
+            at_once = self._at_once(metric, trace)
             if at_once is not None:
                 measured[metric.name] = at_once
             elif isinstance(metric, Embedded):
@@ -272,24 +275,23 @@ class Engine:
                 measured[metric.name] = _Measured(_given(None), self._evaluator(metric))
         return measured, cases
 
-    def _at_once(self, metric: Metric, evidence: Evidence) -> _Measured | None:
-        """The outcome where nothing has to be awaited for it: a Skip, a computed metric, the rules; else None."""
-        by_rules = isinstance(metric, Judged) and (self._judge is None or metric.model == RULES)
+    def _at_once(self, metric: Metric, trace: AgentTrace) -> _Measured | None:
+        """The outcome where nothing has to be awaited for it: a Skip, a computed metric; else None."""
         with Attempt(metric.name) as attempt:
-            attempt.outcome = metric.unmeasurable(evidence.trace)
+            attempt.outcome = metric.unmeasurable(trace)
             if attempt.outcome is None and isinstance(metric, Judged):
-                attempt.outcome = metric.settle(evidence.trace, {})
-                if attempt.outcome is None and by_rules:
-                    attempt.outcome = metric.measure_by_rules(evidence)
+                attempt.outcome = metric.settle(trace, {})
+                if attempt.outcome is None and (self._judge is None or metric.model == RULES):
+                    attempt.outcome = no_judge(metric.name)
             elif attempt.outcome is None and isinstance(metric, Computed):
-                attempt.outcome = metric.measure(evidence.trace)
+                attempt.outcome = metric.measure(trace)
         if attempt.outcome is None:
             return None
-        return _Measured(attempt.outcome, self._evaluator(metric, by_rules=by_rules))
+        return _Measured(attempt.outcome, self._evaluator(metric))
 
-    def _evaluator(self, metric: Metric, *, by_rules: bool = False) -> Evaluator:
+    def _evaluator(self, metric: Metric) -> Evaluator:
         embedder = self._embedder_of(metric) if isinstance(metric, Embedded) else None
-        return _code(RULES if by_rules else metric.name, metric.version, embedder.name if embedder else None)
+        return _code(metric.name, metric.version, embedder.name if embedder else None)
 
     def _embedder_of(self, metric: Embedded) -> Embedder | None:
         """The configured embedder; where there is none, the n-grams for a metric that makes do with them."""
@@ -342,7 +344,7 @@ class Engine:
 
     async def _graded(self, rubric: Rubric, session: Session, expected: Expected) -> list[Graded]:
         if self._judge is None or rubric.model == RULES:
-            return await asyncio.to_thread(grading.by_rules, rubric, session, expected)
+            return grading.alike(rubric, no_judge("the rubric"))
         transcript = await asyncio.to_thread(self._render, session)
         async with self._slots:
             return await grading.by_judge(rubric, session, self._judge, transcript, expected)

@@ -1,4 +1,4 @@
-"""A session scored by the rubric: one call of a judge, or the rules, and the overall score of what came of it."""
+"""A session scored by the rubric: one call of a judge, and the overall score of what came of it."""
 
 import functools
 import hashlib
@@ -8,13 +8,11 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from spanscore import metrics
 from spanscore.errors import JudgeAnswerError
 from spanscore.evaluate.attempt import Attempt
 from spanscore.evaluate.judging import shares
 from spanscore.evaluate.planning import PlannedCall
 from spanscore.evaluate.rubric import OVERALL, Rubric
-from spanscore.judge.config import RULES
 from spanscore.judge.port import Judge, Prompt
 from spanscore.judge.transcript import Transcript
 from spanscore.metrics import Criterion
@@ -99,19 +97,6 @@ async def by_judge(
     evaluator = Evaluator("LLM", "judge", Overall.version, model=model, prompt_hash=digest)
     unanswered = _invalid(said, criterial.OUTCOMES) if criterial.OUTCOMES in said.problems else None
     return _graded(rubric, session, expected, Findings(outcomes, said.verdicts, evaluator, attempt.usage, unanswered))
-
-
-def by_rules(rubric: Rubric, session: Session, expected: Expected) -> list[Graded]:
-    """Score `session` without a model, on the criteria that its structure decides."""
-    criteria, outcomes = measurable(rubric, session)
-    turns = criterial.evidence_of(session)
-    own = metrics.criteria()
-    for criterion in criteria:
-        with Attempt(criterion.metric) as attempt:
-            known = own.get(criterion.id)
-            attempt.outcome = known().measure_by_rules(turns) if known else criterial.needs_a_model(criterion.metric)
-        outcomes[criterion.id] = attempt.outcome or Failure("NoOutcomeError", "the criterion gave no outcome")
-    return _graded(rubric, session, expected, Findings(outcomes, None, Evaluator("CODE", RULES, Overall.version)))
 
 
 def alike(rubric: Rubric, outcome: Outcome) -> list[Graded]:

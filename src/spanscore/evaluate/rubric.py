@@ -161,7 +161,7 @@ class Config(BaseModel):
     """The overall score, of 100, from which on a session passes."""
 
     model: str | None = None
-    """The model that judges, in place of the judge's configured ones; `rules` for none."""
+    """The model that judges, in place of the judge's configured ones."""
 
     provider: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_.-]+$")
     """The provider of `model` as litellm names it, such as `openai`, where `model` does not begin with it."""

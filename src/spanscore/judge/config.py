@@ -1,7 +1,9 @@
 """How the judge is configured: which models, how patiently, at what cost, and what is hidden from them."""
 
+import functools
+import logging
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 
@@ -9,7 +11,9 @@ from spanscore.judge import redact
 from spanscore.model.quantity import Duration, duration_ns
 
 RULES = "rules"
-"""The model name that stands for the built-in judge without a model."""
+"""What stands for no model wherever a model is named: configurations still hold it from when it named a judge."""
+
+_LOGGER = logging.getLogger(__name__)
 
 _RESERVED = re.compile(
     "model|messages|api_key|api_base|base_url|timeout|temperature|max_(completion_)?tokens|response_format|num_retries"
@@ -33,9 +37,19 @@ def _compiles(pattern: str) -> str:
     return pattern
 
 
+@functools.cache
+def warn_of_rules() -> None:
+    """Say, once in this process, what `rules` means now: for whoever finds it where a model is named."""
+    _LOGGER.warning(
+        "the model `rules` is gone: it counts as no model, the checks run in its place (docs/checks.md), and judged "
+        "metrics are skipped; set judge.model or SPANSCORE_JUDGE_MODEL to a model such as openai/gpt-4o-mini, or take "
+        "`rules` out"
+    )
+
+
 def _no_rules(models: tuple[str, ...]) -> tuple[str, ...]:
     if RULES in models:
-        raise ValueError(f"{RULES} is no model to fall back on: scores of one metric would not be comparable")
+        raise ValueError(f"{RULES} is no model to fall back on; name models such as openai/gpt-4o-mini")
     return models
 
 
@@ -119,12 +133,13 @@ class RedactConfig(BaseModel):
 
 
 class Config(BaseModel):
-    """The judge: a language model, or the built-in rules."""
+    """The judge: a language model. Without one, judged metrics are skipped."""
 
     model_config = _STRICT
 
-    model: str = Field(default=RULES, min_length=1)
-    """`rules`: no model, deterministic checks. Else a model as litellm names it, e.g. `openai/gpt-4o-mini`."""
+    model: Annotated[str | None, BeforeValidator(lambda model: model or None)] = None
+    """The model that is asked first, as litellm names it, e.g. `openai/gpt-4o-mini`. null: none, and judged metrics are
+    skipped."""
 
     fallback_models: Annotated[tuple[str, ...], AfterValidator(_no_rules)] = ()
     """Models to ask, in order, when the one before gave no valid answer."""
@@ -185,5 +200,12 @@ class Config(BaseModel):
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The models in the order in which they are asked; empty for the rules."""
-        return () if self.model == RULES else (self.model, *self.fallback_models)
+        """The models in the order in which they are asked; empty where no model is configured."""
+        return () if self.model in {None, RULES} else (self.model, *self.fallback_models)
+
+    def or_model(self, model: str | None) -> Self:
+        """This configuration; where it names no model, with `model` for one.
+
+        One that is configured stays, and is asked for `model` call by call: its key is for its own provider alone.
+        """
+        return self if self.models or model is None else self.model_copy(update={"model": model})

@@ -84,7 +84,7 @@ class LiteLLM:
     def _credentials(self, model: str) -> dict[str, str]:
         """The configured address and key, for models of the configured model's provider: no other may see the key."""
         own = self._config.model
-        if (_provider(load_litellm(), model) or model) != (_provider(load_litellm(), own) or own):
+        if own is None or (_provider(load_litellm(), model) or model) != (_provider(load_litellm(), own) or own):
             return {}
         key = self._config.api_key
         given = {"api_base": self._config.api_base, "api_key": key.get_secret_value() if key else None}

@@ -11,7 +11,7 @@ from spanscore.judge import redact
 from spanscore.judge.answer import schema_text
 from spanscore.judge.asking import ModelJudge, nobody_to_ask
 from spanscore.judge.cache import Cache, MemoryCache
-from spanscore.judge.config import RULES, CacheConfig, Config
+from spanscore.judge.config import RULES, CacheConfig, Config, warn_of_rules
 from spanscore.judge.litellm import LiteLLM
 from spanscore.judge.port import Judge, Prompt
 from spanscore.judge.transcript import Renderer, estimate_tokens, render
@@ -28,12 +28,14 @@ class Estimate:
 
 
 def open_judge(config: Config, cache: Cache | None = None, meter: Meter | None = None) -> Judge | None:
-    """The judge that `config` describes; None for the rules, which need none.
+    """The judge that `config` describes; None where it names no model.
 
     `cache` keeps answers beyond this process; without it they are kept in memory. `meter` counts calls. Nothing is
     imported or sent yet.
     """
     if config.model == RULES:
+        warn_of_rules()
+    if not config.models:
         return None
     kept = (cache or MemoryCache(config.cache.max_entries)) if config.cache.enabled else None
     return ModelJudge(config, LiteLLM(config), kept, meter=meter)

@@ -7,7 +7,6 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from spanscore.embed.port import Embedder
-from spanscore.metrics._evidence import Evidence
 from spanscore.model.score import Outcome, ScopeKind, Score, Skip
 from spanscore.model.trace import AgentTrace, Session
 
@@ -174,7 +173,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Judged(Metric):
-    """A metric that asks a judge, in stages; and that has a method of its own for when the judge is the rules."""
+    """A metric that asks a judge, in stages. Without a judge it is skipped."""
 
     stages: ClassVar[tuple[tuple[Question, ...], ...]]
     """What is asked, in order; the questions of one stage are asked in one call."""
@@ -208,10 +207,6 @@ class Judged(Metric):
         if judgement is None:
             return None
         return Score(judgement.score, judgement.reason, self.metadata(trace, answers))
-
-    def measure_by_rules(self, evidence: Evidence) -> Outcome:
-        """Measure without a model, by a deterministic method that this docstring describes to users."""
-        raise NotImplementedError
 
 
 SIGNAL_WEIGHTS: Mapping[str, float] = {

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from spanscore.metrics._base import Answers, Judged
-from spanscore.metrics._evidence import Evidence
-from spanscore.model.score import Outcome, Score, Skip
+from spanscore.model.score import Outcome, Skip
 from spanscore.model.trace import AgentTrace
 
 _LEAST_STEPS = 2
@@ -28,7 +27,3 @@ class OfPlan(Judged):
         if "plan" in answers and len(answers["plan"]) < _LEAST_STEPS:
             return Skip(_NO_PLAN, cause="not_applicable")
         return super().settle(trace, answers)
-
-    def scored_by_rules(self, evidence: Evidence, value: float | None, reason: str = _NO_PLAN) -> Score:
-        """The score of the plan in `evidence`; `value` None: there is no plan."""
-        return Score(1.0 if value is None else round(value, 4), reason, {"task": evidence.task, "plan": evidence.plan})

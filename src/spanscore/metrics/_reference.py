@@ -18,8 +18,8 @@ the same of the installed version.
 A metric gives a score, a skip or a failure. It is skipped, with the reason, where the trace did not record a fact that
 it needs, or where that fact, or one that it also weighs, arrived cut or redacted: missing is neither 0 nor 1. It fails,
 with the error, where a judge or an embedding gave no usable answer; a spent budget is a skip. On every score are also
-`threshold` and `success`. Without a model (`judge.model: rules`) the judged metrics use the method described under *By
-rules*; what that cannot see is in [rules-judge.md](rules-judge.md).
+`threshold` and `success`. Without a judge (`judge.model`) a judged metric is skipped; what can be seen without one, the
+checks see, which [checks.md](checks.md) describes.
 """
 
 
@@ -77,8 +77,6 @@ def _of_rubric(metric: type[RubricMetric]) -> Iterator[str]:
     yield f"\n*Tier* {criterion.tier}, {criterion.kind}, {weight}; needs {', '.join(needs)}. The judge is told:\n"
     levels = [f"{level}: {text}" for level, text in enumerate(criterion.levels) if text]
     yield from _quoted("\n".join([criterion.description, *levels[::-1]]))
-    yield "\n*By rules*:\n"
-    yield "\n\n".join(_paragraphs(metric.measure_by_rules.__doc__ or ""))
 
 
 def _judged(metric: type[Judged]) -> Iterator[str]:
@@ -86,8 +84,6 @@ def _judged(metric: type[Judged]) -> Iterator[str]:
         for question in stage:
             yield f"\n*Stage {number}*, `{question.key}`:\n"
             yield from _quoted(question.text)
-    yield "\n*By rules*:\n"
-    yield "\n\n".join(_paragraphs(metric.measure_by_rules.__doc__ or ""))
 
 
 def _paragraphs(docstring: str) -> Iterator[str]:

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from spanscore.evaluate.attempt import Attempt
 from spanscore.evaluate.judging import Case, staged
+from spanscore.evaluate.unjudged import no_judge
 from spanscore.judge.config import RULES, Config
 from spanscore.judge.excerpt import excerpt
 from spanscore.judge.port import Judge
-from spanscore.metrics import Evidence
 from spanscore.metrics.expected_answer import AnswerCorrectness
 from spanscore.metrics.session.agentic import Interaction
 from spanscore.model.score import Evaluator, Failure, JudgeUsage, Outcome, Score
@@ -30,7 +30,7 @@ class Answers:
     """The judge of answers. Belongs to one event loop."""
 
     def __init__(self, judge: Judge | None, config: Config, model: str | None = None) -> None:
-        """`judge` None: the rules. `model` is asked in place of the judge's own."""
+        """`judge` None: no answer can be judged. `model` is asked in place of the judge's own."""
         self._judge = None if model == RULES else judge
         self._model = model
         self._excerpt = functools.partial(excerpt, max_tokens=config.max_transcript_tokens, rules=config.redact.rules)
@@ -41,7 +41,7 @@ class Answers:
             return None
         metric = AnswerCorrectness(expected=interaction.expected_answer, model=self._model)
         if self._judge is None:
-            return self._by_rules(metric, interaction)
+            return Ruling(no_judge(metric.name), _NOBODY)
         case = Case(metric, interaction.trace)
         with Attempt("comparing an answer") as attempt:
             texts = {
@@ -56,11 +56,6 @@ class Answers:
                 metadata = {**case.outcome.metadata, **shown.metadata}
                 attempt.outcome = replace(case.outcome, metadata=metadata)
         return Ruling(attempt.outcome or _none(), case.evaluator, case.usage)
-
-    def _by_rules(self, metric: AnswerCorrectness, interaction: Interaction) -> Ruling:
-        with Attempt(metric.name) as attempt:
-            attempt.outcome = metric.measure_by_rules(Evidence(interaction.trace))
-        return Ruling(attempt.outcome or _none(), Evaluator("CODE", RULES, metric.version))
 
 
 def summed(rulings: list[Ruling]) -> tuple[Evaluator, JudgeUsage]:

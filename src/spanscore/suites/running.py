@@ -14,7 +14,6 @@ from spanscore.embed import open_embedder
 from spanscore.errors import InputError
 from spanscore.evaluate import Engine, Overrides
 from spanscore.judge import open_judge, redactor, renderer
-from spanscore.judge.config import RULES
 from spanscore.metrics.session.agentic import Agentic
 from spanscore.model.trace import AgentTrace
 from spanscore.suites.answers import Answers
@@ -117,7 +116,7 @@ def run_suite(
 ) -> Run:
     """Run a suite, or the one in a YAML file, over agent traces; for programs without an event loop of their own.
 
-    `settings` say who judges (the defaults: the rules, or SPANSCORE_JUDGE_MODEL), `model` names another model. Raises
+    `settings` say who judges (by default SPANSCORE_JUDGE_MODEL, or nobody), `model` names another model. Raises
     InputError as `load` and `prepare`.
     """
     read = suite if isinstance(suite, Suite) else load(Path(suite))
@@ -126,13 +125,8 @@ def run_suite(
 
 
 def with_judge(settings: Settings, model: str | None) -> Settings:
-    """The settings, with a judge where `model` asks for one and none is configured.
-
-    One that is configured stays, and is asked for `model`: its key is for its own provider alone.
-    """
-    if model is None or settings.judge.model != RULES:
-        return settings
-    return settings.model_copy(update={"judge": settings.judge.model_copy(update={"model": model})})
+    """The settings, with a judge where `model` asks for one and none is configured."""
+    return settings.model_copy(update={"judge": settings.judge.or_model(model)})
 
 
 def _trying(suite: Suite, settings: Settings, model: str | None) -> Trying:

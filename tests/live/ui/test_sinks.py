@@ -11,7 +11,7 @@ from spanscore.cli.backend import Backend
 
 pytestmark = [pytest.mark.ui, pytest.mark.timeout(600)]
 
-METRICS = ["task_completion", "tool_correctness"]
+METRICS = ["coherence"]
 QUICK = {"initial_interval": "500ms", "max_interval": "2s"}
 
 

@@ -17,10 +17,8 @@ from spanscore.metrics.rubric._criterion import (
     Criterial,
     Criterion,
     RubricMetric,
-    needs_a_model,
     weighed,
 )
-from spanscore.metrics.rubric._turns import evidence_of
 
 __all__ = [
     "ACCEPTABLE",
@@ -34,8 +32,6 @@ __all__ = [
     "Said",
     "Verdict",
     "answer_schema",
-    "evidence_of",
-    "needs_a_model",
     "question",
     "said",
     "said_in_part",

@@ -1,13 +1,12 @@
 """What a criterion of the rubric judge is, and the metric that bears its scores."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
 from spanscore.metrics._base import Metric, Threshold
-from spanscore.metrics._evidence import Evidence
-from spanscore.model.score import Outcome, ScopeKind, Skip
+from spanscore.model.score import ScopeKind, Skip
 from spanscore.model.trace import AgentTrace, Session
 
 PREFIX = "rubric."
@@ -95,28 +94,6 @@ class Criterial(RubricMetric):
     """A criterion of the project's own."""
 
     criterion: ClassVar[Criterion]
-
-    def measure_by_rules(self, turns: Sequence[Evidence]) -> Outcome:
-        """Always skipped: this needs a model."""
-        del turns
-        return needs_a_model(self.name)
-
-
-def needs_a_model(name: str) -> Skip:
-    """What the rules judge says of what it cannot decide."""
-    return Skip(f"{name} needs a model: what it asks cannot be told from the structure of the record.")
-
-
-def level_of(share: float) -> int:
-    """A share of what is right as a level: 5 for all of it, 0 for nothing.
-
-    >>> [level_of(x) for x in (1.0, 0.9, 0.7, 0.5, 0.2, 0.0)]
-    [5, 4, 3, 2, 1, 0]
-    """
-    for level, least in ((5, 1.0), (4, 0.8), (3, 0.6), (2, 0.4)):
-        if share >= least - 1e-9:
-            return level
-    return 1 if share > 0 else 0
 
 
 def weighed(scores: Iterable[tuple[float, float]]) -> float:

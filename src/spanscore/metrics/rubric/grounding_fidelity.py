@@ -1,19 +1,9 @@
 """Grounding fidelity: can every claim be traced to something?"""
 
-import re
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import ClassVar
 
-from spanscore.metrics._evidence import Evidence
-from spanscore.metrics._grounding import MAX_VALUES, Said
-from spanscore.metrics._words import MAX_TEXT_CHARS, counted, listed
-from spanscore.metrics.rubric._criterion import Criterial, Criterion, level_of
-from spanscore.metrics.rubric._turns import ruled
-from spanscore.model.score import Outcome, Skip
-
-_SPECIFIC = re.compile(r"\b(?:\d{4}-\d{2}-\d{2}|[A-Z]{1,6}-?\d{2,12}|\d[\d,]{0,20}\d(?:\.\d{1,6})?|\d\.\d{1,6})\b")
+from spanscore.metrics.rubric._criterion import Criterial, Criterion
 
 
 @dataclass(frozen=True)
@@ -49,42 +39,3 @@ class GroundingFidelity(Criterial):
         needs=("user_input", "final_output", "tool_calls"),
         in_defaults=True,
     )
-
-    def measure_by_rules(self, turns: Sequence[Evidence]) -> Outcome:
-        """The share of specific values in what the agent said that stand in what it had been told or had found.
-
-        Specific values are numbers of two digits or more, dates (2026-05-20) and codes (HAT136); the first 200 of each
-        turn count. Sources are the conversation, the agent's instructions, documents, and what tools returned or were
-        given in this turn and the turns before. A value that the agent computed has no source. The share is the
-        level, as in tool_routing, but never above 4: claims in words are not looked at. Without any such value it
-        needs a model.
-        """
-        values, lost, at_fault = 0, [], []
-        for index, turn in enumerate(turns):
-            said = _said(turn)
-            found = list(_specific(turn.trace.final_output or ""))
-            missing = [x for x in found if not said.grounds(x)]
-            values += len(found)
-            lost += [f"[turn {index}] {x} is in nothing the agent was told or had found" for x in missing]
-            at_fault += [index] * bool(missing)
-        if not values:
-            return Skip(f"{self.name} needs a model: the agent named no number, date or code that could be traced.")
-        level = min(4, level_of(1 - len(lost) / values))
-        traced = f"{counted(values, 'specific value')} can be traced"
-        return ruled(self.criterion, level, f"{listed(lost) or traced}.", at_fault, "ungrounded_claim")
-
-
-def _specific(text: str) -> Iterator[str]:
-    found = (x[0] for x in _SPECIFIC.finditer(text[:MAX_TEXT_CHARS]))
-    yield from islice(dict.fromkeys(found), MAX_VALUES)
-
-
-def _said(turn: Evidence) -> Said:
-    """All that the turn's agent had been told or had found when it spoke."""
-    conversation, background = turn.given
-    said = Said(conversation, background, "\n".join(turn.raw_given))
-    for raw, text in zip(turn.raw_results, turn.results, strict=True):
-        said.add(raw, text)
-    for arguments in turn.arguments:
-        said.add(arguments, arguments)
-    return said

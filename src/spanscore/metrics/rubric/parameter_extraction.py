@@ -1,15 +1,9 @@
 """Parameter extraction: did the values that tools were given come from the conversation?"""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from spanscore.metrics._evidence import Evidence
-from spanscore.metrics._words import counted, listed
-from spanscore.metrics.rubric._criterion import Criterial, Criterion, level_of
-from spanscore.metrics.rubric._turns import ruled
-from spanscore.metrics.trace.argument_correctness import ArgumentCorrectness
-from spanscore.model.score import Outcome, Score
+from spanscore.metrics.rubric._criterion import Criterial, Criterion
 
 
 @dataclass(frozen=True)
@@ -47,27 +41,3 @@ class ParameterExtraction(Criterial):
         needs=("user_input", "tool_calls"),
         in_defaults=True,
     )
-
-    def measure_by_rules(self, turns: Sequence[Evidence]) -> Outcome:
-        """The share of calls, over all turns, to which the rules' argument_correctness says yes.
-
-        A value that an earlier turn held has a source. The share is the level: 1 is 5, from 0.8 on 4, from 0.6 on 3,
-        from 0.4 on 2, above 0 it is 1. Without any call there was nothing to extract, which is 5.
-        """
-        right = calls = 0
-        at_fault: list[int] = []
-        reasons: list[str] = []
-        for index, turn in enumerate(turns):
-            metric = ArgumentCorrectness()
-            judged = metric.settle(turn.trace, {}) or metric.measure_by_rules(turn)
-            if not isinstance(judged, Score):
-                return judged
-            verdicts = judged.metadata["verdicts"]
-            calls += len(verdicts)
-            right += sum(x["verdict"] == "yes" for x in verdicts)
-            if judged.value < 1:
-                at_fault.append(index)
-                reasons.append(f"[turn {index}] {judged.reason}")
-        faultless = f"The arguments of {counted(calls, 'call')} are right." if calls else "No tool was called."
-        share = right / calls if calls else 1.0
-        return ruled(self.criterion, level_of(share), listed(reasons) or faultless, at_fault, "wrong_arguments")

@@ -1,14 +1,9 @@
 """Result interpretation: does what the agent says reflect what its tools returned?"""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from spanscore.metrics._evidence import Evidence, reads
-from spanscore.metrics._words import counted, listed
-from spanscore.metrics.rubric._criterion import Criterial, Criterion, level_of
-from spanscore.metrics.rubric._turns import ruled
-from spanscore.model.score import Outcome, Skip
+from spanscore.metrics.rubric._criterion import Criterial, Criterion
 
 
 @dataclass(frozen=True)
@@ -45,25 +40,3 @@ class ResultInterpretation(Criterial):
         needs=("final_output", "tool_calls"),
         in_defaults=True,
     )
-
-    def measure_by_rules(self, turns: Sequence[Evidence]) -> Outcome:
-        """The share of successful look-ups of which something new reached the answer or a later call of the turn.
-
-        A look-up is a call of a tool whose name says that it only reads. The share is the level, as in tool_routing,
-        but never above 4: whether what was said is right cannot be told. Without any call there was nothing to
-        interpret, which is 5; without any look-up it needs a model.
-        """
-        if not any(turn.calls for turn in turns):
-            return ruled(self.criterion, 5, "No tool was called: there was nothing to interpret.", (), "")
-        looked_up, unused, at_fault = 0, [], []
-        for index, turn in enumerate(turns):
-            informative = [x for x, call in enumerate(turn.calls) if reads(call.name) and call.error is None]
-            lost = [x for x in turn.unused if x in informative]
-            looked_up += len(informative)
-            unused += [f"[turn {index}] nothing of what {turn.calls[x].name} returned was used" for x in lost]
-            at_fault += [index] * bool(lost)
-        if not looked_up:
-            return Skip(f"{self.name} needs a model: no call only looked something up.")
-        level = min(4, level_of(1 - len(unused) / looked_up))
-        used = f"Something of each of {counted(looked_up, 'look-up')} was used"
-        return ruled(self.criterion, level, f"{listed(unused) or used}.", at_fault, "result_ignored")

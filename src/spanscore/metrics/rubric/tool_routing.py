@@ -1,15 +1,9 @@
 """Tool routing: were the right tools called, in the right order?"""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from spanscore.metrics._evidence import Evidence
-from spanscore.metrics._words import counted, listed
-from spanscore.metrics.rubric._criterion import Criterial, Criterion, level_of
-from spanscore.metrics.rubric._turns import ruled
-from spanscore.metrics.trace.tool_correctness import ToolCorrectness
-from spanscore.model.score import Outcome, Score
+from spanscore.metrics.rubric._criterion import Criterial, Criterion
 
 
 @dataclass(frozen=True)
@@ -51,23 +45,3 @@ class ToolRouting(Criterial):
         needs=("user_input", "tool_calls"),
         in_defaults=True,
     )
-
-    def measure_by_rules(self, turns: Sequence[Evidence]) -> Outcome:
-        """The rules' tool_correctness of each turn, averaged with the number of its calls (at least 1) as its weight.
-
-        The mean is the level: 1 is 5, from 0.8 on 4, from 0.6 on 3, from 0.4 on 2, above 0 it is 1.
-        """
-        total = weights = 0.0
-        at_fault: list[int] = []
-        reasons: list[str] = []
-        for index, turn in enumerate(turns):
-            judged = ToolCorrectness().measure_by_rules(turn)
-            if not isinstance(judged, Score):
-                return judged
-            weight = max(1, len(turn.calls))
-            total, weights = total + weight * judged.value, weights + weight
-            if judged.value < 1:
-                at_fault.append(index)
-                reasons.append(f"[turn {index}] {judged.reason}")
-        reason = listed(reasons) or f"No fault in the choice of tools in {counted(len(turns), 'turn')}."
-        return ruled(self.criterion, level_of(total / weights), reason, at_fault, "wrong_tools_called")

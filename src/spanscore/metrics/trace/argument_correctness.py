@@ -1,29 +1,16 @@
 """Argument correctness: were the arguments right, call by call?"""
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from spanscore.metrics._base import Answers, Judged, Question
-from spanscore.metrics._evidence import Evidence
-from spanscore.metrics._grounding import Said, ungrounded
-from spanscore.metrics._schema import choices, violations
-from spanscore.metrics._words import MAX_TEXT_CHARS, listed
-from spanscore.model.json import Json
 from spanscore.model.score import Outcome, Score, Skip
-from spanscore.model.trace import AgentTrace, ToolCall
+from spanscore.model.trace import AgentTrace
 
 _MAX_NAME_CHARS = 80
-_NO_FAULT = "fits what is known of the tool and of what was said before"
-_TOLD = frozenset(("history", "system_instructions", "retrieved"))
-_REFUSED = re.compile(
-    r"validation error|invalid (?:argument|parameter|input|value|type)|(?:missing|unexpected|required) "
-    r"(?:\d+ )?(?:required )?(?:positional |keyword )*(?:argument|parameter|field|property)",
-    re.IGNORECASE,
-)
 
 
 class Verdict(BaseModel):
@@ -125,34 +112,6 @@ class ArgumentCorrectness(Judged):
             return _score(trace, verdicts, f"The arguments of {_counted(len(verdicts))} are right.")
         return None
 
-    def measure_by_rules(self, evidence: Evidence) -> Outcome:
-        """One verdict for each call; a call is wrong when any of this holds.
-
-        Its arguments break the tool's own JSON schema, where the trace holds one. The tool refused them as invalid. A
-        value comes from nowhere: neither the conversation, the agent's instructions, retrieved documents or the
-        result of an earlier call hold it, nor the tool's own enums and defaults. Values are compared without case,
-        punctuation and endings, numbers by value ("two" is 2), dates by month and day. A text of up to six words must
-        be found by more than half of its words and all of its numbers, a longer one by a third. Booleans, null, 0, 1
-        and codes of up to three letters are choices and need no source. Where a source was not recorded (the result of
-        an earlier call), arrived damaged or is longer than 100,000 characters, values may come from there, and only
-        the first two count. At most 1,000 calls are looked at, and 500,000 characters of what they hold.
-        """
-        tools = {tool.name: _Offered(tool.parameters) for tool in evidence.offered or ()}
-        faults = [
-            listed(list(_faults(call, said, tools.get(call.name, _NOTHING))))
-            for call, said in zip(evidence.calls, _said_before(evidence), strict=True)
-        ]
-        wrong = [
-            f"call {number} ({call.name}): {fault}"
-            for number, (call, fault) in enumerate(zip(evidence.calls, faults, strict=True), 1)
-            if fault
-        ]
-        reason = listed(wrong) or f"The arguments of {_counted(len(faults))} are right"
-        verdicts = [{"verdict": "no" if fault else "yes", "reason": fault or _NO_FAULT} for fault in faults]
-        return _score(
-            evidence.trace, verdicts, f"{reason[:1].upper()}{reason[1:]}.{_unsought(evidence)}{evidence.limits}"
-        )
-
 
 def _at_first(trace: AgentTrace) -> Outcome | None:
     """What can be said before any verdict."""
@@ -174,59 +133,3 @@ def _score(trace: AgentTrace, verdicts: Sequence[Mapping[str, str]], reason: str
 
 def _counted(calls: int) -> str:
     return {1: "the one call", 2: "both calls"}.get(calls, f"all {calls} calls")
-
-
-def _said_before(evidence: Evidence) -> Iterator[Said | None]:
-    """For each call, what had been said before it; None from where a part was not recorded, or is damaged, on.
-
-    It is one object that grows, so it is to be used before the next is taken.
-    """
-    conversation, background = evidence.given
-    said: Said | None = Said(conversation, background, "\n".join(evidence.raw_given))
-    if not _TOLD.isdisjoint(evidence.trace.damaged) or any(map(_is_cut, evidence.raw_given)):
-        said = None
-    for call, raw, text in zip(evidence.calls, evidence.raw_results, evidence.results, strict=True):
-        yield said
-        if said is not None and (call.returned or call.error is not None) and not _is_cut(raw):
-            said.add(raw, text)
-        else:
-            said = None
-
-
-def _is_cut(text: str) -> bool:
-    """Whether a text may go on after what was read of it."""
-    return len(text) >= MAX_TEXT_CHARS
-
-
-def _unsought(evidence: Evidence) -> str:
-    """What a reason adds where a text was too long to be read whole; else ""."""
-    if not any(map(_is_cut, (*evidence.raw_given, *evidence.raw_results))):
-        return ""
-    return f" After a text of more than {MAX_TEXT_CHARS:,} characters it was not asked where values come from."
-
-
-class _Offered:
-    """What a tool's JSON schema says, each thing read off it once, however often the tool is called."""
-
-    def __init__(self, schema: Json) -> None:
-        self.schema = schema
-        self._choices: frozenset[str] | None = None
-
-    def choices(self) -> frozenset[str]:
-        """The strings that the schema itself offers as values."""
-        if self._choices is None:
-            self._choices = frozenset(choices(self.schema))
-        return self._choices
-
-
-_NOTHING = _Offered(None)
-
-
-def _faults(call: ToolCall, said: Said | None, tool: _Offered) -> Iterator[str]:
-    """What is wrong with a call's arguments, given what had been `said` before it, if that is known."""
-    if tool.schema is not None:
-        yield from violations(call.arguments, tool.schema)
-    if call.error and _REFUSED.search(call.error[:MAX_TEXT_CHARS]):
-        yield "the tool refused them as invalid"
-    for value in ungrounded(call.arguments, said, tool.choices) if said else ():
-        yield f"{value} is in nothing the agent was told or had found"

@@ -4,10 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from spanscore.metrics._base import Answers, Judged, Judgement, Question
-from spanscore.metrics._evidence import Evidence
 from spanscore.metrics._questions import TASK
-from spanscore.metrics._words import counted, listed
-from spanscore.model.score import Outcome, Score
 from spanscore.model.trace import AgentTrace
 
 _QUESTION = Question(
@@ -52,28 +49,3 @@ class StepEfficiency(Judged):
         """What the steps were held against."""
         del trace
         return {"task": answers["task"]}
-
-    def measure_by_rules(self, evidence: Evidence) -> Outcome:
-        """The share of steps that were of use; steps are the tool calls and the final answer.
-
-        Of no use are: a repetition of a call that had succeeded and that brought the same result; an unchanged
-        repetition of a failed call that fails again; a model call that says word for word what an earlier one said.
-        Of half use is a call that looks something up and of whose result nothing new reached the final output or a
-        later call's arguments; where the final output was not recorded, or not all
-        calls were looked at, this is not counted. A model call that only
-        repeats itself is a step as well.
-        """
-        calls = evidence.calls
-        wasted = {*evidence.duplicates, *evidence.blind_retries}
-        idle = set(evidence.unused) - wasted if evidence.trace.final_output is not None else set()
-        texts = [x.text for x in evidence.trace.model_calls if x.text]
-        echoes = len(texts) - len(set(texts))
-        steps = len(calls) + 1 + echoes
-        value = 1 - (len(wasted) + 0.5 * len(idle) + echoes) / steps
-        notes = [f"call {i + 1} ({calls[i].name}) repeats call {evidence.repeats[i] + 1}" for i in sorted(wasted)]
-        notes += [f"nothing of what call {index + 1} ({calls[index].name}) returned was used" for index in sorted(idle)]
-        if echoes:
-            notes.append(f"{counted(echoes, 'model call')} only repeated the text of an earlier one")
-        reason = listed(notes) or f"No needless step in {counted(len(calls), 'call')} and the answer"
-        metadata = {"task": evidence.task}
-        return Score(round(value, 4), f"{reason[:1].upper()}{reason[1:]}.{evidence.limits}", metadata)

@@ -22,7 +22,6 @@ from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_TRACE, Score
 from spanscore.cli import demo_server, recorded, replay
 from spanscore.cli.backend import Backend
 from spanscore.errors import SpanscoreError
-from spanscore.judge.config import RULES
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.rebuild import rebuild_all
 
@@ -122,7 +121,7 @@ def running(processes: Processes, folder: Path, backend: Backend, sinks: Mapping
     otlp, scores = free_ports(2)
     ports = demo_server.Ports.free()
     _start_collector(processes, folder, backend, (otlp, scores, ports.grpc))
-    settings = demo_server.configuration(folder, ports, RULES, _grpc(scores))
+    settings = demo_server.configuration(folder, ports, None, _grpc(scores))
     settings["assemble"] |= {"complete_after": "5s", "idle_after": "6s", "session_idle_after": "8s"}  # slow machines
     settings["export"]["exporters"].update(sinks)
     settings["export"]["emit"] = {"events": False, "metrics": False}  # a tracing UI takes spans only
