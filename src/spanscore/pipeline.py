@@ -21,7 +21,7 @@ from spanscore.export.inline import Passing
 from spanscore.export.opening import open_exporters, open_sinks
 from spanscore.export.reporting import open_reportings
 from spanscore.export.sender import Sender
-from spanscore.judge import open_judge, redactor, renderer
+from spanscore.judge import open_judge, redactor
 from spanscore.model.headers import Headers
 from spanscore.model.score import Evaluation
 from spanscore.model.span import Resource
@@ -97,9 +97,8 @@ class Pipeline:
             settings.evaluation,
             open_judge(settings.judge, self._store, self.meter),
             open_embedder(settings.embedding, redact=redactor(settings.judge)),
-            judge_plan=settings.judge.plan,
+            judge_config=settings.judge,
             clock_ns=clock_ns,
-            render_transcript=renderer(settings.judge),
         )
         self._trials = open_trials(settings, self.meter)
         again = settings.evaluation.ask_again

@@ -1,3 +1,5 @@
+import json
+import re
 import sys
 from pathlib import Path
 
@@ -5,6 +7,8 @@ import numpy as np
 import pytest
 
 from spanscore.evaluate import Config, Engine
+from spanscore.judge.answer import read
+from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.port import Answer
 from spanscore.model.score import JudgeUsage
 
@@ -38,9 +42,20 @@ class ScriptedJudge:
         if self.errors and (error := self.errors.pop(0)) is not None:
             raise error
         given = {**self.answers, **self.say.get(len(self.asked), {})}
+        given["verdicts"] = numbered(prompt, given["verdicts"])
         fields = {name: given.get(name, {"score": given["score"], "reason": "because"}) for name in schema.model_fields}
-        value = schema.model_validate(fields)
+        value = read(json.dumps(fields), schema)
         return Answer(value, models[0] if models else "scripted", JudgeUsage(1, 1001, 11, 0.01))
+
+
+def numbered(prompt, verdicts):
+    """Verdicts with the numbers of the steps that a prompt lists; the last one for all that are left."""
+    steps = [int(x) for x in re.findall(r"^step (\d+): ", prompt.question, re.MULTILINE)]
+    return (
+        [{"call": step, **verdicts[min(place, len(verdicts) - 1)]} for place, step in enumerate(steps)]
+        if verdicts
+        else []
+    )
 
 
 class FlatEmbedder:
@@ -66,8 +81,14 @@ def scripted():
 def make_engine():
     """An engine over the scripted judge (None: the rules), a flat embedding and a clock that stands at 42."""
 
-    def make(judge=None, plan="staged", *, embedder=None, **config) -> Engine:
-        return Engine(Config(**config), judge, embedder or FlatEmbedder(), judge_plan=plan, clock_ns=lambda: 42)
+    def make(judge=None, plan="staged", *, embedder=None, judge_settings=None, **config) -> Engine:
+        return Engine(
+            Config(**config),
+            judge,
+            embedder or FlatEmbedder(),
+            judge_config=JudgeConfig(plan=plan, **judge_settings or {}),
+            clock_ns=lambda: 42,
+        )
 
     return make
 

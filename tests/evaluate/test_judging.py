@@ -100,7 +100,7 @@ def test_a_wrong_number_of_verdicts_is_asked_for_once_more(make_engine, make_tra
     judge = scripted(say={1: {"verdicts": []}})
     found = evaluate(make_engine(judge, plan, metrics={"argument_correctness": {}, "confidence": {}}), make_trace())
     assert found["argument_correctness"].value == 1.0
-    assert sum("0 verdicts were given for 1 tool calls" in prompt.question for prompt, _, _ in judge.asked) == 1
+    assert sum("Step 1 was not answered" in prompt.question for prompt, _, _ in judge.asked) == 1
 
 
 @plans
@@ -118,7 +118,7 @@ def test_the_score_of_arguments_is_counted_not_judged(make_engine, make_trace, s
     engine = make_engine(judge, plan, metrics={"argument_correctness": {}})
     outcome = evaluate(engine, make_trace(tool_calls=calls))["argument_correctness"].outcome
     assert (outcome.value, outcome.reason) == (0.5, "because")
-    assert "get_weather: made up" in judge.asked[-1][0].question
+    assert "step 2 (get_weather): made up" in judge.asked[-1][0].question
 
 
 @plans

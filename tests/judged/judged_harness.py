@@ -9,7 +9,7 @@ from judge_harness import World, config_for
 from spanscore.embed import Config as EmbedConfig
 from spanscore.embed import open_embedder
 from spanscore.evaluate import Config, Engine
-from spanscore.judge import ModelJudge, renderer
+from spanscore.judge import ModelJudge
 from spanscore.judge.litellm import LiteLLM
 from spanscore.model.score import JudgeUsage
 from spanscore.otlp import files
@@ -45,9 +45,8 @@ def engine_for(server, plan="staged", *, metrics=None, world=None, cache=None, *
         Config(metrics=metrics or dict.fromkeys(STAGES)),
         asking,
         open_embedder(EmbedConfig()),
-        judge_plan=plan,
+        judge_config=config,
         clock_ns=lambda: 42,
-        render_transcript=renderer(config),
     )
 
 

@@ -8,7 +8,7 @@ from scripted_server import Reply, answer
 
 SAID: dict[str, Any] = {"score": 0.8, "verdict": "yes", "plan": ["look it up", "report it"]}
 _IN_TEXT = "It must fit this JSON schema:\n"
-_LISTED_CALL = re.compile(r"^\d+\. ", re.MULTILINE)
+_LISTED_CALL = re.compile(r"^step (\d+): ", re.MULTILINE)
 
 
 class ObligingModel:
@@ -33,13 +33,17 @@ class ObligingModel:
             return value(request) if callable(value) else value
         if "$ref" in schema:
             return self._value(name, defs[schema["$ref"].rpartition("/")[2]], defs, request)
-        if "enum" in schema:
-            return schema["enum"][0]
+        return schema["enum"][0] if "enum" in schema else self._made(name, schema, defs, request)
+
+    def _made(self, name: str, schema: dict[str, Any], defs: dict[str, Any], request: dict[str, Any]) -> Any:
         match schema["type"]:
             case "object":
                 return {key: self._value(key, inner, defs, request) for key, inner in schema["properties"].items()}
             case "array":
-                return [self._value("", schema["items"], defs, request) for _ in range(listed_calls(request))]
+                one = self._value("", schema["items"], defs, request)
+                return [{**one, "call": number} if isinstance(one, dict) else one for number in listed_calls(request)]
+            case "integer":
+                return 0
             case "string":
                 return f"what the model says of {name}"
         raise NotImplementedError(schema)
@@ -62,7 +66,6 @@ def asked_for(request: dict[str, Any]) -> frozenset[str]:
     return frozenset(schema_of(request)["properties"])
 
 
-def listed_calls(request: dict[str, Any]) -> int:
-    """How many tool calls the question lists for verdicts."""
-    listed = question_of(request).partition("Take the calls one by one, in this order:\n")[2]
-    return len(_LISTED_CALL.findall(listed.partition("\n</untrusted-data")[0]))
+def listed_calls(request: dict[str, Any]) -> list[int]:
+    """The numbers of the tool calls that the question lists for verdicts."""
+    return [int(number) for number in _LISTED_CALL.findall(question_of(request).rpartition("</untrusted-data")[0])]

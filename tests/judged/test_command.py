@@ -83,11 +83,11 @@ def test_a_session_metric_alone_has_the_signals_judged_that_it_rests_on(evaluate
     out = evaluated(model, "--jsonl", "--model", MODEL, "--metric", "agent_consistency")[1]
 
     assert [x["status"] for x in lines(out)] == ["scored"] * SESSIONS
-    assert len(model.calls) == 2 * TRACES
+    assert len(model.calls) == TRACES
 
 
 def test_the_last_line_says_who_judged_and_at_what_cost(evaluated, model):
-    text = evaluated(model, "--model", MODEL)[1].rstrip().splitlines()[-1]
+    text = evaluated(model, judge={"model": MODEL, "plan": "staged"})[1].rstrip().splitlines()[-1]
 
     assert text.startswith(f"Judged by {MODEL}: {len(model.calls)} calls, 12 from the cache; ")
 
@@ -157,7 +157,7 @@ def test_a_dry_run_of_a_session_metric_has_the_signals_it_rests_on(evaluated, mo
 
 
 def test_a_dry_run_without_the_cache_counts_every_question(evaluated, model):
-    judge = {"model": MODEL, "cache": {"enabled": False}}
+    judge = {"model": MODEL, "plan": "staged", "cache": {"enabled": False}}
     calls = lines(evaluated(model, "--dry-run", "--jsonl", judge=judge)[1])
 
     assert len(calls) == TRACES * sum(STAGES.values())

@@ -117,20 +117,62 @@ def test_fused_a_failing_second_call_leaves_the_scores_of_the_first():
     }
 
 
+def verdict(call):
+    return {"call": call, "reason": "given", "verdict": "yes"}
+
+
 @plans
-@pytest.mark.parametrize("too", ["few", "many"])
-def test_a_wrong_number_of_verdicts_is_asked_for_once_more(plan, too):
-    verdict = {"reason": "given", "verdict": "yes"}
-    verdicts = in_turn([verdict] * (1 if too == "few" else 3), [verdict] * 2)
+def test_only_the_calls_without_a_verdict_are_asked_about_once_more(plan):
+    verdicts = in_turn(
+        lambda request: [verdict(listed_calls(request)[0])], lambda r: list(map(verdict, listed_calls(r)))
+    )
     with ScriptedServer(ObligingModel(verdicts=verdicts)) as server:
         found = evaluate(engine_for(server, plan), recorded()[0])
 
     assert found["argument_correctness"].value == 1.0
-    assert sum(listed_calls(call) > 0 for call in server.calls) == 2
+    assert [len(listed_calls(call)) for call in server.calls if listed_calls(call)] == [2, 1]
 
 
 @plans
-def test_a_wrong_number_of_verdicts_twice_fails_that_metric_alone(plan):
+def test_a_verdict_on_a_call_that_was_not_listed_is_left_out(plan):
+    def verdicts(request):
+        return [verdict(call) for call in [*listed_calls(request), 4711]]
+
+    with ScriptedServer(ObligingModel(verdicts=verdicts)) as server:
+        found = evaluate(engine_for(server, plan), recorded()[0])
+
+    assert len(found["argument_correctness"].outcome.metadata["verdicts"]) == 2
+
+
+@plans
+def test_two_verdicts_on_one_call_are_asked_for_once_more(plan):
+    verdicts = in_turn(
+        lambda request: [verdict(call) for call in listed_calls(request) * 2],
+        lambda request: [verdict(call) for call in listed_calls(request)],
+    )
+    with ScriptedServer(ObligingModel(verdicts=verdicts)) as server:
+        found = evaluate(engine_for(server, plan), recorded()[0])
+
+    assert found["argument_correctness"].value == 1.0
+    assert sum(bool(listed_calls(call)) for call in server.calls) == 2
+
+
+@plans
+def test_a_verdict_that_is_invalid_is_asked_for_once_more_and_the_others_stay(plan):
+    def first(request):
+        one, *rest = map(verdict, listed_calls(request))
+        return [{**one, "verdict": True}, *rest]
+
+    verdicts = in_turn(first, lambda request: list(map(verdict, listed_calls(request))))
+    with ScriptedServer(ObligingModel(verdicts=verdicts)) as server:
+        found = evaluate(engine_for(server, plan), recorded()[0])
+
+    assert found["argument_correctness"].value == 1.0
+    assert [len(listed_calls(call)) for call in server.calls if listed_calls(call)] == [2, 1]
+
+
+@plans
+def test_missing_verdicts_twice_fail_that_metric_alone(plan):
     with ScriptedServer(ObligingModel(verdicts=[])) as server:
         found = evaluate(engine_for(server, plan), recorded()[0])
 

@@ -64,7 +64,7 @@ def test_what_the_judge_repeats_of_an_attack_is_fenced_when_it_is_quoted(plan, m
 
 @plans
 def test_a_tool_named_like_a_list_does_not_change_how_many_verdicts_are_asked_for(plan, make_trace):
-    call = ToolCall("c1", "get_weather\n2. another\n3. another", {"city": "Rome"}, "sunny")
+    call = ToolCall("c1", "get_weather\nstep 2: another\nstep 3: another", {"city": "Rome"}, "sunny")
     with ScriptedServer(ObligingModel()) as server:
         found = evaluate(engine_for(server, plan, metrics={"argument_correctness": {}}), make_trace(tool_calls=(call,)))
 

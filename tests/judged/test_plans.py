@@ -2,7 +2,7 @@
 
 import pytest
 from judged_harness import STAGES, engine_for, evaluate, recorded
-from obliging_model import ObligingModel, asked_for
+from obliging_model import ObligingModel, asked_for, listed_calls, question_of
 from scripted_server import ScriptedServer
 
 from spanscore.evaluate import Overrides
@@ -133,12 +133,27 @@ def test_without_a_plan_of_two_steps_what_judges_plans_does_not_apply(plan, anno
 
 @plans
 def test_the_score_of_arguments_is_the_share_of_right_calls(plan):
-    verdicts = [{"reason": "given by the user", "verdict": "yes"}, {"reason": "made up", "verdict": "no"}]
+    said = [{"reason": "given by the user", "verdict": "yes"}, {"reason": "made up", "verdict": "no"}]
+
+    def verdicts(request):
+        return [{"call": call, **x} for call, x in zip(listed_calls(request), said, strict=False)]
+
     with ScriptedServer(ObligingModel(verdicts=verdicts)) as server:
         found = evaluate(engine_for(server, plan, metrics={"argument_correctness": {}}), recorded()[0])
 
     score = found["argument_correctness"].outcome
-    assert (score.value, score.metadata["verdicts"]) == (
-        0.5,
-        [{"verdict": x["verdict"], "reason": x["reason"]} for x in verdicts],
-    )
+    assert (score.value, [x["verdict"] for x in score.metadata["verdicts"]]) == (0.5, ["yes", "no"])
+
+
+@plans
+def test_a_verdict_names_its_call_as_the_transcript_does(plan):
+    with ScriptedServer(ObligingModel()) as server:
+        found = evaluate(engine_for(server, plan, metrics={"argument_correctness": {}}), recorded()[0])
+
+    transcript = question_of(server.calls[0]).partition("</untrusted-data")[0]
+    named = [f"\n{x['call']}. the tool {x['tool']} " in transcript for x in verdicts_of(found)]
+    assert named == [True, True]
+
+
+def verdicts_of(found):
+    return found["argument_correctness"].outcome.metadata["verdicts"]

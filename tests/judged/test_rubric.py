@@ -14,7 +14,7 @@ from scripted_server import ScriptedServer, answer
 from spanscore.embed import Config as EmbedConfig
 from spanscore.embed import open_embedder
 from spanscore.evaluate import Config, Engine
-from spanscore.judge import ModelJudge, renderer
+from spanscore.judge import ModelJudge
 from spanscore.judge.cache import MemoryCache
 from spanscore.judge.litellm import LiteLLM
 from spanscore.model.score import Failure, Score
@@ -29,7 +29,7 @@ def graded(server, *, rubric=None, traces=None, case=None, **judge):
         Config(metrics={}, rubric=rubric or {}),
         asking,
         open_embedder(EmbedConfig()),
-        render_transcript=renderer(config),
+        judge_config=config,
     )
     session = Session("s", tuple(traces or recorded()))
     found = asyncio.run(engine.evaluate_rubric(session, **case or {}))

@@ -85,7 +85,7 @@ def test_a_silent_judge_delays_neither_spans_nor_stopping(server, recording, gat
 
 
 def test_a_kill_while_judging_scores_once_and_pays_once(server, recording, gated):
-    free = 6
+    free = 3
     gate, model = gated(free)
     running = server(judge=judged_by(model, max_concurrent=1)).start()
     export(running, recording("pydantic_ai/openai").traces)

@@ -21,6 +21,7 @@ from spanscore.metrics import (
     Signals,
     available,
 )
+from spanscore.metrics._base import OfCalls
 from spanscore.metrics.trace.argument_correctness import Verdict
 from spanscore.model.score import Score, Skip
 from spanscore.model.trace import AgentTrace, Session
@@ -56,7 +57,9 @@ def measured(metric, trace, judgement=Judgement(reason="as it is", score=0.5)): 
 
 def answers(metric, trace, judgement):
     """An answer to each question of a judged metric."""
-    verdicts = [Verdict(reason="taken from the input", verdict="yes")] * len(trace.tool_calls or ())
+    calls = len(trace.tool_calls or ())
+    given = {place: Verdict(call=place + 1, reason="from the input", verdict="yes") for place in range(calls)}
+    verdicts = OfCalls(given, total=calls, asked=calls)
     known = {"task": "to know", "outcome": "it is known", "plan": ["look", "tell"], "verdicts": verdicts}
     return {metric.name: judgement, **known}
 
@@ -152,7 +155,8 @@ def test_a_threshold_holds_whatever_the_embedding(name, metric):
 def test_questions_quote_only_what_is_there(name, metric, make_trace):
     quotes = set(metric().quotes(make_trace(), {}))
     for question in (x for stage in metric.stages for x in stage):
-        assert set(string.Template(question.text).get_identifiers()) <= quotes | set(question.needs)
+        listed = {"calls"} if question.of_calls else set()
+        assert set(string.Template(question.text).get_identifiers()) <= quotes | listed | set(question.needs)
 
 
 @every_judged

@@ -20,7 +20,7 @@ from spanscore.errors import InputError
 from spanscore.evaluate import Engine, Overrides
 from spanscore.evaluate.rubric import NAME as RUBRIC
 from spanscore.evaluate.rubric import OVERALL, chosen, is_rubric
-from spanscore.judge import check_models, open_judge, redactor, renderer
+from spanscore.judge import check_models, open_judge, redactor
 from spanscore.judge.config import RULES
 from spanscore.metrics import SIGNAL_WEIGHTS, Judged, SessionMetric, available
 from spanscore.model.score import Evaluation, JudgeUsage, Skip, reaches
@@ -110,9 +110,8 @@ def _engine(settings: Settings) -> Engine:
         settings.evaluation,
         open_judge(settings.judge),
         open_embedder(settings.embedding, redact=redactor(settings.judge)),
-        judge_plan=settings.judge.plan,
+        judge_config=settings.judge,
         clock_ns=time.time_ns,
-        render_transcript=renderer(settings.judge),
     )
 
 

@@ -2,31 +2,66 @@
 
 import functools
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from string import Template
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
+from pydantic import BaseModel, TypeAdapter
 
 from spanscore.errors import ConfigError
 from spanscore.judge.fence import fence
+from spanscore.judge.parts import Invalid, Parts, parts_of, was_cut_off
 from spanscore.judge.port import Prompt
 from spanscore.metrics import INSTRUCTIONS, Answers, Question
 from spanscore.model.json import dumps
 
 Questions = tuple[Question, ...]
 
+_MAX_NAME_CHARACTERS = 80
+_MAX_STRAY = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing to be answered: a question, or a question about one tool call, by its place in the trace."""
+
+    question: Question
+    place: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A tool call as a judge is asked about it: the number of its step in the transcript, and the tool's name."""
+
+    number: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What an answer gives: the valid answers, and what is wrong with each item that has none."""
+
+    answers: Mapping[Item, Any]
+    problems: Mapping[Item, Invalid]
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of a judge: the questions it asks together, and the schema of the answer to all of them.
+    """One call of a judge: the items that it asks for together, and the schema of the answer to all of them.
 
     The answer to a single question that has a model of its own is that model; else it is an object with one member
-    for each question, by its key.
+    for each question, by its key, and that member is a list where the question is about tool calls one by one.
+    `listed` are those calls by their place.
     """
 
-    questions: Questions
+    items: tuple[Item, ...]
+    listed: Mapping[int, Listed]
+
+    @property
+    def questions(self) -> Questions:
+        """The questions, each once."""
+        return tuple(dict.fromkeys(item.question for item in self.items))
 
     @property
     def schema(self) -> type[BaseModel]:
@@ -38,25 +73,61 @@ class Call:
 
         `objection` says what was wrong with the answer before.
         """
-        fenced = {name: fence(text) for name, text in quotes.items()}
-        texts = [Template(x.text).safe_substitute(fenced) for x in self.questions]
+        places = [item.place for item in self.items if item.place is not None]
+        calls = "\n".join(f"step {x.number}: {x.name}" for x in map(self.listed.__getitem__, places))
+        fenced = {name: fence(text) for name, text in {**quotes, **({"calls": calls} if calls else {})}.items()}
+        questions = self.questions
+        texts = [Template(x.text).safe_substitute(fenced) for x in questions]
         if len(texts) > 1:
-            texts = [f"## {x.key}\n{text}" for x, text in zip(self.questions, texts, strict=True)]
+            texts = [f"## {x.key}\n{text}" for x, text in zip(questions, texts, strict=True)]
             texts.insert(0, "Answer each of the following on its own, under its own key.")
         if objection:
             texts.append(f"You were asked this before, and your answer could not be used: {objection}")
         return Prompt(INSTRUCTIONS, transcript, "\n\n".join(texts))
 
-    def read(self, answer: BaseModel) -> dict[str, Any]:
-        """The answers by question."""
-        if _stands_alone(self.questions):
-            return {self.questions[0].key: answer}
-        return {x.key: getattr(answer, x.key) for x in self.questions}
+    def read(self, answer: BaseModel) -> Reading:
+        """The answers by item."""
+        if not isinstance(answer, Parts):
+            return Reading({self.items[0]: answer}, {})
+        values: dict[Item, Any] = {}
+        for question in self.questions:
+            value = getattr(answer, question.key)
+            own = [item for item in self.items if item.question == question]
+            if not question.of_calls or isinstance(value, Invalid):
+                values |= dict.fromkeys(own, value)
+            else:
+                values |= self._by_call(own, value, cut_off=was_cut_off(answer))
+        valid = {item: value for item, value in values.items() if not isinstance(value, Invalid)}
+        return Reading(valid, {item: value for item, value in values.items() if isinstance(value, Invalid)})
+
+    def _by_call(self, items: Sequence[Item], given: Sequence[Any], *, cut_off: bool) -> Iterator[tuple[Item, Any]]:
+        """For each of `items`, the element that bears the number of its step, or why there is none."""
+        by_number: dict[int, list[Any]] = {}
+        for element in given:
+            if not isinstance(element, Invalid):
+                by_number.setdefault(element.call, []).append(element)
+        numbers = [self.listed[item.place or 0].number for item in items]
+        stray = [f"There is no step {x} in the list." for x in by_number if x not in set(numbers)][:_MAX_STRAY]
+        invalid = [x.problem for x in given if isinstance(x, Invalid)][:_MAX_STRAY]
+        for item, number in zip(items, numbers, strict=True):
+            found = by_number.get(number, [])
+            if len(found) == 1:
+                yield item, found[0]
+            elif found:
+                yield item, Invalid(f"Step {number} was answered {len(found)} times; give one answer for it.")
+            else:
+                told = " ".join((f"Step {number} was not answered.", *stray, *invalid))
+                yield item, Invalid(told, cut_off)
+
+
+def listed(name: str, number: int) -> Listed:
+    """A tool call with its name on one line, shortened to be listed."""
+    return Listed(number, " ".join(name.split())[:_MAX_NAME_CHARACTERS])
 
 
 def quoted(answers: Answers) -> dict[str, str]:
     """Answers as templates quote them: a text as it is, a list numbered, anything else as JSON."""
-    return {key: _quoted(answer) for key, answer in answers.items()}
+    return {key: _quoted(answer) for key, answer in answers.items() if not isinstance(answer, Mapping)}
 
 
 @functools.lru_cache(maxsize=256)  # every run that is asked for may name another model
@@ -76,7 +147,9 @@ def distinct(questions: Iterable[Question]) -> Questions:
 
 
 def _stands_alone(questions: Questions) -> bool:
-    only = questions[0].answer if len(questions) == 1 else None
+    if len(questions) != 1 or questions[0].of_calls:
+        return False
+    only = questions[0].answer
     return isinstance(only, type) and issubclass(only, BaseModel)
 
 
@@ -85,8 +158,8 @@ def _schema(questions: Questions) -> type[BaseModel]:
     if _stands_alone(questions):
         alone: type[BaseModel] = questions[0].answer
         return alone
-    fields: dict[str, Any] = {x.key: (x.answer, ...) for x in questions}
-    return create_model("Answers", __config__=ConfigDict(frozen=True), **fields)
+    fields = {x.key: x.answer for x in questions if not x.of_calls}
+    return parts_of(fields, {x.key: x.answer for x in questions if x.of_calls})
 
 
 def _quoted(answer: Any) -> str:

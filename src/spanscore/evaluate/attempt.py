@@ -14,17 +14,20 @@ _NOTHING_SPENT = JudgeUsage()
 class Attempt:
     """A block in which `outcome` is to be set; an exception ends the block and sets it to a Failure (or a Skip).
 
+    The exception itself is then `error`.
+
     >>> with Attempt("coherence") as attempt:
     ...     raise BudgetExhaustedError("the judge's budget of this hour is spent")
     >>> attempt.outcome
     Skip(reason="the judge's budget of this hour is spent", cause='budget')
     """
 
-    __slots__ = ("_what", "outcome", "usage")
+    __slots__ = ("_what", "error", "outcome", "usage")
 
     def __init__(self, what: str) -> None:
         """`what` is being measured, as a log line names it."""
         self._what = what
+        self.error: Exception | None = None
         self.outcome: Outcome | None = None
         self.usage = _NOTHING_SPENT
 
@@ -38,7 +41,7 @@ class Attempt:
             return False
         if not isinstance(error, SpanscoreError):
             _LOGGER.warning("%s raised %s", self._what, type(error).__name__, exc_info=error)
-        self.outcome = outcome_of(error)
+        self.error, self.outcome = error, outcome_of(error)
         if isinstance(error, JudgeError) and isinstance(error.usage, JudgeUsage):
             self.usage += error.usage
         return True

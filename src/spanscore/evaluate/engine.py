@@ -4,18 +4,19 @@ import asyncio
 import functools
 import time
 import zlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from spanscore.embed.ngrams import Ngrams
 from spanscore.embed.port import Embedder
 from spanscore.errors import InputError
-from spanscore.evaluate import grading, judging, planning
+from spanscore.evaluate import grading
 from spanscore.evaluate.attempt import Attempt
+from spanscore.evaluate.case import Case
 from spanscore.evaluate.config import Config, Overrides, check_signals, model_named
 from spanscore.evaluate.grading import Expected, Graded
-from spanscore.evaluate.judging import Case
+from spanscore.evaluate.judging import Judging
 from spanscore.evaluate.planning import PlannedCall
 from spanscore.evaluate.rubric import Config as RubricConfig
 from spanscore.evaluate.rubric import Rubric, chosen
@@ -23,13 +24,12 @@ from spanscore.evaluate.signals import TraceSignals, is_lacking, needed, read_si
 from spanscore.evaluate.unjudged import no_judge
 from spanscore.judge.config import RULES, warn_of_rules
 from spanscore.judge.config import Config as JudgeConfig
+from spanscore.judge.opening import renderer
 from spanscore.judge.port import Judge
-from spanscore.judge.transcript import Renderer, render
 from spanscore.metrics import Computed, Embedded, Judged, Metric, SessionMetric, Signals
-from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Outcome, Score, Skip
+from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Outcome, Skip
 from spanscore.model.trace import AgentTrace, Session
 
-JudgePlan = Literal["staged", "fused"]
 MAX_EARLIER_TURNS = 20
 """Turns of a session before the evaluated one that its evaluation looks at, at most: the newest."""
 
@@ -61,22 +61,23 @@ class Engine:
         judge: Judge | None,
         embedder: Embedder | None,
         *,
-        judge_plan: JudgePlan = "staged",
+        judge_config: JudgeConfig = JudgeConfig(),  # noqa: B008 - frozen
         clock_ns: Callable[[], int] = time.time_ns,
-        render_transcript: Renderer | None = None,
     ) -> None:
         """`judge` None: judged metrics are skipped. `embedder` None: no embedding is configured.
+
+        `judge_config` says how `judge` is asked and what it is shown.
 
         Raises ConfigError where a metric names a model and there is no judge.
         """
         self._config = config
         self._judge = judge
         self._embedder = embedder
-        self._plan = judge_plan
         self._clock_ns = clock_ns
-        self._render = render_transcript or functools.partial(render, max_tokens=JudgeConfig().max_transcript_tokens)
+        self._render = renderer(judge_config)
         self._metrics = config.build()
         self._slots = asyncio.Semaphore(config.max_concurrent)
+        self._judging = Judging(judge, judge_config, self._render, self._slots) if judge else None
         if judge is None:
             config.refuse_models()
         if config.names_rules():
@@ -180,14 +181,12 @@ class Engine:
     def plan(
         self, trace: AgentTrace, overrides: Overrides | None = None, *, earlier: Sequence[AgentTrace] = ()
     ) -> list[PlannedCall]:
-        """The calls that a judge would get for `trace`; nothing is sent. `earlier` and errors as `evaluate_trace`."""
+        """The calls that a judge would get for `trace`; nothing is sent. Arguments and errors as `evaluate_trace`."""
         metrics = [x for x in self._selected(overrides) if x.run == "trace" and isinstance(x, Judged)]
-        cases = [Case(x, trace) for x in metrics if self._at_once(x, trace) is None]
-        transcript = self._render(trace, earlier=earlier[-MAX_EARLIER_TURNS:]).text if cases else ""
-        if self._plan == "staged":
-            return planning.staged_calls(cases, transcript)
-        groups = _by_models(cases)
-        return [call for group in groups for call in planning.fused_calls(group, transcript)]
+        judged = [x for x in metrics if self._at_once(x, trace) is None]
+        if not judged or self._judging is None:
+            return []
+        return self._judging.planned(judged, trace, earlier[-MAX_EARLIER_TURNS:])
 
     def _selected(self, overrides: Overrides | None) -> list[Metric]:
         if overrides is None:
@@ -251,18 +250,18 @@ class Engine:
         self, metrics: Sequence[Metric], trace: AgentTrace, earlier: Sequence[AgentTrace], revision: int
     ) -> list[Evaluation]:
         """The evaluations of one trace by these metrics."""
-        measured, cases = await self._measured(metrics, trace, earlier)
-        if cases:
-            await self._judged(cases, trace, earlier[-MAX_EARLIER_TURNS:])
+        measured, judged = await self._measured(metrics, trace, earlier)
+        if judged and self._judging is not None:
+            cases = await self._judging.settled(judged, trace, earlier[-MAX_EARLIER_TURNS:])
             measured |= {case.metric.name: self._ruling(case) for case in cases}
         return self._of_trace(metrics, measured, trace, revision)
 
     async def _measured(
         self, metrics: Sequence[Metric], trace: AgentTrace, earlier: Sequence[AgentTrace]
-    ) -> tuple[dict[str, _Measured], list[Case]]:
+    ) -> tuple[dict[str, _Measured], list[Judged]]:
         """What can be measured without a judge, by metric name; and what is left for one."""
         measured: dict[str, _Measured] = {}
-        cases: list[Case] = []
+        judged: list[Judged] = []
         for metric in metrics:
             at_once = self._at_once(metric, trace)
             if at_once is not None:
@@ -270,10 +269,10 @@ class Engine:
             elif isinstance(metric, Embedded):
                 measured[metric.name] = await self._embedded(metric, trace, earlier)
             elif isinstance(metric, Judged):
-                cases.append(Case(metric, trace))
+                judged.append(metric)
             else:
                 measured[metric.name] = _Measured(_given(None), self._evaluator(metric))
-        return measured, cases
+        return measured, judged
 
     def _at_once(self, metric: Metric, trace: AgentTrace) -> _Measured | None:
         """The outcome where nothing has to be awaited for it: a Skip, a computed metric; else None."""
@@ -308,26 +307,6 @@ class Engine:
                 attempt.outcome = await metric.measure(trace, earlier, embedder)
         return _Measured(_given(attempt.outcome), self._evaluator(metric))
 
-    async def _judged(self, cases: list[Case], trace: AgentTrace, earlier: Sequence[AgentTrace]) -> None:
-        """Settle all `cases`."""
-        judge = self._judge
-        with Attempt("rendering the transcript") as attempt:
-            transcript = await asyncio.to_thread(self._render, trace, earlier=earlier)
-        if judge is None or attempt.outcome is not None:
-            for case in cases:
-                case.outcome = attempt.outcome
-            return
-        async with asyncio.TaskGroup() as group:
-            if self._plan == "fused":
-                for sharing in _by_models(cases):
-                    group.create_task(self._bounded(judging.fused(sharing, judge, transcript.text)))
-            else:
-                for case in cases:
-                    group.create_task(self._bounded(judging.staged(case, judge, transcript.text)))
-        for case in cases:
-            if transcript.elided and isinstance(case.outcome, Score):
-                case.outcome = replace(case.outcome, metadata={**case.outcome.metadata, **transcript.metadata})
-
     async def _by_rubric(
         self, rubric: Rubric, subject: AgentTrace | Session, revision: int, expected: Expected = _NOTHING_EXPECTED
     ) -> list[Evaluation]:
@@ -348,10 +327,6 @@ class Engine:
         transcript = await asyncio.to_thread(self._render, session)
         async with self._slots:
             return await grading.by_judge(rubric, session, self._judge, transcript, expected)
-
-    async def _bounded(self, judged: Awaitable[None]) -> None:
-        async with self._slots:
-            await judged
 
     def _ruling(self, case: Case) -> _Measured:
         return _Measured(_given(case.outcome), case.evaluator, case.usage)
@@ -418,13 +393,6 @@ def _of_whole(of_last: Evaluation, session: Session) -> Evaluation:
 @functools.lru_cache(maxsize=256)  # the same few for every trace
 def _code(name: str, version: str, embedding: str | None) -> Evaluator:
     return Evaluator("CODE", name, version, embedding=embedding)
-
-
-def _by_models(cases: Sequence[Case]) -> list[list[Case]]:
-    groups: dict[tuple[str, ...], list[Case]] = {}
-    for case in cases:
-        groups.setdefault(case.models, []).append(case)
-    return list(groups.values())
 
 
 def _thresholded(metric: Metric, measured: _Measured) -> tuple[float | None, _Measured]:

@@ -10,9 +10,9 @@ from pydantic import BaseModel
 
 from spanscore.errors import JudgeAnswerError
 from spanscore.evaluate.attempt import Attempt
-from spanscore.evaluate.judging import shares
 from spanscore.evaluate.planning import PlannedCall
 from spanscore.evaluate.rubric import OVERALL, Rubric
+from spanscore.evaluate.usage import shares
 from spanscore.judge.port import Judge, Prompt
 from spanscore.judge.transcript import Transcript
 from spanscore.metrics import Criterion

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from spanscore.evaluate.asking import Call, Questions, distinct
-from spanscore.evaluate.judging import Case
+from spanscore.evaluate.asking import Questions, distinct
+from spanscore.evaluate.batches import Batch, dealt
+from spanscore.evaluate.case import Case
+from spanscore.evaluate.inquiry import Transcripts
 from spanscore.judge.port import Prompt
 
 _LATER = "(what the judge answers before)"
@@ -29,38 +31,54 @@ class PlannedCall:
     placeholders: int
 
 
-def staged_calls(cases: Sequence[Case], transcript: str) -> list[PlannedCall]:
-    """The calls of `judging.staged` for each case, repairs and second askings apart."""
-    return [
-        _planned([case], number, stage, transcript)
-        for case in cases
-        for number, stage in enumerate(case.metric.stages, start=1)
-    ]
+class Planner:
+    """Plans the calls about what `transcripts` show, with answers of `max_output_tokens` at most.
 
+    Repairs, second askings and what a judge that cannot read or write as much is asked apart, these are the calls.
+    """
 
-def fused_calls(cases: Sequence[Case], transcript: str) -> list[PlannedCall]:
-    """The calls of `judging.fused` for cases that ask the same models, repairs and second askings apart."""
-    calls: list[PlannedCall] = []
-    answered: set[str] = set()
-    everything = distinct(question for case in cases for stage in case.metric.stages for question in stage)
-    while ready := tuple(x for x in everything if x.key not in answered and answered.issuperset(x.needs)):
-        calls.append(_planned([x for x in cases if x.of(ready)], len(calls) + 1, ready, transcript))
-        answered |= {x.key for x in ready}
-    return calls
+    def __init__(self, transcripts: Transcripts, max_output_tokens: int) -> None:
+        self._transcripts = transcripts
+        self._max_output_tokens = max_output_tokens
 
+    def staged(self, cases: Sequence[Case]) -> list[PlannedCall]:
+        """The calls of `judging.staged` for each case."""
+        return [
+            call
+            for case in cases
+            for number, stage in enumerate(case.metric.stages, start=1)
+            for call in self._calls([case], number, stage)
+        ]
 
-def _planned(cases: Sequence[Case], stage: int, questions: Questions, transcript: str) -> PlannedCall:
-    needed = Counter(key for question in questions for key in question.needs)
-    quotes = dict.fromkeys(needed, _LATER)
-    for case in cases:
-        quotes |= {name: text or _LATER for name, text in case.metric.quotes(case.trace, {}).items()}
-    call = Call(questions)
-    names = tuple(case.metric.name for case in cases)
-    return PlannedCall(
-        names,
-        stage,
-        call.prompt(transcript, quotes),
-        call.schema,
-        cases[0].models,
-        placeholders=max(needed.values(), default=0),
-    )
+    def fused(self, cases: Sequence[Case]) -> list[PlannedCall]:
+        """The calls of `judging.fused` for cases that ask the same models."""
+        calls: list[PlannedCall] = []
+        answered: set[str] = set()
+        stage = 0
+        everything = distinct(question for case in cases for stage in case.metric.stages for question in stage)
+        while ready := tuple(x for x in everything if x.key not in answered and answered.issuperset(x.needs)):
+            stage += 1
+            calls += self._calls(cases, stage, ready)
+            answered |= {x.key for x in ready}
+        return calls
+
+    def _calls(self, cases: Sequence[Case], stage: int, questions: Questions) -> list[PlannedCall]:
+        items = [item for x in questions for item in next(case for case in cases if case.of((x,))).items((x,))]
+        return [self._planned(cases, stage, batch) for batch in dealt(items, self._max_output_tokens)]
+
+    def _planned(self, cases: Sequence[Case], stage: int, batch: Batch) -> PlannedCall:
+        transcript = self._transcripts.showing(batch.places)
+        call = self._transcripts.call(batch.items, transcript)
+        asking = [case for case in cases if case.of(call.questions)]
+        needed = Counter(key for question in call.questions for key in question.needs)
+        quotes = dict.fromkeys(needed, _LATER)
+        for case in asking:
+            quotes |= {name: text or _LATER for name, text in case.metric.quotes(case.subject, {}).items()}
+        return PlannedCall(
+            tuple(case.metric.name for case in asking),
+            stage,
+            call.prompt(transcript.text, quotes),
+            call.schema,
+            asking[0].models,
+            placeholders=max(needed.values(), default=0),
+        )

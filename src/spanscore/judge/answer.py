@@ -3,15 +3,15 @@
 import functools
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from spanscore.judge.parts import Parts, PartsT, cut_short, in_part, told
 from spanscore.judge.port import AnswerT
 from spanscore.model.json import dumps
 
-_MAX_PROBLEMS = 10
 _MAX_OBJECTS = 50
 _DECODER = json.JSONDecoder()
 _VALIDATED_HERE = re.compile(
@@ -27,15 +27,28 @@ class UnusableAnswerError(Exception):
 def read(text: str, schema: type[AnswerT]) -> AnswerT:
     """The answer in `text`, which may have prose, a code fence or a model's thoughts around it.
 
-    Of several JSON objects the last valid one counts: models quote before they conclude. Raises UnusableAnswerError.
+    Of several JSON objects the last valid one counts: models quote before they conclude. Of an answer of `Parts` none
+    of which is valid as a whole, the last one with a valid part does, then one that breaks off. Raises
+    UnusableAnswerError.
     """
     problem = "The answer holds no JSON object."
-    for found in reversed(list(_objects(text.rpartition("</think>")[2]))):
+    said = text.rpartition("</think>")[2]
+    found = list(_objects(said))[::-1]
+    for each in found:
         try:
-            return schema.model_validate_json(found)
+            return schema.model_validate_json(each)
         except ValidationError as error:
-            problem = problem if problem.startswith("The JSON") else f"The JSON does not fit the schema: {_told(error)}"
+            problem = problem if problem.startswith("The JSON") else f"The JSON does not fit the schema: {told(error)}"
+    if issubclass(schema, Parts) and (valid := _in_part(said, found, schema)) is not None:
+        return valid
     raise UnusableAnswerError(problem)
+
+
+def _in_part(said: str, found: Sequence[str], schema: type[PartsT]) -> PartsT | None:
+    for each in found:
+        if (valid := in_part(each, schema)) is not None:
+            return valid
+    return cut_short(said, schema)
 
 
 def read_parts(text: str, schemas: Mapping[str, type[BaseModel]]) -> dict[str, BaseModel | UnusableAnswerError]:
@@ -49,7 +62,7 @@ def read_parts(text: str, schemas: Mapping[str, type[BaseModel]]) -> dict[str, B
             try:
                 parts[name] = schema.model_validate_json(found)
             except ValidationError as error:
-                parts[name] = UnusableAnswerError(_told(error))
+                parts[name] = UnusableAnswerError(told(error))
         if any(isinstance(x, BaseModel) for x in parts.values()):
             return parts
     return {}
@@ -94,12 +107,6 @@ def _objects(text: str) -> Iterator[str]:
         else:
             yield text[start:end]
             start = end
-
-
-def _told(error: ValidationError) -> str:
-    problems = error.errors(include_url=False, include_context=False, include_input=False)
-    told = [f"{'.'.join(map(str, x['loc'])) or 'the object'}: {x['msg']}" for x in problems[:_MAX_PROBLEMS]]
-    return "; ".join(told)[:2000]
 
 
 def _nested(schema: Any) -> Iterator[Mapping[str, Any]]:

@@ -21,6 +21,7 @@ from spanscore.judge.budget import Budget
 from spanscore.judge.cache import Cache, SingleFlight, content_key
 from spanscore.judge.calls import Calls
 from spanscore.judge.config import Config
+from spanscore.judge.parts import Parts, kept_text
 from spanscore.judge.port import Answer, AnswerT, Prompt
 from spanscore.judge.provider import CallError, Completion, Message, Provider
 from spanscore.judge.transcript import estimate_tokens
@@ -123,7 +124,7 @@ class ModelJudge:
             error.usage = asking.usage
             return error
         if self._cache:
-            await asyncio.to_thread(self._cache.put, key, value.model_dump_json(by_alias=True))
+            await asyncio.to_thread(self._cache.put, key, kept_text(value))
         return Answer(value, asking.model, asking.usage)
 
     async def _converse(self, asking: _Asking[AnswerT]) -> AnswerT:
@@ -142,6 +143,8 @@ class ModelJudge:
             return read(completion.text, asking.schema)
         except UnusableAnswerError as error:
             self._refuse_declined(asking, completion)
+            if completion.cut_off and issubclass(asking.schema, Parts):  # the caller asks for fewer parts at once
+                raise self._invalid(asking, completion, f"{asking.model} gave no valid answer. ", error) from None
             self._calls.repaired(asking.model)
             messages += _repair(completion, error)
         completion = await self._call(asking, messages, enforced=enforced)
@@ -149,17 +152,24 @@ class ModelJudge:
             return read(completion.text, asking.schema)
         except UnusableAnswerError as error:
             self._refuse_declined(asking, completion)
-            raise JudgeAnswerError(
-                f"{asking.model} gave no valid answer, not even after one repair. {self._fault(completion, error)}",
-                said=completion.text,
-                model=asking.model,
-                cut_off=completion.cut_off,
-            ) from None
+            told = f"{asking.model} gave no valid answer, not even after one repair. "
+            raise self._invalid(asking, completion, told, error) from None
 
     def _refuse_declined(self, asking: _Asking[AnswerT], completion: Completion) -> None:
         """Raises JudgeRefusedError where the model or a filter declined: no repair helps, another model may."""
         if completion.refusal:
             raise JudgeRefusedError(f"{asking.model} gave no answer: {completion.refusal}")
+
+    def _invalid(
+        self, asking: _Asking[AnswerT], completion: Completion, told: str, error: UnusableAnswerError
+    ) -> JudgeAnswerError:
+        """The error of an answer that is of no use."""
+        return JudgeAnswerError(
+            told + self._fault(completion, error),
+            said=completion.text,
+            model=asking.model,
+            cut_off=completion.cut_off,
+        )
 
     def _fault(self, completion: Completion, error: UnusableAnswerError) -> str:
         """What was wrong with an answer: that it was empty, or the problem and where it ended or how it began."""

@@ -144,8 +144,9 @@ class Config(BaseModel):
     fallback_models: Annotated[tuple[str, ...], AfterValidator(_no_rules)] = ()
     """Models to ask, in order, when the one before gave no valid answer."""
 
-    plan: Literal["staged", "fused"] = "staged"
-    """`staged`: one call for each stage of each metric. `fused`: all metrics share at most two calls."""
+    plan: Literal["staged", "fused"] = "fused"
+    """`fused`: all metrics of a trace share two calls, or more where the judge cannot read or write as much at once.
+    `staged`: one call for each stage of each metric."""
 
     try_at_start: bool = True
     """Whether the server asks each model one tiny question when it starts, and again while one does not answer: so
@@ -171,6 +172,10 @@ class Config(BaseModel):
 
     max_output_tokens: int = Field(default=4096, ge=64)
     """The longest answer, in tokens; models that reason need room for that as well."""
+
+    max_verdicts: int = Field(default=300, ge=1)
+    """Tool calls of a trace that argument_correctness has judged one by one; of more calls a random sample of as many,
+    and the score then has an interval."""
 
     json_schema: Literal["auto", "always", "never"] = "auto"
     """Whether the answer's schema is given as `response_format` or in the text. `auto`: as `response_format` where

@@ -44,12 +44,13 @@ class Transcript:
 
 
 class Renderer(Protocol):
-    """`render` with the length and the redaction that a configuration asks for."""
+    """`render` with the length, unless another is given, and the redaction that a configuration asks for."""
 
     def __call__(
         self,
         subject: AgentTrace | Session,
         *,
+        max_tokens: int = ...,
         earlier: Sequence[AgentTrace] = (),
         focus: Collection[int] | None = None,
     ) -> Transcript:

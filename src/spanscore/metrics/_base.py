@@ -169,6 +169,23 @@ class Question:
     answer: Any
     needs: tuple[str, ...] = ()
     """Keys of the answers that must be had before, since the text quotes them."""
+    of_calls: bool = False
+    """Whether it is asked about tool calls one by one, in as many batches as it takes. `$calls` in the text is then the
+    list of them, `answer` a model of the answer about one of them, whose field `call` is the number of the call's step
+    in the transcript, and what `Judged.settle` gets is an `OfCalls`."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfCalls:
+    """What a judge answered about tool calls one by one: `answers` by the call's place in the trace's `tool_calls`.
+
+    `total` is how many calls there were, `asked` how many of them were to be judged: all, or a random sample. What is
+    missing of those among `answers` is of calls too long to be shown to the judge.
+    """
+
+    answers: Mapping[int, Any]
+    total: int
+    asked: int
 
 
 @dataclass(frozen=True)
@@ -187,11 +204,6 @@ class Judged(Metric):
         del trace, answers
         return {}
 
-    def objection(self, trace: AgentTrace, answers: Answers) -> str | None:
-        """What is wrong with the newest, valid answers; the judge is told and asked that stage again, once."""
-        del trace, answers
-        return None
-
     def metadata(self, trace: AgentTrace, answers: Answers) -> dict[str, Any]:
         """What the score carries beside value and reason."""
         del trace, answers
@@ -200,7 +212,7 @@ class Judged(Metric):
     def settle(self, trace: AgentTrace, answers: Answers) -> Outcome | None:
         """The outcome, as soon as the answers so far allow it; None while the next stage is needed.
 
-        Called before the first stage with no answers, and after each stage. Unless overridden, the metric's own
+        Called before the first stage with no answers, and whenever there are more. Unless overridden, the metric's own
         `Judgement`, which is the answer to the question that bears its name, is the score.
         """
         judgement = answers.get(self.name)

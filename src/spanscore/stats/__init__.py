@@ -5,6 +5,7 @@ from spanscore.stats.clusters import connected, design_effect, effective_number
 from spanscore.stats.correction import corrected_rate
 from spanscore.stats.differences import paired_difference, unpaired_difference
 from spanscore.stats.estimate import Estimate, Interval, NotEstimableError
+from spanscore.stats.finite import finite_rate
 from spanscore.stats.means import mean
 from spanscore.stats.passing import (
     pass_at_k,
@@ -32,6 +33,7 @@ __all__ = [
     "corrected_rate",
     "design_effect",
     "effective_number",
+    "finite_rate",
     "kappa",
     "kappa_standard_error",
     "mean",

@@ -1,19 +1,21 @@
 """Asks the judge whether an answer is the expected one; each interaction by itself, with nothing of another's."""
 
-import asyncio
-import functools
-from dataclasses import replace
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from spanscore.evaluate.attempt import Attempt
-from spanscore.evaluate.judging import Case, staged
+from spanscore.evaluate.case import Case
+from spanscore.evaluate.inquiry import Inquiry, Transcripts
+from spanscore.evaluate.judging import staged
 from spanscore.evaluate.unjudged import no_judge
 from spanscore.judge.config import RULES, Config
 from spanscore.judge.excerpt import excerpt
 from spanscore.judge.port import Judge
+from spanscore.judge.transcript import Transcript
 from spanscore.metrics.expected_answer import AnswerCorrectness
 from spanscore.metrics.session.agentic import Interaction
-from spanscore.model.score import Evaluator, Failure, JudgeUsage, Outcome, Score
+from spanscore.model.score import Evaluator, Failure, JudgeUsage, Outcome
+from spanscore.model.trace import AgentTrace, Session
 
 _NOBODY = Evaluator("CODE", "agentic", "1")
 
@@ -33,7 +35,7 @@ class Answers:
         """`judge` None: no answer can be judged. `model` is asked in place of the judge's own."""
         self._judge = None if model == RULES else judge
         self._model = model
-        self._excerpt = functools.partial(excerpt, max_tokens=config.max_transcript_tokens, rules=config.redact.rules)
+        self._config = config
 
     async def rule(self, interaction: Interaction) -> Ruling | None:
         """Judge the interaction's answer; None where none is expected."""
@@ -44,18 +46,39 @@ class Answers:
             return Ruling(no_judge(metric.name), _NOBODY)
         case = Case(metric, interaction.trace)
         with Attempt("comparing an answer") as attempt:
-            texts = {
-                "User input": interaction.trace.user_input,
-                "Answer of the agent": interaction.trace.final_output,
-                "Expected answer": interaction.expected_answer,
-            }
-            shown = await asyncio.to_thread(self._excerpt, texts)
-            await staged(case, self._judge, shown.text)
+            transcripts = Transcripts(interaction.trace, _Shown(interaction, self._config))
+            inquiry = Inquiry(self._judge, transcripts, self._config.max_output_tokens)
+            await staged(case, inquiry)
+            case.note((await inquiry.transcript()).metadata)
             attempt.outcome = case.outcome
-            if shown.elided and isinstance(case.outcome, Score):
-                metadata = {**case.outcome.metadata, **shown.metadata}
-                attempt.outcome = replace(case.outcome, metadata=metadata)
         return Ruling(attempt.outcome or _none(), case.evaluator, case.usage)
+
+
+class _Shown:
+    """Renders of an interaction what an answer is judged by: the input, the answer and the expected one."""
+
+    def __init__(self, interaction: Interaction, config: Config) -> None:
+        self._expected = interaction.expected_answer
+        self._config = config
+
+    def __call__(
+        self,
+        subject: AgentTrace | Session,
+        *,
+        max_tokens: int | None = None,
+        earlier: Sequence[AgentTrace] = (),
+        focus: Collection[int] | None = None,
+    ) -> Transcript:
+        """See `Renderer`; neither the turns before nor tool calls have a part in it."""
+        del earlier, focus
+        trace = subject.traces[-1] if isinstance(subject, Session) else subject
+        texts = {
+            "User input": trace.user_input,
+            "Answer of the agent": trace.final_output,
+            "Expected answer": self._expected,
+        }
+        longest = max_tokens or self._config.max_transcript_tokens
+        return excerpt(texts, max_tokens=longest, rules=self._config.redact.rules)
 
 
 def summed(rulings: list[Ruling]) -> tuple[Evaluator, JudgeUsage]:

@@ -13,7 +13,7 @@ from spanscore.config import Settings
 from spanscore.embed import open_embedder
 from spanscore.errors import InputError
 from spanscore.evaluate import Engine, Overrides
-from spanscore.judge import open_judge, redactor, renderer
+from spanscore.judge import open_judge, redactor
 from spanscore.metrics.session.agentic import Agentic
 from spanscore.model.trace import AgentTrace
 from spanscore.suites.answers import Answers
@@ -136,9 +136,8 @@ def _trying(suite: Suite, settings: Settings, model: str | None) -> Trying:
         settings.evaluation,
         judge,
         open_embedder(settings.embedding, redact=redactor(settings.judge)),
-        judge_plan=settings.judge.plan,
+        judge_config=settings.judge,
         clock_ns=time.time_ns,
-        render_transcript=renderer(settings.judge),
     )
     given = settings.evaluation.model_fields_set
     configured = [x for x in settings.evaluation.metrics if x != Agentic.name] if "metrics" in given else []

@@ -2,21 +2,26 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Strict
 
-from spanscore.metrics._base import Answers, Judged, Question
+from spanscore.metrics._base import Answers, Judged, OfCalls, Question
 from spanscore.model.score import Outcome, Score, Skip
 from spanscore.model.trace import AgentTrace
+from spanscore.stats import finite_rate
 
 _MAX_NAME_CHARS = 80
+_MAX_QUOTED = 50
 
 
 class Verdict(BaseModel):
     """Whether one call's arguments are right."""
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+
+    call: Annotated[int, Strict()]
+    """The number of the call's step."""
 
     reason: str
     """Which argument decides the verdict, and what it should be or rests on; one sentence."""
@@ -37,7 +42,7 @@ class Summary(BaseModel):
 _VERDICTS = Question(
     "verdicts",
     """\
-Were the arguments of each tool call right? Take the calls one by one, in this order:
+Were the arguments of each of these tool calls right? They are named by the numbers of their steps:
 $calls
 For each, decide whether the arguments are what this call needed, by what was known then:
 - they fit the tool's parameters, where those were recorded, and none that was needed is missing;
@@ -50,8 +55,10 @@ search or of a message) is right unless it goes against what was said. What was 
 where a value comes from: then say yes. Judge the arguments only: whether it was wise to call the tool, or what it \
 returned, does not matter, and a failed call may have had the right arguments; an error that names a wrong argument \
 shows that it was wrong.
-Give exactly one verdict for each call of the list, in the order of the list, also for calls that repeat another.""",
-    list[Verdict],
+Give exactly one verdict, with the number of its step, for each call of the list, also for calls that repeat another; \
+none for other calls.""",
+    Verdict,
+    of_calls=True,
 )
 
 _OVERALL = Question(
@@ -70,8 +77,10 @@ class ArgumentCorrectness(Judged):
     """The share of tool calls whose arguments were right; computed from one verdict for each call.
 
     A turn that made no tool call has no score: it does not apply. Where the arguments of a call were not
-    recorded there is no score. Metadata: `user_input` and `verdicts` [{`verdict` yes or no, `reason`}], in the order
-    of the calls.
+    recorded there is no score. Of a turn with more than `judge.max_verdicts` calls a random sample is judged. Metadata:
+    `user_input` and `verdicts` [{`call`, the number of its step, `tool`, `verdict` yes or no, `reason`}], in the order
+    of the calls; where not all were judged also `calls`, `judged`, `share_judged` and `interval`, the limits of the
+    share among all calls at the level 95 %.
 
     >>> "tool_calls" in ArgumentCorrectness.needs
     True
@@ -83,33 +92,26 @@ class ArgumentCorrectness(Judged):
     stages: ClassVar[tuple[tuple[Question, ...], ...]] = ((_VERDICTS,), (_OVERALL,))
 
     def quotes(self, trace: AgentTrace, answers: Answers) -> Mapping[str, str]:
-        """`calls`: their names, numbered; `wrong_calls`: those judged wrong, and why."""
-        names = [" ".join(call.name.split())[:_MAX_NAME_CHARS] for call in trace.tool_calls or ()]
-        numbered = [f"{number}. {name}" for number, name in enumerate(names, 1)]
-        wrong = [
-            f"{call}: {verdict.reason}"
-            for call, verdict in zip(numbered, answers.get("verdicts", ()), strict=False)
-            if verdict.verdict == "no"
-        ]
-        return {"calls": "\n".join(numbered), "wrong_calls": "\n".join(wrong)}
-
-    def objection(self, trace: AgentTrace, answers: Answers) -> str | None:
-        """There must be as many verdicts as calls."""
-        given, calls = len(answers.get("verdicts", ())), len(trace.tool_calls or ())
-        if "verdicts" not in answers or given == calls:
-            return None
-        return f"{given} verdicts were given for {calls} tool calls; exactly one for each call is needed."
+        """`wrong_calls`: those judged wrong, and why, at most 50 of them."""
+        judged = answers["verdicts"].answers if "verdicts" in answers else {}
+        wrong = [_named(trace, place, x) for place, x in judged.items() if x.verdict == "no"]
+        more = [f"and {len(wrong) - _MAX_QUOTED} more"] if len(wrong) > _MAX_QUOTED else []
+        return {"wrong_calls": "\n".join(wrong[:_MAX_QUOTED] + more)}
 
     def settle(self, trace: AgentTrace, answers: Answers) -> Outcome | None:
         """See `Judged.settle`. With no wrong call there is no reason to ask for."""
         if "verdicts" not in answers:
             return _at_first(trace)
-        verdicts = [{"verdict": x.verdict, "reason": x.reason} for x in answers["verdicts"]]
+        judged: OfCalls = answers["verdicts"]
+        if not judged.answers:
+            return Skip(
+                "The arguments of no call can be shown whole to the judge; raise judge.max_transcript_tokens.", "other"
+            )
         summary: Summary | None = answers.get(self.name)
         if summary is not None:
-            return _score(trace, verdicts, summary.reason)
-        if all(x["verdict"] == "yes" for x in verdicts):
-            return _score(trace, verdicts, f"The arguments of {_counted(len(verdicts))} are right.")
+            return _judged(trace, judged, summary.reason)
+        if all(x.verdict == "yes" for x in judged.answers.values()):
+            return _judged(trace, judged, f"The arguments of {_counted(len(judged.answers))} are right.")
         return None
 
 
@@ -123,6 +125,45 @@ def _at_first(trace: AgentTrace) -> Outcome | None:
     if silent:
         return Skip(f"The trace did not record the arguments of {', '.join(silent)}.", "not_recorded")
     return None
+
+
+def _named(trace: AgentTrace, place: int, verdict: Verdict) -> str:
+    name = " ".join((trace.tool_calls or ())[place].name.split())[:_MAX_NAME_CHARS]
+    return f"step {verdict.call} ({name}): {verdict.reason}"
+
+
+def _judged(trace: AgentTrace, judged: OfCalls, reason: str) -> Score:
+    """The share of right calls; where not all were judged with its interval, and the reason says so."""
+    calls = trace.tool_calls or ()
+    verdicts = [
+        {"call": x.call, "tool": calls[place].name, "verdict": x.verdict, "reason": x.reason}
+        for place, x in judged.answers.items()
+    ]
+    right = sum(x["verdict"] == "yes" for x in verdicts)
+    facts: dict[str, Any] = {"user_input": trace.user_input, "verdicts": verdicts}
+    if len(verdicts) < judged.total:
+        low, high = _limits(right, judged)
+        share = len(verdicts) / judged.total
+        facts |= {"calls": judged.total, "judged": len(verdicts), "share_judged": round(share, 4)}
+        facts["interval"] = [round(low, 4), round(high, 4)]
+        reason = f"{_in_part(judged)} Of all calls {low:.0%} to {high:.0%} are right. {reason}"
+    return Score(round(right / len(verdicts), 4), reason, facts)
+
+
+def _limits(right: int, judged: OfCalls) -> tuple[float, float]:
+    """The limits of the share of right calls among all at the level 95 %, whatever those are that were not shown."""
+    unseen = judged.asked - len(judged.answers)
+    least = finite_rate(right, judged.asked, judged.total).interval
+    most = finite_rate(right + unseen, judged.asked, judged.total).interval
+    return (least.low if least else 0.0), (most.high if most else 1.0)
+
+
+def _in_part(judged: OfCalls) -> str:
+    """Of which calls the score is."""
+    n, unseen = len(judged.answers), judged.asked - len(judged.answers)
+    drawn = f", drawn at random ({judged.asked})" if judged.asked < judged.total else ""
+    hidden = f"; {unseen} are too long to be shown whole to the judge" if unseen else ""
+    return f"{n} of {judged.total} calls were judged{drawn}{hidden}."
 
 
 def _score(trace: AgentTrace, verdicts: Sequence[Mapping[str, str]], reason: str) -> Score:

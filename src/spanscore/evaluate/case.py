@@ -1,0 +1,106 @@
+"""One judged metric on one subject: the answers had so far, what they cost, and the outcome once there is one."""
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from spanscore.evaluate.asking import Item, Questions, prompt_hash
+from spanscore.evaluate.attempt import Attempt
+from spanscore.metrics import Judged, OfCalls, Question
+from spanscore.model.score import Evaluator, JudgeUsage, Outcome, Score
+from spanscore.model.trace import AgentTrace
+
+
+class Case:
+    """One judged metric on one subject.
+
+    Of a question about tool calls one by one at most `max_calls` calls are asked about: a sample that is drawn by the
+    subject's id, so that another run, or another replica, draws the same.
+    """
+
+    def __init__(self, metric: Judged, subject: AgentTrace, *, max_calls: int | None = None) -> None:
+        self.metric = metric
+        self.subject = subject
+        self.answers: dict[str, Any] = {}
+        self.outcome: Outcome | None = None
+        self.usage = JudgeUsage()
+        self._drawn = drawn(len(subject.tool_calls or ()), max_calls, subject.id)
+        self._of_calls: dict[Question, dict[int, Any]] = {}
+        self._asked: list[Questions] = []
+        self._model: str | None = metric.model
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models to ask, as `Judge.ask` takes them."""
+        return (self.metric.model,) if self.metric.model else ()
+
+    @property
+    def model(self) -> str | None:
+        """The model that gave the newest answer; before there is one, the metric's own."""
+        return self._model
+
+    @property
+    def evaluator(self) -> Evaluator:
+        """Who judged: a model, or nobody where the metric needed no answer."""
+        if not self._asked:
+            return Evaluator("CODE", self.metric.name, self.metric.version)
+        digest = prompt_hash(tuple(self._asked), self._model)
+        return Evaluator("LLM", "judge", self.metric.version, model=self._model, prompt_hash=digest)
+
+    def ready(self) -> list[Question]:
+        """The unanswered questions whose needs are answered."""
+        return [
+            question
+            for stage in self.metric.stages
+            for question in stage
+            if question.key not in self.answers and self.answers.keys() >= set(question.needs)
+        ]
+
+    def items(self, questions: Iterable[Question]) -> list[Item]:
+        """What is to be answered of `questions`: each, or each about every call that was drawn."""
+        found: list[Item] = []
+        for question in questions:
+            found += [Item(question, x) for x in self._drawn] if question.of_calls else [Item(question)]
+        return found
+
+    def of(self, questions: Questions) -> Questions:
+        """Those of `questions` that this metric asks."""
+        own = {question.key for stage in self.metric.stages for question in stage}
+        return tuple(x for x in questions if x.key in own)
+
+    def planned(self, questions: Questions) -> None:
+        """Take down, for the provenance, that `questions` are asked together."""
+        self._asked.append(questions)
+
+    def take(self, answers: Mapping[Item, Any], model: str | None) -> None:
+        """Take in answers, None for a call that cannot be shown, and settle if they allow it."""
+        self._model = model or self._model
+        for item, answer in answers.items():
+            if item.place is None:
+                self.answers[item.question.key] = answer
+            else:
+                self._of_calls.setdefault(item.question, {})[item.place] = answer
+        for question, by_place in self._of_calls.items():
+            if len(by_place) == len(self._drawn):
+                given = {x: by_place[x] for x in self._drawn if by_place[x] is not None}
+                self.answers[question.key] = OfCalls(given, len(self.subject.tool_calls or ()), len(self._drawn))
+        with Attempt(self.metric.name) as attempt:
+            attempt.outcome = self.metric.settle(self.subject, self.answers)
+        self.outcome = attempt.outcome
+
+    def note(self, facts: Mapping[str, Any]) -> None:
+        """Put `facts` on the score, if there is one."""
+        if facts and isinstance(self.outcome, Score):
+            score = self.outcome
+            self.outcome = Score(score.value, score.reason, {**score.metadata, **facts}, score.label)
+
+
+def drawn(count: int, most: int | None, seed: str) -> Sequence[int]:
+    """The places of at most `most` of `count` calls, in order: each set is as likely, and `seed` decides which.
+
+    >>> drawn(3, 5, "a trace's id")
+    range(0, 3)
+    """
+    if most is None or count <= most:
+        return range(count)
+    return sorted(random.Random(seed).sample(range(count), most))  # noqa: S311 - no secret: to be drawn alike again
