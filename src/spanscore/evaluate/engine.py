@@ -15,7 +15,7 @@ from spanscore.evaluate import grading
 from spanscore.evaluate.attempt import Attempt
 from spanscore.evaluate.case import Case
 from spanscore.evaluate.config import Config, Overrides, check_signals, model_named
-from spanscore.evaluate.grading import Expected, Graded
+from spanscore.evaluate.grading import Graded
 from spanscore.evaluate.judging import Judging
 from spanscore.evaluate.planning import PlannedCall
 from spanscore.evaluate.rubric import Config as RubricConfig
@@ -27,6 +27,8 @@ from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.opening import renderer
 from spanscore.judge.port import Judge
 from spanscore.metrics import Computed, Embedded, Judged, Metric, SessionMetric, Signals
+from spanscore.metrics.expected_tools import ExpectedCall
+from spanscore.metrics.rubric import NOTHING_EXPECTED, Expected
 from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Outcome, Skip
 from spanscore.model.trace import AgentTrace, Session
 
@@ -40,7 +42,6 @@ NO_EMBEDDING = (
 
 _TRACES_AT_ONCE = 16
 _ALL = 1 << 32
-_NOTHING_EXPECTED = Expected()
 _NGRAMS = Ngrams()
 
 
@@ -158,17 +159,25 @@ class Engine:
         *,
         expected_outcomes: Sequence[str] = (),
         evaluation_criteria_override: str = "",
+        expected_tools: Sequence[ExpectedCall] = (),
+        tool_sequence_matters: bool = True,
+        rubric: RubricConfig | None = None,
         revision: int = 1,
     ) -> list[Evaluation]:
         """Score a session, or a trace by itself, by the rubric: each criterion, and `rubric.overall` as the last.
 
-        What is scored is as configured under `evaluation.rubric`, or the defaults. `expected_outcomes` are statements
-        that are to hold in the end: the overall label is `pass` when all do. `evaluation_criteria_override` tells the
-        judge what matters most in this case. Raises InputError as `evaluate_trace`.
+        What is scored is what `rubric` says, else what is configured under `evaluation.rubric`, else the defaults.
+        `expected_outcomes` are statements that are to hold in the end: the overall label is `pass` when all do.
+        `expected_tools` are the calls that the criteria about tools are held against.
+        `evaluation_criteria_override` tells the judge what matters most in this case. Raises InputError as
+        `evaluate_trace`.
         """
-        rubric = self._rubric(overrides) or chosen(self._config.rubric or RubricConfig())
-        expected = Expected(tuple(expected_outcomes), evaluation_criteria_override)
-        return await self._by_rubric(rubric, subject, revision, expected) if rubric else []
+        config = rubric or self._config.rubric
+        selected = (overrides.rubric(config) if overrides else None) or chosen(config or RubricConfig())
+        expected = Expected(
+            tuple(expected_outcomes), evaluation_criteria_override, tuple(expected_tools), tool_sequence_matters
+        )
+        return await self._by_rubric(selected, subject, revision, expected) if selected else []
 
     def plan_rubric(self, subject: AgentTrace | Session, overrides: Overrides | None = None) -> list[PlannedCall]:
         """The call that a judge would get for the rubric of `subject`; as `plan`."""
@@ -176,7 +185,7 @@ class Engine:
         if rubric is None or self._judge is None or rubric.model == RULES:
             return []
         session = _as_session(subject)
-        return grading.planned(rubric, session, self._render(session).text, _NOTHING_EXPECTED)
+        return grading.planned(rubric, session, self._render(session), NOTHING_EXPECTED)
 
     def plan(
         self, trace: AgentTrace, overrides: Overrides | None = None, *, earlier: Sequence[AgentTrace] = ()
@@ -308,7 +317,7 @@ class Engine:
         return _Measured(_given(attempt.outcome), self._evaluator(metric))
 
     async def _by_rubric(
-        self, rubric: Rubric, subject: AgentTrace | Session, revision: int, expected: Expected = _NOTHING_EXPECTED
+        self, rubric: Rubric, subject: AgentTrace | Session, revision: int, expected: Expected = NOTHING_EXPECTED
     ) -> list[Evaluation]:
         session = _as_session(subject)
         with Attempt("the rubric") as attempt:

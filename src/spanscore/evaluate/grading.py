@@ -17,6 +17,7 @@ from spanscore.judge.port import Judge, Prompt
 from spanscore.judge.transcript import Transcript
 from spanscore.metrics import Criterion
 from spanscore.metrics import rubric as criterial
+from spanscore.metrics.rubric import Expected
 from spanscore.metrics.rubric.overall import Overall
 from spanscore.model.json import dumps
 from spanscore.model.score import Evaluator, Failure, JudgeUsage, Outcome, Score, Skip, reaches
@@ -25,14 +26,6 @@ from spanscore.model.trace import Session
 _LEAST_COVERAGE = 0.5
 _NOTHING_SPENT = JudgeUsage()
 _NOTHING_SAID = criterial.Said({}, None, {})
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """What a test case adds: statements that are to hold in the end, and what matters most in this case."""
-
-    outcomes: tuple[str, ...] = ()
-    emphasis: str = ""
 
 
 class Graded(NamedTuple):
@@ -79,7 +72,7 @@ async def by_judge(
     model = rubric.model
     said = _NOTHING_SAID
     with Attempt("asking for the rubric") as attempt:
-        asked = _call(criteria, session, transcript.text, expected)
+        asked = _call(criteria, session, transcript, expected)
         try:
             answer = await judge.ask(*asked, models=(model,) if model else ())
         except JudgeAnswerError as error:
@@ -93,7 +86,7 @@ async def by_judge(
         outcomes |= {x.id: _scored(x, said, transcript.metadata) for x in criteria}
     if attempt.outcome is not None:
         outcomes |= dict.fromkeys((x.id for x in criteria), attempt.outcome)
-    digest = prompt_hash(criteria, bool(expected.outcomes), bool(expected.emphasis), model)
+    digest = prompt_hash(criteria, expected.kinds, model)
     evaluator = Evaluator("LLM", "judge", Overall.version, model=model, prompt_hash=digest)
     unanswered = _invalid(said, criterial.OUTCOMES) if criterial.OUTCOMES in said.problems else None
     return _graded(rubric, session, expected, Findings(outcomes, said.verdicts, evaluator, attempt.usage, unanswered))
@@ -106,7 +99,7 @@ def alike(rubric: Rubric, outcome: Outcome) -> list[Graded]:
     return [Graded(*x, outcome, _nobody(), _NOTHING_SPENT) for x in names if rubric.gives(x[0])]
 
 
-def planned(rubric: Rubric, session: Session, transcript: str, expected: Expected) -> list[PlannedCall]:
+def planned(rubric: Rubric, session: Session, transcript: Transcript, expected: Expected) -> list[PlannedCall]:
     """The one call of `by_judge`, without making it; none where no criterion can be scored."""
     criteria, _ = measurable(rubric, session)
     if not criteria:
@@ -117,20 +110,19 @@ def planned(rubric: Rubric, session: Session, transcript: str, expected: Expecte
 
 
 @functools.lru_cache(maxsize=256)  # the same few for every session
-def prompt_hash(criteria: tuple[Criterion, ...], has_outcomes: bool, has_emphasis: bool, model: str | None) -> str:
-    """16 hex digits over all that decides how `criteria` are judged, but for what a test case adds."""
-    stated = ("$statement",) if has_outcomes else ()
-    asked = criterial.question(criteria, stated, "$emphasis" if has_emphasis else "")
-    schema = criterial.answer_schema(criteria, 1, len(stated)).model_json_schema()
+def prompt_hash(criteria: tuple[Criterion, ...], kinds: Expected, model: str | None) -> str:
+    """16 hex digits over all that decides how `criteria` are judged; of what a test case adds, only which kinds."""
+    asked = criterial.question(criteria, kinds)
+    schema = criterial.answer_schema(criteria, 1, len(kinds.outcomes)).model_json_schema()
     return hashlib.sha256(dumps([criterial.INSTRUCTIONS, asked, schema, model]).encode()).hexdigest()[:16]
 
 
 def _call(
-    criteria: Sequence[Criterion], session: Session, transcript: str, expected: Expected
+    criteria: Sequence[Criterion], session: Session, transcript: Transcript, expected: Expected
 ) -> tuple[Prompt, type[BaseModel]]:
-    question = criterial.question(criteria, expected.outcomes, expected.emphasis)
+    question = criterial.question(criteria, expected, transcript.redact)
     schema = criterial.answer_schema(criteria, len(session.traces), len(expected.outcomes))
-    return Prompt(criterial.INSTRUCTIONS, transcript, question), schema
+    return Prompt(criterial.INSTRUCTIONS, transcript.text, question), schema
 
 
 def _scored(criterion: Criterion, said: criterial.Said, of_transcript: Mapping[str, Any]) -> Outcome:

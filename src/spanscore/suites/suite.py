@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from spanscore.errors import InputError
 from spanscore.evaluate import Overrides
 from spanscore.evaluate.rubric import NAME as RUBRIC
+from spanscore.evaluate.rubric import Config as RubricConfig
 from spanscore.evaluate.rubric import is_rubric
 from spanscore.evaluate.rubric import scale_of as rubric_scale
 from spanscore.metrics import available
@@ -177,6 +178,9 @@ class Case(Expectation):
     evaluation_criteria_override: Text | None = None
     """What the rubric judge should pay attention to in this case, in your words."""
 
+    rubric: RubricConfig | None = None
+    """The criteria of the rubric and their weights in this case; null: as the suite says."""
+
     trials: K | None = None
     """How many trials must be there at least; null: as many as the suite says."""
 
@@ -212,6 +216,16 @@ class Case(Expectation):
         """Those of its turns; of a case without turns its own."""
         return self.conversation or (self,)
 
+    @property
+    def calls(self) -> tuple[ExpectedCall, ...]:
+        """The tool calls that it expects, turn by turn."""
+        return tuple(tool.call() for x in self.expectations for tool in x.expected_tools or ())
+
+    @property
+    def calls_are_ordered(self) -> bool:
+        """Whether their order matters throughout."""
+        return all(x.tool_sequence_matters for x in self.expectations if x.expected_tools)
+
     def tool_names(self) -> Iterator[str]:
         """The tools that it expects."""
         yield from (tool.tool_name for x in self.expectations for tool in x.expected_tools or ())
@@ -236,6 +250,10 @@ class Suite(BaseModel):
 
     thresholds: Thresholds = {}
     """The least score of a metric in each trial, by the metric's name. It is measured and decides."""
+
+    rubric: RubricConfig | None = None
+    """The criteria of the rubric, their weights and its threshold, as under `evaluation.rubric` of a configuration;
+    null: as configured. It runs where a case needs it, or `metrics` name it."""
 
     agentic: Agentic = Agentic()
     """How expected answers and tools are compared, and pass@k and pass^k estimated."""
@@ -279,6 +297,10 @@ class Suite(BaseModel):
     def required_of(self, case: Case) -> float:
         """The share of a case's trials that must pass."""
         return self.required_pass_rate if case.required_pass_rate is None else case.required_pass_rate
+
+    def rubric_of(self, case: Case) -> RubricConfig | None:
+        """What the rubric scores in a case; None: what is configured."""
+        return case.rubric or self.rubric
 
     def thresholds_of(self, case: Case) -> dict[str, float]:
         """The least score by metric that decides in a case."""

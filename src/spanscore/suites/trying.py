@@ -150,6 +150,9 @@ class Trying:
             Overrides(metrics=(*names, OVERALL) if names else (RUBRIC,), model=self._model),
             expected_outcomes=case.expected_outcomes,
             evaluation_criteria_override=case.evaluation_criteria_override or "",
+            expected_tools=case.calls,
+            tool_sequence_matters=case.calls_are_ordered,
+            rubric=self._suite.rubric_of(case),
         )
         return [_of(recording, x) for x in found]
 
@@ -166,7 +169,9 @@ class Trying:
         if case.expected_outcomes or left:
             yield _rubric_check(overall)
         for name, least in self._suite.thresholds_of(case).items():
-            yield _threshold_check(name, least, [x for x in found if x.metric == name])
+            measured = [x for x in found if x.metric == name]
+            if not measured or not all(map(_does_not_apply, measured)):
+                yield _threshold_check(name, least, measured)
         if stated := _stated(recording):
             yield "the recording says test.case.result.status = fail" if "fail" in stated else None
 
@@ -256,9 +261,14 @@ def _threshold_check(name: str, least: float, found: Sequence[Evaluation]) -> st
         if isinstance(evaluation.outcome, Score) and not reaches(evaluation.outcome.value, least):
             return f"{name} {evaluation.outcome.value:.2f}, below {least:g}: {evaluation.outcome.reason}"
     for evaluation in found:
-        if not isinstance(evaluation.outcome, Score):
+        if not isinstance(evaluation.outcome, Score) and not _does_not_apply(evaluation):
             return evaluation.outcome
     return None if found else Skip(f"{name} was not measured")
+
+
+def _does_not_apply(evaluation: Evaluation) -> bool:
+    """Whether the metric had no occasion, which speaks neither for a trial nor against it."""
+    return isinstance(evaluation.outcome, Skip) and evaluation.outcome.cause == "not_applicable"
 
 
 def _score(conversation: Conversation, found: Sequence[Evaluation]) -> float | None:

@@ -2,7 +2,6 @@
 
 from spanscore.metrics.rubric._asking import (
     INSTRUCTIONS,
-    OUTCOMES,
     Finding,
     Said,
     Verdict,
@@ -19,14 +18,17 @@ from spanscore.metrics.rubric._criterion import (
     RubricMetric,
     weighed,
 )
+from spanscore.metrics.rubric._expected import NOTHING_EXPECTED, OUTCOMES, Expected
 
 __all__ = [
     "ACCEPTABLE",
     "INSTRUCTIONS",
+    "NOTHING_EXPECTED",
     "OUTCOMES",
     "PREFIX",
     "Criterial",
     "Criterion",
+    "Expected",
     "Finding",
     "RubricMetric",
     "Said",

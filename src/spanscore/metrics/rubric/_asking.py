@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from string import Template
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -22,8 +22,8 @@ from spanscore.judge.answer import read_parts
 from spanscore.judge.fence import NOTICE
 from spanscore.metrics._questions import EVIDENCE
 from spanscore.metrics.rubric._criterion import ACCEPTABLE, HIGHEST, Criterion, Kind
+from spanscore.metrics.rubric._expected import NOTHING_EXPECTED, OUTCOMES, Expected
 
-OUTCOMES = "expected_outcomes"
 NOT_APPLICABLE = "not_applicable"
 _MAX_CODE_CHARS = 64
 _CITED = re.compile(r"\[turns? (\d{1,6})\]", re.IGNORECASE)
@@ -64,27 +64,14 @@ says why.
 $criteria""")
 _CRITERION = Template("## $id: $name\n$description\n$levels")
 _NO_OCCASION = Template(f"\n{NOT_APPLICABLE}: $when")
-_EXPECTED = Template("""\
-## $key
-This is what should have come of the session. For each statement, in this order, say whether it holds by the end of \
-the session: justification (cite turns), then passed (true or false). What the record does not show to hold has not \
-passed.
-$statements""")
-_EMPHASIS = Template("""\
-## What matters most in this case
-$text
-Let this weigh in the criteria that it concerns; the levels stay as they are.""")
 
 
-def question(criteria: Sequence[Criterion], outcomes: Sequence[str] = (), emphasis: str = "") -> str:
-    """What stands after the transcript."""
-    parts = [_QUESTION.substitute(criteria="\n\n".join(map(_told, criteria)))]
-    if outcomes:
-        numbered = "\n".join(f"{number}. {' '.join(text.split())}" for number, text in enumerate(outcomes, 1))
-        parts.append(_EXPECTED.substitute(key=OUTCOMES, statements=numbered))
-    if emphasis:
-        parts.append(_EMPHASIS.substitute(text=emphasis.strip()))
-    return "\n\n".join(parts)
+def question(
+    criteria: Sequence[Criterion], expected: Expected = NOTHING_EXPECTED, redact: Callable[[str], str] = str
+) -> str:
+    """What stands after the transcript; what is `expected` goes through `redact`."""
+    asked = _QUESTION.substitute(criteria="\n\n".join(map(_told, criteria)))
+    return "\n\n".join([asked, *expected.sections(redact)])
 
 
 def _told(criterion: Criterion) -> str:
