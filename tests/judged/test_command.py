@@ -189,12 +189,12 @@ def test_the_provider_of_a_model_that_nobody_asks_does_not_matter(evaluated):
 UNREACHABLE = {"model": MODEL, "api_base": NOWHERE, "max_retries": 0}
 
 
-def test_a_server_that_is_gone_gives_failures_and_exit_code_0(evaluated):
+def test_a_server_that_is_gone_gives_failures_and_exit_code_1(evaluated):
     code, out, _ = evaluated(NOWHERE, "--jsonl", judge=UNREACHABLE)
     judged = [x for x in lines(out) if x["metric"] in STAGES]
 
     assert (code, {(x["status"], x["value"], x["error"]["type"]) for x in judged}) == (
-        0,
+        1,
         {("failed", None, "JudgeUnavailableError")},
     )
 
@@ -202,13 +202,13 @@ def test_a_server_that_is_gone_gives_failures_and_exit_code_0(evaluated):
 def test_failures_exit_1_where_that_is_asked_for(evaluated):
     code, _, err = evaluated(NOWHERE, "--metric", "confidence", "--fail-on", "failed", judge=UNREACHABLE)
 
-    assert (code, err) == (1, f"spanscore: measuring failed {TRACES} times\n")
+    assert (code, err.splitlines()[-1]) == (1, f"spanscore: measuring failed {TRACES} times")
 
 
 def test_a_mean_that_was_never_measured_is_below_any(evaluated):
     code, _, err = evaluated(NOWHERE, "--metric", "confidence", "--fail-under", "confidence=0", judge=UNREACHABLE)
 
-    assert (code, err) == (1, "spanscore: confidence has no score to hold against 0\n")
+    assert (code, err.splitlines()[-1]) == (1, "spanscore: confidence has no score to hold against 0")
 
 
 def test_sessions_whose_signals_failed_are_skipped(evaluated):
@@ -222,3 +222,32 @@ def test_the_table_shows_why_a_metric_failed(evaluated):
         text = evaluated(server, "--model", MODEL, "--metric", "confidence")[1]
 
     assert "failed   openai/gpt-4o-mini: AuthenticationError: no such key (calls made: 1)" in text
+
+
+def test_a_run_whose_judge_gave_no_score_is_no_success(evaluated):
+    with ScriptedServer(refusal(401, "Incorrect API key")) as server:
+        code, _, err = evaluated(server, "--model", MODEL, "--metric", "confidence")
+    told = [x for x in err.splitlines() if "the judge gave no score" in x]
+    assert (code, len(told)) == (1, 1)
+    assert f"all {TRACES} judged scores failed" in told[0]
+    assert "Incorrect API key" in told[0]
+
+
+def test_a_run_that_failed_in_part_says_so_and_succeeds(evaluated):
+    model = ObligingModel()
+    asked = []
+
+    def sometimes(request):
+        asked.append(request)
+        return model(request) if len(asked) > 1 else refusal(401, "Incorrect API key")
+
+    with ScriptedServer(sometimes) as server:
+        code, _, err = evaluated(server, "--model", MODEL, "--metric", "confidence", judge={"max_concurrent": 1})
+    assert code == 0
+    assert "spanscore: 1 score failed, most of them so: openai/gpt-4o-mini" in err
+
+
+def test_a_run_without_a_key_is_no_success(evaluated, model, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY")
+    code, _, err = evaluated(model, "--model", MODEL, "--metric", "confidence")
+    assert (code, "the judge gave no score" in err, model.calls) == (1, True, [])

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from spanscore import config
-from spanscore.cli import aggregates, dry_run, recorded, scores
+from spanscore.cli import aggregates, dry_run, recorded, scores, unscored
 from spanscore.cli.metrics import named, require_on_scale
 from spanscore.cli.terminal import console, print_json, progress
 from spanscore.config import Settings
@@ -77,6 +77,7 @@ def run(args: argparse.Namespace) -> int:
             print_json(evaluation.to_json())
     else:
         _print(settings, traces, evaluations)
+    unscored.say(evaluations, but=None if args.jsonl else "no_judge")  # the table's last line is about that
     return _verdict(gates, evaluations, any_failed=args.fail_on == "failed")
 
 
@@ -86,7 +87,9 @@ def measured(
     """The scores of `traces` by the metrics of these names. Raises InputError as `run`."""
     overrides = Overrides(tuple(x for name in names for x in _names(name, settings)), args.model, args.threshold)
     _check_models(settings, _with_signals(overrides))
-    return asyncio.run(_evaluate(_engine(settings), overrides, traces))
+    evaluations = asyncio.run(_evaluate(_engine(settings), overrides, traces))
+    unscored.say(evaluations)
+    return evaluations
 
 
 def configured(args: argparse.Namespace) -> Settings:
@@ -181,7 +184,8 @@ def _with_signals(overrides: Overrides) -> Overrides:
 def _print(settings: Settings, traces: Sequence[AgentTrace], evaluations: Sequence[Evaluation]) -> None:
     rows: defaultdict[tuple[str, str], list[scores.Row]] = defaultdict(list)
     for evaluation in evaluations:
-        rows[evaluation.scope, evaluation.subject_id].append(scores.Row.of(evaluation))
+        if not unscored.is_not_set_up(evaluation):
+            rows[evaluation.scope, evaluation.subject_id].append(scores.Row.of(evaluation))
     output = console()
     for trace in traces:
         if of_trace := rows["trace", trace.id]:
@@ -229,4 +233,4 @@ def _verdict(gates: Sequence[tuple[str, float]], evaluations: Sequence[Evaluatio
         unmet.append(f"measuring failed {failed} times")
     for text in unmet:
         print(f"spanscore: {text}", file=sys.stderr)
-    return 1 if unmet else 0
+    return 1 if unmet or unscored.no_score(evaluations) else 0

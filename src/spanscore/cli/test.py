@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 from spanscore import config, suites
 from spanscore.calibration import PassRate
-from spanscore.cli import aggregates, recorded, results
+from spanscore.cli import aggregates, recorded, results, unscored
 from spanscore.cli.terminal import console, print_json, progress
 from spanscore.config import Settings
 from spanscore.errors import InputError
@@ -87,6 +87,7 @@ def run(args: argparse.Namespace) -> int:
         found = asyncio.run(suites.run(prepared, settings, model=args.model, run_id=args.run_id, done=done))
     corrected = aggregates.calibrated(settings, found.evaluations)
     results.print_run(console(), found, corrected)
+    unscored.say(found.evaluations, but="no_judge")
     write(args.output, lambda: suites.as_text(_content(found, corrected)))
     write(args.junit, lambda: suites.to_junit(found))
     _export(args, settings, found)

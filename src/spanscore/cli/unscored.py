@@ -1,0 +1,85 @@
+"""What a run could not score, told once and not once for each trace, and whether its judge gave no score at all."""
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from spanscore.cli.terminal import on_one_line
+from spanscore.evaluate.rubric import is_rubric
+from spanscore.metrics import Judged, available
+from spanscore.model.score import Evaluation, Skip, SkipCause
+
+_NOT_SET_UP: tuple[SkipCause, ...] = ("no_judge", "no_embedding")
+_MAX_CHARS = 500
+_MAX_NAMES = 12
+
+
+def say(evaluations: Sequence[Evaluation], *, but: SkipCause | None = None) -> None:
+    """Say on standard error what could not be scored, but for what was skipped for the cause `but`."""
+    nothing = no_score(evaluations)
+    told = [x for x in evaluations if not (isinstance(x.outcome, Skip) and x.outcome.cause == but)]
+    for line in (*notices(told), *([nothing] if nothing else [])):
+        print(f"spanscore: {line}", file=sys.stderr)
+
+
+def is_not_set_up(evaluation: Evaluation) -> bool:
+    """Whether it was skipped for want of a judge or an embedding, as it is for every trace."""
+    return isinstance(evaluation.outcome, Skip) and evaluation.outcome.cause in _NOT_SET_UP
+
+
+def notices(evaluations: Sequence[Evaluation]) -> list[str]:
+    """What is missing, a line for each cause."""
+    found = []
+    for cause in _NOT_SET_UP:
+        of_cause = _skipped(evaluations, cause)
+        if of_cause:
+            found.append(f"{_names(of_cause)} skipped: {_short(of_cause[0].reason)}")
+    if over_budget := _skipped(evaluations, "budget"):
+        found.append(f"{_scores(len(over_budget))} skipped: {_short(over_budget[0].reason)}")
+    failed = [x for x in evaluations if x.status == "failed"]
+    if failed and no_score(evaluations) is None:
+        found.append(f"{_failed(len(failed))}, most of them so: {_most_common(failed)}")
+    return found
+
+
+def no_score(evaluations: Sequence[Evaluation]) -> str | None:
+    """Why the run is no success where all that a model was to judge failed; None where anything was judged."""
+    judged = [x for x in evaluations if _is_judged(x)]
+    failed = [x for x in judged if x.status == "failed"]
+    if not failed or any(x.status == "scored" and x.evaluator.kind == "LLM" for x in judged):
+        return None
+    return (
+        f"the judge gave no score: all {len(failed)} judged scores failed, most of them so: {_most_common(failed)}; "
+        "`spanscore doctor` says what to do"
+    )
+
+
+def _is_judged(evaluation: Evaluation) -> bool:
+    metric = available().get(evaluation.metric)
+    return is_rubric(evaluation.metric) or (metric is not None and issubclass(metric, Judged))
+
+
+def _skipped(evaluations: Iterable[Evaluation], cause: SkipCause) -> list[Evaluation]:
+    return [x for x in evaluations if isinstance(x.outcome, Skip) and x.outcome.cause == cause]
+
+
+def _names(evaluations: Iterable[Evaluation]) -> str:
+    names = list(dict.fromkeys(x.metric for x in evaluations))
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return f"{', '.join(names[:_MAX_NAMES])}{more} {'is' if len(names) == 1 else 'are'}"
+
+
+def _scores(count: int) -> str:
+    return "1 score is" if count == 1 else f"{count:,} scores are"
+
+
+def _failed(count: int) -> str:
+    return "1 score failed" if count == 1 else f"{count:,} scores failed"
+
+
+def _most_common(failed: Iterable[Evaluation]) -> str:
+    return _short(Counter(x.reason for x in failed).most_common(1)[0][0])
+
+
+def _short(text: str) -> str:
+    return on_one_line(text, _MAX_CHARS)
