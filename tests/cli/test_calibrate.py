@@ -259,3 +259,30 @@ def test_a_score_that_is_no_number_of_its_scale_is_refused(ran, place, value, wh
     code, _, err = ran("calibrate", "labels.jsonl", "scores.jsonl")
     assert (code, err.count("\n")) == (2, 1)
     assert why in err
+
+
+def test_the_scores_on_which_the_judge_is_unsure_are_reported(ran, files):
+    out = ran("calibrate", "labels.jsonl", "scores.jsonl", "--most-wrong", "0.45")[1]
+    assert "unsure scores: " in out
+
+
+def test_the_unsure_scores_are_around_the_threshold(ran, place):
+    said = [(0.1, "fail")] * 20 + [(0.6, "pass"), (0.6, "fail")] * 5 + [(0.9, "pass")] * 20
+    write(place / "scores.jsonl", [score(x, value) for x, (value, _) in enumerate(said)])
+    write(place / "labels.jsonl", [label(x, passes) for x, (_, passes) in enumerate(said)])
+    out = ran("calibrate", "labels.jsonl", "scores.jsonl", "--json", "--unsure", "unsure.json")[1]
+    assert json.loads(out)["unsure"]["limits"] == pytest.approx([0.35, 0.75])
+    assert json.loads((place / "unsure.json").read_text()) == {METRIC: pytest.approx([0.35, 0.75])}
+
+
+def test_unsure_scores_of_two_judges_of_one_metric_are_not_written(ran, place):
+    by_other = {**score(1, 0.9), "evaluator": {**JUDGE, "model": "other"}}
+    write(place / "scores.jsonl", [score(0, 0.9), by_other])
+    write(place / "labels.jsonl", [label(0, "pass"), label(1, "pass")])
+    code, _, err = ran("calibrate", "labels.jsonl", "scores.jsonl", "--unsure", "unsure.json")
+    assert (code, "a metric was scored by several judges" in err) == (2, True)
+
+
+def test_a_share_of_errors_that_cannot_be_is_refused(ran, files):
+    code, _, err = ran("calibrate", "labels.jsonl", "scores.jsonl", "--most-wrong", "1.5")
+    assert (code, err) == (2, "spanscore: error: --most-wrong 1.5: give a share between 0 and 1, such as 0.05\n")

@@ -1,6 +1,6 @@
 """Human labels beside scores: how far a judge can be trusted, and pass rates corrected for its measured error."""
 
-from spanscore.calibration.calibrating import Calibration, Measure, calibration, counted_pairs, measures
+from spanscore.calibration.calibrating import Calibration, Measure, calibration, counted_pairs, measures, unsure
 from spanscore.calibration.correcting import PassRate, pass_rates
 from spanscore.calibration.labels import Label
 from spanscore.calibration.labels import read as read_labels
@@ -23,4 +23,5 @@ __all__ = [
     "measures",
     "pass_rates",
     "read_labels",
+    "unsure",
 ]

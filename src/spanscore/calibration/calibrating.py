@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from spanscore.stats import (
     Confusion,
     Estimate,
     NotEstimableError,
+    Unsure,
     agreement,
     auc,
     best_threshold,
@@ -26,10 +27,12 @@ from spanscore.stats import (
     kappa,
     paired_difference,
     prediction_powered_mean,
+    unsure_scores,
 )
 
 _SCHEMA = "spanscore.calibration/1"
 _MAX_UNITS = 100_000
+_Found = TypeVar("_Found")
 _JUDGE = ("metric", "name", "version", "model", "prompt_hash", "embedding", "threshold")
 
 
@@ -125,10 +128,30 @@ def measures(matched: Matched, level: float) -> list[Measure]:
     return [_measured(name, ask) for name, ask in asked]
 
 
-def _unweighted(matched: Matched, ask: Callable[[], Estimate]) -> Callable[[], Estimate]:
+def unsure(matched: Matched, level: float, most_wrong: float) -> Unsure:
+    """The scores on which another judge is worth asking. Raises NotEstimableError, with the reason."""
+    if matched.judge[-1] is None:
+        raise NotEstimableError("the judge has no threshold")
+    threshold, verdicts = matched.judge[-1], [x.verdict for x in matched.pairs]
+
+    def found() -> Unsure:
+        return unsure_scores(
+            [x.passes for x in matched.pairs],
+            [x.value for x in verdicts],
+            threshold=threshold,
+            bounds=_bounds(matched),
+            most_wrong=most_wrong,
+            level=level,
+            clusters=clusters_of(verdicts),
+        )
+
+    return _unweighted(matched, found)()
+
+
+def _unweighted(matched: Matched, ask: Callable[[], _Found]) -> Callable[[], _Found]:
     """What is asked, where all that was scored was drawn by one share: it knows no weights."""
 
-    def asked() -> Estimate:
+    def asked() -> _Found:
         if weights_of([*(x.verdict for x in matched.pairs), *matched.others]) is not None:
             raise NotEstimableError("what was scored was sampled by several shares, and it knows no weights")
         return ask()

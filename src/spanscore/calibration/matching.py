@@ -40,6 +40,11 @@ class Matched:
     unscored: int
     annotators: Mapping[str, Mapping[str, bool]]
 
+    @property
+    def metric(self) -> str:
+        """What the judge measures."""
+        return self.judge[0]
+
     def annotator_pairs(self) -> list[tuple[str, str, list[bool], list[bool], list[str] | None]]:
         """Two annotators at a time, of those with the most labels, with what each says of what both labelled.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from spanscore import calibration
 from spanscore.calibration import Label, Matched, Measure, Verdict
 from spanscore.cli import eval as scoring
-from spanscore.cli import recorded, runs
+from spanscore.cli import recorded, runs, unsure
 from spanscore.cli.calibrations import listed, shown
 from spanscore.cli.metrics import require_on_scale
 from spanscore.cli.terminal import console, on_one_line, print_json
@@ -42,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="MODEL", help="the model that judges, in place of the configured one")
     parser.add_argument("--threshold", metavar="X", type=float, help="the score from which on the judge passes")
     parser.add_argument("--level", metavar="SHARE", type=float, default=0.95, help="the level of all intervals")
+    unsure.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object for each metric and judge")
     parser.add_argument("--no-store", action="store_true", help="keep nothing: only report")
     parser.add_argument("--list", action="store_true", help="list the calibrations in the store and do nothing else")
@@ -62,17 +63,11 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(
             f"{args.labels}: the judge passed or failed nothing that is labelled; there is nothing to compare"
         )
-    output = console()
-    for matched in found:
-        measures = calibration.measures(matched, args.level)
-        if args.json:
-            print_json(_as_json(matched, measures))
-        else:
-            _print(output, matched, measures)
+    _print_all(args, found)
     if not args.no_store:
         _keep(settings, found)
         if not args.json:
-            output.print(f"Kept in {shown(settings.store.url)}; pass rates by the same judge are now corrected.")
+            console().print(f"Kept in {shown(settings.store.url)}; pass rates by the same judge are now corrected.")
     return 0
 
 
@@ -81,8 +76,25 @@ def _require_usable(args: argparse.Namespace) -> None:
         raise InputError(
             "give labels and what they are about: spanscore calibrate LABELS PATH...; see spanscore calibrate --help"
         )
+    unsure.require_usable(args)
     if not 0 < args.level < 1:
         raise InputError(f"--level {args.level:g}: give a share between 0 and 1, such as 0.95")
+
+
+def _print_all(args: argparse.Namespace, found: Sequence[Matched]) -> None:
+    """What the labels tell of each judge, and where to write it the scores on which it is unsure."""
+    if args.unsure and len({x.metric for x in found}) < len(found):
+        raise InputError(f"--unsure {args.unsure}: a metric was scored by several judges; give the scores of one")
+    by_metric = {}
+    for matched in found:
+        measures, scores = calibration.measures(matched, args.level), unsure.of(matched, args)
+        by_metric[matched.metric] = scores
+        if args.json:
+            print_json({**_as_json(matched, measures), "unsure": unsure.as_json(scores)})
+        else:
+            _print(console(), matched, measures)
+            console().print(f"{unsure.line(scores)}\n")
+    unsure.write_limits(args.unsure, by_metric)
 
 
 def _keep(settings: Settings, found: Sequence[Matched]) -> None:
@@ -173,7 +185,6 @@ def _print(output: "Console", matched: Matched, measures: Sequence[Measure]) -> 
     for measure in measures:
         table.add_row(on_one_line(measure.name, 60), *_cells(measure.estimate, measure.why_not))
     output.print(table)
-    output.print()
 
 
 def _title(matched: Matched) -> str:

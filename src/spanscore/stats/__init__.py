@@ -19,12 +19,14 @@ from spanscore.stats.prediction import prediction_powered_mean
 from spanscore.stats.ranking import auc, best_threshold
 from spanscore.stats.rates import rate
 from spanscore.stats.tasks import over_tasks
+from spanscore.stats.unsure import Unsure, unsure_scores
 
 __all__ = [
     "Confusion",
     "Estimate",
     "Interval",
     "NotEstimableError",
+    "Unsure",
     "agreement",
     "auc",
     "best_threshold",
@@ -48,4 +50,5 @@ __all__ = [
     "unbiased_pass_at_k",
     "unbiased_pass_pow_k",
     "unpaired_difference",
+    "unsure_scores",
 ]
