@@ -51,10 +51,10 @@ or what follows from these by computing, converting, rewording or common knowled
 of "tomorrow").
 A value is wrong that was made up, that belongs to something else (another person's id, another day, another unit), \
 or that the user had changed before. An optional value that nobody asked about (a limit, a sort order, words of a \
-search or of a message) is right unless it goes against what was said. What was not recorded, cut or withheld may be \
-where a value comes from: then say yes. Judge the arguments only: whether it was wise to call the tool, or what it \
-returned, does not matter, and a failed call may have had the right arguments; an error that names a wrong argument \
-shows that it was wrong.
+search or of a message) is right unless it goes against what was said. Where the transcript marks a source as left \
+out, withheld or not recorded, a value that fits what is shown is right; elsewhere a value without a source is made \
+up. Judge the arguments only: whether it was wise to call the tool, or what it returned, does not matter, and a \
+failed call may have had the right arguments; an error that names a wrong argument shows that it was wrong.
 Give exactly one verdict, with the number of its step, for each call of the list, also for calls that repeat another; \
 none for other calls.""",
     Verdict,
