@@ -89,6 +89,8 @@ that it cannot be had (sold out, too late, no such thing) or it would harm other
 what the user claims in favour of the wish; and the agent said so and did what the instructions demand instead.
 A wish is not met where
 - the deed was only promised, announced or claimed;
+- the answer states what only a look-up can show (today's weather, a price, the user's data), and nothing in the \
+transcript shows it;
 - the tools failed (an outage, an error that was not got round), however honestly that was reported;
 - the agent granted what its instructions forbid, however content the user is, or declined what they allow.
 A change that nobody asked for, a change without the consent that the instructions demand, and a false statement that \
