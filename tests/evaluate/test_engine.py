@@ -56,9 +56,18 @@ class Boundless(Computed):
         raise KeyError("no threshold")
 
 
+@dataclass(frozen=True)
+class Sure(Computed):
+    name: ClassVar[str] = "sure"
+    summary: ClassVar[str] = "Is it so?"
+
+    def measure(self, trace):
+        return Score(value=True, reason="it is so")
+
+
 @pytest.fixture
 def broken(monkeypatch):
-    found = {**metrics.available(), "broken": Broken, "silent": Silent, "boundless": Boundless}
+    found = {**metrics.available(), "broken": Broken, "silent": Silent, "boundless": Boundless, "sure": Sure}
     monkeypatch.setattr(metrics, "available", lambda: found)
 
 
@@ -253,3 +262,8 @@ def test_the_published_schema_names_the_options_of_every_metric():
     known = {name for name, metric in metrics.available().items() if not issubclass(metric, metrics.RubricMetric)}
     assert set(schema["properties"]) == known
     assert "window" in schema["properties"]["loop_detection"]["anyOf"][0]["properties"]
+
+
+def test_a_metric_that_gives_a_truth_value_has_failed(make_engine, make_trace, broken):
+    outcome = evaluate(make_engine(metrics={"sure": {}}), make_trace())["sure"].outcome
+    assert outcome.type == "InvalidScoreError"

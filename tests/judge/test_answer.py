@@ -10,6 +10,7 @@ from judge_harness import Verdict
 from pydantic import BaseModel, Field
 
 from spanscore.judge.answer import UnusableAnswerError, read, response_format
+from spanscore.metrics import Judgement
 
 
 class Item(BaseModel):
@@ -73,3 +74,14 @@ def test_deep_nesting_is_no_answer():
 def test_the_reason_names_each_field_that_is_wrong():
     with pytest.raises(UnusableAnswerError, match=r"score: .*; reason: Field required"):
         read('{"score": "high"}', Verdict)
+
+
+@pytest.mark.parametrize("score", ["true", '"0.8"', "NaN", "Infinity", "-Infinity", "1.2", "-0.1", "null", "[0.5]"])
+def test_what_is_no_number_on_the_scale_is_no_judgement(score):
+    with pytest.raises(UnusableAnswerError, match="score"):
+        read(f'{{"reason": "fine", "score": {score}}}', Judgement)
+
+
+@pytest.mark.parametrize("score", ["0", "1", "0.8", "1e-1"])
+def test_a_number_on_the_scale_is_one(score):
+    assert read(f'{{"reason": "fine", "score": {score}}}', Judgement).score == float(score)

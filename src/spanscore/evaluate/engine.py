@@ -22,6 +22,7 @@ from spanscore.evaluate.rubric import Config as RubricConfig
 from spanscore.evaluate.rubric import Rubric, chosen
 from spanscore.evaluate.signals import TraceSignals, is_lacking, needed, read_signals, usual_weights
 from spanscore.evaluate.unjudged import no_judge
+from spanscore.evaluate.valued import valued
 from spanscore.judge.config import RULES, warn_of_rules
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.opening import renderer
@@ -362,7 +363,7 @@ class Engine:
             scope="trace",
             subject_id=trace.id,
             metric=metric,
-            outcome=measured.outcome,
+            outcome=valued(measured.outcome, metric, scale),
             threshold=threshold,
             scale=scale,
             evaluator=measured.evaluator,

@@ -27,16 +27,16 @@ class UnusableAnswerError(Exception):
 def read(text: str, schema: type[AnswerT]) -> AnswerT:
     """The answer in `text`, which may have prose, a code fence or a model's thoughts around it.
 
-    Of several JSON objects the last valid one counts: models quote before they conclude. Of an answer of `Parts` none
-    of which is valid as a whole, the last one with a valid part does, then one that breaks off. Raises
-    UnusableAnswerError.
+    Types are taken strictly: neither "0.8" nor true is a number. Of several JSON objects the last valid one counts:
+    models quote before they conclude. Of an answer of `Parts` none of which is valid as a whole, the last one with a
+    valid part does, then one that breaks off. Raises UnusableAnswerError.
     """
     problem = "The answer holds no JSON object."
     said = text.rpartition("</think>")[2]
     found = list(_objects(said))[::-1]
     for each in found:
         try:
-            return schema.model_validate_json(each)
+            return schema.model_validate_json(each, strict=True)
         except ValidationError as error:
             problem = problem if problem.startswith("The JSON") else f"The JSON does not fit the schema: {told(error)}"
     if issubclass(schema, Parts) and (valid := _in_part(said, found, schema)) is not None:
@@ -60,7 +60,7 @@ def read_parts(text: str, schemas: Mapping[str, type[BaseModel]]) -> dict[str, B
         parts: dict[str, BaseModel | UnusableAnswerError] = {}
         for name, schema in schemas.items():
             try:
-                parts[name] = schema.model_validate_json(found)
+                parts[name] = schema.model_validate_json(found, strict=True)
             except ValidationError as error:
                 parts[name] = UnusableAnswerError(told(error))
         if any(isinstance(x, BaseModel) for x in parts.values()):

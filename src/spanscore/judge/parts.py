@@ -131,7 +131,7 @@ def _elements(data: Any, kind: Any) -> Any:
 
 def _valid(data: Any, kind: Any) -> Any:
     try:
-        return _adapter(kind).validate_json(json.dumps(data))
+        return _adapter(kind).validate_json(json.dumps(data), strict=True)
     except ValidationError as error:
         return Invalid(told(error))
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Strict
+from pydantic import BaseModel, ConfigDict, Field
 
 from spanscore.metrics._base import Answers, Judged, OfCalls, Question
 from spanscore.model.score import Outcome, Score, Skip
@@ -20,7 +20,7 @@ class Verdict(BaseModel):
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
-    call: Annotated[int, Strict()]
+    call: Annotated[int, Field(strict=True)]
     """The number of the call's step."""
 
     reason: str
