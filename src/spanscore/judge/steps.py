@@ -90,7 +90,7 @@ def passages(
         yield from _past(trace, earlier)
     yield Passage(section("User input", trace.user_input))
     if trace.plan is not None:
-        yield Passage(section("Plan that the agent stated", trace.plan))
+        yield Passage(section("What the agent wrote before it acted", trace.plan))
     if trace.retrieved:
         yield Passage("Documents that were retrieved:")
         yield from (passage for retrieval in trace.retrieved for passage in _retrieval(retrieval))
@@ -199,7 +199,7 @@ def _said(trace: AgentTrace, model: ModelCall, made: Collection[str]) -> list[st
     """
     lines: list[str] = []
     if model.text and model.text != trace.final_output:
-        lines.append("   the plan above" if model.text == trace.plan else f"   text: {indented(model.text, 6)}")
+        lines.append("   the text above" if model.text == trace.plan else f"   text: {indented(model.text, 6)}")
     lines += [
         f"   asked for {indented(_requested(x), 6)}; no such call is recorded"
         for x in model.tool_calls
