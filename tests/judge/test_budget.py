@@ -1,9 +1,12 @@
-"""What is reserved counts at once; what was not needed comes back; a new window begins empty."""
+"""What is reserved counts at once; what was not needed comes back; a small budget is used up to the last call."""
+
+import asyncio
 
 import pytest
+from virtual_time import run
 
 from spanscore.errors import BudgetExhaustedError
-from spanscore.judge.budget import Budget
+from spanscore.judge.budget import Budget, Need, Purse
 from spanscore.judge.config import Budget as Limits
 
 HOUR_NS = 3600 * 10**9
@@ -90,3 +93,93 @@ def test_the_error_says_when_the_next_window_begins():
 def test_a_budget_that_no_call_fits_says_so():
     with pytest.raises(BudgetExhaustedError, match="less than one call"):
         Budget(Limits(max_tokens=100)).reserve(101, 0.0, 0)
+
+
+def purse_of(**limits):
+    return Purse(Budget(Limits(**limits)), lambda: 0)
+
+
+async def call(purse, need, tokens):
+    """One call that takes a second and so many tokens in the end; its reservation."""
+    reserved = await purse.reserve(lambda: need)
+    await asyncio.sleep(1)
+    purse.settle(reserved, tokens, 0.0)
+    return reserved
+
+
+async def all_at_once(purse, count, need, tokens):
+    return await asyncio.gather(*(call(purse, need, tokens) for _ in range(count)), return_exceptions=True)
+
+
+NEED = Need(input_tokens=800, least_output=200, most_output=4096)
+
+
+def test_a_small_budget_is_used_up_to_the_last_call_that_fits():
+    outcomes = run(all_at_once(purse_of(max_tokens=20_000), 50, NEED, 1000))
+
+    assert sum(not isinstance(x, BaseException) for x in outcomes) == 20
+
+
+def test_a_call_that_does_not_fit_yet_waits_for_those_under_way():
+    outcomes = run(all_at_once(purse_of(max_tokens=6000), 2, NEED, 1000))
+
+    assert [x.output_tokens for x in outcomes] == [4096, 4096]
+
+
+def test_the_last_call_is_held_to_the_output_that_is_paid_for():
+    outcomes = run(all_at_once(purse_of(max_tokens=5100), 2, NEED, 4000))
+
+    assert [x.output_tokens for x in outcomes] == [4096, 300]
+
+
+def test_what_calls_were_given_is_never_more_than_the_budget():
+    async def greedy(purse):
+        reserved = await purse.reserve(lambda: NEED)
+        purse.settle(reserved, 800 + reserved.output_tokens, 0.0)
+        return 800 + reserved.output_tokens
+
+    async def many(purse):
+        return await asyncio.gather(*(greedy(purse) for _ in range(30)), return_exceptions=True)
+
+    spent = [x for x in run(many(purse_of(max_tokens=30_000))) if not isinstance(x, BaseException)]
+    assert 30_000 - 1000 < sum(spent) <= 30_000
+
+
+def test_a_call_too_short_to_be_of_use_is_not_made():
+    async def twice(purse):
+        await call(purse, NEED, 900)
+        return await call(purse, NEED, 900)
+
+    with pytest.raises(BudgetExhaustedError, match="is spent"):
+        run(twice(purse_of(max_tokens=1850)))
+
+
+def test_usd_bound_the_output_as_tokens_do():
+    need = Need(1000, 100, 4000, usd_input=0.01, usd_per_output_token=0.00001)
+
+    assert Budget(Limits(max_usd=0.03)).affordable_output(need, 0) == pytest.approx(2000, abs=1)
+
+
+def test_calls_are_paid_in_the_order_in_which_they_came():
+    order = []
+
+    async def numbered(purse, number):
+        await call(purse, NEED, 1000)
+        order.append(number)
+
+    async def many(purse):
+        await asyncio.gather(*(numbered(purse, x) for x in range(10)))
+
+    run(many(purse_of(max_tokens=15_000)))
+    assert order == sorted(order)
+
+
+def test_a_call_that_is_cancelled_lets_the_next_one_decide():
+    async def scenario(purse):
+        reserved = await purse.reserve(lambda: NEED)
+        waiting = asyncio.ensure_future(call(purse, NEED, 1000))
+        await asyncio.sleep(0)
+        purse.close(reserved)
+        return (await waiting).output_tokens
+
+    assert run(scenario(purse_of(max_tokens=6000))) == 304

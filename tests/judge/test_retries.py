@@ -3,7 +3,7 @@
 import pytest
 
 from spanscore.judge.provider import CallError
-from spanscore.judge.retries import Policy, may_pass, retry_after_s, wait_s
+from spanscore.judge.retries import Policy, may_pass, wait_s
 
 POLICY = Policy(max_retries=3, timeout_s=60, initial_interval_s=1, max_interval_s=5, max_elapsed_s=100)
 
@@ -54,12 +54,3 @@ def test_no_retry_is_left_after_the_last():
 
 def test_a_wait_that_ends_past_the_bound_is_given_up():
     assert wait(CallError("x", status=429, headers={"retry-after": "50"}), elapsed_s=60) is None
-
-
-@pytest.mark.parametrize("header", ["soon", "", "nan", "inf", "-inf", "1e400", "Thu, 99 Foo 2026", None])
-def test_a_retry_after_that_says_nothing_is_ignored(header):
-    assert retry_after_s(header, 0) in (None, 0.0)
-
-
-def test_a_date_in_the_past_is_no_wait():
-    assert retry_after_s("Thu, 01 Jan 1970 00:00:07 GMT", 10**18) == 0

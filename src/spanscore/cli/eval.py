@@ -26,7 +26,7 @@ from spanscore.metrics import SIGNAL_WEIGHTS, Judged, SessionMetric, available
 from spanscore.model.score import Evaluation, JudgeUsage, Skip, reaches
 from spanscore.model.trace import AgentTrace, Session
 
-_MAX_TRACES_AT_ONCE = 16
+_MAX_TRACES_AT_ONCE = 64
 """More would wait for the judge's own limit, each with its transcript in memory."""
 
 

@@ -84,7 +84,7 @@ class Config(BaseModel):
     """The share that is evaluated: of sessions, and of the traces that belong to none. Which ones is decided by their
     ids, so that a retry or another replica decides alike. A run that somebody asks for is never left out."""
 
-    max_concurrent: int = Field(default=16, ge=1)
+    max_concurrent: int = Field(default=64, ge=1)
     """Metrics that wait for a judge or an embedding at the same time."""
 
     ask_again: AskAgain = AskAgain()

@@ -16,15 +16,14 @@ from spanscore.errors import (
     JudgeUnavailableError,
 )
 from spanscore.judge import redact, retries
-from spanscore.judge.answer import UnusableAnswerError, read, response_format, schema_of, schema_text
-from spanscore.judge.budget import Budget
+from spanscore.judge.answer import UnusableAnswerError, read, schema_of, schema_text
 from spanscore.judge.cache import Cache, SingleFlight, content_key
+from spanscore.judge.calling import Caller, Spent
 from spanscore.judge.calls import Calls
 from spanscore.judge.config import Config
 from spanscore.judge.parts import Parts, kept_text
 from spanscore.judge.port import Answer, AnswerT, Prompt
-from spanscore.judge.provider import CallError, Completion, Message, Provider
-from spanscore.judge.transcript import estimate_tokens
+from spanscore.judge.provider import Completion, Message, Provider
 from spanscore.model.score import JudgeUsage
 from spanscore.telemetry import Meter
 
@@ -39,8 +38,7 @@ class _Asking(Generic[AnswerT]):
     model: str
     prompt: Prompt
     schema: type[AnswerT]
-    started_ns: int = 0
-    usage: JudgeUsage = field(default_factory=JudgeUsage)
+    spent: Spent = field(default_factory=Spent)
 
 
 class ModelJudge:
@@ -57,19 +55,9 @@ class ModelJudge:
         self._config = config
         self._provider = provider
         self._cache = cache
-        self._timing = timing
-        self._budget = Budget(config.budget)
         self._calls = Calls(meter or Meter())
-        self._calls.watch(self._budget, timing)
-        self._slots = asyncio.Semaphore(config.max_concurrent)
+        self._caller = Caller(config, provider, timing, self._calls)
         self._flights: SingleFlight[Answer[Any] | JudgeError] = SingleFlight()
-        self._policy = retries.Policy(
-            max_retries=config.max_retries,
-            timeout_s=config.timeout / 1e9,
-            initial_interval_s=config.backoff.initial_interval / 1e9,
-            max_interval_s=config.backoff.max_interval / 1e9,
-            max_elapsed_s=config.backoff.max_elapsed_time / 1e9,
-        )
         self._parameters = {
             "temperature": config.temperature,
             "max_output_tokens": config.max_output_tokens,
@@ -117,15 +105,13 @@ class ModelJudge:
                 return answer
         self._calls.kept(asking.model, found=False)
         try:
-            async with self._slots:
-                asking.started_ns = self._timing.clock_ns()
-                value = await self._converse(asking)
+            value = await self._converse(asking)
         except JudgeError as error:
-            error.usage = asking.usage
+            error.usage = asking.spent.usage
             return error
         if self._cache:
             await asyncio.to_thread(self._cache.put, key, kept_text(value))
-        return Answer(value, asking.model, asking.usage)
+        return Answer(value, asking.model, asking.spent.usage)
 
     async def _converse(self, asking: _Asking[AnswerT]) -> AnswerT:
         """Ask; if the answer is unusable show the model its error and ask once more. Raises JudgeError."""
@@ -184,62 +170,12 @@ class ModelJudge:
 
     async def _call(self, asking: _Asking[AnswerT], messages: Sequence[Message], *, enforced: bool) -> Completion:
         """One completion, with retries. Raises JudgeError."""
-        schema = response_format(asking.schema) if enforced else None
-
-        async def once(timeout_s: float) -> Completion:
-            return await self._paid(asking, messages, schema, timeout_s)
-
-        def again() -> None:
-            self._calls.retried(asking.model)
-
-        try:
-            return await retries.retrying(once, self._policy, self._timing, asking.started_ns, again)
-        except CallError as error:
-            said = f"{asking.model}: {error} (calls made: {asking.usage.calls})"
-            raise _kind(error)(said, status=error.status) from None
-
-    async def _paid(
-        self, asking: _Asking[AnswerT], messages: Sequence[Message], schema: Any, timeout_s: float
-    ) -> Completion:
-        """One call, booked on the budget. Raises CallError, BudgetExhaustedError."""
-        tokens = sum(estimate_tokens(x.content) for x in messages)
-        most = self._config.max_output_tokens
-        usd = 0.0
-        if self._budget.counts_usd:
-            price = await self._provider.cost_usd(asking.model, tokens, most)
-            if price is None:
-                raise JudgeUnavailableError(
-                    f"{asking.model} was not asked: judge.budget.max_usd is set and its price is not known; add it to "
-                    "judge.prices"
-                )
-            usd = price
-        reserved = self._budget.reserve(tokens + most, usd, self._timing.clock_ns())
-        asking.usage += JudgeUsage(calls=1)
-        try:
-            with self._calls.timed(asking.model):
-                completion = await self._provider.complete(asking.model, messages, schema, timeout_s)
-        except CallError as error:
-            if not error.timed_out:  # a call that timed out may well have been worked on and billed
-                self._budget.settle(reserved, 0, 0.0)
-            raise
-        self._budget.settle(reserved, completion.input_tokens + completion.output_tokens, completion.cost_usd or 0.0)
-        self._calls.took(asking.model, completion)
-        asking.usage += JudgeUsage(0, completion.input_tokens, completion.output_tokens, completion.cost_usd)
-        return completion
+        return await self._caller.complete(asking.model, messages, asking.schema, asking.spent, enforced=enforced)
 
 
 def nobody_to_ask(model: str) -> str:
     """What is wrong with a model's name that leads to no provider."""
     return f"{model}: there is no such provider; name the model as litellm does, such as openai/gpt-4o-mini"
-
-
-def _kind(error: CallError) -> type[JudgeError]:
-    """The type of the error that the caller of a judge gets."""
-    if error.context_exceeded:
-        return JudgeTooLongError
-    if error.refused:
-        return JudgeRefusedError
-    return JudgeTimeoutError if error.timed_out else JudgeUnavailableError
 
 
 def _repair(completion: Completion, error: UnusableAnswerError) -> list[Message]:

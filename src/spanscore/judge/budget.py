@@ -1,5 +1,7 @@
 """What judging may cost: an amount is reserved before a call and corrected after it, so that calls under way count."""
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from spanscore.errors import BudgetExhaustedError
@@ -8,13 +10,36 @@ from spanscore.judge import config
 _WINDOW_NS = {"hour": 3600 * 10**9, "day": 86400 * 10**9}
 
 
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What one call may take: its input, and an output between the least that is of use and the most it may be.
+
+    `usd_input` is the price of the input, `usd_per_output_token` that of one token more; 0.0 where USD do not count.
+    """
+
+    input_tokens: int
+    least_output: int
+    most_output: int
+    usd_input: float = 0.0
+    usd_per_output_token: float = 0.0
+
+    def usd(self, output_tokens: int) -> float:
+        """The price with an output of this length."""
+        return self.usd_input + output_tokens * self.usd_per_output_token
+
+
 @dataclass(slots=True)
 class Reservation:
-    """What one call may cost; `window` is the hour or day, counted from 1970, that it is booked on."""
+    """What one call may cost; `window` is the hour or day, counted from 1970, that it is booked on.
+
+    `output_tokens` is the longest output that the call may be given so as not to cost more.
+    """
 
     tokens: int
     usd: float
     window: int
+    output_tokens: int = 0
+    is_open: bool = True
 
 
 class Budget:
@@ -25,17 +50,42 @@ class Budget:
         self._window = -1
         self._tokens = 0
         self._usd = 0.0
+        self._open = 0
 
     @property
     def counts_usd(self) -> bool:
         """Whether a call's cost must be known before it is made."""
         return self._limits.max_usd is not None
 
+    @property
+    def has_open(self) -> bool:
+        """Whether a call is under way that may cost less than what is reserved for it."""
+        return self._open > 0
+
     def left(self, now_ns: int) -> dict[str, tuple[float, float]]:
         """What is left of each limit and the limit itself, by unit; nothing where there is no limit."""
         self._turn_to(now_ns)
         limits = {"tokens": (self._limits.max_tokens, self._tokens), "usd": (self._limits.max_usd, self._usd)}
         return {unit: (limit - spent, limit) for unit, (limit, spent) in limits.items() if limit is not None}
+
+    def affordable_output(self, need: Need, now_ns: int) -> int:
+        """The longest output, at most `need.most_output`, that what is left pays for; negative: not even the input."""
+        left, most = self.left(now_ns), need.most_output
+        if "tokens" in left:
+            most = min(most, int(left["tokens"][0]) - need.input_tokens)
+        if "usd" in left:
+            spare = left["usd"][0] - need.usd_input
+            if spare < 0:
+                return -1
+            if need.usd_per_output_token:
+                most = min(most, int(spare / need.usd_per_output_token))
+        return most
+
+    def book(self, need: Need, output_tokens: int, now_ns: int) -> Reservation:
+        """`reserve` for a call whose output is held to `output_tokens`."""
+        reserved = self.reserve(need.input_tokens + output_tokens, need.usd(output_tokens), now_ns)
+        reserved.output_tokens = output_tokens
+        return reserved
 
     def reserve(self, tokens: int, usd: float, now_ns: int) -> Reservation:
         """Book a call's largest possible cost. Raises BudgetExhaustedError, and books nothing, if it does not fit."""
@@ -44,14 +94,21 @@ class Budget:
         self._check("usd", self._usd, usd, self._limits.max_usd, now_ns)
         self._tokens += tokens
         self._usd += usd
+        self._open += 1
         return Reservation(tokens, usd, self._window)
 
     def settle(self, reservation: Reservation, tokens: int, usd: float) -> None:
-        """Replace what was reserved by what the call did cost; without this the reservation stands."""
+        """Replace what was reserved by what the call did cost."""
         if reservation.window == self._window:
             self._tokens += tokens - reservation.tokens
             self._usd += usd - reservation.usd
         reservation.tokens, reservation.usd = tokens, usd
+        self.close(reservation)
+
+    def close(self, reservation: Reservation) -> None:
+        """Nothing more is learnt of what the call did cost: what was reserved stands."""
+        self._open -= reservation.is_open
+        reservation.is_open = False
 
     def _turn_to(self, now_ns: int) -> None:
         window = now_ns // _WINDOW_NS[self._limits.per]
@@ -69,3 +126,41 @@ class Budget:
         raise BudgetExhaustedError(
             f"{key} = {limit:g} for this {self._limits.per} is spent ({spent:g}); the next begins in {left_min} min"
         )
+
+
+class Purse:
+    """A budget from which many calls are paid at once, in the order in which they ask. Belongs to one event loop."""
+
+    def __init__(self, budget: Budget, clock_ns: Callable[[], int]) -> None:
+        self._budget = budget
+        self._clock_ns = clock_ns
+        self._turn = asyncio.Lock()
+        self._settled = asyncio.Event()
+
+    async def reserve(self, needed: Callable[[], Need]) -> Reservation:
+        """Reserve what a call may cost, once that is clear: while it does not fit, others under way may cost less.
+
+        `needed` is called again after each wait, since what is known of such calls grows meanwhile. When nobody else is
+        under way, a call that does not fit is held to the output that is paid for, if that is of use. Raises
+        BudgetExhaustedError.
+        """
+        async with self._turn:
+            while True:
+                now_ns, need = self._clock_ns(), needed()
+                output = self._budget.affordable_output(need, now_ns)
+                if output >= need.most_output:
+                    return self._budget.book(need, need.most_output, now_ns)
+                if not self._budget.has_open:
+                    return self._budget.book(need, max(output, need.least_output), now_ns)
+                self._settled.clear()
+                await self._settled.wait()
+
+    def settle(self, reservation: Reservation, tokens: int, usd: float) -> None:
+        """See `Budget.settle`."""
+        self._budget.settle(reservation, tokens, usd)
+        self._settled.set()
+
+    def close(self, reservation: Reservation) -> None:
+        """See `Budget.close`; does nothing to what was settled."""
+        self._budget.close(reservation)
+        self._settled.set()

@@ -77,7 +77,8 @@ class Backoff(BaseModel):
     """The longest wait that is chosen by doubling. A provider's Retry-After may ask for more."""
 
     max_elapsed_time: Duration = duration_ns("3m")
-    """The bound on all calls and waits for one answer of one model; after it the next model is asked."""
+    """The bound on all calls for one answer of one model and the waits after failed ones; after it the next model is
+    asked. Waiting for a turn under a rate limit does not count, unless the model refuses all calls for that long."""
 
 
 class Budget(BaseModel):
@@ -156,13 +157,15 @@ class Config(BaseModel):
     """The longest that one call may take."""
 
     max_retries: int = Field(default=4, ge=0, le=100)
-    """Retries of a call after a 408, 409, 429, 5xx, time-out or connection error, before the next model is asked."""
+    """Retries of a call after a 408, 409, 5xx, time-out or connection error, before the next model is asked. A call
+    that a rate limit refuses (429) keeps its place in the queue and is not counted."""
 
     backoff: Backoff = Backoff()
     """How long to wait between tries of one model."""
 
-    max_concurrent: int = Field(default=8, ge=1)
-    """Questions under way at once; one that waits to be retried is under way."""
+    max_concurrent: int = Field(default=32, ge=1)
+    """Calls under way at once, of all models; one that waits for its turn or for a retry is not. Of each model
+    there are 16 at first, one more for each answer while all of these are in use, and half as many after a time-out."""
 
     temperature: float | None = Field(default=0.0, ge=0, le=2)
     """Sampling temperature; dropped for models that refuse one. null: the model's own default."""

@@ -30,7 +30,12 @@ class LiteLLM:
         self._secrets = sorted({x for x in (key, *_strings(config.extra)) if len(x) >= 8}, key=len, reverse=True)
 
     async def complete(
-        self, model: str, messages: Sequence[Message], schema: Mapping[str, Any] | None, timeout_s: float
+        self,
+        model: str,
+        messages: Sequence[Message],
+        schema: Mapping[str, Any] | None,
+        timeout_s: float,
+        max_output_tokens: int | None = None,
     ) -> Completion:
         """One call, not retried, hidden from any instrumentation of the process. Raises CallError."""
         litellm = await asyncio.to_thread(load_litellm)
@@ -39,7 +44,7 @@ class LiteLLM:
             **self._credentials(model),
             "model": model,
             "messages": [{"role": x.role, "content": x.content} for x in messages],
-            "max_tokens": self._config.max_output_tokens,
+            "max_tokens": max_output_tokens or self._config.max_output_tokens,
             "timeout": timeout_s,
             "num_retries": 0,
             "max_retries": 0,

@@ -64,9 +64,17 @@ class Provider(Protocol):
     """A way to reach models by name."""
 
     async def complete(
-        self, model: str, messages: Sequence[Message], schema: Mapping[str, Any] | None, timeout_s: float
+        self,
+        model: str,
+        messages: Sequence[Message],
+        schema: Mapping[str, Any] | None,
+        timeout_s: float,
+        max_output_tokens: int | None = None,
     ) -> Completion:
-        """One call of `model`, never retried; `schema` is its `response_format`. Raises CallError."""
+        """One call of `model`, never retried; `schema` is its `response_format`. Raises CallError.
+
+        `max_output_tokens` None: as configured.
+        """
         ...
 
     async def knows(self, model: str) -> bool:

@@ -23,7 +23,7 @@ from spanscore.suites.report import CaseResult, Run, result, unmatched
 from spanscore.suites.suite import Suite
 from spanscore.suites.trying import Trial, Trying
 
-_MAX_TRIALS_AT_ONCE = 16
+_MAX_TRIALS_AT_ONCE = 64
 """More would wait for the judge's own limit, each with its transcript in memory."""
 
 

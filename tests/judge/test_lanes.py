@@ -1,0 +1,260 @@
+"""Calls go through at the pace that their provider takes, whatever kind of limit it has, and none is lost."""
+
+import asyncio
+import logging
+
+import pytest
+from limited_provider import Bucket, LimitedProvider, Sliding, Window, in_milliseconds, in_seconds, no_hint
+from virtual_time import run, timing
+
+from spanscore.judge.lanes import Lane
+from spanscore.judge.provider import CallError, Completion
+
+PATIENCE_S = 180.0
+
+
+async def sent(provider, calls, *, most_at_once=32, tokens=0.0):
+    """The outcomes of so many calls that are all there at once."""
+    lane = Lane("m", asyncio.Semaphore(most_at_once), most_at_once, timing(), PATIENCE_S)
+    waiting = [lane.call(lane.place(), tokens, lambda number=number: provider.send(number)) for number in range(calls)]
+    return await asyncio.gather(*waiting, return_exceptions=True)
+
+
+def lost(outcomes):
+    return [x for x in outcomes if isinstance(x, BaseException)]
+
+
+LIMITS = {
+    "bucket": lambda: Bucket(10, 10),
+    "bucket of three": lambda: Bucket(10, 3),
+    "bucket of twenty": lambda: Bucket(10, 20),
+    "window": lambda: Window(10),
+    "sliding window": lambda: Sliding(10),
+    "sliding window that counts refusals": lambda: Sliding(10, counts_refused=True),
+}
+
+
+@pytest.mark.parametrize("hint", [no_hint, in_milliseconds, in_seconds])
+@pytest.mark.parametrize("limit", LIMITS.values(), ids=LIMITS.keys())
+def test_nothing_is_lost_to_a_limit_of_ten_a_second(limit, hint):
+    provider = LimitedProvider(limit(), hint=hint)
+
+    assert lost(run(sent(provider, 560))) == []
+
+
+@pytest.mark.parametrize("hint", [no_hint, in_milliseconds, in_seconds])
+@pytest.mark.parametrize("latency_s", [0.05, 0.5])
+@pytest.mark.parametrize("limit", [LIMITS["bucket"], LIMITS["bucket of three"], LIMITS["window"]])
+def test_ten_a_second_are_used_nearly_whole(limit, latency_s, hint):
+    provider = LimitedProvider(limit(), latency_s, hint)
+    run(sent(provider, 560))
+
+    assert provider.share_of(10) >= 0.95
+
+
+@pytest.mark.parametrize("hint", [no_hint, in_milliseconds, in_seconds])
+def test_a_sliding_window_is_used_nearly_whole(hint):
+    provider = LimitedProvider(Sliding(10), hint=hint)
+    run(sent(provider, 560))
+
+    assert provider.share_of(10) >= 0.9
+
+
+@pytest.mark.parametrize("rate", [1, 3, 50])
+def test_any_rate_is_found(rate):
+    provider = LimitedProvider(Bucket(rate, rate), 0.3, in_milliseconds)
+    run(sent(provider, 120 if rate == 1 else 30 * rate))
+
+    assert provider.share_of(rate) >= 0.9
+
+
+def test_few_calls_are_refused_once_the_pace_is_known():
+    provider = LimitedProvider(Bucket(10, 10), hint=in_milliseconds)
+    run(sent(provider, 2000))
+
+    assert provider.refused < 2000 * 0.05
+
+
+def test_a_limit_that_is_lifted_is_found():
+    provider = LimitedProvider(Bucket(5, 5))
+
+    async def scenario():
+        asyncio.get_running_loop().call_later(30, lambda: setattr(provider.limit, "rate", 20))
+        await sent(provider, 1500)
+
+    run(scenario())
+    after = [x for x in provider.done_s if x > 60]
+    assert len(after) / (after[-1] - 60) >= 0.75 * 20
+
+
+def test_a_window_of_a_minute_loses_nothing():
+    provider = LimitedProvider(Window(60, 60.0), hint=in_seconds)
+
+    assert lost(run(sent(provider, 200))) == []
+
+
+def test_a_provider_without_a_limit_is_not_slowed_down():
+    provider = LimitedProvider(Bucket(1e9, 1e9), 0.5)
+    run(sent(provider, 640, most_at_once=32))
+
+    assert provider.done_s[-1] < 640 / 32 * 0.5 * 1.5
+
+
+def stated_by(bucket):
+    """The headers of a bucket of requests, as OpenAI states it."""
+    used = bucket.capacity - bucket.level
+    return {
+        "x-ratelimit-limit-requests": f"{bucket.capacity}",
+        "x-ratelimit-remaining-requests": f"{int(bucket.level)}",
+        "x-ratelimit-reset-requests": f"{used / bucket.rate * 1e3:.0f}ms",
+    }
+
+
+def test_a_stated_limit_is_kept_before_it_is_hit():
+    bucket = Bucket(10, 100)
+    provider = LimitedProvider(bucket, hint=in_milliseconds, stated=lambda: stated_by(bucket))
+    run(sent(provider, 560))
+
+    assert (provider.share_of(10) >= 0.95, provider.refused < 20) == (True, True)
+
+
+def tokens_of(bucket):
+    used = bucket.capacity - bucket.level
+    return {
+        "x-ratelimit-limit-tokens": f"{bucket.capacity:.0f}",
+        "x-ratelimit-remaining-tokens": f"{bucket.level:.0f}",
+        "x-ratelimit-reset-tokens": f"{used / bucket.rate:.3f}s",
+    }
+
+
+@pytest.mark.parametrize("states", [True, False])
+def test_a_limit_on_tokens_is_used_nearly_whole(states):
+    bucket = Bucket(30_000 / 60, 30_000)
+    stated = (lambda: tokens_of(bucket)) if states else dict
+    provider = LimitedProvider(bucket, 1.0, in_milliseconds, size=1000, stated=stated)
+    outcomes = run(sent(provider, 150, tokens=1000))
+
+    assert (lost(outcomes), provider.share_of(0.5) >= 0.95) == ([], True)
+
+
+def test_with_stated_tokens_hardly_a_call_is_refused():
+    bucket = Bucket(30_000 / 60, 30_000)
+    provider = LimitedProvider(bucket, 1.0, in_milliseconds, size=1000, stated=lambda: tokens_of(bucket))
+    run(sent(provider, 150, tokens=1000))
+
+    assert provider.refused <= 5
+
+
+def test_calls_go_in_the_order_in_which_they_came():
+    provider = LimitedProvider(Bucket(10, 1), hint=in_milliseconds)
+    run(sent(provider, 100))
+
+    assert all(abs(place - number) <= 32 for place, number in enumerate(provider.order))
+
+
+def test_no_more_calls_are_under_way_than_there_are_places():
+    provider = LimitedProvider(Bucket(1e9, 1e9))
+    run(sent(provider, 100, most_at_once=4))
+
+    assert provider.most_at_once == 4
+
+
+def test_a_model_that_waits_takes_no_place_from_another():
+    refusing = LimitedProvider(Bucket(0.01, 0), hint=lambda _: {"retry-after": "60"})
+    other = LimitedProvider(Bucket(1e9, 1e9), 0.1)
+
+    async def scenario():
+        slots = asyncio.Semaphore(1)
+        slow, quick = (Lane(x, slots, 1, timing(), PATIENCE_S) for x in ("slow", "quick"))
+        waiting = [asyncio.ensure_future(slow.call(slow.place(), 0, refusing.send)) for _ in range(5)]
+        await asyncio.sleep(1)
+        await quick.call(quick.place(), 0, other.send)
+        ended_s = asyncio.get_running_loop().time()
+        for each in waiting:
+            each.cancel()
+        return ended_s
+
+    assert run(scenario()) < 2
+
+
+def test_a_model_that_refuses_everything_is_given_up_after_a_while():
+    provider = LimitedProvider(Bucket(1e-9, 0))
+
+    async def scenario():
+        outcomes = await sent(provider, 20)
+        return outcomes, asyncio.get_running_loop().time()
+
+    outcomes, ended_s = run(scenario())
+    assert ([type(x) for x in outcomes], ended_s < 3 * PATIENCE_S) == ([CallError] * 20, True)
+
+
+def test_a_model_that_is_closed_for_an_hour_is_given_up_at_once():
+    provider = LimitedProvider(Bucket(1e-9, 0), hint=lambda _: {"retry-after": "3600"})
+
+    async def scenario():
+        await sent(provider, 50)
+        return asyncio.get_running_loop().time()
+
+    assert (run(scenario()) < 1, provider.refused <= 32) == (True, True)
+
+
+def test_a_call_that_is_refused_whatever_the_others_do_is_given_up():
+    async def refuse():
+        await asyncio.sleep(0.01)
+        raise CallError("not this one", status=429)
+
+    async def scenario():
+        lane = Lane("m", asyncio.Semaphore(8), 8, timing(), PATIENCE_S)
+        provider = LimitedProvider(Bucket(1e9, 1e9), 0.1)
+        others = [asyncio.ensure_future(lane.call(lane.place(), 0, provider.send)) for _ in range(2000)]
+        outcome = (await asyncio.gather(lane.call(lane.place(), 0, refuse), return_exceptions=True))[0]
+        for each in others:
+            each.cancel()
+        return outcome
+
+    assert isinstance(run(scenario()), CallError)
+
+
+def test_time_outs_lower_how_many_are_under_way():
+    class Overrun:
+        """Serves four at once in time; more time out."""
+
+        under_way = timed_out = 0
+
+        async def send(self):
+            self.under_way += 1
+            is_late = self.under_way > 4
+            try:
+                await asyncio.sleep(1)
+            finally:
+                self.under_way -= 1
+            if is_late:
+                self.timed_out += 1
+                raise CallError("no answer", timed_out=True)
+            return Completion("{}", 1, 1, None)
+
+    async def scenario():
+        lane, provider = Lane("m", asyncio.Semaphore(32), 32, timing(), PATIENCE_S), Overrun()
+        await asyncio.gather(*(lane.call(lane.place(), 0, provider.send) for _ in range(300)), return_exceptions=True)
+        return provider.timed_out
+
+    assert run(scenario()) < 100
+
+
+def test_a_cancelled_call_leaves_the_queue_to_the_others():
+    async def scenario():
+        lane, provider = Lane("m", asyncio.Semaphore(1), 1, timing(), PATIENCE_S), LimitedProvider(Bucket(10, 1))
+        calls = [asyncio.ensure_future(lane.call(lane.place(), 0, provider.send)) for _ in range(5)]
+        await asyncio.sleep(0.01)
+        for each in calls[:4]:
+            each.cancel()
+        return (await calls[4]).text
+
+    assert run(scenario()) == "{}"
+
+
+def test_a_line_in_the_log_says_why_calls_wait(caplog):
+    caplog.set_level(logging.INFO)
+    run(sent(LimitedProvider(Bucket(10, 10)), 100))
+
+    assert sum("its provider limits how often it is called" in x.message for x in caplog.records) == 1

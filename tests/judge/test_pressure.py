@@ -1,0 +1,99 @@
+"""A judge under pressure, through litellm's real client: rate limits and small budgets cost time, and no score."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+from judge_harness import GOOD, Verdict, config_for
+from scripted_server import ScriptedServer, answer, declined, refusal
+
+from spanscore.errors import BudgetExhaustedError, JudgeError
+from spanscore.judge import ModelJudge, Prompt
+from spanscore.judge.litellm import LiteLLM
+
+
+class Limited:
+    """A script that takes `rate` calls a second, `burst` at once, and answers the others 429 with `headers`."""
+
+    def __init__(self, rate, burst, headers=lambda after_s: {}):
+        self.rate, self.level, self.burst, self.headers = rate, burst, burst, headers
+        self.then_s = time.monotonic()
+        self.refused = 0
+        self._lock = threading.Lock()
+
+    def __call__(self, _body):
+        with self._lock:
+            now_s = time.monotonic()
+            self.level = min(self.burst, self.level + (now_s - self.then_s) * self.rate)
+            self.then_s = now_s
+            if self.level >= 1:
+                self.level -= 1
+                return answer(GOOD)
+            self.refused += 1
+            return refusal(429, "slow down", **self.headers((1 - self.level) / self.rate))
+
+
+def judge_for(server, **settings):
+    config = config_for(server, **settings)
+    return ModelJudge(config, LiteLLM(config))
+
+
+async def many(judge, count):
+    prompts = [Prompt("s", "t", f"question {number}") for number in range(count)]
+    return await asyncio.gather(*(judge.ask(prompt, Verdict) for prompt in prompts), return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        lambda after_s: {},
+        lambda after_s: {"retry_after_ms": f"{after_s * 1e3:.0f}"},
+        lambda after_s: {"retry_after": "1"},
+    ],
+    ids=["nothing", "milliseconds", "a second"],
+)
+def test_no_question_is_lost_to_a_rate_limit(headers):
+    limited = Limited(40, 10, headers)
+    with ScriptedServer(limited) as server:
+        outcomes = asyncio.run(many(judge_for(server, max_retries=0), 60))
+
+    assert ([x for x in outcomes if isinstance(x, BaseException)], limited.refused > 0) == ([], True)
+
+
+def test_what_was_refused_is_on_the_usage():
+    with ScriptedServer(refusal(429, retry_after_ms="1"), answer(GOOD)) as server:
+        (given,) = asyncio.run(many(judge_for(server), 1))
+
+    assert (given.usage.calls, given.usage.input_tokens) == (2, 100)
+
+
+def test_a_small_budget_is_spent_and_then_named():
+    with ScriptedServer(answer(GOOD, input_tokens=100, output_tokens=20)) as server:
+        outcomes = asyncio.run(many(judge_for(server, budget={"max_tokens": 6000}), 60))
+
+    spent = sum(x.usage.input_tokens + x.usage.output_tokens for x in outcomes if not isinstance(x, BaseException))
+    skipped = [x for x in outcomes if isinstance(x, BaseException)]
+    assert (5500 < spent <= 6000, {type(x) for x in skipped}) == (True, {BudgetExhaustedError})
+
+
+def test_an_answer_that_the_budget_cut_short_is_no_fault_of_the_model():
+    with ScriptedServer(declined(finish_reason="length", text="{")) as server:
+        (error,) = asyncio.run(many(judge_for(server, budget={"max_tokens": 2000}), 1))
+
+    assert (type(error), server.calls[0]["max_tokens"] < 4096) == (BudgetExhaustedError, True)
+
+
+def test_what_is_left_of_a_budget_is_the_limit_of_the_last_answer():
+    with ScriptedServer(answer(GOOD)) as server:
+        (given,) = asyncio.run(many(judge_for(server, budget={"max_tokens": 2000}), 1))
+
+    assert (given.value.score, len(server.calls), server.calls[0]["max_tokens"] < 2000) == (0.5, 1, True)
+
+
+def test_a_provider_that_wants_to_be_left_alone_for_an_hour_is_left_alone():
+    with ScriptedServer(refusal(429, retry_after="3600")) as server:
+        judge = judge_for(server)
+        outcomes = asyncio.run(many(judge, 60))
+
+    assert (all(isinstance(x, JudgeError) for x in outcomes), len(server.calls) < 60) == (True, True)
