@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from spanscore.cli.checks.probe import Probe
 from spanscore.cli.main import main
 from spanscore.content import ContentWatch, Silent
 from spanscore.dialects import DIALECTS
@@ -18,7 +19,7 @@ NO_CONTENT = GOLDEN / "spring_ai/shop-no-content/traces.pb.gz"
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 _STRUCTURE = re.compile(
-    r"operation|kind|span.type|_type|model|agent.name|tool.name|system$|provider|\.id$|_id$|token|finish|framework|library"
+    r"operation|kind|\.type$|_type|model|agent.name|tool.name|system$|provider|\.id$|_id$|token|finish|framework|library"
 )
 _CONTENT = re.compile(
     r"input|output|prompt|completion|content|message|argument|result|instruction|query|request\.|response$"
@@ -143,6 +144,11 @@ def test_an_explanation_says_it_too(capsys):
 def test_a_switch_is_an_instruction_that_a_sentence_can_end_with(switch):
     assert re.match(r"(set|unset|use|call|leave) ", switch.how)
     assert not switch.how.endswith(".")
+
+
+def test_an_agent_s_span_alone_is_no_sign(watched):
+    probe = ExportTraceServiceRequest.FromString(Probe().request(content=False, emitted=False))
+    assert watched(probe).count == 0
 
 
 def test_several_scopes_are_named_together():

@@ -59,6 +59,8 @@ class ContentWatch:
 
     def __call__(self, trace: AgentTrace, _turn: Turn, reading: Reading) -> None:
         """Note whether a trace has content."""
+        if not trace.model_calls and not trace.tool_calls:
+            return  # an agent's span alone, which may well have nothing to say
         sender = trace.service_name, tuple(trace.dialects)
         if has_content(trace):
             with self._lock:
