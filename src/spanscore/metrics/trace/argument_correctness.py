@@ -146,7 +146,7 @@ def _judged(trace: AgentTrace, judged: OfCalls, reason: str) -> Score:
         share = len(verdicts) / judged.total
         facts |= {"calls": judged.total, "judged": len(verdicts), "share_judged": round(share, 4)}
         facts["interval"] = [round(low, 4), round(high, 4)]
-        reason = f"{_in_part(judged)} Of all calls {low:.0%} to {high:.0%} are right. {reason}"
+        reason = f"{reason} {_in_part(judged)} Of all calls {low:.0%} to {high:.0%} are right."
     return Score(round(right / len(verdicts), 4), reason, facts)
 
 
@@ -161,9 +161,9 @@ def _limits(right: int, judged: OfCalls) -> tuple[float, float]:
 def _in_part(judged: OfCalls) -> str:
     """Of which calls the score is."""
     n, unseen = len(judged.answers), judged.asked - len(judged.answers)
-    drawn = f", drawn at random ({judged.asked})" if judged.asked < judged.total else ""
+    drawn = f" of {judged.asked} drawn at random" if judged.asked < judged.total else ""
     hidden = f"; {unseen} are too long to be shown whole to the judge" if unseen else ""
-    return f"{n} of {judged.total} calls were judged{drawn}{hidden}."
+    return f"{n}{drawn} of {judged.total} calls were judged{hidden}."
 
 
 def _score(trace: AgentTrace, verdicts: Sequence[Mapping[str, str]], reason: str) -> Score:
