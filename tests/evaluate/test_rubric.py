@@ -9,6 +9,8 @@ from rubric_judge import RubricJudge
 
 from spanscore.errors import BudgetExhaustedError, ConfigError, InputError, JudgeAnswerError
 from spanscore.evaluate import Config, Overrides
+from spanscore.judge.transcript import estimate_tokens
+from spanscore.metrics.expected_tools import ExpectedCall
 from spanscore.model.score import Failure, JudgeUsage, Skip
 from spanscore.model.trace import Session
 
@@ -386,3 +388,41 @@ def test_a_plan_shows_the_one_call(make_engine, session):
     (call,) = engine.plan_rubric(session)
     assert call.metrics == tuple(f"rubric.{name}" for name in DEFAULTS)
     assert "Turn 2:" in call.prompt.transcript
+
+
+LONGEST = 2_000
+LONG_CASES = [
+    {"expected_outcomes": ("A flight to Lisbon is booked. " * 40,)},
+    {"evaluation_criteria_override": "Prices matter. " * 100},
+    {"expected_tools": tuple(ExpectedCall("book_flight", {"to": f"city {x}"}) for x in range(60))},
+]
+
+
+@pytest.fixture
+def shown(make_trace, make_engine):
+    """The prompt on a session far too long for the judge, given what a case adds."""
+    long = make_trace(1, session_id="s", final_output="It is booked for the fourth of May. " * 2_000)
+
+    def of(**case):
+        judge = RubricJudge(outcomes=(True,))
+        engine = make_engine(judge, rubric={}, judge_settings={"max_transcript_tokens": LONGEST}, **NO_METRICS)
+        asyncio.run(engine.evaluate_rubric(Session("s", (long,)), **case))
+        return judge.asked[0][0]
+
+    return of
+
+
+@pytest.mark.parametrize("case", LONG_CASES, ids=["outcomes", "override", "tools"])
+def test_what_a_case_adds_counts_towards_the_length_that_a_judge_is_shown(shown, case):
+    alone, prompt = shown(), shown(**case)
+    added = estimate_tokens(prompt.question) - estimate_tokens(alone.question)
+    assert added > 100
+    assert estimate_tokens(prompt.transcript) + added <= LONGEST
+
+
+def test_a_case_that_leaves_too_little_room_for_the_record_is_refused_with_what_to_do(make_engine, session):
+    judge = RubricJudge(outcomes=(True,))
+    engine = make_engine(judge, rubric={}, judge_settings={"max_transcript_tokens": LONGEST}, **NO_METRICS)
+    found = asyncio.run(engine.evaluate_rubric(session, expected_outcomes=("All is well. " * 400,)))
+    assert {x.outcome.message.partition("; ")[2] for x in found} == {"shorten it, or raise judge.max_transcript_tokens"}
+    assert judge.asked == []

@@ -86,7 +86,7 @@ def _print_whole(output: "Console", run: Run) -> None:
     if run.pass_rate:
         _print_estimate(output, "trials that pass, over cases", run.pass_rate)
     _print_odds(output, run)
-    if run.clusters_of(run.cases):
+    if run.cases_that_pass and run.clusters_of(run.cases):
         output.print("n counts sessions: cases that were recorded in one session are not independent.")
     if run.mean_score:
         _print_estimate(output, "mean score of 100", run.mean_score, digits=1)

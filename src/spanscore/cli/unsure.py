@@ -63,6 +63,6 @@ def line(unsure: Unsure | str) -> str:
 
 
 def write_limits(path: Path | None, found: Mapping[str, Unsure | str]) -> None:
-    """Write what is unsure by metric, if a file was asked for; a metric that is always or never sure is not in it."""
+    """Write what is unsure by metric, if a file was asked for; a metric of which no score is unsure is not in it."""
     limits = {name: list(x.limits) for name, x in found.items() if isinstance(x, Unsure) and x.limits}
     write(path, lambda: f"{dumps(limits)}\n")

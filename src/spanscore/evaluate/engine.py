@@ -77,6 +77,7 @@ class Engine:
         self._embedder = embedder
         self._clock_ns = clock_ns
         self._render = renderer(judge_config)
+        self._longest = judge_config.max_transcript_tokens
         self._metrics = config.build()
         self._slots = asyncio.Semaphore(config.max_concurrent)
         self._judging = Judging(judge, judge_config, self._render, self._slots) if judge else None
@@ -334,7 +335,7 @@ class Engine:
     async def _graded(self, rubric: Rubric, session: Session, expected: Expected) -> list[Graded]:
         if self._judge is None or rubric.model == RULES:
             return grading.alike(rubric, no_judge("the rubric"))
-        transcript = await asyncio.to_thread(self._render, session)
+        transcript = await asyncio.to_thread(grading.rendered, session, self._render, self._longest, expected)
         async with self._slots:
             return await grading.by_judge(rubric, session, self._judge, transcript, expected)
 

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from spanscore.errors import JudgeAnswerError
+from spanscore.errors import InputError, JudgeAnswerError
 from spanscore.evaluate.attempt import Attempt
 from spanscore.evaluate.planning import PlannedCall
 from spanscore.evaluate.rubric import OVERALL, Rubric
 from spanscore.evaluate.usage import shares
 from spanscore.judge.port import Judge, Prompt
-from spanscore.judge.transcript import Transcript
+from spanscore.judge.transcript import Renderer, Transcript, estimate_tokens
 from spanscore.metrics import Criterion
 from spanscore.metrics import rubric as criterial
 from spanscore.metrics.rubric import Expected
@@ -90,6 +90,20 @@ async def by_judge(
     evaluator = Evaluator("LLM", "judge", Overall.version, model=model, prompt_hash=digest)
     unanswered = _invalid(said, criterial.OUTCOMES) if criterial.OUTCOMES in said.problems else None
     return _graded(rubric, session, expected, Findings(outcomes, said.verdicts, evaluator, attempt.usage, unanswered))
+
+
+def rendered(session: Session, render: Renderer, longest: int, expected: Expected) -> Transcript:
+    """`session` for reading, in as many of the `longest` tokens as what is `expected` leaves.
+
+    Raises InputError where that takes more than half of them: of what was recorded too little would be left.
+    """
+    beside = sum(map(estimate_tokens, expected.sections()))
+    if 2 * beside > longest:
+        raise InputError(
+            f"what the case expects is about {beside:,} tokens long, and may take half of the {longest:,} that a judge "
+            "is shown; shorten it, or raise judge.max_transcript_tokens"
+        )
+    return render(session, max_tokens=longest - beside)
 
 
 def alike(rubric: Rubric, outcome: Outcome) -> list[Graded]:

@@ -171,7 +171,8 @@ class Config(BaseModel):
     """Sampling temperature; dropped for models that refuse one. null: the model's own default."""
 
     max_transcript_tokens: int = Field(default=32_000, ge=500)
-    """The length a transcript is shortened to, in estimated tokens (three bytes of UTF-8 each)."""
+    """The length a transcript is shortened to, in estimated tokens (three bytes of UTF-8 each); what a test case adds
+    to the rubric counts towards it."""
 
     max_output_tokens: int = Field(default=4096, ge=64)
     """The longest answer, in tokens; models that reason need room for that as well."""
