@@ -63,7 +63,7 @@ def test_a_long_session_fits_and_says_which_steps_are_missing():
     found = render(session_of(*[replace(FIRST, model_calls=said)] * 6), max_tokens=2000)
     assert found.tokens <= 2000
     assert found.elided
-    assert re.search(r"\[\.\.\. step\(s\) \d+ of turn 0 to \d+ of turn 5 left out \.\.\. #\w+\]", found.text)
+    assert re.search(r"\[\.\.\. step\(s\) \d+ to \d+ left out \.\.\. #\w+\]", found.text)
 
 
 def test_the_first_and_the_last_turns_of_very_many_are_shown():

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from spanscore.judge import redact
 from spanscore.judge.fence import fence
-from spanscore.judge.fitting import Passage, fit
+from spanscore.judge.fitting import fit
 from spanscore.judge.marks import defused, tag_of
+from spanscore.judge.passage import Passage
 from spanscore.judge.transcript import BYTES_PER_TOKEN, Transcript, estimate_tokens, marked
 
 _FENCE_BYTES = 100

@@ -1,40 +1,36 @@
 """Make a transcript fit its budget by leaving out what a judge misses least, and saying so where it stood."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
+from spanscore.judge.choosing import Worth, weigh
+from spanscore.judge.eliding import elide
 from spanscore.judge.marks import left_out
+from spanscore.judge.passage import Kind, Part, Passage, Unit
 
-_LONG_FLOOR_BYTES = 600
-_ANY_FLOOR_BYTES = 120
-_NOTE_BYTES = 80
-
-
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """Some lines of a transcript.
-
-    `number` is that of the step or past message they belong to, `turn` that of the turn in a session, `call` the place
-    of the tool call whose arguments they are; `long`: their middle is the first thing to go.
-    """
-
-    text: str
-    part: Literal["frame", "history", "step"] = "frame"
-    number: int = 0
-    long: bool = False
-    turn: int | None = None
-    call: int | None = None
-
-    @property
-    def place(self) -> tuple[int, int]:
-        """What orders steps, and past messages, over all turns."""
-        return (self.turn or 0, self.number)
-
-    @property
-    def named(self) -> str:
-        """The step, as a note on what was left out calls it."""
-        return str(self.number) if self.turn is None else f"{self.number} of turn {self.turn}"
+_NOTE_BYTES = 90
+_FLOORS: Mapping[Kind, int] = {
+    "note": 300,
+    "head": 200,
+    "arguments": 400,
+    "error": 300,
+    "input": 400,
+    "plan": 200,
+    "output": 600,
+}
+_LEAST_BYTES = 120
+_CITED_BYTES, _MOST_CITED, _CLEARLY_CITED = 200, 3, 0.5
+_FOCUS_SHARE = 0.7
+_MAX_HALVINGS = 40
+_NEVER_FIRST, _IN_FOCUS = 500.0, 1000.0
+_NAMES: Mapping[Part, str] = {
+    "tool": "tool(s)",
+    "history": "earlier message(s)",
+    "document": "document(s)",
+    "step": "step(s)",
+}
+_COUNTED: Mapping[Part, str] = {"tool": "tools", "history": "messages", "document": "documents", "step": "steps"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +38,7 @@ class Fitted:
     """A transcript's lines within their bound.
 
     `shown_calls` are the places of the tool calls whose arguments are there whole; `left_out` is how many steps,
-    messages and characters are not there.
+    messages, tools, documents and characters are not there.
     """
 
     text: str
@@ -51,46 +47,156 @@ class Fitted:
 
 
 def fit(passages: Sequence[Passage], max_bytes: int, focus: Collection[int] = (), *, tag: str = "") -> Fitted:
-    """The passages as lines of at most `max_bytes` of UTF-8.
+    """The passages as lines of at most `max_bytes` of UTF-8; marks of what is left out end in `tag`.
 
-    What goes, in this order, and only as far as needed: the middle of the longest `long` passages; the oldest past
-    messages; steps, from the middle outwards; the middle of the longest of all that is left. The steps of the calls
-    in `focus` go last.
+    Each passage gets a share of the room by its worth (`choosing.weigh`), and at least a floor. Where not even the
+    floors fit, whole units are left out first, in the order of their worth: older messages, tools that were not called,
+    documents, steps; the first and the last step and the calls in `focus` last.
     """
-    fitted = list(passages)
-    if _size(fitted) <= max_bytes:
-        return Fitted(_joined(fitted), _whole(passages, fitted), {})
-    kept = {x.place for x in fitted if x.call is not None and x.call in focus}
-    fitted = _shorten([x for x in fitted if x.long and x.place not in kept], fitted, max_bytes, _LONG_FLOOR_BYTES, tag)
-    fitted, messages = _drop(fitted, "history", max_bytes, tag)
-    fitted, steps = _drop(fitted, "step", max_bytes, tag, kept)
-    fitted = _shorten(fitted, fitted, max_bytes, _ANY_FLOOR_BYTES, tag)
-    joined = _joined(fitted)
+    if _size(passages) <= max_bytes:
+        return Fitted(_joined(passages), _calls(passages), {})
+    sizes = [_bytes(x) for x in passages]
+    worths = weigh(passages, focus)
+    floors = _floors(passages, sizes, worths, focus, max_bytes)
+    gone = _dropped(_units(passages, floors, worths, focus), sum(floors) - max_bytes)
+    notes = _notes(passages, gone, tag)
+    kept = [place for place, x in enumerate(passages) if x.unit not in gone]
+    room = max_bytes - sum(len(note) + 1 for note in notes.values())
+    shares = _shares([(sizes[x], floors[x], worths[x].weight) for x in kept], room)
+    shown = {
+        place: replace(passages[place], text=elide(passages[place].text, share - 1, tag, worths[place].places))
+        for place, share in zip(kept, shares, strict=True)
+    }
+    lines = [shown[x].text if x in shown else notes[x] for x in range(len(passages)) if x in shown or x in notes]
+    joined = "\n".join(lines)
     text = elide(joined, max_bytes, tag)
-    shown = _whole(passages, fitted) if text == joined else frozenset[int]()
-    counted = {"steps": steps, "messages": messages, "characters": max(len(_joined(passages)) - len(text), 0)}
-    return Fitted(text, shown, {what: count for what, count in counted.items() if count})
+    whole = [x for place, x in shown.items() if x.text == passages[place].text] if text == joined else []
+    counted = Counter(_COUNTED[part] for part, _, _ in gone)
+    characters = sum(len(x.text) for x in passages) - sum(len(x.text) for x in shown.values())
+    counted["characters"] = characters + len(joined) - len(text)
+    return Fitted(text, _calls(whole), {what: count for what, count in counted.items() if count > 0})
 
 
-def _whole(passages: Sequence[Passage], fitted: Sequence[Passage]) -> frozenset[int]:
-    """The places of the tool calls whose arguments are the same in both."""
-    now = {x.call: x.text for x in fitted if x.call is not None}
-    return frozenset(x.call for x in passages if x.call is not None and now.get(x.call) == x.text)
+def _floors(
+    passages: Sequence[Passage],
+    sizes: Sequence[int],
+    worths: Sequence[Worth],
+    focus: Collection[int],
+    max_bytes: int,
+) -> list[int]:
+    """The least bytes of each passage that is shown, with room for what is cited of it.
 
-
-def elide(text: str, max_bytes: int, tag: str = "") -> str:
-    """`text` in at most `max_bytes` of UTF-8: its beginning, how much is missing, its end.
-
-    >>> elide("x" * 1000, 60)
-    'xxxxxxxxxxxxxxxx [... 976 characters left out ...] xxxxxxxx'
+    Calls in focus are whole, as far as a part of the room goes.
     """
-    data = text.encode("utf-8", "replace")
-    if len(data) <= max_bytes:
-        return text
-    keep = max(max_bytes - len(left_out(f"{len(text)} characters", tag)) - 2, 0)
-    head, tail = data[: keep - keep // 3].decode(errors="ignore"), data[len(data) - keep // 3 :].decode(errors="ignore")
-    # on one line, so that the tail does not begin a line of its own and pass for one of the transcript's
-    return f"{head} {left_out(f'{len(text) - len(head) - len(tail)} characters', tag)} {tail}"
+    room = max_bytes * _FOCUS_SHARE
+    floors: list[int] = []
+    for passage, size, worth in zip(passages, sizes, worths, strict=True):
+        least = _LEAST_BYTES if passage.part == "history" else _FLOORS.get(passage.kind, _LEAST_BYTES)
+        cited = sum(place.weight >= _CLEARLY_CITED for place in worth.places)
+        floor = min(size, least + _CITED_BYTES * min(cited, _MOST_CITED))
+        if passage.call is not None and passage.call in focus and size <= room:
+            room -= size
+            floor = size
+        floors.append(floor)
+    return floors
+
+
+@dataclass(slots=True)
+class _Weighed:
+    """A unit with the bytes of its floors and its worth."""
+
+    floor: int = 0
+    worth: float = 0.0
+
+
+def _units(
+    passages: Sequence[Passage], floors: Sequence[int], worths: Sequence[Worth], focus: Collection[int]
+) -> dict[Unit, _Weighed]:
+    """What can be left out, in reading order."""
+    found: dict[Unit, _Weighed] = {}
+    for passage, floor, worth in zip(passages, floors, worths, strict=True):
+        if passage.part == "frame":
+            continue
+        unit = found.setdefault(passage.unit, _Weighed())
+        unit.floor += floor
+        if passage.kind != "head":
+            unit.worth += worth.weight
+        if passage.call is not None and passage.call in focus:
+            unit.worth += _IN_FOCUS
+    steps = [x for x in found if x[0] == "step"]
+    for unit_name in {*steps[:1], *steps[-1:]}:
+        found[unit_name].worth += _NEVER_FIRST
+    past = [x for x in found if x[0] == "history"]
+    for place, unit_name in enumerate(past):
+        found[unit_name].worth = found[unit_name].worth * 0.1 + place / len(past)
+    return found
+
+
+def _dropped(units: Mapping[Unit, _Weighed], over: int) -> set[Unit]:
+    """The units to leave out so that `over` bytes are saved, the notes in their place included; the least worth first.
+
+    Of units with the same worth, those in the middle go first.
+    """
+    names = list(units)
+    middle = (len(names) - 1) / 2
+    order = sorted(range(len(names)), key=lambda x: (units[names[x]].worth, abs(x - middle)))
+    gone: set[int] = set()
+    for place in order:
+        if over <= 0:
+            break
+        part = names[place][0]
+        beside = [x for x in (place - 1, place + 1) if x in gone and names[x][0] == part]
+        over += _NOTE_BYTES * (1 - len(beside)) - units[names[place]].floor
+        gone.add(place)
+    return {names[place] for place in gone}
+
+
+def _notes(passages: Sequence[Passage], gone: Collection[Unit], tag: str) -> dict[int, str]:
+    """By the place of the first passage of each gap, the mark that says what stood there."""
+    found: dict[int, str] = {}
+    gap: list[Passage] = []
+    for place, passage in enumerate([*passages, Passage("")]):
+        if gap and (passage.unit not in gone or passage.part != gap[0].part):
+            found[place - len(gap)] = left_out(_named(gap), tag)
+            gap = []
+        if passage.unit in gone:
+            gap.append(passage)
+    return found
+
+
+def _named(gap: Sequence[Passage]) -> str:
+    """What a gap contained, such as `step(s) 4 to 9`; of all but steps, how many."""
+    part = gap[0].part
+    if part != "step":
+        return f"{len({x.unit for x in gap})} {_NAMES[part]}"
+    first, last = gap[0].number, gap[-1].number
+    return f"step(s) {first}" if first == last else f"step(s) {first} to {last}"
+
+
+def _shares(wanted: Sequence[tuple[int, int, float]], room: int) -> list[int]:
+    """How many bytes each passage gets, of (size, floor, weight): by weight, never less than its floor.
+
+    The level is found at which all the shares together fill the room: `min(size, max(floor, level * weight))`.
+
+    >>> _shares([(1000, 100, 1.0), (1000, 100, 3.0), (50, 50, 1.0)], 850)
+    [200, 600, 50]
+    """
+
+    def at(level: float) -> list[int]:
+        return [min(size, max(floor, int(level * weight))) for size, floor, weight in wanted]
+
+    low, high = 0.0, float(max((size / weight for size, _, weight in wanted), default=0.0))
+    for _ in range(_MAX_HALVINGS):
+        level = (low + high) / 2
+        if sum(at(level)) <= room:
+            low = level
+        else:
+            high = level
+    return at(low)
+
+
+def _calls(passages: Iterable[Passage]) -> frozenset[int]:
+    return frozenset(x.call for x in passages if x.call is not None)
 
 
 def _size(passages: Iterable[Passage]) -> int:
@@ -103,58 +209,3 @@ def _bytes(passage: Passage) -> int:
 
 def _joined(passages: Iterable[Passage]) -> str:
     return "\n".join(x.text for x in passages)
-
-
-def _shorten(
-    which: Sequence[Passage], passages: list[Passage], max_bytes: int, floor_bytes: int, tag: str
-) -> list[Passage]:
-    """Bring the longest of `which` down to one common length, so that the whole fits; never below the floor."""
-    over = _size(passages) - max_bytes
-    if over <= 0 or not which:
-        return passages
-    sizes = sorted((_bytes(x) for x in which), reverse=True)
-    cap = floor_bytes
-    longest = 0
-    for count, following in enumerate([*sizes[1:], 0], 1):
-        longest += sizes[count - 1]
-        if longest - count * following >= over:
-            cap = max((longest - over) // count, floor_bytes)
-            break
-    chosen = set(map(id, which))
-    return [replace(x, text=elide(x.text, cap - 1, tag)) if id(x) in chosen else x for x in passages]
-
-
-def _drop(
-    passages: list[Passage],
-    part: Literal["history", "step"],
-    max_bytes: int,
-    tag: str,
-    kept: Collection[tuple[int, int]] = (),
-) -> tuple[list[Passage], int]:
-    """Leave out whole past messages (the oldest first) or steps (the middle first; the first and the last stay).
-
-    Also returns how many were left out; those of `kept` never are.
-    """
-    sizes: dict[tuple[int, int], int] = {}
-    for passage in passages:
-        if passage.part == part:
-            sizes[passage.place] = sizes.get(passage.place, 0) + _bytes(passage)
-    order = sorted(sizes)
-    if part == "step":
-        inner = sorted(range(1, len(order) - 1), key=lambda index: abs(2 * index - len(order) + 1))
-        order = [order[index] for index in inner]
-    over = _size(passages) - max_bytes
-    gone: set[tuple[int, int]] = set()
-    for place in (x for x in order if x not in kept):
-        if over <= 0:
-            break
-        over -= sizes[place] - (0 if gone else _NOTE_BYTES)
-        gone.add(place)
-    if not gone:
-        return passages, 0
-    dropped = [x for x in passages if x.part == part and x.place in gone]
-    first, last = min(dropped, key=lambda x: x.place), max(dropped, key=lambda x: x.place)
-    what = f"{len(gone)} earlier message(s)" if part == "history" else f"step(s) {first.named} to {last.named}"
-    left = [x for x in passages if x.part != part or x.place not in gone]
-    where = next(i for i, x in enumerate(passages) if x is dropped[0])
-    return [*left[:where], replace(first, text=left_out(what, tag), long=False, call=None), *left[where:]], len(gone)

@@ -1,10 +1,10 @@
 """What stands around a turn's steps in a transcript: who, when, with which tools and instructions, and how it ended."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from spanscore.judge.clock import lasted, moment
-from spanscore.judge.fitting import Passage
 from spanscore.judge.lines import UNRECORDED, indented, section, text_of
+from spanscore.judge.passage import Passage
 from spanscore.judge.scripts import scripts
 from spanscore.model.json import Json, dumps
 from spanscore.model.trace import AgentTrace, Tool, ToolCall
@@ -21,16 +21,22 @@ def frame(trace: AgentTrace, before: AgentTrace | None) -> Iterator[Passage]:
     """What holds for the whole turn. `before` is the turn before: what is the same is not repeated."""
     if trace.agent_name and (before is None or before.agent_name != trace.agent_name):
         yield Passage(f"Agent: {indented(trace.agent_name)}")
-    yield Passage(_time(trace))
+    started = moment(trace.started_ns)
+    if started is not None:
+        took = lasted(max(trace.ended_ns - trace.started_ns, 0))
+        yield Passage(f"Turn started: {started}; it took {took}")
+    elif before is None:
+        yield Passage(f"Turn started: {UNRECORDED}")
     if trace.completeness != "complete":
         yield Passage(f"Record: {_COMPLETENESS[trace.completeness]}.")
     if trace.damaged:
         yield Passage(f"Arrived cut or masked: {', '.join(trace.damaged)}")
     if before is None or before.available_tools != trace.available_tools:
-        yield from _offer(trace.available_tools)
+        called = {call.name for call in trace.tool_calls or ()}
+        yield from _offer(trace.available_tools, called)
     instructions = trace.system_instructions
     if before is None or before.system_instructions != instructions:
-        yield Passage(section("System instructions of the agent", instructions))
+        yield Passage(section("System instructions of the agent", instructions), kind="instructions")
 
 
 def ending(trace: AgentTrace) -> str:
@@ -59,13 +65,6 @@ def conversation_ending(last: AgentTrace) -> str:
     return "How the conversation ended: no answer to the user's last message is recorded."
 
 
-def _time(trace: AgentTrace) -> str:
-    started = moment(trace.started_ns)
-    if started is None:
-        return f"Turn started: {UNRECORDED}"
-    return f"Turn started: {started}; it took {lasted(max(trace.ended_ns - trace.started_ns, 0))}"
-
-
 def _written(trace: AgentTrace) -> str | None:
     parts = (("the user's input", trace.user_input), ("the final output", trace.final_output))
     found = [f"{what} in {' and '.join(names)}" for what, text in parts if text and (names := scripts(text))]
@@ -92,13 +91,13 @@ def _last_call(call: ToolCall) -> str:
     return f"the last recorded step is the call of {name}, whose result is not recorded"
 
 
-def _offer(tools: Sequence[Tool] | None) -> Iterator[Passage]:
+def _offer(tools: Sequence[Tool] | None, called: Collection[str]) -> Iterator[Passage]:
     if not tools:
         yield Passage(f"Tools on offer: {UNRECORDED if tools is None else '(none)'}")
         return
     yield Passage("Tools on offer:")
-    for tool in tools:
-        yield Passage(_tool(tool), long=True)
+    for number, tool in enumerate(tools):
+        yield Passage(_tool(tool), "tool", number, decisive=tool.name in called)
 
 
 def _tool(tool: Tool) -> str:

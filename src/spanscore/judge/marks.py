@@ -82,6 +82,11 @@ def genuine(tag: str) -> re.Pattern[str]:
     return re.compile(f"({withheld_value}|{omission})")
 
 
+def whole_marks(text: str, tag: str) -> list[tuple[int, int]]:
+    """Where the marks that end in `tag` stand in `text`."""
+    return [found.span() for found in genuine(tag).finditer(text)] if tag and tag in text else []
+
+
 def defused(text: str, tag: str = PENDING) -> str:
     """`text` with the brackets of what looks like a mark replaced, but for marks that end in `tag`.
 

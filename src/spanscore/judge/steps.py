@@ -3,13 +3,14 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, count
 
+from spanscore.judge.choosing import changes
 from spanscore.judge.clock import moment, step_time
-from spanscore.judge.fitting import Passage
 from spanscore.judge.framing import conversation_ending, ending, frame, written_in
 from spanscore.judge.lines import UNRECORDED, indented, section, text_of
 from spanscore.judge.marks import left_out
+from spanscore.judge.passage import Passage
 from spanscore.model.json import dumps
 from spanscore.model.requests import requested_in
 from spanscore.model.trace import AgentTrace, ModelCall, PastMessage, RequestedCall, Retrieval, Session, ToolCall
@@ -51,16 +52,16 @@ def turns_passages(session: Session, numbers: Numbers) -> Iterator[Passage]:
 
     What a turn has in common with the turn before is not said again, nor is the history that the turns before are.
     """
-    count = len(session.traces)
+    turns = len(session.traces)
     yield Passage(
-        f"A session of {count} turn(s), numbered from 0; the steps are numbered from 1 through all turns. What a turn "
+        f"A session of {turns} turn(s), numbered from 0; the steps are numbered from 1 through all turns. What a turn "
         "does not repeat is as in the turn before."
     )
     before: AgentTrace | None = None
     for index, trace in enumerate(session.traces):
-        if MAX_TURNS // 2 <= index < count - MAX_TURNS // 2:
+        if MAX_TURNS // 2 <= index < turns - MAX_TURNS // 2:
             if index == MAX_TURNS // 2:
-                yield Passage(left_out(f"turns {index} to {count - MAX_TURNS // 2 - 1}"))
+                yield Passage(left_out(f"turns {index} to {turns - MAX_TURNS // 2 - 1}"))
             numbers.skip(trace)
             continue
         yield Passage(f"Turn {index}:", turn=index)
@@ -88,17 +89,18 @@ def passages(
     yield from frame(trace, before)
     if before is None:
         yield from _past(trace, earlier)
-    yield Passage(section("User input", trace.user_input))
+    yield Passage(section("User input", trace.user_input), kind="input")
     if trace.plan is not None:
-        yield Passage(section("What the agent wrote before it acted", trace.plan))
+        yield Passage(section("What the agent wrote before it acted", trace.plan), kind="plan")
     if trace.retrieved:
         yield Passage("Documents that were retrieved:")
-        yield from (passage for retrieval in trace.retrieved for passage in _retrieval(retrieval))
+        places = count()
+        yield from (passage for retrieval in trace.retrieved for passage in _retrieval(retrieval, places))
     yield Passage("Steps:")
     if trace.tool_calls is None:
         yield Passage("(tool calls were not recorded)")
     yield from _steps(trace, numbers)
-    yield Passage(section("Final output", trace.final_output))
+    yield Passage(section("Final output", trace.final_output), kind="output")
     written = written_in(trace, before)
     if written:
         yield Passage(written)
@@ -123,7 +125,7 @@ def _past(trace: AgentTrace, earlier: Sequence[AgentTrace]) -> Iterator[Passage]
     else:
         yield Passage(f"{title} {UNRECORDED if trace.user_input is None else '(none recorded)'}")
     for place, message in enumerate(trace.history, len(turns) + 1):
-        yield Passage(_message(message), "history", place, long=True)
+        yield Passage(_message(message), "history", place)
 
 
 def _earlier(turn: AgentTrace, number: int, count: int) -> Iterator[Passage]:
@@ -136,8 +138,8 @@ def _earlier(turn: AgentTrace, number: int, count: int) -> Iterator[Passage]:
         given = UNRECORDED if call.arguments is None else indented(text_of(call.arguments))
         lines.append(f"- the tool {indented(call.name)} was called with {given}; {_came_of(call)}")
     lines.append(f"- agent: {UNRECORDED if turn.final_output is None else indented(turn.final_output)}")
-    for place, line in enumerate(lines):
-        yield Passage(line, "history", number, long=place > 0)
+    for line in lines:
+        yield Passage(line, "history", number)
 
 
 def _came_of(call: ToolCall) -> str:
@@ -155,10 +157,10 @@ def _requested(call: RequestedCall) -> str:
     return f"{call.name} with {UNRECORDED if call.arguments is None else dumps(call.arguments)}"
 
 
-def _retrieval(retrieval: Retrieval) -> Iterator[Passage]:
+def _retrieval(retrieval: Retrieval, places: Iterator[int]) -> Iterator[Passage]:
     yield Passage(f"- for the query: {UNRECORDED if retrieval.query is None else indented(retrieval.query)}")
     for document in retrieval.documents:
-        yield Passage(f"    document: {indented(text_of(document), 6)}", long=True)
+        yield Passage(f"    document: {indented(text_of(document), 6)}", "document", next(places))
 
 
 def _steps(trace: AgentTrace, numbers: Numbers) -> Iterator[Passage]:
@@ -213,20 +215,21 @@ def _said(trace: AgentTrace, model: ModelCall, made: Collection[str]) -> list[st
 def _answered(model: ModelCall, lines: list[str], number: int, started_ns: int) -> Iterator[Passage]:
     name = f" ({indented(model.model)})" if model.model else ""
     when = step_time(model.started_ns, model.ended_ns, started_ns)
-    yield Passage(f"{number}. the model answered{name}{when}", "step", number)
+    yield Passage(f"{number}. the model answered{name}{when}", "step", number, "head")
     for line in lines:
-        yield Passage(line, "step", number, long=line.startswith("   reasoning"))
+        yield Passage(line, "step", number, "reasoning" if line.startswith("   reasoning") else "text")
 
 
 def _called(call: ToolCall, number: int, place: int, started_ns: int) -> Iterator[Passage]:
     by = f" (by agent {indented(call.agent)})" if call.agent else ""
     when = step_time(call.started_ns, call.ended_ns, started_ns)
-    yield Passage(f"{number}. the tool {indented(call.name)} was called{by}{when}", "step", number)
+    yield Passage(f"{number}. the tool {indented(call.name)} was called{by}{when}", "step", number, "head")
+    decisive = changes(call.name)
     given = UNRECORDED if call.arguments is None else indented(text_of(call.arguments), 6)
-    yield Passage(f"   arguments: {given}", "step", number, long=True, call=place)
+    yield Passage(f"   arguments: {given}", "step", number, "arguments", call=place, decisive=decisive)
     if call.error is not None:
         how = " (recognised in the result)" if call.error_inferred else ""
-        yield Passage(f"   error{how}: {indented(call.error, 6)}", "step", number, long=True)
-    if call.result is not None or call.error is None:
+        yield Passage(f"   error{how}: {indented(call.error, 6)}", "step", number, "error", decisive=decisive)
+    if call.error is None or (call.result is not None and call.result != call.error):
         result = indented(text_of(call.result), 6) if call.returned else UNRECORDED
-        yield Passage(f"   result: {result}", "step", number, long=True)
+        yield Passage(f"   result: {result}", "step", number, "result", decisive=decisive)

@@ -7,8 +7,9 @@ from typing import Any, Protocol
 
 from spanscore.judge import redact, steps
 from spanscore.judge.fence import fence
-from spanscore.judge.fitting import Passage, fit
+from spanscore.judge.fitting import fit
 from spanscore.judge.marks import PENDING, defused, tag_of, word_for
+from spanscore.judge.passage import Passage
 from spanscore.model.trace import AgentTrace, Session
 
 BYTES_PER_TOKEN = 3
