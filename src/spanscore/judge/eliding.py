@@ -28,7 +28,7 @@ def elide(text: str, max_bytes: int, tag: str = "", places: Sequence[Place] = ()
 
     >>> elide("x" * 1000, 90)
     'xxxxxxxxxxxxxxxxxxxx [... 970 characters left out ...] xxxxxxxxxx'
-    >>> elide("x" * 1000 + " TP1 " + "x" * 1000, 200, places=[Place(1001, 1004, 1.0)]).count("TP1")
+    >>> elide("x" * 1000 + " TP1 " + "x" * 1000, 240, places=[Place(1001, 1004, 1.0)]).count("TP1")
     1
     """
     if len(text.encode("utf-8", "replace")) <= max_bytes:
@@ -40,7 +40,7 @@ def elide(text: str, max_bytes: int, tag: str = "", places: Sequence[Place] = ()
 def _kept(text: str, max_bytes: int, places: Sequence[Place]) -> list[Span] | None:
     """The characters to keep, in order; None where there is no room for any of `places`."""
     room = max_bytes - _MARK_BYTES
-    spans = _ends(text, room * 2 // 5, (2, 1))
+    spans = _ends(text, room // 3, (2, 1))
     found = False
     for place in sorted(places, key=lambda x: (-x.weight, x.start))[:_MAX_WINDOWS]:
         for width in _WINDOW_CHARACTERS:

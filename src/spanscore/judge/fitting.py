@@ -16,6 +16,7 @@ _FLOORS: Mapping[Kind, int] = {
     "arguments": 400,
     "error": 300,
     "input": 400,
+    "instructions": 1500,
     "plan": 200,
     "output": 600,
 }
