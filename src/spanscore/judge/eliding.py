@@ -10,6 +10,7 @@ Span: TypeAlias = tuple[int, int]
 
 _WINDOW_CHARACTERS = (160, 50)
 _MARK_BYTES = 60
+_LEAST_GAP_CHARACTERS = 8  # at most 32 bytes
 _MAX_WINDOWS = 40
 
 
@@ -72,7 +73,7 @@ def _ends(text: str, room: int, shares: tuple[int, int]) -> list[Span]:
     data = text.encode("utf-8", "replace")
     head = len(data[:head_bytes].decode(errors="ignore"))
     tail = len(data[len(data) - tail_bytes :].decode(errors="ignore")) if tail_bytes else 0
-    return _united([(0, head), (len(text) - tail, len(text))])
+    return [(0, head), (len(text) - tail, len(text))]
 
 
 def _window(text: str, place: Place, width: int) -> Span:
@@ -87,10 +88,10 @@ def _window(text: str, place: Place, width: int) -> Span:
 
 
 def _united(spans: Sequence[Span]) -> list[Span]:
-    """Spans in order; those with less than a mark between them are one."""
+    """Spans in order; those with less between them than a mark would take are one."""
     found: list[Span] = []
     for start, end in sorted(spans):
-        if found and start <= found[-1][1] + _MARK_BYTES // 2:
+        if found and start <= found[-1][1] + _LEAST_GAP_CHARACTERS:
             found[-1] = (found[-1][0], max(found[-1][1], end))
         else:
             found.append((start, end))
