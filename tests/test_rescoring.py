@@ -364,3 +364,30 @@ def test_a_score_that_is_missing_for_want_of_a_judge_is_reason_to_try_it(world):
     assert here.failed == []
     here.evaluated(a_trace(2), a=NO_JUDGE)
     assert here.failed == [1]
+
+
+def test_a_fault_in_asking_again_does_not_stop_the_server(world, monkeypatch, caplog):
+    here = world()
+    monkeypatch.setattr(here.store, "give_up", lambda **_: 1 / 0)
+
+    async def started():
+        return await asyncio.gather(here.rescoring.run(), return_exceptions=True)
+
+    (ended,) = asyncio.run(started())
+    assert isinstance(ended, asyncio.CancelledError)
+    assert "cannot be asked again now" in caplog.text
+
+
+def test_a_trace_whose_evaluation_raises_costs_no_other(world, monkeypatch):
+    here = world()
+    traces = [here.evaluated(a_trace(number), a=NO_JUDGE) for number in (1, 2)]
+    evaluate = here.engine.evaluate_trace
+
+    async def sometimes(trace, *arguments, **options):
+        if trace.id == traces[0].id:
+            raise ZeroDivisionError
+        return await evaluate(trace, *arguments, **options)
+
+    monkeypatch.setattr(here.engine, "evaluate_trace", sometimes)
+    here.now(FIRST_WAIT_NS, a=GOOD)
+    assert here.newest(traces[1])["a"].outcome == GOOD

@@ -101,18 +101,17 @@ class Pipeline:
             clock_ns=clock_ns,
         )
         self._trials = open_trials(settings, self.meter)
-        again = settings.evaluation.ask_again
         self._scoring = Scoring(
             engine,
             self._store,
             self._sender,
             self.meter,
             judge_failed=self._trials.doubt if self._trials else None,
-            budget_window_ns=settings.judge.budget.window_ns if again.enabled else None,
+            budget_window_ns=settings.judge.budget.window_ns if settings.evaluation.ask_again.enabled else None,
             clock_ns=clock_ns,
         )
         self._rescoring = Rescoring(
-            again,
+            settings.evaluation.ask_again,
             asked_by(settings),
             self._trials,
             self._scoring,
@@ -263,8 +262,8 @@ class Pipeline:
         passing = [self._passing.run()] if self._passing else []
         is_quick = not self._settings.judge.models
         batch, count = (_BATCH, _WORKERS) if is_quick else (_JUDGED_BATCH, _JUDGED_WORKERS)
-        workers = [_batches(self._cuts, batch, self._finish_all) for _ in range(count)]
-        sessions = _batches(self._quiet_sessions, _BATCH, self._finish_sessions)
+        workers = [loop.batches(self._cuts, batch, self._finish_all) for _ in range(count)]
+        sessions = loop.batches(self._quiet_sessions, _BATCH, self._finish_sessions)
         reporting = [x.run() for x in self._reportings]
         trying = [self._trials.run()] if self._trials and self._settings.judge.try_at_start else []
         asking = [self._rescoring.run()] if self._settings.evaluation.ask_again.enabled else []
@@ -402,19 +401,6 @@ class Pipeline:
         if not await self._sender.drain(max(0.0, deadline_s - time.monotonic())):
             left = ", ".join(f"{count} by {name}" for name, count in self._sender.behind().items() if count)
             _log.warning("not all has left, the rest does after the restart: %s", left or "requests that pass through")
-
-
-async def _batches(
-    waiting: "asyncio.Queue[Any]", size: int, work: Callable[[list[Any]], Coroutine[Any, Any, None]]
-) -> None:
-    """Do `work` on what is waiting, at most `size` at a time, for ever."""
-    while True:
-        batch = [await waiting.get()]
-        while len(batch) < size and not waiting.empty():
-            batch.append(waiting.get_nowait())
-        await work(batch)
-        for _ in batch:
-            waiting.task_done()
 
 
 def _by_span(evaluations: Sequence[Evaluation]) -> dict[str, list[Evaluation]]:

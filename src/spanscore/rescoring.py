@@ -33,11 +33,12 @@ _PUT_OFF_NS = 10 * 60 * _NS
 class Asked:
     """What may be asked: the names of the configured metrics, and the models of those that are judged.
 
-    The rubric's models are under `rubric`.
+    The rubric's models are under `rubric`; `of_judge` are the judge's own.
     """
 
     metrics: frozenset[str]
     models: Mapping[str, tuple[str, ...]]
+    of_judge: tuple[str, ...] = ()
 
     def has(self, metric: str) -> bool:
         """Whether a metric is still configured."""
@@ -45,7 +46,7 @@ class Asked:
 
     def models_of(self, metric: str) -> tuple[str, ...]:
         """The models that may answer for a metric."""
-        return self.models.get(rubric.NAME if rubric.is_rubric(metric) else metric, ())
+        return self.models.get(rubric.NAME if rubric.is_rubric(metric) else metric, self.of_judge)
 
 
 class Rescoring:
@@ -84,7 +85,10 @@ class Rescoring:
         """Ask again for ever. What was skipped for a budget before the start is due: the budget begins anew."""
         await self._scoring.patiently(self._store.make_due, "budget", self._clock_ns())
         while True:
-            await self.once()
+            try:
+                await self.once()
+            except Exception:  # noqa: BLE001 - what is missing can wait, the server cannot
+                _log.exception("what got no answer cannot be asked again now")
             await self._sleep(_EVERY_S)
 
     async def once(self) -> None:
@@ -198,7 +202,8 @@ def open_trials(settings: Settings, meter: Meter) -> Trials | None:
 def asked_by(settings: Settings) -> Asked:
     """What a configuration asks for."""
     evaluation = settings.evaluation
-    return Asked(frozenset(x.name for x in evaluation.build()), evaluation.models(settings.judge.models))
+    own = settings.judge.models
+    return Asked(frozenset(x.name for x in evaluation.build()), evaluation.models(own), own)
 
 
 def _runs_with_session(metric: str) -> bool:

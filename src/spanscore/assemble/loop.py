@@ -1,7 +1,7 @@
-"""The assembler's clock: the only place that asks what time it is when traces and sessions are cut."""
+"""The assembler's clock, the only place that asks what time it is when traces are cut; and who takes what is cut."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from spanscore.assemble.config import Config
@@ -35,3 +35,14 @@ async def run(
         for session_id in sessions.cut(clock_ns()):
             await sessions_out.put(session_id)
         await asyncio.sleep(every_s)
+
+
+async def batches(waiting: "asyncio.Queue[WorkT]", size: int, work: Callable[[list[WorkT]], Awaitable[None]]) -> None:
+    """Do `work` on what is waiting, at most `size` at a time, for ever."""
+    while True:
+        batch = [await waiting.get()]
+        while len(batch) < size and not waiting.empty():
+            batch.append(waiting.get_nowait())
+        await work(batch)
+        for _ in batch:
+            waiting.task_done()
