@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from pydantic import ValidationError
 
 from spanscore.judge.fence import NOTICE
 from spanscore.judge.transcript import estimate_tokens
@@ -102,3 +103,9 @@ def test_a_judge_writes_the_score_last(answer):
 def test_each_criterion_but_the_delivery_says_when_it_does_not_apply():
     always = [name for name, metric in criteria().items() if metric.criterion.no_occasion is None]
     assert always == ["response_delivery"]
+
+
+@pytest.mark.parametrize("score", ["true", '"0.8"', "NaN", "Infinity", "1.2", "-0.1", "null"])
+def test_what_is_no_number_on_the_scale_is_no_score_of_a_conversation(score):
+    with pytest.raises(ValidationError):
+        Completion.model_validate_json(f'{{"task": "t", "outcome": "o", "reason": "r", "score": {score}}}')
