@@ -2,6 +2,7 @@
 
 import re
 import string
+from json import dumps
 
 import pytest
 from hypothesis import given
@@ -33,6 +34,11 @@ from spanscore.judge.redact import MAX_CHARACTERS, RULES, Redactor, redact, rule
         ('{"password": "correct horse battery"}', "horse", "password"),
         ('{\\"db_password\\": \\"swordfish\\"}', "swordfish", "password"),
         ('{"password": "a\\"bcdef"}', "bcdef", "password"),
+        ('{"apiKey": "swordfish"}', "swordfish", "password"),
+        (dumps({"body": dumps({"apiKey": "swordfish"})}), "swordfish", "password"),
+        (dumps({"b": dumps({"c": dumps({"apiKey": "swordfish"})})}), "swordfish", "password"),
+        (dumps({"b": dumps({"c": dumps({"d": dumps({"apiKey": "swordfish"})})})}), "swordfish", "password"),
+        (dumps({"body": dumps({"clientSecret": 'sword "fish" of\n old/new'})}), "old", "password"),
         ("my password is hunter22 ok", "hunter22", "password"),
         ("mail anna.smith+x@mail.example.co.uk now", "anna.smith", "email"),
         ("連絡先はa@x.comです", "@x.com", "email"),
@@ -47,6 +53,13 @@ from spanscore.judge.redact import MAX_CHARACTERS, RULES, Redactor, redact, rule
         ("ring (212) 555-0187", "555", "phone"),
         ("212-555-0187", "0187", "phone"),
         ('{"phone_number": "5551234567"}', "5551234567", "phone"),
+        ('{"phone": 5551234567}', "5551234567", "phone"),
+        ('{"homePhone": "5551234567"}', "5551234567", "phone"),
+        ('{"contactPhoneNumber": "5551234567"}', "5551234567", "phone"),
+        ("Telephone: 030 901820", "901820", "phone"),
+        ("mobile: 0170 1234567", "1234567", "phone"),
+        ('{"mobile": "1701234567"}', "1701234567", "phone"),
+        ('{\\"phone\\": \\"5551234567\\"}', "5551234567", "phone"),
     ],
 )
 def test_a_secret_or_personal_value_is_replaced(text, secret, kind):
@@ -73,6 +86,9 @@ def test_a_secret_or_personal_value_is_replaced(text, secret, kind):
         "card number 4111111111111112 fails its check",
         '{"api_key": {"type": "string"}, "password": "string", "secret": null}',
         "The password is incorrect. Password: required. api_key=$API_KEY secret: ******",
+        '{"Smartphone": 5990000, "smartPhone": "1234567", "iPhone": 1199000, "headphones": 2340000}',
+        "Smartphone: 1299000, microphone: 45 000 00, Mobile: 1200000, cell: 1234567, excel: 1234567",
+        '{"mobile": 1200000, "cells": 12345678, "faxes_sent": 1234567}',
         "max_tokens=4096, next_page_token: CAEQAA, token: 12, key: value",
         "scikit-learn and task-force-one-two-three-four, risk-adjusted-return-2024",
         "the bearer of good news is well regarded here",

@@ -20,7 +20,12 @@ MAX_CHARACTERS = 1_000_000
 """A longer text loses its middle before it is searched."""
 
 _MAX_ROUNDS = 8
-_LABEL_END = r"\\?[\"']?\s{0,4}[:=]\s{0,4}"
+_LABEL_END = r"\\{0,31}[\"']?\s{0,4}[:=]\s{0,4}"  # in a string of JSON quotes are escaped, in one within it twice
+_PHONE = (
+    r"(?:(?<![A-Za-z])(?i:(?:tele|home|work|office|business|cell|mobile)?[_ -]?phone)|(?<=[a-z])(?<!i)(?<!smart)Phone)"
+    r"(?i:[_ -]?(?:number|no|nr))?"
+)
+_MOBILE = r"(?<![A-Za-z])(?i:(?:mobile|cell|fax|whatsapp)(?:[_ -]?(?:number|no|nr))?)"
 _LABELS = (
     "password|passwd|passphrase|passcode|pwd|api[_-]?key|secret[_-]?key|access[_-]?key|private[_-]?key|secret|"
     "(?:access|refresh|auth|session|id)[_-]?token"
@@ -121,7 +126,7 @@ RULES = (
     Rule(
         "password",
         re.compile(
-            rf"(?i:{_LABELS}){_LABEL_END}(?:\\\"(?P<escaped>[^\"\\\n]{{4,}})|\"(?P<quoted>(?:[^\"\\\n]|\\.){{4,}})"
+            rf"(?i:{_LABELS}){_LABEL_END}(?:(\\{{1,31}})\"(?P<escaped>(?:[^\"\\\n]|(?!\1\")\\{{1,63}}[^\\\n]){{4,}})|\"(?P<quoted>(?:[^\"\\\n]|\\.){{4,}})"
             r"|'(?P<single>[^'\\\n]{4,})|(?P<bare>[^\s\"'\\,;&<>{}()\[\]]{4,}))"
         ),
         ("pass", "pwd", "key", "secret", "token"),
@@ -164,11 +169,16 @@ RULES = (
     ),
     Rule(
         "phone",
+        re.compile(rf"{_PHONE}{_LABEL_END}\\{{0,31}}[\"']?(?P<value>\(?[0-9][0-9 ()./-]{{5,18}}[0-9])"),
+        ("phone",),
+    ),
+    Rule(  # a plain number beside these may count or cost something: it is quoted, grouped or begins with 0
+        "phone",
         re.compile(
-            rf"(?i:(?:phone|mobile|cell|fax|whatsapp)(?:[_ -]?(?:number|no|nr))?){_LABEL_END}\\?[\"']?"
-            r"(?P<value>\(?[0-9][0-9 ()./-]{5,18}[0-9])"
+            rf"{_MOBILE}{_LABEL_END}(?:\\{{0,31}}[\"'](?P<quoted>\(?[0-9][0-9 ()./-]{{5,18}}[0-9])"
+            r"|(?P<value>(?:\(?0|[0-9]{1,5}[ /-])[0-9 ()./-]{4,18}[0-9]))"
         ),
-        ("phone", "mobile", "cell", "fax", "whatsapp"),
+        ("mobile", "cell", "fax", "whatsapp"),
     ),
 )
 """What is redacted unless configured otherwise, in the order in which it is looked for."""
