@@ -75,6 +75,7 @@ def test_the_criteria_are_listed_with_a_count_and_every_fact(shown):
             "default_weight",
             "type",
             "rubric",
+            "not_applicable",
             "in_defaults",
         )
     }
@@ -85,6 +86,11 @@ def test_the_criteria_are_listed_for_a_person_with_all_levels(shown):
     levels = [level for metric in metrics.criteria().values() for level in metric.criterion.levels]
     assert [x for x in levels if " ".join(x.split()) not in text] == []
     assert "9 criteria;" in text
+
+
+def test_the_list_of_criteria_says_when_each_does_not_apply(shown):
+    text = " ".join(shown("--criteria").split())
+    assert "- not applicable: no tool was called, and none was needed" in text
 
 
 def test_criteria_of_a_configuration_are_listed_too(shown, tmp_path):

@@ -91,6 +91,8 @@ def _list_criteria(known: Mapping[str, Criterion], *, as_json: bool) -> None:
         output.print(Padding(printable(criterion["description"]), (0, 0, 0, 2)))
         for level, text in criterion["rubric"].items():
             output.print(Padding(f"{level}  {printable(text)}", (0, 0, 0, 4)))
+        if when := criterion["not_applicable"]:
+            output.print(Padding(f"-  not applicable: {printable(when)}", (0, 0, 0, 4)))
         output.print()
     output.print(f"{len(found)} criteria; evaluation.rubric.metrics selects them, and .criteria adds your own.")
 
@@ -107,6 +109,7 @@ def _described(criterion: Criterion) -> dict[str, Any]:
         "default_weight": criterion.weight,
         "type": criterion.kind,
         "rubric": dict(reversed(levels.items())),
+        "not_applicable": criterion.no_occasion,
         "in_defaults": criterion.in_defaults,
     }
 

@@ -76,7 +76,8 @@ def _of_rubric(metric: type[RubricMetric]) -> Iterator[str]:
     needs = [f"`{x}` of every turn" for x in criterion.needs] + [f"`{x}` of one turn" for x in criterion.needs_once]
     yield f"\n*Tier* {criterion.tier}, {criterion.kind}, {weight}; needs {', '.join(needs)}. The judge is told:\n"
     levels = [f"{level}: {text}" for level, text in enumerate(criterion.levels) if text]
-    yield from _quoted("\n".join([criterion.description, *levels[::-1]]))
+    when = [f"not_applicable: {criterion.no_occasion}"] if criterion.no_occasion else []
+    yield from _quoted("\n".join([criterion.description, *levels[::-1], *when]))
 
 
 def _judged(metric: type[Judged]) -> Iterator[str]:
