@@ -249,3 +249,7 @@ def test_a_further_text_has_the_transcripts_markers():
     found = render(trace(user_input="a@x.com b@x.com"), max_tokens=1000)
 
     assert found.redact("to b@x.com") in {f"to {x}" for x in re.findall(r"\[REDACTED:email:2 #\w+\]", found.text)}
+
+
+def test_an_empty_result_is_said_to_be_empty():
+    assert "   result: (empty)" in text_of(trace(tool_calls=(ToolCall("1", "note", {}, ""),)))

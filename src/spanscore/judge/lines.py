@@ -8,7 +8,7 @@ UNRECORDED = "(not recorded)"
 
 def text_of(value: Json) -> str:
     """A JSON value for reading: a string as it is, anything else as compact JSON."""
-    return value if isinstance(value, str) else dumps(value)
+    return (value or "(empty)") if isinstance(value, str) else dumps(value)
 
 
 def indented(text: str, depth: int = 2) -> str:
