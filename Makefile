@@ -96,6 +96,10 @@ bench: env ## spans per CPU second of reading alone (also of the commit BEFORE) 
 	@$(BIN)/python bench/reading.py $(if $(BEFORE),--before $(BEFORE))
 	@$(BIN)/python bench/throughput.py
 
+.PHONY: checks-study
+checks-study: env ## how often each check fires on passed and failed runs in FILES of labelled trajectories
+	@$(BIN)/python bench/checks.py $(FILES)
+
 .PHONY: bench-collector
 bench-collector: env ## what agents notice: a collector with the branch to spanscore beside one without it (Go)
 	@$(BIN)/python bench/collector.py

@@ -21,6 +21,7 @@ from spanscore.evaluate.config import Config as Evaluation
 from spanscore.export.config import Config as Export
 from spanscore.export.config import GrpcConfig, HttpConfig, Inline, NamedByType, name_the_types
 from spanscore.export.headers_setter import HeadersSetter
+from spanscore.judge.config import RULES
 from spanscore.judge.config import Config as Judge
 from spanscore.model.quantity import Duration, duration_ns, duration_text, size_text
 from spanscore.receive.config import Auth, BearerToken, Endpoint, GrpcTls
@@ -213,10 +214,13 @@ def _validate(data: dict[str, Any], name: str, environ: Mapping[str, str]) -> Se
         data = {**data, "telemetry": {**(data.get("telemetry") or {}), "metrics": {"readers": readers}}}
     data = {key: value for key, value in data.items() if value is not None}  # `receive:` with nothing under it
     try:
-        return Settings.model_validate(data)
+        settings = Settings.model_validate(data)
     except ValidationError as error:
         lines = [f"{name}: {explain(problem, Settings)}" for problem in error.errors(include_url=False)]
         raise ConfigError("\n".join(lines)) from error
+    if settings.judge.model != RULES:
+        return settings
+    return settings.model_copy(update={"evaluation": settings.evaluation.with_checks()})
 
 
 def _telemetry_metrics(data: Mapping[str, Any]) -> Any:

@@ -22,6 +22,7 @@ TRACE_METRICS = {
     "confidence",
     "plan_adherence",
     "plan_quality",
+    "check.errors_recovered",
     "coherence",
 }
 

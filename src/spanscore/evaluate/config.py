@@ -16,6 +16,7 @@ from spanscore.evaluate.rubric import Rubric, chosen, is_rubric
 from spanscore.evaluate.signals import needed
 from spanscore.judge.config import RULES
 from spanscore.metrics import SIGNAL_WEIGHTS, Judged, Metric, RubricMetric
+from spanscore.metrics.check import Check
 from spanscore.model.quantity import Duration, duration_ns
 
 FAMILY = (
@@ -26,12 +27,13 @@ FAMILY = (
     "confidence",
     "plan_adherence",
     "plan_quality",
+    "check.errors_recovered",
     "coherence",
     "loop_detection",
     "agent_reliability",
     "agent_consistency",
 )
-"""The metrics that run unless the configuration names others."""
+"""The metrics that run unless the configuration names others; of the checks those whose worth labelled data show."""
 
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -128,6 +130,14 @@ class Config(BaseModel):
                 f"evaluation: a metric's model is {model!r}, but judge.model names none: there is no judge to "
                 "ask it; set judge.model, to the same model for instance"
             )
+
+    def with_checks(self) -> "Config":
+        """This configuration with every check, for one that asks for `rules`, which once stood in for a judge."""
+        names = [name for name, x in metrics.available().items() if issubclass(x, Check)]
+        changed = self.model_copy(update={"metrics": {**self.metrics, **{x: self.metrics.get(x) for x in names}}})
+        if "metrics" not in self.model_fields_set:
+            changed.model_fields_set.discard("metrics")  # nobody has named any
+        return changed
 
     def names_rules(self) -> bool:
         """Whether a metric or the rubric names `rules` where a model is to be named."""

@@ -88,8 +88,8 @@ class Engine:
 
     @property
     def looks_back(self) -> bool:
-        """Whether a trace's evaluation uses the session's earlier turns: a judge reads them."""
-        return self._judge is not None
+        """Whether a trace's evaluation uses the session's earlier turns: a judge reads them, and some checks do."""
+        return self._judge is not None or any(isinstance(x, Computed) and x.looks_back for x in self._metrics)
 
     async def evaluate_trace(
         self,
@@ -194,7 +194,7 @@ class Engine:
     ) -> list[PlannedCall]:
         """The calls that a judge would get for `trace`; nothing is sent. Arguments and errors as `evaluate_trace`."""
         metrics = [x for x in self._selected(overrides) if x.run == "trace" and isinstance(x, Judged)]
-        judged = [x for x in metrics if self._at_once(x, trace) is None]
+        judged = [x for x in metrics if self._at_once(x, trace, earlier) is None]
         if not judged or self._judging is None:
             return []
         return self._judging.planned(judged, trace, earlier[-MAX_EARLIER_TURNS:])
@@ -274,7 +274,7 @@ class Engine:
         measured: dict[str, _Measured] = {}
         judged: list[Judged] = []
         for metric in metrics:
-            at_once = self._at_once(metric, trace)
+            at_once = self._at_once(metric, trace, earlier)
             if at_once is not None:
                 measured[metric.name] = at_once
             elif isinstance(metric, Embedded):
@@ -285,7 +285,7 @@ class Engine:
                 measured[metric.name] = _Measured(_given(None), self._evaluator(metric))
         return measured, judged
 
-    def _at_once(self, metric: Metric, trace: AgentTrace) -> _Measured | None:
+    def _at_once(self, metric: Metric, trace: AgentTrace, earlier: Sequence[AgentTrace]) -> _Measured | None:
         """The outcome where nothing has to be awaited for it: a Skip, a computed metric; else None."""
         with Attempt(metric.name) as attempt:
             attempt.outcome = metric.unmeasurable(trace)
@@ -294,7 +294,7 @@ class Engine:
                 if attempt.outcome is None and (self._judge is None or metric.model == RULES):
                     attempt.outcome = no_judge(metric.name)
             elif attempt.outcome is None and isinstance(metric, Computed):
-                attempt.outcome = metric.measure(trace)
+                attempt.outcome = metric.measure_after(trace, earlier)
         if attempt.outcome is None:
             return None
         return _Measured(attempt.outcome, self._evaluator(metric))

@@ -43,6 +43,7 @@ __all__ = [
     "criteria",
 ]
 
+_PACKAGES = tuple(f"spanscore.metrics.{x}" for x in ("trace", "check", "session", "rubric"))
 _TIERS = "execution knowledge process delivery"
 
 
@@ -76,7 +77,7 @@ def criteria() -> dict[str, type[Criterial]]:
 
 
 def _built_in() -> Iterator[tuple[str, type[Metric]]]:
-    for package in ("spanscore.metrics.trace", "spanscore.metrics.session", "spanscore.metrics.rubric"):
+    for package in _PACKAGES:
         for module in discovery.modules(package):
             for item in vars(module).values():
                 if isinstance(item, type) and issubclass(item, Metric) and item.__module__ == module.__name__:

@@ -1,0 +1,125 @@
+"""What a check is: it looks for one fault that the record itself shows, and says where."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, ClassVar
+
+from spanscore.metrics._base import Computed
+from spanscore.metrics._evidence import Evidence
+from spanscore.metrics._words import counted, listed
+from spanscore.model.json import Json, dumps
+from spanscore.model.score import Outcome, Score, Skip
+from spanscore.model.trace import AgentTrace, PastMessage, ToolCall
+
+MAX_FINDINGS = 20
+"""No more of them are looked for."""
+_SHOWN_CHARS = 200
+_MAX_EARLIER_TURNS = 20
+_MAX_EARLIER_CHARS = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One place where the fault shows. `call` counts the turn's tool calls from 1; None where it is in no call."""
+
+    text: str
+    call: int | None = None
+    tool: str | None = None
+    argument: str | None = None
+
+    @classmethod
+    def of_call(cls, place: int, call: ToolCall, text: str, argument: str | None = None) -> "Finding":
+        """A finding in the call at `place`, counted from 0."""
+        return cls(text, place + 1, call.name, argument)
+
+    def told(self) -> str:
+        """The finding as a part of a sentence."""
+        where = "" if self.call is None else f"call {self.call} ({self.tool}): "
+        return f"{where}{self.text}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The finding as the score's metadata has it."""
+        return {"call": self.call, "tool": self.tool, "argument": self.argument, "text": self.text}
+
+
+@dataclass(frozen=True)
+class Check(Computed):
+    """A metric that is 1.0 where nothing was found and 0.0 where something was; metadata `findings`.
+
+    Each finding has `call` (the number of the tool call, from 1, or null), `tool`, `argument` and `text`.
+    """
+
+    method: ClassVar[str] = "check"
+    fine: ClassVar[str]
+    """The reason where nothing was found."""
+
+    def look(self, evidence: Evidence) -> Iterable[Finding] | Skip:
+        """What is found in a trace that holds all that `needs` names; a Skip where the check does not apply."""
+        raise NotImplementedError
+
+    def measure(self, trace: AgentTrace) -> Outcome:
+        """See `Computed.measure`."""
+        return self.measure_after(trace, ())
+
+    def measure_after(self, trace: AgentTrace, earlier: Sequence[AgentTrace]) -> Outcome:
+        """See `Computed.measure_after`; the turns before count where the trace records no history."""
+        found = self.look(Evidence(with_history(trace, earlier) if self.looks_back else trace))
+        if isinstance(found, Skip):
+            return found
+        findings = list(islice(found, MAX_FINDINGS))
+        if not findings:
+            return Score(1.0, self.fine, {"findings": []})
+        told = listed([x.told() for x in findings])
+        reason = f"{counted(len(findings), 'finding')}: {told}."
+        return Score(0.0, reason, {"findings": [x.to_json() for x in findings]})
+
+
+def with_history(trace: AgentTrace, earlier: Sequence[AgentTrace]) -> AgentTrace:
+    """`trace`; where it records no history, that is the 20 turns before it, as far as they go."""
+    if trace.history or not earlier:
+        return trace
+    told = tuple(message for before in earlier[-_MAX_EARLIER_TURNS:] for message in _messages(before))
+    return replace(trace, history=told)
+
+
+def not_applicable(why: str) -> Skip:
+    """The outcome of a check that has nothing to look at."""
+    return Skip(why, cause="not_applicable")
+
+
+def not_recorded(what: str) -> Skip:
+    """The outcome of a check that lacks a fact."""
+    return Skip(f"The trace did not record {what}.", cause="not_recorded")
+
+
+def shown(value: Json) -> str:
+    """A value as a finding quotes it: on one line, at most 200 characters.
+
+    >>> shown("two  words"), shown({"a": 1})
+    ('"two words"', '{"a":1}')
+    """
+    text = dumps(" ".join(value.split()) if isinstance(value, str) else value)
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
+
+
+def user_texts(trace: AgentTrace) -> Iterator[str]:
+    """What the user said, in this turn and before it."""
+    yield trace.user_input or ""
+    yield from (x.text or "" for x in trace.history if x.role == "user")
+
+
+def successes(calls: Sequence[ToolCall]) -> Iterator[ToolCall]:
+    """The calls that are not known to have failed."""
+    return (call for call in calls if call.error is None)
+
+
+def _messages(trace: AgentTrace) -> Iterator[PastMessage]:
+    if trace.user_input:
+        yield PastMessage("user", trace.user_input[:_MAX_EARLIER_CHARS])
+    for call in trace.tool_calls or ():
+        if call.result is not None:
+            text = call.result if isinstance(call.result, str) else dumps(call.result)
+            yield PastMessage("tool", text[:_MAX_EARLIER_CHARS])
+    if trace.final_output:
+        yield PastMessage("assistant", trace.final_output[:_MAX_EARLIER_CHARS])

@@ -1,0 +1,100 @@
+"""Arguments match schema: do the arguments of each call fit the schema of the tool?"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from spanscore.metrics._evidence import Evidence
+from spanscore.metrics._schema import violations
+from spanscore.metrics.check._check import Check, Finding, not_applicable, not_recorded
+from spanscore.metrics.check._tools import bare
+from spanscore.model.json import Json, loads
+from spanscore.model.score import Skip
+from spanscore.model.trace import ToolCall
+
+_NUMBERS = frozenset(("integer", "number"))
+_MAX_MEMBERS = 200
+_MAX_NESTED_CHARS = 100_000
+
+
+@dataclass(frozen=True)
+class ArgumentsMatchSchema(Check):
+    """Whether the arguments of each call fit the JSON schema of its tool, where the trace holds that.
+
+    Looked at are types, enums, required and unknown parameters, bounds and counts, through composition and local
+    references; not patterns and formats. A missing parameter that has a default and a null for one that may be left
+    out are no fault. Nor, where the call did not fail, is what frameworks take for the same: "5" for 5, "true" for
+    true, 5 for "5", and JSON text for an object or a list.
+
+    >>> ArgumentsMatchSchema.weighs
+    ('available_tools',)
+    """
+
+    name: ClassVar[str] = "check.arguments_match_schema"
+    summary: ClassVar[str] = "Do the arguments of each call fit the tool's schema?"
+    needs: ClassVar[tuple[str, ...]] = ("tool_calls",)
+    weighs: ClassVar[tuple[str, ...]] = ("available_tools",)
+    fine: ClassVar[str] = "The arguments of each call fit the tool's schema."
+
+    def look(self, evidence: Evidence) -> Iterable[Finding] | Skip:
+        """See `Check.look`."""
+        if not evidence.calls:
+            return not_applicable("No tool was called.")
+        schemas = {bare(x.name): x.parameters for x in evidence.offered or () if isinstance(x.parameters, dict)}
+        known = [(i, x) for i, x in enumerate(evidence.calls) if bare(x.name) in schemas and x.arguments is not None]
+        if not known:
+            return not_recorded("the schema and the arguments of any tool that was called")
+        return _broken(known, schemas)
+
+
+def _broken(calls: list[tuple[int, ToolCall]], schemas: dict[str, Any]) -> Iterator[Finding]:
+    for place, call in calls:
+        schema = schemas[bare(call.name)]
+        for text in violations(_as_taken(call.arguments, schema, has_failed=call.error is not None), schema):
+            yield Finding.of_call(place, call, text, _argument(text))
+
+
+def _argument(violation: str) -> str | None:
+    """The argument that a violation names, which stands first in it, in quotes."""
+    quoted = violation.removeprefix("the length of ")
+    return quoted[1:].partition("'")[0] if quoted.startswith("'") else None
+
+
+def _as_taken(arguments: Json, schema: dict[str, Any], *, has_failed: bool) -> Json:
+    """The arguments as a framework hands them on: with defaults, without nulls, in the types that it makes of them."""
+    properties = schema.get("properties")
+    if not isinstance(arguments, dict) or not isinstance(properties, dict):
+        return arguments
+    required = schema.get("required")
+    needed = set(required) if isinstance(required, list) else set()
+    taken: dict[str, Json] = {}
+    for name, value in list(arguments.items())[:_MAX_MEMBERS]:
+        if value is not None or name in needed:
+            taken[name] = value if has_failed else _coerced(value, properties.get(name))
+    for name, described in list(properties.items())[:_MAX_MEMBERS]:
+        if isinstance(described, dict) and "default" in described:
+            taken.setdefault(name, described["default"])
+    return taken
+
+
+def _coerced(value: Json, described: Any) -> Json:
+    """A value in the type that its schema asks for, where frameworks take it for the same."""
+    kind = described.get("type") if isinstance(described, dict) else None
+    if isinstance(value, int | float) and not isinstance(value, bool) and kind == "string":
+        return str(value)
+    if not isinstance(value, str):
+        return value
+    if kind in _NUMBERS or (kind in {"object", "array"} and len(value) <= _MAX_NESTED_CHARS):
+        return _parsed(value, kind)
+    if kind == "boolean" and value.casefold() in {"true", "false"}:
+        return value.casefold() == "true"
+    return value
+
+
+def _parsed(text: str, kind: Any) -> Json:
+    try:
+        value = loads(text)
+    except ValueError:
+        return text
+    wanted = {"object": dict, "array": list}.get(kind, (int, float))
+    return value if isinstance(value, wanted) and not isinstance(value, bool) else text

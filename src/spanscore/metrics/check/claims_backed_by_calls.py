@@ -1,0 +1,58 @@
+"""Claims backed by calls: did a tool do what the final output says was done?"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from spanscore.metrics._evidence import Evidence
+from spanscore.metrics.check._check import Check, Finding, not_applicable, successes
+from spanscore.metrics.check._claims import Claim, claims
+from spanscore.metrics.check._tools import only_reads
+from spanscore.model.score import Skip
+from spanscore.model.trace import AgentTrace
+
+
+@dataclass(frozen=True)
+class ClaimsBackedByCalls(Check):
+    """Whether a call stands behind a claim such as "I have booked" or "your order has been cancelled".
+
+    Claims are sought in English, German, Spanish, French, Chinese and Japanese, of what only a tool can have done:
+    booking, cancelling, paying, sending, deleting, scheduling. Found is one where no call of the turn succeeded but
+    such as only look something up, by the tool's name. What was said before this turn may have been done before: a
+    claim counts then only where the user asks for the deed in this turn. Answers to a request to write something are
+    not looked at, nor are questions, conditions and quotations in an answer. Does not apply where nothing is claimed.
+
+    >>> ClaimsBackedByCalls.needs
+    ('user_input', 'final_output', 'tool_calls')
+    """
+
+    name: ClassVar[str] = "check.claims_backed_by_calls"
+    summary: ClassVar[str] = "Did a tool do what the final output says was done?"
+    needs: ClassVar[tuple[str, ...]] = ("user_input", "final_output", "tool_calls")
+    looks_back: ClassVar[bool] = True
+    fine: ClassVar[str] = "A call that may have done it stands behind each claim."
+
+    def look(self, evidence: Evidence) -> Iterable[Finding] | Skip:
+        """See `Check.look`."""
+        trace = evidence.trace
+        found = [x for x in claims(trace.final_output or "", trace.user_input or "") if _is_of_this_turn(x, trace)]
+        if not found:
+            return not_applicable("The final output claims nothing that a tool would have to do in this turn.")
+        calls = trace.tool_calls or ()
+        if any(not only_reads(call.name) for call in successes(calls)):
+            return ()
+        return [Finding(f'"{claim.text}", but {_what_was_called(trace)}') for claim in found]
+
+
+def _is_of_this_turn(claim: Claim, trace: AgentTrace) -> bool:
+    return not trace.history or claim.asked_by.search(trace.user_input or "") is not None
+
+
+def _what_was_called(trace: AgentTrace) -> str:
+    calls = trace.tool_calls or ()
+    if not calls:
+        return "no tool was called"
+    failed = [call.name for call in calls if call.error is not None]
+    if failed:
+        return f"no call succeeded that could have done it ({', '.join(dict.fromkeys(failed))} failed)"
+    return f"only look-ups were made ({', '.join(list(dict.fromkeys(call.name for call in calls))[:5])})"
