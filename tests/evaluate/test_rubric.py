@@ -140,6 +140,12 @@ def test_the_whole_passes_from_the_threshold_on(graded, score, label):
     assert graded(RubricJudge(tool_routing=score), rubric=rubric)["overall"].label == label
 
 
+def test_the_reason_of_the_whole_begins_with_the_worst_and_why(graded):
+    rubric = {"metrics": [{"metric": "tool_routing"}, {"metric": "response_delivery"}]}
+    reason = graded(RubricJudge(tool_routing=5, response_delivery=1), rubric=rubric)["overall"].reason
+    assert reason == "response_delivery 1 (fail): response_delivery, see [turn 0] tool_routing 5 (excellent)."
+
+
 def test_the_threshold_tolerates_binary_floats(graded):
     weights = {"tool_routing": 0.7, "grounding_fidelity": 0.1, "response_delivery": 0.1, "parameter_extraction": 0.1}
     rubric = {"metrics": [{"metric": k, "weight": v} for k, v in weights.items()], "pass_threshold": 80}

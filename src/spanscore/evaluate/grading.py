@@ -257,6 +257,16 @@ def _beside(idle: Iterable[str]) -> list[str]:
     return [f"Not applicable: {', '.join(idle)}."] if idle else []
 
 
+def _worst_first(scores: Mapping[str, Score]) -> Iterator[str]:
+    """Each criterion's score; those that are not acceptable first, with what the judge says of them."""
+    ordered = sorted(scores.items(), key=lambda x: x[1].value)
+    given = {name: f"{name} {score.value:.0f} ({score.label})" for name, score in ordered}
+    bad = [name for name, score in ordered if score.value < criterial.ACCEPTABLE]
+    yield from (f"{given[name]}: {scores[name].reason}" for name in bad)
+    if fine := [text for name, text in given.items() if name not in bad]:
+        yield f"{', '.join(fine)}."
+
+
 def _told(
     scores: Mapping[str, Score],
     verdicts: Sequence[tuple[str, criterial.Verdict]],
@@ -268,6 +278,6 @@ def _told(
         unmet = [f"{statement} ({x.justification})" for statement, x in verdicts if not x.passed]
         yield f"{len(verdicts) - len(unmet)} of {len(verdicts)} expected outcomes hold."
         yield from (f"Not: {text}" for text in unmet)
-    yield f"{', '.join(f'{name} {score.value:.0f} ({score.label})' for name, score in scores.items())}."
+    yield from _worst_first(scores)
     if skipped:
         yield f"Not scored: {', '.join(skipped)}; {coverage:.0%} of the weight was."
