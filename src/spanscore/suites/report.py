@@ -21,7 +21,7 @@ SCHEMA = "spanscore.run/1"
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """A case with its trials. `n` of them could be told, `passed` of those passed; `errors` could not be told."""
+    """A case with its trials. Rates are of `n` of them, `passed` of which passed; `errors` could not be told."""
 
     case: Case
     status: str
@@ -41,8 +41,8 @@ class CaseResult:
 
     @property
     def n(self) -> int:
-        """Trials of which it can be told."""
-        return len(self.trials) - self.errors
+        """Trials that could have come out either way, which rates are of."""
+        return sum(not x.is_open for x in self.trials)
 
     @property
     def reasons(self) -> list[str]:
@@ -76,7 +76,7 @@ class Run:
     @property
     def cases_that_pass(self) -> Estimate | None:
         """The share of the cases that pass, among those of which it can be told; None where there are none."""
-        told = [x for x in self.cases if x.status in {"pass", "fail"}]
+        told = [x for x in self.cases if x.status in {"pass", "fail"} and x.n]
         if not told:
             return None
         passed, level = [float(x.status == "pass") for x in told], self.suite.agentic.level
@@ -156,13 +156,13 @@ class Run:
 def result(suite: Suite, case: Case, trials: Sequence[Trial], run_id: str) -> CaseResult:
     """The result of a case; its trials' evaluations now say of which test they are, and with which result."""
     agentic = suite.agentic
-    told = [x for x in trials if x.status != "error"]
+    told = [x for x in trials if not x.is_open]
     k = suite.attempts(case)
     finished = _finished(suite, trials, run_id, k)
     n, c = len(told), sum(x.status == "pass" for x in told)
     if agentic.unit == "interaction":
         assessed = [y for x in told for y in x.conversation.assessed]
-        n, c = len(assessed), sum(x.is_correct for x in assessed)
+        n, c = len(assessed), sum(x.is_correct is True for x in assessed)
     required = suite.required_of(case)
     return CaseResult(case, _status(trials, required), tuple(finished), required, agentic.odds(n, c, k))
 

@@ -22,7 +22,10 @@ _MAX_REASON_CHARS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What came of the interactions: each assessed, or why one could not be, which leaves the whole open."""
+    """What came of the interactions; `obstacle` is why one of them, the first, could not be told.
+
+    That leaves the whole open, unless another one is wrong: a conversation is right only if all of them are.
+    """
 
     assessed: tuple[Assessed, ...] = ()
     rulings: tuple[Ruling, ...] = ()
@@ -32,6 +35,13 @@ class Conversation:
     def is_empty(self) -> bool:
         """Whether nothing was expected of any interaction."""
         return not self.assessed and self.obstacle is None
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether it is known to be right or wrong."""
+        if self.obstacle is None:
+            return bool(self.assessed)
+        return any(x.is_correct is False for x in self.assessed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +58,14 @@ class Trial:
     conversation: Conversation
     evaluations: tuple[Evaluation, ...]
     origin: Origin | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it could not have come out either way: some of it cannot be told, so that it failed, or is an error.
+
+        Rates leave it out: they would count failures alone.
+        """
+        return self.status == "error" or (self.status == "fail" and self.conversation.obstacle is not None)
 
     @property
     def latency_s(self) -> float:
@@ -99,24 +117,24 @@ class Trying:
         rulings: list[Ruling] = []
         obstacle: Skip | Failure | None = None
         for number, interaction in enumerate(expected):
-            ruling, outcome = await self._interaction(interaction)
+            ruling, found, why = await self._interaction(interaction)
             rulings += [ruling] if ruling else []
-            if isinstance(outcome, Assessed):
-                assessed.append(outcome)
-            elif obstacle is None:
-                obstacle = _at(number, outcome)
+            assessed.append(found)
+            if why is not None and obstacle is None:
+                obstacle = _at(number, why)
         return Conversation(tuple(assessed), tuple(rulings), obstacle)
 
-    async def _interaction(self, interaction: Interaction) -> tuple[Ruling | None, Assessed | Skip | Failure]:
+    async def _interaction(self, interaction: Interaction) -> tuple[Ruling | None, Assessed, Skip | Failure | None]:
+        """Who judged it, what came of it, and why that cannot be told."""
         agentic = self._suite.agentic
         lacking = agentic.unmeasurable_interaction(interaction)
         if lacking is not None:
-            return None, lacking
+            return None, Assessed(), lacking
         ruling = await self._answers.rule(interaction)
         if ruling is not None and not isinstance(ruling.outcome, Score):
-            return ruling, ruling.outcome
+            return ruling, agentic.assess_unanswered(interaction), ruling.outcome
         answer = ruling.outcome if ruling is not None and isinstance(ruling.outcome, Score) else None
-        return ruling, agentic.assess(interaction, answer)
+        return ruling, agentic.assess(interaction, answer), None
 
     async def _measured(self, recording: Recording) -> list[Evaluation]:
         """The metrics of the suite on the recording's turns, and on the whole of it."""
@@ -160,10 +178,10 @@ class Trying:
         self, case: Case, conversation: Conversation, found: Sequence[Evaluation], recording: Recording
     ) -> Iterator[str | Skip | Failure | None]:
         """What decides, one after the other: None where it holds, else why it does not, or why nobody knows."""
-        if conversation.obstacle is not None:
-            yield conversation.obstacle
-        elif not conversation.is_empty:
+        if conversation.is_decided:
             yield _faults(conversation)
+        elif conversation.obstacle is not None:
+            yield conversation.obstacle
         overall = next((x for x in found if x.metric == OVERALL), None)
         left = overall is not None and self._is_left_to_the_rubric(recording, conversation)
         if case.expected_outcomes or left:
@@ -197,7 +215,7 @@ def agentic_evaluation(trial: Trial, agentic: Agentic, trials: tuple[int, int], 
         return None
     session_id = trial.recording.session_id
     outcome: Outcome
-    if conversation.obstacle is not None:
+    if conversation.obstacle is not None and not conversation.is_decided:
         outcome = conversation.obstacle
     else:
         outcome = agentic.conversation(session_id, conversation.assessed, trials, k)

@@ -58,12 +58,15 @@ class Interaction:
 
 @dataclass(frozen=True, slots=True)
 class Assessed:
-    """What came of an interaction: the answer's score (None: none is expected), its tools, and what is wrong."""
+    """What came of an interaction: the answer's score (None: none is expected, or known), its tools, and what is wrong.
 
-    answer: Score | None
-    tools: ToolCorrectness | None
-    is_correct: bool
-    faults: tuple[str, ...]
+    `is_correct` None: that cannot be told.
+    """
+
+    answer: Score | None = None
+    tools: ToolCorrectness | None = None
+    is_correct: bool | None = None
+    faults: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -148,11 +151,16 @@ class Agentic(SessionMetric):
         faults = []
         if answer is not None and not reaches(answer.value, self.threshold):
             faults.append(f"answer {answer.value:.2f}, below {self.threshold:g}: {answer.reason}")
-        if tools is not None and self.tools_decide and not tools.is_correct:
-            faults.append(f"tools {tools.overall:.2f}, below {self.tool_threshold:g}: {listed(tools.faults)}")
+        faults += self._tool_faults(tools)
         if answer is None and tools is None and interaction.expected_tools:
             faults.append(f"no tool was used; expected: {counted(len(interaction.expected_tools), 'call')}")
         return Assessed(answer, tools, not faults, tuple(faults))
+
+    def assess_unanswered(self, interaction: Interaction) -> Assessed:
+        """What comes of an interaction whose answer nobody could judge: wrong where its tool calls alone make it so."""
+        tools = self._tools(interaction)
+        faults = self._tool_faults(tools)
+        return Assessed(None, tools, False if faults else None, tuple(faults))
 
     def odds(self, n: int, c: int, k: int | None = None) -> dict[str, Any]:
         """pass@k and pass^k of `n` trials, `c` of them right, with the limits of their intervals.
@@ -172,13 +180,14 @@ class Agentic(SessionMetric):
     def conversation(
         self, session_id: str | None, assessed: Sequence[Assessed], trials: tuple[int, int], k: int | None = None
     ) -> Score:
-        """The score of a conversation all of whose interactions were assessed.
+        """The score of a conversation all of whose interactions were assessed, or of which one at least is wrong.
 
         `trials` are those of its case that were assessed, and those of them that were right.
         """
         right = [place for place, x in enumerate(assessed) if x.is_correct]
+        undecided = [place for place, x in enumerate(assessed) if x.is_correct is None]
         is_correct = len(right) == len(assessed)
-        n, c = trials if self.unit == "conversation" else (len(assessed), len(right))
+        n, c = trials if self.unit == "conversation" else (len(assessed) - len(undecided), len(right))
         metadata: dict[str, Any] = {
             "session_id": session_id,
             "total_interactions": len(assessed),
@@ -190,6 +199,7 @@ class Agentic(SessionMetric):
             "tool_correctness_scores": [None if x.tools is None else x.tools.to_json() for x in assessed],
             "unit": self.unit,
             **self.odds(n, c, k),
+            **({"undecided_indices": undecided} if undecided else {}),
         }
         faults = [f"interaction {at}: {fault}" for at, x in enumerate(assessed) for fault in x.faults]
         reason = listed(faults) or f"{counted(len(assessed), 'interaction')} right, as expected."
@@ -197,6 +207,12 @@ class Agentic(SessionMetric):
             metadata["note"] = _ODDS_OF_TURNS
             reason = f"{reason.removesuffix('.')}. Mind that {_ODDS_OF_TURNS}."
         return Score(float(is_correct), reason, metadata)
+
+    def _tool_faults(self, tools: ToolCorrectness | None) -> list[str]:
+        """Why the tool calls make an interaction wrong, if they do."""
+        if tools is None or tools.is_correct or not self.tools_decide:
+            return []
+        return [f"tools {tools.overall:.2f}, below {self.tool_threshold:g}: {listed(tools.faults)}"]
 
     def _tools(self, interaction: Interaction) -> ToolCorrectness | None:
         return measure_tools(
