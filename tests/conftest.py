@@ -2,6 +2,7 @@
 
 import logging
 import sys
+import uuid
 from collections.abc import Callable
 
 import pytest
@@ -23,6 +24,12 @@ WEATHER = Tool(
         "required": ["city"],
     },
 )
+
+
+@pytest.fixture(autouse=True)
+def answers_of_no_other_test(monkeypatch, tmp_path_factory):
+    """What a judge answered is kept for later runs, but neither for other tests nor for whoever runs them."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / f"cache-{uuid.uuid4().hex}"))
 
 
 @pytest.fixture(autouse=True)

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spanscore import config, suites
-from spanscore.cli import recorded
+from spanscore.cli import answers, recorded
 from spanscore.cli.results import estimated
 from spanscore.cli.terminal import console, on_one_line, progress
 from spanscore.cli.test import attributes_of, require_models, require_writable, write
 from spanscore.errors import InputError
-from spanscore.judge import open_judge
+from spanscore.judge import answers_file, open_judge
 from spanscore.judge.config import RULES
 from spanscore.rebuild import rebuild_all
 from spanscore.suites.best_of import Conversation, best_of, plan
@@ -40,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="round-robin",
         help="who meets whom: every two agents, or only the champion so far and the next one; default: %(default)s",
     )
+    answers.add_arguments(parser)
     parser.add_argument("--dry-run", action="store_true", help="print how many calls there would be and send nothing")
     parser.add_argument(
         "--skip-unmatched", action="store_true", help="leave out cases that an agent has no recording of"
@@ -53,8 +54,8 @@ def run(args: argparse.Namespace) -> int:
     require_writable(args.output)
     suite = suites.load(args.suite)
     given = config.load(args.config) if args.config else config.default()
-    settings = suites.with_judge(given, args.model)
-    judge = None if args.model == RULES else open_judge(settings.judge)
+    settings = answers.applied(suites.with_judge(given, args.model), args)
+    judge = None if args.model == RULES else open_judge(settings.judge, answers_file(settings.judge))
     if judge is None and not args.dry_run:
         raise InputError(
             "no model is configured that could compare two answers; "

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from spanscore import calibration
 from spanscore.calibration import Label, Matched, Measure, Verdict
+from spanscore.cli import answers, recorded, runs, unsure
 from spanscore.cli import eval as scoring
-from spanscore.cli import recorded, runs, unsure
 from spanscore.cli.calibrations import listed, shown
 from spanscore.cli.metrics import require_on_scale
 from spanscore.cli.terminal import console, on_one_line, print_json
@@ -42,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="MODEL", help="the model that judges, in place of the configured one")
     parser.add_argument("--threshold", metavar="X", type=float, help="the score from which on the judge passes")
     parser.add_argument("--level", metavar="SHARE", type=float, default=0.95, help="the level of all intervals")
+    answers.add_arguments(parser)
     unsure.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object for each metric and judge")
     parser.add_argument("--no-store", action="store_true", help="keep nothing: only report")

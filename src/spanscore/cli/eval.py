@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from spanscore import config
-from spanscore.cli import aggregates, dry_run, recorded, scores, unscored
+from spanscore.cli import aggregates, answers, dry_run, recorded, scores, unscored
 from spanscore.cli.metrics import named, require_on_scale
 from spanscore.cli.terminal import console, print_json, progress
 from spanscore.config import Settings
@@ -20,7 +20,7 @@ from spanscore.errors import InputError
 from spanscore.evaluate import Engine, Overrides
 from spanscore.evaluate.rubric import NAME as RUBRIC
 from spanscore.evaluate.rubric import OVERALL, chosen, is_rubric
-from spanscore.judge import check_models, open_judge, redactor
+from spanscore.judge import answers_file, check_models, open_judge, redactor
 from spanscore.judge.config import RULES
 from spanscore.metrics import SIGNAL_WEIGHTS, Judged, SessionMetric, available
 from spanscore.model.score import Evaluation, JudgeUsage, Skip, reaches
@@ -54,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="exit 1 if the metric's mean is below VALUE, or nothing was scored; may be given again",
     )
+    answers.add_arguments(parser)
     parser.add_argument("--fail-on", choices=["failed"], help="exit 1 if measuring failed for any score")
 
 
@@ -95,7 +96,8 @@ def measured(
 def configured(args: argparse.Namespace) -> Settings:
     """The configuration, with a judge where `--model` asks for one and none is configured."""
     settings = config.load(args.config) if args.config else config.default()
-    return settings.model_copy(update={"judge": settings.judge.or_model(args.model)})
+    settings = settings.model_copy(update={"judge": settings.judge.or_model(args.model)})
+    return answers.applied(settings, args)
 
 
 def _check_models(settings: Settings, overrides: Overrides) -> None:
@@ -111,7 +113,7 @@ def _check_models(settings: Settings, overrides: Overrides) -> None:
 def _engine(settings: Settings) -> Engine:
     return Engine(
         settings.evaluation,
-        open_judge(settings.judge),
+        open_judge(settings.judge, answers_file(settings.judge)),
         open_embedder(settings.embedding, redact=redactor(settings.judge)),
         judge_config=settings.judge,
         clock_ns=time.time_ns,

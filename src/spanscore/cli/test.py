@@ -13,11 +13,11 @@ from typing import Any, get_args
 
 from spanscore import config, suites
 from spanscore.calibration import PassRate
-from spanscore.cli import aggregates, recorded, results, unscored
+from spanscore.cli import aggregates, answers, recorded, results, unscored
 from spanscore.cli.terminal import console, print_json, progress
 from spanscore.config import Settings
 from spanscore.errors import InputError
-from spanscore.judge import check_models
+from spanscore.judge import answers_file, check_models
 from spanscore.judge.config import RULES
 from spanscore.metrics.session.agentic import Statistics, Unit
 from spanscore.model.score import reaches
@@ -36,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-c", "--config", metavar="FILE", type=Path, help="the configuration; without it, the defaults")
     parser.add_argument("--model", metavar="MODEL", help="the model that judges, in place of the configured one")
+    answers.add_arguments(parser)
     _add_statistics(parser)
     parser.add_argument(
         "--fail-under", metavar="SHARE", type=float, help="exit 1 if a smaller share of the cases passes; default: 1"
@@ -71,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     require_writable(args.output, args.junit, args.export)
     least = 1.0 if args.fail_under is None else _share("--fail-under", args.fail_under)
     suite = _changed(suites.load(args.suite), args)
-    settings = config.load(args.config) if args.config else config.default()
+    settings = answers.applied(config.load(args.config) if args.config else config.default(), args)
     telemetry = recorded.loaded(args.path)
     traces = rebuild_all(telemetry.spans, telemetry.logs)
     recorded.refuse_none(traces, telemetry, args.path)
@@ -84,7 +85,16 @@ def run(args: argparse.Namespace) -> int:
     )
     require_models(settings, args.model)
     with progress("scoring", prepared.trials) as done:
-        found = asyncio.run(suites.run(prepared, settings, model=args.model, run_id=args.run_id, done=done))
+        found = asyncio.run(
+            suites.run(
+                prepared,
+                settings,
+                model=args.model,
+                run_id=args.run_id,
+                cache=answers_file(settings.judge),
+                done=done,
+            )
+        )
     corrected = aggregates.calibrated(settings, found.evaluations)
     results.print_run(console(), found, corrected)
     unscored.say(found.evaluations, but="no_judge")

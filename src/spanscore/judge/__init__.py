@@ -3,7 +3,16 @@
 from spanscore.judge.asking import ModelJudge
 from spanscore.judge.cache import Cache
 from spanscore.judge.config import Config
-from spanscore.judge.opening import Estimate, check_models, estimate, open_for_trial, open_judge, redactor, renderer
+from spanscore.judge.opening import (
+    Estimate,
+    answers_file,
+    check_models,
+    estimate,
+    open_for_trial,
+    open_judge,
+    redactor,
+    renderer,
+)
 from spanscore.judge.port import Answer, Judge, Prompt
 
 __all__ = [
@@ -14,6 +23,7 @@ __all__ = [
     "Judge",
     "ModelJudge",
     "Prompt",
+    "answers_file",
     "check_models",
     "estimate",
     "open_for_trial",

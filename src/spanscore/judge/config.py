@@ -3,12 +3,13 @@
 import functools
 import logging
 import re
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 
 from spanscore.judge import redact
-from spanscore.model.quantity import Duration, duration_ns
+from spanscore.model.quantity import ByteSize, Duration, duration_ns
 
 RULES = "rules"
 """What stands for no model wherever a model is named: configurations still hold it from when it named a judge."""
@@ -110,7 +111,17 @@ class CacheConfig(BaseModel):
     """Keep valid answers, in the store where there is one."""
 
     max_entries: int = Field(default=4096, ge=1)
-    """Answers kept in memory where there is no store."""
+    """Answers kept in memory where there is neither store nor file."""
+
+    between_runs: bool = True
+    """Whether the commands that ask a judge (`eval`, `test`, `best-of`, `calibrate`) keep answers in a file, so that no
+    run pays for what an earlier one asked. `--no-cache` turns it off for one run."""
+
+    path: Path | None = None
+    """That file; null: `spanscore/answers.db` in the user's cache folder, which XDG_CACHE_HOME may name."""
+
+    max_bytes: ByteSize = 256 * 2**20
+    """Bytes of answers in that file at most; those not used for longest go first."""
 
 
 class RedactConfig(BaseModel):

@@ -12,6 +12,7 @@ from spanscore.judge.answer import schema_text
 from spanscore.judge.asking import ModelJudge, nobody_to_ask
 from spanscore.judge.cache import Cache, MemoryCache
 from spanscore.judge.config import RULES, CacheConfig, Config, warn_of_rules
+from spanscore.judge.kept import FileCache, default_path
 from spanscore.judge.litellm import LiteLLM
 from spanscore.judge.port import Judge, Prompt
 from spanscore.judge.transcript import Renderer, estimate_tokens, render
@@ -39,6 +40,14 @@ def open_judge(config: Config, cache: Cache | None = None, meter: Meter | None =
         return None
     kept = (cache or MemoryCache(config.cache.max_entries)) if config.cache.enabled else None
     return ModelJudge(config, LiteLLM(config), kept, meter=meter)
+
+
+def answers_file(config: Config) -> Cache | None:
+    """The file in which commands keep answers between runs; None where they are not to, or there is no place for it."""
+    path = config.cache.path or default_path()
+    if not config.cache.between_runs or path is None:
+        return None
+    return FileCache(path, config.cache.max_bytes)
 
 
 def open_for_trial(config: Config) -> Judge:

@@ -13,7 +13,7 @@ from spanscore.config import Settings
 from spanscore.embed import open_embedder
 from spanscore.errors import InputError
 from spanscore.evaluate import Engine, Overrides
-from spanscore.judge import open_judge, redactor
+from spanscore.judge import Cache, open_judge, redactor
 from spanscore.metrics.session.agentic import Agentic
 from spanscore.model.trace import AgentTrace
 from spanscore.suites.answers import Answers
@@ -75,15 +75,17 @@ async def run(
     *,
     model: str | None = None,
     run_id: str | None = None,
+    cache: Cache | None = None,
     done: Callable[[], object] = lambda: None,
 ) -> Run:
     """Score all trials. `settings` say who judges, or `model` in their place; `done` is called after each trial.
 
-    Raises InputError where the suite or the configuration names what there is not.
+    `cache` keeps the judge's answers beyond this run; None: they are kept in memory. Raises InputError where
+    the suite or the configuration names what there is not.
     """
     suite, started_ns = prepared.suite, time.time_ns()
     try:
-        trying = _trying(suite, settings, model)
+        trying = _trying(suite, settings, model, cache)
     except InputError as error:
         raise InputError(f"{prepared.name}: {error}") from None
     room = asyncio.Semaphore(_MAX_TRIALS_AT_ONCE)
@@ -129,9 +131,9 @@ def with_judge(settings: Settings, model: str | None) -> Settings:
     return settings.model_copy(update={"judge": settings.judge.or_model(model)})
 
 
-def _trying(suite: Suite, settings: Settings, model: str | None) -> Trying:
+def _trying(suite: Suite, settings: Settings, model: str | None, cache: Cache | None) -> Trying:
     settings = with_judge(settings, model)
-    judge = open_judge(settings.judge)
+    judge = open_judge(settings.judge, cache)
     engine = Engine(
         settings.evaluation,
         judge,
