@@ -52,9 +52,9 @@ def line(unsure: Unsure | str) -> str:
     """As the output has it."""
     if isinstance(unsure, str):
         return f"unsure scores: cannot be told: {unsure}"
-    if unsure.limits is None:
-        return "unsure scores: none"
     low, high = unsure.limits
+    if low == high:
+        return "unsure scores: none"
     share = " ".join(told(unsure.share))
     wrong = "no score is sure"
     if unsure.wrong is not None:
@@ -63,6 +63,6 @@ def line(unsure: Unsure | str) -> str:
 
 
 def write_limits(path: Path | None, found: Mapping[str, Unsure | str]) -> None:
-    """Write what is unsure by metric, if a file was asked for; a metric of which no score is unsure is not in it."""
-    limits = {name: list(x.limits) for name, x in found.items() if isinstance(x, Unsure) and x.limits}
+    """Write what is unsure by metric, if a file was asked for; where that cannot be told the metric is not in it."""
+    limits = {name: list(x.limits) for name, x in found.items() if isinstance(x, Unsure)}
     write(path, lambda: f"{dumps(limits)}\n")

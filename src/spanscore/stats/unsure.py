@@ -17,20 +17,20 @@ _MAX_FOLDS = 10
 
 @dataclass(frozen=True, slots=True)
 class Unsure:
-    """Scores from `low` to `high`, both included, are unsure; None: no score is.
+    """Scores within the `limits`, both included, are unsure; where none that was seen is, both are one value between.
 
     `share` is how many of the scores are unsure, `wrong` how many verdicts on the others people contradict; both are of
     units that the limits were not chosen by. `wrong` is None where no score is sure.
     """
 
-    limits: tuple[float, float] | None
+    limits: tuple[float, float]
     share: Estimate
     wrong: Estimate | None
 
     def to_json(self) -> dict[str, Any]:
         """As `--json` has it."""
         return {
-            "limits": None if self.limits is None else list(self.limits),
+            "limits": list(self.limits),
             "share": self.share.to_json(),
             "wrong": None if self.wrong is None else self.wrong.to_json(),
         }
@@ -86,8 +86,8 @@ def unsure_scores(
 
 def unsure_limits(
     passes: Truths, scores: Numbers, threshold: float, bounds: tuple[float, float], most_wrong: float
-) -> tuple[float, float] | None:
-    """From where to where scores are unsure; None where all that was seen are sure."""
+) -> tuple[float, float]:
+    """From where to where scores are unsure."""
     values, places = np.unique(scores, return_inverse=True)
     counts = np.bincount(places, minlength=len(values))
     chances = _rising(np.bincount(places, passes, len(values)).astype(float), counts)
@@ -98,16 +98,14 @@ def unsure_limits(
     unsure = values[(values > to_value) & (values < from_value)]
     if not len(unsure):
         if len(sure_fail) and len(sure_pass):
-            return None
+            return float(to_value + from_value) / 2, float(to_value + from_value) / 2
         unsure = np.array([threshold])
     low = (to_value + unsure.min()) / 2 if len(sure_fail) else bounds[0]
     high = (from_value + unsure.max()) / 2 if len(sure_pass) else bounds[1]
     return float(low), float(high)
 
 
-def _within(scores: Numbers, limits: tuple[float, float] | None) -> Truths:
-    if limits is None:
-        return np.zeros(len(scores), bool)
+def _within(scores: Numbers, limits: tuple[float, float]) -> Truths:
     return (scores >= limits[0]) & (scores <= limits[1])
 
 
