@@ -5,13 +5,19 @@ span for each call) and rebuilt like any other telemetry, so that a study sees w
 
 - tau-bench (https://github.com/sierra-research/tau-bench, MIT): a JSON array of {task_id, trial, reward, info, traj};
 - tau2-bench (https://github.com/sierra-research/tau2-bench, MIT): {tasks, simulations: [{task_id, trial, reward_info,
-  messages}]}.
+  messages}]};
+- InterCode (https://github.com/princeton-nlp/intercode, MIT): {number: {task_id, query, turn_history: {actions,
+  observations}, summary: {max_reward}}}, what its experiments write; each action is a call of `execute`;
+- MINT (https://github.com/xingyaoww/mint-bench, Apache-2.0): a line of JSON for each {task: {task_id}, state: {history,
+  success}}; what stands in `<execute>` and `<solution>` are calls of `execute` and `propose_solution`.
 
 Files may be gzipped. Benchmarks record no times: here a step takes a second, on a clock that nobody takes for set.
 """
 
 import gzip
 import hashlib
+import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +30,7 @@ from spanscore.model.trace import Session
 _SECOND_NS = 1_000_000_000
 _STARTED_NS = _SECOND_NS  # in 1970: what reads the trajectories takes it for a clock that was not set
 _SCOPE = Scope("bench.trajectories")
+_TAGGED = re.compile(r"<(?P<tag>execute|solution)>(?P<text>.*?)(?:</(?P=tag)>|\Z)", re.DOTALL)
 _END_OF_TALK = ("###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###")
 
 
@@ -47,17 +54,20 @@ class Trajectory(NamedTuple):
 
 def read(path: Path) -> Iterator[Trajectory]:
     """The trajectories in a file of one of the formats above. Raises ValueError for any other format."""
-    raw = path.read_bytes()
-    data = loads(gzip.decompress(raw) if path.suffix == ".gz" else raw)
+    raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     corpus = path.name.partition(".json")[0]
+    if ".jsonl" in path.suffixes:
+        yield from (_of_mint(corpus, loads(line)) for line in raw.splitlines() if line.strip())
+        return
+    data = loads(raw)
     if isinstance(data, list) and data and "traj" in data[0]:
         yield from (_of_tau_bench(corpus, item) for item in data)
     elif isinstance(data, dict) and "simulations" in data:
         yield from _of_tau2_bench(corpus, data)
+    elif isinstance(data, dict) and all(isinstance(x, dict) and "turn_history" in x for x in data.values()):
+        yield from (_of_intercode(corpus, x) for x in data.values())
     else:
-        raise ValueError(
-            f"{path}: neither results of tau-bench nor of tau2-bench; bench/trajectories.py lists the formats"
-        )
+        raise ValueError(f"{path}: in none of the formats that bench/trajectories.py lists")
 
 
 def _of_tau_bench(corpus: str, item: Mapping[str, Any]) -> Trajectory:
@@ -83,6 +93,46 @@ def _of_tau2_bench(corpus: str, data: Mapping[str, Any]) -> Iterator[Trajectory]
             session_of(f"{corpus}-{item['task_id']}-{item.get('trial') or 0}", [_as_chat(x) for x in item["messages"]]),
             tuple(Action(x["name"], x["arguments"]) for x in expected.get(item["task_id"], ())),
         )
+
+
+def _of_intercode(corpus: str, item: Mapping[str, Any]) -> Trajectory:
+    messages: list[dict[str, Any]] = [{"role": "user", "content": item["query"]}]
+    done = item["turn_history"]
+    steps = itertools.zip_longest(done["actions"], done["observations"][: len(done["actions"])])
+    for place, (action, observation) in enumerate(steps):
+        messages += _call_and_result(place, "execute", {"code": action}, "", observation)
+    passed = item["summary"]["max_reward"] == 1
+    return Trajectory(corpus, str(item["task_id"]), 0, passed, session_of(f"{corpus}-{item['task_id']}", messages), ())
+
+
+def _of_mint(corpus: str, item: Mapping[str, Any]) -> Trajectory:
+    first, *others = item["state"]["history"]
+    messages: list[dict[str, Any]] = [{"role": "user", "content": first["content"]}]
+    for place, (message, after) in enumerate(zip(others, [*others[1:], None], strict=True)):
+        if message["role"] != "assistant":
+            continue
+        found = _TAGGED.search(message["content"])
+        if found is None:
+            messages.append({"role": "assistant", "content": message["content"]})
+            continue
+        name = "execute" if found["tag"] == "execute" else "propose_solution"
+        said = message["content"][: found.start()].strip()
+        result = None if after is None else after["content"]
+        messages += _call_and_result(place, name, {"text": found["text"].strip()}, said, result)
+    task = str(item["task"].get("task_id") or item["task"].get("id"))
+    session = session_of(f"{corpus}-{task}", messages)
+    return Trajectory(corpus, task, 0, bool(item["state"]["success"]), session, ())
+
+
+def _call_and_result(
+    place: int, name: str, arguments: Mapping[str, Any], said: str, result: str | None
+) -> list[dict[str, Any]]:
+    """A message of the agent that calls a tool, and what came back, where something did."""
+    call = {"id": f"call-{place}", "function": {"name": name, "arguments": dumps(arguments)}}
+    asking = {"role": "assistant", "content": said, "tool_calls": [call]}
+    if result is None:
+        return [asking]
+    return [asking, {"role": "tool", "tool_call_id": call["id"], "content": result}]
 
 
 def _as_chat(message: Mapping[str, Any]) -> dict[str, Any]:

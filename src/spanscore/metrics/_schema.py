@@ -37,25 +37,6 @@ def violations(value: Json, schema: Json) -> list[str]:
     return found
 
 
-def choices(schema: Json, depth: int = 0) -> Iterator[str]:
-    """The strings that a schema itself offers as values: of every `enum`, `const` and `default` in it.
-
-    >>> sorted(choices({"properties": {"unit": {"enum": ["C", "F"], "default": "C"}}}))
-    ['C', 'C', 'F']
-    """
-    if depth > MAX_DEPTH or not isinstance(schema, dict | list):
-        return
-    if isinstance(schema, list):
-        for item in schema:
-            yield from choices(item, depth + 1)
-        return
-    for keyword, part in schema.items():
-        if keyword in {"enum", "const", "default"}:
-            yield from (x for x in (part if isinstance(part, list) else [part]) if isinstance(x, str))
-        else:
-            yield from choices(part, depth + 1)
-
-
 class _Validator:
     """Walks one value; yields nothing more after `MAX_STEPS`, which only a schema made to stall needs."""
 
