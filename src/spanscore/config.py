@@ -18,6 +18,7 @@ from spanscore.assemble.config import Config as Assemble
 from spanscore.embed.config import Config as Embedding
 from spanscore.errors import ConfigError
 from spanscore.evaluate.config import Config as Evaluation
+from spanscore.evaluate.config import check_bands
 from spanscore.export.config import Config as Export
 from spanscore.export.config import GrpcConfig, HttpConfig, Inline, NamedByType, name_the_types
 from spanscore.export.headers_setter import HeadersSetter
@@ -142,6 +143,12 @@ class Settings(BaseModel):
                     f"extensions.{name}: from_context reads headers of requests; set include_metadata: true under "
                     "receive.grpc or receive.http"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _bands_are_of_metrics(self) -> Self:
+        if self.judge.cascade is not None:
+            check_bands(self.judge.cascade.unsure)
         return self
 
     @model_validator(mode="after")

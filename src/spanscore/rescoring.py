@@ -196,7 +196,11 @@ def open_trials(settings: Settings, meter: Meter) -> Trials | None:
     """Of all models that may be asked; None where there is none."""
     own = settings.judge.models
     named = [model for models in settings.evaluation.models(own).values() for model in models]
-    return Trials([*own, *named], partial(open_for_trial, settings.judge), meter) if own else None
+    return (
+        Trials([*own, *settings.judge.first_asked, *named], partial(open_for_trial, settings.judge), meter)
+        if own
+        else None
+    )
 
 
 def asked_by(settings: Settings) -> Asked:

@@ -106,6 +106,7 @@ def _check_models(settings: Settings, overrides: Overrides) -> None:
     models = {model for x in judged for model in ((x.model,) if x.model else settings.judge.models)}
     if rubric := overrides.rubric(settings.evaluation.rubric):
         models.update((rubric.model,) if rubric.model else settings.judge.models)
+    models.update(settings.judge.first_asked)
     if asked := sorted(models - {RULES}):
         check_models(settings.judge, asked)
 

@@ -7,7 +7,7 @@ from typing import Any
 from spanscore.evaluate.asking import Item, Questions, prompt_hash
 from spanscore.evaluate.attempt import Attempt
 from spanscore.metrics import Judged, OfCalls, Question
-from spanscore.model.score import Evaluator, JudgeUsage, Outcome, Score
+from spanscore.model.score import Evaluator, Failure, JudgeUsage, Outcome, Score
 from spanscore.model.trace import AgentTrace
 
 
@@ -46,6 +46,11 @@ class Case:
             return Evaluator("CODE", self.metric.name, self.metric.version)
         digest = prompt_hash(tuple(self._asked), self._model)
         return Evaluator("LLM", "judge", self.metric.version, model=self._model, prompt_hash=digest)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the judge gave no usable answer."""
+        return self.outcome is None or isinstance(self.outcome, Failure)
 
     def ready(self) -> list[Question]:
         """The unanswered questions whose needs are answered."""

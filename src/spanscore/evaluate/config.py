@@ -200,6 +200,14 @@ def check_signals(weights: Mapping[str, float]) -> None:
             raise ValueError(f"{name!r} is no signal of the session metrics; {nearest(name, SIGNAL_WEIGHTS)}")
 
 
+def check_bands(bands: Iterable[str]) -> None:
+    """Refuse bands of a cascade for what no judge scores metric by metric. Raises ValueError."""
+    judged = [name for name, metric in _configurable().items() if issubclass(metric, Judged)]
+    for name in bands:
+        if name not in judged:
+            raise ValueError(f"judge.cascade.unsure: {name!r} is no judged metric; {nearest(name, judged)}")
+
+
 def _metric(name: str, options: Mapping[str, Any]) -> Metric:
     """Raises ValueError with what is wrong and the nearest right name."""
     known = _configurable()

@@ -17,6 +17,7 @@ from spanscore.evaluate.case import Case
 from spanscore.evaluate.config import Config, Overrides, check_signals, model_named
 from spanscore.evaluate.grading import Graded
 from spanscore.evaluate.judging import Judging
+from spanscore.evaluate.panel import Panel
 from spanscore.evaluate.planning import PlannedCall
 from spanscore.evaluate.rubric import Config as RubricConfig
 from spanscore.evaluate.rubric import Rubric, chosen
@@ -80,7 +81,8 @@ class Engine:
         self._longest = judge_config.max_transcript_tokens
         self._metrics = config.build()
         self._slots = asyncio.Semaphore(config.max_concurrent)
-        self._judging = Judging(judge, judge_config, self._render, self._slots) if judge else None
+        judging = Judging(judge, judge_config, self._render, self._slots) if judge else None
+        self._panel = Panel(judging, judge_config) if judging else None
         if judge is None:
             config.refuse_models()
         if config.names_rules():
@@ -195,9 +197,9 @@ class Engine:
         """The calls that a judge would get for `trace`; nothing is sent. Arguments and errors as `evaluate_trace`."""
         metrics = [x for x in self._selected(overrides) if x.run == "trace" and isinstance(x, Judged)]
         judged = [x for x in metrics if self._at_once(x, trace, earlier) is None]
-        if not judged or self._judging is None:
+        if not judged or self._panel is None:
             return []
-        return self._judging.planned(judged, trace, earlier[-MAX_EARLIER_TURNS:])
+        return self._panel.planned(judged, trace, earlier[-MAX_EARLIER_TURNS:])
 
     def _selected(self, overrides: Overrides | None) -> list[Metric]:
         if overrides is None:
@@ -262,8 +264,8 @@ class Engine:
     ) -> list[Evaluation]:
         """The evaluations of one trace by these metrics."""
         measured, judged = await self._measured(metrics, trace, earlier)
-        if judged and self._judging is not None:
-            cases = await self._judging.settled(judged, trace, earlier[-MAX_EARLIER_TURNS:])
+        if judged and self._panel is not None:
+            cases = await self._panel.settled(judged, trace, earlier[-MAX_EARLIER_TURNS:])
             measured |= {case.metric.name: self._ruling(case) for case in cases}
         return self._of_trace(metrics, measured, trace, revision)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spanscore.evaluate.asking import Call, Item, Reading, listed
 from spanscore.judge.port import Judge
@@ -55,11 +55,15 @@ class Transcripts:
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """A judge, what it is asked about, and the longest answer in tokens that it may give."""
+    """A judge, what it is asked about, and the longest answer in tokens that it may give.
+
+    `sample` says which of several answers to the same questions this is.
+    """
 
     judge: Judge
     transcripts: Transcripts
     max_output_tokens: int
+    sample: int = 0
 
     async def transcript(self, focus: Collection[int] = ()) -> Transcript:
         """See `Transcripts.showing`."""
@@ -70,5 +74,6 @@ class Inquiry:
     ) -> tuple[Reading, str, JudgeUsage]:
         """What the judge answers, which model did, and what that cost. Raises JudgeError."""
         redacted = {name: transcript.redact(text) for name, text in quotes.items()}
-        answer = await self.judge.ask(call.prompt(transcript.text, redacted, objection), call.schema, models=models)
+        prompt = replace(call.prompt(transcript.text, redacted, objection), sample=self.sample)
+        answer = await self.judge.ask(prompt, call.schema, models=models)
         return call.read(answer.value), answer.model, answer.usage

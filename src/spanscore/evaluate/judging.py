@@ -29,12 +29,15 @@ class Judging:
         self._slots = slots
 
     async def settled(
-        self, metrics: Sequence[Judged], subject: AgentTrace, earlier: Sequence[AgentTrace] = ()
+        self, metrics: Sequence[Judged], subject: AgentTrace, earlier: Sequence[AgentTrace] = (), *, sample: int = 0
     ) -> list[Case]:
-        """A case for each of `metrics` on `subject`, with its outcome; `earlier` are its session's turns before it."""
+        """A case for each of `metrics` on `subject`, with its outcome; `earlier` are its session's turns before it.
+
+        `sample` says which of several answers is wanted.
+        """
         cases = self._cases(metrics, subject)
         transcripts = Transcripts(subject, self._render, earlier)
-        inquiry = Inquiry(self._judge, transcripts, self._config.max_output_tokens)
+        inquiry = Inquiry(self._judge, transcripts, self._config.max_output_tokens, sample)
         with Attempt("rendering the transcript") as attempt:
             await inquiry.transcript()
         if attempt.outcome is not None:

@@ -59,7 +59,7 @@ class ModelJudge:
         self._caller = Caller(config, provider, timing, self._calls)
         self._flights: SingleFlight[Answer[Any] | JudgeError] = SingleFlight()
         self._parameters = {
-            "temperature": config.temperature,
+            "temperature": config.sampling_temperature,
             "max_output_tokens": config.max_output_tokens,
             "api_base": config.api_base,
             **config.extra,

@@ -51,7 +51,15 @@ class MemoryCache:
 
 def content_key(model: str, prompt: Prompt, schema: Mapping[str, Any], parameters: Mapping[str, Any]) -> str:
     """SHA-256, in hex, of everything that an answer depends on."""
-    asked = [model, prompt.instructions, prompt.transcript, prompt.question, schema, sorted(parameters.items())]
+    asked: list[Any] = [
+        model,
+        prompt.instructions,
+        prompt.transcript,
+        prompt.question,
+        schema,
+        sorted(parameters.items()),
+    ]
+    asked += [prompt.sample] if prompt.sample else []
     return hashlib.sha256(dumps(asked).encode()).hexdigest()
 
 

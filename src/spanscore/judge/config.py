@@ -1,12 +1,13 @@
 """How the judge is configured: which models, how patiently, at what cost, and what is hidden from them."""
 
 import functools
+import json
 import logging
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 
 from spanscore.judge import redact
 from spanscore.model.quantity import ByteSize, Duration, duration_ns
@@ -20,6 +21,13 @@ _RESERVED = re.compile(
     "model|messages|api_key|api_base|base_url|timeout|temperature|max_(completion_)?tokens|response_format|num_retries"
     "|max_retries|fallbacks|stream|n|tools|callbacks|success_callback|failure_callback"
 )
+_OF_SAMPLES = 0.7
+"""The temperature of several samples, unless another is set: at 0 they would be alike."""
+
+_MAX_BANDS_CHARACTERS = 1_000_000
+
+Limit = Annotated[float, Field(allow_inf_nan=False)]
+
 _STRICT = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
@@ -52,6 +60,23 @@ def _no_rules(models: tuple[str, ...]) -> tuple[str, ...]:
     if RULES in models:
         raise ValueError(f"{RULES} is no model to fall back on; name models such as openai/gpt-4o-mini")
     return models
+
+
+def _read_bands(given: Any) -> Any:
+    """The bands in the file that `given` names; bands themselves as they are."""
+    if not isinstance(given, str):
+        return given
+    try:
+        with Path(given).open(encoding="utf-8") as file:
+            return json.loads(file.read(_MAX_BANDS_CHARACTERS))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{given}: no file as `spanscore calibrate --unsure FILE` writes it ({error})") from None
+
+
+def _in_order(band: tuple[float, float]) -> tuple[float, float]:
+    if band[0] > band[1]:
+        raise ValueError(f"{list(band)}: the lower limit stands first")
+    return band
 
 
 class Price(BaseModel):
@@ -144,6 +169,22 @@ class RedactConfig(BaseModel):
         return redact.rules(self.patterns) if self.enabled else ()
 
 
+class Cascade(BaseModel):
+    """A cheaper model that is asked first, and the scores of it that leave in doubt whether the trace passes."""
+
+    model_config = _STRICT
+
+    model: str = Field(min_length=1)
+    """The model that is asked first, as litellm names it."""
+
+    unsure: Annotated[
+        dict[str, Annotated[tuple[Limit, Limit], AfterValidator(_in_order)]], BeforeValidator(_read_bands)
+    ]
+    """By metric, the lowest and the highest of the first model's scores that are in doubt, both included: after these
+    `judge.model` is asked. Or the file that `spanscore calibrate --unsure FILE` wrote of the first model's scores. A
+    metric that is not named is asked of `judge.model` at once."""
+
+
 class Config(BaseModel):
     """The judge: a language model. Without one, judged metrics are skipped."""
 
@@ -179,7 +220,15 @@ class Config(BaseModel):
     there are 16 at first, one more for each answer while all of these are in use, and half as many after a time-out."""
 
     temperature: float | None = Field(default=0.0, ge=0, le=2)
-    """Sampling temperature; dropped for models that refuse one. null: the model's own default."""
+    """Sampling temperature; dropped for models that refuse one. null: the model's own default. With `samples` it is
+    0.7 unless it is set here."""
+
+    samples: int = Field(default=1, ge=1, le=20)
+    """How often each judged metric of a trace is asked. With more than one answer the score is their mean, and its
+    metadata have their spread."""
+
+    cascade: Cascade | None = None
+    """A cheaper model that is asked first; `model` is asked where that one's score is in doubt."""
 
     max_transcript_tokens: int = Field(default=32_000, ge=500)
     """The length a transcript is shortened to, in estimated tokens (three bytes of UTF-8 each); what a test case adds
@@ -218,10 +267,29 @@ class Config(BaseModel):
     extra: Annotated[dict[str, Any], AfterValidator(_not_reserved)] = Field(default={}, repr=False)
     """Further parameters of litellm's `acompletion`, e.g. `reasoning_effort: low`."""
 
+    @model_validator(mode="after")
+    def _samples_differ(self) -> Self:
+        if self.samples > 1 and self.temperature == 0 and "temperature" in self.model_fields_set:
+            raise ValueError(
+                f"samples: {self.samples} with temperature: 0 asks for the same answer {self.samples} times; leave "
+                "temperature out, or set one above 0"
+            )
+        return self
+
+    @property
+    def sampling_temperature(self) -> float | None:
+        """The temperature that is asked with: so high that samples differ, unless another is set."""
+        return _OF_SAMPLES if self.samples > 1 and "temperature" not in self.model_fields_set else self.temperature
+
     @property
     def models(self) -> tuple[str, ...]:
         """The models in the order in which they are asked; empty where no model is configured."""
         return () if self.model in {None, RULES} else (self.model, *self.fallback_models)
+
+    @property
+    def first_asked(self) -> tuple[str, ...]:
+        """The model that is asked before `model`, where there is a cascade."""
+        return (self.cascade.model,) if self.cascade else ()
 
     def or_model(self, model: str | None) -> Self:
         """This configuration; where it names no model, with `model` for one.

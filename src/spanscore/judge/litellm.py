@@ -51,8 +51,8 @@ class LiteLLM:
             "drop_params": True,
             "no-log": True,  # no callback that the process has registered with litellm sees the judge's calls
         }
-        if self._config.temperature is not None:
-            arguments["temperature"] = self._config.temperature
+        if self._config.sampling_temperature is not None:
+            arguments["temperature"] = self._config.sampling_temperature
         if schema is not None:
             arguments |= {"response_format": schema, "allowed_openai_params": ["response_format"]}
         try:

@@ -16,12 +16,14 @@ class Prompt:
     """What a judge is sent, in this order, so that providers' prefix caches hit across metrics.
 
     `instructions` is the system message, the same for every metric; `transcript` the rendered, redacted and fenced
-    trace; `question` what this metric asks about it.
+    trace; `question` what this metric asks about it. `sample` is not sent: it says which of several answers to the same
+    prompt is wanted, from 0.
     """
 
     instructions: str
     transcript: str
     question: str
+    sample: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -256,7 +256,9 @@ def redacted(prompt: Prompt, rules: Sequence[Rule]) -> Prompt:
     What is found only now has a mark that claims no identity, `[REDACTED:kind:?]`.
     """
     redactor = Redactor(rules, numbered=False, tag=marks.tag_in(prompt.transcript))
-    return Prompt(prompt.instructions, redactor.redact(prompt.transcript), redactor.redact(prompt.question))
+    return Prompt(
+        prompt.instructions, redactor.redact(prompt.transcript), redactor.redact(prompt.question), prompt.sample
+    )
 
 
 def redact(text: str, rules: Sequence[Rule] = RULES) -> Redacted:

@@ -19,7 +19,7 @@ async def check(settings: Settings, *, ask: bool) -> AsyncIterator[Finding]:
     """Each model of the judge, then the embedding; without `ask` no provider is asked."""
     if not settings.judge.models:
         yield ok("judge", "none: judged metrics are skipped; set judge.model or SPANSCORE_JUDGE_MODEL for one")
-    for model in settings.judge.models:
+    for model in (*settings.judge.models, *settings.judge.first_asked):
         yield await _judge(settings.judge, model) if ask else ok("judge", f"{model}: not asked (--no-judge)")
     yield await _embedding(settings, ask=ask)
 

@@ -1,6 +1,6 @@
 """Argument correctness: were the arguments right, call by call?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -164,12 +164,6 @@ def _in_part(judged: OfCalls) -> str:
     drawn = f" of {judged.asked} drawn at random" if judged.asked < judged.total else ""
     hidden = f"; {unseen} are too long to be shown whole to the judge" if unseen else ""
     return f"{n}{drawn} of {judged.total} calls were judged{hidden}."
-
-
-def _score(trace: AgentTrace, verdicts: Sequence[Mapping[str, str]], reason: str) -> Score:
-    """`verdicts` are as the metadata shows them."""
-    right = sum(x["verdict"] == "yes" for x in verdicts)
-    return Score(round(right / len(verdicts), 4), reason, {"user_input": trace.user_input, "verdicts": list(verdicts)})
 
 
 def _counted(calls: int) -> str:

@@ -1,0 +1,120 @@
+"""Who judges a metric, and how often: one model once, several samples of it, or a cheaper model before it."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from spanscore.evaluate.case import Case
+from spanscore.evaluate.judging import Judging
+from spanscore.evaluate.planning import PlannedCall
+from spanscore.evaluate.spread import combined
+from spanscore.evaluate.valued import valued
+from spanscore.judge.config import Cascade, Config
+from spanscore.metrics import Judged
+from spanscore.model.score import JudgeUsage, Score
+from spanscore.model.trace import AgentTrace
+
+
+class Panel:
+    """Settles judged metrics as `judge.samples` and `judge.cascade` say."""
+
+    def __init__(self, judging: Judging, config: Config) -> None:
+        self._judging = judging
+        self._samples = config.samples
+        self._cascade = config.cascade
+
+    async def settled(
+        self, metrics: Sequence[Judged], subject: AgentTrace, earlier: Sequence[AgentTrace] = ()
+    ) -> list[Case]:
+        """A case for each of `metrics` on `subject`, with its outcome and all that it cost.
+
+        `earlier` are the turns of its session before it.
+        """
+        first = await self._sampled([self._first_asked(x) for x in metrics], subject, earlier)
+        cascade = self._cascade
+        if cascade is None:
+            return first
+        unsure = {x.metric.name for x in first if is_unsure(x, cascade)}
+        by_name = {case.metric.name: case for case in first}
+        if unsure:
+            again = await self._sampled([x for x in metrics if x.name in unsure], subject, earlier)
+            by_name |= {case.metric.name: _escalated(by_name[case.metric.name], case, cascade) for case in again}
+        for case in first:
+            if case.metric.name not in unsure and case.metric.name in cascade.unsure:
+                case.note({"cascade": {"escalated": False, "model": case.model}})
+        return [by_name[x.name] for x in metrics]
+
+    def planned(
+        self, metrics: Sequence[Judged], subject: AgentTrace, earlier: Sequence[AgentTrace] = ()
+    ) -> list[PlannedCall]:
+        """The calls of `settled`, without making them, as if each metric left the first model in doubt."""
+        first = [self._first_asked(x) for x in metrics]
+        calls = self._judging.planned(first, subject, earlier)
+        if changed := [x for x, asked in zip(metrics, first, strict=True) if x != asked]:
+            calls += self._judging.planned(changed, subject, earlier)
+        return [
+            replace(call, prompt=replace(call.prompt, sample=sample))
+            for sample in range(self._samples)
+            for call in calls
+        ]
+
+    def _first_asked(self, metric: Judged) -> Judged:
+        """`metric` with the model that is asked first; one that names a model of its own is asked of that alone."""
+        if self._cascade is None or metric.model is not None or metric.name not in self._cascade.unsure:
+            return metric
+        return replace(metric, model=self._cascade.model)
+
+    async def _sampled(
+        self, metrics: Sequence[Judged], subject: AgentTrace, earlier: Sequence[AgentTrace]
+    ) -> list[Case]:
+        """A case for each of `metrics` with what came of all samples."""
+        of_each = await asyncio.gather(
+            *(self._judging.settled(metrics, subject, earlier, sample=sample) for sample in range(self._samples))
+        )
+        return [_together([_valued(case) for case in cases]) for cases in zip(*of_each, strict=True)]
+
+
+def is_unsure(case: Case, cascade: Cascade) -> bool:
+    """Whether the first model leaves a metric in doubt: its score lies in the metric's band, or there is none.
+
+    A Skip by the metric itself, such as that the agent showed no plan, is no doubt.
+    """
+    if case.metric.name not in cascade.unsure or case.models != (cascade.model,):
+        return False
+    if isinstance(case.outcome, Score):
+        low, high = cascade.unsure[case.metric.name]
+        return low <= case.outcome.value <= high
+    return case.has_failed
+
+
+def _valued(case: Case) -> Case:
+    if case.outcome is not None:
+        case.outcome = valued(case.outcome, case.metric.name, case.metric.scale)
+    return case
+
+
+def _together(cases: Sequence[Case]) -> Case:
+    """The first case, with what came of all of them."""
+    first = cases[0]
+    if len(cases) > 1:
+        first.usage = sum((x.usage for x in cases), JudgeUsage())
+        first.outcome = combined([x.outcome for x in cases], first.metric.scale)
+    return first
+
+
+def _escalated(first: Case, case: Case, cascade: Cascade) -> Case:
+    """The better model's case, with what the first model gave and cost."""
+    value = first.outcome.value if isinstance(first.outcome, Score) else None
+    case.usage += first.usage
+    band = list(cascade.unsure[case.metric.name])
+    case.note(
+        {
+            "cascade": {
+                "escalated": True,
+                "model": case.model,
+                "first": {"model": first.model, "value": value},
+                "unsure": band,
+            }
+        }
+    )
+    return case
