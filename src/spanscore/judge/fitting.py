@@ -22,7 +22,8 @@ _FLOORS: Mapping[Kind, int] = {
 }
 _LEAST_BYTES = 120
 _CITED_BYTES, _MOST_CITED, _CLEARLY_CITED = 200, 3, 0.5
-_FOCUS_SHARE = 0.7
+_FOCUS_SHARE, _FRAME_SHARE = 0.7, 0.5
+_TIGHT_BYTES = 80
 _MAX_HALVINGS = 40
 _NEVER_FIRST, _IN_FOCUS = 500.0, 1000.0
 _NAMES: Mapping[Part, str] = {
@@ -87,7 +88,8 @@ def _floors(
 ) -> list[int]:
     """The least bytes of each passage that is shown, with room for what is cited of it.
 
-    Calls in focus are whole, as far as a part of the room goes.
+    Calls in focus are whole, as far as a part of the room goes. Where the frame would take more than a part of it, its
+    floors are lower.
     """
     room = max_bytes * _FOCUS_SHARE
     floors: list[int] = []
@@ -99,7 +101,14 @@ def _floors(
             room -= size
             floor = size
         floors.append(floor)
-    return floors
+    of_frame = sum(floor for passage, floor in zip(passages, floors, strict=True) if passage.part == "frame")
+    share = _FRAME_SHARE * max_bytes / max(of_frame, 1)
+    if share >= 1:
+        return floors
+    return [
+        min(floor, max(int(floor * share), _TIGHT_BYTES)) if passage.part == "frame" else floor
+        for passage, floor in zip(passages, floors, strict=True)
+    ]
 
 
 @dataclass(slots=True)
