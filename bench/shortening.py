@@ -3,10 +3,10 @@
     python -m bench.shortening PATH...
 
 PATH: results of tau-bench or tau2-bench (bench/trajectories.py). A *deciding fact* is a value of a benchmark's expected
-action (an id, a date, a flight, an amount) that a tool result of the conversation contains: to see whether the action was
-right, a judge has to find it there. A *change* is a call of the agent that changes something. Printed for each budget, over
-all conversations that are longer: the share of deciding facts that a result in the transcript still shows, and of changes
-whose arguments are there whole, each for the transcript as it is sent and for one whose middle is cut.
+action (an id, a date, a flight, an amount) that a tool result of the conversation contains: to see whether the action
+was right, a judge has to find it there. A *change* is a call of the agent that changes something. Printed for each
+budget, over all conversations that are longer: the share of deciding facts that a result in the transcript still shows,
+and of changes whose arguments are there whole, each for the transcript as it is sent and for one whose middle is cut.
 """
 
 import re
