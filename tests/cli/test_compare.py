@@ -442,3 +442,14 @@ def test_cases_with_sessions_of_their_own_are_counted_as_cases(compared):
 def test_too_few_sessions_are_said_to_be_too_few(measured):
     few = sessions(*[0.8] * 3, count=20)
     assert measured(few, few)["coherence"]["note"] == "too few sessions"
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+def test_a_narrow_terminal_shows_the_counts_of_sessions_and_turns_whole(compared, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    few = sessions(0.8, 0.7, 0.9, latency_s=12.25)
+    lines = compared(few, few)[1].splitlines()
+    heading, *rows = lines[next(x for x, line in enumerate(lines) if line.startswith("measure")) :]
+    assert "too few sessions" in rows[1]
+    assert "n, pairs" in heading or "n  pairs" in heading
+    assert max(map(len, lines)) <= columns

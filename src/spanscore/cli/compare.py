@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 _MAX_SHOWN = 100
 _ANY_WIDTH = 1_000
 _NONE, _REMARKS = "-", "; "
+_LEAST_NAME_CHARS = 20
+_UNNAMED = {"interval", ""}
+_STACKS_OF_CASES = (("B - A", "interval"), ("verdict", ""))
+_STACKS_OF_MEASURES = (("verdict", ""), ("n", "pairs"), ("A", "B"))
+"""What goes under what where a table is too wide, in this order."""
+_FIGURES = {"A", "B", "A, B", "B - A", "interval", "sessions", "cases", "n", "pairs", "n, pairs"}
 _STYLES = {"better": "green", "worse": "red"}
 
 
@@ -161,7 +167,7 @@ def _print_cases(output: "Console", found: Comparison) -> None:
     changed.sort(key=lambda x: (x.a == x.b, x.measure, _change(x)))
     headings = ("case", "status", "measure", "A", "B", "B - A", "interval", "verdict")
     if changed:
-        _print_table(output, headings, [_case_row(x) for x in changed[:_MAX_SHOWN]])
+        _print_table(output, headings, [_case_row(x) for x in changed[:_MAX_SHOWN]], _STACKS_OF_CASES)
     more = f", {len(changed) - _MAX_SHOWN} of them not shown" if len(changed) > _MAX_SHOWN else ""
     output.print(f"{len(changed)} of {len(found.cases)} cases changed{more}.\n")
 
@@ -198,8 +204,8 @@ def _print_measures(output: "Console", found: Comparison) -> None:
         ]
         for x in found.measures
     ]
-    counts = (f"{found.unit}s", "pairs") if paired else (f"{found.unit}s",)
-    _print_table(output, ("measure", "A", "B", "B - A", *counts, "verdict", ""), rows)
+    counts = ("n", "pairs") if paired else (f"{found.unit}s",)
+    _print_table(output, ("measure", "A", "B", "B - A", *counts, "verdict", ""), rows, _STACKS_OF_MEASURES)
 
 
 def _remarks(x: Measure) -> Iterator[str]:
@@ -240,14 +246,21 @@ def _sureness(found: Comparison) -> str:
     )
 
 
-def _print_table(output: "Console", headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print a table; where it is too wide, each interval under its difference, and each remark under its verdict."""
-    table = _table(headings, rows)
-    if output.measure(table, options=output.options.update(width=_ANY_WIDTH)).maximum > output.width:
-        for upper, lower in (("B - A", "interval"), ("verdict", "")):
-            headings, rows = _stacked(headings, rows, upper, lower)
-        table = _table(headings, rows)
-    output.print(table)
+def _print_table(
+    output: "Console", headings: Sequence[str], rows: Sequence[Sequence[Any]], stacks: Sequence[tuple[str, str]]
+) -> None:
+    """Print a table; while it is too wide, one column after the other of `stacks` goes under its neighbour."""
+    for upper, lower in stacks:
+        if _width(output, headings, rows) <= output.width:
+            break
+        headings, rows = _stacked(headings, rows, upper, lower)
+    output.print(_table(headings, rows))
+
+
+def _width(output: "Console", headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> int:
+    """How wide the table is at least, with the names in its first column folded."""
+    folded = [[str(row[0])[:_LEAST_NAME_CHARS], *row[1:]] for row in rows]
+    return output.measure(_table(headings, folded), options=output.options.update(width=_ANY_WIDTH)).maximum
 
 
 def _stacked(
@@ -264,7 +277,8 @@ def _stacked(
         below = "" if row[gone] == _NONE else row[gone].replace(_REMARKS, "\n")
         both = Text.assemble(row[at], "\n" if below else "", below)
         found.append([both if place == at else x for place, x in enumerate(row) if place != gone])
-    return [x for x in headings if x != lower], found
+    named = upper if lower in _UNNAMED else f"{upper}, {lower}"
+    return [named if x == upper else x for x in headings if x != lower], found
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> "Table":
@@ -272,7 +286,7 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> "Table":
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for heading in headings:
-        figures = heading in {"A", "B", "B - A", "interval", "sessions", "cases", "pairs"}
+        figures = heading in _FIGURES
         wraps = heading in {"case", "measure"}
         table.add_column(heading, no_wrap=not wraps, overflow="fold", justify="right" if figures else "left")
     for row in rows:
