@@ -1,10 +1,12 @@
-"""What a coherence of 0.5 means under an embedding: similarities of answers to their own and to other questions.
+"""What is near under an embedding: similarities of questions to their own answers and to others, and a threshold.
 
-    python bench/coherence_scale.py FILE [--embedding '{"local_model": "minishlab/potion-base-8M"}']
+    python bench/coherence_scale.py FILE [--strangers FILE] [--embedding '{"local_model": "minishlab/potion-base-8M"}']
 
-FILE, plain or .gz, is a JSON array of conversations as tau-bench publishes them (`task_id`; `traj`, a list of {role,
-content}), or what `spanscore inspect --jsonl` prints. The embedding is the section `embedding` of a configuration;
-without it, hashed n-grams. docs/embeddings.md shows what was found with it.
+A FILE, plain or .gz, is a JSON array of conversations as tau-bench publishes them (`task_id`; `traj`, a list of {role,
+content}), or what `spanscore inspect --jsonl` prints. Foreign answers are those to another question of the same file;
+with --strangers, also those in a file about other subjects. The embedding is the section `embedding` of a
+configuration; without it, hashed n-grams. The threshold that is proposed is the similarity that 95 % of the own answers
+reach, with a 95 % interval by bootstrap over conversations. docs/embeddings.md shows what was found with it.
 """
 
 import argparse
@@ -22,6 +24,8 @@ from spanscore.model.json import loads
 
 QUANTILES = (0.05, 0.10, 0.25, 0.50, 0.75, 0.90, 0.95)
 THRESHOLDS = (0.05, 0.10, 0.12, 0.15, 0.20, 0.25, 0.30, 0.40, 0.50)
+FALSE_ALARMS = 0.05
+RESAMPLES = 2000
 
 
 class Turn(NamedTuple):
@@ -35,13 +39,21 @@ class Turn(NamedTuple):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path)
-    parser.add_argument("--embedding", default="{}", help="the section of the configuration, as JSON")
+    parser.add_argument("--strangers", type=Path, help="a file of turns about other subjects")
+    parser.add_argument("--embedding", default='{"provider": "ngrams"}', help="the section of the configuration")
     args = parser.parse_args()
-    raw = args.file.read_bytes()
-    turns = list(read_turns(gzip.decompress(raw) if args.file.suffix == ".gz" else raw))
+    turns, others = in_file(args.file), in_file(args.strangers) if args.strangers else []
     embedder = embed.open_embedder(embed.Config.model_validate(loads(args.embedding)))
-    own, foreign = asyncio.run(similarities(turns, embedder))
-    report(embedder.name, own, foreign)
+    if embedder is None:
+        parser.error("--embedding configures none: give model, local_model or provider")
+    report(embedder.name, turns, asyncio.run(similarities(turns, others, embedder)))
+
+
+def in_file(path: Path) -> list[Turn]:
+    """The distinct turns in a file."""
+    raw = path.read_bytes()
+    turns = read_turns(gzip.decompress(raw) if path.suffix == ".gz" else raw)
+    return list({(turn.question, turn.answer): turn for turn in turns}.values())
 
 
 def read_turns(raw: bytes) -> Iterator[Turn]:
@@ -67,12 +79,21 @@ def turns_of(matter: Any, messages: list[dict[str, Any]]) -> Iterator[Turn]:
             answer = message["content"]
 
 
-async def similarities(turns: list[Turn], embedder: embed.Embedder) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Cosines of each question with its own answer, and with one to a question in another matter."""
+async def similarities(
+    turns: list[Turn], others: list[Turn], embedder: embed.Embedder
+) -> dict[str, NDArray[np.float32]]:
+    """Cosines of each question with its own answer, one in another matter, and one about another subject."""
     questions = await embedder.embed([turn.question for turn in turns])
     answers = await embedder.embed([turn.answer for turn in turns])
     strangers = [stranger(turns, i) for i in range(len(turns))]
-    return (questions * answers).sum(axis=1), (questions * answers[strangers]).sum(axis=1)
+    found = {
+        "own answer": (questions * answers).sum(axis=1),
+        "answer in another matter": (questions * answers[strangers]).sum(axis=1),
+    }
+    if others:
+        texts = [others[i % len(others)].answer for i in range(len(turns))]
+        found["answer on another subject"] = (questions * await embedder.embed(texts)).sum(axis=1)
+    return found
 
 
 def stranger(turns: list[Turn], i: int) -> int:
@@ -89,15 +110,32 @@ def auc(own: NDArray[Any], foreign: NDArray[Any]) -> float:
     return float((below + ties / 2).mean() / len(foreign))
 
 
-def report(name: str, own: NDArray[Any], foreign: NDArray[Any]) -> None:
-    print(f"{name}: {len(own)} questions with their own answer and with a foreign one, AUC {auc(own, foreign):.3f}\n")
-    print("| percentile |" + "".join(f" {100 * q:.0f} |" for q in QUANTILES))
-    print("|---|" + "---|" * len(QUANTILES))
-    for label, values in (("own answer", own), ("foreign answer", foreign)):
-        print(f"| {label} |" + "".join(f" {x:.2f} |" for x in np.quantile(values, QUANTILES)))
-    print("\n| threshold | own answers that pass | foreign answers that pass |\n|---|---|---|")
-    for threshold in THRESHOLDS:
-        print(f"| {threshold:.2f} | {(own >= threshold).mean():.1%} | {(foreign >= threshold).mean():.1%} |")
+def report(name: str, turns: list[Turn], found: dict[str, NDArray[np.float32]]) -> None:
+    own, *foreign = found.values()
+    print(f"{name}: {len(own)} questions in {len({str(x.matter) for x in turns})} matters\n")
+    print("| percentile |" + "".join(f" {100 * q:.0f} |" for q in QUANTILES) + " AUC |")
+    print("|---|" + "---|" * (len(QUANTILES) + 1))
+    for label, values in found.items():
+        told = "-" if values is own else f"{auc(own, values):.2f}"
+        print(f"| {label} |" + "".join(f" {x:.2f} |" for x in np.quantile(values, QUANTILES)) + f" {told} |")
+    threshold, low, high = proposed(turns, own)
+    print("\n| threshold |" + "".join(f" {label} passes |" for label in found) + "\n|---|" + "---|" * len(found))
+    for least in sorted({*THRESHOLDS, threshold}):
+        print(f"| {least:.2f} |" + "".join(f" {(values >= least).mean():.1%} |" for values in (own, *foreign)))
+    print(f"\n{1 - FALSE_ALARMS:.0%} of the own answers reach {threshold:.3f} [{low:.3f}, {high:.3f}]")
+
+
+def proposed(turns: list[Turn], own: NDArray[np.float32]) -> tuple[float, float, float]:
+    """The similarity that all but `FALSE_ALARMS` of the own answers reach, with its interval over matters."""
+    matters: dict[str, list[int]] = {}
+    for place, turn in enumerate(turns):
+        matters.setdefault(str(turn.matter), []).append(place)
+    groups = [own[places] for places in matters.values()]
+    rng = np.random.default_rng(0)
+    drawn = (rng.integers(len(groups), size=len(groups)) for _ in range(RESAMPLES))
+    resampled = [np.quantile(np.concatenate([groups[i] for i in some]), FALSE_ALARMS) for some in drawn]
+    low, high = np.quantile(resampled, (0.025, 0.975))
+    return float(np.quantile(own, FALSE_ALARMS)), float(low), float(high)
 
 
 if __name__ == "__main__":

@@ -160,7 +160,9 @@ def test_a_dry_run_without_the_cache_counts_every_question(evaluated, model):
     judge = {"model": MODEL, "plan": "staged", "cache": {"enabled": False}}
     calls = lines(evaluated(model, "--dry-run", "--jsonl", judge=judge)[1])
 
-    assert len(calls) == TRACES * sum(STAGES.values())
+    conversations = [x for x in calls if x["session_id"] is not None]
+    assert {tuple(x["metrics"]) for x in conversations} == {("conversation_completion",)}
+    assert len(calls) - len(conversations) == TRACES * sum(STAGES.values())
 
 
 @pytest.mark.parametrize("columns", ["80", "120"])

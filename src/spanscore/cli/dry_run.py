@@ -98,7 +98,7 @@ def _planned(engine: Engine, config: Config, overrides: Overrides, traces: Seque
             found += _calls([*planned, *by_itself], config, trace)
             done()
     for session in recorded.sessions(traces):
-        found += _calls(engine.plan_rubric(session, overrides), config, session.traces[-1], session.session_id)
+        found += _calls(engine.plan_session(session, overrides), config, session.traces[-1], session.session_id)
     return found
 
 

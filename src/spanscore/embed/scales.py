@@ -9,22 +9,21 @@ from dataclasses import dataclass
 class Scale:
     """Similarities of questions and answers under one embedding, as bench/coherence_scale.py measures them.
 
-    `threshold` is the similarity that best separates a question's own answer from an answer to another question;
-    `usual` is the median similarity of a question and its own answer.
+    `threshold` is the similarity that 95 % of the questions have with their own answers.
     """
 
     threshold: float
-    usual: float
 
     def signal(self, similarity: float) -> float:
-        """`similarity` on the scale of the session metrics: 0.5 at the threshold, 1.0 from a usual answer on.
+        """`similarity` on the scale of the session metrics: 1.0 from the threshold on, 0.5 where there is none.
 
-        >>> [Scale(0.2, 0.4).signal(x) for x in (0.0, 0.1, 0.2, 0.3, 0.4, 0.9)]
-        [0.0, 0.25, 0.5, 0.75, 1.0, 1.0]
+        Below 0.5 it never is: also among right answers some have nothing in common with the question ("Yes, please
+        proceed"), so by itself the similarity can raise a doubt, and no more.
+
+        >>> [Scale(0.2).signal(x) for x in (0.0, 0.1, 0.2, 0.9)]
+        [0.5, 0.75, 1.0, 1.0]
         """
-        if similarity < self.threshold:
-            return 0.5 * max(similarity, 0.0) / self.threshold
-        return min(0.5 + 0.5 * (similarity - self.threshold) / (self.usual - self.threshold), 1.0)
+        return 0.5 + 0.5 * min(max(similarity, 0.0) / self.threshold, 1.0)
 
 
 MEASURED: Mapping[str, Scale] = {}

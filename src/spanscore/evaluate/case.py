@@ -8,7 +8,7 @@ from spanscore.evaluate.asking import Item, Questions, prompt_hash
 from spanscore.evaluate.attempt import Attempt
 from spanscore.metrics import Judged, OfCalls, Question
 from spanscore.model.score import Evaluator, Failure, JudgeUsage, Outcome, Score
-from spanscore.model.trace import AgentTrace
+from spanscore.model.trace import AgentTrace, Session
 
 
 class Case:
@@ -18,13 +18,14 @@ class Case:
     subject's id, so that another run, or another replica, draws the same.
     """
 
-    def __init__(self, metric: Judged, subject: AgentTrace, *, max_calls: int | None = None) -> None:
+    def __init__(self, metric: Judged, subject: AgentTrace | Session, *, max_calls: int | None = None) -> None:
         self.metric = metric
         self.subject = subject
         self.answers: dict[str, Any] = {}
         self.outcome: Outcome | None = None
         self.usage = JudgeUsage()
-        self._drawn = drawn(len(subject.tool_calls or ()), max_calls, subject.id)
+        self._calls = len(subject.tool_calls or ()) if isinstance(subject, AgentTrace) else 0
+        self._drawn = drawn(self._calls, max_calls, subject.id)
         self._of_calls: dict[Question, dict[int, Any]] = {}
         self._asked: list[Questions] = []
         self._model: str | None = metric.model
@@ -88,7 +89,7 @@ class Case:
         for question, by_place in self._of_calls.items():
             if len(by_place) == len(self._drawn):
                 given = {x: by_place[x] for x in self._drawn if by_place[x] is not None}
-                self.answers[question.key] = OfCalls(given, len(self.subject.tool_calls or ()), len(self._drawn))
+                self.answers[question.key] = OfCalls(given, self._calls, len(self._drawn))
         with Attempt(self.metric.name) as attempt:
             attempt.outcome = self.metric.settle(self.subject, self.answers)
         self.outcome = attempt.outcome

@@ -32,6 +32,7 @@ FAMILY = (
     "loop_detection",
     "agent_reliability",
     "agent_consistency",
+    "conversation_completion",
 )
 """The metrics that run unless the configuration names others; of the checks those whose worth labelled data show."""
 

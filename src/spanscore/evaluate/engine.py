@@ -28,7 +28,7 @@ from spanscore.judge.config import RULES, warn_of_rules
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.opening import renderer
 from spanscore.judge.port import Judge
-from spanscore.metrics import Computed, Embedded, Judged, Metric, SessionMetric, Signals
+from spanscore.metrics import Computed, Embedded, Judged, JudgedSession, Metric, SessionMetric, Signals
 from spanscore.metrics.expected_tools import ExpectedCall
 from spanscore.metrics.rubric import NOTHING_EXPECTED, Expected
 from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Outcome, Skip
@@ -151,6 +151,7 @@ class Engine:
         rubric = self._rubric(overrides)
         measured_all = [
             *(x for x in found if x.metric in names),
+            *await self._session_judged([x for x in metrics if isinstance(x, JudgedSession)], session, revision),
             *(self._of_session(metric, session, rest_on, weights, revision) for metric in of_session),
             *(await self._by_rubric(rubric, session, revision) if rubric else ()),
         ]
@@ -182,6 +183,13 @@ class Engine:
             tuple(expected_outcomes), evaluation_criteria_override, tuple(expected_tools), tool_sequence_matters
         )
         return await self._by_rubric(selected, subject, revision, expected) if selected else []
+
+    def plan_session(self, session: Session, overrides: Overrides | None = None) -> list[PlannedCall]:
+        """The calls that a judge would get for the judged metrics of `session`, and for its rubric; as `plan`."""
+        metrics = [x for x in self._selected(overrides) if isinstance(x, JudgedSession)]
+        judged = [x for x in metrics if self._at_once(x, session) is None]
+        planned = self._panel.planned(judged, session) if judged and self._panel is not None else []
+        return [*planned, *self.plan_rubric(session, overrides)]
 
     def plan_rubric(self, subject: AgentTrace | Session, overrides: Overrides | None = None) -> list[PlannedCall]:
         """The call that a judge would get for the rubric of `subject`; as `plan`."""
@@ -287,16 +295,18 @@ class Engine:
                 measured[metric.name] = _Measured(_given(None), self._evaluator(metric))
         return measured, judged
 
-    def _at_once(self, metric: Metric, trace: AgentTrace, earlier: Sequence[AgentTrace]) -> _Measured | None:
+    def _at_once(
+        self, metric: Metric, subject: AgentTrace | Session, earlier: Sequence[AgentTrace] = ()
+    ) -> _Measured | None:
         """The outcome where nothing has to be awaited for it: a Skip, a computed metric; else None."""
         with Attempt(metric.name) as attempt:
-            attempt.outcome = metric.unmeasurable(trace)
+            attempt.outcome = _unmeasurable(metric, subject)
             if attempt.outcome is None and isinstance(metric, Judged):
-                attempt.outcome = metric.settle(trace, {})
+                attempt.outcome = metric.settle(subject, {})
                 if attempt.outcome is None and (self._judge is None or metric.model == RULES):
                     attempt.outcome = no_judge(metric.name)
-            elif attempt.outcome is None and isinstance(metric, Computed):
-                attempt.outcome = metric.measure_after(trace, earlier)
+            elif attempt.outcome is None and isinstance(metric, Computed) and isinstance(subject, AgentTrace):
+                attempt.outcome = metric.measure_after(subject, earlier)
         if attempt.outcome is None:
             return None
         return _Measured(attempt.outcome, self._evaluator(metric))
@@ -319,6 +329,21 @@ class Engine:
             else:
                 attempt.outcome = await metric.measure(trace, earlier, embedder)
         return _Measured(_given(attempt.outcome), self._evaluator(metric))
+
+    async def _session_judged(
+        self, metrics: Sequence[JudgedSession], session: Session, revision: int
+    ) -> list[Evaluation]:
+        """The evaluations of the whole session by a judge."""
+        measured: dict[str, _Measured] = {}
+        for metric in metrics:
+            if (at_once := self._at_once(metric, session)) is not None:
+                measured[metric.name] = at_once
+        judged = [x for x in metrics if x.name not in measured]
+        if judged and self._panel is not None:
+            cases = await self._panel.settled(judged, session)
+            measured |= {case.metric.name: self._ruling(case) for case in cases}
+        of_last = self._of_trace(metrics, measured, session.traces[-1], revision)
+        return [_of_whole(x, session) for x in of_last]
 
     async def _by_rubric(
         self, rubric: Rubric, subject: AgentTrace | Session, revision: int, expected: Expected = NOTHING_EXPECTED
@@ -388,6 +413,12 @@ class Engine:
         measured = {metric.name: _Measured(_given(attempt.outcome), self._evaluator(metric))}
         [of_last] = self._of_trace([metric], measured, session.traces[-1], revision)
         return _of_whole(of_last, session)
+
+
+def _unmeasurable(metric: Metric, subject: AgentTrace | Session) -> Skip | None:
+    if isinstance(subject, AgentTrace):
+        return metric.unmeasurable(subject)
+    return metric.unmeasurable_session(subject) if isinstance(metric, JudgedSession) else None
 
 
 def _as_session(subject: AgentTrace | Session) -> Session:

@@ -8,7 +8,7 @@ from spanscore.evaluate.asking import Call, Item, Reading, listed
 from spanscore.judge.port import Judge
 from spanscore.judge.transcript import Renderer, Transcript
 from spanscore.model.score import JudgeUsage
-from spanscore.model.trace import AgentTrace
+from spanscore.model.trace import AgentTrace, Session
 
 _LEAST_TOKENS = 1000
 
@@ -19,7 +19,7 @@ class Transcripts:
     `earlier` are the turns of its session before it. Rendering takes milliseconds: call it in a thread.
     """
 
-    def __init__(self, subject: AgentTrace, render: Renderer, earlier: Sequence[AgentTrace] = ()) -> None:
+    def __init__(self, subject: AgentTrace | Session, render: Renderer, earlier: Sequence[AgentTrace] = ()) -> None:
         self._subject = subject
         self._render = render
         self._earlier = earlier
@@ -43,7 +43,7 @@ class Transcripts:
 
     def call(self, items: Sequence[Item], transcript: Transcript) -> Call:
         """The call that asks for `items` about `transcript`."""
-        calls = self._subject.tool_calls or ()
+        calls = (self._subject.tool_calls if isinstance(self._subject, AgentTrace) else None) or ()
         places = [item.place for item in items if item.place is not None]
         return Call(tuple(items), {x: listed(calls[x].name, transcript.call_numbers[x]) for x in places})
 

@@ -13,7 +13,7 @@ from spanscore.judge.config import Config
 from spanscore.judge.port import Judge
 from spanscore.judge.transcript import Renderer
 from spanscore.metrics import Judged
-from spanscore.model.trace import AgentTrace
+from spanscore.model.trace import AgentTrace, Session
 
 
 class Judging:
@@ -29,7 +29,12 @@ class Judging:
         self._slots = slots
 
     async def settled(
-        self, metrics: Sequence[Judged], subject: AgentTrace, earlier: Sequence[AgentTrace] = (), *, sample: int = 0
+        self,
+        metrics: Sequence[Judged],
+        subject: AgentTrace | Session,
+        earlier: Sequence[AgentTrace] = (),
+        *,
+        sample: int = 0,
     ) -> list[Case]:
         """A case for each of `metrics` on `subject`, with its outcome; `earlier` are its session's turns before it.
 
@@ -57,7 +62,7 @@ class Judging:
         return cases
 
     def planned(
-        self, metrics: Sequence[Judged], subject: AgentTrace, earlier: Sequence[AgentTrace] = ()
+        self, metrics: Sequence[Judged], subject: AgentTrace | Session, earlier: Sequence[AgentTrace] = ()
     ) -> list[PlannedCall]:
         """The calls of `settled`, without making them."""
         cases = self._cases(metrics, subject)
@@ -66,7 +71,7 @@ class Judging:
             return planner.staged(cases)
         return [call for sharing in by_models(cases) for call in planner.fused(sharing)]
 
-    def _cases(self, metrics: Sequence[Judged], subject: AgentTrace) -> list[Case]:
+    def _cases(self, metrics: Sequence[Judged], subject: AgentTrace | Session) -> list[Case]:
         return [Case(metric, subject, max_calls=self._config.max_verdicts) for metric in metrics]
 
     async def _bounded(self, judged: Awaitable[None]) -> None:

@@ -12,7 +12,7 @@ from spanscore.evaluate.valued import valued
 from spanscore.judge.config import Cascade, Config
 from spanscore.metrics import Judged
 from spanscore.model.score import JudgeUsage, Score
-from spanscore.model.trace import AgentTrace
+from spanscore.model.trace import AgentTrace, Session
 
 
 class Panel:
@@ -24,7 +24,7 @@ class Panel:
         self._cascade = config.cascade
 
     async def settled(
-        self, metrics: Sequence[Judged], subject: AgentTrace, earlier: Sequence[AgentTrace] = ()
+        self, metrics: Sequence[Judged], subject: AgentTrace | Session, earlier: Sequence[AgentTrace] = ()
     ) -> list[Case]:
         """A case for each of `metrics` on `subject`, with its outcome and all that it cost.
 
@@ -45,7 +45,7 @@ class Panel:
         return [by_name[x.name] for x in metrics]
 
     def planned(
-        self, metrics: Sequence[Judged], subject: AgentTrace, earlier: Sequence[AgentTrace] = ()
+        self, metrics: Sequence[Judged], subject: AgentTrace | Session, earlier: Sequence[AgentTrace] = ()
     ) -> list[PlannedCall]:
         """The calls of `settled`, without making them, as if each metric left the first model in doubt."""
         first = [self._first_asked(x) for x in metrics]
@@ -65,7 +65,7 @@ class Panel:
         return replace(metric, model=self._cascade.model)
 
     async def _sampled(
-        self, metrics: Sequence[Judged], subject: AgentTrace, earlier: Sequence[AgentTrace]
+        self, metrics: Sequence[Judged], subject: AgentTrace | Session, earlier: Sequence[AgentTrace]
     ) -> list[Case]:
         """A case for each of `metrics` with what came of all samples."""
         of_each = await asyncio.gather(

@@ -206,17 +206,19 @@ class Judged(Metric):
     threshold: Threshold = DEFAULT_THRESHOLD
     model: Model = None
 
-    def quotes(self, trace: AgentTrace, answers: Answers) -> Mapping[str, str]:
+    # What is judged, `trace`, is an AgentTrace, and of a `JudgedSession` a Session.
+
+    def quotes(self, trace: Any, answers: Answers) -> Mapping[str, str]:
         """Texts that the questions' templates name, beyond the answers in `Question.needs`."""
         del trace, answers
         return {}
 
-    def metadata(self, trace: AgentTrace, answers: Answers) -> dict[str, Any]:
+    def metadata(self, trace: Any, answers: Answers) -> dict[str, Any]:
         """What the score carries beside value and reason."""
         del trace, answers
         return {}
 
-    def settle(self, trace: AgentTrace, answers: Answers) -> Outcome | None:
+    def settle(self, trace: Any, answers: Answers) -> Outcome | None:
         """The outcome, as soon as the answers so far allow it; None while the next stage is needed.
 
         Called before the first stage with no answers, and whenever there are more. Unless overridden, the metric's own
@@ -226,6 +228,19 @@ class Judged(Metric):
         if judgement is None:
             return None
         return Score(judgement.score, judgement.reason, self.metadata(trace, answers))
+
+
+@dataclass(frozen=True)
+class JudgedSession(Judged):
+    """A metric that asks a judge about a whole session: its methods get the `Session` in place of a trace."""
+
+    scope: ClassVar[ScopeKind] = "session"
+    run: ClassVar[Literal["trace", "session"]] = "session"
+
+    def unmeasurable_session(self, session: Session) -> Skip | None:
+        """Why `session` cannot be measured, or gives no occasion to."""
+        del session
+        return None
 
 
 SIGNAL_WEIGHTS: Mapping[str, float] = {

@@ -237,3 +237,8 @@ class Session:
 
     session_id: str
     traces: tuple[AgentTrace, ...]
+
+    @property
+    def id(self) -> str:
+        """What tells it from others, as `AgentTrace.id` does."""
+        return self.session_id

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from spanscore.evaluate import Engine, Overrides
 from spanscore.evaluate.rubric import NAME as RUBRIC
 from spanscore.evaluate.rubric import OVERALL, is_rubric
-from spanscore.metrics import SIGNAL_WEIGHTS, available
+from spanscore.metrics import available
 from spanscore.metrics.session.agentic import Agentic, Assessed, Interaction
 from spanscore.model.score import Evaluation, Failure, Outcome, Score, Skip, reaches
 from spanscore.model.trace import Session
@@ -142,8 +142,7 @@ class Trying:
         if not names:
             return []
         of_session = any(available()[x].run == "session" for x in names)
-        signals = (*SIGNAL_WEIGHTS,) if of_session else ()
-        overrides = Overrides(metrics=tuple(dict.fromkeys((*names, *signals))), model=self._model)
+        overrides = Overrides(metrics=tuple(names), model=self._model)
         turns = recording.traces
         by_trace = {
             x.id: await self._engine.evaluate_trace(x, overrides, earlier=turns[:place])

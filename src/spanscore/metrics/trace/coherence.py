@@ -47,7 +47,7 @@ class Coherence(Embedded):
 
     @classmethod
     def signal(cls, value: float, embedding: str | None) -> float | None:
-        """On a scale on which 0.5 is the threshold that was measured for `embedding`, and 1.0 a usual good answer."""
+        """1.0 from the threshold on that was measured for `embedding`, 0.5 where nothing is similar."""
         scale = scale_of(embedding)
         return scale.signal(value) if scale else None
 
