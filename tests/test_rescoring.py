@@ -351,11 +351,13 @@ def test_how_it_went_is_a_line_of_level_info(world, caplog):
     caplog.set_level(logging.INFO)
     here = world()
     here.evaluated(a_trace(1), a=NO_JUDGE, b=NO_JUDGE)
-    here.evaluated(a_trace(2), a=NO_JUDGE, b=GOOD)
+    here.evaluated(a_trace(2, session_id="s"), a=NO_JUDGE, b=GOOD)
     here.now(FIRST_WAIT_NS, a=GOOD, b=NO_JUDGE)
-    assert caplog.messages == [
-        "asked again: 2 scores of 2 traces that had got no answer are there now, 1 are still missing"
-    ]
+    (told,) = caplog.messages
+    assert told == (
+        "asked again: 2 scores of 2 traces that had got no answer are there now, 1 are still missing; "
+        "sessions that are evaluated again: 1"
+    )
 
 
 def test_a_score_that_is_missing_for_want_of_a_judge_is_reason_to_try_it(world):

@@ -77,6 +77,7 @@ class Rescoring:
         self._sleep = sleep
         self._answers_since_ns = 0
         self._answered: set[tuple[str, str]] = set()
+        self._sessions: set[str] = set()
         self._told_ns = 0
         self._left = 0
         meter.watch(declared.EVALUATIONS_UNANSWERED, lambda: self._left)
@@ -160,8 +161,13 @@ class Rescoring:
             await self._of_trace(subject_id, now)
 
     async def _with_session(self, session_id: str, rows: Sequence[Unanswered], now_ns: int) -> None:
-        """Have a session evaluated again as if it had gone on."""
+        """Have a session evaluated again, with what is missing of it and of its traces."""
         await self._scoring.patiently(self._store.put_off, rows, now_ns + _PUT_OFF_NS)
+        self._evaluate_again(session_id)
+
+    def _evaluate_again(self, session_id: str) -> None:
+        """Have a session evaluated again as if it had gone on."""
+        self._sessions.add(session_id)
         self._session_due(session_id)
 
     async def _of_trace(self, trace_id: str, rows: Sequence[Unanswered]) -> None:
@@ -179,16 +185,20 @@ class Rescoring:
                 self._meter.add(declared.EVALUATIONS_ASKED_AGAIN, count, outcome=outcome)
         self._answered.update((trace_id, x.metric) for x in found)
         for session_id in {x.session_id for x in found} - {None}:
-            self._session_due(str(session_id))
+            self._evaluate_again(str(session_id))
 
     def _tell(self, now_ns: int) -> None:
         """Say how much was made up for, once a minute at most, and when all is."""
-        if not self._answered or (self._left and now_ns - self._told_ns < _TELL_EVERY_NS):
+        if not (self._answered or self._sessions) or (self._left and now_ns - self._told_ns < _TELL_EVERY_NS):
             return
         traces = len({trace_id for trace_id, _ in self._answered})
-        told = "asked again: %d scores of %d traces that had got no answer are there now, %d are still missing"
-        _log.info(told, len(self._answered), traces, self._left)
+        told = (
+            "asked again: %d scores of %d traces that had got no answer are there now, %d are still missing; "
+            "sessions that are evaluated again: %d"
+        )
+        _log.info(told, len(self._answered), traces, self._left, len(self._sessions))
         self._answered.clear()
+        self._sessions.clear()
         self._told_ns = now_ns
 
 

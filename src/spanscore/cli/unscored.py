@@ -56,6 +56,8 @@ def no_score(evaluations: Sequence[Evaluation]) -> str | None:
 
 def _is_judged(evaluation: Evaluation) -> bool:
     metric = available().get(evaluation.metric)
+    if evaluation.evaluator.kind == "LLM":
+        return True
     return is_rubric(evaluation.metric) or (metric is not None and issubclass(metric, Judged))
 
 
