@@ -44,7 +44,7 @@ class _Call:
         return self.trace_id[:8] if self.session_id is None else on_one_line(self.session_id, 24)
 
     def to_json(self, *, with_prompt: bool) -> dict[str, Any]:
-        prompt = {name: getattr(self.prompt, name) for name in Prompt.__dataclass_fields__}
+        prompt = _sent(self.prompt)
         schema = self.planned.schema.model_json_schema()
         return {
             "trace_id": self.trace_id,
@@ -127,9 +127,14 @@ def _bound(planned: PlannedCall, prompt: Prompt, model: str, config: Config) -> 
     return estimate(replace(prompt, question=prompt.question + room), planned.schema, model, config)
 
 
+def _sent(prompt: Prompt) -> dict[str, str]:
+    """The parts of a prompt that are sent, by name."""
+    return {name: getattr(prompt, name) for name in ("instructions", "transcript", "question")}
+
+
 def _print_prompt(output: "Console", number: int, call: _Call) -> None:
     output.print(f"Call {number}: {', '.join(call.planned.metrics)}, stage {call.planned.stage}", style="bold")
-    parts = {name: printable(getattr(call.prompt, name)) for name in Prompt.__dataclass_fields__}
+    parts = {name: printable(text) for name, text in _sent(call.prompt).items()}
     parts["schema of the answer"] = dumps(call.planned.schema.model_json_schema())
     for name, text in parts.items():
         output.print(f"[{name}]", style="dim")
