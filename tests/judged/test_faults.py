@@ -270,3 +270,59 @@ def test_every_line_is_json():
     found = evaluate(engine_for(NOWHERE, max_retries=0), recorded()[0])
 
     assert all(json.loads(json.dumps(x.to_json()))["value"] is None for x in found.values())
+
+
+BAD_FIELDS = {
+    "task_completion": {"reason": "fine", "score": 7},
+    "tool_correctness": {"reason": "fine", "score": True},
+    "confidence": {"reason": "fine", "score": "0.8"},
+    "plan_quality": {"score": 0.8},
+    "step_efficiency": "well",
+}
+
+
+@pytest.mark.parametrize(("name", "bad"), BAD_FIELDS.items())
+def test_fused_a_bad_part_is_asked_for_once_more_and_alone(name, bad):
+    said = in_turn(bad, {"reason": "fine", "score": 0.4})
+    with ScriptedServer(ObligingModel(verdict="no", **{name: said})) as server:
+        found = evaluate(engine_for(server, "fused"), recorded()[0])
+
+    assert ({x.status for x in found.values()}, len(server.calls)) == ({"scored"}, 3)
+    assert found["plan_adherence"].value == 0.8
+
+
+@pytest.mark.parametrize(("name", "bad"), BAD_FIELDS.items())
+def test_fused_a_part_that_stays_bad_fails_its_metric_alone(name, bad):
+    model, alone = ObligingModel(**{name: bad}), answer(bad if isinstance(bad, dict) else {"x": bad})
+
+    def reply(request):
+        return alone if asked_for(request) == {"reason", "score"} else model(request)
+
+    with ScriptedServer(reply) as server:
+        found = evaluate(engine_for(server, "fused"), recorded()[0])
+
+    assert [(x, found[x].outcome.type) for x in found if found[x].status != "scored"] == [(name, "JudgeAnswerError")]
+
+
+def test_fused_a_bad_extraction_fails_what_needs_it_alone():
+    with ScriptedServer(ObligingModel(plan="none")) as server:
+        found = evaluate(engine_for(server, "fused"), recorded()[0])
+
+    assert {name for name, x in found.items() if x.status == "failed"} == {"plan_adherence", "plan_quality"}
+
+
+def test_what_was_wrong_with_a_part_is_told_when_it_is_asked_for_again():
+    said = in_turn({"reason": "fine", "score": 7}, {"reason": "fine", "score": 0.4})
+    with ScriptedServer(ObligingModel(confidence=said)) as server:
+        evaluate(engine_for(server, "fused"), recorded()[0])
+
+    told = [question_of(call) for call in server.calls if "could not be used: confidence: score" in question_of(call)]
+    assert len(told) == 1
+
+
+def test_parts_that_are_asked_for_again_are_paid_for():
+    said = in_turn({"reason": "fine", "score": 7}, {"reason": "fine", "score": 0.4})
+    with ScriptedServer(ObligingModel(confidence=said)) as server:
+        found = evaluate(engine_for(server, "fused"), recorded()[0])
+
+    assert (spent(found).calls, spent(found).input_tokens) == (len(server.calls), 100 * len(server.calls))
