@@ -6,6 +6,7 @@ import pytest
 
 from spanscore import metrics
 from spanscore.cli.main import main
+from spanscore.evaluate.config import FAMILY
 
 
 @pytest.fixture
@@ -19,9 +20,13 @@ def shown(monkeypatch, capsys):
     return show
 
 
+def _default(metric):
+    return "on" if metric.name in FAMILY else "off"
+
+
 def test_every_metric_is_listed_with_its_summary(shown):
     text = " ".join(shown().split())
-    assert [x.name for x in metrics.available().values() if f"{x.name} {x.scope} " not in text] == []
+    assert [x.name for x in metrics.available().values() if f"{x.name} {_default(x)} {x.scope} " not in text] == []
     assert all(x.summary in text for x in metrics.available().values())
 
 
@@ -124,11 +129,11 @@ def test_agentic_is_explained_with_what_a_judge_is_asked_of_an_answer(shown):
 @pytest.mark.parametrize(
     "row",
     [
-        "agentic session judge, in suites Did",
-        "coherence trace embedding Does",
-        "agent_reliability session computed How",
-        "confidence trace judge Were",
-        "rubric.overall session judge How",
+        "agentic off session judge, in suites Did",
+        "coherence on trace embedding Does",
+        "agent_reliability on session computed How",
+        "confidence on trace judge Were",
+        "rubric.overall off session judge How",
     ],
 )
 def test_what_a_metric_rests_on_is_listed(shown, row):

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from spanscore import config, metrics
 from spanscore.cli.terminal import console, on_one_line, print_json, printable
 from spanscore.errors import InputError
+from spanscore.evaluate.config import FAMILY
 from spanscore.evaluate.rubric import NAME as RUBRIC
 from spanscore.evaluate.rubric import Config as RubricConfig
 from spanscore.evaluate.rubric import is_rubric
@@ -119,13 +120,17 @@ def _list(found: list[type[Metric]], output: "Console") -> None:
 
     table = Table(box=None, pad_edge=False)
     table.add_column("metric", no_wrap=True, style="bold")
-    for heading in ("scope", "method"):
+    for heading in ("default", "scope", "method"):
         table.add_column(heading, no_wrap=True)
     table.add_column("what it asks")
     for metric in sorted(found, key=lambda x: (issubclass(x, RubricMetric), x.scope == "session", x.name)):
-        table.add_row(metric.name, metric.scope, metric.method, metric.summary)
+        default = "on" if metric.name in FAMILY else "off"
+        table.add_row(metric.name, default, metric.scope, metric.method, metric.summary)
     output.print(table)
-    output.print("\nspanscore metrics NAME explains one, with its options and what a judge is asked.")
+    output.print(
+        "\nWhat is off runs where evaluation.metrics or --metric names it, the rubric where evaluation.rubric is set.\n"
+        "spanscore metrics NAME explains one, with its options and what a judge is asked."
+    )
 
 
 def _explain(metric: type[Metric], output: "Console") -> None:
