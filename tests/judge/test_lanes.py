@@ -43,7 +43,7 @@ def test_nothing_is_lost_to_a_limit_of_ten_a_second(limit, hint):
 
 
 @pytest.mark.parametrize("hint", [no_hint, in_milliseconds, in_seconds])
-@pytest.mark.parametrize("latency_s", [0.05, 0.5])
+@pytest.mark.parametrize("latency_s", [0.05, 0.5, 2.0])
 @pytest.mark.parametrize("limit", [LIMITS["bucket"], LIMITS["bucket of three"], LIMITS["window"]])
 def test_ten_a_second_are_used_nearly_whole(limit, latency_s, hint):
     provider = LimitedProvider(limit(), latency_s, hint)
@@ -57,7 +57,7 @@ def test_a_sliding_window_is_used_nearly_whole(hint):
     provider = LimitedProvider(Sliding(10), hint=hint)
     run(sent(provider, 560))
 
-    assert provider.share_of(10) >= 0.9
+    assert provider.share_of(10) >= 0.95
 
 
 @pytest.mark.parametrize("rate", [1, 3, 50])

@@ -2,41 +2,26 @@
 
 import asyncio
 import threading
-import time
 
 import pytest
-from judge_harness import GOOD, Verdict, config_for
+from judge_harness import GOOD, Verdict, World, judge_for
 from scripted_server import ScriptedServer, answer, declined, refusal
 
 from spanscore.errors import BudgetExhaustedError, JudgeError
-from spanscore.judge import ModelJudge, Prompt
-from spanscore.judge.litellm import LiteLLM
+from spanscore.judge import Prompt
 
 
-class Limited:
-    """A script that takes `rate` calls a second, `burst` at once, and answers the others 429 with `headers`."""
+class Opening:
+    """A script that refuses its first calls with `headers`, and then takes all."""
 
-    def __init__(self, rate, burst, headers=lambda after_s: {}):
-        self.rate, self.level, self.burst, self.headers = rate, burst, burst, headers
-        self.then_s = time.monotonic()
-        self.refused = 0
+    def __init__(self, refused, **headers):
+        self.left, self.headers = refused, headers
         self._lock = threading.Lock()
 
     def __call__(self, _body):
         with self._lock:
-            now_s = time.monotonic()
-            self.level = min(self.burst, self.level + (now_s - self.then_s) * self.rate)
-            self.then_s = now_s
-            if self.level >= 1:
-                self.level -= 1
-                return answer(GOOD)
-            self.refused += 1
-            return refusal(429, "slow down", **self.headers((1 - self.level) / self.rate))
-
-
-def judge_for(server, **settings):
-    config = config_for(server, **settings)
-    return ModelJudge(config, LiteLLM(config))
+            self.left -= 1
+            return refusal(429, "slow down", **self.headers) if self.left >= 0 else answer(GOOD)
 
 
 async def many(judge, count):
@@ -46,19 +31,14 @@ async def many(judge, count):
 
 @pytest.mark.parametrize(
     "headers",
-    [
-        lambda after_s: {},
-        lambda after_s: {"retry_after_ms": f"{after_s * 1e3:.0f}"},
-        lambda after_s: {"retry_after": "1"},
-    ],
-    ids=["nothing", "milliseconds", "a second"],
+    [{}, {"retry_after_ms": "63"}, {"retry_after": "1"}, {"x_ratelimit_remaining_requests": "0"}],
+    ids=["nothing", "milliseconds", "a second", "what is left"],
 )
 def test_no_question_is_lost_to_a_rate_limit(headers):
-    limited = Limited(40, 10, headers)
-    with ScriptedServer(limited) as server:
-        outcomes = asyncio.run(many(judge_for(server, max_retries=0), 60))
+    with ScriptedServer(Opening(30, **headers)) as server:
+        outcomes = asyncio.run(many(judge_for(server, world=World(), max_retries=0), 60))
 
-    assert ([x for x in outcomes if isinstance(x, BaseException)], limited.refused > 0) == ([], True)
+    assert ([x for x in outcomes if isinstance(x, BaseException)], len(server.calls)) == ([], 90)
 
 
 def test_what_was_refused_is_on_the_usage():

@@ -122,20 +122,20 @@ class Pace:
         self._refused += 1
         self._share += _SMOOTHING
         self._fill(now_ns)
-        self._lower(now_ns, after_s)
+        self._lower(now_ns)
         self._credit = min(self._credit, 0.0)
         self._epoch_ns, self._sent, self._refused = now_ns, 0, 0
 
-    def _lower(self, now_ns: int, after_s: float) -> None:
+    def _lower(self, now_ns: int) -> None:
         passed = self._sent - self._refused
         if self.rate_per_s is None:
             started_ns = self._epoch_ns or now_ns
             self.rate_per_s = max(passed, 1) / max((now_ns - started_ns) / 1e9, 1.0)
         elif passed <= 0:
             self._pause_s = min(max(2 * self._pause_s, 1 / self.rate_per_s), _LONGEST_PAUSE_S)
-            self._close(now_ns, max(self._pause_s, after_s))
+            self._close(now_ns, self._pause_s)
         else:
-            cut = max(_LEAST_CUT, self._share)
+            cut = max(_LEAST_CUT, self._share - _SMOOTHING)  # the refusals before this one
             self._goal_share = _MOST_SHARE if cut > _DENSE else max(_LEAST_SHARE, 0.7 * self._goal_share)
             self.rate_per_s *= 1.0 - min(cut, _MOST_CUT)
             self._share *= _KEPT_SHARE
@@ -145,7 +145,7 @@ class Pace:
         """Part by which a call that is sent raises the rate."""
         if self._is_searching:
             return _SEARCHING_STEP
-        quiet = self._goal_share * self._sent / 2  # above 1: longer without a refusal than is usual at the limit
+        quiet = self._goal_share * self._sent  # above 1: longer without a refusal than is usual at the limit
         return min(self._goal_share * _LEAST_CUT * max(1.0, quiet**3), _SEARCHING_STEP)
 
     def _ended(self, now_ns: int, tokens: float, limits: RateLimits) -> None:
