@@ -39,8 +39,8 @@ is `null`, since the set-up did not record it; where the reason lies with the em
 were called.
 
 Some instrumentations record no content unless they are told to, as OpenTelemetry's own do; then questions, answers and
-arguments are `null` and little can be scored. `spanscore eval`, `inspect` and `doctor` and the server's log say so
-once, with the switch that is given below as *To record content*.
+arguments are `null` and little can be scored. `spanscore eval`, `test`, `inspect` and `doctor` and the server's log say
+so once, with the switch that is given below as *To record content*.
 """
 
 _WORDS: Final = {

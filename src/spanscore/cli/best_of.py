@@ -14,7 +14,6 @@ from spanscore.cli.test import attributes_of, require_models, require_writable, 
 from spanscore.errors import InputError
 from spanscore.judge import answers_file, open_judge
 from spanscore.judge.config import RULES
-from spanscore.rebuild import rebuild_all
 from spanscore.suites.best_of import Conversation, best_of, plan
 from spanscore.suites.contests import Mode, Tournament
 from spanscore.suites.matching import Recording
@@ -104,8 +103,7 @@ def _paths(given: list[str]) -> dict[str, Path]:
 def _recordings(suite: suites.Suite, args: argparse.Namespace, path: Path) -> dict[str, Recording]:
     """The first trial of each case in an agent's recordings, by the case's id."""
     telemetry = recorded.loaded([path])
-    traces = rebuild_all(telemetry.spans, telemetry.logs)
-    recorded.refuse_none(traces, telemetry, [path])
+    traces = recorded.rebuilt(telemetry, [path])
     prepared = suites.prepare(
         suite,
         traces,

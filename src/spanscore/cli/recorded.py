@@ -25,10 +25,19 @@ def agent_traces(paths: Sequence[Path]) -> list[AgentTrace]:
     Raises InputError when a file cannot be read, or none of them holds an agent trace.
     """
     telemetry = loaded(paths)
+    traces = rebuilt(telemetry, paths)
+    say_unread(traces, telemetry)
+    return traces
+
+
+def rebuilt(telemetry: files.Telemetry, paths: Sequence[Path]) -> list[AgentTrace]:
+    """Every agent trace in what was loaded from `paths`; instrumentations without content are named on standard error.
+
+    Raises InputError where there is none.
+    """
     watch = ContentWatch()
     traces = rebuild_all(telemetry.spans, telemetry.logs, watch=watch)
     refuse_none(traces, telemetry, paths)
-    say_unread(traces, telemetry)
     say_silent(watch)
     return traces
 

@@ -23,7 +23,6 @@ from spanscore.metrics.session.agentic import Statistics, Unit
 from spanscore.model.score import reaches
 from spanscore.model.span import Attributes, Span
 from spanscore.model.trace import AgentTrace
-from spanscore.rebuild import rebuild_all
 from spanscore.receive.auth import open_authenticators
 
 
@@ -74,8 +73,7 @@ def run(args: argparse.Namespace) -> int:
     suite = _changed(suites.load(args.suite), args)
     settings = answers.applied(config.load(args.config) if args.config else config.default(), args)
     telemetry = recorded.loaded(args.path)
-    traces = rebuild_all(telemetry.spans, telemetry.logs)
-    recorded.refuse_none(traces, telemetry, args.path)
+    traces = recorded.rebuilt(telemetry, args.path)
     prepared = suites.prepare(
         suite,
         traces,
