@@ -107,7 +107,8 @@ _WEIGHTS: Mapping[Kind, float] = {
     "reasoning": 0.7,
 }
 _CITING: Mapping[Kind, float] = {"output": 3.0, "arguments": 1.5, "text": 0.7, "input": 0.5}
-_CHANGES, _IN_FOCUS = 2.0, 4.0
+_CITABLE: Collection[Kind] = ("result", "error", "reasoning", "text")
+_DECISIVE, _IN_FOCUS = 2.0, 4.0
 _MOST_CITED = 6.0
 
 
@@ -128,65 +129,80 @@ def changes(tool: str) -> bool:
     return not _READING.intersection(words)
 
 
-def weigh(passages: Sequence[Passage], focus: Collection[int] = ()) -> list[Worth]:
-    """The worth of each passage, in order. Linear in the length of the texts that are read."""
-    cited_by = _citations(passages, focus)
-    found = [list(_cited(passage, at, cited_by)) for at, passage in enumerate(passages)]
-    spread = Counter(token for tokens in found for token in {x[0] for x in tokens})
-    return [_worth(passage, tokens, spread, focus) for passage, tokens in zip(passages, found, strict=True)]
+class Weighing:
+    """The worth of passages beside each other. Its making is linear in the length of the texts that are read."""
+
+    def __init__(self, passages: Sequence[Passage]) -> None:
+        self._passages = passages
+        cited_by = _citations(passages)
+        self._cited = [list(_cited(passage, at, cited_by)) for at, passage in enumerate(passages)]
+        self._spread = Counter(token for cited in self._cited for token in {x.token for x in cited})
+
+    def worths(self, focus: Collection[int] = ()) -> list[Worth]:
+        """The worth of each passage, in order, where the calls at the places `focus` matter most."""
+        last_in_focus: dict[str, int] = {}
+        for at, passage in enumerate(self._passages):
+            if passage.call is not None and passage.call in focus:
+                last_in_focus |= {token: at for token, _, _ in _tokens(passage.text[:_MAX_CITING_CHARACTERS])}
+        return [self._worth(at, focus, last_in_focus) for at in range(len(self._passages))]
+
+    def _worth(self, at: int, focus: Collection[int], last_in_focus: Mapping[str, int]) -> Worth:
+        passage = self._passages[at]
+        weight = _WEIGHTS[passage.kind] * (_DECISIVE if passage.decisive else 1)
+        if passage.call is not None and passage.call in focus:
+            weight *= _IN_FOCUS
+        best: dict[str, float] = {}
+        places: list[Place] = []
+        for token, start, value, citing in self._cited[at]:
+            in_focus = _IN_FOCUS if last_in_focus.get(token, -1) > at else 0.0
+            worth = value * max(citing, in_focus) / self._spread[token]
+            places.append(Place(start, start + len(token), worth if token not in best else worth / 4))
+            best[token] = worth
+        return Worth(weight + min(sum(best.values()), _MOST_CITED), tuple(places))
 
 
-def _worth(
-    passage: Passage, tokens: Sequence[tuple[str, int, float]], spread: Mapping[str, int], focus: Collection[int]
-) -> Worth:
-    weight = _WEIGHTS[passage.kind]
-    if passage.decisive:
-        weight *= _CHANGES
-    if passage.call is not None and passage.call in focus:
-        weight *= _IN_FOCUS
-    best: dict[str, float] = {}
-    places: list[Place] = []
-    for token, at, value in tokens:
-        worth = value / spread[token]
-        places.append(Place(at, at + len(token), worth if token not in best else worth / 4))
-        best[token] = worth
-    return Worth(weight + min(sum(best.values()), _MOST_CITED), tuple(places))
+class _Cited(NamedTuple):
+    """A token of a passage that others cite: where it stands, how well it identifies, how much its citing counts."""
+
+    token: str
+    start: int
+    value: float
+    citing: float
 
 
-def _citations(passages: Sequence[Passage], focus: Collection[int]) -> dict[str, list[tuple[int, float]]]:
+def _citations(passages: Sequence[Passage]) -> dict[str, list[tuple[int, float]]]:
     """For each token, the passages that cite it by their place, each with the weight of its citing."""
     cited: dict[str, list[tuple[int, float]]] = {}
     for at, passage in enumerate(passages):
         weight = _CITING.get(passage.kind, 0.0) if passage.part in ("frame", "step") else 0.0
         if not weight:
             continue
-        weight *= (_CHANGES if passage.decisive else 1) * (_IN_FOCUS if passage.call in focus else 1)
+        weight *= _DECISIVE if passage.decisive else 1
         for token in {x for x, _, _ in _tokens(passage.text[:_MAX_CITING_CHARACTERS])}:
             cited.setdefault(token, []).append((at, weight))
     return cited
 
 
-def _cited(
-    passage: Passage, at: int, cited_by: Mapping[str, Sequence[tuple[int, float]]]
-) -> Iterator[tuple[str, int, float]]:
-    """Each token of a passage that another one cites: the token, where it stands, and how much that matters."""
-    if passage.kind not in ("result", "error", "reasoning", "text") and passage.part not in ("history", "document"):
+def _cited(passage: Passage, at: int, cited_by: Mapping[str, Sequence[tuple[int, float]]]) -> Iterator[_Cited]:
+    """The tokens of a passage that others cite, up to a bound."""
+    if passage.kind not in _CITABLE and passage.part not in ("history", "document"):
         return
     count = 0
     for token, start, value in _tokens(passage.text[:_MAX_READ_CHARACTERS]):
-        citing = cited_by.get(token)
-        if citing is None or count >= _MAX_PLACES:
-            continue
-        last, weight = citing[-1]
-        if last == at and len(citing) > 1:
-            last, weight = citing[-2]
-        if last > at:
-            weight = max(weight, citing[0][1] if citing[0][0] > at else 0.0)
-        elif passage.part == "step":
-            weight = _CITING["input"]  # the user named it before
-        if last != at:
+        citing = _citing(cited_by.get(token, ()), at)
+        if citing:
+            yield _Cited(token, start, value, citing)
             count += 1
-            yield token, start, value * weight
+        if count == _MAX_PLACES:
+            return
+
+
+def _citing(places: Sequence[tuple[int, float]], at: int) -> float:
+    """How much it counts that passages at `places` cite one at `at`: those after it, or the user's words before it."""
+    others = [x for x in (*places[:1], *places[-2:]) if x[0] != at]
+    if not others:
+        return 0.0
+    return max((weight for place, weight in others if place > at), default=_CITING["input"])
 
 
 def _tokens(text: str) -> Iterator[tuple[str, int, float]]:

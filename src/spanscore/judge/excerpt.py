@@ -3,13 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from spanscore.judge import redact
-from spanscore.judge.fence import fence
-from spanscore.judge.fitting import fit
-from spanscore.judge.marks import defused, tag_of
+from spanscore.judge.marks import defused
 from spanscore.judge.passage import Passage
-from spanscore.judge.transcript import BYTES_PER_TOKEN, Transcript, estimate_tokens, marked
-
-_FENCE_BYTES = 100
+from spanscore.judge.transcript import Marked, Transcript
 
 
 def excerpt(
@@ -20,17 +16,7 @@ def excerpt(
     What is redacted has the same marker in all of them, so that two texts can still be compared. Of texts that are too
     long the middle is left out.
     """
-    passages, redactor, word = marked([Passage(_section(title, text)) for title, text in texts.items()], rules)
-    fitted = fit(passages, max_tokens * BYTES_PER_TOKEN - _FENCE_BYTES, tag=tag_of(word))
-    fenced = fence(fitted.text, word)
-    return Transcript(
-        text=fenced,
-        elided=bool(fitted.left_out),
-        tokens=estimate_tokens(fenced),
-        redacted=dict(redactor.counts),
-        left_out=fitted.left_out,
-        redact=lambda text: redactor.redact(defused(text, tag_of(word))),
-    )
+    return Marked([Passage(_section(title, text)) for title, text in texts.items()], rules).fitted(max_tokens)
 
 
 def _section(title: str, text: str | None) -> str:

@@ -1,10 +1,10 @@
 """Make a transcript fit its budget by leaving out what a judge misses least, and saying so where it stood."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from spanscore.judge.choosing import Worth, weigh
+from spanscore.judge.choosing import Weighing, Worth
 from spanscore.judge.eliding import elide
 from spanscore.judge.marks import left_out
 from spanscore.judge.passage import Kind, Part, Passage, Unit
@@ -48,17 +48,25 @@ class Fitted:
     left_out: Mapping[str, int]
 
 
-def fit(passages: Sequence[Passage], max_bytes: int, focus: Collection[int] = (), *, tag: str = "") -> Fitted:
+def fit(
+    passages: Sequence[Passage],
+    max_bytes: int,
+    focus: Collection[int] = (),
+    *,
+    tag: str = "",
+    weighing: Callable[[], Weighing] | None = None,
+) -> Fitted:
     """The passages as lines of at most `max_bytes` of UTF-8; marks of what is left out end in `tag`.
 
-    Each passage gets a share of the room by its worth (`choosing.weigh`), and at least a floor. Where not even the
+    Each passage gets a share of the room by its worth, and at least a floor. `weighing` gives what is known of their
+    worth from fitting them before; it is only asked where something has to be left out. Where not even the
     floors fit, whole units are left out first, in the order of their worth: older messages, tools that were not called,
     documents, steps; the first and the last step and the calls in `focus` last.
     """
     if _size(passages) <= max_bytes:
         return Fitted(_joined(passages), _calls(passages), {})
     sizes = [_bytes(x) for x in passages]
-    worths = weigh(passages, focus)
+    worths = (weighing() if weighing else Weighing(passages)).worths(focus)
     floors = _floors(passages, sizes, worths, focus, max_bytes)
     gone = _dropped(_units(passages, floors, worths, focus), sum(floors) - max_bytes)
     notes = _notes(passages, gone, tag)

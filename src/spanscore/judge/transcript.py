@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from spanscore.judge import redact, steps
+from spanscore.judge.choosing import Weighing
 from spanscore.judge.fence import fence
 from spanscore.judge.fitting import fit
 from spanscore.judge.marks import PENDING, defused, tag_of, word_for
@@ -26,7 +27,8 @@ class Transcript:
     how many times each kind of value was replaced. `call_numbers` is, for each tool call by its place (over all turns
     of a session), the number of its step, by which it is to be named everywhere; 0 in a turn that is not shown.
     `shown_calls` are the places of the calls whose arguments are there whole. `redact` redacts what else is sent with
-    this transcript, so that one value has the same marker in both.
+    this transcript, so that one value has the same mark in both. `again` fits the same subject to another length or
+    focus, for a small part of what rendering it took.
     """
 
     text: str
@@ -37,11 +39,20 @@ class Transcript:
     call_numbers: tuple[int, ...] = ()
     shown_calls: frozenset[int] = frozenset()
     redact: Callable[[str], str] = field(default=str, compare=False, repr=False)
+    again: "Refit | None" = field(default=None, compare=False, repr=False)
 
     @property
     def metadata(self) -> dict[str, Any]:
         """What a score that rests on this transcript adds to its metadata; nothing where the transcript is whole."""
         return {"transcript_elided": True, "transcript_left_out": dict(self.left_out)} if self.elided else {}
+
+
+class Refit(Protocol):
+    """Makes a transcript of the same subject with another length or focus."""
+
+    def __call__(self, *, max_tokens: int, focus: Collection[int] | None = None) -> Transcript:
+        """See `render`."""
+        ...
 
 
 class Renderer(Protocol):
@@ -78,40 +89,79 @@ def render(
 ) -> Transcript:
     """A trace, or all turns of a session, for reading, in at most `max_tokens` estimated tokens; a pure function.
 
-    `earlier` are the session's turns before a trace, oldest first, shown in short and marked as such. `focus` are the
-    places of the tool calls that must be shown as whole as possible.
-
-    What does not fit is left out in this order: the middle of long tool results, documents and reasoning; the older
-    messages of the history; the steps in the middle; the middle of whatever is still too long. `rules` are what is
-    redacted, before anything is cut; () for nothing. A long trace takes milliseconds: call it in a thread.
+    `earlier` are the session's turns before a trace, oldest first, marked as such. `focus` are the places of the tool
+    calls that must be shown as whole as possible. `rules` are what is redacted, before anything is cut; () for nothing.
+    What does not fit is left out as `fitting.fit` says. A long trace takes milliseconds: call it in a thread.
     """
-    numbers = steps.Numbers()
-    if isinstance(subject, Session):
-        found = steps.turns_passages(subject, numbers)
-        unshown = max(len(subject.traces) - steps.MAX_TURNS, 0)
-    else:
-        found = steps.passages(subject, numbers=numbers, earlier=earlier)
-        unshown = 0
-    passages, redactor, word = marked(list(found), rules)
-    fitted = fit(passages, max_tokens * BYTES_PER_TOKEN - _FENCE_BYTES, focus or (), tag=tag_of(word))
-    fenced = fence(fitted.text, word)
-    left_out = {**({"turns": unshown} if unshown else {}), **fitted.left_out}
-    return Transcript(
-        text=fenced,
-        elided=bool(left_out),
-        tokens=estimate_tokens(fenced),
-        redacted=dict(redactor.counts),
-        left_out=left_out,
-        call_numbers=tuple(numbers.of_calls),
-        shown_calls=fitted.shown_calls,
-        redact=lambda text: redactor.redact(defused(text, tag_of(word))),
-    )
+    return Draft(subject, rules=rules, earlier=earlier).fitted(max_tokens=max_tokens, focus=focus)
 
 
-def marked(passages: Sequence[Passage], rules: Sequence[redact.Rule]) -> tuple[list[Passage], redact.Redactor, str]:
-    """`passages` redacted, with genuine marks that carry their word; the redactor for further texts; and the word."""
-    redactor = redact.Redactor(rules, tag=PENDING)
-    redacted = [replace(x, text=redactor.redact(x.text)) for x in passages]
-    word = word_for(x.text for x in redacted)
-    redactor.use(tag_of(word))
-    return [replace(x, text=x.text.replace(PENDING, tag_of(word))) for x in redacted], redactor, word
+class Draft:
+    """A trace or session read and redacted once, to be made to fit as often as its calls are asked about in batches."""
+
+    def __init__(
+        self,
+        subject: AgentTrace | Session,
+        *,
+        rules: Sequence[redact.Rule] = redact.RULES,
+        earlier: Sequence[AgentTrace] = (),
+    ) -> None:
+        numbers = steps.Numbers()
+        if isinstance(subject, Session):
+            found = steps.turns_passages(subject, numbers)
+            self._unshown_turns = max(len(subject.traces) - steps.MAX_TURNS, 0)
+        else:
+            found = steps.passages(subject, numbers=numbers, earlier=earlier)
+            self._unshown_turns = 0
+        self._marked = Marked(list(found), rules)
+        self._call_numbers = tuple(numbers.of_calls)
+        self._redacted = dict(self._marked.redactor.counts)
+
+    def fitted(self, *, max_tokens: int, focus: Collection[int] | None = None) -> Transcript:
+        """The transcript in at most `max_tokens`; see `render`."""
+        found = self._marked.fitted(max_tokens, focus or ())
+        left_out = {"turns": self._unshown_turns, **found.left_out} if self._unshown_turns else found.left_out
+        return replace(
+            found,
+            elided=bool(left_out),
+            left_out=left_out,
+            redacted=self._redacted,
+            call_numbers=self._call_numbers,
+            again=self.fitted,
+        )
+
+
+class Marked:
+    """Passages redacted, with genuine marks that carry their word."""
+
+    def __init__(self, passages: Sequence[Passage], rules: Sequence[redact.Rule]) -> None:
+        self.redactor = redact.Redactor(rules, tag=PENDING)
+        redacted = [replace(x, text=self.redactor.redact(x.text)) for x in passages]
+        self._word = word_for(x.text for x in redacted)
+        self._tag = tag_of(self._word)
+        self.redactor.use(self._tag)
+        self._passages = [replace(x, text=x.text.replace(PENDING, self._tag)) for x in redacted]
+        self._weighing: Weighing | None = None
+
+    def fitted(self, max_tokens: int, focus: Collection[int] = ()) -> Transcript:
+        """The passages, fenced, in at most `max_tokens` estimated tokens."""
+        room = max_tokens * BYTES_PER_TOKEN - _FENCE_BYTES
+        found = fit(self._passages, room, focus, tag=self._tag, weighing=self._weighed)
+        fenced = fence(found.text, self._word)
+        return Transcript(
+            text=fenced,
+            elided=bool(found.left_out),
+            tokens=estimate_tokens(fenced),
+            redacted=dict(self.redactor.counts),
+            left_out=found.left_out,
+            shown_calls=found.shown_calls,
+            redact=self._redact,
+        )
+
+    def _redact(self, text: str) -> str:
+        return self.redactor.redact(defused(text, self._tag))
+
+    def _weighed(self) -> Weighing:
+        if self._weighing is None:
+            self._weighing = Weighing(self._passages)
+        return self._weighing
