@@ -197,3 +197,15 @@ def test_an_elided_text_has_no_more_bytes_than_it_may(text, max_bytes, starts):
 def test_many_marks_in_a_long_text_take_no_quadratic_time():
     text = "a@x.com [... left out ...] " * 40_000
     assert render(trace(tool_calls=(ToolCall(None, "read", {}, text),)), max_tokens=1000).elided
+
+
+def test_fitting_again_gives_what_rendering_anew_gives():
+    agent_trace = trace(user_input="a@x.com", tool_calls=tuple(reading(n) for n in range(60)))
+    again = render(agent_trace, max_tokens=2000).again(max_tokens=1500, focus=(30,))
+    assert again == render(agent_trace, max_tokens=1500, focus=(30,))
+
+
+def test_fitting_again_keeps_the_length_unless_told_otherwise():
+    agent_trace = trace(tool_calls=tuple(reading(n) for n in range(60)))
+    found = render(agent_trace, max_tokens=1500)
+    assert found.again() == found

@@ -1,12 +1,13 @@
 """One subject before a judge: its transcripts, as long as the judge can read, and what is asked about them."""
 
 import asyncio
+import functools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spanscore.evaluate.asking import Call, Item, Reading, listed
 from spanscore.judge.port import Judge
-from spanscore.judge.transcript import Renderer, Transcript
+from spanscore.judge.transcript import Refit, Renderer, Transcript
 from spanscore.model.score import JudgeUsage
 from spanscore.model.trace import AgentTrace, Session
 
@@ -25,6 +26,7 @@ class Transcripts:
         self._earlier = earlier
         self._max_tokens: int | None = None
         self._whole: Transcript | None = None
+        self._again: Refit | None = None
 
     def showing(self, focus: Collection[int] = ()) -> Transcript:
         """The subject, with the tool calls at the places `focus` as whole as there is room for."""
@@ -48,9 +50,13 @@ class Transcripts:
         return Call(tuple(items), {x: listed(calls[x].name, transcript.call_numbers[x]) for x in places})
 
     def _rendered(self, focus: Collection[int]) -> Transcript:
+        render = self._again or functools.partial(self._render, self._subject, earlier=self._earlier)
         if self._max_tokens is None:
-            return self._render(self._subject, earlier=self._earlier, focus=focus or None)
-        return self._render(self._subject, earlier=self._earlier, focus=focus or None, max_tokens=self._max_tokens)
+            found = render(focus=focus or None)
+        else:
+            found = render(focus=focus or None, max_tokens=self._max_tokens)
+        self._again = found.again
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """What a judge reads of an agent trace or a session: numbered steps, within a token budget, redacted and fenced."""
 
+import functools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -48,9 +49,9 @@ class Transcript:
 
 
 class Refit(Protocol):
-    """Makes a transcript of the same subject with another length or focus."""
+    """Makes a transcript of the same subject, as long as before unless a length is given, with another focus."""
 
-    def __call__(self, *, max_tokens: int, focus: Collection[int] | None = None) -> Transcript:
+    def __call__(self, *, max_tokens: int = ..., focus: Collection[int] | None = None) -> Transcript:
         """See `render`."""
         ...
 
@@ -127,7 +128,7 @@ class Draft:
             left_out=left_out,
             redacted=self._redacted,
             call_numbers=self._call_numbers,
-            again=self.fitted,
+            again=functools.partial(self.fitted, max_tokens=max_tokens),
         )
 
 
