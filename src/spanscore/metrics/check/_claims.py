@@ -3,6 +3,8 @@
 import re
 from typing import NamedTuple
 
+from spanscore.metrics.check._requests import asks_to_see
+
 _MAX_CHARS = 20_000
 _QUOTED = re.compile(
     r"```.*?```|`[^`\n]*`|\"[^\"\n]{0,400}\"|“[^”\n]{0,400}”|«[^»\n]{0,400}»|„[^“\n]{0,400}“|^>.*$",
@@ -18,10 +20,10 @@ _ADVERBS = r"(?:\s+(?:just|now|already|successfully|also|also just|gerade|soeben
 
 
 class Claim(NamedTuple):
-    """A claim, as the answer words it, and the pattern of the words by which a user asks for what it says."""
+    """A claim, as the answer words it; `by_text`: a text may have been worked on so, without any tool."""
 
     text: str
-    asked_by: re.Pattern[str]
+    by_text: bool
 
 
 def _of(verbs: str, *, subject: str, asked: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
@@ -29,9 +31,9 @@ def _of(verbs: str, *, subject: str, asked: str) -> tuple[re.Pattern[str], re.Pa
 
 
 _ENGLISH = (
-    r"(?<![\w'\u2019])(?:I(?:['\u2019]ve| have)" + _ADVERBS + r"\s+(?:{verbs})\b"
+    r"(?<![\w'\u2019])(?:I(?:['\u2019]ve| have)?" + _ADVERBS + r"(?:\s+gone ahead and)?\s+(?:{verbs})\b"
     r"|(?:has|have) been" + _ADVERBS + r"\s+(?:{verbs})\b"
-    r"|\bis now\s+(?:{verbs})\b)"
+    r"|(?:is|are)(?:\s+(?:now|all|successfully)){1,2}\s+(?:{verbs})\b)"
 )
 _GERMAN = (
     r"\bich habe\b[^.?!\n]{0,80}\b(?:{verbs})\b|\b(?:wurde|wurden|ist|sind)\b[^.?!\n]{0,60}\b(?:{verbs})\s+worden\b"
@@ -44,11 +46,14 @@ _CHINESE = (
 )
 _JAPANESE = r"(?:{verbs})(?:を|が)?(?:完了)?(?:し|いたし)ました"
 
+_BY_TEXT = re.compile(
+    r"order|remov|delet|schedul|transfer|gelöscht|eliminado|borrado|supprimé|删除|削除", re.IGNORECASE
+)
 _CLAIMS = (
     _of("booked|reserved", subject=_ENGLISH, asked=r"\bbook|reserv"),
     _of("cancell?ed", subject=_ENGLISH, asked=r"cancel|call off"),
     _of("refunded", subject=_ENGLISH, asked=r"refund|money back"),
-    _of("paid|transferred|charged|purchased|ordered", subject=_ENGLISH,
+    _of("paid(?! (?:attention|heed))|transferred|charged|purchased|ordered", subject=_ENGLISH,
         asked=r"\bpay|transfer|buy|purchas|order|charge"),
     _of("sent|resent|emailed|e-mailed|shipped|dispatched|forwarded", subject=_ENGLISH,
         asked=r"send|mail|ship|forward|sent"),
@@ -73,21 +78,22 @@ _CLAIMS = (
 def claims(answer: str, request: str) -> list[Claim]:
     """What `answer` claims to have done, where it is no text that `request` asked to be written.
 
-    Questions, quotations and code are left out.
+    It counts where the request asks for the deed, and does not just ask how things are. Questions, quotations and code
+    are left out.
 
     >>> [x.text for x in claims("I've booked a table for two. I have thought about it.", "Book a table")]
     ["I've booked"]
     >>> claims("Dear Ann, I have cancelled my stay.", "Draft a letter to the hotel")
     []
     """
-    if _WRITING.search(request):
+    if _WRITING.search(request) or asks_to_see(request):
         return []
     text = _QUOTED.sub(" ", answer[:_MAX_CHARS])
     found: list[Claim] = []
     for claim, asked_by in _CLAIMS:
-        for match in claim.finditer(text):
+        for match in claim.finditer(text) if asked_by.search(request) else ():
             if not _is_question_or_condition(text, match.start(), match.end()):
-                found.append(Claim(" ".join(match[0].split()), asked_by))
+                found.append(Claim(" ".join(match[0].split()), _BY_TEXT.search(match[0]) is not None))
                 break
     return found
 

@@ -12,6 +12,7 @@ from spanscore.model.score import Skip
 _MAX_WORDS = 2_000
 _LONGEST_PASSAGE = 40
 _LEAST_TIMES = 8
+_LEAST_WORDS = 60  # songs and laughter are shorter
 _LEAST_SHARE = 0.5
 _TOLD_TO = re.compile(r"\d{1,4}|\btimes\b|repeat|again and again|wiederhol|répèt|repit|mal\b|veces|fois|遍|回")
 
@@ -20,9 +21,9 @@ _TOLD_TO = re.compile(r"\d{1,4}|\btimes\b|repeat|again and again|wiederhol|rép�
 class AnswerDoesNotLoop(Check):
     """Whether the final output is mostly one passage that follows itself, as models fall into under bad settings.
 
-    Found is a passage of 1 to 40 words, letters among them, that follows itself eight times or more and makes up half
-    of the output. The first 2,000 words are looked at. Does not apply where the user's input has a number or asks for a
-    repetition: then it may have been asked for.
+    Found is a passage of 1 to 40 words, letters among them, that follows itself eight times or more, over sixty words
+    or more, and makes up half of the output. The first 2,000 words are looked at. Does not apply where the user's
+    input has a number or asks for a repetition: then it may have been asked for.
 
     >>> AnswerDoesNotLoop.name
     'check.answer_does_not_loop'
@@ -42,7 +43,7 @@ class AnswerDoesNotLoop(Check):
         for period in range(1, min(_LONGEST_PASSAGE, len(words) // _LEAST_TIMES) + 1):
             times, end = _longest_run(words, period)
             passage = " ".join(words[end - period : end])
-            is_most = times * period >= _LEAST_SHARE * len(words)
+            is_most = times * period >= max(_LEAST_WORDS, _LEAST_SHARE * len(words))
             if times >= _LEAST_TIMES and is_most and any(map(str.isalpha, passage)):
                 return [Finding(f"{shown(passage)} follows itself {times} times")]
         return ()

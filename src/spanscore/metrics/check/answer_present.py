@@ -10,6 +10,7 @@ from spanscore.metrics._evidence import Evidence
 from spanscore.metrics.check._check import Check, Finding, shown
 
 _MAX_READ_CHARS = 2_000
+_EMPTY_STRUCTURES = frozenset(("{}", "[]"))  # which programs ask for
 _NOTHING = frozenset(("none", "null", "undefined", "nil", "nan", "[object object]"))
 _NONE_OF_THEM = re.compile(r"\b(?:which|what|any|anything|how many|who|whom|list)\b", re.IGNORECASE)
 _STACK_TRACE = re.compile(
@@ -46,6 +47,8 @@ class AnswerPresent(Check):
         trace = evidence.trace
         output = (trace.final_output or "").strip()
         request = trace.user_input or ""
+        if output in _EMPTY_STRUCTURES:
+            return
         if not any(unicodedata.category(x)[0] in "LNS" for x in output[:_MAX_READ_CHARS]):
             yield Finding("the final output is empty" if not output else f"the final output is only {shown(output)}")
         elif output.casefold() in _NOTHING:

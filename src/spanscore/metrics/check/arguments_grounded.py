@@ -39,6 +39,14 @@ _NO_IDENTIFIER = re.compile(
     r"|\d{4}-?[WwQq]\d{1,2}|[Qq][1-4][-_]?\d{4}|\d{4}-\d{2}(?:-\d{2})?(?:[Tt].*)?"  # weeks, quarters, dates
     r"|[A-Za-z]{3,9}[-_]?\d{1,2}(?:[-_,]\d{2,4})?|\d{1,2}[-_][A-Za-z]{3,9}[-_]\d{2,4}"  # May-20-2024, 20-May-2024
 )
+_NUMBERED = re.compile(r"[A-Za-z]+[A-Za-z_\-#]*0*(\d{3,})")
+_SPELLED = re.compile(
+    r"(?:\b(?:zero|oh|one|two|three|four|five|six|seven|eight|nine|double|triple|null|eins|zwei|drei|vier|fünf|sechs|sieben|"
+    r"acht|neun|cero|uno|dos|tres|cuatro|cinco|seis|siete|ocho|nueve|zéro|deux|trois|quatre|cinq|sept|huit|neuf)\b[\s,.\-]*){3}",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"[^\W_]+")
+_LAST_DIGITS = 7
 _SIGNS = re.compile(r"[\W_]+")
 
 
@@ -87,10 +95,11 @@ def _from_nowhere(
     calls: tuple[ToolCall, ...], identified: list[list[_Identifier]], told: list[str]
 ) -> Iterator[Finding]:
     sources = [_flat(x) for x in told]
+    words = set(_WORD.findall("\n".join(told).casefold()))
     chars = sum(map(len, sources))
     for place, (call, found) in enumerate(zip(calls, identified, strict=True)):
         for identifier in found:
-            if not any(_flat(identifier.value) in x for x in sources):
+            if not _is_known(identifier.value, sources, words):
                 text = f"{shown(identifier.value)} is in nothing that the agent was told or had found"
                 yield Finding.of_call(place, call, text, identifier.argument)
                 sources.append(_flat(identifier.value))  # told once: later calls repeat it
@@ -99,6 +108,20 @@ def _from_nowhere(
         if (result is None and not call.returned) or len(result or "") >= MAX_TEXT_CHARS or chars > _MAX_SOURCE_CHARS:
             return
         sources.append(_flat(result or ""))
+        words.update(_WORD.findall((result or "").casefold()))
+
+
+def _is_known(value: str, sources: list[str], words: set[str]) -> bool:
+    """Whether an identifier was told: as it is; a number without what stands before it; an address by its words."""
+    if any(_flat(value) in x for x in sources):
+        return True
+    if _EMAIL.fullmatch(value):
+        return words.issuperset(_WORD.findall(value.casefold()))
+    if _DIGITS.fullmatch(value):
+        digits = _flat(value)[-_LAST_DIGITS:]
+        return any(digits in x for x in sources)
+    numbered = _NUMBERED.fullmatch(value)
+    return numbered is not None and any(numbered[1] in x for x in sources)
 
 
 def _told(trace: AgentTrace) -> list[str] | None:
@@ -109,6 +132,8 @@ def _told(trace: AgentTrace) -> list[str] | None:
     texts += [dumps(call.arguments) for x in trace.history for call in x.tool_calls]
     texts += [printed(document) for x in trace.retrieved for document in x.documents]
     texts += [f"{x.name} {x.description or ''} {dumps(x.parameters)}" for x in trace.available_tools or ()]
+    if any(map(_SPELLED.search, texts)):
+        return None  # digits in words are not put together here
     is_whole = all(len(x) < MAX_TEXT_CHARS for x in texts) and sum(map(len, texts)) < _MAX_SOURCE_CHARS
     return texts if is_whole else None
 

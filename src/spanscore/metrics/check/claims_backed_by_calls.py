@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from spanscore.metrics._evidence import Evidence
 from spanscore.metrics.check._check import Check, Finding, not_applicable, successes
-from spanscore.metrics.check._claims import Claim, claims
+from spanscore.metrics.check._claims import claims
 from spanscore.metrics.check._tools import only_reads
 from spanscore.model.score import Skip
 from spanscore.model.trace import AgentTrace
@@ -17,10 +17,11 @@ class ClaimsBackedByCalls(Check):
     """Whether a call stands behind a claim such as "I have booked" or "your order has been cancelled".
 
     Claims are sought in English, German, Spanish, French, Chinese and Japanese, of what only a tool can have done:
-    booking, cancelling, paying, sending, deleting, scheduling. Found is one where no call of the turn succeeded but
-    such as only look something up, by the tool's name. What was said before this turn may have been done before: a
-    claim counts then only where the user asks for the deed in this turn. Answers to a request to write something are
-    not looked at, nor are questions, conditions and quotations in an answer. Does not apply where nothing is claimed.
+    booking, cancelling, paying, sending, deleting, scheduling. They count where the user asks for the deed in this
+    turn, and not where the user asks how things are, or for something to be written; what can be done to a text, such
+    as removing, only where the agent has tools. Questions, conditions and quotations in the answer are left out. Found
+    is a claim where no call of the turn succeeded but such as only look something up, by the tool's name. Does not
+    apply where nothing is claimed.
 
     >>> ClaimsBackedByCalls.needs
     ('user_input', 'final_output', 'tool_calls')
@@ -29,23 +30,19 @@ class ClaimsBackedByCalls(Check):
     name: ClassVar[str] = "check.claims_backed_by_calls"
     summary: ClassVar[str] = "Did a tool do what the final output says was done?"
     needs: ClassVar[tuple[str, ...]] = ("user_input", "final_output", "tool_calls")
-    looks_back: ClassVar[bool] = True
     fine: ClassVar[str] = "A call that may have done it stands behind each claim."
 
     def look(self, evidence: Evidence) -> Iterable[Finding] | Skip:
         """See `Check.look`."""
         trace = evidence.trace
-        found = [x for x in claims(trace.final_output or "", trace.user_input or "") if _is_of_this_turn(x, trace)]
+        has_tools = bool(trace.tool_calls or evidence.offered)
+        found = [x for x in claims(trace.final_output or "", trace.user_input or "") if has_tools or not x.by_text]
         if not found:
             return not_applicable("The final output claims nothing that a tool would have to do in this turn.")
         calls = trace.tool_calls or ()
         if any(not only_reads(call.name) for call in successes(calls)):
             return ()
         return [Finding(f'"{claim.text}", but {_what_was_called(trace)}') for claim in found]
-
-
-def _is_of_this_turn(claim: Claim, trace: AgentTrace) -> bool:
-    return not trace.history or claim.asked_by.search(trace.user_input or "") is not None
 
 
 def _what_was_called(trace: AgentTrace) -> str:

@@ -1,0 +1,36 @@
+"""What a user's input asks for, in the words of several languages: whether it only asks to see something."""
+
+import re
+
+_LOOKS = re.compile(
+    r"^\W*(?:(?:please|can you|could you|hi|hello|hey|bitte|kannst du|können sie|por favor|"
+    r"s['\u2019]il (?:te|vous) plaît)[\s,]+)*"
+    r"(?:show|list|display|view|see|tell|what|which|who|when|where|how (?:many|much|old|long)|find|"
+    r"look up|get me|check|"
+    r"is there|are there|do i have|(?:is|are|was|were|has|have|did|does|do) (?:my|the|our|it|they|you|i)|"
+    r"zeig\w*|liste|was|welche\w*|wie viele?|wann|wo|finde|such\w*|"
+    r"mu[eé]stra\w*|lista|qu[eé]|cu[aá]l\w*|cu[aá]nt\w*|busca|"
+    r"montre\w*|affiche\w*|quel\w*|combien|cherche|trouve|"
+    r"mostra\w*|quali?|quant\w*|cerca)\b|^(?:显示|查看|列出|给我看|查询|看一下)|(?:見せて|表示して|教えて)",
+    re.IGNORECASE,
+)
+_FURTHER = re.compile(r"[.;!?\n\u3002\uff01\uff1f]\s*\w")
+_DECIMAL = re.compile(r"\d[.,]\d|\w[.@]\w")
+
+
+def asks_to_see(request: str) -> bool:
+    """Whether a request begins as one to show, find or tell something.
+
+    >>> asks_to_see("Could you show me invoice 42?"), asks_to_see("Could you book a table?")
+    (True, False)
+    """
+    return _LOOKS.search(request) is not None
+
+
+def only_asks_to_see(request: str) -> bool:
+    """Whether that is all it is: no second sentence follows.
+
+    >>> only_asks_to_see("Show me invoice 42."), only_asks_to_see("How much do I owe? Settle it.")
+    (True, False)
+    """
+    return asks_to_see(request) and _FURTHER.search(_DECIMAL.sub("", request)) is None
