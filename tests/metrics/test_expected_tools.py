@@ -8,6 +8,7 @@ from spanscore.metrics._pairing import best_pairs
 from spanscore.metrics.expected_tools import (
     EQUAL_WEIGHTS,
     ExpectedCall,
+    ToolCorrectness,
     ToolWeights,
     UsedCall,
     likeness,
@@ -164,3 +165,18 @@ def test_no_pairing_is_worth_more(worth):
 def test_every_aspect_is_a_share(expected, used):
     found = measured([ExpectedCall(x) for x in expected], calls(*used))
     assert all(0 <= getattr(found, x) <= 1 for x in ("selection", "parameters", "sequence", "utilisation", "overall"))
+
+
+@pytest.mark.parametrize(
+    ("overall", "reading"),
+    [
+        (1.0, "as expected"),
+        (0.75, "minor deviations"),
+        (0.5, "partly as expected"),
+        (0.25, "mostly not as expected"),
+        (0.2, "other tools than expected"),
+    ],
+)
+def test_the_weighted_sum_is_read_in_words(overall, reading):
+    found = ToolCorrectness(1.0, 1.0, 1.0, 1.0, overall=overall, is_correct=False)
+    assert (found.reading, found.to_json()["reading"]) == (reading, reading)

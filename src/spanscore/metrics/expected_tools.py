@@ -17,6 +17,12 @@ MAX_EXPECTED_CALLS = 100
 _MAX_USED_CALLS = 1_000
 _MAX_DEPTH = 64
 _SHOWN_CHARS = 80
+_READINGS = (
+    (1.0, "as expected"),
+    (0.75, "minor deviations"),
+    (0.5, "partly as expected"),
+    (0.25, "mostly not as expected"),
+)
 _STEP_COUNTS = 1e-6  # among pairings that are equally good by their parameters, the one with most steps right
 
 Share = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
@@ -92,9 +98,15 @@ class ToolCorrectness:
     is_correct: bool
     faults: tuple[str, ...] = ()
 
+    @property
+    def reading(self) -> str:
+        """What the weighted sum means in words."""
+        return next((text for least, text in _READINGS if reaches(self.overall, least)), "other tools than expected")
+
     def to_json(self) -> dict[str, Any]:
         """As metadata shows it."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "faults"}
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "faults"}
+        return {**values, "reading": self.reading}
 
 
 def measure_tools(

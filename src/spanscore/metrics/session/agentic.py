@@ -212,7 +212,7 @@ class Agentic(SessionMetric):
         """Why the tool calls make an interaction wrong, if they do."""
         if tools is None or tools.is_correct or not self.tools_decide:
             return []
-        return [f"tools {tools.overall:.2f}, below {self.tool_threshold:g}: {listed(tools.faults)}"]
+        return [f"tools {tools.overall:.2f} ({tools.reading}), below {self.tool_threshold:g}: {listed(tools.faults)}"]
 
     def _tools(self, interaction: Interaction) -> ToolCorrectness | None:
         return measure_tools(
