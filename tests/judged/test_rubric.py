@@ -9,7 +9,7 @@ from judge_harness import World, config_for
 from judged_harness import recorded
 from obliging_model import question_of
 from rubric_model import said
-from scripted_server import ScriptedServer, answer
+from scripted_server import ScriptedServer, answer, refusal
 
 from spanscore.embed import Config as EmbedConfig
 from spanscore.embed import open_embedder
@@ -17,6 +17,7 @@ from spanscore.evaluate import Config, Engine
 from spanscore.judge import ModelJudge
 from spanscore.judge.cache import MemoryCache
 from spanscore.judge.litellm import LiteLLM
+from spanscore.judge.transcript import estimate_tokens
 from spanscore.model.score import Failure, Score
 from spanscore.model.trace import Session
 
@@ -160,6 +161,34 @@ def test_a_session_is_cut_to_the_budget_and_the_scores_say_so():
         found = graded(server, max_transcript_tokens=500)
     assert len(server.calls[0]["messages"][1]["content"].split("</untrusted-data")[0].encode()) < 1600
     assert found["tool_routing"].outcome.metadata["transcript_elided"]
+
+
+def limited(context_tokens):
+    """A model that refuses prompts beyond its context."""
+
+    def reply(request):
+        tokens = sum(estimate_tokens(message["content"]) for message in request["messages"])
+        return said(request) if tokens <= context_tokens else refusal(400, "too long", "context_length_exceeded")
+
+    return reply
+
+
+def test_a_session_too_long_for_the_model_is_shortened():
+    with ScriptedServer(limited(12_000)) as server:
+        long = [replace(x, final_output="Paris is warmer. " * 2000) for x in recorded()]
+        found = graded(server, traces=long)
+
+    assert {x.status for x in found.values()} == {"scored"}
+    assert found["tool_routing"].outcome.metadata["transcript_elided"] is True
+    assert sum(x.usage.calls for x in found.values()) == len(server.calls) > 1
+
+
+def test_a_model_that_can_read_no_session_is_a_failure_that_says_so():
+    with ScriptedServer(limited(100)) as server:
+        found = graded(server)
+
+    assert {x.outcome.type for x in found.values()} == {"JudgeTooLongError"}
+    assert len(server.calls) < 10
 
 
 def test_what_is_personal_does_not_leave():

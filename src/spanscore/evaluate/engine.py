@@ -28,6 +28,7 @@ from spanscore.judge.config import RULES, warn_of_rules
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.opening import renderer
 from spanscore.judge.port import Judge
+from spanscore.judge.transcript import Transcript
 from spanscore.metrics import Computed, Embedded, Judged, JudgedSession, Metric, SessionMetric, Signals
 from spanscore.metrics.expected_tools import ExpectedCall
 from spanscore.metrics.rubric import NOTHING_EXPECTED, Expected
@@ -362,9 +363,12 @@ class Engine:
     async def _graded(self, rubric: Rubric, session: Session, expected: Expected) -> list[Graded]:
         if self._judge is None or rubric.model == RULES:
             return grading.alike(rubric, no_judge("the rubric"))
-        transcript = await asyncio.to_thread(grading.rendered, session, self._render, self._longest, expected)
+
+        def show(longest: int) -> Transcript:
+            return grading.rendered(session, self._render, longest, expected)
+
         async with self._slots:
-            return await grading.by_judge(rubric, session, self._judge, transcript, expected)
+            return await grading.by_judge(rubric, session, self._judge, show, self._longest, expected)
 
     def _ruling(self, case: Case) -> _Measured:
         return _Measured(_given(case.outcome), case.evaluator, case.usage)

@@ -1,19 +1,21 @@
 """A session scored by the rubric: one call of a judge, and the overall score of what came of it."""
 
+import asyncio
 import functools
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from spanscore.errors import InputError, JudgeAnswerError
+from spanscore.errors import InputError, JudgeAnswerError, JudgeTooLongError
 from spanscore.evaluate.attempt import Attempt
+from spanscore.evaluate.inquiry import LEAST_TOKENS
 from spanscore.evaluate.planning import PlannedCall
 from spanscore.evaluate.rubric import OVERALL, Rubric
-from spanscore.evaluate.usage import shares
-from spanscore.judge.port import Judge, Prompt
+from spanscore.evaluate.usage import shares, spent_on
+from spanscore.judge.port import Answer, Judge, Prompt
 from spanscore.judge.transcript import Renderer, Transcript, estimate_tokens
 from spanscore.metrics import Criterion
 from spanscore.metrics import rubric as criterial
@@ -63,26 +65,30 @@ def measurable(rubric: Rubric, session: Session) -> tuple[tuple[Criterion, ...],
 
 
 async def by_judge(
-    rubric: Rubric, session: Session, judge: Judge, transcript: Transcript, expected: Expected
+    rubric: Rubric, session: Session, judge: Judge, show: Callable[[int], Transcript], longest: int, expected: Expected
 ) -> list[Graded]:
-    """Score `session` by one call of `judge`."""
+    """Score `session` by one call of `judge` about what `show` gives for a length in tokens: `longest`, or less.
+
+    Where that is longer than the judge can read, it is asked about half as much, and so on.
+    """
     criteria, outcomes = measurable(rubric, session)
     if not criteria:
         return _graded(rubric, session, expected, Findings(outcomes, None, _nobody()))
     model = rubric.model
     said = _NOTHING_SAID
     with Attempt("asking for the rubric") as attempt:
-        asked = _call(criteria, session, transcript, expected)
-        try:
-            answer = await judge.ask(*asked, models=(model,) if model else ())
-        except JudgeAnswerError as error:
-            said = criterial.said_in_part(error.said, criteria, len(session.traces), len(expected.outcomes))
+        models = (model,) if model else ()
+        call = functools.partial(_call, criteria, session, expected)
+        answer, transcript = await _asked(call, judge, show, longest, models, attempt)
+        if isinstance(answer, JudgeAnswerError):
+            said = criterial.said_in_part(answer.said, criteria, len(session.traces), len(expected.outcomes))
             if not said.findings:
-                raise
-            model = error.model
-            attempt.usage = error.usage if isinstance(error.usage, JudgeUsage) else _NOTHING_SPENT
+                raise answer
+            model = answer.model
+            attempt.usage += spent_on(answer)
         else:
-            said, model, attempt.usage = criterial.said(answer.value, criteria), answer.model, answer.usage
+            said, model = criterial.said(answer.value, criteria), answer.model
+            attempt.usage += answer.usage
         outcomes |= {x.id: _scored(x, said, transcript.metadata) for x in criteria}
     if attempt.outcome is not None:
         outcomes |= dict.fromkeys((x.id for x in criteria), attempt.outcome)
@@ -90,6 +96,31 @@ async def by_judge(
     evaluator = Evaluator("LLM", "judge", Overall.version, model=model, prompt_hash=digest)
     unanswered = _invalid(said, criterial.OUTCOMES) if criterial.OUTCOMES in said.problems else None
     return _graded(rubric, session, expected, Findings(outcomes, said.verdicts, evaluator, attempt.usage, unanswered))
+
+
+async def _asked(
+    call: Callable[[Transcript], tuple[Prompt, type[BaseModel]]],
+    judge: Judge,
+    show: Callable[[int], Transcript],
+    longest: int,
+    models: Sequence[str],
+    attempt: Attempt,
+) -> tuple[Answer[BaseModel] | JudgeAnswerError, Transcript]:
+    """The answer, or the error of one that is not valid as a whole, and the transcript that it is about.
+
+    `attempt` is given what was spent on transcripts that were too long. Raises JudgeError.
+    """
+    while True:
+        transcript = await asyncio.to_thread(show, longest)
+        try:
+            return await judge.ask(*call(transcript), models=models), transcript
+        except JudgeAnswerError as error:
+            return error, transcript
+        except JudgeTooLongError as error:
+            longest = transcript.tokens // 2
+            if longest < LEAST_TOKENS:
+                raise
+            attempt.usage += spent_on(error)
 
 
 def rendered(session: Session, render: Renderer, longest: int, expected: Expected) -> Transcript:
@@ -118,7 +149,7 @@ def planned(rubric: Rubric, session: Session, transcript: Transcript, expected: 
     criteria, _ = measurable(rubric, session)
     if not criteria:
         return []
-    prompt, schema = _call(criteria, session, transcript, expected)
+    prompt, schema = _call(criteria, session, expected, transcript)
     models = (rubric.model,) if rubric.model else ()
     return [PlannedCall(tuple(x.metric for x in criteria), 1, prompt, schema, models, placeholders=0)]
 
@@ -132,7 +163,7 @@ def prompt_hash(criteria: tuple[Criterion, ...], kinds: Expected, model: str | N
 
 
 def _call(
-    criteria: Sequence[Criterion], session: Session, transcript: Transcript, expected: Expected
+    criteria: Sequence[Criterion], session: Session, expected: Expected, transcript: Transcript
 ) -> tuple[Prompt, type[BaseModel]]:
     question = criterial.question(criteria, expected, transcript.redact)
     schema = criterial.answer_schema(criteria, len(session.traces), len(expected.outcomes))

@@ -11,7 +11,8 @@ from spanscore.judge.transcript import Refit, Renderer, Transcript
 from spanscore.model.score import JudgeUsage
 from spanscore.model.trace import AgentTrace, Session
 
-_LEAST_TOKENS = 1000
+LEAST_TOKENS = 1000
+"""No transcript is made shorter than that for a judge that could not read a longer one."""
 
 
 class Transcripts:
@@ -37,7 +38,7 @@ class Transcripts:
     def shorten(self, transcript: Transcript) -> bool:
         """Take it that `transcript` was too long: those to come are half as long. False: they cannot be shorter."""
         longest = transcript.tokens // 2
-        if longest < _LEAST_TOKENS:
+        if longest < LEAST_TOKENS:
             return False
         if self._max_tokens is None or longest < self._max_tokens:
             self._max_tokens, self._whole = longest, None

@@ -1,6 +1,12 @@
 """What a call that several metrics share costs each of them."""
 
+from spanscore.errors import JudgeError
 from spanscore.model.score import JudgeUsage
+
+
+def spent_on(error: JudgeError) -> JudgeUsage:
+    """What an asking cost that ended in `error`."""
+    return error.usage if isinstance(error.usage, JudgeUsage) else JudgeUsage()
 
 
 def shares(usage: JudgeUsage, count: int) -> list[JudgeUsage]:

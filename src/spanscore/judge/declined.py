@@ -32,9 +32,18 @@ def refusal_of(choice: Any) -> str:
 
 def is_filtered(error: Any) -> bool:
     """Whether a content filter refused the prompt, by the provider's error code."""
+    return not _FILTER_CODES.isdisjoint(_codes(error))
+
+
+def exceeds_context(error: Any) -> bool:
+    """Whether the prompt exceeds what the model can read, by the provider's error code."""
+    return "context_length_exceeded" in _codes(error)
+
+
+def _codes(error: Any) -> list[str]:
     body = getattr(error, "body", None)
     codes = (getattr(error, "code", None), body.get("code") if isinstance(body, Mapping) else None)
-    return not _FILTER_CODES.isdisjoint(x for x in codes if isinstance(x, str))
+    return [x for x in codes if isinstance(x, str)]
 
 
 def is_too_long(message: str) -> bool:

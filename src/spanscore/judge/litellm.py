@@ -7,7 +7,7 @@ from typing import Any
 
 from spanscore.judge import redact
 from spanscore.judge.config import Config
-from spanscore.judge.declined import is_filtered, is_too_long, refusal_of
+from spanscore.judge.declined import exceeds_context, is_filtered, is_too_long, refusal_of
 from spanscore.judge.provider import CallError, Completion, Message
 from spanscore.judge.transcript import estimate_tokens
 from spanscore.litellm_loading import load_litellm
@@ -132,7 +132,7 @@ class LiteLLM:
     def _call_error(self, litellm: Any, error: Any) -> CallError:
         said = _PREFIX.sub(r"\1: ", " ".join(str(error).split()).partition(" Traceback ")[0])
         quota_spent = "insufficient_quota" in str(getattr(error, "body", ""))
-        too_long = isinstance(error, litellm.ContextWindowExceededError) or is_too_long(said)
+        too_long = isinstance(error, litellm.ContextWindowExceededError) or is_too_long(said) or exceeds_context(error)
         lacks_key = bool(_NO_KEY.search(said))
         return CallError(
             self._shown(said),
