@@ -87,6 +87,20 @@ def test_a_limit_that_is_lifted_is_found():
     assert len(after) / (after[-1] - 60) >= 0.75 * 20
 
 
+def test_calls_of_long_before_do_not_make_the_first_pace_too_low():
+    provider = LimitedProvider(Bucket(10, 10))
+
+    async def scenario():
+        lane = Lane("m", asyncio.Semaphore(32), 32, timing(), PATIENCE_S)
+        await lane.call(lane.place(), 0, provider.send)
+        await asyncio.sleep(600)
+        started_s = asyncio.get_running_loop().time()
+        await asyncio.gather(*(lane.call(lane.place(), 0, provider.send) for _ in range(100)))
+        return asyncio.get_running_loop().time() - started_s
+
+    assert run(scenario()) < 100 / 10 / 0.9
+
+
 def test_a_window_of_a_minute_loses_nothing():
     provider = LimitedProvider(Window(60, 60.0), hint=in_seconds)
 

@@ -68,6 +68,8 @@ class Pace:
         self._epoch_ns: int | None = None
         self._sent = 0
         self._refused = 0
+        self._in_flight = 0
+        self._is_limiting = False
         self._refused_since_ns: int | None = None
         self._tokens: _Bucket | None = None
         self._in_flight_tokens = 0.0
@@ -78,6 +80,7 @@ class Pace:
         if self.rate_per_s is not None:
             self._fill(now_ns)
             waits.append((1.0 - self._credit) / self.rate_per_s)
+            self._is_limiting = self._is_limiting or waits[-1] > 0
         if self._tokens is not None:
             waits.append(self._tokens.wait_s(tokens, now_ns))
         longest = max(waits)
@@ -89,8 +92,10 @@ class Pace:
 
     def sent(self, now_ns: int, tokens: float = 0.0) -> None:
         """A call was sent."""
-        self._epoch_ns = now_ns if self._epoch_ns is None else self._epoch_ns
+        if self._epoch_ns is None or (self.rate_per_s is None and not self._in_flight):
+            self._epoch_ns, self._sent = now_ns, 0  # what was sent long before a limit was met says nothing about it
         self._sent += 1
+        self._in_flight += 1
         self._share *= 1 - _SMOOTHING
         self._in_flight_tokens += tokens
         if self._tokens is not None:
@@ -98,7 +103,9 @@ class Pace:
         if self.rate_per_s is not None:
             self._fill(now_ns)
             self._credit -= 1.0
-            self.rate_per_s *= 1.0 + self._step()
+            if self._is_limiting:  # a rate that nobody waited for was not tried
+                self.rate_per_s *= 1.0 + self._step()
+            self._is_limiting = False
 
     def accepted(self, now_ns: int, tokens: float = 0.0, limits: RateLimits = NOTHING_STATED) -> None:
         """A call of so many tokens was answered."""
@@ -149,6 +156,7 @@ class Pace:
         return min(self._goal_share * _LEAST_CUT * max(1.0, quiet**3), _SEARCHING_STEP)
 
     def _ended(self, now_ns: int, tokens: float, limits: RateLimits) -> None:
+        self._in_flight -= 1
         self._in_flight_tokens = max(self._in_flight_tokens - tokens, 0.0)
         if limits.tokens is not None:
             self._tokens = _Bucket(limits.tokens, now_ns, self._in_flight_tokens)
