@@ -19,6 +19,7 @@ from spanscore.evaluate.grading import Graded
 from spanscore.evaluate.judging import Judging
 from spanscore.evaluate.panel import Panel
 from spanscore.evaluate.planning import PlannedCall
+from spanscore.evaluate.readable import readable
 from spanscore.evaluate.rubric import Config as RubricConfig
 from spanscore.evaluate.rubric import Rubric, chosen
 from spanscore.evaluate.signals import TraceSignals, is_lacking, needed, read_signals, usual_weights
@@ -391,11 +392,12 @@ class Engine:
         trace: AgentTrace,
         revision: int,
     ) -> Evaluation:
+        outcome = readable(measured.outcome) if measured.evaluator.kind == "LLM" else measured.outcome
         return Evaluation(
             scope="trace",
             subject_id=trace.id,
             metric=metric,
-            outcome=valued(measured.outcome, metric, scale),
+            outcome=valued(outcome, metric, scale),
             threshold=threshold,
             scale=scale,
             evaluator=measured.evaluator,
