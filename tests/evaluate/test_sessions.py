@@ -205,3 +205,13 @@ def test_a_session_without_traces_has_nothing_to_put_scores_on(make_engine):
 
 def test_a_session_outside_the_sample_is_left_out(make_engine, session):
     assert evaluate(make_engine(sampling=0), session) == []
+
+
+def test_what_no_judge_and_no_embedding_leave_out_is_said_in_few_words(make_unembedded, session):
+    reliability = next(x for x in evaluate(make_unembedded(), session) if x.metric == "agent_reliability")
+    assert reliability.reason.endswith(
+        "It rests on 1 of 4 signals (loop_detection); "
+        "confidence is missing in 3 of 3 traces (no judge is configured); "
+        "tool_correctness is missing in 3 of 3 traces (no judge is configured); "
+        "coherence is missing in 3 of 3 traces (no embedding is configured)."
+    )

@@ -5,8 +5,14 @@ from collections.abc import Collection, Iterable, Mapping
 
 from spanscore import metrics
 from spanscore.metrics import SIGNAL_WEIGHTS, Judged, Metric, SessionMetric, Signals
-from spanscore.model.score import Evaluation, Skip
+from spanscore.model.score import Evaluation, Skip, SkipCause
 from spanscore.model.trace import Session
+
+_IN_SHORT: Mapping[SkipCause, str] = {
+    "no_judge": "no judge is configured",
+    "no_embedding": "no embedding is configured",
+}
+"""What the traces' own skips say at length."""
 
 TraceSignals = Mapping[str, Evaluation]
 """Evaluations of one trace by metric name."""
@@ -75,6 +81,8 @@ def _value(found: Evaluation, *, is_weighted: bool) -> float | None:
 
 
 def _why(found: Evaluation) -> str:
+    if isinstance(found.outcome, Skip) and found.outcome.cause in _IN_SHORT:
+        return _IN_SHORT[found.outcome.cause]
     if found.value is None:
         return f"{found.status}: {found.reason}"
     embedding = found.evaluator.embedding
