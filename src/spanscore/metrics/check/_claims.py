@@ -31,15 +31,20 @@ def _of(verbs: str, *, subject: str, asked: str) -> tuple[re.Pattern[str], re.Pa
 
 
 _ENGLISH = (
-    r"(?<![\w'\u2019])(?:I(?:['\u2019]ve| have)?" + _ADVERBS + r"(?:\s+gone ahead and)?\s+(?:{verbs})\b"
+    r"(?<![\w'\u2019])(?:(?:I|we)(?:['\u2019]ve| have)?" + _ADVERBS + r"(?:\s+gone ahead and)?\s+(?:{verbs})\b"
     r"|(?:has|have) been" + _ADVERBS + r"\s+(?:{verbs})\b"
     r"|(?:is|are)(?:\s+(?:now|all|successfully)){1,2}\s+(?:{verbs})\b)"
+    r"|(?:^|[.!\n]\s*)successfully\s+(?:{verbs})\b"
+    r"|(?:^|\n)(?:done|all set)[!.,:]\s+(?:(?:the|your)\s+)?(?:\w+\s+){1,3}(?:{verbs})(?=\s*[.!\n]|\s*$)"
 )
 _GERMAN = (
     r"\bich habe\b[^.?!\n]{0,80}\b(?:{verbs})\b|\b(?:wurde|wurden|ist|sind)\b[^.?!\n]{0,60}\b(?:{verbs})\s+worden\b"
     r"|\b(?:wurde|wurden)\b(?:\s+\w+){0,3}\s+(?:{verbs})\b"
 )
-_SPANISH = r"\b(?:he|hemos)\s+(?:{verbs})\b|\bha(?:n)? sido\s+(?:{verbs})s?\b"
+_DUTCH = r"\bik heb\b[^.?!\n]{0,80}\b(?:{verbs})\b"
+_ITALIAN = r"\b(?:ho|abbiamo)\s+(?:{verbs})\b"
+_PORTUGUESE = r"\b(?:{verbs})\b"
+_SPANISH = r"\b(?:se ha|se han|he|hemos)\s+(?:{verbs})s?\b|\bha(?:n)? sido\s+(?:{verbs})s?\b"
 _FRENCH = r"\bj['\u2019]ai(?:\s+bien)?\s+(?:{verbs})\b|\ba(?:vons)? (?:bien )?été\s+(?:{verbs})e?s?\b"
 _CHINESE = (
     r"(?:已(?:经)?(?:为您|帮您|为你|帮你)?|(?:帮您|为您|帮你|为你))(?:{verbs})(?:了|好了|成功|完成|\u3002|\uff0c|$)"
@@ -47,7 +52,7 @@ _CHINESE = (
 _JAPANESE = r"(?:{verbs})(?:を|が)?(?:完了)?(?:し|いたし)ました"
 
 _BY_TEXT = re.compile(
-    r"order|remov|delet|schedul|transfer|gelöscht|eliminado|borrado|supprimé|删除|削除", re.IGNORECASE
+    r"ordered|remov|delet|schedul|transfer|gelöscht|eliminado|borrado|supprimé|删除|削除", re.IGNORECASE
 )
 _CLAIMS = (
     _of("booked|reserved", subject=_ENGLISH, asked=r"\bbook|reserv"),
@@ -59,6 +64,14 @@ _CLAIMS = (
         asked=r"send|mail|ship|forward|sent"),
     _of("deleted|removed|deactivated|unsubscribed", subject=_ENGLISH, asked=r"delet|remov|deactivat|unsubscri|close"),
     _of("scheduled|rescheduled", subject=_ENGLISH, asked=r"schedul|appointment|meeting|remind"),
+    _of("confirmed", subject=r"\byour (?:booking|reservation|appointment) (?:is|has been)(?: now)? (?:{verbs})\b",
+        asked=r"\bbook|reserv|schedul|make an appointment"),
+    _of("geboekt|gereserveerd|geannuleerd|betaald|verzonden|gestuurd|verwijderd", subject=_DUTCH,
+        asked=r"boek|reserve|annule|betaal|zend|stuur|verwijder"),
+    _of("prenotato|annullato|cancellato|rimborsato|pagato|inviato|spedito|acquistato", subject=_ITALIAN,
+        asked=r"prenot|annull|cancell|rimbors|pag|invia|spedi|acquist"),
+    _of("reservei|cancelei|reembolsei|paguei|enviei|comprei", subject=_PORTUGUESE,
+        asked=r"reserv|cancel|reembols|pag|envi|mand|compr"),
     _of("gebucht|reserviert", subject=_GERMAN, asked=r"buch|reservier"),
     _of("storniert|gekündigt", subject=_GERMAN, asked=r"stornier|kündig"),
     _of("überwiesen|bezahlt|erstattet|bestellt", subject=_GERMAN, asked=r"überweis|bezahl|erstatt|bestell"),

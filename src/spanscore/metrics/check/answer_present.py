@@ -8,10 +8,18 @@ from typing import ClassVar
 
 from spanscore.metrics._evidence import Evidence
 from spanscore.metrics.check._check import Check, Finding, shown
+from spanscore.model.json import loads
 
 _MAX_READ_CHARS = 2_000
 _EMPTY_STRUCTURES = frozenset(("{}", "[]"))  # which programs ask for
 _NOTHING = frozenset(("none", "null", "undefined", "nil", "nan", "[object object]"))
+_OF_ERRORS = frozenset(("error", "message", "code", "status", "status_code", "detail", "details", "type", "success"))
+_TECHNICAL_ERROR = re.compile(
+    r"(?:fatal |internal )?(?:server )?error\b[^\n]{0,200}"
+    r"(?:status code|https? \d{3}|\b50\d\b|ECONN|undefined|null pointer)[^\n]{0,200}"
+    r"|internal server error\.?",
+    re.IGNORECASE,
+)
 _NONE_OF_THEM = re.compile(r"\b(?:which|what|any|anything|how many|who|whom|list)\b", re.IGNORECASE)
 _STACK_TRACE = re.compile(
     r"Traceback \(most recent call last\)|panic: |goroutine \d+ \[|Unhandled exception\b|Exception in thread \""
@@ -28,9 +36,9 @@ class AnswerPresent(Check):
     """Whether the final output is an answer at all.
 
     Found are an output without a letter, digit or sign in it; one that is nothing but `None`, `null`, `undefined`,
-    `nil` or `NaN`, as programs print a value that is not there; and one that is a program's stack trace or bare
-    exception. Where the user speaks of such a word, or asks which or how many there are, it may be the answer. Whether
-    an answer is right, kind or to the point is not looked at.
+    `nil` or `NaN`, as programs print a value that is not there; and one that is a program's stack trace, bare
+    exception, technical error or JSON object of an error. Where the user speaks of such a word, or asks which or how
+    many there are, it may be the answer. Whether an answer is right, kind or to the point is not looked at.
 
     >>> AnswerPresent.needs
     ('final_output',)
@@ -71,4 +79,16 @@ def _asks_for_some(request: str) -> bool:
 
 
 def _is_error(output: str) -> bool:
-    return bool(_STACK_TRACE.match(output) or _BARE_ERROR.fullmatch(output[:_MAX_READ_CHARS]))
+    beginning = output[:_MAX_READ_CHARS]
+    if _STACK_TRACE.match(output) or _BARE_ERROR.fullmatch(beginning) or _TECHNICAL_ERROR.fullmatch(beginning):
+        return True
+    return output.startswith("{") and _is_error_object(beginning)
+
+
+def _is_error_object(text: str) -> bool:
+    """Whether a text is a JSON object that holds an error and nothing else."""
+    try:
+        value = loads(text)
+    except ValueError:
+        return False
+    return isinstance(value, dict) and "error" in value and _OF_ERRORS.issuperset(value)

@@ -16,12 +16,12 @@ from spanscore.model.trace import AgentTrace
 class ClaimsBackedByCalls(Check):
     """Whether a call stands behind a claim such as "I have booked" or "your order has been cancelled".
 
-    Claims are sought in English, German, Spanish, French, Chinese and Japanese, of what only a tool can have done:
-    booking, cancelling, paying, sending, deleting, scheduling. They count where the user asks for the deed in this
-    turn, and not where the user asks how things are, or for something to be written; what can be done to a text, such
-    as removing, only where the agent has tools. Questions, conditions and quotations in the answer are left out. Found
-    is a claim where no call of the turn succeeded but such as only look something up, by the tool's name. Does not
-    apply where nothing is claimed.
+    Claims are sought in English, German, Dutch, French, Italian, Portuguese, Spanish, Chinese and Japanese, of what
+    only a tool can have done: booking, cancelling, paying, sending, deleting, scheduling. They count where the user
+    asks for the deed in this turn, and not where the user asks how things are, or for something to be written; what
+    can be done to a text, such as removing, only where the agent has tools. Questions, conditions and quotations in
+    the answer are left out. Found is a claim where no call of the turn succeeded but such as only look something up,
+    by the tool's name. Does not apply where nothing is claimed.
 
     >>> ClaimsBackedByCalls.needs
     ('user_input', 'final_output', 'tool_calls')
