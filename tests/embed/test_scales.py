@@ -19,7 +19,9 @@ def test_a_model_is_known_whoever_provides_it(name):
     assert scale_of(name) == Scale(0.2)
 
 
-@pytest.mark.parametrize("name", [None, "", "ngrams-1", "litellm/all-minilm-l12", "model2vec/all@minilm"])
+@pytest.mark.parametrize(
+    "name", [None, "", "ngrams-1", "litellm/all-minilm-l12", "litellm/ollama/all-minilm:33m", "model2vec/all@minilm"]
+)
 @pytest.mark.usefixtures("measured")
 def test_another_model_is_not_known(name):
     assert scale_of(name) is None

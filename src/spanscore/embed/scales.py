@@ -29,9 +29,9 @@ class Scale:
 MEASURED: Mapping[str, Scale] = {
     "wordllama-l2-supercat-256": Scale(0.075),
 }
-"""By the model's name in lower case, without its owner, provider and tag; docs/embeddings.md has the figures."""
+"""By the model's name in lower case, without its owner, provider and digest; docs/embeddings.md has the figures."""
 
-_TAG = re.compile(r"[@:].*")
+_TAG = re.compile(r"(?:@.*|:latest)$")
 
 
 def scale_of(embedding: str | None) -> Scale | None:
