@@ -25,6 +25,7 @@ from spanscore.judge.redact import MAX_CHARACTERS, RULES, Redactor, redact, rule
         ("aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "wJalrXUtnFEMI", "password"),
         ("Authorization: Bearer abc123.def456-ghi", "abc123.def456-ghi", "token"),
         ('{"Authorization": "Basic dXNlcjpwYXNzd29yZDE="}', "dXNlcjpwYXNzd29yZDE=", "token"),
+        (dumps({"b": dumps({"Authorization": "Basic dXNlcjpwYXNzd29yZDE="})}), "dXNlcjpwYXNzd29yZDE=", "token"),
         ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dBjftJeZ4CVP", "eyJzdWIiOiIxMjM0In0", "jwt"),
         ("-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n-----END RSA PRIVATE KEY-----", "MIIEow", "private_key"),
         ('"-----BEGIN PRIVATE KEY-----\\nMIIEvQ\\n-----END PRIVATE KEY-----\\n"', "MIIEvQ", "private_key"),

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from judge_harness import trace
 
+from spanscore.judge.redact import MAX_CHARACTERS
 from spanscore.judge.transcript import estimate_tokens, render
 from spanscore.model.trace import (
     ModelCall,
@@ -253,3 +254,9 @@ def test_a_further_text_has_the_transcripts_markers():
 
 def test_an_empty_result_is_said_to_be_empty():
     assert "   result: (empty)" in text_of(trace(tool_calls=(ToolCall("1", "note", {}, ""),)))
+
+
+def test_what_is_too_long_to_be_searched_counts_as_left_out():
+    found = render(trace(user_input="x" * (MAX_CHARACTERS + 5)), max_tokens=MAX_CHARACTERS)
+    assert found.elided
+    assert found.left_out["characters"] >= 5

@@ -116,7 +116,7 @@ RULES = (
         "token",
         re.compile(
             r"(?i:(?<![a-z0-9])bearer[ \t]{1,4}"
-            r"|(?<![a-z0-9])authorization\\?[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\?[\"']?(?:basic|token)[ \t]{1,4})"
+            r"|(?<![a-z0-9])authorization\\{0,31}[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,31}[\"']?(?:basic|token)[ \t]{1,4})"
             r"(?P<value>[A-Za-z0-9._~+/=-]{12,})"
         ),
         ("bearer", "authorization"),
@@ -199,6 +199,7 @@ class Redactor:
 
     def __init__(self, rules: Sequence[Rule] = RULES, *, numbered: bool = True, tag: str = "") -> None:
         self.counts: Counter[str] = Counter()
+        self.characters_left_out = 0
         self._rules = rules
         self._numbered = numbered
         self._numbers: defaultdict[str, dict[str, int]] = defaultdict(dict)
@@ -216,6 +217,7 @@ class Redactor:
             return text
         if len(text) > MAX_CHARACTERS:
             half = MAX_CHARACTERS // 2
+            self.characters_left_out += len(text) - 2 * half
             missing = marks.left_out(f"{len(text) - 2 * half} characters", self._tag)
             text = f"{text[:half]} {missing} {text[-half:]}"
         with self._lock:

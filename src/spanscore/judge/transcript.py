@@ -143,18 +143,22 @@ class Marked:
         self.redactor.use(self._tag)
         self._passages = [replace(x, text=x.text.replace(PENDING, self._tag)) for x in redacted]
         self._weighing: Weighing | None = None
+        self._unread = self.redactor.characters_left_out
 
     def fitted(self, max_tokens: int, focus: Collection[int] = ()) -> Transcript:
         """The passages, fenced, in at most `max_tokens` estimated tokens."""
         room = max_tokens * BYTES_PER_TOKEN - _FENCE_BYTES
         found = fit(self._passages, room, focus, tag=self._tag, weighing=self._weighed)
         fenced = fence(found.text, self._word)
+        left_out = dict(found.left_out)
+        if self._unread:
+            left_out["characters"] = left_out.get("characters", 0) + self._unread
         return Transcript(
             text=fenced,
-            elided=bool(found.left_out),
+            elided=bool(left_out),
             tokens=estimate_tokens(fenced),
             redacted=dict(self.redactor.counts),
-            left_out=found.left_out,
+            left_out=left_out,
             shown_calls=found.shown_calls,
             redact=self._redact,
         )
