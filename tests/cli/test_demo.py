@@ -120,7 +120,7 @@ def test_scores_that_do_not_come_are_an_error(session, monkeypatch):
 
 def test_the_demo_shows_the_scores_of_every_turn_and_session(done):
     assert done.returncode == 0, done.stderr
-    assert [done.stdout.count(x) for x in ("\ntrace ", "\nsession ", "coherence ")] == [4, 2, 4]
+    assert [done.stdout.count(x) for x in ("\ntrace ", "\nsession ", "\ncoherence ")] == [4, 2, 4]
 
 
 def test_the_demo_says_that_nobody_judged(done):
