@@ -4,6 +4,7 @@ import pytest
 
 from spanscore.embed import scales
 from spanscore.embed.scales import MEASURED, Scale, scale_of
+from spanscore.metrics.trace.coherence import Coherence
 
 
 @pytest.fixture
@@ -35,3 +36,15 @@ def test_a_threshold_lies_where_similarities_do(scale):
 @pytest.mark.parametrize("similarity", [-1.0, 0.0, 0.1, 0.2, 1.0])
 def test_a_similarity_by_itself_is_a_doubt_at_most(similarity):
     assert 0.5 <= Scale(0.2).signal(similarity) <= 1.0
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "litellm/ollama/all-minilm",
+        "litellm/huggingface/sentence-transformers/all-MiniLM-L6-v2",
+        "model2vec/wordllama-l2-supercat-256@0123456789ab",
+    ],
+)
+def test_the_embeddings_that_were_measured_bring_their_threshold(name):
+    assert Coherence().threshold_for(name) == scale_of(name).threshold

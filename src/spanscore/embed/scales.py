@@ -27,6 +27,7 @@ class Scale:
 
 
 MEASURED: Mapping[str, Scale] = {
+    **dict.fromkeys(("all-minilm-l6-v2", "all-minilm", "all-minilm:22m", "all-minilm:l6-v2"), Scale(0.19)),
     "wordllama-l2-supercat-256": Scale(0.075),
 }
 """By the model's name in lower case, without its owner, provider and digest; docs/embeddings.md has the figures."""
