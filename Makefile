@@ -100,6 +100,10 @@ bench: env ## spans per CPU second of reading alone (also of the commit BEFORE) 
 checks-study: env ## how often each check fires on passed and failed runs in FILES of labelled trajectories
 	@$(BIN)/python bench/checks.py $(FILES)
 
+.PHONY: agreement
+agreement: env ## how far judged metrics agree with a benchmark's labels; MODEL=NAME asks it, else recorded answers
+	@$(BIN)/python bench/agreement.py $(if $(MODEL),--model $(MODEL)) $(FILES)
+
 .PHONY: bench-collector
 bench-collector: env ## what agents notice: a collector with the branch to spanscore beside one without it (Go)
 	@$(BIN)/python bench/collector.py

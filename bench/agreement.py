@@ -16,7 +16,7 @@ import datetime as dt
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import trajectories
 from baselines import BASELINES, Baseline, score
@@ -25,14 +25,19 @@ from trajectories import Trajectory
 from spanscore import metrics, stats
 from spanscore.errors import JudgeError, SpanscoreError
 from spanscore.evaluate import Config, Engine, Overrides
+from spanscore.evaluate.rubric import Config as Rubric
 from spanscore.judge import Config as JudgeConfig
-from spanscore.judge import Judge, open_judge, renderer
+from spanscore.judge import Judge, open_judge
 from spanscore.judge.recorded import RecordedJudge, RecordingJudge
 from spanscore.model.score import Evaluation, reaches
 
+T = TypeVar("T")
+
 _RECORDED = Path(__file__).with_name("recorded")
 _AT_ONCE = 8
-_METRICS = ("conversation_completion", "rubric.task_completion")
+_METRICS = ("conversation_completion", "rubric")
+_RUBRIC = Rubric(metrics=[{"metric": name, "weight": x.weight or 0.1} for name, x in Rubric().known().items()])
+"""All criteria, task completion as well."""
 _DEFAULT_THRESHOLD = 0.5
 
 
@@ -80,36 +85,38 @@ async def measured(found: Sequence[Trajectory], names: Sequence[str], judge: Jud
     """A row for each metric, then one for each baseline."""
     room = asyncio.Semaphore(_AT_ONCE)
 
-    async def bounded(work: Awaitable[float | None]) -> float | None:
-        async with room:
-            return await work
+    async def each(one: Callable[[Trajectory], Awaitable[T]]) -> list[T]:
+        async def bounded(trajectory: Trajectory) -> T:
+            async with room:
+                return await one(trajectory)
 
-    async def each(one: Callable[[Trajectory], Awaitable[float | None]]) -> list[float | None]:
-        return await asyncio.gather(*(bounded(one(x)) for x in found))
+        return await asyncio.gather(*map(bounded, found))
 
-    engine = Engine(Config(), judge, None, render_transcript=renderer(JudgeConfig()))
+    engine = Engine(Config(rubric=_RUBRIC), judge, None)
+    evaluations = await each(lambda x: _evaluations(engine, names, x))
     rows = []
-    for name in names:
-        kind = metrics.available()[name]
-        rows.append(Row(name, kind().threshold_for(None), await each(lambda x, name=name: _by_metric(engine, name, x))))
+    for name in dict.fromkeys(x.metric for of_one in evaluations for x in of_one):
+        own = [[x for x in of_one if x.metric == name] for of_one in evaluations]
+        threshold = next(x.threshold for of_one in own for x in of_one)
+        rows.append(Row(name, threshold or _DEFAULT_THRESHOLD, [_mean(x) for x in own]))
     for baseline in BASELINES:
         scores = await each(lambda x, baseline=baseline: _by_baseline(baseline, x, judge))
         rows.append(Row(baseline.name, _DEFAULT_THRESHOLD, scores))
     return rows
 
 
-async def _by_metric(engine: Engine, name: str, trajectory: Trajectory) -> float | None:
-    overrides = Overrides(metrics=(name,))
+async def _evaluations(engine: Engine, names: Sequence[str], trajectory: Trajectory) -> list[Evaluation]:
+    """What the metrics gave a conversation and, where a metric is of a turn, its turns."""
     session = trajectory.session
-    if metrics.available()[name].run == "session":
-        found = await engine.evaluate_session(session, {}, overrides)
-    else:
-        of_turns = [
-            await engine.evaluate_trace(trace, overrides, earlier=session.traces[:place])
-            for place, trace in enumerate(session.traces)
-        ]
-        found = [x for of_turn in of_turns for x in of_turn]
-    return _mean(x for x in found if x.metric == name)
+    of_turns = [x for x in names if x in metrics.available() and metrics.available()[x].run == "trace"]
+    of_session = [x for x in names if x not in of_turns]
+    found: list[Evaluation] = []
+    for place, trace in enumerate(session.traces if of_turns else ()):
+        overrides = Overrides(metrics=tuple(of_turns))
+        found += await engine.evaluate_trace(trace, overrides, earlier=session.traces[:place])
+    if of_session:
+        found += await engine.evaluate_session(session, {}, Overrides(metrics=tuple(of_session)))
+    return found
 
 
 async def _by_baseline(baseline: Baseline, trajectory: Trajectory, judge: Judge) -> float | None:
