@@ -203,7 +203,9 @@ class Rescoring:
 
 
 def open_trials(settings: Settings, meter: Meter) -> Trials | None:
-    """Of all models that may be asked; None where there is none."""
+    """Of all models that may be asked; None where there is none, or where recorded answers stand in for them."""
+    if settings.judge.recorded_answers is not None:
+        return None
     own = settings.judge.models
     named = [model for models in settings.evaluation.models(own).values() for model in models]
     return (

@@ -46,26 +46,27 @@ def _scores_file(done):
 
 
 @pytest.mark.parametrize("model", ["", "rules"])
-def test_without_a_model_in_the_environment_nobody_judges_and_that_is_said(output, model):
-    assert demo._model({"OPENAI_API_KEY": "sk-1", "SPANSCORE_JUDGE_MODEL": model}, output) is None
-    assert output.file.getvalue().startswith("Judge: none (set SPANSCORE_JUDGE_MODEL and a key for one)")
+def test_without_a_model_in_the_environment_recorded_answers_judge_and_that_is_said(output, model):
+    judge = demo._judge({"OPENAI_API_KEY": "sk-1", "SPANSCORE_JUDGE_MODEL": model}, output)
+    assert judge == demo.recorded_judge()
+    assert output.file.getvalue().startswith("Judge: recorded answers of ")
 
 
 def test_a_model_with_a_key_judges(output):
     environ = {"SPANSCORE_JUDGE_MODEL": "openai/gpt-4o-mini", "OPENAI_API_KEY": "sk-1"}
-    assert demo._model(environ, output) == "openai/gpt-4o-mini"
+    assert demo._judge(environ, output) == {"model": "openai/gpt-4o-mini"}
 
 
-def test_a_model_without_any_key_does_not_judge_and_that_is_said(output):
-    assert demo._model({"SPANSCORE_JUDGE_MODEL": "openai/gpt-4o-mini"}, output) is None
-    assert "no key for openai/gpt-4o-mini" in output.file.getvalue()
+def test_a_model_without_any_key_is_not_asked_and_that_is_said(output):
+    assert demo._judge({"SPANSCORE_JUDGE_MODEL": "openai/gpt-4o-mini"}, output) == demo.recorded_judge()
+    assert "openai/gpt-4o-mini has no key here" in output.file.getvalue()
 
 
 @pytest.mark.parametrize("endpoint", [None, "http://localhost:4317", "http://localhost:4318"])
 def test_the_servers_configuration_can_be_used(tmp_path, endpoint):
     backend = from_environment({"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint or ""})
-    settings = demo_server.configuration(tmp_path, _PORTS, None, backend)
-    assert config.parse(yaml.safe_dump(settings), environ={}).judge.model is None
+    settings = demo_server.configuration(tmp_path, _PORTS, demo.recorded_judge(), backend)
+    assert config.parse(yaml.safe_dump(settings), environ={}).judge.recorded_answers.name == "pydantic-ai.answers"
 
 
 def test_free_ports_are_four_different_ones():
@@ -120,11 +121,21 @@ def test_scores_that_do_not_come_are_an_error(session, monkeypatch):
 
 def test_the_demo_shows_the_scores_of_every_turn_and_session(done):
     assert done.returncode == 0, done.stderr
-    assert [done.stdout.count(x) for x in ("\ntrace ", "\nsession ", "\ncoherence ")] == [4, 2, 4]
+    blocks = done.stdout.partition("\nSummary: ")[0]
+    assert [blocks.count(x) for x in ("\ntrace ", "\nsession ", "\ntask_completion ")] == [4, 2, 4]
 
 
-def test_the_demo_says_that_nobody_judged(done):
-    assert "Judge: none (set SPANSCORE_JUDGE_MODEL and a key for one)" in done.stdout
+def test_every_question_of_the_demo_has_a_recorded_answer(done):
+    assert re.findall(r"\n(\S+) +- +failed", done.stdout) == []
+
+
+def test_the_demo_says_whose_answers_are_recorded_and_when(done):
+    assert re.search(r"Judge: recorded answers of \S.*, given\s+on\s+\d{4}-\d\d-\d\d", done.stdout)
+
+
+def test_the_demo_closes_with_what_fails(done):
+    summary = done.stdout.partition("\nSummary: ")[2]
+    assert re.match(r"\d+ of \d+ scores pass\n  fail: ", summary)
 
 
 def test_the_demos_output_is_plain_and_fits_80_columns(done):
@@ -135,7 +146,7 @@ def test_the_demos_output_is_plain_and_fits_80_columns(done):
 def test_the_demos_scores_are_in_the_file_that_it_names(done):
     sent = files.load([_scores_file(done)])
     names = {span.attributes["gen_ai.evaluation.name"] for span in sent.spans}
-    assert {"coherence", "agent_reliability"} <= names
+    assert {"task_completion", "coherence", "agent_reliability"} <= names
 
 
 def test_the_demo_leaves_no_database_behind(done):

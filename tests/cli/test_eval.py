@@ -75,6 +75,11 @@ def test_the_table_says_that_no_model_judges_and_how_to_name_one(evaluated):
     )
 
 
+def test_what_did_not_apply_to_a_trace_is_named_in_its_block_without_a_row(evaluated):
+    text = evaluated("--metric", "loop_detection")[1]
+    assert text.count("\nnot applicable: loop_detection\n") == 2
+
+
 def test_json_lines_are_scores_with_their_provenance(evaluated, ngrams):
     code, text, _ = evaluated("--jsonl", "-c", ngrams, "--metric", "coherence")
     scores = _lines(text)

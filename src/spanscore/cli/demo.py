@@ -6,7 +6,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spanscore.api.v1.score_pb2 import SCOPE_SESSION, STATUS_FAILED, STATUS_SCORED, STATUS_SKIPPED, Score
 from spanscore.cli import demo_server, recorded, replay, scores
@@ -14,6 +14,7 @@ from spanscore.cli.backend import Backend, from_environment
 from spanscore.cli.terminal import console
 from spanscore.errors import SpanscoreError
 from spanscore.judge.config import RULES
+from spanscore.judge.recorded import load as load_recorded
 from spanscore.model.trace import Session
 from spanscore.otlp import decode, files
 from spanscore.rebuild import rebuild_all
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 _RECORDING = "pydantic-ai"
 _STATUS = {STATUS_SCORED: "scored", STATUS_SKIPPED: "skipped", STATUS_FAILED: "failed"}
-_UNJUDGED_TIMEOUT_S, _MODEL_TIMEOUT_S = 45.0, 300.0
+_RECORDED_TIMEOUT_S, _MODEL_TIMEOUT_S = 45.0, 300.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,11 +38,11 @@ def run(args: argparse.Namespace) -> int:
     folder = Path(tempfile.mkdtemp(prefix="spanscore-demo-"))
     ports = demo_server.Ports.free()
     backend = _backend(output)
-    model = _model(os.environ, output)
+    judge = _judge(os.environ, output)
     requests = replay.requests(replay.recordings() / _RECORDING, time.time_ns())
     traces = rebuild_all(span for request in requests for span in decode.spans(request))
     sessions = recorded.sessions(traces)
-    settings = demo_server.configuration(folder, ports, model, backend)
+    settings = demo_server.configuration(folder, ports, judge, backend)
     with demo_server.running(folder, ports, settings) as control:
         output.print(
             f"Coherence: character n-grams, no embedding model; passes from {demo_server.NGRAMS_THRESHOLD}, "
@@ -53,12 +54,13 @@ def run(args: argparse.Namespace) -> int:
             if destination is not None and not replay.send(requests, destination):
                 raise SpanscoreError(f"{destination.url} did not take the recorded spans")
         output.print(f"Sent: {len(traces)} turns of a {_RECORDING} agent, with {replay.exporter_name()}")
-        timeout_s = _UNJUDGED_TIMEOUT_S if model is None else _MODEL_TIMEOUT_S
+        timeout_s = _RECORDED_TIMEOUT_S if "recorded_answers" in judge else _MODEL_TIMEOUT_S
         with output.status("waiting until traces and sessions have been quiet, and are scored"):
             found = demo_server.wait_for_scores(control, sessions, timeout_s)
     output.print()
     for session in sessions:
         _print_session(output, session, found[session.session_id])
+    _print_summary(output, [score for session in sessions for score in found[session.session_id]])
     _print_destinations(output, folder, backend)
     if not args.keep:
         for path in folder.glob("*.db*"):
@@ -74,17 +76,29 @@ def _backend(output: "Console") -> Backend | None:
     return None
 
 
-def _model(environ: Mapping[str, str], output: "Console") -> str | None:
-    """The judge's model: that of SPANSCORE_JUDGE_MODEL where there is a key for it, else None."""
+def _judge(environ: Mapping[str, str], output: "Console") -> dict[str, Any]:
+    """The configuration of the judge: SPANSCORE_JUDGE_MODEL where there is a key for it, else recorded answers."""
     model = environ.get("SPANSCORE_JUDGE_MODEL")
-    if not model or model == RULES:
-        output.print("Judge: none (set SPANSCORE_JUDGE_MODEL and a key for one); the checks run without")
-    elif any(name.endswith("_API_KEY") and value for name, value in environ.items()):
-        output.print(f"Judge: {model}")
-        return model
-    else:
-        output.print(f"Judge: none (no key for {model}, such as OPENAI_API_KEY); the checks run without")
-    return None
+    if model and model != RULES:
+        if any(name.endswith("_API_KEY") and value for name, value in environ.items()):
+            output.print(f"Judge: {model}")
+            return {"model": model}
+        output.print(f"Judge: {model} has no key here, such as OPENAI_API_KEY")
+    recording = load_recorded(_answers())
+    output.print(
+        f"Judge: recorded answers of {recording.model}, given on {recording.recorded} to these very questions; nothing "
+        "is sent (SPANSCORE_JUDGE_MODEL and a key ask a model now)"
+    )
+    return recorded_judge()
+
+
+def recorded_judge() -> dict[str, Any]:
+    """The configuration of a judge that gives the answers recorded for the demo's recording."""
+    return {"recorded_answers": str(_answers())}
+
+
+def _answers() -> Path:
+    return replay.recordings() / f"{_RECORDING}.answers"
 
 
 def _print_session(output: "Console", session: Session, found: Sequence[Score]) -> None:
@@ -97,7 +111,22 @@ def _print_session(output: "Console", session: Session, found: Sequence[Score]) 
 
 def _row(score: Score) -> scores.Row:
     value = score.value if score.HasField("value") else None
-    return scores.Row(score.metric, _STATUS[score.status], value, score.label, score.reason)
+    return scores.Row(score.metric, _STATUS[score.status], value, score.label, score.reason, score.skip_cause)
+
+
+def _print_summary(output: "Console", found: Sequence[Score]) -> None:
+    """Print how many scores passed, and again each that did not."""
+    rows = [(score, _row(score)) for score in found]
+    labelled = [x for x in rows if x[1].label in {"pass", "fail"}]
+    failing = [x for x in rows if x[1].label == "fail" or x[1].status == "failed"]
+    output.print(
+        f"Summary: {len(labelled) - sum(x[1].label == 'fail' for x in failing)} of {len(labelled)} scores pass"
+    )
+    for score, row in failing:
+        of = f"session {score.session_id}" if score.scope == SCOPE_SESSION else f"trace {score.trace_id[:8]}"
+        value = "" if row.value is None else f" {row.value:.2f}"
+        output.print(f"  {row.label or row.status}: {row.metric}{value}, {of}", soft_wrap=True)
+    output.print()
 
 
 def _print_destinations(output: "Console", folder: Path, backend: Backend | None) -> None:

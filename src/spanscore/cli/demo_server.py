@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,8 +47,13 @@ class Ports:
             return cls(*(one.getsockname()[1] for one in taken))
 
 
-def configuration(folder: Path, ports: Ports, model: str | None, backend: Backend | None) -> dict[str, Any]:
-    """The configuration of a server that keeps everything in `folder` and does not wait long for anything."""
+def configuration(
+    folder: Path, ports: Ports, judge: Mapping[str, Any] | None, backend: Backend | None
+) -> dict[str, Any]:
+    """The configuration of a server that keeps everything in `folder` and does not wait long for anything.
+
+    `judge` is its section of that name; None: no model.
+    """
     exporters: dict[str, Any] = {"otlp_json_file": {"path": str(folder / "scores.jsonl")}}
     if backend is not None:
         exporters.update(backend.exporter())
@@ -62,7 +67,7 @@ def configuration(folder: Path, ports: Ports, model: str | None, backend: Backen
         "journal": {"path": str(folder / "journal.db")},
         "store": {"url": f"sqlite:///{folder / 'store.db'}"},
         "assemble": {"complete_after": "1s", "idle_after": "2s", "session_idle_after": "2s"},
-        "judge": {"model": model},
+        "judge": {**(judge or {}), "try_at_start": False},
         "embedding": {"provider": "ngrams"},
         "evaluation": {
             "metrics": {name: {"threshold": NGRAMS_THRESHOLD} if name == "coherence" else {} for name in FAMILY},

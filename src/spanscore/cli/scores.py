@@ -1,38 +1,42 @@
 """Scores as a person reads them: one block for each trace, then each session."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spanscore.cli.terminal import on_one_line, printable
-from spanscore.model.score import Evaluation
+from spanscore.model.score import Evaluation, Skip
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
 _MAX_REASON_CHARS = 600
+_NO_OCCASION = "not_applicable"
 _STYLES = {"pass": "green", "fail": "red", "failed": "bold red", "skipped": "yellow"}
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One score, skip or failure, as it is shown. `value` is None where there is none."""
+    """One score, skip or failure, as it is shown. `value` is None where there is none, `cause` "" but for a skip."""
 
     metric: str
     status: str
     value: float | None
     label: str
     reason: str
+    cause: str = ""
 
     @classmethod
     def of(cls, evaluation: Evaluation) -> "Row":
         """The row of an evaluation."""
-        return cls(evaluation.metric, evaluation.status, evaluation.value, evaluation.label or "", evaluation.reason)
+        cause = evaluation.outcome.cause if isinstance(evaluation.outcome, Skip) else ""
+        label = evaluation.label or ""
+        return cls(evaluation.metric, evaluation.status, evaluation.value, label, evaluation.reason, cause)
 
 
-def print_block(output: "Console", title: str, subtitle: str | None, rows: Iterable[Row]) -> None:
-    """Print the scores of one trace or session under its title."""
+def print_block(output: "Console", title: str, subtitle: str | None, rows: Sequence[Row]) -> None:
+    """Print the scores of one trace or session under its title, and which metrics had no occasion there."""
     from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
 
     output.print(Text(on_one_line(title, 300), "bold"))
@@ -40,10 +44,16 @@ def print_block(output: "Console", title: str, subtitle: str | None, rows: Itera
         output.print(Text(on_one_line(subtitle, output.width - 2), "italic"))
     shown = table("metric", "score", "label", "reason")
     for row in rows:
+        if row.cause == _NO_OCCASION:
+            continue
         reason = printable(row.reason[:_MAX_REASON_CHARS]) + ("…" if len(row.reason) > _MAX_REASON_CHARS else "")
         word = on_one_line(row.label, 24) if row.status == "scored" else row.status
         shown.add_row(on_one_line(row.metric, 40), _number(row.value), Text(word, _STYLES.get(word, "")), Text(reason))
-    output.print(shown)
+    if shown.row_count:
+        output.print(shown)
+    idle = ", ".join(on_one_line(row.metric, 40) for row in rows if row.cause == _NO_OCCASION)
+    if idle:
+        output.print(Text(f"not applicable: {idle}", "dim"))
     output.print()
 
 

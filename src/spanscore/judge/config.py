@@ -194,6 +194,10 @@ class Config(BaseModel):
     """The model that is asked first, as litellm names it, e.g. `openai/gpt-4o-mini`. null: none, and judged metrics are
     skipped."""
 
+    recorded_answers: Path | None = None
+    """A file of recorded answers. The judge gives these and no others: nothing is sent, and `model` only says whose
+    they are. `spanscore demo` replays such a file."""
+
     fallback_models: Annotated[tuple[str, ...], AfterValidator(_no_rules)] = ()
     """Models to ask, in order, when the one before gave no valid answer."""
 
@@ -284,6 +288,8 @@ class Config(BaseModel):
     @property
     def models(self) -> tuple[str, ...]:
         """The models in the order in which they are asked; empty where no model is configured."""
+        if self.recorded_answers is not None:
+            return (self.model or "recorded",)
         return () if self.model in {None, RULES} else (self.model, *self.fallback_models)
 
     @property

@@ -15,6 +15,7 @@ from spanscore.judge.config import RULES, CacheConfig, Config, warn_of_rules
 from spanscore.judge.kept import FileCache, default_path
 from spanscore.judge.litellm import LiteLLM
 from spanscore.judge.port import Judge, Prompt
+from spanscore.judge.recorded import RecordedJudge
 from spanscore.judge.transcript import Renderer, estimate_tokens, render
 from spanscore.telemetry import Meter
 
@@ -38,6 +39,8 @@ def open_judge(config: Config, cache: Cache | None = None, meter: Meter | None =
         warn_of_rules()
     if not config.models:
         return None
+    if config.recorded_answers is not None:
+        return RecordedJudge(config.recorded_answers)
     kept = (cache or MemoryCache(config.cache.max_entries)) if config.cache.enabled else None
     return ModelJudge(config, LiteLLM(config), kept, meter=meter)
 
@@ -58,6 +61,8 @@ def open_for_trial(config: Config) -> Judge:
 
 def check_models(config: Config, models: Iterable[str]) -> None:
     """Refuse a model whose name leads to no provider; imports litellm, sends nothing. Raises ConfigError."""
+    if config.recorded_answers is not None:
+        return
     provider = LiteLLM(config)
     for model in models:
         if not provider.finds_provider(model):

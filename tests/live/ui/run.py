@@ -24,6 +24,7 @@ from harness.recordings import load
 from harness.tool import Tool
 
 from spanscore.cli import replay
+from spanscore.cli.demo import recorded_judge
 from spanscore.errors import SpanscoreError
 
 HERE = Path(__file__).resolve().parent
@@ -64,7 +65,8 @@ def _run(name: str, processes: Processes, folder: Path, recordings: Path, pictur
     for one, its_name in ((tool, name), (plain, f"{name}-without")):
         if one is not None:
             processes.wait(its_name, one.is_ready)
-    with line.running(processes, folder, tool.backend, tool.sinks) as running:
+    judge = recorded_judge() if recordings == replay.recordings() / "pydantic-ai" else None
+    with line.running(processes, folder, tool.backend, tool.sinks, judge) as running:
         run = running.send(recordings, plain and plain.backend, pictures or Path())
         print(f"{len(run.traces)} agent traces and their scores are at {tool.address}", flush=True)
         if pictures is None or plain is None:

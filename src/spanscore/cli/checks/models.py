@@ -2,14 +2,16 @@
 
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from spanscore.cli.checks.finding import Finding, fail, ok, told, warn
 from spanscore.config import Settings
 from spanscore.embed import open_embedder
-from spanscore.errors import SpanscoreError
+from spanscore.errors import ConfigError, SpanscoreError
 from spanscore.judge import open_for_trial, redactor, trial
 from spanscore.judge.config import Config
+from spanscore.judge.recorded import load as load_recorded
 from spanscore.model.score import JudgeUsage
 
 _RUNNING = "server's judge"
@@ -19,9 +21,20 @@ async def check(settings: Settings, *, ask: bool) -> AsyncIterator[Finding]:
     """Each model of the judge, then the embedding; without `ask` no provider is asked."""
     if not settings.judge.models:
         yield ok("judge", "none: judged metrics are skipped; set judge.model or SPANSCORE_JUDGE_MODEL for one")
-    for model in (*settings.judge.models, *settings.judge.first_asked):
+    recorded = settings.judge.recorded_answers
+    for model in (*settings.judge.models, *settings.judge.first_asked) if recorded is None else ():
         yield await _judge(settings.judge, model) if ask else ok("judge", f"{model}: not asked (--no-judge)")
+    if recorded is not None:
+        yield _recorded(recorded)
     yield await _embedding(settings, ask=ask)
+
+
+def _recorded(path: Path) -> Finding:
+    try:
+        recording = load_recorded(path)
+    except ConfigError as error:
+        return fail("judge", str(error), "correct judge.recorded_answers, or take it out")
+    return ok("judge", f"{len(recording.answers)} recorded answers of {recording.model}; nothing is sent")
 
 
 def of_server(state: Mapping[str, Any]) -> Iterator[Finding]:

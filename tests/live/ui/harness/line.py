@@ -116,12 +116,18 @@ class Line:
 
 
 @contextmanager
-def running(processes: Processes, folder: Path, backend: Backend, sinks: Mapping[str, Any]) -> Iterator[Line]:
+def running(
+    processes: Processes,
+    folder: Path,
+    backend: Backend,
+    sinks: Mapping[str, Any],
+    judge: Mapping[str, Any] | None = None,
+) -> Iterator[Line]:
     """A collector that sends to `backend` and a spanscore behind it, while the block runs."""
     otlp, scores = free_ports(2)
     ports = demo_server.Ports.free()
     _start_collector(processes, folder, backend, (otlp, scores, ports.grpc))
-    settings = demo_server.configuration(folder, ports, None, _grpc(scores))
+    settings = demo_server.configuration(folder, ports, judge, _grpc(scores))
     settings["assemble"] |= {"complete_after": "5s", "idle_after": "6s", "session_idle_after": "8s"}  # slow machines
     settings["export"]["exporters"].update(sinks)
     settings["export"]["emit"] = {"events": False, "metrics": False}  # a tracing UI takes spans only
