@@ -142,10 +142,10 @@ def report(found: Sequence[Trajectory], rows: Sequence[Row]) -> None:
     passed = sum(x.passed for x in found)
     print(f"{len(found)} trajectories of {len({(x.corpus, x.task) for x in found})} tasks, {passed} passed\n")
     head = ("accuracy", "kappa", "AUC", "precision", "recall")
-    print(f"{'':26}{'n':>4}  " + "".join(f"{x:>20}" for x in head))
+    print(f"{'':32}{'n':>4}  " + "".join(f"{x:>20}" for x in head))
     for row in rows:
         kept = [(x, value) for x, value in zip(found, row.scores, strict=True) if value is not None]
-        print(f"{row.name:26}{len(kept):>4}  " + "".join(f"{cell:>20}" for cell in _cells(kept, row.threshold)))
+        print(f"{row.name:32}{len(kept):>4}  " + "".join(f"{cell:>20}" for cell in _cells(kept, row.threshold)))
 
 
 def _cells(kept: Sequence[tuple[Trajectory, float]], threshold: float) -> Iterator[str]:
