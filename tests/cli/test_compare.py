@@ -424,7 +424,8 @@ def test_cases_that_were_recorded_in_one_session_are_one_unit(measured):
     assert measured(run_of(*together), run_of(*together))["score"]["n"] == 1
 
 
-def test_the_output_says_how_many_sessions_and_turns_there_are(compared):
+def test_the_output_says_how_many_sessions_and_turns_there_are(compared, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")  # a narrow table breaks its rows
     text = " ".join(compared(ALIKE, ALIKE)[1].split())
     assert "Both runs have 10 sessions with 50 turns." in text
     assert "10 50 cannot tell" in text
