@@ -134,7 +134,12 @@ def quoted(answers: Answers) -> dict[str, str]:
 def prompt_hash(calls: tuple[Questions, ...], model: str | None) -> str:
     """16 hex digits over all that decides how `calls` are judged: instructions, templates, schemas and the model."""
     asked = [[[x.key, x.text, TypeAdapter(x.answer).json_schema()] for x in questions] for questions in calls]
-    return hashlib.sha256(dumps([INSTRUCTIONS, asked, model]).encode()).hexdigest()[:16]
+    return digest([INSTRUCTIONS, asked, model])
+
+
+def digest(asked: Any) -> str:
+    """16 hex digits over what can be written as JSON."""
+    return hashlib.sha256(dumps(asked).encode()).hexdigest()[:16]
 
 
 def distinct(questions: Iterable[Question]) -> Questions:

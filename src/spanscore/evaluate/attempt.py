@@ -5,10 +5,10 @@ from types import TracebackType
 from typing import Self
 
 from spanscore.errors import BudgetExhaustedError, JudgeError, SpanscoreError
+from spanscore.evaluate.usage import spent_on
 from spanscore.model.score import Failure, JudgeUsage, Outcome, Skip
 
 _LOGGER = logging.getLogger(__name__)
-_NOTHING_SPENT = JudgeUsage()
 
 
 class Attempt:
@@ -29,7 +29,7 @@ class Attempt:
         self._what = what
         self.error: Exception | None = None
         self.outcome: Outcome | None = None
-        self.usage = _NOTHING_SPENT
+        self.usage = JudgeUsage()
 
     def __enter__(self) -> Self:
         return self
@@ -42,8 +42,8 @@ class Attempt:
         if not isinstance(error, SpanscoreError):
             _LOGGER.warning("%s raised %s", self._what, type(error).__name__, exc_info=error)
         self.error, self.outcome = error, outcome_of(error)
-        if isinstance(error, JudgeError) and isinstance(error.usage, JudgeUsage):
-            self.usage += error.usage
+        if isinstance(error, JudgeError):
+            self.usage += spent_on(error)
         return True
 
 

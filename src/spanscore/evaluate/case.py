@@ -45,8 +45,8 @@ class Case:
         """Who judged: a model, or nobody where the metric needed no answer."""
         if not self._asked:
             return Evaluator("CODE", self.metric.name, self.metric.version)
-        digest = prompt_hash(tuple(self._asked), self._model)
-        return Evaluator("LLM", "judge", self.metric.version, model=self._model, prompt_hash=digest)
+        hashed = prompt_hash(tuple(self._asked), self._model)
+        return Evaluator("LLM", "judge", self.metric.version, model=self._model, prompt_hash=hashed)
 
     @property
     def has_failed(self) -> bool:

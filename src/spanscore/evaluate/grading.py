@@ -1,58 +1,69 @@
-"""A session scored by the rubric: one call of a judge, and the overall score of what came of it."""
+"""A session scored by the rubric: one call of a judge for all criteria."""
 
 import asyncio
 import functools
-import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from pydantic import BaseModel
 
 from spanscore.errors import InputError, JudgeAnswerError, JudgeTooLongError
+from spanscore.evaluate.asking import digest
 from spanscore.evaluate.attempt import Attempt
+from spanscore.evaluate.evaluations import Graded
 from spanscore.evaluate.inquiry import LEAST_TOKENS
+from spanscore.evaluate.measured import Measured, given
+from spanscore.evaluate.overall import Findings, overall
 from spanscore.evaluate.planning import PlannedCall
 from spanscore.evaluate.rubric import OVERALL, Rubric
+from spanscore.evaluate.unjudged import no_judge
 from spanscore.evaluate.usage import shares, spent_on
+from spanscore.judge.config import RULES
 from spanscore.judge.port import Answer, Judge, Prompt
 from spanscore.judge.transcript import Renderer, Transcript, estimate_tokens
 from spanscore.metrics import Criterion
 from spanscore.metrics import rubric as criterial
-from spanscore.metrics.rubric import Expected
+from spanscore.metrics.rubric import NOTHING_EXPECTED, Expected
 from spanscore.metrics.rubric.overall import Overall
-from spanscore.model.json import dumps
-from spanscore.model.score import Evaluator, Failure, JudgeUsage, Outcome, Score, Skip, reaches
+from spanscore.model.score import Evaluator, Failure, JudgeUsage, Outcome, Score, Skip
 from spanscore.model.trace import Session
 
-_LEAST_COVERAGE = 0.5
-_NOTHING_SPENT = JudgeUsage()
 _NOTHING_SAID = criterial.Said({}, None, {})
 
 
-class Graded(NamedTuple):
-    """One score of the rubric, or why there is none."""
+class Grading:
+    """Scores sessions by the rubric. No more than `slots` allow wait for the judge at once."""
 
-    metric: str
-    scale: tuple[float, float]
-    threshold: float
-    outcome: Outcome
-    evaluator: Evaluator
-    usage: JudgeUsage
+    def __init__(self, judge: Judge | None, render: Renderer, longest: int, slots: asyncio.Semaphore) -> None:
+        """`judge` None: all scores are skipped. `longest` is how many tokens of a transcript a judge is shown."""
+        self._judge = judge
+        self._render = render
+        self._longest = longest
+        self._slots = slots
 
+    async def graded(self, rubric: Rubric, session: Session, expected: Expected) -> list[Graded]:
+        """The scores that `rubric` gives for `session`; where anything raises, that is the outcome of all of them."""
 
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """What came of the criteria, by id; of the expected outcomes, None where nobody looked; who judged.
+        def show(longest: int) -> Transcript:
+            return rendered(session, self._render, longest, expected)
 
-    `unanswered` says why the judge said nothing of the expected outcomes though it was asked.
-    """
+        with Attempt("the rubric") as attempt:
+            if self._judge is None or rubric.model == RULES:
+                return alike(rubric, no_judge("the rubric"))
+            async with self._slots:
+                return await by_judge(rubric, session, self._judge, show, self._longest, expected)
+        return alike(rubric, given(attempt.outcome))
 
-    outcomes: Mapping[str, Outcome]
-    verdicts: Sequence[criterial.Verdict] | None
-    evaluator: Evaluator
-    usage: JudgeUsage = _NOTHING_SPENT
-    unanswered: Failure | None = None
+    def planned(self, rubric: Rubric, session: Session) -> list[PlannedCall]:
+        """The one call that the judge would get; none where there is no judge, or no criterion can be scored."""
+        if self._judge is None or rubric.model == RULES:
+            return []
+        criteria, _ = measurable(rubric, session)
+        if not criteria:
+            return []
+        prompt, schema = _call(criteria, session, NOTHING_EXPECTED, self._render(session))
+        return [PlannedCall(tuple(x.metric for x in criteria), 1, prompt, schema, rubric.models, placeholders=0)]
 
 
 def measurable(rubric: Rubric, session: Session) -> tuple[tuple[Criterion, ...], dict[str, Outcome]]:
@@ -77,9 +88,8 @@ async def by_judge(
     model = rubric.model
     said = _NOTHING_SAID
     with Attempt("asking for the rubric") as attempt:
-        models = (model,) if model else ()
         call = functools.partial(_call, criteria, session, expected)
-        answer, transcript = await _asked(call, judge, show, longest, models, attempt)
+        answer, transcript = await _asked(call, judge, show, longest, rubric.models, attempt)
         if isinstance(answer, JudgeAnswerError):
             said = criterial.said_in_part(answer.said, criteria, len(session.traces), len(expected.outcomes))
             if not said.findings:
@@ -92,8 +102,8 @@ async def by_judge(
         outcomes |= {x.id: _scored(x, said, transcript.metadata) for x in criteria}
     if attempt.outcome is not None:
         outcomes |= dict.fromkeys((x.id for x in criteria), attempt.outcome)
-    digest = prompt_hash(criteria, expected.kinds, model)
-    evaluator = Evaluator("LLM", "judge", Overall.version, model=model, prompt_hash=digest)
+    hashed = prompt_hash(criteria, expected.kinds, model)
+    evaluator = Evaluator("LLM", "judge", Overall.version, model=model, prompt_hash=hashed)
     unanswered = _invalid(said, criterial.OUTCOMES) if criterial.OUTCOMES in said.problems else None
     return _graded(rubric, session, expected, Findings(outcomes, said.verdicts, evaluator, attempt.usage, unanswered))
 
@@ -141,17 +151,7 @@ def alike(rubric: Rubric, outcome: Outcome) -> list[Graded]:
     """One outcome for all scores of the run, where nothing could be scored."""
     names = [(x.metric, criterial.RubricMetric.scale, float(criterial.ACCEPTABLE)) for x in rubric.criteria]
     names.append((OVERALL, Overall.scale, rubric.pass_threshold))
-    return [Graded(*x, outcome, _nobody(), _NOTHING_SPENT) for x in names if rubric.gives(x[0])]
-
-
-def planned(rubric: Rubric, session: Session, transcript: Transcript, expected: Expected) -> list[PlannedCall]:
-    """The one call of `by_judge`, without making it; none where no criterion can be scored."""
-    criteria, _ = measurable(rubric, session)
-    if not criteria:
-        return []
-    prompt, schema = _call(criteria, session, expected, transcript)
-    models = (rubric.model,) if rubric.model else ()
-    return [PlannedCall(tuple(x.metric for x in criteria), 1, prompt, schema, models, placeholders=0)]
+    return [Graded(*x, Measured(outcome, _nobody())) for x in names if rubric.gives(x[0])]
 
 
 @functools.lru_cache(maxsize=256)  # the same few for every session
@@ -159,7 +159,7 @@ def prompt_hash(criteria: tuple[Criterion, ...], kinds: Expected, model: str | N
     """16 hex digits over all that decides how `criteria` are judged; of what a test case adds, only which kinds."""
     asked = criterial.question(criteria, kinds)
     schema = criterial.answer_schema(criteria, 1, len(kinds.outcomes)).model_json_schema()
-    return hashlib.sha256(dumps([criterial.INSTRUCTIONS, asked, schema, model]).encode()).hexdigest()[:16]
+    return digest([criterial.INSTRUCTIONS, asked, schema, model])
 
 
 def _call(
@@ -206,16 +206,18 @@ def _graded(rubric: Rubric, session: Session, expected: Expected, findings: Find
             x.criterion.metric,
             criterial.RubricMetric.scale,
             threshold,
-            _described(findings.outcomes[x.criterion.id], x.criterion, x.weight, session),
-            findings.evaluator,
-            costs.get(x.criterion.id, _NOTHING_SPENT),
+            Measured(
+                _described(findings.outcomes[x.criterion.id], x.criterion, x.weight, session),
+                findings.evaluator,
+                costs.get(x.criterion.id, JudgeUsage()),
+            ),
         )
         for x in rubric.weighted
     ]
     if rubric.gives(OVERALL):
         least = rubric.pass_threshold if rubric.threshold is None else rubric.threshold
-        whole = _overall(rubric, expected, findings, least)
-        found.append(Graded(OVERALL, Overall.scale, least, whole, findings.evaluator, _NOTHING_SPENT))
+        whole = overall(rubric, expected, findings, least)
+        found.append(Graded(OVERALL, Overall.scale, least, Measured(whole, findings.evaluator)))
     return [x for x in found if rubric.gives(x.metric)]
 
 
@@ -233,82 +235,3 @@ def _described(outcome: Outcome, criterion: Criterion, weight: float, session: S
     if criterion.kind == "binary":
         facts["passed"] = outcome.label == "pass"
     return replace(outcome, metadata=facts)
-
-
-def _overall(rubric: Rubric, expected: Expected, findings: Findings, threshold: float) -> Outcome:
-    """The overall score; `threshold` decides where no expected outcomes do."""
-    failed = [x for x in (*findings.outcomes.values(), findings.unanswered) if isinstance(x, Failure)]
-    if failed:
-        return failed[0]
-    scores = {name: x for name, x in findings.outcomes.items() if isinstance(x, Score)}
-    idle, skipped = _without_score(findings.outcomes)
-    weights = {x.criterion.id: x.weight for x in rubric.weighted}
-    total = sum(weight for name, weight in weights.items() if name not in idle)
-    covered = sum(weights[name] for name in scores)
-    if idle and not scores and not skipped:
-        return Skip(f"No criterion applies: {', '.join(idle)}.", cause="not_applicable")
-    if expected.outcomes and findings.verdicts is None and scores:
-        return Skip("Whether the expected outcomes hold needs a model.")
-    if not covered or not reaches(covered / total, _LEAST_COVERAGE):
-        share = covered / total if total else 0.0
-        first = next(iter(skipped.values()), "They have no weight.")
-        return Skip(f"Only {share:.0%} of the criteria's weight could be scored; not {', '.join(skipped)}. {first}")
-    value = criterial.weighed((weights[name], score.value) for name, score in scores.items())
-    verdicts = list(zip(expected.outcomes, findings.verdicts or (), strict=True))
-    passed = all(x.passed for _, x in verdicts) if verdicts else reaches(value, threshold)
-    facts = {
-        "criteria": {
-            name: {"score": int(x.value), "label": x.label, "weight": weights[name] / covered}
-            for name, x in scores.items()
-        },
-        "coverage": covered / total,
-        "skipped": skipped,
-        "not_applicable": idle,
-        "passed": passed,
-        "decided_by": "expected_outcomes" if verdicts else "threshold",
-        "expected_outcomes": [
-            {"statement": statement, "passed": x.passed, "justification": x.justification} for statement, x in verdicts
-        ],
-        **({"evaluation_criteria_override": expected.emphasis} if expected.emphasis else {}),
-        **({"transcript_elided": True} if any("transcript_elided" in x.metadata for x in scores.values()) else {}),
-    }
-    reason = " ".join([*_told(scores, verdicts, skipped, covered / total), *_beside(idle)])
-    return Score(value, reason, facts, "pass" if passed else "fail")
-
-
-def _without_score(outcomes: Mapping[str, Outcome]) -> tuple[dict[str, str], dict[str, str]]:
-    """Why criteria have no score, by id: those that do not apply, whose weight goes to the others, and the skipped."""
-    skips = {name: x for name, x in outcomes.items() if isinstance(x, Skip)}
-    idle = {name: x.reason for name, x in skips.items() if x.cause == "not_applicable"}
-    return idle, {name: x.reason for name, x in skips.items() if name not in idle}
-
-
-def _beside(idle: Iterable[str]) -> list[str]:
-    """What the reason of the overall score adds about criteria that do not apply."""
-    return [f"Not applicable: {', '.join(idle)}."] if idle else []
-
-
-def _worst_first(scores: Mapping[str, Score]) -> Iterator[str]:
-    """Each criterion's score; those that are not acceptable first, with what the judge says of them."""
-    ordered = sorted(scores.items(), key=lambda x: x[1].value)
-    given = {name: f"{name} {score.value:.0f} ({score.label})" for name, score in ordered}
-    bad = [name for name, score in ordered if score.value < criterial.ACCEPTABLE]
-    yield from (f"{given[name]}: {scores[name].reason}" for name in bad)
-    if fine := [text for name, text in given.items() if name not in bad]:
-        yield f"{', '.join(fine)}."
-
-
-def _told(
-    scores: Mapping[str, Score],
-    verdicts: Sequence[tuple[str, criterial.Verdict]],
-    skipped: Mapping[str, str],
-    coverage: float,
-) -> Iterator[str]:
-    """What the overall score rests on, in sentences."""
-    if verdicts:
-        unmet = [f"{statement} ({x.justification})" for statement, x in verdicts if not x.passed]
-        yield f"{len(verdicts) - len(unmet)} of {len(verdicts)} expected outcomes hold."
-        yield from (f"Not: {text}" for text in unmet)
-    yield from _worst_first(scores)
-    if skipped:
-        yield f"Not scored: {', '.join(skipped)}; {coverage:.0%} of the weight was."

@@ -241,6 +241,11 @@ class Rubric:
         """What is scored."""
         return tuple(x.criterion for x in self.weighted)
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models to ask, as `Judge.ask` takes them."""
+        return (self.model,) if self.model else ()
+
     def gives(self, metric: str) -> bool:
         """Whether the run gives the score of that name."""
         return self.wanted is None or metric in self.wanted

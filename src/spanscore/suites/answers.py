@@ -1,12 +1,12 @@
 """Asks the judge whether an answer is the expected one; each interaction by itself, with nothing of another's."""
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
 
 from spanscore.evaluate.attempt import Attempt
 from spanscore.evaluate.case import Case
 from spanscore.evaluate.inquiry import Inquiry, Transcripts
 from spanscore.evaluate.judging import staged
+from spanscore.evaluate.measured import Measured, given
 from spanscore.evaluate.unjudged import no_judge
 from spanscore.judge.config import RULES, Config
 from spanscore.judge.excerpt import excerpt
@@ -14,18 +14,10 @@ from spanscore.judge.port import Judge
 from spanscore.judge.transcript import Transcript
 from spanscore.metrics.expected_answer import AnswerCorrectness
 from spanscore.metrics.session.agentic import Interaction
-from spanscore.model.score import Evaluator, Failure, JudgeUsage, Outcome
+from spanscore.model.score import Evaluator, JudgeUsage
 from spanscore.model.trace import AgentTrace, Session
 
 _NOBODY = Evaluator("CODE", "agentic", "1")
-
-
-class Ruling(NamedTuple):
-    """What came of one answer, who judged it, and what that cost."""
-
-    outcome: Outcome
-    evaluator: Evaluator
-    usage: JudgeUsage = JudgeUsage()
 
 
 class Answers:
@@ -37,13 +29,13 @@ class Answers:
         self._model = model
         self._config = config
 
-    async def rule(self, interaction: Interaction) -> Ruling | None:
+    async def rule(self, interaction: Interaction) -> Measured | None:
         """Judge the interaction's answer; None where none is expected."""
         if interaction.expected_answer is None:
             return None
         metric = AnswerCorrectness(expected=interaction.expected_answer, model=self._model)
         if self._judge is None:
-            return Ruling(no_judge(metric.name), _NOBODY)
+            return Measured(no_judge(metric.name), _NOBODY)
         case = Case(metric, interaction.trace)
         with Attempt("comparing an answer") as attempt:
             transcripts = Transcripts(interaction.trace, _Shown(interaction, self._config))
@@ -51,7 +43,7 @@ class Answers:
             await staged(case, inquiry)
             case.note((await inquiry.transcript()).metadata)
             attempt.outcome = case.outcome
-        return Ruling(attempt.outcome or _none(), case.evaluator, case.usage)
+        return Measured(given(attempt.outcome, "the judge"), case.evaluator, case.usage)
 
 
 class _Shown:
@@ -81,11 +73,7 @@ class _Shown:
         return excerpt(texts, max_tokens=longest, rules=self._config.redact.rules)
 
 
-def summed(rulings: list[Ruling]) -> tuple[Evaluator, JudgeUsage]:
+def summed(rulings: list[Measured]) -> tuple[Evaluator, JudgeUsage]:
     """Who judged the answers of a conversation, and what all of them cost together."""
     evaluator = next((x.evaluator for x in rulings), _NOBODY)
     return evaluator, sum((x.usage for x in rulings), JudgeUsage())
-
-
-def _none() -> Failure:
-    return Failure("NoOutcomeError", "the judge gave no outcome")

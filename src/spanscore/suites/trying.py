@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from spanscore.evaluate import Engine, Overrides
+from spanscore.evaluate.measured import Measured
 from spanscore.evaluate.rubric import NAME as RUBRIC
 from spanscore.evaluate.rubric import OVERALL, is_rubric
 from spanscore.metrics import available
@@ -13,7 +14,7 @@ from spanscore.model.score import Evaluation, Failure, Outcome, Score, Skip, rea
 from spanscore.model.trace import Session
 from spanscore.model.trace import Trial as Origin
 from spanscore.suites.alignment import UnalignedError, interactions
-from spanscore.suites.answers import Answers, Ruling, summed
+from spanscore.suites.answers import Answers, summed
 from spanscore.suites.matching import Recording
 from spanscore.suites.suite import Case, Suite
 
@@ -28,7 +29,7 @@ class Conversation:
     """
 
     assessed: tuple[Assessed, ...] = ()
-    rulings: tuple[Ruling, ...] = ()
+    rulings: tuple[Measured, ...] = ()
     obstacle: Skip | Failure | None = None
 
     @property
@@ -114,7 +115,7 @@ class Trying:
         except UnalignedError as error:
             return Conversation(obstacle=Skip(str(error)))
         assessed: list[Assessed] = []
-        rulings: list[Ruling] = []
+        rulings: list[Measured] = []
         obstacle: Skip | Failure | None = None
         for number, interaction in enumerate(expected):
             ruling, found, why = await self._interaction(interaction)
@@ -124,7 +125,7 @@ class Trying:
                 obstacle = _at(number, why)
         return Conversation(tuple(assessed), tuple(rulings), obstacle)
 
-    async def _interaction(self, interaction: Interaction) -> tuple[Ruling | None, Assessed, Skip | Failure | None]:
+    async def _interaction(self, interaction: Interaction) -> tuple[Measured | None, Assessed, Skip | Failure | None]:
         """Who judged it, what came of it, and why that cannot be told."""
         agentic = self._suite.agentic
         lacking = agentic.unmeasurable_interaction(interaction)

@@ -1,0 +1,57 @@
+"""What one run measures: the metrics, the rubric and the weights of signals, as configured or as a run changes them."""
+
+from collections.abc import Mapping, Sequence
+
+from spanscore.embed.port import Embedder
+from spanscore.errors import InputError
+from spanscore.evaluate.config import Config, Overrides, check_signals, model_named
+from spanscore.evaluate.rubric import Rubric
+from spanscore.evaluate.signals import needed, usual_weights
+from spanscore.judge.config import RULES, warn_of_rules
+from spanscore.metrics import Metric
+
+
+class Selection:
+    """The configuration, and for each of its runs what `Overrides` change of it; None: nothing."""
+
+    def __init__(self, config: Config, embedder: Embedder | None, *, has_judge: bool) -> None:
+        """`embedder` None: no embedding is configured."""
+        self._config = config
+        self._has_judge = has_judge
+        self._embedder = embedder
+        self.configured = config.build()
+
+    def metrics(self, overrides: Overrides | None) -> list[Metric]:
+        """The metrics of a run. Raises InputError on one that there is not, or a model where there is no judge."""
+        if overrides is None:
+            return self.configured
+        if overrides.model == RULES:
+            warn_of_rules()
+        selected = overrides.applied(self.configured)
+        rubric = self.rubric(overrides)
+        if not self._has_judge and (model := model_named((*selected, *self.signals(selected, overrides)), rubric)):
+            raise InputError(f"model {model!r} cannot judge: judge.model names none, so there is no judge to ask it")
+        return selected
+
+    def rubric(self, overrides: Overrides | None) -> Rubric | None:
+        """What a run scores by the rubric; None: nothing. Raises InputError on a criterion that there is not."""
+        return (overrides or Overrides()).rubric(self._config.rubric)
+
+    def signals(self, run: Sequence[Metric], overrides: Overrides | None) -> list[Metric]:
+        """The metrics of the signals that the session metrics of a run rest on, as that run measures them."""
+        names = needed(run, self.weights(overrides))
+        return Overrides(names, overrides.model if overrides else None).applied(self.configured)
+
+    def weights(self, overrides: Overrides | None) -> dict[str, float]:
+        """The weights of all signals, by name. Raises InputError on what is no signal."""
+        embedding = self._embedder.name if self._embedder else None
+        return {**usual_weights(embedding), **self.given_weights(overrides)}
+
+    def given_weights(self, overrides: Overrides | None) -> Mapping[str, float]:
+        """The weights of signals that the configuration or the run gives. Raises InputError on what is no signal."""
+        changed = (overrides.signal_weights if overrides else None) or {}
+        try:
+            check_signals(changed)
+        except ValueError as error:
+            raise InputError(str(error)) from None
+        return {**self._config.signal_weights, **changed}
