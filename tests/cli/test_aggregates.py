@@ -28,8 +28,8 @@ def evaluation(number, outcome, *, metric="coherence", session_id=None, sampling
     )
 
 
-def printed(evaluations):
-    output = Console(file=io.StringIO(), width=150)
+def printed(evaluations, *, width=150):
+    output = Console(file=io.StringIO(), width=width)
     aggregates.print_means(output, evaluations)
     return [line.split() for line in output.file.getvalue().splitlines()]
 
@@ -45,6 +45,34 @@ def test_means_count_what_was_scored_and_what_was_not():
     )
     assert [rows[1][0], rows[1][1], rows[1][4:7], rows[1][-2:]] == ["coherence", "0.50", ["2", "2", "1"], ["1", "-"]]
     assert rows[2] == ["confidence", "-", "-", "-", "-", "-", "-", "1"]
+
+
+def test_on_80_columns_intervals_and_counts_stand_below_each_other_and_nothing_is_cut():
+    rows = printed(
+        [
+            evaluation(1, Score(0.25, ""), metric="conversation_completion"),
+            evaluation(2, Score(0.75, ""), metric="conversation_completion"),
+            evaluation(3, Skip("no output"), metric="conversation_completion"),
+            evaluation(4, Failure("TimeoutError", "timeout"), metric="conversation_completion"),
+        ],
+        width=80,
+    )
+    assert [" ".join(row) for row in rows] == [
+        "metric mean, 95 % n pass rate, 95 % traces or sessions",
+        "conversation_completion 0.50 2 0.50 1 of 2 passed",
+        f"{' '.join(rows[2][:4])} 1 skipped",
+        "1 failed",
+    ]
+
+
+def test_a_name_that_80_columns_have_no_room_for_goes_on_in_the_next_line():
+    rows = printed([evaluation(1, Score(0.5, ""), metric="rubric.conversation_management")], width=80)
+    assert "".join(row[0] for row in rows[1:]).startswith("rubric.conversation_management"[:20])
+    assert not any("…" in word for row in rows for word in row)
+
+
+def test_what_lacks_a_judge_in_every_trace_is_no_row_of_the_means():
+    assert printed([evaluation(1, Skip("no judge", "no_judge"))]) == []
 
 
 def test_turns_of_a_session_are_one_unit():

@@ -30,6 +30,13 @@ def test_every_metric_is_listed_with_its_summary(shown):
     assert all(x.summary in text for x in metrics.available().values())
 
 
+def test_on_80_columns_questions_stand_below_the_names_and_nothing_is_cut(monkeypatch, shown):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = shown()
+    assert all(f"{name} " in text for name in metrics.available())
+    assert "…" not in text
+
+
 @pytest.mark.parametrize("name", metrics.available())
 def test_a_metric_is_explained_with_every_option_and_its_default(shown, name):
     text = shown(name)

@@ -52,3 +52,12 @@ def test_a_reason_is_neither_markup_nor_an_escape_sequence(printed):
     text = printed(scores.print_block, "\x1b[2J", "\x1b[2J", [_scored("coherence", 1.0, reason="[red]\x1b[2J[/red]")])
     assert "\x1b" not in text
     assert "[red]\\x1b[2J[/red]" in text
+
+
+def test_metrics_that_failed_for_the_same_reason_share_one_line():
+    file = io.StringIO()
+    rows = [Row(metric, "failed", None, "", "no key") for metric in ("confidence", "plan_quality")]
+    console = Console(file=file, width=80, highlight=False)
+    scores.print_block(console, "trace abc", None, [*rows, _scored("coherence", 1.0)])
+    assert file.getvalue().splitlines()[-2:] == ["failed: confidence, plan_quality: no key", ""]
+    assert "confidence" not in file.getvalue().splitlines()[2]

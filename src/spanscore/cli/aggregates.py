@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from spanscore.calibration import Calibration, PassRate, Verdict, estimated, pass_rates
 from spanscore.cli.scores import table
 from spanscore.cli.terminal import on_one_line, printable
+from spanscore.cli.unscored import is_not_set_up
 from spanscore.config import Settings
 from spanscore.errors import SpanscoreError
 from spanscore.model.score import Evaluation
@@ -15,6 +16,11 @@ from spanscore.stats import Estimate
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+_HEADINGS = ("metric", "mean", "95 %", "n", "scores", "passed", "pass rate", "95 %", "skipped", "failed")
+_NARROW_HEADINGS = ("metric", "mean, 95 %", "n", "pass rate, 95 %", "traces or sessions")
+_WIDE = 116
+"""From this width on the longest name of a metric and all columns stand side by side."""
 
 
 def mean(evaluations: Sequence[Evaluation]) -> Estimate | None:
@@ -38,24 +44,49 @@ def told(estimate: Estimate | None) -> tuple[str, str]:
 def print_means(output: "Console", evaluations: Sequence[Evaluation]) -> None:
     """Print, for each metric, how many scores there are, their mean, how many pass, and what became of the others.
 
-    `n` counts what is independent: sessions, and traces that belong to none.
+    `n` counts what is independent: sessions, and traces that belong to none. A metric for which no judge or embedding
+    is configured is left out. Where the output is narrow, intervals and counts stand below each other.
     """
-    shown = table("metric", "mean", "95 %", "n", "scores", "passed", "pass rate", "95 %", "skipped", "failed")
-    for metric in dict.fromkeys(x.metric for x in evaluations):
+    narrow = output.width < _WIDE
+    shown = table(*(_NARROW_HEADINGS if narrow else _HEADINGS))
+    if narrow:
+        shown.columns[0].no_wrap, shown.columns[0].overflow = False, "fold"
+    for metric in dict.fromkeys(x.metric for x in evaluations if not is_not_set_up(x)):
         own = [x for x in evaluations if x.metric == metric]
-        of_all = mean(own)
-        rates = pass_rates([verdict for x in own if (verdict := Verdict.of(x)) is not None], ())
-        states = Counter(x.status for x in own)
-        counts = (states["scored"], sum(x.passed is True for x in own))
-        shown.add_row(
-            on_one_line(metric, 40),
-            *told(of_all),
-            str(of_all.n) if of_all else "-",
-            *(str(count) if count else "-" for count in counts),
-            *told(rates[0].judged if len(rates) == 1 else None),
-            *(str(states[name]) if states[name] else "-" for name in ("skipped", "failed")),
-        )
-    output.print(shown)
+        shown.add_row(on_one_line(metric, 40), *(_narrow_cells(own) if narrow else _cells(own)))
+    if shown.row_count:
+        output.print(shown)
+
+
+def _cells(own: Sequence[Evaluation]) -> tuple[str, ...]:
+    of_all, states = mean(own), Counter(x.status for x in own)
+    counts = (states["scored"], sum(x.passed is True for x in own))
+    return (
+        *told(of_all),
+        str(of_all.n) if of_all else "-",
+        *(str(count) if count else "-" for count in counts),
+        *told(_pass_rate(own)),
+        *(str(states[name]) if states[name] else "-" for name in ("skipped", "failed")),
+    )
+
+
+def _narrow_cells(own: Sequence[Evaluation]) -> tuple[str, ...]:
+    of_all, states = mean(own), Counter(x.status for x in own)
+    labelled = any(x.passed is not None for x in own)
+    passed = f"{sum(x.passed is True for x in own)} of {states['scored']} passed"
+    without = [f"{states[name]} {name}" for name in ("skipped", "failed") if states[name]]
+    scored = "" if not states["scored"] else passed if labelled else f"{states['scored']} scored"
+    return (
+        "\n".join(told(of_all)).rstrip(),
+        str(of_all.n) if of_all else "-",
+        "\n".join(told(_pass_rate(own))).rstrip(),
+        "\n".join(filter(None, (scored, *without))),
+    )
+
+
+def _pass_rate(own: Sequence[Evaluation]) -> Estimate | None:
+    rates = pass_rates([verdict for x in own if (verdict := Verdict.of(x)) is not None], ())
+    return rates[0].judged if len(rates) == 1 else None
 
 
 def corrections(settings: Settings, evaluations: Sequence[Evaluation]) -> list[str]:

@@ -211,6 +211,8 @@ def judges(evaluations: Sequence[Evaluation]) -> str:
         cost = "at a price that is not known" if usage.cost_usd is None else f"for {usage.cost_usd:.4f} USD"
         asked = f"{usage.calls:,} calls, {usage.cached:,} from the cache"
         tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+        if not (models or usage.input_tokens or usage.output_tokens):
+            return f"No model gave an answer: {usage.calls:,} {'call' if usage.calls == 1 else 'calls'} in vain."
         return f"Judged by {models or 'a model'}: {asked}; {tokens}; {cost}."
     unjudged = {x.metric for x in evaluations if isinstance(x.outcome, Skip) and x.outcome.cause == "no_judge"}
     if unjudged:

@@ -24,6 +24,9 @@ from spanscore.model.json import dumps
 if TYPE_CHECKING:
     from rich.console import Console
 
+_WIDE = 100
+"""Narrower, a metric's question stands below its name."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
@@ -117,15 +120,21 @@ def _described(criterion: Criterion) -> dict[str, Any]:
 
 def _list(found: list[type[Metric]], output: "Console") -> None:
     from rich.table import Table  # noqa: PLC0415 - only what prints a table needs it
+    from rich.text import Text  # noqa: PLC0415 - likewise
 
+    narrow = output.width < _WIDE
     table = Table(box=None, pad_edge=False)
-    table.add_column("metric", no_wrap=True, style="bold")
+    table.add_column("metric", no_wrap=not narrow, min_width=40 if narrow else None)
     for heading in ("default", "scope", "method"):
         table.add_column(heading, no_wrap=True)
-    table.add_column("what it asks")
+    if not narrow:
+        table.add_column("what it asks")
     for metric in sorted(found, key=lambda x: (issubclass(x, RubricMetric), x.scope == "session", x.name)):
-        default = "on" if metric.name in FAMILY else "off"
-        table.add_row(metric.name, default, metric.scope, metric.method, metric.summary)
+        facts = ("on" if metric.name in FAMILY else "off", metric.scope, metric.method)
+        if narrow:
+            table.add_row(Text.assemble((metric.name, "bold"), f"\n{metric.summary}"), *facts)
+        else:
+            table.add_row(Text(metric.name, "bold"), *facts, metric.summary)
     output.print(table)
     output.print(
         "\nWhat is off runs where evaluation.metrics or --metric names it, the rubric where evaluation.rubric is set.\n"

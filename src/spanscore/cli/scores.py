@@ -1,5 +1,6 @@
 """Scores as a person reads them: one block for each trace, then each session."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -36,25 +37,44 @@ class Row:
 
 
 def print_block(output: "Console", title: str, subtitle: str | None, rows: Sequence[Row]) -> None:
-    """Print the scores of one trace or session under its title, and which metrics had no occasion there."""
+    """Print the scores of one trace or session under its title, and which metrics had no occasion there.
+
+    Metrics that failed for the same reason share one line below the table.
+    """
     from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
 
     output.print(Text(on_one_line(title, 300), "bold"))
     if subtitle:
         output.print(Text(on_one_line(subtitle, output.width - 2), "italic"))
     shown = table("metric", "score", "label", "reason")
+    together = _failed_alike(rows)
     for row in rows:
-        if row.cause == _NO_OCCASION:
+        if row.cause == _NO_OCCASION or (row.status == "failed" and row.reason in together):
             continue
-        reason = printable(row.reason[:_MAX_REASON_CHARS]) + ("…" if len(row.reason) > _MAX_REASON_CHARS else "")
+        reason = _reason(row.reason)
         word = on_one_line(row.label, 24) if row.status == "scored" else row.status
         shown.add_row(on_one_line(row.metric, 40), _number(row.value), Text(word, _STYLES.get(word, "")), Text(reason))
     if shown.row_count:
         output.print(shown)
+    for reason, names in together.items():
+        output.print(Text(f"failed: {names}: {_reason(reason)}", _STYLES["failed"]))
     idle = ", ".join(on_one_line(row.metric, 40) for row in rows if row.cause == _NO_OCCASION)
     if idle:
         output.print(Text(f"not applicable: {idle}", "dim"))
     output.print()
+
+
+def _failed_alike(rows: Sequence[Row]) -> dict[str, str]:
+    """The reasons for which several rows failed, each with the names of their metrics."""
+    names: defaultdict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        if row.status == "failed":
+            names[row.reason].append(on_one_line(row.metric, 40))
+    return {reason: ", ".join(found) for reason, found in names.items() if len(found) > 1}
+
+
+def _reason(text: str) -> str:
+    return printable(text[:_MAX_REASON_CHARS]) + ("…" if len(text) > _MAX_REASON_CHARS else "")
 
 
 def table(*headings: str) -> "Table":

@@ -48,8 +48,9 @@ def no_score(evaluations: Sequence[Evaluation]) -> str | None:
     failed = [x for x in judged if x.status == "failed"]
     if not failed or any(x.status == "scored" and x.evaluator.kind == "LLM" for x in judged):
         return None
+    most = "" if len({x.reason for x in failed}) == 1 else ", most of them so"
     return (
-        f"the judge gave no score: all {len(failed)} judged scores failed, most of them so: {_most_common(failed)}; "
+        f"the judge gave no score: all {len(failed)} judged scores failed{most}: {_most_common(failed)}; "
         "`spanscore doctor` says what to do"
     )
 

@@ -62,7 +62,7 @@ class LiteLLM:
         except TimeoutError:
             raise CallError(f"no answer within {timeout_s:g} s", timed_out=True) from None
         except tuple(litellm.LITELLM_EXCEPTION_TYPES) as error:
-            raise self._call_error(litellm, error) from None  # the original may quote the key
+            raise self._call_error(litellm, model, error) from None  # the original may quote the key
         return self._completion(litellm, model, messages, response)
 
     async def knows(self, model: str) -> bool:
@@ -129,13 +129,13 @@ class LiteLLM:
             return None
         return max(float(sum(parts)), 0.0)
 
-    def _call_error(self, litellm: Any, error: Any) -> CallError:
+    def _call_error(self, litellm: Any, model: str, error: Any) -> CallError:
         said = _PREFIX.sub(r"\1: ", " ".join(str(error).split()).partition(" Traceback ")[0])
         quota_spent = "insufficient_quota" in str(getattr(error, "body", ""))
         too_long = isinstance(error, litellm.ContextWindowExceededError) or is_too_long(said) or exceeds_context(error)
         lacks_key = bool(_NO_KEY.search(said))
         return CallError(
-            self._shown(said),
+            _without_key(litellm, model) if lacks_key else self._shown(said),
             status=401 if lacks_key else getattr(error, "status_code", None),
             timed_out=isinstance(error, litellm.Timeout),
             headers=_lower_case(getattr(error, "litellm_response_headers", None)),
@@ -150,6 +150,13 @@ class LiteLLM:
         for secret in self._secrets:
             line = line.replace(secret, "[REDACTED:api_key]")
         return redact.redact(line).text[:_MAX_MESSAGE_CHARACTERS]
+
+
+def _without_key(litellm: Any, model: str) -> str:
+    """What to do where there is no key to call `model` with; litellm knows the name of the variable for most."""
+    names = litellm.validate_environment(model)["missing_keys"]
+    variable = " and ".join(names) if names else "the environment variable that litellm's documentation names for it"
+    return f"no key to call it with: set {variable}, or judge.api_key"
 
 
 def _provider(litellm: Any, model: str) -> str | None:
