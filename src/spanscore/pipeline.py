@@ -248,7 +248,7 @@ class Pipeline:
         """Send on what was scored before a restart: these scores leave on the span, and in no other form."""
         for trace_id in passing.held_traces():
             scores = [x for x in self._store.evaluations(trace_id=trace_id.hex()) if x.inline]
-            passing.release(passing.take(trace_id, {x.target.span_id for x in scores}), _by_span(scores))
+            passing.release(passing.take(trace_id, {x.target.span_id for x in scores}), scores)
 
     def _loops(self) -> list[Coroutine[Any, Any, None]]:
         cutting = loop.run(
@@ -329,10 +329,10 @@ class Pipeline:
         """The agent traces in what was cut that were not evaluated just so before. Runs in a thread."""
         found = [self._read(work) for work in works]
         new = {x.trace.id: x for x in self._scoring.new([trace for read in found for trace in read.traces])}
-        return [_Finished(x, [new[y.id] for y in x.traces if y.id in new], self._left_over(x)) for x in found]
-
-    def _left_over(self, read: Read) -> list[str]:
-        return self._scoring.left_over(read.work.cuts, read.traces)
+        return [
+            _Finished(x, [new[y.id] for y in x.traces if y.id in new], self._scoring.left_over(x.work.cuts, x.traces))
+            for x in found
+        ]
 
     def _read(self, work: Work) -> Read:
         if not any(cut.genai for cut in work.cuts):
@@ -369,8 +369,7 @@ class Pipeline:
 
     def _release_roots(self, passing: Passing, finished: _Finished) -> None:
         """Send held spans on with their scores; until they are delivered, the journal keeps what they were in."""
-        by_span = _by_span(finished.evaluations)
-        passing.release(finished.held, by_span, left=lambda: self._forget(finished.read.work))
+        passing.release(finished.held, finished.evaluations, left=lambda: self._forget(finished.read.work))
 
     async def _finish_sessions(self, ids: Sequence[str]) -> None:
         try:
@@ -401,13 +400,6 @@ class Pipeline:
         if not await self._sender.drain(max(0.0, deadline_s - time.monotonic())):
             left = ", ".join(f"{count} by {name}" for name, count in self._sender.behind().items() if count)
             _log.warning("not all has left, the rest does after the restart: %s", left or "requests that pass through")
-
-
-def _by_span(evaluations: Sequence[Evaluation]) -> dict[str, list[Evaluation]]:
-    found: dict[str, list[Evaluation]] = {}
-    for evaluation in evaluations:
-        found.setdefault(evaluation.target.span_id, []).append(evaluation)
-    return found
 
 
 def _is_agent(span: Any, scope: Any) -> bool:

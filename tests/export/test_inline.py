@@ -110,7 +110,7 @@ async def test_a_request_is_kept_until_its_last_span_has_left(make):
     passing.pass_on(kept(1, ("model", "agent"), ("agent", "")))
     await sender.deliver()
     assert book.holds[1] == 1
-    passing.release(passing.take(TRACE), {})
+    passing.release(passing.take(TRACE), [])
     await sender.deliver()
     assert book.holds[1] == 0
 
@@ -125,7 +125,7 @@ async def test_an_agent_under_another_leaves_when_that_one_comes(make):
 async def test_a_copy_of_an_agents_span_does_not_leave(make):
     passing, sender = make(FakeBook())
     passing.pass_on(kept(1, ("agent", "")))
-    passing.release(passing.take(TRACE), {})
+    passing.release(passing.take(TRACE), [])
     passing.pass_on(kept(2, ("agent", "")))
     assert sender.names() == [["agent"]]
 
@@ -135,7 +135,7 @@ async def test_a_span_that_is_twice_in_one_request_leaves(make):
     passing, sender = make(book)
     passing.pass_on(kept(1, ("agent", ""), ("agent", "")))
     assert book.leaving(1).left == frozenset()
-    passing.release(passing.take(TRACE), {})
+    passing.release(passing.take(TRACE), [])
     assert sender.names() == [["agent"]]
 
 
@@ -167,7 +167,7 @@ async def test_a_span_that_left_before_the_rest_does_not_leave_with_it_after_a_r
     book = FakeBook()
     passing, sender = make(book)
     passing.pass_on(kept(1, ("model", "agent"), ("agent", "")))
-    passing.release(passing.take(TRACE), {})
+    passing.release(passing.take(TRACE), [])
     sender.sent[1][1].set_result(None)
     await asyncio.sleep(0)
     again, sender = make(book)
@@ -179,7 +179,7 @@ async def test_what_was_not_delivered_leaves_again_after_a_restart(make):
     book = FakeBook()
     passing, _ = make(book)
     passing.pass_on(kept(1, ("model", "agent"), ("agent", "")))
-    passing.release(passing.take(TRACE), {})
+    passing.release(passing.take(TRACE), [])
     again, sender = make(book)
     again.pass_on(kept(1, ("model", "agent"), ("agent", "")), book.leaving(1))
     assert (sender.names(), again.held_roots) == ([["model"]], 1)
@@ -201,7 +201,7 @@ async def test_headers_leave_with_what_they_came_with(make):
     headers = (("x-scope-orgid", "a"),)
     passing, sender = make(FakeBook())
     passing.pass_on(kept(1, ("model", "agent"), ("agent", ""), headers=headers))
-    passing.release(passing.take(TRACE), {})
+    passing.release(passing.take(TRACE), [])
     assert sender.headers == [headers, headers]
 
 

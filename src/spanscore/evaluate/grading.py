@@ -46,27 +46,27 @@ class Grading:
         """The scores that `rubric` gives for `session`; where anything raises, that is the outcome of all of them."""
 
         def show(longest: int) -> Transcript:
-            return rendered(session, self._render, longest, expected)
+            return _rendered(session, self._render, longest, expected)
 
         with Attempt("the rubric") as attempt:
             if self._judge is None or rubric.model == RULES:
-                return alike(rubric, no_judge("the rubric"))
+                return _alike(rubric, no_judge("the rubric"))
             async with self._slots:
-                return await by_judge(rubric, session, self._judge, show, self._longest, expected)
-        return alike(rubric, given(attempt.outcome))
+                return await _by_judge(rubric, session, self._judge, show, self._longest, expected)
+        return _alike(rubric, given(attempt.outcome))
 
     def planned(self, rubric: Rubric, session: Session) -> list[PlannedCall]:
         """The one call that the judge would get; none where there is no judge, or no criterion can be scored."""
         if self._judge is None or rubric.model == RULES:
             return []
-        criteria, _ = measurable(rubric, session)
+        criteria, _ = _measurable(rubric, session)
         if not criteria:
             return []
         prompt, schema = _call(criteria, session, NOTHING_EXPECTED, self._render(session))
         return [PlannedCall(tuple(x.metric for x in criteria), 1, prompt, schema, rubric.models, placeholders=0)]
 
 
-def measurable(rubric: Rubric, session: Session) -> tuple[tuple[Criterion, ...], dict[str, Outcome]]:
+def _measurable(rubric: Rubric, session: Session) -> tuple[tuple[Criterion, ...], dict[str, Outcome]]:
     """The criteria on which `session` can be scored, and by id why it cannot on the others."""
     skips: dict[str, Outcome] = {}
     for criterion in rubric.criteria:
@@ -75,14 +75,14 @@ def measurable(rubric: Rubric, session: Session) -> tuple[tuple[Criterion, ...],
     return tuple(x for x in rubric.criteria if x.id not in skips), skips
 
 
-async def by_judge(
+async def _by_judge(
     rubric: Rubric, session: Session, judge: Judge, show: Callable[[int], Transcript], longest: int, expected: Expected
 ) -> list[Graded]:
     """Score `session` by one call of `judge` about what `show` gives for a length in tokens: `longest`, or less.
 
     Where that is longer than the judge can read, it is asked about half as much, and so on.
     """
-    criteria, outcomes = measurable(rubric, session)
+    criteria, outcomes = _measurable(rubric, session)
     if not criteria:
         return _graded(rubric, session, expected, Findings(outcomes, None, _nobody()))
     model = rubric.model
@@ -133,7 +133,7 @@ async def _asked(
             attempt.usage += spent_on(error)
 
 
-def rendered(session: Session, render: Renderer, longest: int, expected: Expected) -> Transcript:
+def _rendered(session: Session, render: Renderer, longest: int, expected: Expected) -> Transcript:
     """`session` for reading, in as many of the `longest` tokens as what is `expected` leaves.
 
     Raises InputError where that takes more than half of them: of what was recorded too little would be left.
@@ -147,7 +147,7 @@ def rendered(session: Session, render: Renderer, longest: int, expected: Expecte
     return render(session, max_tokens=longest - beside)
 
 
-def alike(rubric: Rubric, outcome: Outcome) -> list[Graded]:
+def _alike(rubric: Rubric, outcome: Outcome) -> list[Graded]:
     """One outcome for all scores of the run, where nothing could be scored."""
     names = [(x.metric, criterial.RubricMetric.scale, float(criterial.ACCEPTABLE)) for x in rubric.criteria]
     names.append((OVERALL, Overall.scale, rubric.pass_threshold))

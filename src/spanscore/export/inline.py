@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -165,11 +165,14 @@ class Passing:
     def release(
         self,
         held: Sequence[Held],
-        evaluations: Mapping[str, Sequence[Evaluation]],
+        evaluations: Iterable[Evaluation],
         left: Callable[[], None] = lambda: None,
     ) -> None:
-        """Send held spans on, each with the evaluations of its span id; `left` is called when all are delivered."""
+        """Send held spans on, each with its own of `evaluations`; `left` is called when all are delivered."""
         waiting = len(held)
+        by_span: dict[str, list[Evaluation]] = {}
+        for evaluation in evaluations:
+            by_span.setdefault(evaluation.target.span_id, []).append(evaluation)
 
         def one_left() -> None:
             nonlocal waiting
@@ -178,7 +181,7 @@ class Passing:
                 left()
 
         for one in held:
-            scores = evaluations.get(one.span_id, ())
+            scores = by_span.get(one.span_id, ())
             annotate(_span_of(one.request), scores)
             self._meter.add(declared.INLINE_RELEASED_ROOTS, reason="scored" if scores else "unscored")
             self._release_one(one, one_left)
