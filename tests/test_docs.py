@@ -52,6 +52,11 @@ def test_the_example_configuration_is_accepted():
     config.load(ROOT / "examples/spanscore.yaml", {})
 
 
+def test_the_example_configuration_measures_what_is_measured_by_default():
+    example = config.load(ROOT / "examples/spanscore.yaml", {})
+    assert set(example.evaluation.metrics) == set(config.default().evaluation.metrics)
+
+
 def test_the_readme_lists_every_metric():
     from spanscore import metrics
 

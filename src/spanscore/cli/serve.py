@@ -60,8 +60,7 @@ async def _serve(settings: "Settings") -> None:
 def _say_what_scores_rest_on(settings: "Settings") -> None:
     if not settings.judge.models:
         _log.info(
-            "no judge model is configured: judged metrics are skipped, the checks run; set judge.model or "
-            "SPANSCORE_JUDGE_MODEL"
+            "no judge model is configured, so judged metrics are skipped; set judge.model or SPANSCORE_JUDGE_MODEL"
         )
     if settings.embedding.chosen is None and "coherence" in settings.evaluation.metrics:
         _log.info("no embedding is configured, so coherence is skipped; set embedding.model or embedding.local_model")
