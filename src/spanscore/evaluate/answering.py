@@ -33,7 +33,7 @@ async def answer(cases: Sequence[Case], items: Sequence[Item], inquiry: Inquiry)
 
 def _asking(cases: Iterable[Case], item: Item) -> Iterator[Case]:
     """The unsettled cases that need `item`."""
-    return (case for case in cases if case.outcome is None and case.of((item.question,)))
+    return (case for case in cases if case.outcome is None and case.asks(item.question))
 
 
 class _Asking:
@@ -101,7 +101,7 @@ class _Asking:
     def _taken(self, reading: Reading, model: str) -> list[Batch]:
         """What is valid goes to the cases. Returns what is to be asked again."""
         for case in self._cases:
-            own = {item: value for item, value in reading.answers.items() if case.of((item.question,))}
+            own = {item: value for item, value in reading.answers.items() if case.asks(item.question)}
             if own:
                 case.take(own, model)
         cut = tuple(item for item, x in reading.problems.items() if x.cut_off)

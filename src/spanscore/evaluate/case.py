@@ -1,7 +1,7 @@
 """One judged metric on one subject: the answers had so far, what they cost, and the outcome once there is one."""
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spanscore.evaluate.asking import Item, Questions, prompt_hash
@@ -62,17 +62,13 @@ class Case:
             if question.key not in self.answers and self.answers.keys() >= set(question.needs)
         ]
 
-    def items(self, questions: Iterable[Question]) -> list[Item]:
-        """What is to be answered of `questions`: each, or each about every call that was drawn."""
-        found: list[Item] = []
-        for question in questions:
-            found += [Item(question, x) for x in self._drawn] if question.of_calls else [Item(question)]
-        return found
+    def asks(self, question: Question) -> bool:
+        """Whether this metric asks `question`."""
+        return any(question.key == x.key for stage in self.metric.stages for x in stage)
 
-    def of(self, questions: Questions) -> Questions:
-        """Those of `questions` that this metric asks."""
-        own = {question.key for stage in self.metric.stages for question in stage}
-        return tuple(x for x in questions if x.key in own)
+    def items(self, question: Question) -> list[Item]:
+        """What is to be answered of `question`: it, or it about every call that was drawn."""
+        return [Item(question, x) for x in self._drawn] if question.of_calls else [Item(question)]
 
     def planned(self, questions: Questions) -> None:
         """Take down, for the provenance, that `questions` are asked together."""
@@ -99,6 +95,11 @@ class Case:
         if facts and isinstance(self.outcome, Score):
             score = self.outcome
             self.outcome = Score(score.value, score.reason, {**score.metadata, **facts}, score.label)
+
+
+def items_of(cases: Sequence[Case], questions: Questions) -> list[Item]:
+    """What is to be answered of `questions`, each of which one of `cases` asks, or several that draw the same calls."""
+    return [item for x in questions for item in next(case for case in cases if case.asks(x)).items(x)]
 
 
 def drawn(count: int, most: int | None, seed: str) -> Sequence[int]:

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 
 from spanscore.evaluate.answering import answer
-from spanscore.evaluate.asking import Item, Questions, distinct
+from spanscore.evaluate.asking import Questions, distinct
 from spanscore.evaluate.attempt import Attempt, outcome_of
-from spanscore.evaluate.case import Case
+from spanscore.evaluate.case import Case, items_of
 from spanscore.evaluate.inquiry import Inquiry, Transcripts
 from spanscore.evaluate.planning import PlannedCall, Planner
 from spanscore.judge.config import Config
@@ -106,13 +106,9 @@ async def fused(cases: Sequence[Case], inquiry: Inquiry) -> None:
 
 async def _answered(cases: Sequence[Case], questions: Questions, inquiry: Inquiry) -> None:
     """Have `questions` answered for those of `cases` that ask them."""
-    items: list[Item] = []
-    for question in questions:
-        asking = next(case for case in cases if case.of((question,)))
-        items += asking.items((question,))
     for case in cases:
         case.planned(questions)
-    await answer(cases, items, inquiry)
+    await answer(cases, items_of(cases, questions), inquiry)
 
 
 def by_models(cases: Sequence[Case]) -> list[list[Case]]:

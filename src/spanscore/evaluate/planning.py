@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from spanscore.evaluate.asking import Questions, distinct
 from spanscore.evaluate.batches import Batch, dealt
-from spanscore.evaluate.case import Case
+from spanscore.evaluate.case import Case, items_of
 from spanscore.evaluate.inquiry import Transcripts
 from spanscore.judge.port import Prompt
 
@@ -63,13 +63,13 @@ class Planner:
         return calls
 
     def _calls(self, cases: Sequence[Case], stage: int, questions: Questions) -> list[PlannedCall]:
-        items = [item for x in questions for item in next(case for case in cases if case.of((x,))).items((x,))]
-        return [self._planned(cases, stage, batch) for batch in dealt(items, self._max_output_tokens)]
+        batches = dealt(items_of(cases, questions), self._max_output_tokens)
+        return [self._planned(cases, stage, batch) for batch in batches]
 
     def _planned(self, cases: Sequence[Case], stage: int, batch: Batch) -> PlannedCall:
         transcript = self._transcripts.showing(batch.places)
         call = self._transcripts.call(batch.items, transcript)
-        asking = [case for case in cases if case.of(call.questions)]
+        asking = [case for case in cases if any(map(case.asks, call.questions))]
         needed = Counter(key for question in call.questions for key in question.needs)
         quotes = dict.fromkeys(needed, _LATER)
         for case in asking:
