@@ -144,7 +144,7 @@ def test_before_the_first_trial_the_meter_shows_nothing():
 def test_what_fails_is_told_with_what_to_do():
     trials = trials_of(ScriptedJudge(WRONG_KEY))
     asyncio.run(trials.try_all())
-    assert trials.trouble == "the judge gives no answers: m: m: wrong key"
+    assert trials.trouble == "the judge gives no answers: m: wrong key"
     assert trials.states["m"].to_json()["fix"].startswith("give a valid key")
 
 

@@ -50,7 +50,7 @@ def read(path: Path, metric: str | None = None) -> list[Label]:
             raise InputError(f"{path}: larger than {_MAX_BYTES >> 20} MiB; split it")
         text = _decoded(path.read_bytes())
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}") from None
+        raise InputError(f"{path}: {error.strerror or error}; give labels as CSV or JSON Lines") from None
     except UnicodeDecodeError:
         raise InputError(f"{path}: not UTF-8 text; save it as UTF-8") from None
     if not text.strip():

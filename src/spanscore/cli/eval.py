@@ -61,6 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Score every trace and session. Returns the exit code: 1 where a gate is not met."""
     settings = configured(args)
+    if args.model == RULES:
+        settings = settings.model_copy(update={"evaluation": settings.evaluation.with_checks()})
     gates = [_gate(text, settings) for text in args.fail_under]
     metrics = tuple(x for name in args.metric for x in _names(name, settings)) if args.metric else None
     if args.threshold is not None:

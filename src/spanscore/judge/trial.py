@@ -102,7 +102,7 @@ class Trials:
     @property
     def trouble(self) -> str | None:
         """Which models do not answer, and why; None where all do, or none was tried."""
-        failing = [f"{model}: {x.reason}" for model, x in self._states.items() if x.status == "fails"]
+        failing = [_of(model, x.reason) for model, x in self._states.items() if x.status == "fails"]
         return "the judge gives no answers: " + "; ".join(failing) if failing else None
 
     @property
@@ -166,3 +166,8 @@ class Trials:
 
     def _up(self) -> dict[tuple[str, ...], float]:
         return {(model,): float(x.status == "answers") for model, x in self._states.items() if x.status != "not tried"}
+
+
+def _of(model: str, reason: str | None) -> str:
+    """`reason` with the model's name before it, which the judge's own errors begin with."""
+    return reason if reason and reason.startswith(f"{model}: ") else f"{model}: {reason}"
