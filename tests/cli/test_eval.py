@@ -57,6 +57,11 @@ def test_without_a_model_what_asks_no_judge_has_a_score_for_every_trace(evaluate
     assert means["coherence"][4] == "4"
 
 
+def test_one_line_says_of_all_judged_metrics_that_no_model_judges_them(evaluated):
+    [line] = [x for x in evaluated("--jsonl")[2].splitlines() if "No model judges" in x]
+    assert "conversation_completion are skipped: No model judges them: set judge.model" in line
+
+
 def test_the_model_rules_on_the_command_line_stands_for_every_check(evaluated):
     scored = {x["metric"] for x in _lines(evaluated("--jsonl", "--model", "rules")[1])}
     assert {name for name in metrics.available() if name.startswith("check.")} <= scored

@@ -33,7 +33,7 @@ def notices(evaluations: Sequence[Evaluation]) -> list[str]:
     for cause in _NOT_SET_UP:
         of_cause = _skipped(evaluations, cause)
         if of_cause:
-            found.append(f"{_names(of_cause)} skipped: {_short(of_cause[0].reason)}")
+            found.append(f"{_names(of_cause)} skipped: {_short(_of_all(of_cause))}")
     if over_budget := _skipped(evaluations, "budget"):
         found.append(f"{_scores(len(over_budget))} skipped: {_short(over_budget[0].reason)}")
     failed = [x for x in evaluations if x.status == "failed"]
@@ -64,6 +64,13 @@ def _is_judged(evaluation: Evaluation) -> bool:
 
 def _skipped(evaluations: Iterable[Evaluation], cause: SkipCause) -> list[Evaluation]:
     return [x for x in evaluations if isinstance(x.outcome, Skip) and x.outcome.cause == cause]
+
+
+def _of_all(skipped: Sequence[Evaluation]) -> str:
+    """The reason of the first, in which its metric stands for all of them."""
+    [first, *_] = skipped
+    alone = len({x.metric for x in skipped}) == 1
+    return first.reason if alone else first.reason.replace(f" judges {first.metric}:", " judges them:")
 
 
 def _names(evaluations: Iterable[Evaluation]) -> str:
