@@ -93,7 +93,7 @@ def running(folder: Path, ports: Ports, settings: dict[str, Any]) -> Iterator[Co
         )
     try:
         with grpc.insecure_channel(f"127.0.0.1:{ports.control}") as channel:
-            _wait_until_ready(child, (ports.grpc, ports.control), log)
+            _wait_until_ready(child, (ports.grpc, ports.http, ports.health, ports.control), log)
             yield ControlServiceStub(channel)
     finally:
         _stop(child)
