@@ -11,6 +11,7 @@ from spanscore.export.delivery import Surroundings
 from spanscore.export.filing import Filing
 from spanscore.export.port import UndeliveredError, UnsupportedSignalError
 from spanscore.export.sink import ToolFaultError
+from spanscore.model.score import Skip
 from spanscore.telemetry import Meter
 
 
@@ -117,6 +118,12 @@ async def test_skips_are_not_filed(filing, make):
     async with filing([(1, make.skipped()), (2, make.score("m2"))]) as (sink, outbox, _, until):
         await until(lambda: outbox.cursors.get("phoenix") == 2)
         assert sink.filed == ["m2"]
+
+
+async def test_a_session_that_rests_on_no_signal_is_filed(filing, make):
+    skip = Skip("No trace of the session has the signals.", "no_signals")
+    async with filing([(1, make.score("m1", outcome=skip, scope="session"))]) as (sink, _, _, until):
+        await until(lambda: sink.filed == ["m1"])
 
 
 async def test_a_score_whose_span_is_not_there_holds_up_no_other(filing, make):

@@ -10,6 +10,7 @@ from tool_server import FakeTool, before
 from spanscore.export.config import MlflowConfig
 from spanscore.export.mlflow import MlflowSink
 from spanscore.export.port import UnsupportedSignalError
+from spanscore.model.score import Skip
 
 TRACE_ID, SPAN_ID = "0a" * 16, "0b" * 8
 FIRST_ID = "0f" * 16
@@ -113,6 +114,14 @@ async def test_a_failure_is_an_error(make):
         await sink.file([make.failed()])
         (assessment,) = tool.only(TRACE_ID).values()
     assert assessment["feedback"] == {"error": {"error_code": "JudgeTimeoutError", "error_message": "no answer"}}
+
+
+async def test_a_session_that_rests_on_no_signal_is_an_error_that_names_them(make):
+    async with mlflow() as (sink, tool):
+        tool.has(FIRST_ID)
+        await sink.file([make.score(outcome=Skip("coherence is missing", "no_signals"), **SESSION)])
+        (assessment,) = tool.only(FIRST_ID).values()
+    assert assessment["feedback"] == {"error": {"error_code": "no_signals", "error_message": "coherence is missing"}}
 
 
 async def test_a_turn_without_a_span_is_scored_on_its_trace(make):

@@ -12,6 +12,7 @@ from spanscore.export.opening import open_exporters, open_sinks
 from spanscore.export.phoenix import PhoenixSink
 from spanscore.export.port import UndeliveredError, UnsupportedSignalError
 from spanscore.export.sink import ToolFaultError
+from spanscore.model.score import Skip
 
 KEYS = {"public_key": "pk-lf-1", "secret_key": "sk-lf-1"}
 TRACE_ID, SPAN_ID = "0a" * 16, "0b" * 8
@@ -133,6 +134,14 @@ async def test_a_failure_has_no_score_in_phoenix(make):
         await sink.file([make.failed()])
     (filed,) = tool.bodies("POST", "/v1/span_annotations")[0]["data"]
     assert filed["result"] == {"explanation": "JudgeTimeoutError: no answer"}
+
+
+async def test_a_session_that_rests_on_no_signal_has_no_score_in_phoenix(make):
+    skip = Skip("coherence is missing", "no_signals")
+    async with phoenix() as (sink, tool):
+        await sink.file([make.score(outcome=skip, scope="session", subject_id="s-1")])
+    (filed,) = tool.bodies("POST", "/v1/session_annotations")[0]["data"]
+    assert filed["result"] == {"explanation": "coherence is missing"}
 
 
 async def test_a_server_that_is_no_phoenix_is_told_from_a_span_that_is_missing(make):

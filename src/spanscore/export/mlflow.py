@@ -13,7 +13,7 @@ from spanscore.export.json_api import JsonApi
 from spanscore.export.port import UnsupportedSignalError
 from spanscore.export.sink import provenance
 from spanscore.model.json import dumps
-from spanscore.model.score import Evaluation, Failure
+from spanscore.model.score import Evaluation, Failure, Skip
 
 _TRACES = "/api/3.0/mlflow/traces"
 _MAX_TEXT_LENGTH = 8192
@@ -165,6 +165,9 @@ def _assessment(evaluation: Evaluation, trace: _Trace) -> dict[str, Any]:
     if isinstance(outcome, Failure):
         message = wording.cut(outcome.message, _MAX_TEXT_LENGTH)
         feedback: dict[str, Any] = {"error": {"error_code": outcome.type, "error_message": message}}
+    elif isinstance(outcome, Skip):
+        message = wording.cut(outcome.reason, _MAX_TEXT_LENGTH)
+        feedback = {"error": {"error_code": outcome.cause, "error_message": message}}
     else:
         feedback = {"value": evaluation.value}
     facts = provenance(evaluation)

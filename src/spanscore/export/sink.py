@@ -15,7 +15,9 @@ class Sink(Protocol):
     """One tool. What is filed twice replaces itself, and a later revision replaces the one before it."""
 
     async def file(self, evaluations: Sequence[Evaluation], *, final: bool = False) -> Sequence[Evaluation]:
-        """File scores and failures; returns those whose span, trace or session the tool has not got yet.
+        """File scores, failures, and that a session rests on no signal; returns those whose place is not there yet.
+
+        The place is a span, a trace or a session of the tool.
 
         With `final` they are not asked about again: what can be filed in another place than the best one now is.
 

@@ -14,7 +14,7 @@ _MAX_DEPTH = 8
 
 
 def is_told(evaluation: Evaluation) -> bool:
-    """Whether spans and events are made of it: of all but skips, and of a session metric that rests on no signal.
+    """Whether it is exported and filed with tools: of all but skips, and of a session metric that rests on no signal.
 
     Such a session was evaluated, and would else look as if it had not been.
     """

@@ -11,7 +11,8 @@ FAIL = ("gen_ai.evaluation.score.label", "fail")
 
 def evaluated(run: Run) -> Iterator[Score]:
     """Everything that has an evaluation span."""
-    return (x for scores in run.scores.values() for x in scores if x.status != STATUS_SKIPPED)
+    found = (x for scores in run.scores.values() for x in scores)
+    return (x for x in found if x.status != STATUS_SKIPPED or x.skip_cause == "no_signals")
 
 
 def failing(run: Run) -> set[str]:
