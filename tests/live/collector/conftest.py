@@ -248,7 +248,7 @@ def collector():
 
 
 @pytest.fixture
-def pipeline(tmp_path, collector, server):
+def pipeline(tmp_path, collector, server, unjudged):
     """Call it with configuration files of the repository to get a pipeline that is not started yet.
 
     `settings` are those of spanscore, of which there are `shards`, and `exporter` those of the way back; `loop` has it
@@ -257,6 +257,7 @@ def pipeline(tmp_path, collector, server):
     made = []
 
     def make(*configs, shards=1, gated=False, loop=False, environ=None, exporter=None, **settings):
+        settings = {"evaluation": unjudged, **settings}
         folder = tmp_path / f"pipeline{len(made)}"
         folder.mkdir()
         ports = free_ports(2)

@@ -76,7 +76,7 @@ def test_inline_every_span_leaves_once_and_the_agents_with_their_scores(pipeline
     spans, _ = line.backend_spans()
     assert Counter(x.span_id for x in spans) == dict.fromkeys(ids(line.sent_spans()), 1)
     agents = [x for x in spans if x.name == "invoke_agent weather"]
-    assert all("spanscore.task_completion.score" in attributes(x) for x in agents)
+    assert all("spanscore.coherence.score" in attributes(x) for x in agents)
 
 
 def test_inline_spanscore_may_be_killed_and_started_again(pipeline):
@@ -95,7 +95,7 @@ def test_a_first_collector_shows_the_scores_in_its_own_output(pipeline, until):
     line.spanscore.start()
     line.run_agent(TURNS)
     log = line.folder / "collector.log"
-    until(lambda: log.read_text().count("Name           : evaluation task_completion") == TURNS, log.read_text)
+    until(lambda: log.read_text().count("Name           : evaluation coherence") == TURNS, log.read_text)
 
 
 @pytest.mark.parametrize("overlay", ["services", "tail-sampling", "sharded", None])

@@ -8,7 +8,7 @@ pytestmark = pytest.mark.collector
 
 TURNS = 6
 AGENT, OUTER = "invoke_agent weather", "invoke_agent concierge"
-SCORE = "spanscore.task_completion.score"
+SCORE = "spanscore.coherence.score"
 
 
 @pytest.fixture

@@ -71,5 +71,5 @@ def test_inline(pipeline, seed):
     roots = [x for x in spans if not x.parent_span_id]
     contents = {(x.span_id, x.SerializeToString(deterministic=True)) for x in roots}
     assert len({x.span_id for x in roots}) == len(contents)
-    unscored = [x for x in roots if not any(a.key == "spanscore.task_completion.score" for a in x.attributes)]
+    unscored = [x for x in roots if not any(a.key == "spanscore.coherence.score" for a in x.attributes)]
     assert not unscored
