@@ -18,6 +18,7 @@ import yaml
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from spanscore.export.wording import is_told
 from spanscore.store.config import Config
 from spanscore.store.store import Store
 
@@ -166,9 +167,9 @@ class RunningServer:
         return [trace.to_json() if trace else None for trace in found]
 
     def committed(self):
-        """All scores and failures in its store, by their uid."""
+        """All evaluations in its store that it exports, by their uid."""
         store = Store.open(Config(url=f"sqlite:///{self.folder}/store.db"))
-        found = {x.uid: x for _, x in store.outbox(0, 100_000) if x.status != "skipped"}
+        found = {x.uid: x for _, x in store.outbox(0, 100_000) if is_told(x)}
         store.close()
         return found
 

@@ -144,8 +144,9 @@ class Pipeline:
         return list(spans(found))
 
     def at_backend(self, signal):
-        """The requests of a signal that the backend has, in their order."""
-        lines = [line.split() for line in self.recorded.read_text().splitlines()]
+        """The requests of a signal that the backend has, in their order; not the one that it is just writing."""
+        whole, _, _ = self.recorded.read_text().rpartition("\n")
+        lines = [line.split() for line in whole.splitlines()]
         return [REQUESTS[name].FromString(base64.b64decode(body)) for name, body in lines if name == signal]
 
     def backend_spans(self):
