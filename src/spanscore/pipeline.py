@@ -24,6 +24,7 @@ from spanscore.export.sender import Sender
 from spanscore.judge import open_judge, redactor
 from spanscore.model.headers import Headers
 from spanscore.model.score import Evaluation
+from spanscore.model.session_scope import in_scope
 from spanscore.model.span import Resource
 from spanscore.model.trace import AgentTrace
 from spanscore.otlp import decode
@@ -224,7 +225,8 @@ class Pipeline:
         asked = overrides or Overrides()
         refuse_misplaced(asked, "trace" if session_id is None else "session")
         if session_id is not None:
-            return await self._scoring.sessions([session_id], asked)
+            keys = await self._scoring.patiently(self._store.session_keys, session_id)
+            return await self._scoring.sessions(keys, asked)
         return await self._scoring.again(trace_id or "", asked)
 
     async def _take_in(self, signal: Signal, body: bytes, request: Any, headers: Headers) -> None:
@@ -310,8 +312,8 @@ class Pipeline:
         for one in finished:
             self._reader.finished(one.read.work, now_ns)
         for stored in traces:
-            if stored.trace.session_id is not None:
-                self._sessions.push(stored.trace.session_id, now_ns)
+            if stored.trace.session_key is not None:
+                self._sessions.push(stored.trace.session_key, now_ns)
         for one in finished:
             if self._passing is not None:
                 self._release_roots(self._passing, one)
@@ -339,7 +341,8 @@ class Pipeline:
             self.meter.add(declared.TRACES_WITHOUT_GENAI)
             return Read(work)
         try:
-            return self._reader.read(work)
+            read = self._reader.read(work)
+            return replace(read, traces=in_scope(read.traces, self._settings.assemble.session_scope))
         except Exception as error:  # noqa: BLE001 - what crashes a reader would crash it again after every restart
             self._give_up(work, error)
             return Read(work)

@@ -153,10 +153,10 @@ class Rescoring:
         now = [x for x in rows if x not in later]
         if later:
             trace = await self._scoring.patiently(self._store.trace, subject_id)
-            if trace is None or trace.session_id is None:
+            if trace is None or trace.session_key is None:
                 await self._scoring.patiently(self._store.forget, later)
             else:
-                await self._with_session(trace.session_id, later, now_ns)
+                await self._with_session(trace.session_key, later, now_ns)
         if now:
             await self._of_trace(subject_id, now)
 
@@ -184,8 +184,8 @@ class Rescoring:
             if count:
                 self._meter.add(declared.EVALUATIONS_ASKED_AGAIN, count, outcome=outcome)
         self._answered.update((trace_id, x.metric) for x in found)
-        for session_id in {x.session_id for x in found} - {None}:
-            self._evaluate_again(str(session_id))
+        for key in {x.session_key or x.session_id for x in found} - {None}:
+            self._evaluate_again(str(key))
 
     def _tell(self, now_ns: int) -> None:
         """Say how much was made up for, once a minute at most, and when all is."""

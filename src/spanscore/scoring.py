@@ -248,7 +248,7 @@ def refuse_misplaced(overrides: Overrides, run: str) -> None:
 
 def _is_before(one: AgentTrace, other: AgentTrace) -> bool:
     """Whether both are of one session, and `one` began first."""
-    return one.session_id == other.session_id and one.started_ns < other.started_ns and one.id != other.id
+    return one.session_key == other.session_key and one.started_ns < other.started_ns and one.id != other.id
 
 
 def _digest(trace: AgentTrace) -> str:

@@ -128,7 +128,7 @@ def test_a_token_count_beyond_64_bits_is_cut_and_does_not_fail():
 
 
 def test_a_trace_message_has_every_fact_of_the_json_line():
-    facts = set(_trace(trial=Trial(case="c")).to_json())
+    facts = set(_trace(trial=Trial(case="c"), session_id="s", session_key="other:s").to_json())
     assert facts == {field.name for field in encode_trace(_trace()).DESCRIPTOR.fields}
 
 

@@ -35,6 +35,15 @@ def test_otel_trace_ids_go_with_their_traces(open_store, make, clock):
     assert store.trace(trace.trace_ids[0]) == trace
 
 
+def test_what_a_session_id_stands_for_goes_with_the_last_trace_of_the_session(open_store, make, clock):
+    store = open_store(max_age="10s")
+    for number, key in ((1, "a:s"), (2, "b:s"), (3, "a:s")):
+        clock.now_ns += 5 * SECOND_NS
+        store.commit([make.stored(make.trace(number, session_id="s", session_key=key))], [])
+    store.prune(clock.now_ns + 8 * SECOND_NS)
+    assert store.session_keys("s") == ["s", "a:s"]
+
+
 def test_a_judges_answers_go_at_their_age(open_store, clock):
     store = open_store(max_age="1s")
     store.put("key", "value")

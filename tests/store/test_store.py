@@ -35,6 +35,35 @@ def test_an_unknown_trace_is_none(store):
     assert store.trace("a" * 32) is None
 
 
+def test_turns_of_another_tenant_are_no_turns_before(store, make):
+    turns = [make.trace(n, session_id="s", session_key=key) for n, key in ((1, "a:s"), (2, "b:s"), (3, "a:s"))]
+    store.commit([make.stored(x) for x in turns], [])
+    assert store.turns_before(turns[2], **BOUNDS) == [turns[0]]
+
+
+def test_a_session_id_stands_for_the_sessions_of_all_tenants_that_have_it(store, make):
+    turns = [make.trace(n, session_id="s", session_key=key) for n, key in ((1, "s"), (2, "a:s"), (3, "b:s"))]
+    store.commit([make.stored(x) for x in turns], [make.score(x) for x in turns])
+    assert store.session_keys("s") == ["s", "a:s", "b:s"]
+    assert [x.target for x in store.evaluations(session_id="s")] == [x.target for x in turns]
+
+
+def test_a_session_key_stands_for_one_session(store, make):
+    turns = [make.trace(n, session_id="s", session_key=key) for n, key in ((1, "s"), (2, "a:s"))]
+    store.commit([make.stored(x) for x in turns], [make.score(x) for x in turns])
+    assert [x.target for x in store.evaluations(session_id="a:s")] == [turns[1].target]
+
+
+def test_sessions_of_one_id_are_read_each_by_itself(store, make):
+    turns = [make.trace(n, session_id="s", session_key=key) for n, key in ((1, "a:s"), (2, "b:s"), (3, "a:s"))]
+    store.commit([make.stored(x) for x in turns], [])
+    found = store.sessions(["a:s", "b:s"])
+    assert [(x.session.session_id, x.session.id, len(x.session.traces)) for x in found] == [
+        ("s", "a:s", 2),
+        ("s", "b:s", 1),
+    ]
+
+
 BOUNDS = {"limit": 10, "max_bytes": 10**6}
 
 

@@ -52,6 +52,7 @@ def encode_trace(trace: AgentTrace) -> trace_pb.AgentTrace:
         ended_ns=trace.ended_ns,
         completeness=_COMPLETENESS[trace.completeness],
         session_id=_text(trace.session_id),
+        session_key=_text(trace.session_key),
         user_id=_text(trace.user_id),
         agent_name=_text(trace.agent_name),
         service_name=_text(trace.service_name),
@@ -85,6 +86,7 @@ def decode_trace(message: trace_pb.AgentTrace) -> AgentTrace:
         ended_ns=message.ended_ns,
         completeness=_COMPLETENESS_WORD.get(message.completeness, "idle"),
         session_id=_given(message, "session_id"),
+        session_key=_given(message, "session_key"),
         user_id=_given(message, "user_id"),
         agent_name=_given(message, "agent_name"),
         service_name=_given(message, "service_name"),
@@ -129,6 +131,7 @@ def encode_score(evaluation: Evaluation) -> score_pb.Score:
         trace_id=evaluation.target.trace_id,
         span_id=evaluation.target.span_id,
         session_id=_text(evaluation.session_id),
+        session_key=_text(evaluation.session_key or evaluation.session_id),
         evaluator=score_pb.Evaluator(
             kind=_KIND[evaluation.evaluator.kind],
             name=evaluation.evaluator.name,

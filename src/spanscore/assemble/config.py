@@ -3,6 +3,7 @@
 from pydantic import BaseModel, ConfigDict, Field
 
 from spanscore.model.quantity import ByteSize, Duration, duration_ns
+from spanscore.model.session_scope import DEFAULT_SCOPE
 
 
 class Config(BaseModel):
@@ -35,6 +36,11 @@ class Config(BaseModel):
 
     max_parts: int = Field(default=10_000, ge=1)
     """Traces of unfinished turns kept in mind; above it the one that was heard of longest ago waits no more."""
+
+    session_scope: tuple[str, ...] = DEFAULT_SCOPE
+    """Resource attributes within which a session id is valid: traces with the same id are one session only where these
+    agree. Add `service.name` where services that share a namespace count their sessions each by itself; `[]` joins by
+    the id alone. Headers that the configuration keeps for its exporters (`from_context`) always keep sessions apart."""
 
     session_idle_after: Duration = duration_ns("5m")
     """How long a session must be quiet before it is evaluated; when it goes on, it is evaluated again."""

@@ -124,7 +124,7 @@ def _verdicts(args: argparse.Namespace, settings: Settings, labels: Sequence[Lab
 
 
 def _scored_now(args: argparse.Namespace, settings: Settings, metrics: list[str]) -> tuple[list[Verdict], _Seen]:
-    traces = recorded.agent_traces(args.path)
+    traces = recorded.agent_traces(args.path, settings.assemble.session_scope)
     ids = {trace.id: (trace.id, *trace.trace_ids) for trace in traces}
     verdicts: list[Verdict] = []
     seen: _Seen = []
@@ -147,7 +147,7 @@ def _at(verdict: Verdict, threshold: float | None) -> Verdict:
 def _read(path: Path, score: dict[str, Any]) -> tuple[Verdict | None, tuple[str, bool, str]]:
     try:
         is_session = score["scope"] == "session"
-        subject = score["session_id" if is_session else "trace_id"]
+        subject = (score.get("session_key") or score["session_id"]) if is_session else score["trace_id"]
         return _within_scale(Verdict.of_json(score)), (str(subject), is_session, str(score["metric"]))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path}: no score as `spanscore eval --jsonl` prints it ({error})") from None

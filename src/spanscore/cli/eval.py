@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     if args.threshold is not None:
         require_on_scale(f"--threshold {args.threshold:g}", args.threshold, metrics)
     overrides = Overrides(metrics=metrics, model=args.model, threshold=args.threshold)
-    traces = recorded.agent_traces(args.path)
+    traces = recorded.agent_traces(args.path, settings.assemble.session_scope)
     with_signals = _with_signals(overrides)
     _check_models(settings, with_signals)
     engine = _engine(settings)

@@ -9,6 +9,7 @@ from spanscore.cli.terminal import printable
 from spanscore.content import ContentWatch
 from spanscore.errors import InputError
 from spanscore.evaluate import MAX_EARLIER_TURNS
+from spanscore.model.session_scope import DEFAULT_SCOPE, in_scope
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all, unread_traces
@@ -19,24 +20,28 @@ PATH_HELP = (
 )
 
 
-def agent_traces(paths: Sequence[Path]) -> list[AgentTrace]:
+def agent_traces(paths: Sequence[Path], session_scope: Sequence[str] = DEFAULT_SCOPE) -> list[AgentTrace]:
     """Every agent trace in `paths`, by its start; spans that had to be left out are named on standard error.
+
+    `session_scope` is that of the configuration: what keeps sessions with one id apart.
 
     Raises InputError when a file cannot be read, or none of them holds an agent trace.
     """
     telemetry = loaded(paths)
-    traces = rebuilt(telemetry, paths)
+    traces = rebuilt(telemetry, paths, session_scope)
     say_unread(traces, telemetry)
     return traces
 
 
-def rebuilt(telemetry: files.Telemetry, paths: Sequence[Path]) -> list[AgentTrace]:
+def rebuilt(
+    telemetry: files.Telemetry, paths: Sequence[Path], session_scope: Sequence[str] = DEFAULT_SCOPE
+) -> list[AgentTrace]:
     """Every agent trace in what was loaded from `paths`; instrumentations without content are named on standard error.
 
     Raises InputError where there is none.
     """
     watch = ContentWatch()
-    traces = rebuild_all(telemetry.spans, telemetry.logs, watch=watch)
+    traces = in_scope(rebuild_all(telemetry.spans, telemetry.logs, watch=watch), session_scope)
     refuse_none(traces, telemetry, paths)
     say_silent(watch)
     return traces
@@ -81,9 +86,9 @@ def sessions(traces: Sequence[AgentTrace]) -> list[Session]:
     """The sessions of `traces`, each in the order in which its first trace is there; traces without one left out."""
     members: defaultdict[str, list[AgentTrace]] = defaultdict(list)
     for trace in traces:
-        if trace.session_id is not None:
-            members[trace.session_id].append(trace)
-    return [Session(session_id, tuple(found)) for session_id, found in members.items()]
+        if trace.session_key is not None:
+            members[trace.session_key].append(trace)
+    return [Session(found[0].session_id or key, tuple(found)) for key, found in members.items()]
 
 
 def turns_before(traces: Sequence[AgentTrace]) -> dict[str, tuple[AgentTrace, ...]]:

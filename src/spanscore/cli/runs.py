@@ -198,10 +198,15 @@ def _scores_paired(a: tuple[Path, list[dict[str, Any]]], b: tuple[Path, list[dic
 
 def _id(path: Path, score: Mapping[str, Any]) -> str:
     try:
-        name = score["session_id"] if score["scope"] == "session" else score["trace_id"]
+        name = _session(score) if score["scope"] == "session" else score["trace_id"]
         return f"{score['scope']} {name}"
     except KeyError as error:
         raise InputError(f"{path}: a score of {score['metric']} has no {error}; {_HOW}") from None
+
+
+def _session(score: Mapping[str, Any]) -> Any:
+    """What tells the session of a score from others; an older spanscore wrote nothing but its id."""
+    return score.get("session_key") or score["session_id"]
 
 
 def _scored_run(path: Path, scores: Iterable[dict[str, Any]], shared: set[str], metrics: set[str]) -> Run:
@@ -231,7 +236,7 @@ def _unit(run: Run, scores: Iterable[Mapping[str, Any]], metrics: set[str]) -> U
         run.add(unit, score)
         unit.is_turn = score["scope"] != "session"
         if score.get("session_id") is not None:
-            unit.sessions.add(str(score["session_id"]))
+            unit.sessions.add(str(_session(score)))
         if score.get("latency_s") is not None:
             unit.latencies_s = [_number(score["latency_s"], 0)]
         if score["status"] == "scored" and str(score["metric"]) in metrics:

@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     suite = _changed(suites.load(args.suite), args)
     settings = answers.applied(config.load(args.config) if args.config else config.default(), args)
     telemetry = recorded.loaded(args.path)
-    traces = recorded.rebuilt(telemetry, args.path)
+    traces = recorded.rebuilt(telemetry, args.path, settings.assemble.session_scope)
     prepared = suites.prepare(
         suite,
         traces,

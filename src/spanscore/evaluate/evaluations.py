@@ -57,6 +57,7 @@ def _evaluation(found: Graded, trace: AgentTrace, revision: int, now_ns: int) ->
         evaluator=evaluator,
         target=trace.target,
         session_id=trace.session_id,
+        session_key=trace.session_key,
         agent_name=trace.agent_name,
         service_name=trace.service_name,
         usage=usage,
@@ -68,7 +69,11 @@ def _evaluation(found: Graded, trace: AgentTrace, revision: int, now_ns: int) ->
 
 def _of_whole(of_last: Evaluation, session: Session) -> Evaluation:
     """What was measured on a session, from the same as if it were of its last trace."""
-    session_id, first_trace_id = session.session_id, session.traces[0].target.trace_id
     return replace(
-        of_last, scope="session", subject_id=session_id, session_id=session_id, first_trace_id=first_trace_id
+        of_last,
+        scope="session",
+        subject_id=session.id,
+        session_id=session.session_id,
+        session_key=session.id,
+        first_trace_id=session.traces[0].target.trace_id,
     )

@@ -93,14 +93,14 @@ class Evaluator:
 class Evaluation:
     """One metric's outcome on one agent trace or session, with all that it rests on.
 
-    `subject_id` is the agent trace's id, or the session id; `trace_id` and `span_id` name the evaluated span (for a
-    session, the target of its last agent trace). `threshold` is None for a metric that has none. `revision` counts
-    from 1; `supersedes` is the `uid` of the evaluation that a later revision takes the place of. `inline` says that the
-    score left as attributes on the evaluated span, so that no evaluation span follows. `trial` is the test that the
-    evaluated turn was recorded for; in a run of a suite its status is the case's. `sampling` is the chance with which
-    what was evaluated had been drawn; a mean over a population weights by its inverse. `first_trace_id` is, for a
-    session, the `trace_id` that its first agent trace's scores have. `digest` is, in a run of a suite, of what the
-    score says.
+    `subject_id` is the agent trace's id, or the key of the session (`AgentTrace.session_key`); `trace_id` and `span_id`
+    name the evaluated span (for a session, the target of its last agent trace). `threshold` is None for a metric that
+    has none. `revision` counts from 1; `supersedes` is the `uid` of the evaluation that a later revision takes the
+    place of. `inline` says that the score left as attributes on the evaluated span, so that no evaluation span follows.
+    `trial` is the test that the evaluated turn was recorded for; in a run of a suite its status is the case's.
+    `sampling` is the chance with which what was evaluated had been drawn; a mean over a population weights by its
+    inverse. `first_trace_id` is, for a session, the `trace_id` that its first agent trace's scores have. `digest` is,
+    in a run of a suite, of what the score says.
     """
 
     scope: ScopeKind
@@ -123,6 +123,7 @@ class Evaluation:
     sampling: float = 1.0
     first_trace_id: str | None = None
     digest: str = ""
+    session_key: str | None = None
 
     @property
     def uid(self) -> str:
@@ -205,6 +206,7 @@ class Evaluation:
             "trace_id": self.target.trace_id,
             "span_id": self.target.span_id,
             "session_id": self.session_id,
+            "session_key": self.session_key or self.session_id,
             "latency_s": self.latency_s,
             "evaluator": {name: getattr(self.evaluator, name) for name in Evaluator.__dataclass_fields__},
             "usage": {name: getattr(self.usage, name) for name in JudgeUsage.__dataclass_fields__},

@@ -133,7 +133,8 @@ class AgentTrace:
 
     None means that the trace did not say; an empty tuple or string that it said there was nothing. In particular
     `tool_calls` is None when nothing in the trace could have shown a call (content capture was off and no tool spans).
-    `damaged` names the facts (fields of this class) that arrived cut or redacted.
+    `damaged` names the facts (fields of this class) that arrived cut or redacted. `session_key` is what sessions are
+    joined by: the session id, behind a digest of the service namespace and tenant where there are such.
 
     `id` is 32 hex digits that stay the same however often, and in whatever order, the turn's spans arrive. It derives
     from the first of the trace ids, in which the turn opens, and the span that opens it, since several turns can share
@@ -165,15 +166,22 @@ class AgentTrace:
     dialects: tuple[str, ...] = ()
     unread_spans: int = 0
     trial: Trial | None = None
+    session_key: str | None = None
     id: str = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
+        if self.session_key is None and self.session_id is not None:
+            object.__setattr__(self, "session_key", self.session_id)
         seed = "\n".join((*self.trace_ids[:1], self.opening_span_id))
         object.__setattr__(self, "id", hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:32])
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object that `spanscore inspect --jsonl` prints on one line; only a turn of a test has `trial`."""
+        """The JSON object that `spanscore inspect --jsonl` prints on one line; some have more.
+
+        Only a turn of a test has `trial`; only one whose session key is not the session id has `session_key`.
+        """
         trial = {} if self.trial is None else {"trial": _plain(self.trial)}
+        scoped = {} if self.session_key == self.session_id else {"session_key": self.session_key}
         return {
             "id": self.id,
             "trace_ids": list(self.trace_ids),
@@ -201,6 +209,7 @@ class AgentTrace:
             "opening_span_id": self.opening_span_id,
             "target": _plain(self.target),
             **trial,
+            **scoped,
         }
 
     @classmethod
@@ -233,12 +242,12 @@ def _plain(item: Any) -> Any:
 
 @record()
 class Session:
-    """The agent traces that share a session id, oldest first."""
+    """The agent traces that share a session key, oldest first; `session_id` is the id that their spans have."""
 
     session_id: str
     traces: tuple[AgentTrace, ...]
 
     @property
     def id(self) -> str:
-        """What tells it from others, as `AgentTrace.id` does."""
-        return self.session_id
+        """What tells it from others, as `AgentTrace.id` does: the key that its traces share."""
+        return (self.traces[-1].session_key if self.traces else None) or self.session_id

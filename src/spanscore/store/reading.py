@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, Session
-from spanscore.store import records
+from spanscore.store import records, schema
 from spanscore.store.schema import agent_traces, evaluations, otel_traces
 from spanscore.store.writing import chunks
 
@@ -62,6 +62,13 @@ def turns(connection: Connection, trace_id: str) -> list[str]:
         return [lowered]
     query = select(otel_traces.c.agent_trace_id).where(otel_traces.c.trace_id == lowered).limit(MAX_SESSION_TRACES)
     return list(connection.execute(query).scalars())
+
+
+def session_keys(connection: Connection, key: str) -> list[str]:
+    """`key`, and the keys of the sessions whose id it is in some namespace or tenant."""
+    table = schema.session_keys.c
+    query = select(table.session_key).where(table.session_id == key)
+    return [key, *sorted(connection.execute(query).scalars())]
 
 
 def session_traces(connection: Connection, keys: Sequence[str]) -> list[Row[Any]]:

@@ -50,6 +50,15 @@ otel_traces = Table(
 )
 """OTel trace ids of each agent trace. An agent trace's id derives from them, so they never change."""
 
+session_keys = Table(
+    "session_keys",
+    tables,
+    Column("session_id", String(256), primary_key=True),
+    Column("session_key", String(256), primary_key=True, index=True),
+    sqlite_with_rowid=False,
+)
+"""The keys that sessions of one id have in different namespaces or tenants, where a key is not the id itself."""
+
 evaluations = Table(
     "evaluations",
     tables,

@@ -112,10 +112,10 @@ class Store:
 
         At most `limit`, and of these no more than `max_bytes` of records: the oldest are left out.
         """
-        if trace.session_id is None:
+        if trace.session_key is None:
             return []
         with connecting.snapshot(self._engine) as connection:
-            found = reading.turns_before(connection, writing.key(trace.session_id), trace, limit, max_bytes)
+            found = reading.turns_before(connection, writing.key(trace.session_key), trace, limit, max_bytes)
         return [records.decode_trace(record) for record in found]
 
     def sessions(self, ids: Sequence[str]) -> list[SessionRecord]:
@@ -130,14 +130,20 @@ class Store:
         found = reading.session_records(traces, scores)
         return [found[key] for key in keys if key in found]
 
+    def session_keys(self, session_id: str) -> list[str]:
+        """The keys of the sessions with this id, one for each namespace and tenant; a key stands for its session."""
+        with connecting.snapshot(self._engine) as connection:
+            return reading.session_keys(connection, writing.key(session_id))
+
     def evaluations(self, *, trace_id: str | None = None, session_id: str | None = None) -> list[Evaluation]:
         """The newest revision of each (subject, metric), in the order in which they were committed.
 
-        Of a trace, by agent trace id or OTel trace id; of a session: its own and those of its traces.
+        Of a trace, by agent trace id or OTel trace id; of a session, by its key or its id: its own and those of its
+        traces. An id that is one in several namespaces or tenants stands for all these sessions.
         """
         with connecting.snapshot(self._engine) as connection:
             traces = [] if trace_id is None else reading.turns(connection, trace_id)
-            sessions = [] if session_id is None else [writing.key(session_id)]
+            sessions = [] if session_id is None else reading.session_keys(connection, writing.key(session_id))
             traces += reading.session_trace_ids(connection, sessions)
             scores = reading.newest_scores(connection, traces, sessions)
         return records.decode_evaluations(row.record for row in scores)

@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.store import records
-from spanscore.store.schema import agent_traces, evaluations, otel_traces
+from spanscore.store.schema import agent_traces, evaluations, otel_traces, session_keys
 
 _Row: TypeAlias = tuple[Any, ...]
 
@@ -74,7 +74,20 @@ def put_traces(connection: Connection, traces: Sequence[StoredTrace], after_row:
         pairs.difference_update((x.trace_id, x.agent_trace_id) for x in connection.execute(_STORED_IDS, {"ids": ids}))
     _insert(connection, agent_traces, rows)
     _insert(connection, otel_traces, sorted(pairs))
+    _note_keys(connection, [stored.trace for stored in newest.values()])
     return _size_bytes(rows) - sum(replaced.values())
+
+
+def _note_keys(connection: Connection, traces: Sequence[AgentTrace]) -> None:
+    """Note which sessions the ids of these traces' sessions stand for, where it is not the id that joins them."""
+    scoped = {
+        (key(trace.session_id), key(trace.session_key))
+        for trace in traces
+        if trace.session_id is not None and trace.session_key is not None and trace.session_key != trace.session_id
+    }
+    for some in chunks(sorted(scoped)):
+        there = select(session_keys).where(session_keys.c.session_key.in_([session for _, session in some]))
+        _insert(connection, session_keys, sorted(set(some).difference(map(tuple, connection.execute(there)))))
 
 
 def take_out(connection: Connection, ids: Sequence[str]) -> int:
@@ -118,7 +131,7 @@ def _subject(evaluation: Evaluation) -> str:
 
 def _trace_row(stored: StoredTrace, id_: str, row: int, now_ns: int) -> _Row:
     trace, record = stored.trace, records.encode(stored.trace)
-    session = None if trace.session_id is None else key(trace.session_id)
+    session = None if trace.session_key is None else key(trace.session_key)
     size_bytes = records.size_bytes(record)
     return (row, id_, stored.revision, stored.digest, session, trace.started_ns, now_ns, size_bytes, record)
 

@@ -91,10 +91,10 @@ def match(suite: Suite, traces: Sequence[AgentTrace], attributes_of: AttributesO
     for (_, run), together in _together(left).items():
         for case, some in _by_input(index.by_input, together):
             found[case.id].append(Recording(case, tuple(some), run))
-    sizes = Counter(x.session_id for x in traces)
+    sizes = Counter(x.session_key for x in traces)
     for case_id, recordings in found.items():
         recordings.sort(key=lambda x: _order(x.traces[0]))
-        found[case_id] = [replace(x, is_session=sizes[x.session_id] == len(x.traces)) for x in recordings]
+        found[case_id] = [replace(x, is_session=sizes[x.traces[0].session_key] == len(x.traces)) for x in recordings]
     ids_there = {x.trial.case: x.trial.suite for x in traces if x.trial and x.trial.case}
     return Matched(
         dict(found),
@@ -147,13 +147,13 @@ def _claimed(
     """The traces that say by themselves, or whose session says, of which case they are; and those that do not."""
     claimed: defaultdict[tuple[str, str | None, str | None], list[AgentTrace]] = defaultdict(list)
     left: list[AgentTrace] = []
-    for (session_id, run), together in _together(traces).items():
-        ids = {x.trial.case for x in together if x.trial and x.trial.case} if session_id is not None else set()
+    for (session, run), together in _together(traces).items():
+        ids = {x.trial.case for x in together if x.trial and x.trial.case} if session is not None else set()
         only = next(iter(ids)) if len(ids) == 1 else None
         for trace in together:
             case = _claiming(index, trace, only, attributes_of)
             if case is not None:
-                claimed[case.id, run, session_id].append(trace)
+                claimed[case.id, run, session].append(trace)
             elif not ids and not (trace.trial and trace.trial.case) and index.may_hold(trace):
                 left.append(trace)
     return claimed, left
@@ -172,7 +172,7 @@ def _together(traces: Iterable[AgentTrace]) -> dict[tuple[str | None, str | None
     """The traces of each session and run, oldest first; those of no session together."""
     members: defaultdict[tuple[str | None, str | None], list[AgentTrace]] = defaultdict(list)
     for trace in sorted(traces, key=_order):
-        members[trace.session_id, trace.trial.run if trace.trial else None].append(trace)
+        members[trace.session_key, trace.trial.run if trace.trial else None].append(trace)
     return members
 
 

@@ -142,6 +142,7 @@ class ListScoresRequest(_message.Message):
     trace_id: _builtins.str
     """The id of an agent trace or of an OpenTelemetry trace."""
     session_id: _builtins.str
+    """A session id stands for each session that has it; a session key for one."""
     def __init__(
         self,
         *,
@@ -211,6 +212,7 @@ class EvaluateRequest(_message.Message):
     trace_id: _builtins.str
     """The id of an agent trace or of an OpenTelemetry trace."""
     session_id: _builtins.str
+    """A session id stands for each session that has it; a session key for one."""
     model: _builtins.str
     """The model that judges, in place of the configured one."""
     threshold: _builtins.float

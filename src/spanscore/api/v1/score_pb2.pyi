@@ -101,6 +101,7 @@ class Score(_message.Message):
     SAMPLING_FIELD_NUMBER: _builtins.int
     LATENCY_S_FIELD_NUMBER: _builtins.int
     SKIP_CAUSE_FIELD_NUMBER: _builtins.int
+    SESSION_KEY_FIELD_NUMBER: _builtins.int
     scope: Global___Scope.ValueType
     status: Global___Status.ValueType
     metric: _builtins.str
@@ -132,6 +133,8 @@ class Score(_message.Message):
     """How long the agent worked on the evaluated turn, in seconds; not set for a session."""
     skip_cause: _builtins.str
     """Set only when the status is SKIPPED: why there is no score, in one word, such as "not_recorded" or "no_judge"."""
+    session_key: _builtins.str
+    """What its session is joined by: the session id, behind a digest of the service namespace and tenant where there are such."""
     @_builtins.property
     def scale(self) -> Global___Scale: ...
     @_builtins.property
@@ -168,10 +171,11 @@ class Score(_message.Message):
         sampling: _builtins.float = ...,
         latency_s: _builtins.float | None = ...,
         skip_cause: _builtins.str | None = ...,
+        session_key: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "_label", b"_label", "_latency_s", b"_latency_s", "_session_id", b"_session_id", "_skip_cause", b"_skip_cause", "_supersedes", b"_supersedes", "_threshold", b"_threshold", "_value", b"_value", "error", b"error", "evaluator", b"evaluator", "label", b"label", "latency_s", b"latency_s", "scale", b"scale", "session_id", b"session_id", "skip_cause", b"skip_cause", "supersedes", b"supersedes", "threshold", b"threshold", "usage", b"usage", "value", b"value"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "_label", b"_label", "_latency_s", b"_latency_s", "_session_id", b"_session_id", "_session_key", b"_session_key", "_skip_cause", b"_skip_cause", "_supersedes", b"_supersedes", "_threshold", b"_threshold", "_value", b"_value", "error", b"error", "evaluator", b"evaluator", "label", b"label", "latency_s", b"latency_s", "scale", b"scale", "session_id", b"session_id", "session_key", b"session_key", "skip_cause", b"skip_cause", "supersedes", b"supersedes", "threshold", b"threshold", "usage", b"usage", "value", b"value"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "_label", b"_label", "_latency_s", b"_latency_s", "_session_id", b"_session_id", "_skip_cause", b"_skip_cause", "_supersedes", b"_supersedes", "_threshold", b"_threshold", "_value", b"_value", "error", b"error", "evaluated_at_ns", b"evaluated_at_ns", "evaluator", b"evaluator", "label", b"label", "latency_s", b"latency_s", "metadata_json", b"metadata_json", "metric", b"metric", "reason", b"reason", "revision", b"revision", "sampling", b"sampling", "scale", b"scale", "scope", b"scope", "session_id", b"session_id", "skip_cause", b"skip_cause", "span_id", b"span_id", "status", b"status", "subject_id", b"subject_id", "supersedes", b"supersedes", "threshold", b"threshold", "trace_id", b"trace_id", "uid", b"uid", "usage", b"usage", "value", b"value"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "_label", b"_label", "_latency_s", b"_latency_s", "_session_id", b"_session_id", "_session_key", b"_session_key", "_skip_cause", b"_skip_cause", "_supersedes", b"_supersedes", "_threshold", b"_threshold", "_value", b"_value", "error", b"error", "evaluated_at_ns", b"evaluated_at_ns", "evaluator", b"evaluator", "label", b"label", "latency_s", b"latency_s", "metadata_json", b"metadata_json", "metric", b"metric", "reason", b"reason", "revision", b"revision", "sampling", b"sampling", "scale", b"scale", "scope", b"scope", "session_id", b"session_id", "session_key", b"session_key", "skip_cause", b"skip_cause", "span_id", b"span_id", "status", b"status", "subject_id", b"subject_id", "supersedes", b"supersedes", "threshold", b"threshold", "trace_id", b"trace_id", "uid", b"uid", "usage", b"usage", "value", b"value"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__error: _TypeAlias = _typing.Literal["error"]  # noqa: Y015
     _WhichOneofArgType__error: _TypeAlias = _typing.Literal["_error", b"_error"]  # noqa: Y015
@@ -181,6 +185,8 @@ class Score(_message.Message):
     _WhichOneofArgType__latency_s: _TypeAlias = _typing.Literal["_latency_s", b"_latency_s"]  # noqa: Y015
     _WhichOneofReturnType__session_id: _TypeAlias = _typing.Literal["session_id"]  # noqa: Y015
     _WhichOneofArgType__session_id: _TypeAlias = _typing.Literal["_session_id", b"_session_id"]  # noqa: Y015
+    _WhichOneofReturnType__session_key: _TypeAlias = _typing.Literal["session_key"]  # noqa: Y015
+    _WhichOneofArgType__session_key: _TypeAlias = _typing.Literal["_session_key", b"_session_key"]  # noqa: Y015
     _WhichOneofReturnType__skip_cause: _TypeAlias = _typing.Literal["skip_cause"]  # noqa: Y015
     _WhichOneofArgType__skip_cause: _TypeAlias = _typing.Literal["_skip_cause", b"_skip_cause"]  # noqa: Y015
     _WhichOneofReturnType__supersedes: _TypeAlias = _typing.Literal["supersedes"]  # noqa: Y015
@@ -197,6 +203,8 @@ class Score(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__latency_s) -> _WhichOneofReturnType__latency_s | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__session_id) -> _WhichOneofReturnType__session_id | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__session_key) -> _WhichOneofReturnType__session_key | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__skip_cause) -> _WhichOneofReturnType__skip_cause | None: ...
     @_typing.overload

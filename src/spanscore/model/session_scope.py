@@ -1,0 +1,55 @@
+"""Which turns are of one session: those with its id, within one service namespace and one tenant."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from spanscore.model.headers import headers_of
+from spanscore.model.span import Attributes
+from spanscore.model.trace import AgentTrace
+
+Scope: TypeAlias = tuple[tuple[str, str], ...]
+"""Name and value of each resource attribute and header that a session id is valid within."""
+
+DEFAULT_SCOPE: Final = ("service.namespace", "tenant.id")
+_MAX_VALUE_CHARS: Final = 1024
+_SCOPED: Final = re.compile(r"[0-9a-f]{16}:")
+
+
+def scope_of(resource: Attributes, names: Sequence[str]) -> Scope:
+    """What of `resource` bounds its session ids: the attributes `names` that it has, and the headers kept with it.
+
+    What came with other headers leaves with other headers, as another tenant's: it never shares a session.
+    """
+    own = ((name, str(resource[name])[:_MAX_VALUE_CHARS]) for name in names if resource.get(name) not in (None, ""))
+    headers = (("header:" + name, value) for name, value in headers_of(resource))
+    return tuple(sorted({**dict(own), **dict(headers)}.items()))
+
+
+def session_key(session_id: str, scope: Scope) -> str:
+    """What a session is joined, stored and looked up by: its id, behind a digest of its scope where it has one.
+
+    No id of one scope is the key of a session in another.
+
+    >>> session_key("chat-7", ())
+    'chat-7'
+    >>> session_key("chat-7", (("service.namespace", "shop"),))
+    '55084ed27e27e5f8:chat-7'
+    """
+    if not scope and not _SCOPED.match(session_id):
+        return session_id
+    digest = hashlib.sha256(json.dumps(scope).encode()).hexdigest()[:16]
+    return f"{digest}:{session_id}"
+
+
+def in_scope(traces: Iterable[AgentTrace], names: Sequence[str]) -> list[AgentTrace]:
+    """The traces, each with the key of its session; those without a session as they are."""
+    return [
+        trace
+        if trace.session_id is None
+        else replace(trace, session_key=session_key(trace.session_id, scope_of(trace.target.resource, names)))
+        for trace in traces
+    ]
