@@ -13,6 +13,9 @@ from spanscore.dialects import DIALECTS
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
 
+EXAMPLES = sorted([ROOT / "collector-config.yaml", *(ROOT / "examples").rglob("*.yaml")])
+EXAMPLES = [x for x in EXAMPLES if "suite" not in x.parts and not x.name.startswith("alerts")]
+
 
 def name(path):
     return str(path.relative_to(ROOT))
@@ -55,6 +58,22 @@ def test_the_example_configuration_is_accepted():
 def test_the_example_configuration_measures_what_is_measured_by_default():
     example = config.load(ROOT / "examples/spanscore.yaml", {})
     assert set(example.evaluation.metrics) == set(config.default().evaluation.metrics)
+
+
+def test_every_port_of_the_example_configuration_can_be_set_by_the_environment():
+    text = (ROOT / "examples/spanscore.yaml").read_text()
+    settings = config.load(
+        ROOT / "examples/spanscore.yaml", dict.fromkeys(re.findall(r"\$\{env:(\w+ENDPOINT):-", text), "127.0.0.1:1")
+    )
+    receive = settings.receive
+    listening = [receive.grpc, receive.http, receive.health, settings.api, *settings.export.otlp_exporters.values()]
+    assert [x.endpoint for x in listening] == ["127.0.0.1:1"] * 5
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=name)
+def test_no_example_has_a_port_that_only_an_edit_changes(path):
+    lines = [re.sub(r"\$\{env:[^}]*\}|#.*", "", line) for line in path.read_text().splitlines()]
+    assert [line for line in lines if re.search(r"[\w\]]:\d{2,5}\b|port: *\d", line)] == []
 
 
 def test_the_readme_lists_every_metric():

@@ -5,6 +5,7 @@
     SpanscoreError
     ├── InputError            a file, argument or request is wrong: say what, where, what to do (CLI exit code 2)
     │   └── ConfigError       the same, for the configuration file
+    ├── OutputError           what was to be printed or written does not fit: say where (CLI exit code 74)
     ├── RetryableError        may pass: an OTLP client is told UNAVAILABLE / 503 and when to come back
     ├── PermanentError        will not pass: an OTLP client is told INVALID_ARGUMENT / 400
     ├── JudgeError            the judge gave no usable answer: the outcome is a Failure
@@ -28,6 +29,10 @@ class InputError(SpanscoreError):
 
 class ConfigError(InputError):
     """The configuration cannot be used; the message names the key."""
+
+
+class OutputError(SpanscoreError):
+    """What was to be printed or written does not fit there: a full disk, a quota, a device that fails."""
 
 
 class RetryableError(SpanscoreError):

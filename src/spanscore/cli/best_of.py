@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from spanscore import config, suites
 from spanscore.cli import answers, recorded
+from spanscore.cli.output_files import require_writable, write
 from spanscore.cli.results import estimated
 from spanscore.cli.terminal import console, on_one_line, progress
-from spanscore.cli.test import attributes_of, require_models, require_writable, write
+from spanscore.cli.test import attributes_of, require_models
 from spanscore.errors import InputError
 from spanscore.judge import answers_file, open_judge
 from spanscore.judge.config import RULES

@@ -14,6 +14,7 @@ from typing import Any
 import grpc
 import yaml
 
+from spanscore import private_files
 from spanscore.api.v1 import control_service_pb2 as pb
 from spanscore.api.v1.control_service_pb2_grpc import ControlServiceStub
 from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_TRACE, Score
@@ -84,7 +85,7 @@ def running(folder: Path, ports: Ports, settings: dict[str, Any]) -> Iterator[Co
     Gives the stub of its control service. Raises SpanscoreError when it does not start, or does not end well.
     """
     config, log = folder / "config.yaml", folder / "server.log"
-    config.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
+    private_files.write(config, yaml.safe_dump(settings, sort_keys=False).encode())
     command = [sys.executable, "-m", "spanscore.cli.main", "serve", "-c", str(config)]
     with log.open("wb") as output:
         # In a session of its own, so that Ctrl-C reaches only this process, which then stops the server.

@@ -2,7 +2,6 @@
 
 import argparse
 import importlib
-import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -10,8 +9,10 @@ from types import ModuleType
 from typing import NoReturn
 
 import spanscore
-from spanscore.cli.terminal import printable, survive_encoding
-from spanscore.errors import InputError, SpanscoreError
+from spanscore import private_files
+from spanscore.cli import streams
+from spanscore.cli.terminal import printable
+from spanscore.errors import InputError, OutputError, SpanscoreError
 
 COMMANDS = {
     "serve": "receive OTLP, score agent traces, send the scores out",
@@ -29,29 +30,38 @@ COMMANDS = {
 }
 """Every command and what it does. Its module (`-` is `_` there) has `add_arguments(parser)` and `run(args) -> int`."""
 
-_FAILED, _BAD_INPUT, _INTERRUPTED, _PIPE_CLOSED = 1, 2, 130, 141
+_FAILED, _BAD_INPUT, _NO_ROOM, _INTERRUPTED, _PIPE_CLOSED = 1, 2, 74, 130, 141
+
+_CODES: tuple[tuple[type[Exception], int], ...] = ((InputError, _BAD_INPUT), (OutputError, _NO_ROOM))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 
-    Returns the exit code: 0 done, 1 failed (or a score did not reach what was asked), 2 bad input, 130 interrupted, 141
-    when nobody reads the output any more.
+    Returns the exit code: 0 done, 1 failed (or a score did not reach what was asked), 2 bad input, 74 what was to be
+    printed or written does not fit, 130 interrupted, 141 when nobody reads the output any more.
     """
     words = list(sys.argv[1:] if argv is None else argv)
-    survive_encoding()
+    streams.prepare()
     try:
-        args = _arguments(words)
-        code: int = _module(args.command).run(args)
+        code = _run(words)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:
-        # Python would complain about the closed pipe once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        streams.let_go()
         return _PIPE_CLOSED
     except Exception as error:  # noqa: BLE001 - the last stop: whatever went wrong is told in one line
         return _explain(error, debug="--debug" in words)
+    return code
+
+
+def _run(words: Sequence[str]) -> int:
+    try:
+        args = _arguments(words)
+    except SystemExit as done:  # argparse has printed its help, or the version
+        return int(done.code or 0)
+    code: int = _module(args.command).run(args)
     return code
 
 
@@ -90,16 +100,23 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _explain(error: Exception, *, debug: bool) -> int:
-    if debug:
-        traceback.print_exception(error)
+    """Say on standard error what went wrong, and give the exit code."""
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
+    if isinstance(error, OSError) and error.errno in private_files.NO_ROOM:
+        streams.let_go()
+        error = private_files.cannot_write(error.filename or "the output", error)
     lines = str(error).splitlines() or [type(error).__name__]
     if not isinstance(error, SpanscoreError):
         lines = [f"{type(error).__name__}: {' '.join(lines)} (this is a bug; --debug shows where)"]
-    for line in lines:
-        print(f"spanscore: error: {printable(line)}", file=sys.stderr)
-    return _BAD_INPUT if isinstance(error, InputError) else _FAILED
+    try:
+        if debug:
+            traceback.print_exception(error)
+        for line in lines:
+            print(f"spanscore: error: {printable(line)}", file=sys.stderr)
+    except OSError:  # standard error is closed or full too
+        streams.let_go()
+    return next((code for kind, code in _CODES if isinstance(error, kind)), _FAILED)
 
 
 if __name__ == "__main__":

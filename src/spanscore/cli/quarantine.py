@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from spanscore import config
+from spanscore import config, private_files
 from spanscore.cli.terminal import console, print_json, printable
 from spanscore.errors import InputError
 from spanscore.store import journal
@@ -51,7 +51,8 @@ def run(args: argparse.Namespace) -> int:
 def _write(config: journal.Config, found: Sequence[journal.Quarantined], folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for request in found:
-            (folder / f"{request.signal}-{request.id}.bin").write_bytes(journal.read_quarantined(config, request.id))
     except OSError as error:
-        raise InputError(f"{folder}: cannot be written ({error.strerror}); name another folder") from error
+        raise InputError(f"{folder}: cannot be made ({error.strerror}); name another folder") from error
+    for request in found:
+        body = journal.read_quarantined(config, request.id)
+        private_files.write(folder / f"{request.signal}-{request.id}.bin", body)

@@ -1,7 +1,6 @@
 """Printing: text from traces made harmless, colours only for a terminal, progress on standard error."""
 
 import contextlib
-import io
 import json
 import os
 import re
@@ -49,13 +48,6 @@ def print_json(value: object) -> None:
     print(_UNPRINTABLE.sub(lambda found: json.dumps(found[0])[1:-1], dumps(value)))
 
 
-def survive_encoding() -> None:
-    """Let a terminal that is not UTF-8 show escapes in place of what it lacks, instead of failing."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-
-
 def console() -> "Console":
     """Standard output for tables and trees; nothing that is printed on it is read as markup.
 
@@ -64,8 +56,14 @@ def console() -> "Console":
     """
     from rich.console import Console  # noqa: PLC0415 - 60 ms that --help and --jsonl need not spend
 
+    class Output(Console):
+        """Ends as every other writer where nobody reads any more; rich would exit with 1."""
+
+        def on_broken_pipe(self) -> None:
+            raise  # noqa: PLE0704 - rich calls this while it handles the BrokenPipeError
+
     plain = bool(os.environ.get("NO_COLOR"))
-    output = Console(markup=False, emoji=False, highlight=False, color_system=None if plain else "auto")
+    output = Output(markup=False, emoji=False, highlight=False, color_system=None if plain else "auto")
     if not output.is_terminal and "COLUMNS" not in os.environ:
         output.width = 120
     if not output.is_terminal:

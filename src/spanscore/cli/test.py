@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import os
 import sys
 import time
 from collections import defaultdict
@@ -14,6 +13,7 @@ from typing import Any, get_args
 from spanscore import config, suites
 from spanscore.calibration import PassRate
 from spanscore.cli import aggregates, answers, recorded, results, unscored
+from spanscore.cli.output_files import require_writable, write
 from spanscore.cli.terminal import console, print_json, progress
 from spanscore.config import Settings
 from spanscore.errors import InputError
@@ -145,33 +145,6 @@ def attributes_of(spans: Iterable[Span]) -> Callable[[AgentTrace], Iterable[Attr
                 yield span.attributes
 
     return attributes
-
-
-def write(path: Path | None, text: Callable[[], str]) -> None:
-    """Write `text` to a file, if one was asked for. Raises InputError where it cannot be written."""
-    if path is None:
-        return
-    try:
-        path.write_text(text(), encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror or error})") from error
-
-
-def require_writable(*paths: Path | None) -> None:
-    """Refuse what cannot be written before anything is paid for."""
-    given = [x for x in paths if x is not None]
-    for place, path in enumerate(given):
-        folder = path.absolute().parent
-        if str(path) == "-":
-            raise InputError("-: name a file; standard output has the table")
-        if not folder.is_dir():
-            raise InputError(f"{path}: cannot be written (there is no folder {path.parent}); make it, or name another")
-        if path.is_dir():
-            raise InputError(f"{path}: cannot be written (it is a folder); name a file")
-        if not os.access(path if path.exists() else folder, os.W_OK):
-            raise InputError(f"{path}: cannot be written (permission denied); name another file")
-        if path.absolute() in [x.absolute() for x in given[:place]]:
-            raise InputError(f"{path}: is named for two things; name a file for each")
 
 
 def _export(args: argparse.Namespace, settings: Settings, found: suites.Run) -> None:

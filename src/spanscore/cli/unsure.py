@@ -8,7 +8,7 @@ from typing import Any
 from spanscore import calibration
 from spanscore.calibration import Matched
 from spanscore.cli.aggregates import told
-from spanscore.cli.test import require_writable, write
+from spanscore.cli.output_files import require_writable, write
 from spanscore.errors import InputError
 from spanscore.model.json import dumps
 from spanscore.stats import NotEstimableError, Unsure

@@ -228,6 +228,9 @@ class JsonFileConfig(_Exporter):
     path: Path
     """The file; what is there stays, and new lines are added. One that was moved away or deleted is made anew."""
 
+    group_readable: bool = False
+    """Let the file's group read it too, as for a collector that runs as another user; else only its owner may."""
+
 
 class SinkSettings(_Settings):
     """What all tools have in common that show scores natively, through an API of their own."""

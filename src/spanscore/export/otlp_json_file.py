@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from spanscore import private_files
 from spanscore.errors import ConfigError
 from spanscore.export.config import JsonFileConfig
 from spanscore.export.port import UndeliveredError
@@ -17,6 +18,7 @@ from spanscore.otlp.signal import WIRE, Signal
 _TAIL_BYTES = 16 * 2**20
 """How far from its end a file is searched for what a crash may make us send again: the last requests, by far."""
 
+_OF_THE_GROUP = 0o640
 _PARTS = {"traces": ("resource_spans", "scope_spans", "spans"), "logs": ("resource_logs", "scope_logs", "log_records")}
 
 
@@ -30,8 +32,9 @@ class JsonFileExporter:
     def __init__(self, config: JsonFileConfig) -> None:
         """Open the file. Raises ConfigError where it cannot be written."""
         self._path = config.path
+        self._mode = _OF_THE_GROUP if config.group_readable else private_files.MODE
         try:
-            self._file = _open(config.path)
+            self._file = self._open()
             self._written = _recover(self._file)
         except OSError as error:
             raise ConfigError(f"{config.path}: cannot be written ({error.strerror or error}); see its path") from error
@@ -46,6 +49,9 @@ class JsonFileExporter:
     async def close(self) -> None:
         """Close the file, once what is being written is written."""
         await asyncio.to_thread(self._close)
+
+    def _open(self) -> int:
+        return private_files.open_to_append(self._path, self._mode)
 
     def _close(self) -> None:
         with self._lock:
@@ -68,7 +74,7 @@ class JsonFileExporter:
             return
         line = json.encode(request).encode() + b"\n"
         if not _is_at(self._path, self._file):
-            gone, self._file = self._file, _open(self._path)
+            gone, self._file = self._file, self._open()
             os.close(gone)
         size_bytes = os.fstat(self._file).st_size
         try:
@@ -76,11 +82,6 @@ class JsonFileExporter:
         except OSError:
             os.ftruncate(self._file, size_bytes)  # half a line would swallow the next one
             raise
-
-
-def _open(path: Path) -> int:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
 
 
 def _is_at(path: Path, file: int) -> bool:

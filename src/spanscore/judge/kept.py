@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from spanscore import private_files
+
 _LOGGER = logging.getLogger(__name__)
 _DAY_NS = 86400 * 10**9
 _BUSY_TIMEOUT_S = 10.0
@@ -95,10 +97,7 @@ class FileCache:
 
     def _opened(self) -> sqlite3.Connection:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Made before SQLite does, so that at no time others can read it; SQLite gives its side files the same mode.
-        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
-        if os.name == "posix":
-            self._path.chmod(0o600)
+        private_files.make(self._path)
         connection = sqlite3.connect(self._path, timeout=_BUSY_TIMEOUT_S, check_same_thread=False)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")

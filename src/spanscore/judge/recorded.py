@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from spanscore import private_files
 from spanscore.errors import ConfigError, JudgeUnavailableError
 from spanscore.judge import marks
 from spanscore.judge.answer import UnusableAnswerError, read, schema_of
@@ -90,8 +91,11 @@ class RecordingJudge:
         return answer
 
     def write(self, path: Path, *, model: str, recorded: str) -> int:
-        """Write all answers to `path`, ordered by key; `recorded` is the day. Returns how many there are."""
+        """Write all answers to `path`, ordered by key; `recorded` is the day. Returns how many there are.
+
+        Raises InputError or OutputError where it cannot be written.
+        """
         lines = [{"model": model, "recorded": recorded}]
         lines += [{"question": key, "answer": self._answers[key]} for key in sorted(self._answers)]
-        path.write_text("".join(f"{dumps(line)}\n" for line in lines), encoding="utf-8")
+        private_files.write(path, "".join(f"{dumps(line)}\n" for line in lines).encode())
         return len(self._answers)

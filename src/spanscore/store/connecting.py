@@ -10,6 +10,7 @@ from sqlalchemy import create_engine, event
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, InternalError, OperationalError, SQLAlchemyError
 
+from spanscore import private_files
 from spanscore.errors import ConfigError, PermanentError, RetryableError
 from spanscore.store import schema
 from spanscore.store.config import Config
@@ -96,7 +97,8 @@ def _server(url: URL) -> Engine:
 def _sqlite(url: URL, config: Config) -> Engine:
     if not url.database or url.database == ":memory:":
         raise ConfigError("store.url: SQLite needs a file here: sqlite:///FILE (threads share no database in memory)")
-    Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+    if not url.database.startswith("file:"):
+        private_files.make(Path(url.database))
     engine = create_engine(url)
     pragmas = (
         f"page_size = {_PAGE_BYTES}",

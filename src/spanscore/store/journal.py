@@ -20,6 +20,7 @@ from typing import IO, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from spanscore import private_files
 from spanscore.errors import ConfigError, RetryableError
 from spanscore.model.headers import Headers
 from spanscore.model.quantity import ByteSize
@@ -377,6 +378,7 @@ def _lock(path: Path) -> IO[bytes]:
 
 def _open(config: Config) -> sqlite3.Connection:
     try:
+        private_files.make(config.path)
         db = sqlite3.connect(config.path, check_same_thread=False, timeout=10.0)
         db.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
         db.execute("PRAGMA journal_mode = WAL")
