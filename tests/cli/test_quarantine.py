@@ -52,3 +52,8 @@ def test_without_a_journal_it_is_bad_input(tmp_path, capsys):
     file.write_text(f"journal: {{path: '{tmp_path / 'none.db'}'}}")
     assert main(["quarantine", "-c", str(file)]) == 2
     assert "no journal there" in capsys.readouterr().err
+
+
+def test_only_the_owner_reads_the_requests_that_are_written_out(listed, tmp_path):
+    listed(("logs", b"x", "not protobuf"), options=["--out", str(tmp_path / "out")])
+    assert (tmp_path / "out" / "logs-1.bin").stat().st_mode & 0o777 == 0o600

@@ -147,6 +147,22 @@ def test_nothing_is_sent_where_that_is_not_wanted(tested, tmp_path):
     assert not (tmp_path / "out.jsonl").exists()
 
 
+def test_only_the_owner_reads_what_is_written_also_where_it_was_there_before(tested, tmp_path):
+    files_ = {name: tmp_path / name for name in ("output", "junit", "export")}
+    for path in files_.values():
+        path.touch(0o644)
+    tested(_SUITE, *(word for name, path in files_.items() for word in (f"--{name}", path)))
+    assert [path.stat().st_mode & 0o777 for path in files_.values()] == [0o600] * 3
+
+
+def test_a_run_that_does_not_fit_is_said_in_one_line(tested):
+    code, _, err = tested(_SUITE, "--output", "/dev/full")
+    assert (code, err.splitlines()[-1]) == (
+        74,
+        "spanscore: error: /dev/full: cannot be written (No space left on device); make room, or write to another place",
+    )
+
+
 def test_junit_xml_is_written(tested, tmp_path):
     tested(_SUITE, "--junit", tmp_path / "junit.xml")
     assert '<testsuite id="0" package="spanscore" name="travel-assistant"' in (tmp_path / "junit.xml").read_text()

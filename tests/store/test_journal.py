@@ -199,3 +199,9 @@ def test_a_journal_of_a_newer_version_is_refused(config):
 def test_listing_without_a_journal_says_so(config):
     with pytest.raises(ConfigError, match="no journal there"):
         list_quarantined(config)
+
+
+def test_only_the_owner_reads_the_journal(config, journal):
+    journal.quarantine("traces", b"x", "not protobuf", 0).result()
+    files = [path for path in config.path.parent.glob(f"{config.path.name}*") if path.suffix != ".lock"]
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}

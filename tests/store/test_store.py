@@ -388,3 +388,10 @@ def test_a_password_is_not_shown(tmp_path):
     with pytest.raises(ConfigError) as caught:
         Store.open(Config(url="nosuchdb://me:secret@host/name"))
     assert "secret" not in str(caught.value)
+
+
+def test_only_the_owner_reads_the_store(tmp_path):
+    store = Store.open(Config(url=f"sqlite:///{tmp_path / 'private' / 'spanscore.db'}"))
+    modes = {path.stat().st_mode & 0o777 for path in (tmp_path / "private").iterdir()}
+    store.close()
+    assert modes == {0o600}
