@@ -157,10 +157,8 @@ def test_only_the_owner_reads_what_is_written_also_where_it_was_there_before(tes
 
 def test_a_run_that_does_not_fit_is_said_in_one_line(tested):
     code, _, err = tested(_SUITE, "--output", "/dev/full")
-    assert (code, err.splitlines()[-1]) == (
-        74,
-        "spanscore: error: /dev/full: cannot be written (No space left on device); make room, or write to another place",
-    )
+    said = "/dev/full: cannot be written (No space left on device); make room, or write to another place"
+    assert (code, err.splitlines()[-1]) == (74, f"spanscore: error: {said}")
 
 
 def test_junit_xml_is_written(tested, tmp_path):
