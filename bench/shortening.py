@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 from bench.trajectories import Trajectory, read
 from spanscore.judge import steps
-from spanscore.judge.choosing import changes
 from spanscore.judge.eliding import elide
 from spanscore.judge.passage import Passage
 from spanscore.judge.transcript import BYTES_PER_TOKEN, render
 from spanscore.model.json import dumps
+from spanscore.model.tool_names import may_change
 
 BUDGETS = (1000, 2000, 3000, 4000, 6000)
 _WHOLE = 1_000_000
@@ -76,7 +76,7 @@ def _row(budget: int, trajectories: Sequence[Trajectory]) -> str:
 
 def _values(trajectory: Trajectory) -> set[str]:
     """The values of the expected actions that change something, as results contain them."""
-    leaves = (x for action in trajectory.expected if changes(action.name) for x in _leaves(action.arguments))
+    leaves = (x for action in trajectory.expected if may_change(action.name) for x in _leaves(action.arguments))
     return {text for x in leaves if len(text := x if isinstance(x, str) else dumps(x)) > 2}
 
 
@@ -92,7 +92,7 @@ def _leaves(value: Any) -> Iterator[str | int | float]:
 
 def _changes(trajectory: Trajectory) -> list[str]:
     calls = [call for trace in trajectory.session.traces for call in trace.tool_calls or ()]
-    return [dumps(call.arguments) for call in calls if changes(call.name)]
+    return [dumps(call.arguments) for call in calls if may_change(call.name)]
 
 
 def _shows(text: str, value: str) -> bool:

@@ -53,6 +53,7 @@ def test_livekit_says_which_tool_failed():
 
 
 def test_what_a_livekit_agent_says_beside_tool_calls_is_not_its_answer():
+    planned = "I look up the parcel, then I call you."
     calls = json.dumps([{"call_id": "c1", "name": "track", "arguments": "{}"}])
 
     def told(span_id, parent, name, at, **attributes):
@@ -60,13 +61,13 @@ def test_what_a_livekit_agent_says_beside_tool_calls_is_not_its_answer():
         return Span("t", span_id, parent, name, 1, at, at + 1, 0, "", attributes, Resource(), Scope(LIVEKIT))
 
     spans = [  # until version 1.4 each of an agent's turns lies in the one before
-        told("1", "", "agent_turn", 1, user_input="Where?", response__text="I look."),
-        told("2", "1", "llm_node", 2, response__text="I look.", response__function_calls=calls),
+        told("1", "", "agent_turn", 1, user_input="Where?", response__text=planned),
+        told("2", "1", "llm_node", 2, response__text=planned, response__function_calls=calls),
         told("3", "1", "agent_turn", 4, response__text="In Oslo."),
         told("4", "3", "llm_node", 5, response__text="In Oslo.", response__function_calls="[]"),
     ]
     (trace,) = rebuild(spans)
-    assert (trace.user_input, trace.plan, trace.final_output) == ("Where?", "I look.", "In Oslo.")
+    assert (trace.user_input, trace.plan, trace.final_output) == ("Where?", planned, "In Oslo.")
 
 
 def test_livekits_realtime_inference_is_the_model_call():

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from judge_harness import trace
 
-from spanscore.judge.choosing import changes
 from spanscore.judge.eliding import Place, elide
 from spanscore.judge.transcript import estimate_tokens, render
+from spanscore.model.tool_names import may_change
 from spanscore.model.trace import ModelCall, PastMessage, Retrieval, Session, Tool, ToolCall
 
 FILLER = "nothing of note happened here. " * 200
@@ -125,12 +125,12 @@ def test_an_error_that_is_the_result_is_not_repeated():
 
 @pytest.mark.parametrize("name", ["book", "cancel_order", "sendEmail", "fs.write", "execute_sql", "予約する"])
 def test_a_tool_that_does_not_say_that_it_reads_may_change_something(name):
-    assert changes(name)
+    assert may_change(name)
 
 
 @pytest.mark.parametrize("name", ["get_user", "listFiles", "web-search", "db.query", "calculate", "user_lookup"])
 def test_a_tool_that_reads_changes_nothing(name):
-    assert not changes(name)
+    assert not may_change(name)
 
 
 TEXTS = st.text(max_size=40) | st.sampled_from(

@@ -77,7 +77,8 @@ def _system(trace: Trace, expected: Expected) -> bool:
 
 
 def _plan(trace: Trace, expected: Expected) -> bool:
-    return trace["plan"] == next((x.text for _, x in expected.steps if x.text and x.calls), None)
+    said = next((x.text for _, x in expected.steps if x.text and x.calls), None)
+    return trace["plan"] == (said if said and "1." in said else None)  # one announced step is no plan
 
 
 def _session(trace: Trace, expected: Expected) -> bool:

@@ -11,6 +11,7 @@ from spanscore.cli.terminal import console, on_one_line, print_json, printable
 from spanscore.cli.unread import print_unread
 from spanscore.content import ContentWatch
 from spanscore.model.json import Json, dumps
+from spanscore.model.plan import announced_steps
 from spanscore.model.trace import AgentTrace, ToolCall
 from spanscore.rebuild import explain_all, unread_all
 from spanscore.turns import Explanation
@@ -80,7 +81,7 @@ def _tree(trace: AgentTrace) -> "Tree":
         if text:
             root.add(_line(name, text))
     root.add(_line("input", _cut(trace.user_input)))
-    root.add(_line("plan", "none written" if trace.plan is None else _cut(trace.plan)))
+    root.add(_line("plan", _plan(trace.plan)))
     calls = root.add(_line("calls", _count_of_calls(trace)))
     for number, call in enumerate(trace.tool_calls or (), start=1):
         _add_call(calls, number, call, by_other=call.agent not in {None, trace.agent_name})
@@ -92,6 +93,12 @@ def _tree(trace: AgentTrace) -> "Tree":
     missing = ", ".join(_missing(trace))
     root.add(Text.assemble(("missing  ", "bold"), (missing or "nothing", "yellow" if missing else "green")))
     return root
+
+
+def _plan(plan: str | None) -> str:
+    if plan is None:
+        return "none announced"
+    return f"{len(announced_steps(plan))} steps: {_cut(plan)}"
 
 
 def _add_call(calls: "Tree", number: int, call: ToolCall, *, by_other: bool) -> None:

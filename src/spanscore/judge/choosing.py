@@ -17,82 +17,8 @@ _MAX_CITING_CHARACTERS = 20_000
 _MAX_PLACES = 200
 _TOKEN = re.compile(r"\w+")
 _KEY_END = re.compile(r'"\s?:')
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _UNSPACED = "\u2e80"  # from here on, scripts without spaces between words
 
-_READING = frozenset(
-    [
-        "analyze",
-        "ask",
-        "browse",
-        "calculate",
-        "check",
-        "classify",
-        "compare",
-        "compute",
-        "convert",
-        "count",
-        "describe",
-        "detect",
-        "diff",
-        "display",
-        "download",
-        "evaluate",
-        "explain",
-        "extract",
-        "fetch",
-        "filter",
-        "find",
-        "forecast",
-        "geocode",
-        "get",
-        "glob",
-        "grep",
-        "head",
-        "inspect",
-        "list",
-        "load",
-        "locate",
-        "lookup",
-        "look",
-        "ls",
-        "match",
-        "measure",
-        "monitor",
-        "navigate",
-        "open",
-        "parse",
-        "peek",
-        "ping",
-        "plan",
-        "preview",
-        "print",
-        "query",
-        "read",
-        "recall",
-        "recommend",
-        "retrieve",
-        "scan",
-        "scrape",
-        "search",
-        "see",
-        "select",
-        "show",
-        "sort",
-        "stat",
-        "status",
-        "suggest",
-        "summarize",
-        "tail",
-        "think",
-        "translate",
-        "validate",
-        "verify",
-        "view",
-        "wait",
-        "weather",
-    ]
-)
 _WEIGHTS: Mapping[Kind, float] = {
     "note": 1.0,
     "input": 6.0,
@@ -117,16 +43,6 @@ class Worth(NamedTuple):
 
     weight: float
     places: tuple[Place, ...] = ()
-
-
-def changes(tool: str) -> bool:
-    """Whether a tool's name does not begin with, or contain as its verb, a word for reading.
-
-    >>> [changes(x) for x in ("get_user", "listFiles", "update_reservation", "book", "user_search")]
-    [False, False, True, True, False]
-    """
-    words = [word.lower() for part in _TOKEN.findall(tool) for word in _CAMEL.sub("_", part).split("_") if word]
-    return not _READING.intersection(words)
 
 
 class Weighing:

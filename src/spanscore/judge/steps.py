@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate, count
 
-from spanscore.judge.choosing import changes
 from spanscore.judge.clock import moment, step_time
 from spanscore.judge.framing import conversation_ending, ending, frame, written_in
 from spanscore.judge.lines import UNRECORDED, indented, section, text_of
@@ -13,6 +12,7 @@ from spanscore.judge.marks import left_out
 from spanscore.judge.passage import Passage
 from spanscore.model.json import dumps
 from spanscore.model.requests import requested_in
+from spanscore.model.tool_names import may_change
 from spanscore.model.trace import AgentTrace, ModelCall, PastMessage, RequestedCall, Retrieval, Session, ToolCall
 
 MAX_TURNS = 200
@@ -224,7 +224,7 @@ def _called(call: ToolCall, number: int, place: int, started_ns: int) -> Iterato
     by = f" (by agent {indented(call.agent)})" if call.agent else ""
     when = step_time(call.started_ns, call.ended_ns, started_ns)
     yield Passage(f"{number}. the tool {indented(call.name)} was called{by}{when}", "step", number, "head")
-    decisive = changes(call.name)
+    decisive = may_change(call.name)
     given = UNRECORDED if call.arguments is None else indented(text_of(call.arguments), 6)
     yield Passage(f"   arguments: {given}", "step", number, "arguments", call=place, decisive=decisive)
     if call.error is not None:

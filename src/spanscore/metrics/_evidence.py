@@ -1,28 +1,16 @@
 """What a trace's tool calls and texts hold, as far as anything of it is looked at: read off once, within bounds."""
 
-import re
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 from spanscore.metrics._words import MAX_TEXT_CHARS, plain
 from spanscore.model.json import Json, dumps
 from spanscore.model.trace import AgentTrace, Tool, ToolCall
 
-_NAME_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_READING_VERBS = (
-    "analyze browse calculate check compute count describe fetch find get inspect list load lookup query read retrieve "
-    "search show view"
-)
 MAX_CALLS = 1_000
 """No more of a trace's tool calls are looked at."""
 MAX_CALLS_CHARS = 500_000
 """Nor more of all that they hold, arguments and results: about what fits into the context of the agent's model."""
-_MAX_NAME_WORDS = 20
-
-READING_VERBS = frozenset(_READING_VERBS.split())
-"""Verbs by which the name of a tool says that it only looks something up."""
-
 _FactT = TypeVar("_FactT")
 
 
@@ -92,16 +80,6 @@ class Evidence:
                 break
             found.append((arguments, result))
         return found
-
-
-@lru_cache(maxsize=1024)
-def name_words(name: str) -> tuple[str, ...]:
-    """The words of a tool's name, in lower case.
-
-    >>> name_words("searchFlights_v2"), name_words("get-HTTP-status")
-    (('search', 'flights', 'v', '2'), ('get', 'http', 'status'))
-    """
-    return tuple(word.lower() for word in _NAME_PART.findall(name[:200])[-_MAX_NAME_WORDS:])
 
 
 def _text(value: Json) -> str:

@@ -10,6 +10,7 @@ from spanscore.turns._call import Call
 from spanscore.turns._errors import inferred_error
 from spanscore.turns._found import Found
 from spanscore.turns._held import Lens
+from spanscore.turns._plans import set_down_in
 
 
 class Recorded(NamedTuple):
@@ -114,9 +115,11 @@ def _standing(step: Step, field: str, which: str) -> list[Any]:
     return [x for message in getattr(step, field) or () for x in getattr(message, which)]
 
 
-def _plan(step: Step) -> str | None:
+def _plan(step: Step) -> tuple[str, tuple[str, ...]] | None:
+    """What was said, and the steps that were set down by a call."""
     said = [x.text for x in step.output or () if x.text and x.text.strip()]
-    return "\n".join(said) or None
+    planned = "\n".join(said), next((x for x in map(set_down_in, step.output or ()) if x), ())
+    return planned if any(planned) else None
 
 
 _IN_MESSAGES: Mapping[str, Lens] = {

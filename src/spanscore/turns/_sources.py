@@ -5,9 +5,9 @@ from functools import partial
 from typing import Literal, TypeAlias
 
 from spanscore.model.step import Step
-from spanscore.turns import _conversation, _double
+from spanscore.turns import _conversation, _double, _plans
 from spanscore.turns._found import First, Found, Gathered, Source, is_damaged
-from spanscore.turns._marks import asks_for_tools, stopped_for_tools
+from spanscore.turns._marks import stopped_for_tools
 from spanscore.turns._sorted import Turn
 
 _Steps: TypeAlias = Callable[[Turn], Sequence[Step]]
@@ -204,41 +204,6 @@ def _askers_history(turn: Turn) -> Found | None:
     return Found(lost, "input", () if found is None else found.value, damaged=True)  # it may have held more
 
 
-def _plan(turn: Turn) -> Found | None:
-    """The text beside the first tool calls of the main agent, else the last text before them.
-
-    Some leave the calls out beside a text, and only say that they were the reason to stop; last of all, they answered.
-    """
-    before: Found | None = None
-    for model in turn.main:
-        said = [x for x in model.output or () if x.text and x.text.strip()]
-        if said:
-            text = "\n".join(x.text or "" for x in said)
-            before = Found(model, "output", text, is_damaged(model, "output", said))
-        elif is_damaged(model, "output", model.output or ()):
-            return Found(model, "output", None, damaged=True)
-        if any(x.calls for x in model.output or ()):
-            return before
-        if model is not turn.main[-1] and asks_for_tools(model):
-            return before
-    return None
-
-
-def _retold_plan(turn: Turn) -> Found | None:
-    """The same of the messages that an agent or workflow returned, where its model calls show no tool calls."""
-    if any(x.calls for model in turn.main for x in model.output or ()):
-        return None
-    first = next((x.agent_name for x in turn.first_agent), None)
-    again = (x for x in turn.other_agents if first is not None and x.agent_name == first)  # told in another span
-    for step in (*turn.first_agent, *again, *turn.workflows):
-        said = (step.output or ())[_conversation.last_said(step.output or ()) + 1 :]
-        asking = next((at for at, x in enumerate(said) if x.calls), None)
-        texts = [x for x in said[: (asking or 0) + 1] if x.role == "assistant" and x.text and x.text.strip()]
-        if asking is not None and texts:
-            return Found(step, "output", texts[-1].text, is_damaged(step, "output", texts[-1:]))
-    return None
-
-
 def _nearest(field: Literal["session_id", "user_id"], turn: Turn) -> Found | None:
     naming = [x for x in turn.steps if getattr(x, field)]
     step = min(naming, key=turn.depth) if naming else None
@@ -311,10 +276,15 @@ SOURCES: dict[str, First[Turn]] = {
         Source("those of another agent", partial(_instructions, lambda turn: turn.other_agents)),
     ),
     "plan": (
-        Source("the text beside the first tool calls of the main agent, else the last text before them", _plan),
         Source(
-            "the same of the messages that an agent or workflow returned, if no model call shows them", _retold_plan
+            "the text beside the first tool calls of the main agent, else the last text before them, that announces "
+            "two steps or more",
+            _plans.said,
         ),
+        Source(
+            "the same of the messages that an agent or workflow returned, if no model call shows them", _plans.retold
+        ),
+        Source("the list that the main agent's first call of a tool for plans or to-do lists holds", _plans.set_down),
     ),
     "history": (
         Source(

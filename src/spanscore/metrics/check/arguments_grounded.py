@@ -5,11 +5,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from spanscore.metrics._evidence import Evidence, name_words
+from spanscore.metrics._evidence import Evidence
 from spanscore.metrics._words import MAX_TEXT_CHARS
 from spanscore.metrics.check._check import Check, Finding, not_applicable, not_recorded, shown
 from spanscore.model.json import Json, dumps, printed
 from spanscore.model.score import Skip
+from spanscore.model.tool_names import name_words
 from spanscore.model.trace import AgentTrace, ToolCall
 
 _TOLD = frozenset(("history", "system_instructions", "retrieved", "user_input", "tool_calls"))

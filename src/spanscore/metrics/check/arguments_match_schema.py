@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 from spanscore.metrics._evidence import Evidence
 from spanscore.metrics._schema import violations
 from spanscore.metrics.check._check import Check, Finding, not_applicable, not_recorded
-from spanscore.metrics.check._tools import bare
 from spanscore.model.json import Json, loads
 from spanscore.model.score import Skip
+from spanscore.model.tool_names import bare
 from spanscore.model.trace import ToolCall
 
 _NUMBERS = frozenset(("integer", "number"))

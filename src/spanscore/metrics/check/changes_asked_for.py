@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from spanscore.metrics._evidence import Evidence, name_words
+from spanscore.metrics._evidence import Evidence
 from spanscore.metrics.check._check import Check, Finding, not_applicable, user_texts
 from spanscore.metrics.check._requests import only_asks_to_see
-from spanscore.metrics.check._tools import destroys
 from spanscore.model.score import Skip
+from spanscore.model.tool_names import destroys, name_words
 from spanscore.model.trace import ToolCall
 
 _WANTS_MORE = re.compile(

@@ -7,8 +7,8 @@ from typing import ClassVar
 from spanscore.metrics._evidence import Evidence
 from spanscore.metrics.check._check import Check, Finding, not_applicable, successes
 from spanscore.metrics.check._claims import claims
-from spanscore.metrics.check._tools import only_reads
 from spanscore.model.score import Skip
+from spanscore.model.tool_names import only_reads
 from spanscore.model.trace import AgentTrace
 
 

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from spanscore.metrics._evidence import Evidence
 from spanscore.metrics.check._check import Check, Finding, not_applicable, shown
-from spanscore.metrics.check._tools import changes
 from spanscore.model.score import Skip
+from spanscore.model.tool_names import changes
 from spanscore.model.trace import ToolCall
 
 

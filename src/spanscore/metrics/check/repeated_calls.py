@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from spanscore.metrics._evidence import Evidence
 from spanscore.metrics.check._check import Check, Finding, not_applicable, not_recorded
-from spanscore.metrics.check._tools import is_asked_again, only_reads
 from spanscore.model.json import dumps
 from spanscore.model.score import Skip
+from spanscore.model.tool_names import is_asked_again, only_reads
 from spanscore.model.trace import ToolCall
 
 _SAME_RESULT = 3
