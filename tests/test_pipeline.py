@@ -8,7 +8,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from spanscore import config, pipeline, rebuild, scoring
 from spanscore.errors import InputError, RetryableError
 from spanscore.evaluate import Overrides
-from spanscore.store.journal import list_quarantined
+from spanscore.store import quarantine
 
 GENAI = "gen_ai.operation.name"
 
@@ -67,7 +67,7 @@ def test_a_trace_that_crashes_a_reader_is_put_aside(settings, monkeypatch):
 
     monkeypatch.setattr(rebuild, "rebuild_part", crash)
     served(settings, lambda running: accept(running, request()), lambda x: x.get("traces_finished"))
-    (entry,) = list_quarantined(settings.journal)
+    (entry,) = quarantine.listed(settings.journal.path)
     assert "ZeroDivisionError" in entry.reason
 
 
@@ -178,7 +178,7 @@ def test_a_trace_that_cannot_be_stored_is_put_aside_and_costs_no_other(settings,
     monkeypatch.setattr(pipeline.Store, "commit", refuse)
     counters = served(settings, send, lambda x: x.get("traces_finished") == 2)
     assert counters["agent_traces"] == 1
-    assert len(list_quarantined(settings.journal)) == 1
+    assert len(quarantine.listed(settings.journal.path)) == 1
 
 
 def test_a_request_whose_sender_goes_away_is_scored_all_the_same(settings):

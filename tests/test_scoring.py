@@ -24,6 +24,12 @@ class FailingStore:
         return "answer"
 
 
+class Well:
+    """A store with which nothing is wrong otherwise."""
+
+    trouble = None
+
+
 @pytest.fixture
 def scoring():
     now_ns = [0]
@@ -31,7 +37,7 @@ def scoring():
     async def sleep(seconds):
         now_ns[0] += round(seconds * 10**9)
 
-    return Scoring(None, None, None, Meter(), clock_ns=lambda: now_ns[0], sleep=sleep)
+    return Scoring(None, Well(), None, Meter(), clock_ns=lambda: now_ns[0], sleep=sleep)
 
 
 def test_the_store_is_waited_for(scoring):
@@ -39,11 +45,10 @@ def test_the_store_is_waited_for(scoring):
 
 
 def test_a_store_that_is_down_is_a_line_a_minute(scoring, caplog):
-    asyncio.run(scoring.patiently(FailingStore(121).ask))
+    asyncio.run(scoring.patiently(FailingStore(11).ask))
     assert caplog.messages == [
         "scoring waits for the store: disk full",
-        "scoring waits for the store: disk full (60 times since the last line about it)",
-        "scoring waits for the store: disk full (60 times since the last line about it)",
+        "scoring waits for the store: disk full (7 times since the last line about it)",
     ]
 
 
@@ -52,6 +57,14 @@ def test_that_it_answers_again_is_said_once(scoring, caplog):
     asyncio.run(scoring.patiently(FailingStore(2).ask))
     asyncio.run(scoring.patiently(FailingStore(0).ask))
     assert caplog.messages[1:] == ["the store answers again"]
+
+
+def test_while_part_of_it_fails_an_answer_does_not_mean_that_it_is_over(scoring, caplog):
+    caplog.set_level(logging.INFO)
+    scoring._store.trouble = "disk full"
+    asyncio.run(scoring.patiently(FailingStore(2).ask))
+    asyncio.run(scoring.patiently(FailingStore(1).ask))
+    assert len(caplog.messages) == 1
 
 
 class Remembering:
@@ -72,6 +85,8 @@ class Remembering:
 
 class Holding:
     """A store in which a session's turns were kept."""
+
+    trouble = None
 
     def __init__(self, *turns):
         self.turns = turns

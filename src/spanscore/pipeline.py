@@ -85,7 +85,7 @@ class Pipeline:
         )
         self._content = ContentWatch(lambda silent: _log.warning("%s", silent))
         self._reader = Reader(settings.assemble, self._backlog, self._content)
-        self._store = Store.open(settings.store, clock_ns=clock_ns)
+        self._store = Store.open(settings.store, clock_ns=clock_ns, alone=True)
         self._sender = Sender(
             settings.export,
             open_exporters(settings.export, self.authenticators),
@@ -151,7 +151,7 @@ class Pipeline:
 
         `started` is called when all ports are bound. Raises ConfigError where one is taken.
         """
-        self._recover()  # before there is anybody to keep waiting
+        await self._recover()  # before there is anybody to keep waiting
         try:
             await self.server.start()
             async with asyncio.TaskGroup() as tasks:
@@ -176,8 +176,14 @@ class Pipeline:
             self._passing.require_room()
         taking = asyncio.create_task(self._take_in(signal, body, request, headers))
         self._taking.add(taking)
-        taking.add_done_callback(self._taking.discard)
+        taking.add_done_callback(self._taken)
         await asyncio.shield(taking)  # a sender that goes away meanwhile must not leave a row that nobody knows of
+
+    def _taken(self, taking: asyncio.Task[None]) -> None:
+        """A request was kept or not; where its sender has gone away, nobody else asks what went wrong."""
+        self._taking.discard(taking)
+        if not taking.cancelled():
+            taking.exception()
 
     async def quarantine(self, signal: Signal, body: bytes, reason: str) -> None:
         """Put aside a request that cannot be read. Raises RetryableError when it cannot be kept now."""
@@ -191,7 +197,10 @@ class Pipeline:
     @property
     def notice(self) -> str | None:
         """See `receive.Intake.notice`."""
-        return self._trials.trouble if self._trials else None
+        judge = self._trials.trouble if self._trials else None
+        store = self._store.trouble
+        waiting = f"nothing is scored or sent, requests wait in the journal: {store}" if store else None
+        return "; ".join(x for x in (waiting, judge) if x) or None
 
     def health(self) -> dict[str, Any]:
         """What the health endpoint shows beside the counters."""
@@ -203,6 +212,7 @@ class Pipeline:
             "waiting_parts": self._reader.waiting,
             "held_roots": self._passing.held_roots if self._passing else 0,
             "journal_bytes": self._backlog.size_bytes,
+            "store": self._store.trouble or "ok",
             "scores_to_export": self._sender.behind(),
             "without_content": [str(x) for x in self._content.silent],
         }
@@ -235,21 +245,22 @@ class Pipeline:
             self._passing.pass_on(kept)
         self._backlog.let_go(kept.row)
 
-    def _recover(self) -> None:
+    async def _recover(self) -> None:
         """Take up what the journal holds from before a restart, and the sessions that were still open."""
         for kept, leaving in self._backlog.recover():
             if self._passing is not None:
                 self._passing.pass_on(kept, leaving)
             self._backlog.let_go(kept.row)
         if self._passing is not None:
-            self._release_scored(self._passing)
-        for session_id, last_ns in self._store.open_sessions():
+            await self._release_scored(self._passing)
+        for session_id, last_ns in await self._scoring.patiently(self._store.open_sessions):
             self._sessions.push(session_id, last_ns)
 
-    def _release_scored(self, passing: Passing) -> None:
+    async def _release_scored(self, passing: Passing) -> None:
         """Send on what was scored before a restart: these scores leave on the span, and in no other form."""
         for trace_id in passing.held_traces():
-            scores = [x for x in self._store.evaluations(trace_id=trace_id.hex()) if x.inline]
+            found = await self._scoring.patiently(self._store.evaluations, trace_id=trace_id.hex())
+            scores = [x for x in found if x.inline]
             passing.release(passing.take(trace_id, {x.target.span_id for x in scores}), scores)
 
     def _loops(self) -> list[Coroutine[Any, Any, None]]:
@@ -280,6 +291,7 @@ class Pipeline:
         meter.watch(declared.SESSIONS_OPEN, lambda: len(self._sessions))
         meter.watch(declared.AGENT_TRACES_WITHOUT_CONTENT, lambda: self._content.count)
         meter.watch(declared.STORE_SIZE, lambda: self._store.size_bytes)
+        meter.watch(declared.STORE_UP, lambda: 0.0 if self._store.trouble else 1.0)
         if (passing := self._passing) is not None:
             meter.watch(declared.INLINE_HELD_ROOTS, lambda: passing.held_roots)
         process.watch(meter, self._clock_ns)
@@ -385,9 +397,12 @@ class Pipeline:
     async def _tidy(self) -> None:
         """Hold the store to its retention, and the journal to what is still needed."""
         while True:
-            deleted = await self._scoring.patiently(self._store.prune, self._clock_ns())
-            self.meter.add(declared.STORE_PRUNED_TRACES, deleted)
             self._backlog.tidy()
+            try:
+                deleted = await self._scoring.patiently(self._store.prune, self._clock_ns())
+                self.meter.add(declared.STORE_PRUNED_TRACES, deleted)
+            except Exception:  # noqa: BLE001 - a store that stays too large for a while must not stop the server
+                _log.exception("the store cannot be held to its retention now")
             await asyncio.sleep(_TIDY_EVERY_S)
 
     async def _drain(self) -> None:

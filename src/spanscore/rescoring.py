@@ -84,9 +84,12 @@ class Rescoring:
 
     async def run(self) -> None:
         """Ask again for ever. What was skipped for a budget before the start is due: the budget begins anew."""
-        await self._scoring.patiently(self._store.make_due, "budget", self._clock_ns())
+        is_new = True
         while True:
             try:
+                if is_new:
+                    await self._scoring.patiently(self._store.make_due, "budget", self._clock_ns())
+                    is_new = False
                 await self.once()
             except Exception:  # noqa: BLE001 - what is missing can wait, the server cannot
                 _log.exception("what got no answer cannot be asked again now")

@@ -5,7 +5,9 @@ import hashlib
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
+from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -26,7 +28,10 @@ from spanscore.telemetry import Complaints, Meter, about, declared
 
 _log = logging.getLogger(__name__)
 
-_RETRY_STORE_S = 1.0
+_RETRY_STORE_S, _LONGEST_RETRY_S = 1.0, 15.0
+_STORE_THREADS = 8
+"""Those that may wait for the store at once: when it hangs, there are still threads that decode what is received."""
+
 _MAX_EARLIER_BYTES = 4 * 2**20
 _NO_STORE = "scoring waits for the store"
 
@@ -62,6 +67,7 @@ class Scoring:
         self._meter = meter
         self._complaints = Complaints(clock_ns)
         self._sleep = sleep
+        self._threads = ThreadPoolExecutor(_STORE_THREADS, thread_name_prefix="store")
         self._revising: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._uncommitted: WeakValueDictionary[str, StoredTrace] = WeakValueDictionary()
 
@@ -215,15 +221,17 @@ class Scoring:
 
     async def patiently(self, ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """What the store answers, in a thread, however long it takes."""
+        wait_s, asked = _RETRY_STORE_S, partial(copy_context().run, partial(ask, *arguments, **options))
         while True:
             try:
-                answer = await asyncio.to_thread(partial(ask, *arguments, **options))
+                answer = await asyncio.get_running_loop().run_in_executor(self._threads, asked)
             except RetryableError as error:
-                self._complaints.complain(_NO_STORE, str(error))
+                self._complaints.complain(_NO_STORE, str(error), level=logging.ERROR)
                 self._meter.add(declared.STORE_RETRIES)
-                await self._sleep(_RETRY_STORE_S)
+                await self._sleep(wait_s)
+                wait_s = min(wait_s * 2, _LONGEST_RETRY_S)
             else:
-                if self._complaints.is_over(_NO_STORE):
+                if self._store.trouble is None and self._complaints.is_over(_NO_STORE):
                     _log.info("the store answers again")
                 return answer
 

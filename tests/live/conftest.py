@@ -55,6 +55,21 @@ class Recording:
                     alone.scope_spans.add(scope=scoped.scope, spans=[span])
                     yield request
 
+    def copies(self, count):
+        """The spans one by one, `count` times, each time under other trace ids and sessions, shuffled."""
+        requests = []
+        for number in range(count):
+            salt = number.to_bytes(2, "big")
+            for request in self.spans_one_by_one():
+                span = request.resource_spans[0].scope_spans[0].spans[0]
+                span.trace_id = span.trace_id[:-2] + salt
+                for attribute in span.attributes:
+                    if attribute.key in {"session.id", "gen_ai.conversation.id"}:
+                        attribute.value.string_value += f"-{number}"
+                requests.append(request)
+        random.Random(3).shuffle(requests)
+        return requests
+
 
 class RunningServer:
     """`spanscore serve` with short waits, its data in `folder`, its scores in a file there."""
@@ -82,12 +97,18 @@ class RunningServer:
         self.program = ["-m", "spanscore.cli.main"]
 
     def start(self):
-        command = [sys.executable, *self.program, "serve", "-c", str(self.folder / "config.yaml")]
-        environ = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "SPANSCORE_"))}
         with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environ)
+            self.process = subprocess.Popen(self._command("serve"), stdout=log, stderr=log, env=_environ())
         self.wait_until(lambda _: True)
         return self
+
+    def run(self, command="serve", *arguments):
+        """Run a command with its configuration to the end, such as a server that does not start."""
+        words = [*self._command(command), *arguments]
+        return subprocess.run(words, capture_output=True, text=True, env=_environ(), timeout=DEADLINE_S, check=False)
+
+    def _command(self, name):
+        return [sys.executable, *self.program, name, "-c", str(self.folder / "config.yaml")]
 
     def stop_clock(self):
         """Have its time stand still, so that nothing in it grows old; call it first before `start`."""
@@ -181,6 +202,10 @@ class RunningServer:
                 for scoped in group.get("scopeSpans", group.get("scopeLogs")):
                     found += scoped[kind]
         return found
+
+
+def _environ():
+    return {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "SPANSCORE_"))}
 
 
 def laid_over(config, settings):

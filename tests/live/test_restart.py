@@ -1,29 +1,12 @@
 """What was acknowledged is scored, once, whatever happens to the process."""
 
 import os
-import random
 
 import grpc
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 
 CONVERSATIONS = 30
-
-
-def copies(recorded, count):
-    """The recording's traces `count` times, each time under other trace ids, span ids and sessions, shuffled."""
-    requests = []
-    for number in range(count):
-        salt = number.to_bytes(2, "big")
-        for request in recorded.spans_one_by_one():
-            span = request.resource_spans[0].scope_spans[0].spans[0]
-            span.trace_id = span.trace_id[:-2] + salt
-            for attribute in span.attributes:
-                if attribute.key in {"session.id", "gen_ai.conversation.id"}:
-                    attribute.value.string_value += f"-{number}"
-            requests.append(request)
-    random.Random(3).shuffle(requests)
-    return requests
 
 
 def attribute(span, key):
@@ -36,7 +19,7 @@ def traces_of(requests):
 
 def test_every_trace_acknowledged_before_a_kill_is_scored_once(server, recording):
     running = server().start()
-    requests = copies(recording("semconv/message-attributes"), CONVERSATIONS)
+    requests = recording("semconv/message-attributes").copies(CONVERSATIONS)
     half = len(requests) // 2
     with grpc.insecure_channel(f"127.0.0.1:{running.grpc}") as channel:
         for request in requests[:half]:
@@ -60,7 +43,7 @@ def test_every_trace_acknowledged_before_a_kill_is_scored_once(server, recording
 
 def test_a_kill_while_traces_are_evaluated_scores_none_twice(server, recording):
     running = server().start()
-    requests = copies(recording("semconv/message-attributes"), CONVERSATIONS)
+    requests = recording("semconv/message-attributes").copies(CONVERSATIONS)
     with grpc.insecure_channel(f"127.0.0.1:{running.grpc}") as channel:
         for request in requests:
             TraceServiceStub(channel).Export(request)

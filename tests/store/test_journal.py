@@ -1,11 +1,13 @@
 """The journal keeps what it acknowledged, within its bounds."""
 
+import os
 import sqlite3
 
 import pytest
 
 from spanscore.errors import ConfigError, RetryableError
-from spanscore.store.journal import Config, Journal, list_quarantined, read_quarantined
+from spanscore.store import commits, quarantine
+from spanscore.store.journal import Config, Journal
 from spanscore.store.leaving import Leaving
 
 
@@ -74,13 +76,13 @@ def test_a_journal_that_has_been_emptied_takes_requests_again(tmp_path):
 
 
 def test_a_write_error_is_passed_on_as_retryable(journal):
-    journal._writer.execute("DROP TABLE requests")
+    journal._commits._db.execute("DROP TABLE requests")
     with pytest.raises(RetryableError, match="cannot be written"):
         journal.append("traces", b"x", 0).result()
 
 
 def test_a_refused_request_takes_no_room(journal):
-    journal._writer.execute("DROP TABLE requests")
+    journal._commits._db.execute("DROP TABLE requests")
     journal.append("traces", b"x", 0).exception()
     journal.close()
     assert journal.size_bytes == 0
@@ -154,8 +156,8 @@ def test_a_journal_that_does_not_say_what_it_held_back_has_all_leave_again(confi
     older = Journal(config)
     row = older.append("traces", b"body", 0).result()
     older.mark_rest_left(row).result()
-    older._writer.execute("DROP TABLE held")
-    older._writer.execute("DROP TABLE headers")
+    older._commits._db.execute("DROP TABLE held")
+    older._commits._db.execute("DROP TABLE headers")
     older.close()
     newer = Journal(config)
     assert not newer.leaving(row).rest_left
@@ -164,14 +166,14 @@ def test_a_journal_that_does_not_say_what_it_held_back_has_all_leave_again(confi
 
 def test_what_was_put_aside_is_listed_while_the_journal_is_open(journal, config):
     journal.quarantine("traces", b"\xff\xff", "not protobuf", 7).result()
-    (entry,) = list_quarantined(config)
+    (entry,) = quarantine.listed(config.path)
     assert (entry.signal, entry.reason, entry.size_bytes, entry.received_ns) == ("traces", "not protobuf", 2, 7)
 
 
 def test_what_was_put_aside_can_be_had_as_it_came(journal, config):
     journal.quarantine("traces", b"\xff\xff", "not protobuf", 7).result()
-    (entry,) = list_quarantined(config)
-    assert read_quarantined(config, entry.id) == b"\xff\xff"
+    (entry,) = quarantine.listed(config.path)
+    assert quarantine.body(config.path, entry.id) == b"\xff\xff"
 
 
 def test_the_oldest_of_too_many_put_aside_is_dropped(tmp_path):
@@ -179,7 +181,7 @@ def test_the_oldest_of_too_many_put_aside_is_dropped(tmp_path):
     for number in range(3):
         journal.quarantine("traces", b"x", f"reason {number}", number).result()
     journal.close()
-    assert [entry.reason for entry in list_quarantined(journal._config)] == ["reason 1", "reason 2"]
+    assert [entry.reason for entry in quarantine.listed(journal._config.path)] == ["reason 1", "reason 2"]
 
 
 def test_a_path_that_cannot_be_opened_names_the_setting(tmp_path):
@@ -198,10 +200,96 @@ def test_a_journal_of_a_newer_version_is_refused(config):
 
 def test_listing_without_a_journal_says_so(config):
     with pytest.raises(ConfigError, match="no journal there"):
-        list_quarantined(config)
+        quarantine.listed(config.path)
 
 
 def test_only_the_owner_reads_the_journal(config, journal):
     journal.quarantine("traces", b"x", "not protobuf", 0).result()
     files = [path for path in config.path.parent.glob(f"{config.path.name}*") if path.suffix != ".lock"]
     assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+
+
+class Refusing:
+    """A disk that refuses every commit while it `refuses`: a connection of the writing thread."""
+
+    def __init__(self, db):
+        self._db = db
+        self.refuses = False
+
+    def __getattr__(self, name):
+        return getattr(self._db, name)
+
+    def __enter__(self):
+        if self.refuses:
+            raise sqlite3.OperationalError("database or disk is full")
+        return self._db.__enter__()
+
+    def __exit__(self, *raised):
+        return self._db.__exit__(*raised)
+
+
+@pytest.fixture
+def disk(journal, monkeypatch):
+    monkeypatch.setattr(commits, "_FIRST_WAIT_S", 0.0)
+    monkeypatch.setattr(commits, "_LONGEST_WAIT_S", 0.01)
+    journal._commits._db = Refusing(journal._commits._db)
+    return journal._commits._db
+
+
+def test_requests_that_a_full_disk_kept_are_removed_once_it_has_room(journal, disk):
+    row = journal.append("traces", b"12345", 0).result()
+    disk.refuses = True
+    removed = journal.delete([row])
+    assert journal.append("traces", b"x", 0).exception() is not None
+    assert (removed.done(), journal.size_bytes) == (False, 5)
+    disk.refuses = False
+    removed.result(30)
+    assert (journal.size_bytes, journal.read([row])) == (0, [])
+
+
+def test_a_journal_that_could_not_be_written_finds_out_by_itself_that_it_can_be_again(journal, disk):
+    disk.refuses = True
+    assert journal.append("traces", b"x", 0).exception() is not None
+    assert "disk is full" in journal.trouble
+    owed = journal.close_traces([(b"a", 1, 1)])
+    disk.refuses = False
+    owed.result(30)
+    assert journal.trouble is None
+
+
+def test_what_is_owed_is_written_in_its_order(journal, disk):
+    row = journal.append("traces", b"body", 0).result()
+    disk.refuses = True
+    journal.put_aside([row], "cannot be scored", 7)
+    removed = journal.delete([row])
+    disk.refuses = False
+    removed.result(30)
+    assert [x.reason for x in quarantine.listed(journal._config.path)] == ["cannot be scored"]
+
+
+def test_a_change_that_fails_whatever_the_disk_does_holds_up_no_other(journal, disk):
+    disk.refuses = True
+    hopeless = journal.close_traces([(b"a", "no", "such", "columns")])
+    removed = journal.delete([1])
+    disk.refuses = False
+    removed.result(30)
+    assert hopeless.exception(30) is not None
+
+
+def test_the_server_that_has_the_journal_is_named_with_its_process(journal, config):
+    with pytest.raises(ConfigError, match=f"process {os.getpid()} on .*journal.path"):
+        Journal(config)
+
+
+def test_a_link_to_the_journal_is_the_same_journal(journal, config, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "elsewhere" / "link.db"
+    link.symlink_to(config.path)
+    with pytest.raises(ConfigError, match="in use by another spanscore"):
+        Journal(Config(path=link))
+
+
+def test_a_lock_file_that_a_dead_process_left_stops_nobody(config):
+    """Whatever process has its id now: the kernel's lock counts."""
+    config.path.with_name("journal.db.lock").write_text(f"process {os.getpid()} on elsewhere\n")
+    Journal(config).close()

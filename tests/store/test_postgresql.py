@@ -3,8 +3,10 @@
 import os
 
 import pytest
-from sqlalchemy import make_url
+from sqlalchemy import create_engine, make_url, text
 
+from spanscore.errors import ConfigError, RetryableError
+from spanscore.store import locking
 from spanscore.store.config import Config
 from spanscore.store.store import Store
 
@@ -46,3 +48,48 @@ def test_the_store_works_on_postgresql(postgresql, make, clock):
         postgresql.prune(clock.now_ns + 2 * 10**9),
     )
     assert found == (trace, {trace.id: (2, "digest 2")}, (trace,), [2], 2, [], 1, "value", 1)
+
+
+@pytest.fixture
+def serving(postgresql):
+    store = Store.open(Config(url=URL), alone=True)
+    yield store
+    store.close()
+
+
+def test_a_second_server_on_the_same_database_is_refused_and_told_who_has_it(serving):
+    with pytest.raises(ConfigError, match=rf"in use by another spanscore \(spanscore: process {os.getpid()} "):
+        Store.open(Config(url=URL), alone=True)
+
+
+def test_a_database_that_was_closed_is_free_for_the_next_server(serving):
+    serving.close()
+    Store.open(Config(url=URL), alone=True).close()
+
+
+def test_a_server_that_lost_its_connection_takes_the_database_again(serving, make, monkeypatch):
+    monkeypatch.setattr(locking, "_LOOK_EVERY_S", 0.0)
+    cut_connections(serving)
+    serving.commit([make.stored(make.trace())], [make.score(make.trace())])
+    with pytest.raises(ConfigError, match="in use"):
+        Store.open(Config(url=URL), alone=True)
+
+
+def test_a_server_whose_database_was_taken_over_writes_nothing_until_it_has_it_back(serving, make, monkeypatch):
+    monkeypatch.setattr(locking, "_LOOK_EVERY_S", 0.0)
+    cut_connections(serving)
+    other = Store.open(Config(url=URL), alone=True)
+    other.commit([], [make.score(make.trace())])
+    with pytest.raises(RetryableError, match="another spanscore has taken the store over"):
+        serving.commit([], [make.score(make.trace(2))])
+    other.close()
+    assert serving.commit([], [make.score(make.trace(2))]) == [2]
+
+
+def cut_connections(store):
+    """End those of a store as the database does when it restarts."""
+    store._database.engine.pool.dispose()
+    with create_engine(URL).connect() as admin:
+        admin.execute(
+            text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'spanscore%'")
+        )

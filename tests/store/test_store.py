@@ -355,7 +355,7 @@ def test_a_judge_is_not_told_of_a_locked_file(tmp_path):
 
 
 def test_a_full_disk_is_a_fault_that_may_pass(store, make):
-    with store._engine.connect() as connection:
+    with store._database.engine.connect() as connection:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
         connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(RetryableError, match="full"):

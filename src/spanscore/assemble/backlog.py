@@ -21,6 +21,8 @@ from spanscore.telemetry import Meter, declared
 _SHARE_FOR_LATE_SPANS = 0.5
 """Above this fill of the journal, requests kept only for late spans make room for new ones."""
 
+_ROOM_WAIT_S = 5.0
+
 
 @dataclass(frozen=True, slots=True)
 class Kept:
@@ -122,8 +124,7 @@ class Backlog:
 
     def put_aside(self, cut: Cut, reason: str) -> None:
         """Copy what holds this trace into quarantine. May be called from any thread."""
-        for request in self._journal.read(cut.rows):
-            self._journal.quarantine(request.signal, request.body, reason, self._clock_ns())
+        self._journal.put_aside(list(cut.rows), reason, self._clock_ns())
 
     async def quarantine(self, signal: Signal, body: bytes, reason: str) -> None:
         """Put a request aside that cannot be decoded. Raises RetryableError when it cannot be kept now."""
@@ -186,7 +187,8 @@ class Backlog:
     async def _make_room(self, size_bytes: int) -> None:
         """Let go of what nothing needs; where that is too little for a request, of traces until it is enough.
 
-        The request finds the room: where it needs it, this returns once the journal is without what was let go of.
+        The request finds the room: where it needs it, this returns once the journal is without what was let go of, or,
+        while the disk refuses even that, after some seconds.
         """
         lacking = self._journal.size_bytes + size_bytes - self._journal.max_bytes
         is_filling = self._journal.fill > _SHARE_FOR_LATE_SPANS
@@ -195,7 +197,9 @@ class Backlog:
             more, later = self._release()
             freed, gone = freed + more, later or gone
         if lacking > 0 and gone:
-            await asyncio.wrap_future(gone)
+            room = asyncio.wrap_future(gone)
+            room.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody waits for it after this
+            await asyncio.wait([room], timeout=_ROOM_WAIT_S)
 
     def _release(self) -> "tuple[int, Future[None] | None]":
         """How many bytes could be let go of, and when the journal is without them; None where there were none."""

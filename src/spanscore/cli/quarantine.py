@@ -9,7 +9,7 @@ from pathlib import Path
 from spanscore import config, private_files
 from spanscore.cli.terminal import console, print_json, printable
 from spanscore.errors import InputError
-from spanscore.store import journal
+from spanscore.store import quarantine
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,9 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """List them, oldest first. Returns the exit code."""
     settings = config.load(args.config) if args.config else config.default()
-    found = journal.list_quarantined(settings.journal)
+    found = quarantine.listed(settings.journal.path)
     if args.out:
-        _write(settings.journal, found, args.out)
+        _write(settings.journal.path, found, args.out)
     if args.jsonl:
         for request in found:
             print_json(dataclasses.asdict(request))
@@ -48,11 +48,10 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _write(config: journal.Config, found: Sequence[journal.Quarantined], folder: Path) -> None:
+def _write(path: Path, found: Sequence[quarantine.Quarantined], folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder}: cannot be made ({error.strerror}); name another folder") from error
     for request in found:
-        body = journal.read_quarantined(config, request.id)
-        private_files.write(folder / f"{request.signal}-{request.id}.bin", body)
+        private_files.write(folder / f"{request.signal}-{request.id}.bin", quarantine.body(path, request.id))

@@ -96,6 +96,7 @@ class Batches:
         if task is None or (task.done() and task.exception() is not None):
             pairs = self.window.after(seq, self._config.batch.max_size)
             task = self._made[seq] = asyncio.create_task(asyncio.to_thread(self._make, pairs, seq, latest))
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())  # also where nobody waits
             if len(self._made) > _SHARED:
                 self._made.popitem(last=False)
         return await asyncio.shield(task)  # one exporter that is stopped takes it from no other

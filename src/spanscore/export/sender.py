@@ -162,13 +162,22 @@ class Sender:
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             for delivery in self._deliveries:
-                tasks.create_task(self._export(delivery))
+                tasks.create_task(self._lasting(partial(self._export, delivery)))
             for filing in self._filings:
-                tasks.create_task(filing.run(self._progress.set))
+                tasks.create_task(self._lasting(partial(filing.run, self._progress.set)))
             for forwarding in self._forwardings:
                 for work in forwarding.consumers(self._progress.set):
                     tasks.create_task(work)
             await asyncio.Event().wait()
+
+    async def _lasting(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do `work`, which ends only by a fault nobody foresaw, from its place in the outbox on, again and again."""
+        while True:
+            try:
+                await work()
+            except Exception:  # noqa: BLE001 - one exporter must not stop the server
+                _log.exception("an exporter met a fault of ours; it is tried again in a minute")
+            await self._around.sleep(60.0)
 
     async def _export(self, delivery: Delivery) -> None:
         cursor = await self._first_cursor(delivery.name)
@@ -223,7 +232,7 @@ class Sender:
             try:
                 answer = await ask()
             except (RetryableError, PermanentError) as error:
-                self._complaints.complain(_NO_STORE, str(error))
+                self._complaints.complain(_NO_STORE, str(error), level=logging.ERROR)
                 await self._around.sleep(error.retry_after_s if isinstance(error, RetryableError) else 60.0)
             else:
                 self._complaints.is_over(_NO_STORE)
@@ -232,5 +241,9 @@ class Sender:
     def _count_lost(self, name: str, batch: Batch, cursor: int) -> None:
         lost = batch.last_seq - cursor - len(batch.evaluations)
         if lost > 0:
-            _log.warning("%s: %d scores were deleted by the store's retention before they could be sent", name, lost)
+            _log.warning(
+                "%s: %d scores are not in the store any more and were not sent: deleted by its retention, or damaged",
+                name,
+                lost,
+            )
             self._around.meter.add(declared.EXPORTER_DROPPED_SCORES, lost, exporter=name, reason="retention")

@@ -1,5 +1,6 @@
 """How the store reaches its database: one engine for SQLite and PostgreSQL, and errors sorted by what to do."""
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +10,7 @@ from urllib.parse import quote
 from sqlalchemy import create_engine, event
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, InternalError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as NoConnectionError
 
 from spanscore import private_files
 from spanscore.errors import ConfigError, PermanentError, RetryableError
@@ -17,6 +19,11 @@ from spanscore.store.config import Config
 
 _WRITES = "spanscore_writes"
 _PAGE_BYTES = 16384  # records are large: a tenth less CPU a commit than with 4096
+DAMAGE = "store_damaged"
+"""Why a RetryableError is raised where the file is damaged: it passes only once somebody has repaired it."""
+
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_REPAIR = "it is damaged: stop the server and run `spanscore repair` with its configuration"
 _MAY_PASS = (OperationalError, InterfaceError, InternalError)
 
 
@@ -57,6 +64,12 @@ def connect_reading(config: Config) -> Engine | None:
     return create_engine(f"sqlite:///file:{quote(url.database)}?mode=ro&uri=true")
 
 
+def file_of(config: Config) -> Path | None:
+    """The SQLite file that `config.url` names; None for another database. Raises ConfigError where it is no URL."""
+    url = _url(config)
+    return Path(url.database) if url.get_backend_name() == "sqlite" and url.database else None
+
+
 def _url(config: Config) -> URL:
     try:
         return make_url(config.url)
@@ -78,12 +91,23 @@ def snapshot(engine: Engine) -> Iterator[Connection]:
         yield connection
 
 
+def is_damaged(error: BaseException | None) -> bool:
+    """Whether SQLite says that a file is damaged, or no database at all."""
+    return isinstance(error, sqlite3.DatabaseError) and getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
+
+
 @contextmanager
 def _sorted_errors() -> Iterator[None]:
     try:
         yield
+    except NoConnectionError as error:
+        raise RetryableError("the store cannot be used: all of its connections are in use") from error
     except DBAPIError as error:
         what = f"the store cannot be used: {error.orig}"
+        if is_damaged(error.orig):
+            raise RetryableError(f"{what}; {_REPAIR}", retry_after_s=30.0, why=DAMAGE) from error
+        if "Could not decode to UTF-8" in str(error.orig):
+            raise PermanentError("a record in the store is damaged: its text is not UTF-8") from error
         if error.connection_invalidated or isinstance(error, _MAY_PASS):  # locked, disk full, server gone
             raise RetryableError(what, retry_after_s=5.0) from error
         raise PermanentError(what) from error

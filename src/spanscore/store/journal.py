@@ -6,17 +6,13 @@ process (kill -9) but, on a power loss, the last commits before it may be missin
 fsync a commit.
 """
 
-import fcntl
-import logging
-import queue
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -24,22 +20,18 @@ from spanscore import private_files
 from spanscore.errors import ConfigError, RetryableError
 from spanscore.model.headers import Headers
 from spanscore.model.quantity import ByteSize
-from spanscore.store import leaving
+from spanscore.store import leaving, quarantine
+from spanscore.store.commits import Commits
 from spanscore.store.leaving import Leaving
-
-_log = logging.getLogger(__name__)
+from spanscore.store.locking import FileLock
 
 _SCHEMA_VERSION = 1
-_SCHEMA = """
+_SCHEMA = f"""
 CREATE TABLE requests (row INTEGER PRIMARY KEY, signal TEXT NOT NULL, received_ns INTEGER NOT NULL, body BLOB NOT NULL);
 CREATE TABLE passed_on (row INTEGER PRIMARY KEY);
 CREATE TABLE closed (trace_id BLOB PRIMARY KEY, last_row INTEGER NOT NULL, closed_ns INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE quarantine (id INTEGER PRIMARY KEY, received_ns INTEGER NOT NULL, signal TEXT NOT NULL,
-                         reason TEXT NOT NULL, body BLOB NOT NULL);
-"""
+{quarantine.CREATE}"""
 _PARTS = "CREATE TABLE IF NOT EXISTS parts (trace_id BLOB PRIMARY KEY) WITHOUT ROWID"  # since schema 1, which had none
-_COMMIT_BYTES = 32 * 2**20
-_MAX_QUARANTINED_BYTES = 64 * 2**20
 _PAGE_BYTES = 16_384  # requests are large: fewer pages to write and to checksum
 
 
@@ -72,42 +64,23 @@ class Request:
     headers: Headers = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Quarantined:
-    """A request that was put aside, without its body."""
-
-    id: int
-    received_ns: int
-    signal: str
-    reason: str
-    size_bytes: int
-
-
-_Work: TypeAlias = Callable[[sqlite3.Connection], Any]
-
-
 class Journal:
     """Append, read and delete requests. Every method may be called from any thread; those that write return futures."""
 
     def __init__(self, config: Config) -> None:
         """Open or create the file. Raises ConfigError where that cannot be done."""
         self._config = config
-        self._lock = _lock(config.path)
-        self._writer = _open(config)
+        self._lock = FileLock(config.path, "journal", "journal.path")
+        self._commits = Commits(_open(config))
         self._reader = _open(config)
         self._reading = threading.Lock()
         held = self._reader.execute("SELECT row, length(body), received_ns FROM requests ORDER BY row").fetchall()
         self._sizes: dict[int, int] = {row: size for row, size, _ in held}
         self._received_ns: dict[int, int] = {row: received_ns for row, _, received_ns in held}
         self._refused_bytes = 0
-        self._fault: str | None = None
         self._next_row = max(self._sizes, default=0) + 1
         self._size_bytes = sum(self._sizes.values())
         self._counting = threading.Lock()
-        self._todo: queue.SimpleQueue[tuple[_Work, int, Future[Any]] | None] = queue.SimpleQueue()
-        self._closed = False
-        self._thread = threading.Thread(target=self._write, name="journal", daemon=True)
-        self._thread.start()
 
     @property
     def size_bytes(self) -> int:
@@ -143,7 +116,11 @@ class Journal:
     @property
     def trouble(self) -> str | None:
         """Why a request would not be kept now; None where it would."""
-        return "the journal is full" if self._refused_bytes and self._is_full_for(self._refused_bytes) else self._fault
+        return (
+            "the journal is full"
+            if self._refused_bytes and self._is_full_for(self._refused_bytes)
+            else self._commits.fault
+        )
 
     def append(self, signal: str, body: bytes, received_ns: int, headers: Headers = ()) -> "Future[int]":
         """Keep a request and its headers; the future gives its row once it is committed.
@@ -164,28 +141,31 @@ class Journal:
             leaving.keep_headers(db, row, headers)
             return row
 
-        future = self._submit(insert, len(body))
+        future = self._commits.submit(insert, len(body))
         future.add_done_callback(lambda done: self._uncount((row,)) if done.exception() else None)
         return future
 
     def delete(self, rows: Sequence[int]) -> "Future[None]":
-        """Forget requests that nothing needs any more; unknown rows are ignored."""
+        """Forget requests that nothing needs any more; unknown rows are ignored.
+
+        While the disk refuses, they wait to be forgotten and take up their room.
+        """
 
         def remove(db: sqlite3.Connection) -> None:
             db.executemany("DELETE FROM requests WHERE row = ?", [(row,) for row in rows])
             leaving.forget(db, rows)
 
-        future = self._submit(remove)
+        future = self._commits.submit(remove, owed=True)
         future.add_done_callback(lambda done: None if done.exception() else self._uncount(rows))
         return future
 
     def mark_rest_left(self, row: int, held: Iterable[bytes] = ()) -> "Future[None]":
         """Remember that all of a request but the spans `held` back has left again, in inline mode."""
-        return self._submit(lambda db: leaving.rest_left(db, row, held))
+        return self._commits.submit(lambda db: leaving.rest_left(db, row, held), owed=True)
 
     def mark_span_left(self, row: int, span: bytes) -> "Future[None]":
         """Remember that a span held back has left, or need not: after a restart it is not sent a second time."""
-        return self._submit(lambda db: leaving.span_left(db, row, span))
+        return self._commits.submit(lambda db: leaving.span_left(db, row, span), owed=True)
 
     def leaving(self, row: int) -> Leaving:
         """What has left of a request."""
@@ -199,7 +179,7 @@ class Journal:
             db.executemany("INSERT OR REPLACE INTO closed VALUES (?, ?, ?)", closed)
             db.executemany("INSERT OR IGNORE INTO parts VALUES (?)", [(x,) for x in parts])
 
-        return self._submit(insert)
+        return self._commits.submit(insert, owed=True)
 
     def forget_closed(self, keep: int) -> "Future[None]":
         """Forget all but the `keep` latest of what `close_traces` remembered."""
@@ -212,7 +192,7 @@ class Journal:
             )
             db.execute("DELETE FROM parts WHERE trace_id NOT IN (SELECT trace_id FROM closed)")
 
-        return self._submit(forget)
+        return self._commits.submit(forget)
 
     def closed_traces(self) -> dict[bytes, tuple[int, int]]:
         """Trace id to (last row read, Unix ns) of every trace remembered as dealt with."""
@@ -249,41 +229,22 @@ class Journal:
 
     def quarantine(self, signal: str, body: bytes, reason: str, received_ns: int) -> "Future[None]":
         """Put a request aside that could not be read, within the bounds on their number and bytes."""
+        return self._commits.submit(
+            lambda db: quarantine.put(db, received_ns, signal, reason, body, self._config.max_quarantined), len(body)
+        )
 
-        def insert(db: sqlite3.Connection) -> None:
-            db.execute(
-                "INSERT INTO quarantine (received_ns, signal, reason, body) VALUES (?, ?, ?, ?)",
-                (received_ns, signal, reason[:1000], body),
-            )
-            db.execute(
-                "DELETE FROM quarantine WHERE id IN (SELECT id FROM (SELECT id, row_number() OVER newest AS place, "
-                "sum(length(body)) OVER newest AS total FROM quarantine WINDOW newest AS (ORDER BY id DESC)) "
-                "WHERE place > ? OR total > ?)",
-                (self._config.max_quarantined, _MAX_QUARANTINED_BYTES),
-            )
-
-        return self._submit(insert, len(body))
+    def put_aside(self, rows: Sequence[int], reason: str, now_ns: int) -> "Future[None]":
+        """Copy requests into quarantine, to be done before anything that is asked for later."""
+        return self._commits.submit(
+            lambda db: quarantine.copy(db, rows, reason, now_ns, self._config.max_quarantined), owed=True
+        )
 
     def close(self) -> None:
         """Commit what was handed in, then close the file. Calling it again does nothing."""
-        if self._closed:
-            return
-        self._closed = True
-        self._todo.put(None)
-        self._thread.join()
-        self._writer.close()
+        self._commits.close()
         with self._reading:
             self._reader.close()
         self._lock.close()
-
-    def _submit(self, work: _Work, size_bytes: int = 0) -> "Future[Any]":
-        future: Future[Any] = Future()
-        future.set_running_or_notify_cancel()  # from here on it happens: a caller that goes away cannot cancel it
-        if self._closed:
-            future.set_exception(RetryableError("spanscore is shutting down"))
-        else:
-            self._todo.put((work, size_bytes, future))
-        return future
 
     def _is_full_for(self, size_bytes: int) -> bool:
         """An empty journal takes a request of any size: one that it never took would be sent again for ever."""
@@ -294,86 +255,6 @@ class Journal:
             for row in rows:
                 self._size_bytes -= self._sizes.pop(row, 0)
                 self._received_ns.pop(row, None)
-
-    def _write(self) -> None:
-        while (first := self._todo.get()) is not None:
-            batch, more = self._gather(first)
-            self._commit(batch)
-            if not more:
-                return
-
-    def _gather(self, first: tuple[_Work, int, Future[Any]]) -> tuple[list[tuple[_Work, int, Future[Any]]], bool]:
-        """What is waiting, as one commit; False: the journal is being closed."""
-        batch, size_bytes = [first], first[1]
-        while size_bytes < _COMMIT_BYTES:
-            try:
-                item = self._todo.get_nowait()
-            except queue.Empty:
-                break
-            if item is None:
-                return batch, False
-            batch.append(item)
-            size_bytes += item[1]
-        return batch, True
-
-    def _commit(self, batch: list[tuple[_Work, int, Future[Any]]]) -> None:
-        try:
-            with self._writer:
-                results = [work(self._writer) for work, _, _ in batch]
-        except Exception as error:  # noqa: BLE001 - whatever it is may pass, and a dead writer would stop everything
-            _log.error("journal: %s; the requests were not acknowledged", error)
-            self._fault = f"the journal cannot be written: {error}"
-            for _, _, future in batch:
-                future.set_exception(RetryableError(self._fault, retry_after_s=5.0, why="journal_fault"))
-            return
-        self._fault = None
-        for (_, _, future), result in zip(batch, results, strict=True):
-            future.set_result(result)
-
-
-def list_quarantined(config: Config) -> list[Quarantined]:
-    """What the journal's file holds put aside, also while a server has it open. Raises ConfigError without a file."""
-    with _read_only(config) as db:
-        found = db.execute("SELECT id, received_ns, signal, reason, length(body) FROM quarantine ORDER BY id")
-        return [Quarantined(*record) for record in found]
-
-
-def read_quarantined(config: Config, number: int) -> bytes:
-    """The body, as it came, of what was put aside under this id.
-
-    Raises ConfigError where there is no journal, KeyError where it has no such id.
-    """
-    with _read_only(config) as db:
-        found = db.execute("SELECT body FROM quarantine WHERE id = ?", (number,)).fetchone()
-    if found is None:
-        raise KeyError(number)
-    return bytes(found[0])
-
-
-@contextmanager
-def _read_only(config: Config) -> Iterator[sqlite3.Connection]:
-    if not config.path.exists():
-        raise ConfigError(f"{config.path}: no journal there; see journal.path")
-    db = sqlite3.connect(f"{config.path.absolute().as_uri()}?mode=ro", uri=True)
-    try:
-        yield db
-    except sqlite3.Error as error:
-        raise ConfigError(f"{config.path}: cannot be read as a journal ({error}); see journal.path") from error
-    finally:
-        db.close()
-
-
-def _lock(path: Path) -> IO[bytes]:
-    """The open file that keeps other processes from the journal; the kernel lets go of it when the process dies."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        held = path.with_name(f"{path.name}.lock").open("wb")
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise ConfigError(f"{path}: in use by another spanscore; stop that one, or set another journal.path") from error
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be opened as the journal ({error}); see journal.path") from error
-    return held
 
 
 def _open(config: Config) -> sqlite3.Connection:

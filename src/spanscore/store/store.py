@@ -1,18 +1,18 @@
 """The store: what was rebuilt and scored, the outbox of what is to be sent, and the judge's answers."""
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 
 from sqlalchemy import Column, delete, func, insert, select, update
-from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.engine import Connection
 
-from spanscore.errors import PermanentError, RetryableError
+from spanscore.errors import ConfigError, PermanentError, RetryableError
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
-from spanscore.store import connecting, pruning, reading, records, unanswered, writing
+from spanscore.store import pruning, reading, records, unanswered, writing
 from spanscore.store.config import Config
+from spanscore.store.database import Database
 from spanscore.store.reading import MAX_SESSION_TRACES, SessionRecord
 from spanscore.store.schema import agent_traces, cursors, evaluations, judge_answers
 from spanscore.store.unanswered import Missing, Unanswered
@@ -24,33 +24,45 @@ _log = logging.getLogger(__name__)
 
 _PRUNED_TO = 0.9  # of max_bytes, so that a full store is not pruned for every commit
 
+_DAMAGED_RECORD = (PermanentError, ValueError, LookupError, TypeError)
+
 
 class Store:
     """Every method may be called from any thread, and blocks while it reads or writes.
 
-    All but the judge's cache raise RetryableError where the database cannot be used now (locked, full, unreachable),
-    and PermanentError where waiting will not help (damaged). One process writes to a database at a time.
+    All but the judge's cache raise RetryableError where the database cannot be used now (locked, full, unreachable,
+    damaged),     and PermanentError where waiting will not help (a record that the database refuses).
     """
 
-    def __init__(self, engine: Engine, config: Config, clock_ns: Callable[[], int]) -> None:
+    def __init__(self, database: Database, config: Config, clock_ns: Callable[[], int]) -> None:
         """Use `Store.open` instead."""
-        self._engine = engine
+        self._database = database
         self._config = config
         self._clock_ns = clock_ns
-        self._writing = threading.Lock()
-        with connecting.snapshot(engine) as connection:
-            self._last_seq = max(_highest(connection, evaluations.c.seq), _highest(connection, cursors.c.seq))
-            self._last_row = _highest(connection, agent_traces.c.row)
-            self._last_answer = _highest(connection, judge_answers.c.row)
-            self._size_bytes = pruning.size_bytes(connection)
+        self._last_seq = self._last_row = self._last_answer = self._size_bytes = 0
+        with database.reading() as connection:
+            self._take_stock(connection)
+        database.changed = self._take_stock
 
     @classmethod
-    def open(cls, config: Config, *, clock_ns: Callable[[], int] = time.time_ns) -> "Store":
+    def open(cls, config: Config, *, clock_ns: Callable[[], int] = time.time_ns, alone: bool = False) -> "Store":
         """Open the database, and create its tables where there are none.
 
-        Raises ConfigError where it cannot be opened or was written by a newer spanscore.
+        A server opens it `alone`: no other can until this one is closed or its process ends. Without that, no other
+        process may write. Raises ConfigError where it cannot be opened, was written by a newer spanscore, or is another
+        server's.
         """
-        return cls(connecting.connect(config), config, clock_ns)
+        database = Database(config, alone=alone)
+        try:
+            return cls(database, config, clock_ns)
+        except (RetryableError, PermanentError) as error:
+            database.close()
+            raise ConfigError(f"store.url: {error}") from error
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the database could not be used when it last was tried; None where it could."""
+        return self._database.trouble
 
     @property
     def last_seq(self) -> int:
@@ -77,8 +89,8 @@ class Store:
         from commit to commit, without gaps. `missing` is kept until it is evaluated without being missing again.
         """
         now_ns = self._clock_ns()
-        with self._writing:
-            with connecting.transaction(self._engine) as connection:
+        with self._database.one_at_a_time:
+            with self._database.writing() as connection:
                 gone_bytes = writing.take_out(connection, gone)
                 unanswered.forget_traces(connection, gone)
                 trace_bytes = writing.put_traces(connection, traces, self._last_row, now_ns) - gone_bytes
@@ -91,18 +103,18 @@ class Store:
 
     def known(self, ids: Sequence[str]) -> dict[str, tuple[int, str]]:
         """Agent trace id to (revision, digest) of those among `ids` that are stored."""
-        with connecting.snapshot(self._engine) as connection:
+        with self._database.reading() as connection:
             return reading.known(connection, ids)
 
     def left_over(self, trace_ids: Collection[str], ids: Collection[str]) -> list[str]:
         """The stored agent traces that are all in these OTel traces, but for those with one of these `ids`."""
-        with connecting.snapshot(self._engine) as connection:
+        with self._database.reading() as connection:
             return reading.left_over(connection, trace_ids, ids)
 
     def trace(self, trace_id: str) -> AgentTrace | None:
         """The trace with this agent trace id, else the first turn of the OTel trace with this id."""
         query = select(agent_traces.c.record).order_by(agent_traces.c.started_ns, agent_traces.c.row).limit(1)
-        with connecting.snapshot(self._engine) as connection:
+        with self._database.reading() as connection:
             turns = reading.turns(connection, trace_id)
             found = connection.execute(query.where(agent_traces.c.id.in_(turns))).scalar_one_or_none()
         return None if found is None else records.decode_trace(found)
@@ -114,7 +126,7 @@ class Store:
         """
         if trace.session_key is None:
             return []
-        with connecting.snapshot(self._engine) as connection:
+        with self._database.reading() as connection:
             found = reading.turns_before(connection, writing.key(trace.session_key), trace, limit, max_bytes)
         return [records.decode_trace(record) for record in found]
 
@@ -124,7 +136,7 @@ class Store:
         Each with its agent traces, the newest `MAX_SESSION_TRACES` of them, oldest first.
         """
         keys = list({writing.key(session_id): None for session_id in ids})
-        with connecting.snapshot(self._engine) as connection:
+        with self._database.reading() as connection:
             traces = reading.session_traces(connection, keys)
             scores = reading.newest_scores(connection, [row.id for row in traces], keys)
         found = reading.session_records(traces, scores)
@@ -132,7 +144,7 @@ class Store:
 
     def session_keys(self, session_id: str) -> list[str]:
         """The keys of the sessions with this id, one for each namespace and tenant; a key stands for its session."""
-        with connecting.snapshot(self._engine) as connection:
+        with self._database.reading() as connection:
             return reading.session_keys(connection, writing.key(session_id))
 
     def evaluations(self, *, trace_id: str | None = None, session_id: str | None = None) -> list[Evaluation]:
@@ -141,7 +153,7 @@ class Store:
         Of a trace, by agent trace id or OTel trace id; of a session, by its key or its id: its own and those of its
         traces. An id that is one in several namespaces or tenants stands for all these sessions.
         """
-        with connecting.snapshot(self._engine) as connection:
+        with self._database.reading() as connection:
             traces = [] if trace_id is None else reading.turns(connection, trace_id)
             sessions = [] if session_id is None else reading.session_keys(connection, writing.key(session_id))
             traces += reading.session_trace_ids(connection, sessions)
@@ -163,55 +175,76 @@ class Store:
             .having(last_stored > last_evaluated)
             .order_by(last_stored)
         )
-        with connecting.snapshot(self._engine) as connection:
+        with self._database.reading() as connection:
             return [(session_id, stored_ns) for session_id, stored_ns in connection.execute(query)]
 
     def unanswered(self, now_ns: int, limit: int) -> list[Unanswered]:
         """At most `limit` of what is missing and due by `now_ns`, that of the newest traces and sessions first."""
-        with connecting.snapshot(self._engine) as connection:
+        with self._database.reading() as connection:
             return unanswered.due(connection, now_ns, limit)
 
     def count_unanswered(self) -> int:
         """How much is missing, due or not."""
-        with connecting.snapshot(self._engine) as connection:
+        with self._database.reading() as connection:
             return unanswered.count(connection)
 
     def put_off(self, rows: Sequence[Unanswered], due_ns: int) -> None:
         """Have these be due at another time."""
-        with self._writing, connecting.transaction(self._engine) as connection:
+        with self._database.writing() as connection:
             unanswered.put_off(connection, rows, due_ns)
 
     def make_due(self, cause: str, now_ns: int) -> None:
         """Have all that is missing for this cause be due now."""
-        with self._writing, connecting.transaction(self._engine) as connection:
+        with self._database.writing() as connection:
             unanswered.make_due(connection, cause, now_ns)
 
     def forget(self, rows: Sequence[Unanswered]) -> None:
         """Have these be missing no more."""
-        with self._writing, connecting.transaction(self._engine) as connection:
+        with self._database.writing() as connection:
             unanswered.forget(connection, rows)
 
     def give_up(self, *, before_ns: int, max_tries: int, keep: int) -> int:
         """Forget what is missing for too long or was tried too often, and all but the newest `keep`; how many went."""
-        with self._writing, connecting.transaction(self._engine) as connection:
+        with self._database.writing() as connection:
             return unanswered.give_up(connection, before_ns=before_ns, max_tries=max_tries, keep=keep)
 
     def outbox(self, after: int, limit: int) -> list[tuple[int, Evaluation]]:
-        """At most `limit` evaluations with sequence numbers above `after`, in their order."""
+        """At most `limit` evaluations with sequence numbers above `after`, in their order.
+
+        Those that are damaged are logged and left out.
+        """
+        try:
+            return self._outbox(after, limit)
+        except _DAMAGED_RECORD:
+            return self._undamaged(after, limit)
+
+    def _outbox(self, after: int, limit: int) -> list[tuple[int, Evaluation]]:
         query = select(evaluations.c.seq, evaluations.c.record).where(evaluations.c.seq > after)
-        with connecting.snapshot(self._engine) as connection:
+        with self._database.reading() as connection:
             found = connection.execute(query.order_by(evaluations.c.seq).limit(limit)).all()
         scored = records.decode_evaluations(text for _, text in found)
         return [(seq, evaluation) for (seq, _), evaluation in zip(found, scored, strict=True)]
 
+    def _undamaged(self, after: int, limit: int) -> list[tuple[int, Evaluation]]:
+        numbers = select(evaluations.c.seq).where(evaluations.c.seq > after).order_by(evaluations.c.seq).limit(limit)
+        with self._database.reading() as connection:
+            seqs = list(connection.execute(numbers).scalars())
+        found: list[tuple[int, Evaluation]] = []
+        for seq in seqs:
+            try:
+                found += self._outbox(seq - 1, 1)
+            except _DAMAGED_RECORD as error:
+                _log.error("score %d in the store is damaged and left out (%s)", seq, type(error).__name__)
+        return found if found or not seqs else self.outbox(seqs[-1], limit)
+
     def cursor(self, exporter: str) -> int | None:
         """The last sequence number that `exporter` is done with; None for an exporter that is new here."""
-        with connecting.snapshot(self._engine) as connection:
+        with self._database.reading() as connection:
             return connection.execute(select(cursors.c.seq).where(cursors.c.exporter == exporter)).scalar()
 
     def set_cursor(self, exporter: str, seq: int) -> None:
         """Remember that `exporter` is done with everything up to `seq`."""
-        with self._writing, connecting.transaction(self._engine) as connection:
+        with self._database.writing() as connection:
             changed = connection.execute(update(cursors).where(cursors.c.exporter == exporter).values(seq=seq))
             if not changed.rowcount:
                 connection.execute(insert(cursors).values(exporter=exporter, seq=seq))
@@ -219,7 +252,7 @@ class Store:
     def get(self, key: str) -> str | None:
         """The judge's answer kept under `key`. What cannot be read is not there: nothing is raised."""
         try:
-            with connecting.snapshot(self._engine) as connection:
+            with self._database.reading() as connection:
                 return connection.execute(select(judge_answers.c.value).where(judge_answers.c.key == key)).scalar()
         except (RetryableError, PermanentError) as error:
             _log.warning("judge cache: %s", error)
@@ -229,10 +262,10 @@ class Store:
         """Keep a judge's answer. One that cannot be kept is paid for again another time: nothing is raised."""
         there = select(func.coalesce(func.sum(judge_answers.c.size_bytes), 0)).where(judge_answers.c.key == key)
         try:
-            with self._writing:
+            with self._database.one_at_a_time:
                 row, size_bytes = self._last_answer + 1, records.size_bytes(value)
                 answer = {"row": row, "key": key, "value": value, "size_bytes": size_bytes}
-                with connecting.transaction(self._engine) as connection:
+                with self._database.writing() as connection:
                     replaced = connection.execute(there).scalar_one()
                     connection.execute(delete(judge_answers).where(judge_answers.c.key == key))
                     connection.execute(insert(judge_answers).values(**answer, stored_ns=self._clock_ns()))
@@ -259,11 +292,19 @@ class Store:
 
     def close(self) -> None:
         """Close all connections. Calling it again does nothing."""
-        self._engine.dispose()
+        self._database.close()
+
+    def _take_stock(self, connection: Connection) -> None:
+        """Count what is there; sequence numbers never fall, whatever became of the file."""
+        last_seq = max(_highest(connection, evaluations.c.seq), _highest(connection, cursors.c.seq))
+        self._last_seq = max(self._last_seq, last_seq)
+        self._last_row = max(self._last_row, _highest(connection, agent_traces.c.row))
+        self._last_answer = max(self._last_answer, _highest(connection, judge_answers.c.row))
+        self._size_bytes = pruning.size_bytes(connection)
 
     def _prune_step(self, before_ns: int | None) -> pruning.Pruned:
-        with self._writing:
-            with connecting.transaction(self._engine) as connection:
+        with self._database.one_at_a_time:
+            with self._database.writing() as connection:
                 pruned = pruning.step(connection, before_ns)
             self._size_bytes -= pruned.size_bytes
         return pruned

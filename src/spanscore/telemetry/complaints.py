@@ -16,18 +16,19 @@ class Complaints:
         self._clock_ns = clock_ns
         self._said: dict[str, tuple[int, int]] = {}  # by subject: when it was last said, and how often not since
 
-    def complain(self, about: str, what: str) -> None:
-        """Warn of `what`, unless there was a line about the same less than a minute ago. `about` is one of few."""
+    def complain(self, about: str, what: str, *, level: int = logging.WARNING) -> None:
+        """Log `what`, unless there was a line about the same less than a minute ago. `about` is one of few."""
         now_ns = self._clock_ns()
         fault = {"fault": about}  # so that lines about something else do not use up what may be said of this
         if about not in self._said:
-            _log.warning("%s: %s", about, what, extra=fault)
+            _log.log(level, "%s: %s", about, what, extra=fault)
         else:
             said_ns, unsaid = self._said[about]
             if 0 <= now_ns - said_ns < _COMPLAIN_EVERY_NS:
                 self._said[about] = said_ns, unsaid + 1
                 return
-            _log.warning("%s: %s (%d times since the last line about it)", about, what, unsaid + 1, extra=fault)
+            told = "%s: %s (%d times since the last line about it)"
+            _log.log(level, told, about, what, unsaid + 1, extra=fault)
         self._said[about] = now_ns, 0
 
     def is_over(self, about: str) -> bool:

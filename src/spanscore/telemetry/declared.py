@@ -195,6 +195,7 @@ INLINE_RELEASED_ROOTS = _counter(
     "reason",
 )
 
+STORE_UP = _gauge("store_up", "", "Whether the store could be used when it last was tried: 1 or 0.")
 STORE_SIZE = _gauge("store_size", "By", "Bytes of the records in the store.")
 STORE_PRUNED_TRACES = _counter("store_pruned_traces", "{trace}", "Agent traces that retention deleted.")
 STORE_RETRIES = _counter(

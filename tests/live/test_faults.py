@@ -1,0 +1,128 @@
+"""A disk that is full, a store that cannot be used, a second server: what is acknowledged is kept, and goes on."""
+
+import contextlib
+import os
+import shutil
+import sqlite3
+import subprocess
+import urllib.request
+from collections import Counter
+
+import grpc
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
+
+
+def send(running, requests):
+    """How many of these were acknowledged; all others must have been told to come back."""
+    told = Counter()
+    with grpc.insecure_channel(f"127.0.0.1:{running.grpc}") as channel:
+        for request in requests:
+            try:
+                TraceServiceStub(channel).Export(request)
+                told[grpc.StatusCode.OK] += 1
+            except grpc.RpcError as error:
+                told[error.code()] += 1
+    assert told.keys() <= {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE}
+    return told[grpc.StatusCode.OK]
+
+
+def traces_of(requests):
+    return {request.resource_spans[0].scope_spans[0].spans[0].trace_id for request in requests}
+
+
+def ready(running):
+    with urllib.request.urlopen(f"http://127.0.0.1:{running.health}/readyz") as answer:
+        return answer.read().decode()
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A folder on a disk of 8 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount, umount = shutil.which("mount"), shutil.which("umount")
+    if (
+        not mount
+        or subprocess.run([mount, "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)], check=False).returncode
+    ):
+        pytest.skip("mounting needs root")
+    yield folder
+    subprocess.run([umount, "-l", str(folder)], check=True)
+
+
+def fill(folder):
+    """Leave no room; returns the file to remove for it."""
+    ballast = folder / "ballast"
+    with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(b"x" * 4096):
+            pass
+    return ballast
+
+
+def test_a_server_goes_on_by_itself_after_its_disk_was_full(server, recording, small_disk):
+    running = server(
+        journal={"path": str(small_disk / "journal.db")},
+        store={"url": f"sqlite:///{small_disk}/store.db"},
+        assemble={"complete_after": "700ms", "idle_after": "700ms", "session_idle_after": "1s", "late_window": "1s"},
+    ).start()
+    requests = recording("semconv/message-attributes").copies(6)
+    assert send(running, requests[:60]) == 60
+    ballast = fill(small_disk)
+    refused = send(running, requests[60:]) < len(requests) - 60
+    ballast.unlink()
+    running.wait_until(lambda state: state["status"] == "Server available" and state["store"] == "ok")
+    assert refused
+    assert send(running, requests) == len(requests)
+    running.wait_until_finished(len(traces_of(requests)))
+    running.wait_until(lambda state: not state["journal_bytes"])  # also what could not be removed meanwhile
+    assert running.stop() == 0
+
+
+def test_a_store_that_cannot_be_used_costs_no_request(server, recording):
+    running = server(store={"busy_timeout": "10ms"}).start()
+    requests = recording("semconv/message-attributes").copies(6)
+    other = sqlite3.connect(running.folder / "store.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    assert send(running, requests) == len(requests)
+    running.wait_until(lambda state: "locked" in state["store"] and state["status"] == "Server available")
+    told = ready(running)
+    other.close()
+    running.wait_until_finished(len(traces_of(requests)))
+    running.stop()
+    assert "ok\nnothing is scored or sent, requests wait in the journal" in told
+    log = (running.folder / "log").read_text()
+    assert log.count("scoring waits for the store") == 1
+    assert "Traceback" not in log
+
+
+def test_a_store_whose_file_vanishes_stops_no_server(server, recording):
+    running = server().start()
+    for name in ("store.db", "store.db-wal", "store.db-shm"):
+        (running.folder / name).unlink()
+    requests = recording("semconv/message-attributes").copies(3)
+    assert send(running, requests) == len(requests)
+    running.wait_until_finished(len(traces_of(requests)))
+    assert running.stop() == 0
+    assert running.committed()
+
+
+@pytest.mark.parametrize("shared", ["journal.db", "store.db"])
+def test_a_second_server_on_the_same_file_does_not_start_and_names_the_first(server, shared):
+    first = server().start()
+    paths = {"journal.db": {"journal": {"path": str(first.folder / shared)}}}
+    other = server(**paths.get(shared, {"store": {"url": f"sqlite:///{first.folder}/{shared}"}}))
+    found = other.run()
+    assert found.returncode == 2
+    assert f"in use by another spanscore (process {first.process.pid} on " in found.stderr
+    assert len(found.stderr.splitlines()) == 1
+    assert first.state()["status"] == "Server available"
+
+
+def test_the_next_server_starts_at_once_after_a_kill(server):
+    running = server().start()
+    running.kill()
+    assert (
+        (running.folder / "store.db.lock").read_text().startswith(f"process {running.process.pid} on {os.uname()[1]}")
+    )
+    running.start()

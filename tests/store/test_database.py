@@ -1,0 +1,96 @@
+"""A store belongs to one server, and goes on whatever becomes of its file."""
+
+import os
+import sqlite3
+
+import pytest
+
+from spanscore.errors import ConfigError, RetryableError
+from spanscore.store.config import Config
+from spanscore.store.store import Store
+
+
+@pytest.fixture
+def config(tmp_path):
+    return Config(url=f"sqlite:///{tmp_path}/spanscore.db", busy_timeout="1ms")
+
+
+@pytest.fixture
+def serving(config):
+    store = Store.open(config, alone=True)
+    yield store
+    store.close()
+
+
+def test_a_second_server_on_the_same_store_is_refused_and_told_who_has_it(serving, config):
+    with pytest.raises(ConfigError, match=rf"in use by another spanscore \(process {os.getpid()} .*store\.url"):
+        Store.open(config, alone=True)
+
+
+def test_a_store_beside_a_server_can_be_read(serving, config, make):
+    serving.commit([make.stored(make.trace())], [])
+    beside = Store.open(config)
+    assert beside.trace(make.trace().id) == make.trace()
+    beside.close()
+
+
+def test_a_store_that_was_closed_is_free_for_the_next_server(serving, config):
+    serving.close()
+    Store.open(config, alone=True).close()
+
+
+def test_what_is_wrong_is_known_until_it_works_again(serving, tmp_path, make):
+    other = sqlite3.connect(tmp_path / "spanscore.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(RetryableError):
+        serving.commit([make.stored(make.trace())], [])
+    assert "locked" in serving.trouble
+    other.close()
+    serving.commit([make.stored(make.trace())], [])
+    assert serving.trouble is None
+
+
+def test_a_write_that_fails_is_not_forgotten_for_a_read_that_works(serving, tmp_path, make):
+    other = sqlite3.connect(tmp_path / "spanscore.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(RetryableError):
+        serving.commit([make.stored(make.trace())], [])
+    assert serving.trace("0" * 32) is None
+    assert "locked" in serving.trouble
+    other.close()
+
+
+def test_a_store_whose_file_was_removed_goes_on_with_a_new_one(serving, tmp_path, make, caplog):
+    serving.commit([make.stored(make.trace(1))], [make.score(make.trace(1))])
+    for name in ("spanscore.db", "spanscore.db-wal", "spanscore.db-shm"):
+        (tmp_path / name).unlink()
+    assert serving.commit([make.stored(make.trace(2))], [make.score(make.trace(2))]) == [2]
+    assert serving.trace(make.trace(2).id) == make.trace(2)
+    assert "was removed or replaced" in caplog.text
+
+
+def test_a_damaged_store_is_waited_for_and_says_what_to_do(serving, tmp_path, make):
+    serving.commit([make.stored(make.trace(n)) for n in range(1, 200)], [])
+    serving._database.engine.dispose()
+    with (tmp_path / "spanscore.db").open("r+b") as file:
+        file.truncate(16384)
+    with pytest.raises(RetryableError, match="spanscore repair"):
+        serving.trace(make.trace(150).id)
+
+
+@pytest.mark.parametrize("record", ["{", b"\xff\xfe"])
+def test_a_damaged_score_holds_up_no_other(serving, tmp_path, make, record):
+    trace = make.trace()
+    serving.commit([], [make.score(trace, name) for name in ("a", "b", "c")])
+    with sqlite3.connect(tmp_path / "spanscore.db") as db:
+        db.execute("UPDATE evaluations SET record = CAST(? AS TEXT) WHERE seq = 2", (record,))
+    db.close()
+    assert [(seq, x.metric) for seq, x in serving.outbox(0, 10)] == [(1, "a"), (3, "c")]
+
+
+def test_scores_behind_a_batch_of_damaged_ones_are_found(serving, tmp_path, make):
+    serving.commit([], [make.score(make.trace(), name) for name in ("a", "b", "c")])
+    with sqlite3.connect(tmp_path / "spanscore.db") as db:
+        db.execute("UPDATE evaluations SET record = '{' WHERE seq < 3")
+    db.close()
+    assert [seq for seq, _ in serving.outbox(0, 2)] == [3]
