@@ -52,3 +52,10 @@ def test_the_description_names_the_first_few_and_counts_the_rest():
 
 def test_a_long_name_is_cut():
     assert len(check.describe([Refusal("n" * 10_000, "why")])) < 150
+
+
+def test_of_very_many_damaged_spans_the_sound_ones_stay_in_their_order():
+    request = request_of(*[{**GOOD, "name": str(i)} if i % 3 else {"name": str(i)} for i in range(30_000)])
+    refused = check.remove_damaged(request)
+    assert [int(x.name) for x in request.resource_spans[0].scope_spans[0].spans] == [i for i in range(30_000) if i % 3]
+    assert [int(x.name) for x in refused] == list(range(0, 30_000, 3))

@@ -64,8 +64,9 @@ def serve():
     """`async with serve(http={...}) as up`: the server, its intake and meter, and a client for each protocol."""
 
     @asynccontextmanager
-    async def running(*, extensions=None, headers=(), **overrides):
-        config = Config.model_validate({name: {**FREE_PORTS[name], **overrides.get(name, {})} for name in FREE_PORTS})
+    async def running(*, extensions=None, headers=(), max_bytes_in_flight="256MiB", **overrides):
+        protocols = {name: {**FREE_PORTS[name], **overrides.get(name, {})} for name in FREE_PORTS}
+        config = Config.model_validate({**protocols, "max_bytes_in_flight": max_bytes_in_flight})
         intake, meter = FakeIntake(), Meter()
         tokens = open_authenticators(extensions or {})
         server = Server(config, intake, meter, tokens=tokens, headers=frozenset(headers))

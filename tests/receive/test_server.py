@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from spanscore.errors import ConfigError, RetryableError
-from spanscore.receive import exports, status
+from spanscore.receive import decoding, exports, status
 from spanscore.receive.config import Config, split_endpoint
 from spanscore.receive.exports import Exports
 from spanscore.receive.server import Server
@@ -139,8 +139,8 @@ async def test_an_address_that_others_reach_is_warned_of(serve, caplog, host, wa
 
 async def test_too_many_requests_at_once_are_told_to_come_back(monkeypatch):
     monkeypatch.setattr(exports, "_MAX_IN_FLIGHT", 1)
-    admission = Exports(None, Meter())
-    with admission.admitted(), pytest.raises(RetryableError, match="busy"), admission.admitted():
+    admission = Exports(None, Meter(), max_bytes=2**20, max_elements=1000)
+    with admission.working(), pytest.raises(RetryableError, match="busy"), admission.working():
         pass
 
 
@@ -148,7 +148,7 @@ async def test_a_request_that_crashes_the_decoder_is_put_aside(serve, traces, mo
     def crash(signal, body):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(exports, "decode", crash)
+    monkeypatch.setattr(decoding, "decode", crash)
     async with serve() as up:
         await TraceServiceStub(up.channel).Export(traces())
     assert [x[2] for x in up.intake.set_aside] == ["the decoder failed at it (ZeroDivisionError)"]

@@ -28,11 +28,7 @@ def remove_damaged(request: Any) -> list[Refusal]:
     refused: list[Refusal] = []
     for by_resource in request.resource_spans:
         for by_scope in by_resource.scope_spans:
-            spans = by_scope.spans
-            faults = [(i, reason) for i, span in enumerate(spans) if (reason := _fault(span))]
-            refused += [Refusal(spans[i].name, reason) for i, reason in faults]
-            for i, _ in reversed(faults):
-                del spans[i]
+            refused += _take_out(by_scope.spans)
     return refused
 
 
@@ -45,6 +41,19 @@ def describe(refused: Sequence[Refusal], item: str = "span") -> str:
     named = "; ".join(f"{x.name[:_NAME_CHARS]!r} ({x.reason})" for x in refused[:_SHOWN])
     more = f"; and {len(refused) - _SHOWN} more" if len(refused) > _SHOWN else ""
     return f"{len(refused)} {item}{'' if len(refused) == 1 else 's'} refused, the rest is kept: {named}{more}"
+
+
+def _take_out(spans: Any) -> list[Refusal]:
+    """Remove the damaged ones of a scope's spans, all at once: to remove one moves all spans behind it."""
+    refused = [Refusal(span.name, reason) for span in spans if (reason := _fault(span))]
+    if refused:
+        spans.sort(key=_is_damaged)  # the sort is stable: those that stay keep their order
+        del spans[len(spans) - len(refused) :]
+    return refused
+
+
+def _is_damaged(span: Any) -> bool:
+    return _fault(span) is not None
 
 
 def _fault(span: Any) -> str | None:

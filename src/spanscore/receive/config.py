@@ -161,6 +161,12 @@ class Grpc(_Model):
     max_concurrent_streams: int = Field(default=100, ge=1)
     """Requests under way at once on one connection; a client holds further ones back."""
 
+    read_timeout: Duration = Field(default=duration_ns("30s"), gt=0)
+    """How long a client may take to send the message of a request."""
+
+    max_connections: int = Field(default=1000, ge=1)
+    """Connections that may be open at once; further ones are closed at once."""
+
     keepalive: Keepalive = Keepalive()
     """Keepalive of the connections."""
 
@@ -183,8 +189,17 @@ class Http(_Model):
     max_request_body_size: ByteSize = Field(default=20 * 2**20, ge=1)
     """Bytes that the body of a request may have, both as it is sent and decompressed. A larger one is answered 413."""
 
-    read_timeout: Duration = duration_ns("30s")
+    read_timeout: Duration = Field(default=duration_ns("30s"), gt=0)
     """How long a client may take to send the body of a request."""
+
+    read_header_timeout: Duration = Field(default=duration_ns("10s"), gt=0)
+    """How long a new connection may be open without the headers of a request; then it is closed."""
+
+    idle_timeout: Duration = Field(default=duration_ns("1m"), gt=0)
+    """How long a connection may be open without another request; then it is closed."""
+
+    max_connections: int = Field(default=1000, ge=1)
+    """Connections that may be open at once; for a further one, that with no request for the longest is closed."""
 
 
 def _path(path: str) -> str:
@@ -215,6 +230,13 @@ class Config(_Model):
 
     http: Http = Http()
     """OTLP over HTTP."""
+
+    max_bytes_in_flight: ByteSize = Field(default=256 * 2**20, ge=2**20)
+    """Bytes of requests that are being received or worked on at once, over both protocols. Past it requests that have
+    not arrived whole give way, and senders are told to send again."""
+
+    max_elements: int = Field(default=2_000_000, ge=1000)
+    """Spans, attributes, values and other parts that one request may have. One with more is put aside undecoded."""
 
     health: Health = Health()
     """The health check."""

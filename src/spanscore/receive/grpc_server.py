@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import grpc
+from google.protobuf.message import Message
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
@@ -13,19 +14,30 @@ from spanscore.errors import ConfigError, PermanentError, RetryableError
 from spanscore.model.headers import chosen
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
 from spanscore.receive import status
+from spanscore.receive.admission import Arrival
 from spanscore.receive.auth import BearerTokens, UnauthenticatedError
 from spanscore.receive.config import Grpc
 from spanscore.receive.exports import Exports
+from spanscore.receive.pressure import Seldom
 from spanscore.receive.tls import grpc_credentials
 
 _log = logging.getLogger(__name__)
 
 _NS_PER_MS: Final = 10**6
+_NS_PER_S: Final = 10**9
 _DETAILS_KEY: Final = "grpc-status-details-bin"
+_QUICK_S: Final = 0.1
+"""A message that takes longer is counted with all the bytes that it may have: gRPC does not say how many have come."""
+
+_HANDSHAKE_MS: Final = 10_000
 _NOT_READ: Final = (
     "%s: gRPC has refused a message, which a collector drops for good: it is compressed with zstd or snappy (set the "
     "sender's `compression` to gzip or none), or larger than %s MiB (max_recv_msg_size_mib); else its sender gave up"
 )
+
+
+class _UnreadError(Exception):
+    """gRPC has ended a call with an answer of its own, or its sender has, before there was a message."""
 
 
 def channel_options(config: Grpc) -> list[tuple[str, int]]:
@@ -40,6 +52,9 @@ def channel_options(config: Grpc) -> list[tuple[str, int]]:
     return [
         ("grpc.so_reuseport", 0),  # else a second server on the same port starts, and takes half of the requests
         ("grpc.max_receive_message_length", max_bytes),
+        ("grpc.max_allowed_incoming_connections", config.max_connections),
+        ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
+        ("grpc.http2.bdp_probe", 0),  # else it takes six megabytes of a message before that is asked for
         ("grpc.max_concurrent_streams", config.max_concurrent_streams),
         ("grpc.keepalive_time_ms", parameters.time // _NS_PER_MS),
         ("grpc.keepalive_timeout_ms", parameters.timeout // _NS_PER_MS),
@@ -69,6 +84,7 @@ class GrpcServer:
         self._tokens = tokens
         self._kept = headers if config.include_metadata else frozenset()
         self._health = health.aio.HealthServicer()
+        self._telling_unread = Seldom()
         self._begun: set[asyncio.Task[Any] | None] = set()
         self._server: grpc.aio.Server | None = None  # made in `start`, since it takes the loop that runs
 
@@ -76,9 +92,10 @@ class GrpcServer:
         """Bind and serve. Raises ConfigError where the endpoint cannot be bound or a certificate not be used."""
         server = grpc.aio.server(options=channel_options(self._config))
         names = [WIRE[signal].service for signal in SIGNALS]
-        # Without a deserializer the handlers get the bytes as received, which is what the journal keeps.
+        # Without a deserializer the handlers get the bytes as received, which is what the journal keeps. As handlers of
+        # streams they ask for the message themselves; until then gRPC has taken no more than 64 KiB of it.
         methods = {
-            f"/{WIRE[signal].service}/Export": (signal, grpc.unary_unary_rpc_method_handler(self._handler(signal)))
+            f"/{WIRE[signal].service}/Export": (signal, grpc.stream_unary_rpc_method_handler(self._handler(signal)))
             for signal in SIGNALS
         }
         server.add_generic_rpc_handlers((_Begun(methods, self._begun, self._unread),))
@@ -112,7 +129,8 @@ class GrpcServer:
 
     def _unread(self, signal: Signal) -> None:
         """Tell of a call that gRPC has ended before its message was handed over, with an answer of its own."""
-        _log.warning(_NOT_READ, signal, self._config.max_recv_msg_size_mib)
+        if self._telling_unread.is_due():
+            _log.warning(_NOT_READ, signal, self._config.max_recv_msg_size_mib)
         self._exports.refused("grpc", signal, ValueError(), "unread")
 
     def _bind(self, server: grpc.aio.Server) -> int:
@@ -121,19 +139,42 @@ class GrpcServer:
             return int(server.add_insecure_port(endpoint))
         return int(server.add_secure_port(endpoint, grpc_credentials(tls, "receive.grpc.tls")))
 
-    def _handler(self, signal: Signal) -> Callable[[bytes, Any], Awaitable[bytes]]:
-        async def export(body: bytes, context: Any) -> bytes:
+    async def _export(self, signal: Signal, context: Any) -> Message:
+        deadline = asyncio.timeout(self._config.read_timeout / _NS_PER_S)
+        with self._exports.arriving(deadline) as arrival:
+            body = await self._message(signal, context, deadline, arrival)
+            arrival.complete(len(body))
+            headers = chosen(context.invocation_metadata() or (), self._kept) if self._kept else ()
+            with self._exports.working():
+                return await self._exports.export(signal, body, transport="grpc", headers=headers)
+
+    async def _message(self, signal: Signal, context: Any, deadline: asyncio.Timeout, arrival: Arrival) -> bytes:
+        max_bytes = self._config.max_recv_msg_size_mib * 2**20
+        counting = asyncio.get_running_loop().call_later(_QUICK_S, _count_slow, arrival, max_bytes)
+        try:
+            async with deadline:
+                body = await context.read()
+        finally:
+            counting.cancel()
+        if body is grpc.aio.EOF:
+            self._unread(signal)
+            raise _UnreadError("the call has no message that could be read")
+        return bytes(body)
+
+    def _handler(self, signal: Signal) -> Callable[[Any, Any], Awaitable[bytes]]:
+        async def export(_messages: Any, context: Any) -> bytes:
             self._begun.discard(asyncio.current_task())
             try:
                 if self._tokens is not None:
                     self._tokens.check(_header(context, "authorization"))
-                with self._exports.admitted():
-                    headers = chosen(context.invocation_metadata() or (), self._kept) if self._kept else ()
-                    answered = await self._exports.export(signal, body, transport="grpc", headers=headers)
-                    return answered.SerializeToString()
+                answered = await self._export(signal, context)
+                return answered.SerializeToString()
             except UnauthenticatedError as error:
                 self._exports.refused("grpc", signal, error)
                 await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(error))
+                raise AssertionError("abort raises") from error
+            except _UnreadError as error:
+                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
                 raise AssertionError("abort raises") from error
             except (RetryableError, PermanentError) as error:
                 fault: Exception = error
@@ -181,6 +222,14 @@ class _Begun(grpc.GenericRpcHandler):  # type: ignore[misc] # gRPC has no types
         if task in self._begun:
             self._begun.discard(task)
             self._unread(signal)
+
+
+def _count_slow(arrival: Arrival, max_bytes: int) -> None:
+    """Count a message that is slow to arrive in full; where there is no room for that, it must come back later."""
+    try:
+        arrival.grow(max_bytes)
+    except RetryableError:
+        arrival.make_way()
 
 
 def _header(context: Any, name: str) -> str | None:

@@ -11,6 +11,7 @@ from aiohttp import web
 from spanscore.errors import ConfigError
 from spanscore.model.json import dumps
 from spanscore.receive.config import Health
+from spanscore.receive.connections import page_server
 from spanscore.receive.exports import Exports
 from spanscore.receive.http_server import listen
 from spanscore.receive.intake import Intake
@@ -80,7 +81,7 @@ class HealthServer:
             await self._runner.cleanup()
 
     def _server(self) -> Any:
-        return web.Server(self._handle, access_log=None)
+        return page_server(self._handle)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         page = self._pages.get(request.path)

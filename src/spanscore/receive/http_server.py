@@ -3,11 +3,14 @@
 import asyncio
 import logging
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from aiohttp import web
 from aiohttp.client_exceptions import ClientPayloadError
 from aiohttp.http_exceptions import HttpProcessingError
+from google.protobuf.message import Message
 
 from spanscore.errors import ConfigError, PermanentError, RetryableError
 from spanscore.model.headers import chosen
@@ -15,9 +18,11 @@ from spanscore.model.json import dumps
 from spanscore.otlp import json
 from spanscore.otlp.signal import WIRE, Signal
 from spanscore.receive import status
+from spanscore.receive.admission import Arrival
 from spanscore.receive.auth import BearerTokens, UnauthenticatedError
 from spanscore.receive.compression import ENCODINGS, decompress
 from spanscore.receive.config import Http, split_endpoint
+from spanscore.receive.connections import BoundedServer, BoundedSite
 from spanscore.receive.exports import Exports
 from spanscore.receive.tls import http_context
 
@@ -29,7 +34,8 @@ _SIGNALS: Final[dict[str, Signal]] = {wire.path: signal for signal, wire in WIRE
 _PLAIN: Final = "identity"
 
 _SMALL_BODY_BYTES: Final = 64 * 2**10
-"""Up to this size a body is decompressed in the event loop; above it in a thread."""
+_SMALL_PLAIN_BYTES: Final = 2**20
+"""Up to these sizes, as sent and decompressed, a body is decompressed in the event loop; above them in a thread."""
 
 _NS_PER_S: Final = 10**9
 
@@ -62,14 +68,25 @@ class HttpServer:
         self._tokens = tokens
         self._kept = headers if config.include_metadata else frozenset()
         self._runner: web.ServerRunner | None = None
+        self._server: BoundedServer | None = None  # made in `start`, since it takes the loop that runs
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open."""
+        return len(self._server.open) if self._server else 0
 
     async def start(self) -> None:
         """Bind and serve. Raises ConfigError where the endpoint cannot be bound or a certificate not be used."""
         tls = self._config.tls
         context = None if tls is None else http_context(tls, "receive.http.tls")
-        # aiohttp's own decompression has another limit, and no way to tell a broken body from a large one.
-        server = web.Server(self._handle, auto_decompress=False, access_log=None)
-        self._runner, self.port = await listen(server, self._config.endpoint, "receive.http.endpoint", context)
+        self._server = BoundedServer(
+            self._handle,
+            max_connections=self._config.max_connections,
+            header_timeout_s=self._config.read_header_timeout / _NS_PER_S,
+            idle_timeout_s=self._config.idle_timeout / _NS_PER_S,
+            turned_away=lambda reason: self._exports.turned_away("http", reason),
+        )
+        self._runner, self.port = await listen(self._server, self._config.endpoint, "receive.http.endpoint", context)
 
     async def stop(self) -> None:
         """Close all connections."""
@@ -87,11 +104,7 @@ class HttpServer:
         try:
             if self._tokens is not None:
                 self._tokens.check(request.headers.get("Authorization"))
-            with self._exports.admitted():
-                body = await self._body(request)
-                headers = chosen(request.headers.items(), self._kept) if self._kept else ()
-                export = self._exports.export
-                response = await export(signal, body, transport="http", as_json=as_json, headers=headers)
+            response = await self._export(request, signal, as_json=as_json)
         except UnauthenticatedError as error:
             self._exports.refused("http", signal, error)
             return web.Response(status=401, text=f"{error}\n", headers={"WWW-Authenticate": "Bearer"})
@@ -108,31 +121,54 @@ class HttpServer:
             return _refusal(status.answer(error), as_json)
         return _response(200, json.encode(response) if as_json else response.SerializeToString())
 
-    async def _body(self, request: web.BaseRequest) -> bytes:
+    async def _export(self, request: web.BaseRequest, signal: Signal, *, as_json: bool) -> Message:
+        deadline = asyncio.timeout(self._config.read_timeout / _NS_PER_S)
+        with self._exports.arriving(deadline) as arrival:
+            body = await self._body(request, deadline, arrival)
+            arrival.complete(len(body))
+            headers = chosen(request.headers.items(), self._kept) if self._kept else ()
+            with self._exports.working(), self._busy(request):
+                return await self._exports.export(signal, body, transport="http", as_json=as_json, headers=headers)
+
+    @contextmanager
+    def _busy(self, request: web.BaseRequest) -> Iterator[None]:
+        """While a request is worked on, its connection is not closed for another."""
+        connections = self._server.open if self._server else None
+        if connections is not None:
+            connections.working(request.protocol)
+        try:
+            yield
+        finally:
+            if connections is not None:
+                connections.answered(request.protocol)
+
+    async def _body(self, request: web.BaseRequest, deadline: asyncio.Timeout, arrival: Arrival) -> bytes:
         """The request's body, decompressed."""
         max_bytes = self._config.max_request_body_size
         try:
-            async with asyncio.timeout(self._config.read_timeout / _NS_PER_S):
-                body = await _read(request, max_bytes)
-        except TimeoutError:
-            raise RetryableError(
-                "the body of the request did not arrive in time (see read_timeout)", why="slow"
-            ) from None
+            async with deadline:
+                body = await _read(request, max_bytes, arrival)
         except (ClientPayloadError, HttpProcessingError, ConnectionError) as error:
             raise _RefusedError(400, f"the body of the request ended early or is wrongly chunked: {error}") from None
         encoding = _encoding(request)
         if encoding == _PLAIN:
             return body
         try:
-            if len(body) <= _SMALL_BODY_BYTES:
-                plain = decompress(encoding, body, max_bytes)
-            else:
-                plain = await asyncio.to_thread(decompress, encoding, body, max_bytes)
+            plain = await self._decompressed(encoding, body, arrival)
         except ValueError as error:
             raise _RefusedError(400, f"the body of the request cannot be decompressed: {error}") from None
         if plain is None:
             raise _too_large(max_bytes)
         return plain
+
+    async def _decompressed(self, encoding: str, body: bytes, arrival: Arrival) -> bytes | None:
+        max_bytes = self._config.max_request_body_size
+        if len(body) <= _SMALL_BODY_BYTES:
+            plain = decompress(encoding, body, min(max_bytes, _SMALL_PLAIN_BYTES))
+            if plain is not None:
+                return plain
+        arrival.grow(len(body) + max_bytes)
+        return await asyncio.to_thread(decompress, encoding, body, max_bytes)
 
 
 def _checked(request: web.BaseRequest) -> tuple[Signal, bool]:
@@ -155,12 +191,13 @@ def _encoding(request: web.BaseRequest) -> str:
     return request.headers.get("Content-Encoding", _PLAIN).strip().lower() or _PLAIN
 
 
-async def _read(request: web.BaseRequest, max_bytes: int) -> bytes:
+async def _read(request: web.BaseRequest, max_bytes: int, arrival: Arrival) -> bytes:
     if (request.content_length or 0) > max_bytes:
         raise _too_large(max_bytes)
     body = bytearray()
     async for chunk in request.content.iter_any():
         body += chunk
+        arrival.grow(len(body))
         if len(body) > max_bytes:
             raise _too_large(max_bytes)
     return bytes(body)
@@ -192,7 +229,7 @@ async def listen(
     runner = web.ServerRunner(server, shutdown_timeout=0.5)  # requests were waited for before
     await runner.setup()
     try:
-        await web.TCPSite(runner, host, port, ssl_context=tls).start()
+        await BoundedSite(runner, host, port, ssl_context=tls).start()
     except OSError as error:
         await runner.cleanup()
         raise ConfigError(f"{key}: cannot listen on {endpoint} ({error.strerror}): give a free port") from None

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
+from spanscore.receive.connections import page_server
 from spanscore.receive.http_server import listen
 from spanscore.telemetry import Meter, prometheus
 
@@ -27,7 +28,7 @@ class ScrapeServer:
 
     async def start(self) -> None:
         """Bind and serve. Raises ConfigError where the endpoint cannot be bound."""
-        self._runner, self.port = await listen(web.Server(self._handle, access_log=None), self.endpoint, self._key)
+        self._runner, self.port = await listen(page_server(self._handle), self.endpoint, self._key)
 
     async def stop(self) -> None:
         """Close all connections."""

@@ -14,7 +14,7 @@ from spanscore.receive.health import HealthServer
 from spanscore.receive.http_server import HttpServer
 from spanscore.receive.intake import Intake
 from spanscore.receive.scraping import ScrapeServer
-from spanscore.telemetry import Meter
+from spanscore.telemetry import Meter, declared
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class Server:
         `resource` says on `/metrics` who this is, `scraped` where else that page is: endpoints by configuration key.
         """
         self._config = config
-        self._exports = Exports(intake, meter)
+        self._exports = Exports(intake, meter, max_bytes=_bytes_in_flight(config), max_elements=config.max_elements)
         known = tokens or {}
         self._grpc = GrpcServer(
             config.grpc, self._exports, known[config.grpc.auth.authenticator] if config.grpc.auth else None, headers
@@ -55,6 +55,7 @@ class Server:
         )
         self._health = HealthServer(config.health, self._exports, intake, meter, resource or {})
         self._scraped = [ScrapeServer(x, key, meter, resource or {}) for key, x in (scraped or {}).items()]
+        meter.watch(declared.RECEIVER_HTTP_CONNECTIONS, lambda: self._http.connections)
         self._looking: asyncio.Task[None] | None = None
         self._stopped = False
 
@@ -121,12 +122,19 @@ class Server:
         await self._health.stop()
         for scraped in self._scraped:
             await scraped.stop()
+        self._exports.close()
 
     async def _look_at_health(self) -> None:
         """Have gRPC's health say what the other health checks say."""
         while True:
             await self._grpc.show(serving=self._health.trouble is None)
             await asyncio.sleep(_LOOK_EVERY_S)
+
+
+def _bytes_in_flight(config: Config) -> int:
+    """The bound on bytes in flight, which has room for the largest request of each protocol, plain and compressed."""
+    largest = max(config.grpc.max_recv_msg_size_mib * 2**20, 2 * config.http.max_request_body_size)
+    return max(config.max_bytes_in_flight, largest)
 
 
 _NO_AUTH: Final = (

@@ -69,6 +69,18 @@ RECEIVER_QUARANTINED_REQUESTS = _counter(
     "transport",
     "signal",
 )
+RECEIVER_CLOSED_CONNECTIONS = _counter(
+    "receiver_closed_connections",
+    "{connection}",
+    "Connections that were closed since no request came over them, or since there were too many.",
+    "transport",
+    "reason",
+)
+RECEIVER_BYTES_IN_FLIGHT = _gauge(
+    "receiver_bytes_in_flight", "By", "Bytes of requests that are being received or worked on."
+)
+RECEIVER_HTTP_CONNECTIONS = _gauge("receiver_http_connections", "{connection}", "HTTP connections that are open.")
+RECEIVER_ARRIVING = _gauge("receiver_arriving", "{request}", "Requests that have begun to arrive.")
 
 JOURNAL_SIZE = _gauge("journal_size", "By", "Bytes of the requests in the journal.")
 JOURNAL_CAPACITY = _gauge("journal_capacity", "By", "Bytes that the journal may hold (journal.max_bytes).")
