@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 
@@ -31,6 +32,7 @@ class FakeEngine:
     """Gives each metric the outcome that `outcomes` has for it."""
 
     looks_back = False
+    ranking: ClassVar = {}
 
     def __init__(self):
         self.outcomes = {}

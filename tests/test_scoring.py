@@ -72,6 +72,7 @@ class Remembering:
 
     def __init__(self, *, looks_back=True, then=None):
         self.looks_back = looks_back
+        self.ranking = {}
         self.given = {}
         self._then = then
 

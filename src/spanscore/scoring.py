@@ -18,9 +18,10 @@ from spanscore.assemble.assembler import Cut
 from spanscore.errors import InputError, RetryableError
 from spanscore.evaluate import MAX_EARLIER_TURNS, Engine, Overrides, outcomes, unanswered
 from spanscore.evaluate.rubric import is_rubric
+from spanscore.evaluate.tallying import tallied
 from spanscore.evaluate.unanswered import wait_for
 from spanscore.export.sender import Sender
-from spanscore.model.score import Evaluation, Skip
+from spanscore.model.score import Evaluation, ScopeKind, Skip
 from spanscore.model.trace import AgentTrace
 from spanscore.store import records
 from spanscore.store.store import Missing, Store, StoredTrace
@@ -93,9 +94,10 @@ class Scoring:
             evaluations = await self._engine.evaluate_trace(
                 stored.trace, overrides, revision=stored.revision, earlier=earlier
             )
-        if stored.revision == 1:
-            return evaluations
-        return _superseding(evaluations, await self.patiently(self._store.evaluations, trace_id=stored.trace.id))
+        before: list[Evaluation] = []
+        if stored.revision > 1:
+            before = await self.patiently(self._store.evaluations, trace_id=stored.trace.id)
+        return self._placed(evaluations, before, "trace")
 
     async def _turns_before(self, trace: AgentTrace) -> list[AgentTrace]:
         """The turns of the session before this one: those in the store, and those that are on their way into it."""
@@ -172,10 +174,16 @@ class Scoring:
                     scored = await self._engine.evaluate_session(found.session, signals, overrides, revision=revision)
                 self._complain_of_no_signals(scored)
                 kept, again = _parted(scored, found.scores if overrides is None else ())
-                evaluations += _superseding(kept, found.scores)
+                evaluations += self._placed(kept, found.scores, "session")
                 in_vain += again
             await self.commit([], evaluations, in_vain=in_vain)
         return evaluations
+
+    def _placed(
+        self, evaluations: Sequence[Evaluation], before: Sequence[Evaluation], run: ScopeKind
+    ) -> list[Evaluation]:
+        """The evaluations, each with what it takes the place of, and its rank among those of the same subject."""
+        return tallied(_superseding(evaluations, before), before, self._engine.ranking, run=run)
 
     def _complain_of_no_signals(self, evaluations: Sequence[Evaluation]) -> None:
         for x in evaluations:
@@ -216,6 +224,7 @@ class Scoring:
             if await self.patiently(self._store.known, [trace_id]) != known:  # it has grown, and was evaluated anew
                 return []
             kept, in_vain = _parted(found, before)
+            kept = self._placed(kept, before, "trace")
             await self.commit([stored] if kept else [], kept, in_vain=in_vain)
         return kept
 
@@ -266,9 +275,14 @@ def _digest(trace: AgentTrace) -> str:
 
 
 def _superseding(evaluations: Sequence[Evaluation], before: Sequence[Evaluation]) -> list[Evaluation]:
-    """The evaluations, each with the uid of the one before it of the same subject and metric."""
-    uids = {(x.subject_id, x.metric): x.uid for x in before}
-    return [replace(x, supersedes=uid) if (uid := uids.get((x.subject_id, x.metric))) else x for x in evaluations]
+    """The evaluations, each with the uid and label of the one before it of the same subject and metric."""
+    old = {(x.subject_id, x.metric): x for x in before}
+    return [
+        replace(x, supersedes=found.uid, label_before=found.label)
+        if (found := old.get((x.subject_id, x.metric)))
+        else x
+        for x in evaluations
+    ]
 
 
 def _parted(

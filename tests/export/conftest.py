@@ -179,11 +179,11 @@ def fakes():
 class Running:
     """`async with start(exporters, outbox) as up`: a sender that runs; `up.settle()` waits until all has left."""
 
-    def __init__(self, exporters, outbox, clock, settings):
+    def __init__(self, exporters, outbox, clock, settings, tools):
         self.exporters = exporters
         self.outbox = outbox
         self.meter = Meter()
-        config = Config.model_validate({"exporters": dict.fromkeys(exporters), **settings})
+        config = Config.model_validate({"exporters": dict.fromkeys([*exporters, *tools]), "spans": "all", **settings})
         self.sender = Sender(
             config, exporters, outbox, self.meter, clock_ns=clock, sleep=clock.sleep, chance=lambda: 0.5
         )
@@ -207,9 +207,9 @@ class Running:
 
 @pytest.fixture
 def start(clock):
-    """`start(exporters, outbox, **settings of export)`."""
+    """`start(exporters, outbox, **settings of export)`; `tools` are configured beside them."""
 
-    def make_one(exporters, outbox, **settings):
-        return Running(exporters, outbox, clock, settings)
+    def make_one(exporters, outbox, tools=(), **settings):
+        return Running(exporters, outbox, clock, settings, tools)
 
     return make_one

@@ -3,7 +3,7 @@
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from spanscore.export.attributes import annotate
-from spanscore.model.score import Evaluator
+from spanscore.model.score import Evaluator, Result, Tally
 
 
 def annotated(make, evaluations, **already):
@@ -53,3 +53,13 @@ def test_a_skipped_evaluation_writes_nothing(make):
 
 def test_the_users_span_is_not_marked_as_emitted(make):
     assert "spanscore.emitted" not in annotated(make, [make.score()])
+
+
+def test_a_value_has_four_digits(make):
+    assert annotated(make, [make.score(value=0.5050252531694168)])["spanscore.task_completion.score"] == 0.505
+
+
+def test_how_all_metrics_came_out_is_on_it_as_well(make):
+    tally = Tally((Result("task_completion", 0.1, "fail", 0.5), Result("coherence", 0.42, "pass", 0.17)))
+    found = annotated(make, [make.score(value=0.1, tally=tally)])
+    assert (found["spanscore.summary"], found["spanscore.verdict"]) == ("1 of 2 failed: task_completion", "fail")

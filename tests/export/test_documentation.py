@@ -7,6 +7,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from spanscore.export import config, events, histogram, spans
 from spanscore.export.attributes import annotate
+from spanscore.model.score import Result, Tally
 from spanscore.otlp.signal import WIRE
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "exporting.md").read_text(encoding="utf-8")
@@ -31,8 +32,9 @@ def settings(model, path=""):
 
 
 def test_every_attribute_is_documented(make):
+    tally = Tally((Result("METRIC", 0.1, "fail"),))
     scores = [
-        make.score(revision=2, supersedes="d" * 16),
+        make.score(revision=2, supersedes="d" * 16, label_before="fail", tally=tally),
         make.failed(),
         make.groundless(),
         make.score(scope="session", target=make.target(response_id="r")),
@@ -51,7 +53,7 @@ def test_every_attribute_is_documented(make):
 
 def test_every_inline_attribute_is_documented(make):
     span = Span()
-    annotate(span, [make.score(), make.failed()])
+    annotate(span, [make.score(tally=Tally((Result("m", 0.1, "fail"),))), make.failed()])
     names = {x.replace("task_completion", "METRIC").replace("s.0.", "s.N.") for x in make.attributes(span)}
     missing = [x for x in names if f"`{x}`" not in DOCUMENT and f"`.{x.rpartition('.')[2]}`" not in DOCUMENT]
     assert missing == []

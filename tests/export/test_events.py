@@ -99,3 +99,8 @@ def test_a_session_score_names_its_session(make):
 def test_without_an_evaluated_span_it_has_no_span_and_names_the_session(make):
     record = only_record(make.score(target=make.target(span_id="")))
     assert (record.span_id, make.attributes(record)["session.id"]) == (b"", "s-1")
+
+
+def test_a_value_has_four_digits(make):
+    found = make.attributes(only_record(make.score(value=0.5050252531694168)))
+    assert found["gen_ai.evaluation.score.value"] == 0.505

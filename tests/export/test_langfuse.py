@@ -16,7 +16,7 @@ from spanscore.export.filing import Filing
 from spanscore.export.langfuse import LangfuseSink
 from spanscore.export.port import UndeliveredError, UnsupportedSignalError
 from spanscore.export.sink import ToolFaultError
-from spanscore.model.score import Score
+from spanscore.model.score import Result, Score, Tally
 from spanscore.telemetry import Meter
 
 TRACE_ID, SPAN_ID = "0a" * 16, "0b" * 8
@@ -88,8 +88,31 @@ async def test_a_score_is_a_number_with_its_verdict_and_reason_as_comment(make):
         "task_completion",
         0.83,
         "NUMERIC",
-        "pass: because",
+        "pass (0.83, passes from 0.5): because",
     )
+
+
+async def test_a_number_has_four_digits(make):
+    async with langfuse() as (sink, tool):
+        await sink.file([make.score(value=0.5050252531694168)])
+    assert {x["value"] for x in tool.scores} == {0.505}
+
+
+async def test_how_all_metrics_came_out_is_a_category_to_filter_by(make):
+    tally = Tally((Result("task_completion", 0.1, "fail", 0.5),))
+    async with langfuse(trace_scores_on="trace") as (sink, tool):
+        assert not await sink.file([make.failed(tally=tally)])
+    (body,) = tool.scores
+    assert (body["name"], body["value"], body["dataType"]) == ("_spanscore", "fail", "CATEGORICAL")
+    assert body["comment"].startswith("fail: 1 of 1 failed: task_completion")
+
+
+async def test_how_all_metrics_came_out_is_where_the_scores_are(make):
+    score = make.score(tally=Tally((Result("task_completion", 0.1, "fail", 0.5),)))
+    async with langfuse() as (sink, tool):
+        await sink.file([score])
+        names = [x["name"] for x in tool.scores]
+    assert sorted(names) == ["_spanscore", "_spanscore", "task_completion", "task_completion"]
 
 
 async def test_a_score_says_what_it_rests_on_and_when_it_was_measured(make):

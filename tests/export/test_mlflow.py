@@ -10,11 +10,12 @@ from tool_server import FakeTool, before
 from spanscore.export.config import MlflowConfig
 from spanscore.export.mlflow import MlflowSink
 from spanscore.export.port import UnsupportedSignalError
-from spanscore.model.score import Skip
+from spanscore.model.score import Result, Skip, Tally
 
 TRACE_ID, SPAN_ID = "0a" * 16, "0b" * 8
 FIRST_ID = "0f" * 16
 SESSION = {"scope": "session", "subject_id": "s-1", "first_trace_id": FIRST_ID}
+FAILED = Tally((Result("task_completion", 0.1, "fail", 0.5), Result("coherence", 0.42, "pass", 0.17)))
 PREFIX = "/api/3.0/mlflow/traces"
 
 
@@ -104,8 +105,36 @@ async def test_a_score_is_an_assessment(make):
         "span_id": SPAN_ID,
         "source": {"source_type": "LLM_JUDGE", "source_id": "gpt-4o"},
         "feedback": {"value": 0.83},
-        "rationale": "because",
+        "rationale": "pass (0.83, passes from 0.5): because",
     }
+
+
+async def test_a_value_has_four_digits(make):
+    async with mlflow() as (sink, tool):
+        tool.has(TRACE_ID)
+        await sink.file([make.score(value=0.5050252531694168)])
+        (assessment,) = tool.only(TRACE_ID).values()
+    assert assessment["feedback"] == {"value": 0.505}
+
+
+async def test_a_value_that_rounded_would_reach_the_threshold_has_more_digits(make):
+    async with mlflow() as (sink, tool):
+        tool.has(TRACE_ID)
+        await sink.file([make.score(value=0.4999999, threshold=0.5)])
+        (assessment,) = tool.only(TRACE_ID).values()
+    assert assessment["feedback"] == {"value": 0.4999999}
+    assert assessment["rationale"].startswith("fail (0.4999999, passes from 0.5): ")
+
+
+async def test_how_all_metrics_came_out_is_an_assessment_by_its_verdict(make):
+    async with mlflow() as (sink, tool):
+        tool.has(TRACE_ID)
+        await sink.file([make.score(value=0.1, tally=FAILED)])
+        summary = next(x for x in tool.only(TRACE_ID).values() if x["assessment_name"] == "_spanscore")
+    assert summary["feedback"] == {"value": "fail"}
+    assert summary["rationale"] == (
+        "fail: 1 of 2 failed: task_completion\ntask_completion = 0.10 (fail)\ncoherence = 0.42 (pass)"
+    )
 
 
 async def test_a_failure_is_an_error(make):

@@ -22,6 +22,16 @@ async def test_what_is_offered_leaves_as_span_event_and_count(make, fakes, start
     assert (exporter.names("traces"), exporter.names("logs"), exporter.counts()) == (["m1", "m2"], ["m1", "m2"], 2)
 
 
+async def test_an_exporter_to_a_tool_that_has_the_scores_gets_events_and_counts_alone(make, fakes, start, caplog):
+    caplog.set_level("INFO")
+    exporter = fakes.Exporter()
+    async with start({"otlp_grpc": exporter}, fakes.Outbox(), tools=["phoenix"]) as up:
+        up.commit(make.many(1, 2))
+        await up.settle()
+    assert (exporter.names("traces"), exporter.names("logs"), exporter.counts()) == ([], ["m1", "m2"], 2)
+    assert "otlp_grpc: no evaluation spans are sent there, since phoenix shows the same scores" in caplog.text
+
+
 async def test_what_is_offered_is_not_read_from_the_store(make, fakes, start):
     async with start({"otlp_grpc": fakes.Exporter()}, fakes.Outbox()) as up:
         up.commit(make.many(1, 2))

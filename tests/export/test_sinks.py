@@ -12,7 +12,7 @@ from spanscore.export.opening import open_exporters, open_sinks
 from spanscore.export.phoenix import PhoenixSink
 from spanscore.export.port import UndeliveredError, UnsupportedSignalError
 from spanscore.export.sink import ToolFaultError
-from spanscore.model.score import Skip
+from spanscore.model.score import Result, Skip, Tally
 
 KEYS = {"public_key": "pk-lf-1", "secret_key": "sk-lf-1"}
 TRACE_ID, SPAN_ID = "0a" * 16, "0b" * 8
@@ -50,6 +50,22 @@ async def test_phoenix_gets_an_annotation_of_the_span_and_of_its_trace(make):
         "identifier": "spanscore:cccccccc",
         "result": {"score": 0.83, "label": "pass", "explanation": "because"},
     }
+
+
+async def test_phoenix_gets_how_all_metrics_came_out_under_a_name_that_sorts_first(make):
+    tally = Tally((Result("task_completion", 0.1, "fail", 0.5), Result("coherence", 0.42, "pass", 0.17)))
+    async with phoenix() as (sink, tool):
+        await sink.file([make.score(tally=tally)])
+    summary = min(tool.bodies("POST", "/v1/trace_annotations")[0]["data"], key=lambda x: x["name"])
+    assert (summary["name"], summary["result"]["label"]) == ("_spanscore", "fail")
+    assert "score" not in summary["result"]
+    assert summary["result"]["explanation"].startswith("1 of 2 failed: task_completion")
+
+
+async def test_phoenix_gets_four_digits(make):
+    async with phoenix() as (sink, tool):
+        await sink.file([make.score(value=0.5050252531694168)])
+    assert tool.bodies("POST", "/v1/span_annotations")[0]["data"][0]["result"]["score"] == 0.505
 
 
 async def test_phoenix_gets_the_scores_whose_span_it_has_and_the_others_wait(make):

@@ -1,6 +1,7 @@
 """What an evaluation span looks like, rule by rule."""
 
 import json
+from itertools import pairwise
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -22,12 +23,44 @@ def facts(make, evaluation, **settings):
     return make.attributes(only_span(evaluation, **settings))
 
 
-def test_the_name_says_metric_and_verdict(make):
-    assert only_span(make.score()).name == "evaluation task_completion: pass"
+def test_the_name_begins_with_the_verdict(make):
+    assert only_span(make.score()).name == "pass: task_completion"
 
 
-def test_without_a_label_the_name_says_the_metric(make):
-    assert only_span(make.score(threshold=None)).name == "evaluation task_completion"
+@pytest.mark.parametrize(
+    ("made", "name"),
+    [
+        ("failed", "error: task_completion"),
+        ("groundless", "no score: task_completion"),
+    ],
+)
+def test_without_a_verdict_the_name_begins_with_what_there_is_instead(make, made, name):
+    assert only_span(getattr(make, made)()).name == name
+
+
+def test_without_a_label_the_name_says_that_there_is_a_score(make):
+    assert only_span(make.score(threshold=None)).name == "score: task_completion"
+
+
+@pytest.mark.parametrize(
+    ("before", "name"),
+    [
+        ("fail", "pass: task_completion (revised, was fail)"),
+        ("pass", "pass: task_completion (revised)"),
+        (None, "pass: task_completion (revised)"),
+    ],
+)
+def test_the_name_says_that_it_takes_the_place_of_another(make, before, name):
+    assert only_span(make.score(revision=2, supersedes="d" * 16, label_before=before)).name == name
+
+
+def test_a_metric_that_is_measured_first_at_a_later_revision_takes_no_place(make):
+    assert only_span(make.score(revision=2)).name == "pass: task_completion"
+
+
+def test_what_takes_the_place_of_a_verdict_is_exported_though_it_is_skipped(make):
+    gone = make.skipped(revision=2, supersedes="d" * 16, label_before="fail")
+    assert only_span(gone).name == "no score: task_completion (revised, was fail)"
 
 
 def test_it_says_with_what_chance_its_trace_was_drawn_where_not_all_are(make):
@@ -67,7 +100,32 @@ def test_its_id_does_not_depend_on_what_was_found_or_when(make, same):
 
 def test_it_lies_in_the_last_millisecond_of_the_evaluated_span(make):
     span = only_span(make.score())
-    assert (span.start_time_unix_nano, span.end_time_unix_nano) == (make.end_ns - 10**6, make.end_ns)
+    assert make.end_ns - 10**6 <= span.start_time_unix_nano < make.end_ns == span.end_time_unix_nano
+
+
+def test_each_rank_starts_some_microseconds_after_the_one_before_it(make):
+    starts = [only_span(make.score(rank=rank)).start_time_unix_nano for rank in range(20)]
+    steps_us = [(later - earlier) / 1000 for earlier, later in pairwise(starts)]
+    assert min(steps_us) > 3
+
+
+def test_a_sessions_scores_start_after_those_of_the_trace(make):
+    last = only_span(make.score(rank=100)).start_time_unix_nano
+    assert only_span(make.score(scope="session", rank=0)).start_time_unix_nano > last
+
+
+def test_a_later_revision_starts_before_what_it_supersedes(make):
+    earlier = only_span(make.score(rank=0)).start_time_unix_nano
+    assert only_span(make.score(rank=100, revision=2)).start_time_unix_nano < earlier
+
+
+@pytest.mark.parametrize("revision", [1, 2, 500])
+@pytest.mark.parametrize("rank", [0, 9, 10_000])
+@pytest.mark.parametrize("length_ns", [1, 130, 1000, 10**6, 10**9])
+def test_whatever_its_place_it_is_inside_the_evaluated_span(make, length_ns, rank, revision):
+    target = make.target(end_ns=make.start_ns + length_ns)
+    start_ns, end_ns = spans.times(target, "session", revision, rank)
+    assert target.start_ns <= start_ns < end_ns == target.end_ns
 
 
 def test_it_does_not_begin_before_a_short_span(make):
@@ -273,8 +331,11 @@ def test_linked_it_has_a_link_to_the_evaluated_span(make):
 
 
 def test_linked_it_lies_at_the_same_times(make):
-    span = only_span(make.score(), placement="linked")
-    assert (span.start_time_unix_nano, span.end_time_unix_nano) == spans.times(make.target())
+    linked, child = only_span(make.score(), placement="linked"), only_span(make.score())
+    assert (linked.start_time_unix_nano, linked.end_time_unix_nano) == (
+        child.start_time_unix_nano,
+        child.end_time_unix_nano,
+    )
 
 
 def test_two_linked_scores_have_traces_of_their_own(make):

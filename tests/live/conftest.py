@@ -18,12 +18,12 @@ import yaml
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from spanscore.export.wording import is_told
 from spanscore.store.config import Config
 from spanscore.store.store import Store
 
 HERE = Path(__file__).parent
 GOLDEN = HERE.parent / "golden"
+SUMMARIES = ("spanscore: ", "spanscore session: ")
 DEADLINE_S = 300
 """For whatever a test waits for: no machine is as slow, and nothing waits longer than it must."""
 
@@ -90,7 +90,7 @@ class RunningServer:
             "assemble": {"complete_after": "700ms", "idle_after": "700ms", "session_idle_after": "1s"},
             "embedding": {"provider": "ngrams"},
             "shutdown_timeout": "100s",
-            "export": {"exporters": {"otlp_json_file": {"path": str(self.scores)}}},
+            "export": {"exporters": {"otlp_json_file": {"path": str(self.scores)}}, "spans": "all"},
         }
         (folder / "config.yaml").write_text(yaml.safe_dump(laid_over(config, settings)))
         self.process = None
@@ -190,17 +190,17 @@ class RunningServer:
     def committed(self):
         """All evaluations in its store that it exports, by their uid."""
         store = Store.open(Config(url=f"sqlite:///{self.folder}/store.db"))
-        found = {x.uid: x for _, x in store.outbox(0, 100_000) if is_told(x)}
+        found = {x.uid: x for _, x in store.outbox(0, 100_000) if x.is_shown}
         store.close()
         return found
 
     def exported(self, kind):
-        """The exported `spans` or `logRecords`, in the order of the file."""
+        """The exported `spans`, but those that sum up a trace, or `logRecords`, in the order of the file."""
         found = []
         for line in self.scores.read_text().splitlines():
             for group in json.loads(line).get({"spans": "resourceSpans", "logRecords": "resourceLogs"}[kind], []):
                 for scoped in group.get("scopeSpans", group.get("scopeLogs")):
-                    found += scoped[kind]
+                    found += [x for x in scoped[kind] if not x.get("name", "").startswith(SUMMARIES)]
         return found
 
 
@@ -209,7 +209,12 @@ def _environ():
 
 
 def laid_over(config, settings):
-    """`config` with `settings`, key by key; exporters are those of `settings` alone."""
+    """`config` with `settings`, key by key; exporters are those of `settings` alone.
+
+    There is a span for each score unless `settings` say otherwise, so that tests can count them.
+    """
+    if "export" in settings:
+        settings = settings | {"export": {"spans": "all", **settings["export"]}}
     deep = {
         k: v for k, v in settings.items() if k != "export" and isinstance(v, dict) and isinstance(config.get(k), dict)
     }

@@ -13,6 +13,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 
 import spanscore
+from spanscore.export import wording
 from spanscore.otlp import json as otlp_json
 from spanscore.store.config import Config
 from spanscore.store.store import Store
@@ -76,6 +77,11 @@ def facts(item):
     return {x.key: getattr(x.value, x.value.WhichOneof("value")) for x in item.attributes}
 
 
+def is_score(span):
+    """Whether it is the span of one score, and not the one that sums up a trace."""
+    return "gen_ai.evaluation.name" in facts(span)
+
+
 @pytest.fixture(scope="module")
 def sent(tmp_path_factory):
     return Sent(tmp_path_factory.mktemp("sent"))
@@ -89,7 +95,8 @@ def test_each_lies_inside_its_parent_and_has_a_length(sent):
     for _, _, x in sent.spans():
         _, parent = sent.received()[x.trace_id, x.parent_span_id]
         start_ns = max(parent.start_time_unix_nano, parent.end_time_unix_nano - 10**6)
-        assert (x.start_time_unix_nano, x.end_time_unix_nano) == (start_ns, parent.end_time_unix_nano)
+        assert start_ns <= x.start_time_unix_nano
+        assert x.end_time_unix_nano == parent.end_time_unix_nano
         assert x.start_time_unix_nano < x.end_time_unix_nano
 
 
@@ -113,12 +120,22 @@ def test_among_them_are_passes_and_fails(sent):
     assert labels >= {"pass", "fail"}
 
 
-def test_the_name_says_metric_and_verdict(sent):
+def test_the_name_says_verdict_and_metric(sent):
     for _, _, x in sent.spans():
         found = facts(x)
-        label = found.get("gen_ai.evaluation.score.label")
-        said = f"evaluation {found['gen_ai.evaluation.name']}"
-        assert x.name == (f"{said}: {label}" if label else said)
+        if is_score(x):
+            label = found.get("gen_ai.evaluation.score.label") or (
+                "no score" if "spanscore.skip_cause" in found else "score"
+            )
+            assert x.name == f"{label}: {found['gen_ai.evaluation.name']}"
+
+
+def test_each_scored_trace_has_one_summary_that_counts_what_failed(sent):
+    scores = [x for x in sent.evaluations() if x.scope == "trace" and x.tally is not None]
+    counted = {x.target.trace_id: f"spanscore: {wording.tally(x.tally)}" for x in scores}
+    summaries = [x for _, _, x in sent.spans() if x.name.startswith("spanscore: ")]
+    assert len(summaries) == len(scores)
+    assert {x.trace_id.hex(): x.name for x in summaries} == counted
 
 
 def test_each_comes_under_its_parents_resource(sent):
@@ -146,7 +163,7 @@ def test_nothing_looks_like_tokens_of_the_users(sent):
 
 
 def test_each_span_has_its_event_with_the_same_id_and_target(sent):
-    spans = {x.span_id.hex(): (x.trace_id, x.parent_span_id) for _, _, x in sent.spans()}
+    spans = {x.span_id.hex(): (x.trace_id, x.parent_span_id) for _, _, x in sent.spans() if is_score(x)}
     events = {facts(x)["log.record.uid"]: (x.trace_id, x.span_id) for x in sent.records()}
     assert events == spans
 

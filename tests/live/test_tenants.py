@@ -35,7 +35,7 @@ class Backend(grpc.GenericRpcHandler):
         return grpc.unary_unary_rpc_method_handler(export)
 
     def has_session_score(self, tenant):
-        return any(x.name.startswith("evaluation agent_reliability") for x in self.spans.get(tenant, ()))
+        return any(x.name.endswith(": agent_reliability") for x in self.spans.get(tenant, ()))
 
     def traces(self, tenant):
         return {x.trace_id for x in self.spans.get(tenant, ())}

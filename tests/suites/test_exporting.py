@@ -20,16 +20,27 @@ def sent(tmp_path, run):
     return files.load([path])
 
 
+def of_scores(spans):
+    """Those of single scores."""
+    return [x for x in spans if "gen_ai.evaluation.name" in x.attributes]
+
+
 def test_an_evaluation_span_and_its_event_have_the_tests_attributes(suite, said, run_of, tmp_path):
     telemetry = sent(tmp_path, run_of(suite("a"), [said(1, answer="rain", case="a", run="r7")]))
-    for [item] in (telemetry.spans, telemetry.logs):
+    for [item] in (of_scores(telemetry.spans), telemetry.logs):
         assert [item.attributes[x] for x in KEYS] == ["weather", "r7", "a", "fail"]
+
+
+def test_so_has_the_span_that_sums_up_the_turn(suite, said, run_of, tmp_path):
+    telemetry = sent(tmp_path, run_of(suite("a"), [said(1, answer="rain", case="a", run="r7")]))
+    (summary,) = (x for x in telemetry.spans if x.name == "spanscore: 1 of 1 failed")
+    assert [summary.attributes[x] for x in KEYS] == ["weather", "r7", "a", "fail"]
 
 
 def test_a_trial_that_cannot_be_told_has_no_result(suite, said, run_of, tmp_path):
     traces = [said(1, answer=None, case="a"), said(2, answer="sunny", case="a")]
     telemetry = sent(tmp_path, run_of(suite("a"), traces))
-    assert [x.attributes.get(KEYS[3]) for x in telemetry.spans] == ["pass"]
+    assert [x.attributes.get(KEYS[3]) for x in of_scores(telemetry.spans)] == ["pass"]
 
 
 def test_what_left_is_no_recording_of_an_agent(suite, said, run_of, tmp_path):

@@ -59,6 +59,7 @@ class Engine:
         panel = Panel(Judging(judge, judge_config, render, slots), judge_config) if judge else None
         self._measuring = Measuring(panel, embedder)
         self._grading = Grading(judge, render, judge_config.max_transcript_tokens, slots)
+        self.ranking = self._selection.ranking()
         if judge is None:
             config.refuse_models()
         if config.names_rules():

@@ -55,3 +55,9 @@ class Selection:
         except ValueError as error:
             raise InputError(str(error)) from None
         return {**self._config.signal_weights, **changed}
+
+    def ranking(self) -> dict[str, float]:
+        """The weights by which the metrics of a configured run are put in order: of signals, and of criteria."""
+        rubric = self.rubric(None)
+        criteria = {x.criterion.metric: x.weight for x in rubric.weighted} if rubric else {}
+        return self.weights(None) | criteria

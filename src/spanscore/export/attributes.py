@@ -17,6 +17,7 @@ _IDENTIFIER = "spanscore"
 def annotate(span: Span, evaluations: Iterable[Evaluation], *, max_text_length: int = 8192) -> None:
     """Write scores into `span`: `spanscore.METRIC.score`, `.label`, `.reason`, and OpenInference's indexed form.
 
+    How all metrics came out is `spanscore.summary` and `spanscore.verdict`.
     A failed evaluation writes `spanscore.METRIC.error` with the error's type, a skipped one nothing. Evaluations that
     the span carries already, from another evaluator, keep their places. Nothing marks the span as emitted by spanscore:
     it is the user's.
@@ -24,15 +25,20 @@ def annotate(span: Span, evaluations: Iterable[Evaluation], *, max_text_length: 
     place = 1 + max((int(found[1]) for x in span.attributes if (found := _INDEXED.match(x.key))), default=-1)
     for evaluation in evaluations:
         outcome = evaluation.outcome
+        if evaluation.tally is not None:
+            verdict = wording.tally_label(evaluation.tally)
+            summed = {"spanscore.summary": wording.tally_summary(evaluation.tally), "spanscore.verdict": verdict}
+            encode.fill(span.attributes, {key: value for key, value in summed.items() if value is not None})
         if isinstance(outcome, Score):
             reason = wording.cut(outcome.reason, max_text_length)
+            value = wording.rounded(outcome.value, evaluation.threshold)
             own, indexed = f"spanscore.{evaluation.metric}", f"evaluations.{place}.evaluation"
             written: dict[str, Value] = {
-                f"{own}.score": float(outcome.value),
+                f"{own}.score": value,
                 f"{own}.label": evaluation.label,
                 f"{own}.reason": reason,
                 f"{indexed}.name": evaluation.metric,
-                f"{indexed}.score": float(outcome.value),
+                f"{indexed}.score": value,
                 f"{indexed}.label": evaluation.label,
                 f"{indexed}.explanation": reason,
                 f"{indexed}.annotator_kind": evaluation.evaluator.kind,

@@ -135,7 +135,7 @@ def encoded(evaluations: Sequence[Evaluation], config: Config) -> list[tuple[Sig
 def _encoded(evaluations: Sequence[Evaluation], config: Config) -> list[tuple[Signal, bytes]]:
     requests: list[tuple[Signal, bytes]] = []
     if config.emit.spans:
-        requests.append(("traces", spans.request(evaluations, config.placement, config.max_text_length)))
+        requests.append(("traces", spans.request(evaluations, config.placement, config.max_text_length, config.spans)))
     if config.emit.events:
         requests.append(("logs", events.request(evaluations, config.max_text_length)))
     return [(signal, body) for signal, body in requests if body]

@@ -170,6 +170,11 @@ class NetworkConfig(_Exporter):
     timeout: Duration = Field(default=duration_ns("5s"), gt=0)
     """How long one request may take."""
 
+    evaluation_spans: bool | None = None
+    """Whether evaluation spans are sent there. null: not where a tool with an API of its own shows the same scores,
+    which are those under `phoenix`, `mlflow` and `langfuse`: an exporter to the same host and port gets none, and where
+    no exporter has a tool's host and port, the tool is taken to be behind all of them, so none gets any."""
+
 
 def _grpc_tls(tls: Tls) -> Tls:
     if tls.insecure_skip_verify:
@@ -375,6 +380,10 @@ class Config(_Settings):
 
     emit: Emit = Emit()
     """The forms in which each score goes out."""
+
+    spans: Literal["failing", "summary", "all"] = "failing"
+    """Of which scores there are evaluation spans, beside the one that sums up all of a trace. `failing`: of those that
+    failed, could not be measured or take the place of one that failed. `summary`: of none. `all`: of all."""
 
     placement: Literal["child", "linked"] = "child"
     """`child`: the evaluation span is in the evaluated span's trace. `linked`: in a trace of its own with a link, for

@@ -28,10 +28,10 @@ _CONVERSATION_ID = wire.text_attribute(LogRecord, "gen_ai.conversation.id")
 
 
 def request(evaluations: Iterable[Evaluation], max_text_length: int) -> bytes:
-    """The events of `evaluations` as a serialised request; none for a skipped one, unless it rests on no signal."""
+    """The events of `evaluations` as a serialised request; none for one that is not shown."""
     groups = ByResource()
     for evaluation in evaluations:
-        if wording.is_told(evaluation):
+        if evaluation.is_shown:
             record = _placed(evaluation) + _said(evaluation, max_text_length)
             groups.of(evaluation.target.resource).append(record)
     return groups.request()
@@ -64,7 +64,7 @@ def _said(evaluation: Evaluation, max_text_length: int) -> bytes:
     elif isinstance(outcome, Skip):
         parts.append(_SKIP_CAUSE(outcome.cause))
     else:
-        parts.append(_VALUE(outcome.value))
+        parts.append(_VALUE(wording.rounded(outcome.value, evaluation.threshold)))
     if evaluation.target.response_id is not None:
         parts.append(_RESPONSE_ID(evaluation.target.response_id))
     parts += _subject(evaluation)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from spanscore.errors import PermanentError, RetryableError
-from spanscore.export import wording
 from spanscore.export.config import SinkSettings
 from spanscore.export.delivery import Surroundings
 from spanscore.export.port import Outbox, UndeliveredError, UnsupportedSignalError
@@ -149,7 +148,7 @@ class Filing:
         found = await asyncio.to_thread(self._outbox.outbox, self._read, _BATCH)
         read = found[-1][0] if found else latest
         self._in_hand, self._read = read - self._read, read
-        return {seq: x for seq, x in found if wording.is_told(x)}
+        return {seq: x for seq, x in found if x.is_shown}
 
     def _forget_the_replaced_by(self, evaluations: Iterable[Evaluation]) -> None:
         """A score that waits must not come after a later revision of it that does not."""

@@ -136,37 +136,50 @@ def _filed(evaluation: Evaluation, places: Sequence[str]) -> Iterator[_Filed]:
 
     The score's id is the same for every revision, so that a later one replaces it.
     """
-    if not isinstance(evaluation.outcome, Score):
-        return
-    target = evaluation.target
-    shared = _shared(evaluation)
-    if evaluation.scope == "session":
+    for shown in wording.tallied(evaluation):
+        if isinstance(shown.outcome, Score):
+            yield from _filed_as(shown, evaluation, places)
+
+
+def _filed_as(shown: Evaluation, evaluation: Evaluation, places: Sequence[str]) -> Iterator[_Filed]:
+    """`shown` is `evaluation`, or the tally that this one has."""
+    target = shown.target
+    shared = _shared(shown)
+    if shown.scope == "session":
         # The session alone: the span that it is put on elsewhere is another when the session goes on.
-        seed = f"session\n{evaluation.subject_id}\n{evaluation.metric}"
-        about = {"sessionId": evaluation.session_id or evaluation.subject_id}
-        yield _Filed(_event_id(evaluation, "session"), evaluation, {"id": _digest(seed), **about, **shared})
+        seed = f"session\n{shown.subject_id}\n{shown.metric}"
+        about = {"sessionId": shown.session_id or shown.subject_id}
+        yield _Filed(_event_id(shown, "session"), evaluation, {"id": _digest(seed), **about, **shared})
         return
-    seed = f"trace\n{evaluation.subject_id}\n{target.span_id}\n{evaluation.metric}"
+    seed = f"trace\n{shown.subject_id}\n{target.span_id}\n{shown.metric}"
     if "observation" in places and target.span_id:
         about = {"traceId": target.trace_id, "observationId": target.span_id}
-        yield _Filed(_event_id(evaluation, "observation"), evaluation, {"id": _digest(seed), **about, **shared})
+        yield _Filed(_event_id(shown, "observation"), evaluation, {"id": _digest(seed), **about, **shared})
     if "trace" in places or not target.span_id:
         about = {"traceId": target.trace_id}
         score_id = _digest(f"{seed}\nof the trace")
-        yield _Filed(_event_id(evaluation, "trace"), evaluation, {"id": score_id, **about, **shared})
+        yield _Filed(_event_id(shown, "trace"), evaluation, {"id": score_id, **about, **shared})
 
 
 def _shared(evaluation: Evaluation) -> dict[str, Any]:
     body = {
         "name": evaluation.metric,
-        "value": evaluation.value,
-        "dataType": "NUMERIC",
-        "comment": wording.cut(_comment(evaluation), _MAX_TEXT_LENGTH),
+        **_value(evaluation),
+        "comment": wording.cut(wording.labelled(evaluation), _MAX_TEXT_LENGTH),
         "environment": _environment(evaluation),
         "metadata": provenance(evaluation) | {"spanscore.evaluated_at": _iso(evaluation.evaluated_at_ns)},
         "timestamp": _timestamp(evaluation),
     }
     return {name: value for name, value in body.items() if value is not None}
+
+
+def _value(evaluation: Evaluation) -> dict[str, Any]:
+    """A number; of the tally the verdict, as a category to filter by."""
+    if evaluation.metric == wording.TALLY:
+        return {"value": evaluation.label, "dataType": "CATEGORICAL"}
+    value = evaluation.value
+    near = None if value is None else wording.rounded(value, evaluation.threshold)
+    return {"value": near, "dataType": "NUMERIC"}
 
 
 def _event(filed: _Filed) -> dict[str, Any]:
@@ -211,7 +224,3 @@ def _digest(seed: str) -> str:
 def _iso(time_ns: int) -> str:
     at = datetime.fromtimestamp(time_ns // 10**9, UTC).replace(microsecond=time_ns % 10**9 // 1000)
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _comment(evaluation: Evaluation) -> str:
-    return f"{evaluation.label}: {evaluation.reason}" if evaluation.label else evaluation.reason

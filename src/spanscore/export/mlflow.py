@@ -13,7 +13,7 @@ from spanscore.export.json_api import JsonApi
 from spanscore.export.port import UnsupportedSignalError
 from spanscore.export.sink import provenance
 from spanscore.model.json import dumps
-from spanscore.model.score import Evaluation, Failure, Skip
+from spanscore.model.score import Evaluation, Failure, Score, Skip
 
 _TRACES = "/api/3.0/mlflow/traces"
 _MAX_TEXT_LENGTH = 8192
@@ -68,7 +68,7 @@ class MlflowSink:
             if place is None:
                 missing += group
                 continue
-            for evaluation in group:
+            for evaluation in (x for one in group for x in wording.tallied(one)):
                 await self._assess(place, evaluation)
         return missing
 
@@ -160,6 +160,13 @@ def _read(trace: str, info: Mapping[str, Any]) -> _Trace:
     return _Trace(trace, ours, str(experiment.get("experiment_id") or ""), str(session_id), has_root)
 
 
+def _value(evaluation: Evaluation, score: Score) -> float | str:
+    """A number, so that MLflow can average it; of the tally the verdict, which its page finds by equality."""
+    if evaluation.metric == wording.TALLY:
+        return evaluation.label or ""
+    return wording.rounded(score.value, evaluation.threshold)
+
+
 def _assessment(evaluation: Evaluation, trace: _Trace) -> dict[str, Any]:
     outcome, evaluator = evaluation.outcome, evaluation.evaluator
     if isinstance(outcome, Failure):
@@ -169,7 +176,7 @@ def _assessment(evaluation: Evaluation, trace: _Trace) -> dict[str, Any]:
         message = wording.cut(outcome.reason, _MAX_TEXT_LENGTH)
         feedback = {"error": {"error_code": outcome.cause, "error_message": message}}
     else:
-        feedback = {"value": evaluation.value}
+        feedback = {"value": _value(evaluation, outcome)}
     facts = provenance(evaluation)
     if evaluation.label is not None:
         facts[_LABEL] = evaluation.label
@@ -183,7 +190,7 @@ def _assessment(evaluation: Evaluation, trace: _Trace) -> dict[str, Any]:
         **place,
         "source": {"source_type": _SOURCES[evaluator.kind], "source_id": evaluator.model or "spanscore"},
         "feedback": feedback,
-        "rationale": wording.cut(evaluation.reason, _MAX_TEXT_LENGTH),
+        "rationale": wording.cut(wording.labelled(evaluation), _MAX_TEXT_LENGTH),
         # MLflow takes text only.
         "metadata": {name: x if isinstance(x, str) else dumps(x) for name, x in facts.items()},
     }

@@ -68,7 +68,7 @@ class PhoenixSink:
         """Annotate what is there; returns what is not. Phoenix refuses a whole request for one unknown id."""
         present, missing = list(evaluations), list[Evaluation]()
         while present:
-            data = [_annotation(place, x) for x in present]
+            data = [_annotation(place, x) for one in present for x in wording.tallied(one)]
             status, answer = await self._api.ask("POST", f"{place.path}?sync=true", {"data": data}, expected=(404, 405))
             if status // 100 == 2:
                 break
@@ -99,8 +99,11 @@ def _identifier(evaluation: Evaluation) -> str:
 def _annotation(place: _Place, evaluation: Evaluation) -> dict[str, Any]:
     outcome = evaluation.outcome
     told = f"{outcome.type}: {outcome.message}" if isinstance(outcome, Failure) else evaluation.reason
+    score = None if evaluation.value is None else wording.rounded(evaluation.value, evaluation.threshold)
+    if evaluation.metric == wording.TALLY:
+        score = None  # of an annotation with a score its pages show that, and not the label
     result = {
-        "score": evaluation.value,
+        "score": score,
         "label": evaluation.label,
         "explanation": wording.cut(told or wording.summary(evaluation), _MAX_TEXT_LENGTH),
     }

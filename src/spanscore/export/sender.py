@@ -15,6 +15,7 @@ from spanscore.export import histogram
 from spanscore.export.batches import Batch, Batches
 from spanscore.export.config import Config
 from spanscore.export.delivery import Delivery, Surroundings
+from spanscore.export.destinations import without_spans
 from spanscore.export.filing import Filing
 from spanscore.export.forwarding import Forwarding, forward_to_all
 from spanscore.export.port import Exporter, Outbox
@@ -28,6 +29,9 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_NO_SPANS = (
+    "%s: no evaluation spans are sent there, since %s shows the same scores; for both set evaluation_spans: true on it"
+)
 _NO_STORE = "export waits for the store"
 
 
@@ -63,6 +67,7 @@ class Sender:
             Filing(name, sink, config.sinks[name], outbox, self._around) for name, sink in (sinks or {}).items()
         ]
         self._batches = Batches(config, outbox)
+        self._without_spans = without_spans(config) if config.emit.spans else {}
         self._latest = self._begin = outbox.last_seq
         self._cursors: dict[str, int] = {}
         self._news = asyncio.Event()
@@ -78,6 +83,9 @@ class Sender:
         """Send until cancelled or stopped."""
         if not self._deliveries and not self._filings:
             _log.info("no exporter is configured: scores are kept in the store only")
+        for name, tool in self._without_spans.items():
+            if tool:
+                _log.info(_NO_SPANS, name, tool)
         if self._stopped:
             return
         self._running = asyncio.create_task(self._run())
@@ -193,6 +201,7 @@ class Sender:
                 await delivery.deliver(signal, body, part.headers)
                 for part in batch.parts
                 for signal, body in part.requests
+                if signal != "traces" or delivery.name not in self._without_spans
             ]
             if any(delivered):
                 scores = sum(x.status != "skipped" for x in batch.evaluations)

@@ -4,23 +4,31 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from spanscore.export import wire, wording
 from spanscore.export.resources import ByResource
-from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Skip
+from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, ScopeKind, Score, Skip, Tally
 from spanscore.model.span import Value
 from spanscore.model.trace import Target
+
+Placement: TypeAlias = Literal["child", "linked"]
+Which: TypeAlias = Literal["failing", "summary", "all"]
 
 _LENGTH_NS = 10**6
 _LENGTH_UNDER_NOTHING_NS = 1000
 _LAST_NS = 2**64 - 1
 """The latest time that OTLP has a place for; a hostile span can end there."""
 
+_RANKS = 128
+"""Places that are told apart in the order of a trace's, or of a session's, evaluations; past it they start together."""
+
 _NO_USAGE = JudgeUsage()
 
+_NAME = wire.Text(Span, lambda span, text: setattr(span, "name", text))
+_START = wire.head(Span(start_time_unix_nano=1), 8)
 _SPAN_ID = wire.head(Span(span_id=bytes(8)), 8)
 _SUMMARY = wire.text_attribute(Span, "evaluation.summary")
 _OUTPUT = wire.text_attribute(Span, "output.value")
@@ -34,58 +42,119 @@ _ERROR_TYPE = wire.text_attribute(Span, "error.type")
 _AGENT_TRACE_ID = wire.text_attribute(Span, "spanscore.agent_trace_id")
 _SESSION_ID = wire.text_attribute(Span, "session.id")
 _CONVERSATION_ID = wire.text_attribute(Span, "gen_ai.conversation.id")
+_LABEL_BEFORE = wire.text_attribute(Span, "spanscore.label_before")
 _SUPERSEDES = wire.text_attribute(Span, "spanscore.supersedes")
 
 
-def request(evaluations: Iterable[Evaluation], placement: Literal["child", "linked"], max_text_length: int) -> bytes:
-    """The evaluation spans of `evaluations` as a serialised request.
+def request(
+    evaluations: Iterable[Evaluation],
+    placement: Placement,
+    max_text_length: int,
+    which: Which = "all",
+) -> bytes:
+    """The evaluation spans of `evaluations` as a serialised request, `which` says of what beside the summaries.
 
-    None for a skipped one, unless it rests on no signal, nor for one that left inline.
+    None for one that left inline, and none for a skipped one that is not shown.
     """
     groups = ByResource()
     for evaluation in evaluations:
-        if wording.is_told(evaluation) and not evaluation.inline:
-            span = _placed(evaluation, placement) + _said(evaluation, max_text_length)
+        for span in _spans(evaluation, placement, max_text_length, which):
             groups.of(evaluation.target.resource).append(span)
     return groups.request()
 
 
-def times(target: Target) -> tuple[int, int]:
+def _spans(evaluation: Evaluation, placement: Placement, max_text_length: int, which: Which) -> Iterator[bytes]:
+    """The summary of all, where this evaluation has it, and the evaluation's own span."""
+    if evaluation.inline:
+        return
+    if evaluation.tally is not None:
+        yield _placed(evaluation, placement, evaluation.tally_uid, 0) + _tallied(evaluation, evaluation.tally)
+    if evaluation.is_shown and _is_among(evaluation, which):
+        placed = _placed(evaluation, placement, evaluation.uid, evaluation.rank + 1)
+        yield placed + _said(evaluation, max_text_length)
+
+
+def _is_among(evaluation: Evaluation, which: Which) -> bool:
+    if which != "failing":
+        return which == "all"
+    return "fail" in {evaluation.label, evaluation.label_before} or not isinstance(evaluation.outcome, Score)
+
+
+def times(target: Target, scope: ScopeKind = "trace", revision: int = 1, rank: int = 0) -> tuple[int, int]:
     """Start and end, in Unix ns: at the end of the evaluated span and never of no length.
 
-    At the time of the evaluation they would stretch the trace in every waterfall, from milliseconds to seconds.
+    At the time of the evaluation they would stretch the trace in every waterfall, from milliseconds to seconds. Viewers
+    sort by start: each rank starts some microseconds after the one before it, a session's after a trace's, and a later
+    revision a millisecond before the one that it supersedes, as far as the evaluated span is long enough.
     """
     end_ns = max(target.end_ns, target.start_ns)
-    start_ns = max(target.start_ns, end_ns - _LENGTH_NS)
-    if start_ns < end_ns:
-        return start_ns, end_ns
-    end_ns = min(end_ns + _LENGTH_UNDER_NOTHING_NS, _LAST_NS)
-    return min(start_ns, end_ns - _LENGTH_UNDER_NOTHING_NS), end_ns
+    if end_ns == target.start_ns:
+        end_ns = min(end_ns + _LENGTH_UNDER_NOTHING_NS, _LAST_NS)
+    begin_ns = min(target.start_ns, end_ns - 1)
+    room_ns = min(_LENGTH_NS, end_ns - begin_ns)
+    before_ns = min((revision - 1) * _LENGTH_NS, end_ns - begin_ns - room_ns)
+    place = min(rank, _RANKS - 1) + (_RANKS if scope == "session" else 0)
+    return end_ns - before_ns - room_ns + place * (room_ns // (2 * _RANKS)), end_ns
 
 
-def _placed(evaluation: Evaluation, placement: Literal["child", "linked"]) -> bytes:
+def _placed(evaluation: Evaluation, placement: Placement, span_id: str, rank: int) -> bytes:
     """Ids and times."""
-    target, uid = evaluation.target, evaluation.uid
-    start_ns, end_ns = times(target)
-    own = _SPAN_ID + bytes.fromhex(uid)
+    target = evaluation.target
+    start_ns, end_ns = times(target, evaluation.scope, evaluation.revision, rank)
+    own = _SPAN_ID + bytes.fromhex(span_id) + _START + start_ns.to_bytes(8, "little")  # as protobuf writes a fixed64
     if placement == "child":
-        return own + _child(target.trace_id, target.span_id, start_ns, end_ns)
-    span = Span(start_time_unix_nano=start_ns, end_time_unix_nano=end_ns)
-    span.trace_id = hashlib.sha256(f"linked\n{uid}".encode()).digest()[:16]
+        return own + _child(target.trace_id, target.span_id, end_ns)
+    span = Span(end_time_unix_nano=end_ns)
+    span.trace_id = hashlib.sha256(f"linked\n{span_id}".encode()).digest()[:16]
     if target.span_id:
         span.links.add(trace_id=bytes.fromhex(target.trace_id), span_id=bytes.fromhex(target.span_id))
     return own + span.SerializeToString()
 
 
 @lru_cache(maxsize=64)  # the scores of a trace follow one another
-def _child(trace_id: str, parent_id: str, start_ns: int, end_ns: int) -> bytes:
+def _child(trace_id: str, parent_id: str, end_ns: int) -> bytes:
     """Without a link to the parent: Jaeger would show FOLLOWS_FROM in place of CHILD_OF."""
     return Span(
-        trace_id=bytes.fromhex(trace_id),
-        parent_span_id=bytes.fromhex(parent_id),
-        start_time_unix_nano=start_ns,
-        end_time_unix_nano=end_ns,
+        trace_id=bytes.fromhex(trace_id), parent_span_id=bytes.fromhex(parent_id), end_time_unix_nano=end_ns
     ).SerializeToString()
+
+
+def _tallied(evaluation: Evaluation, tally: Tally) -> bytes:
+    """Name and attributes of the summary of all metrics."""
+    told = wording.tally(tally)
+    before = None if tally.failed_before is None else f"{tally.failed_before} failed"
+    now = f"{len(tally.failed)} failed"
+    head = "spanscore" if evaluation.scope == "trace" else "spanscore session"
+    revised = wording.revised(2 if tally.supersedes else 1, before, now)
+    named: dict[str, Value] = {
+        "openinference.span.kind": "EVALUATOR",
+        "gen_ai.operation.name": "evaluation",
+        "output.mime_type": "text/plain",
+        "spanscore.emitted": True,
+        "spanscore.scope": evaluation.scope,
+        "spanscore.revision": evaluation.revision,
+        "spanscore.failed": [x.metric for x in tally.failed],
+        **wording.trial(evaluation),
+    }
+    if verdict := wording.tally_label(tally):
+        named["spanscore.verdict"] = verdict
+    for x in tally.results:
+        if x.value is not None:
+            named[f"spanscore.{x.metric}.score"] = wording.rounded(x.value, x.threshold)
+        if x.label is not None:
+            named[f"spanscore.{x.metric}.label"] = x.label
+    span = Span(kind=Span.SPAN_KIND_INTERNAL, name=f"{head}: {told}{revised}")
+    parts = [
+        span.SerializeToString(),
+        _SUMMARY(wording.tally_summary(tally)),
+        wire.attributes(Span, named),
+        _OUTPUT("\n".join([wording.tally_summary(tally), *wording.tally_lines(tally)])),
+        _EVALUATED_AT(_iso(evaluation.evaluated_at_ns)),
+        *_subject(evaluation),
+    ]
+    if tally.supersedes is not None:
+        parts.append(_SUPERSEDES(tally.supersedes))
+    return b"".join(parts)
 
 
 def _said(evaluation: Evaluation, max_text_length: int) -> bytes:
@@ -94,7 +163,8 @@ def _said(evaluation: Evaluation, max_text_length: int) -> bytes:
     summary = wording.summary(evaluation)
     reason = wording.cut(evaluation.reason, max_text_length)
     parts = [
-        _SUMMARY(summary),  # the first: some backends show attributes as they come
+        _NAME(_name(evaluation)),
+        _SUMMARY(summary),  # the first attribute: some backends show them as they come
         _same_for_many(evaluation.metric, label, evaluation.scope, evaluation.scale, threshold, evaluation.evaluator),
         _revision(evaluation.revision),
         _OUTPUT(f"{summary}\n{reason}" if reason else summary),
@@ -105,19 +175,33 @@ def _said(evaluation: Evaluation, max_text_length: int) -> bytes:
     elif isinstance(outcome, Skip):
         parts += (_SKIP_CAUSE(outcome.cause), _EXPLANATION(reason))
     else:
-        parts.append(_VALUE(outcome.value))
+        parts.append(_VALUE(wording.rounded(outcome.value, threshold)))
         if reason:
             parts.append(_EXPLANATION(reason))
         if metadata := wording.metadata(outcome.metadata, max_text_length):
             parts.append(_METADATA(metadata))
     parts += _subject(evaluation)
-    if evaluation.supersedes is not None:
-        parts.append(_SUPERSEDES(evaluation.supersedes))
+    parts += _superseded(evaluation)
     if evaluation.trial is not None:
         parts.append(wire.attributes(Span, wording.trial(evaluation)))
     if evaluation.usage != _NO_USAGE:
         parts.append(wire.attributes(Span, _named("spanscore.judge.", evaluation.usage)))
     return b"".join(parts)
+
+
+def _superseded(evaluation: Evaluation) -> Iterator[bytes]:
+    """What it takes the place of."""
+    if evaluation.supersedes is not None:
+        yield _SUPERSEDES(evaluation.supersedes)
+    if evaluation.label_before is not None:
+        yield _LABEL_BEFORE(evaluation.label_before)
+
+
+def _name(evaluation: Evaluation) -> str:
+    """The verdict, then the metric: what is cut off at the edge of a narrow tree is the end."""
+    verdict = wording.verdict(evaluation)
+    revision = 1 if evaluation.supersedes is None else evaluation.revision
+    return f"{verdict}: {evaluation.metric}" + wording.revised(revision, evaluation.label_before, verdict)
 
 
 def _subject(evaluation: Evaluation) -> Iterator[bytes]:
@@ -141,7 +225,6 @@ def _same_for_many(
 ) -> bytes:
     """What the spans of one metric, label and evaluator share."""
     span = Span(kind=Span.SPAN_KIND_INTERNAL)
-    span.name = f"evaluation {metric}: {label}" if label else f"evaluation {metric}"
     shared: dict[str, Value] = {
         "gen_ai.operation.name": "evaluation",
         "gen_ai.evaluation.name": metric,

@@ -1,24 +1,20 @@
 """The words that every form of a score shares: its summary, its reason and its metadata, within bounds."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from spanscore.model.json import dumps
-from spanscore.model.score import Evaluation, Failure, Skip
+from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Score, Skip, Tally, reaches
 from spanscore.model.span import Value
+
+TALLY = "_spanscore"
+"""The name under which tools show how all metrics came out: they sort by name, and it comes before all others."""
 
 _CUT = " [cut]"
 _SHORT_CHARS = 200
 _FEW_ITEMS = 20
 _MAX_DEPTH = 8
-
-
-def is_told(evaluation: Evaluation) -> bool:
-    """Whether it is exported and filed with tools: of all but skips, and of a session metric that rests on no signal.
-
-    Such a session was evaluated, and would else look as if it had not been.
-    """
-    return not isinstance(evaluation.outcome, Skip) or evaluation.outcome.cause == "no_signals"
 
 
 def summary(evaluation: Evaluation) -> str:
@@ -27,8 +23,97 @@ def summary(evaluation: Evaluation) -> str:
         return f"{evaluation.metric} failed: {evaluation.outcome.type}"
     if isinstance(evaluation.outcome, Skip):
         return f"{evaluation.metric} skipped: {evaluation.outcome.cause}"
-    label = evaluation.label
-    return f"{evaluation.metric} = {evaluation.value:.2f}" + (f" ({label})" if label else "")
+    return _line(evaluation.metric, evaluation.outcome.value, evaluation.label, evaluation.threshold)
+
+
+def verdict(evaluation: Evaluation) -> str:
+    """How an evaluation came out, in a word or two: its label where it has one."""
+    if isinstance(evaluation.outcome, Failure):
+        return "error"
+    return evaluation.label or ("score" if isinstance(evaluation.outcome, Score) else "no score")
+
+
+def tally(found: Tally) -> str:
+    """How all metrics came out: `1 of 9 failed`, `all 9 passed`, `all 3 passed, 2 errors`."""
+    failed, judged, errors = len(found.failed), len(found.judged), len(found.errors)
+    parts = []
+    if judged:
+        parts.append(f"{failed} of {judged} failed" if failed else f"all {judged} passed")
+    if errors:
+        parts.append("1 error" if errors == 1 else f"{errors} errors")
+    return ", ".join(parts) or "no verdict"
+
+
+def tally_summary(found: Tally) -> str:
+    """How all metrics came out, and which failed: `1 of 9 failed: task_completion`."""
+    failed = ", ".join(x.metric for x in found.failed)
+    return f"{tally(found)}: {failed}" if failed else tally(found)
+
+
+def tally_label(found: Tally) -> str | None:
+    """`fail` where any metric failed, `pass` where none did; None where there is no verdict."""
+    if found.failed:
+        return "fail"
+    return "pass" if found.judged else None
+
+
+def tally_lines(found: Tally) -> list[str]:
+    """Each result of a tally in a line, in the order in which they matter."""
+    return [
+        f"{x.metric} failed: {x.problem}" if x.value is None else _line(x.metric, x.value, x.label, x.threshold)
+        for x in found.results
+    ]
+
+
+def tallied(evaluation: Evaluation) -> list[Evaluation]:
+    """The evaluation and, where it has one, its tally as an evaluation of its own: for tools with an API of their own.
+
+    Its value is the share that passed.
+    """
+    found = evaluation.tally
+    if found is None or not found.judged:
+        return [evaluation]
+    passed = 1 - len(found.failed) / len(found.judged)
+    outcome = Score(passed, "\n".join([tally_summary(found), *tally_lines(found)]), {}, tally_label(found))
+    own = Evaluator("CODE", TALLY, evaluation.evaluator.version)
+    summed = replace(evaluation, metric=TALLY, outcome=outcome, threshold=None, scale=(0.0, 1.0), evaluator=own)
+    return [evaluation, replace(summed, tally=None, usage=JudgeUsage())]
+
+
+def revised(revision: int, before: str | None, now: str) -> str:
+    """What the name of a span says of an evaluation that takes the place of one: ` (revised, was fail)`."""
+    if revision == 1:
+        return ""
+    return " (revised)" if before in {None, now} else f" (revised, was {before})"
+
+
+def rounded(value: float, threshold: float | None = None, digits: int = 4) -> float:
+    """`value` to a few digits, but to more where it would else reach a threshold that it does not.
+
+    >>> rounded(0.5050252531694168), rounded(0.49999, 0.5), rounded(0.49999, 0.5, digits=2)
+    (0.505, 0.49999, 0.49999)
+    """
+    for more in range(digits, 16):
+        near = round(value, more)
+        if threshold is None or reaches(near, threshold) == reaches(value, threshold):
+            return near
+    return value
+
+
+def _line(metric: str, value: float, label: str | None, threshold: float | None) -> str:
+    near = rounded(value, threshold, 2)
+    text = f"{near:.2f}" if round(near, 2) == near else f"{near}"
+    return f"{metric} = {text}" + (f" ({label})" if label else "")
+
+
+def labelled(evaluation: Evaluation) -> str:
+    """The reason with the verdict before it: `fail (0.3, passes from 0.5): …`."""
+    if evaluation.label is None or evaluation.value is None:
+        return evaluation.reason
+    if evaluation.threshold is None:
+        return f"{evaluation.label}: {evaluation.reason}"
+    value = rounded(evaluation.value, evaluation.threshold)
+    return f"{evaluation.label} ({value:.15g}, passes from {evaluation.threshold:g}): {evaluation.reason}"
 
 
 def session(evaluation: Evaluation) -> str | None:

@@ -89,18 +89,58 @@ class Evaluator:
     embedding: str | None = None
 
 
+@record()
+class Result:
+    """One line of a `Tally`: a metric with its value and label; `problem` says why there is no value."""
+
+    metric: str
+    value: float | None = None
+    label: str | None = None
+    threshold: float | None = None
+    problem: str | None = None
+
+
+@record()
+class Tally:
+    """The newest results of all metrics on one agent trace, or one session, in the order in which they matter.
+
+    `supersedes` is the `tally_uid` of the tally before it, and `failed_before` how many had failed in that one.
+    """
+
+    results: tuple[Result, ...]
+    supersedes: str | None = None
+    failed_before: int | None = None
+
+    @property
+    def failed(self) -> list[Result]:
+        """Those whose label is `fail`."""
+        return [x for x in self.results if x.label == "fail"]
+
+    @property
+    def judged(self) -> list[Result]:
+        """Those whose label is `pass` or `fail`."""
+        return [x for x in self.results if x.label in {"pass", "fail"}]
+
+    @property
+    def errors(self) -> list[Result]:
+        """Those whose measuring went wrong."""
+        return [x for x in self.results if x.problem is not None]
+
+
 @record(kw_only=True)
 class Evaluation:
     """One metric's outcome on one agent trace or session, with all that it rests on.
 
-    `subject_id` is the agent trace's id, or the key of the session (`AgentTrace.session_key`); `trace_id` and `span_id`
-    name the evaluated span (for a session, the target of its last agent trace). `threshold` is None for a metric that
-    has none. `revision` counts from 1; `supersedes` is the `uid` of the evaluation that a later revision takes the
-    place of. `inline` says that the score left as attributes on the evaluated span, so that no evaluation span follows.
-    `trial` is the test that the evaluated turn was recorded for; in a run of a suite its status is the case's.
-    `sampling` is the chance with which what was evaluated had been drawn; a mean over a population weights by its
-    inverse. `first_trace_id` is, for a session, the `trace_id` that its first agent trace's scores have. `digest` is,
-    in a run of a suite, of what the score says.
+    `subject_id` is the agent trace's id, or the key of the session (`AgentTrace.session_key`); `trace_id` and
+    `span_id` name the evaluated span (for a session, the target of its last agent trace). `threshold` is None for a
+    metric that has none. `revision` counts from 1; `supersedes` is the `uid` of the evaluation that a later
+    revision takes the place of, and `label_before` the label of that one. `rank` is its place among the evaluations
+    that were made with it of the same subject: 0 is what a reader should see first, and has the `tally` of all of
+    them where that is news. `inline` says that the score left as attributes on the evaluated span, so that no
+    evaluation span follows. `trial` is the test that the evaluated turn was recorded for; in a run of a suite its
+    status is the case's. `sampling` is the chance with which what was evaluated had been drawn; a mean over a
+    population weights by its inverse. `first_trace_id` is, for a session, the `trace_id` that its first agent
+    trace's scores have. `digest` is, in a run of a suite, of what the score says.
     """
 
     scope: ScopeKind
@@ -117,6 +157,9 @@ class Evaluation:
     usage: JudgeUsage = JudgeUsage()
     revision: int = 1
     supersedes: str | None = None
+    label_before: str | None = None
+    rank: int = 0
+    tally: Tally | None = None
     evaluated_at_ns: int = 0
     inline: bool = False
     trial: Trial | None = None
@@ -139,6 +182,22 @@ class Evaluation:
             facts.append(self.digest)
         seed = "\n".join(facts)
         return hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether it is exported and filed with tools: of all but skips, and of two kinds of these.
+
+        A session metric that rests on no signal was evaluated, and would else look as if it had not been; and what
+        takes the place of a verdict has to be seen where that one is.
+        """
+        if not isinstance(self.outcome, Skip):
+            return True
+        return self.outcome.cause == "no_signals" or self.label_before is not None
+
+    @property
+    def tally_uid(self) -> str:
+        """16 hex digits, the same however often it is sent: the id of the span that shows the `tally`."""
+        return hashlib.sha256(f"{self.uid}\ntally".encode()).hexdigest()[:16]
 
     @property
     def status(self) -> Literal["scored", "skipped", "failed"]:

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 import orjson
 
 from spanscore.model.json import loads
-from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Outcome, Score, Skip
+from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Outcome, Result, Score, Skip, Tally
 from spanscore.model.trace import AgentTrace, Target, Trial
 
 ItemT = TypeVar("ItemT")
@@ -56,6 +56,8 @@ def decode_evaluations(texts: Iterable[str]) -> list[Evaluation]:
         data["usage"] = usages.of(data["usage"])
         if data.get("trial") is not None:
             data["trial"] = Trial(**data["trial"])
+        if data.get("tally") is not None:
+            data["tally"] = _tally(data["tally"])
         found.append(Evaluation(**data))
     return found
 
@@ -77,6 +79,10 @@ def _outcome(data: dict[str, Any]) -> Outcome:
     if "value" in data:
         return Score(**data)
     return Failure(**data) if "type" in data else Skip(**data)
+
+
+def _tally(data: dict[str, Any]) -> Tally:
+    return Tally(**{**data, "results": tuple(Result(**x) for x in data["results"])})
 
 
 def _target_fields(data: dict[str, Any]) -> dict[str, Any]:

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from spanscore.errors import PermanentError
+from spanscore.evaluate.tallying import tallied
 from spanscore.export import events, histogram, spans
 from spanscore.export.config import Config, JsonFileConfig
+from spanscore.export.destinations import without_spans
 from spanscore.export.headers_setter import Authenticator
 from spanscore.export.opening import open_exporters, open_sinks
 from spanscore.export.port import Exporter, UndeliveredError
@@ -24,7 +26,7 @@ _MAX_WAIT_S = 10.0
 
 def to_file(path: Path) -> Config:
     """The export configuration that writes OTLP JSON to a file, one request a line."""
-    return Config(exporters={"otlp_json_file": JsonFileConfig(path=path)})
+    return Config(exporters={"otlp_json_file": JsonFileConfig(path=path)}, spans="all")
 
 
 async def send(
@@ -39,12 +41,17 @@ async def send(
     The times, in Unix ns, are those between which the histogram counts; `authenticators` are those that an exporter's
     `auth` may name. Raises ConfigError where one cannot be opened.
     """
+    evaluations = tallied(evaluations, (), {})
     exporters, sinks = open_exporters(config, authenticators), open_sinks(config)
     requests = _requests(config, evaluations, started_ns, ended_ns) if exporters else []
+    spanless = without_spans(config)
     filed = by_what_they_replace([x for x in evaluations if x.status != "skipped"]) if sinks else []
     try:
         found = await asyncio.gather(
-            *(_send(name, exporter, requests) for name, exporter in exporters.items()),
+            *(
+                _send(name, exporter, [x for x in requests if x[0] != "traces" or name not in spanless])
+                for name, exporter in exporters.items()
+            ),
             *(_file(name, sink, filed) for name, sink in sinks.items()),
         )
     finally:
@@ -62,7 +69,7 @@ def _requests(
     for at in range(0, len(evaluations), _BATCH):
         some = evaluations[at : at + _BATCH]
         if config.emit.spans:
-            found.append(("traces", spans.request(some, config.placement, config.max_text_length)))
+            found.append(("traces", spans.request(some, config.placement, config.max_text_length, config.spans)))
         if config.emit.events:
             found.append(("logs", events.request(some, config.max_text_length)))
     if config.emit.metrics:

@@ -150,9 +150,9 @@ class Pipeline:
         return [REQUESTS[name].FromString(base64.b64decode(body)) for name, body in lines if name == signal]
 
     def backend_spans(self):
-        """The agents' spans at the backend, and spanscore's."""
+        """The agents' spans at the backend, and those of spanscore's scores."""
         found = list(spans(self.at_backend("traces")))
-        return [x for x in found if not is_score(x)], [x for x in found if is_score(x)]
+        return [x for x in found if not is_emitted(x)], [x for x in found if is_score(x)]
 
     def events(self):
         """The evaluation events at the backend, by their uid."""
@@ -216,8 +216,13 @@ def sessions(server, scope):
     return {x.session_id for x in server.committed().values() if x.scope == scope and x.session_id is not None}
 
 
-def is_score(span):
+def is_emitted(span):
     return "spanscore.emitted" in attributes(span)
+
+
+def is_score(span):
+    """Whether it is the span of one score, and not the one that sums up a trace."""
+    return "gen_ai.evaluation.name" in attributes(span)
 
 
 def listens(port):

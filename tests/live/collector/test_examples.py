@@ -95,7 +95,7 @@ def test_a_first_collector_shows_the_scores_in_its_own_output(pipeline, until):
     line.spanscore.start()
     line.run_agent(TURNS)
     log = line.folder / "collector.log"
-    until(lambda: log.read_text().count("Name           : evaluation coherence") == TURNS, log.read_text)
+    until(lambda: log.read_text().count(": coherence\n") == TURNS, log.read_text)
 
 
 @pytest.mark.parametrize("overlay", ["services", "tail-sampling", "sharded", None])

@@ -65,7 +65,7 @@ class Run:
 
 def span_name(score: Score) -> str:
     """The name of its evaluation span."""
-    return f"evaluation {score.metric}: {score.label}" if score.label else f"evaluation {score.metric}"
+    return f"{score.label or 'score'}: {score.metric}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +129,8 @@ def running(
     _start_collector(processes, folder, backend, (otlp, scores, ports.grpc))
     settings = demo_server.configuration(folder, ports, judge, _grpc(scores))
     settings["assemble"] |= {"complete_after": "5s", "idle_after": "6s", "session_idle_after": "8s"}  # slow machines
+    settings["export"]["exporters"]["otlp_grpc"]["evaluation_spans"] = True  # both forms are looked at
+    settings["export"]["spans"] = "all"
     settings["export"]["exporters"].update(sinks)
     settings["export"]["emit"] = {"events": False, "metrics": False}  # a tracing UI takes spans only
     with demo_server.running(folder, ports, settings) as control:

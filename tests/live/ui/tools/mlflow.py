@@ -88,7 +88,7 @@ class Tool:
             findings.holds(f"{trace_id}: {score.metric} is assessed", true=_is_assessed(page, score))
         if trace_id in run.failing(_FAILED):
             picture(page, run.pictures / "assessments.png", x=190, y=0, width=1510, height=820)
-            page.get_by_text(f"evaluation {_FAILED}: fail", exact=True).first.click()
+            page.get_by_text(f"fail: {_FAILED}", exact=True).first.click()
             picture(page, run.pictures / "trace.png", x=190, y=0, width=1510, height=820)
         page.close()
 
@@ -113,7 +113,7 @@ class Tool:
         for part, choice in (("field", "Span name"), ("operator", "CONTAINS")):
             page.locator(f'button[data-component-id="{_FILTER}.{part}"]').click()
             page.get_by_role("option", name=choice, exact=True).click()
-        page.locator(f'input[data-component-id="{_FILTER}.value"]').fill(f"{_FAILED}: fail")
+        page.locator(f'input[data-component-id="{_FILTER}.value"]').fill(f"fail: {_FAILED}")
         picture(page, run.pictures / "filter.png")
         page.get_by_role("button", name="Apply filters").click()
         count = len(run.failing(_FAILED))

@@ -91,7 +91,7 @@ class Tool:
                 found=shown,
             )
         if trace_id in run.failing(_FAILED):
-            pane.get_by_text(f"evaluation {_FAILED}: fail", exact=True).click()
+            pane.get_by_text(f"fail: {_FAILED}", exact=True).click()
             findings.holds("a click shows the reason", true=sees(pane, "Output"))
             page.set_viewport_size({"width": 1500, "height": 820})
             picture(page, run.pictures / "trace.png")
@@ -116,7 +116,7 @@ class Tool:
         failing = len(run.failing(_FAILED))
         for tab, parameter, condition in (
             ("spans", "spanFilterCondition", f"annotations['{_FAILED}'].label == 'fail'"),
-            ("traces", "traceFilterCondition", f"any(s.name == 'evaluation {_FAILED}: fail' for s in spans)"),
+            ("traces", "traceFilterCondition", f"any(s.name == 'fail: {_FAILED}' for s in spans)"),
             ("traces", "traceFilterCondition", f"trace_annotations['{_FAILED}'].label == 'fail'"),
         ):
             page.goto(self._url(f"{tab}?{parameter}={quote(condition)}"))

@@ -1,0 +1,76 @@
+"""In which order the evaluations of one subject matter, and how all of its metrics came out together."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import TypeAlias
+
+from spanscore.model.score import Evaluation, Failure, Result, ScopeKind, Score, Tally
+
+_Subject: TypeAlias = tuple[ScopeKind, str]
+
+_USUAL_WEIGHT = 1.0
+
+
+def tallied(
+    new: Sequence[Evaluation],
+    before: Iterable[Evaluation],
+    weights: Mapping[str, float],
+    *,
+    run: ScopeKind | None = None,
+) -> list[Evaluation]:
+    """`new` with ranks, and the first of each subject with the tally; those of one subject follow one another.
+
+    `before` are the newest evaluations of the same subjects so far. What failed ranks first, then by weight, then in
+    the order of `new`. `run` is what was evaluated: a session's run measures single metrics of its traces too, and
+    these have a tally only where it differs from the one before in what failed. None: both were.
+    """
+    known: dict[_Subject, dict[str, Evaluation]] = {}
+    for x in before:
+        known.setdefault(_subject(x), {})[x.metric] = x
+    found: list[Evaluation] = []
+    for subject, some in groupby(sorted(new, key=_subject), key=_subject):
+        ranked = _by_rank(list(some), weights)
+        old = known.get(subject, {})
+        tally = _tally([*old.values()], _by_rank([*({**old, **{x.metric: x for x in ranked}}.values())], weights))
+        is_news = run in {None, subject[0]} or _unfavourable(tally.results) != _unfavourable(_results(old.values()))
+        if ranked[0].is_shown and is_news and (tally.results or tally.supersedes):
+            ranked[0] = replace(ranked[0], tally=tally)
+        found += [x if x.rank == rank else replace(x, rank=rank) for rank, x in enumerate(ranked)]
+    return found
+
+
+def _subject(evaluation: Evaluation) -> _Subject:
+    return evaluation.scope, evaluation.subject_id
+
+
+def _by_rank(evaluations: Sequence[Evaluation], weights: Mapping[str, float]) -> list[Evaluation]:
+    return sorted(evaluations, key=lambda x: (_urgency(x), -weights.get(x.metric, _USUAL_WEIGHT)))
+
+
+def _urgency(evaluation: Evaluation) -> int:
+    """0 for what a reader should see first."""
+    if not isinstance(evaluation.outcome, Score):
+        return 1 if evaluation.is_shown else 4
+    return {"fail": 0, "pass": 3}.get(evaluation.label or "", 2)
+
+
+def _tally(before: Sequence[Evaluation], now: Iterable[Evaluation]) -> Tally:
+    told = max((x for x in before if x.tally), key=lambda x: (x.revision, x.evaluated_at_ns), default=None)
+    if told is None or told.tally is None:
+        return Tally(_results(now))
+    return Tally(_results(now), told.tally_uid, len(told.tally.failed))
+
+
+def _results(evaluations: Iterable[Evaluation]) -> tuple[Result, ...]:
+    return tuple(_result(x) for x in evaluations if isinstance(x.outcome, Score | Failure))
+
+
+def _result(evaluation: Evaluation) -> Result:
+    problem = evaluation.outcome.type if isinstance(evaluation.outcome, Failure) else None
+    return Result(evaluation.metric, evaluation.value, evaluation.label, evaluation.threshold, problem)
+
+
+def _unfavourable(results: Iterable[Result]) -> set[tuple[str, str | None]]:
+    """What a reader of a tally would act on."""
+    return {(x.metric, x.problem) for x in results if x.label == "fail" or x.problem is not None}
