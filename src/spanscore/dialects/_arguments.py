@@ -9,7 +9,7 @@ from spanscore.model.json import Json
 from spanscore.model.trace import Tool
 
 _NO_ID = "<not specified>"  # Google ADK's
-_WRAPPED = ("function", "toolSpec")  # OpenAI's and Bedrock's
+_WRAPPED = ("function", "custom", "toolSpec")  # OpenAI's and Bedrock's
 _SCHEMAS = ("parameters", "input_schema", "parameters_json_schema", "parametersJsonSchema", "inputSchema")
 _BLOCK_KEYS = frozenset({"type", "text", "content", "annotations", "citations", "id", "cache_control", "extras"})
 
@@ -86,7 +86,7 @@ def _tool(definition: Any) -> Tool | None:
         definition = next((definition[x] for x in _WRAPPED if isinstance(definition.get(x), dict)), definition)
     if not isinstance(definition, dict) or not isinstance(definition.get("name"), str):
         return None
-    description = definition.get("description")
+    description = definition.get("description", definition.get("desc"))
     schema = next((x for x in map(definition.get, _SCHEMAS) if x is not None), None)
     if isinstance(schema, str):
         schema = opened(schema)

@@ -6,6 +6,7 @@ from typing import Any, TypeGuard
 from spanscore.dialects import _langchain
 from spanscore.dialects._arguments import arguments
 from spanscore.dialects._base import Facts
+from spanscore.dialects._envelopes import tool_output
 from spanscore.dialects._json import Parsed, is_redacted, opened, structure
 from spanscore.dialects._marks import is_marked, mended
 from spanscore.dialects._reprs import is_address
@@ -90,9 +91,9 @@ def read_result(returned: Value, facts: Facts, *, envelope: str | None = None) -
     value = opened(returned)
     if envelope is not None and isinstance(value, dict) and value.keys() == {envelope}:
         inside = value[envelope]
-        is_own_object = isinstance(inside, dict) and _langchain.tool_output(inside) is None
+        is_own_object = isinstance(inside, dict) and tool_output(inside) is None
         value = value if is_own_object else opened(inside, scalars=False)  # what is no text is none there
-    answer = _langchain.tool_output(value)
+    answer = tool_output(value)
     if answer is not None:
         value, facts["call_id"] = answer.value, facts.get("call_id") or answer.call_id
         facts["error"] = facts.get("error") or answer.error

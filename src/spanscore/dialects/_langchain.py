@@ -1,12 +1,12 @@
-"""Open LangChain's envelopes, which both OpenInference and OpenLLMetry record: serialized messages, states, results."""
+"""Open LangChain's messages and states, which many instrumentations record as LangChain serializes them."""
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
-from spanscore.dialects._arguments import call_id, result
+from spanscore.dialects._envelopes import fields_of
 from spanscore.dialects._messages import message
-from spanscore.model.json import Json, printed
+from spanscore.model.json import printed
 from spanscore.model.step import Message
 
 _ROLES = {
@@ -31,39 +31,6 @@ _STRUCTURED = "Returning structured response: "
 _OWN_IDS = ("run-", "lc_")
 """With which the ids begin that LangChain gives to messages: the run's, and whatever else is of its own making."""
 
-_COMMAND = {"graph", "update", "resume", "goto"}
-_ONLY_LANGCHAINS = frozenset({"additional_kwargs", "response_metadata", "artifact"})
-"""Fields that every message has, or a ToolMessage, when it is written without the class's name around it."""
-
-
-class ToolOutput(NamedTuple):
-    """What a ToolMessage holds: the result, the id of the call it answers, and the error it states."""
-
-    value: Json
-    call_id: str | None
-    error: str | None
-
-
-def tool_output(value: object, *, known: bool = False) -> ToolOutput | None:
-    """The content of a ToolMessage, in any of the forms LangChain serializes it to; None for what is none.
-
-    A tool that hands over or changes a graph's state returns a Command with the ToolMessage among its messages. Where
-    it is not `known` that the tool is LangChain's, an object with the fields of any tool message is the tool's own.
-    """
-    if isinstance(value, dict) and value.keys() == _COMMAND:
-        update = value["update"]
-        told = update.get("messages") if isinstance(update, dict) else None
-        answers = (tool_output(x, known=True) for x in reversed(told)) if isinstance(told, list) else ()
-        return next((x for x in answers if x is not None), None)
-    fields, kind = _fields(value)
-    if kind not in {"tool", "ToolMessage"} or "content" not in fields or "tool_call_id" not in fields:
-        return None
-    if fields is value and not known and _ONLY_LANGCHAINS.isdisjoint(fields):
-        return None
-    content = result(fields["content"])
-    error = printed(content) if fields.get("status") == "error" else None
-    return ToolOutput(content, call_id(fields["tool_call_id"]), error)
-
 
 def state_messages(state: object) -> tuple[Message, ...] | None:
     """The messages of a graph's state, a model's input or generations; None for what holds no messages."""
@@ -84,7 +51,7 @@ def response_id(output: object) -> str | None:
     generations = output.get("generations") if isinstance(output, dict) else None
     if not isinstance(output, dict) or not isinstance(generations, list):
         return None
-    messages = [_fields(x)[0] for x in _generated(generations)]
+    messages = [fields_of(x)[0] for x in _generated(generations)]
     metadata = [x.get("response_metadata") for x in messages] + [output.get("llm_output"), output.get("llmOutput")]
     told = [x.get("id") for x in metadata if isinstance(x, dict)] + [x.get("id") for x in messages]
     return next((x for x in told if isinstance(x, str) and x and not x.startswith(_OWN_IDS)), None)
@@ -120,7 +87,7 @@ def _generated(generations: list[Any]) -> Iterator[Any]:
 
 
 def _message(item: object) -> Message | None:
-    fields, kind = _fields(item)
+    fields, kind = fields_of(item)
     if not fields or ("content" not in fields and "tool_calls" not in fields):
         return None
     given = fields.get("role")
@@ -145,16 +112,3 @@ def _reasoning(beside: dict[str, Any]) -> str | None:
         thought = message({**item, "type": "reasoning"}, "assistant")
         told = None if thought is None else thought.reasoning
     return told if isinstance(told, str) else None
-
-
-def _fields(item: object) -> tuple[dict[str, Any], str]:
-    """The fields of a serialized message and its type's name."""
-    if not isinstance(item, dict):
-        return {}, ""
-    kind, names = item.get("type"), item.get("id")
-    inner = item.get("kwargs") if kind == "constructor" or "type" not in item else item.get("data")
-    if isinstance(inner, dict):
-        class_name = names[-1] if isinstance(names, list) and names else None
-        kind = class_name if kind == "constructor" else inner.get("type", kind)
-        item = inner
-    return item, kind if isinstance(kind, str) else ""

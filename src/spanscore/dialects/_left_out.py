@@ -4,13 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from spanscore.dialects._arguments import tools
 from spanscore.dialects._json import structure
 from spanscore.dialects._requests import SYSTEM, messages_of, system_of
+from spanscore.dialects._requests import offered as listed_tools
 from spanscore.model.span import Value
 from spanscore.model.step import Message
 from spanscore.model.trace import Tool
 
+_TOOLS = '"tools"'  # what a request that lists tools contains; most are not parsed for it
 _THOUGHTS = ('"reasoning_content"', '"reasoning":"', '"reasoning": "')
 """What a chat completion in which a model tells its thoughts contains one of."""
 
@@ -56,11 +57,9 @@ def system(body: Value) -> str | None:
     return system_of(_object(body, SYSTEM))
 
 
-def offered(body: Value) -> tuple[Tool, ...] | None:
-    """The tools that a request offers."""
-    listed = _object(body, ("tools",)).get("tools")
-    is_request = isinstance(listed, list) and all(isinstance(x, dict) for x in listed)
-    return (tools(listed) or None) if is_request else None
+def offered(*bodies: Value) -> tuple[Tool, ...] | None:
+    """The tools that a request offers, or the response that repeats them."""
+    return listed_tools(*(structure(x).value for x in bodies if isinstance(x, str) and _TOOLS in x))
 
 
 def _object(body: Value, keys: tuple[str, ...]) -> Mapping[str, Any]:

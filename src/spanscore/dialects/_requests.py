@@ -6,7 +6,8 @@ from typing import Any, Final
 from spanscore.dialects import _langchain
 from spanscore.dialects._arguments import tools
 from spanscore.dialects._json import structure
-from spanscore.dialects._messages import is_item, messages, system_text
+from spanscore.dialects._messages import is_message, messages, system_text
+from spanscore.dialects._outlines import definition
 from spanscore.dialects._reprs import is_address
 from spanscore.model.span import Value
 from spanscore.model.step import Message
@@ -14,6 +15,10 @@ from spanscore.model.trace import Tool
 
 SYSTEM: Final = ("system", "instructions", "system_instruction", "systemInstruction")
 """Where requests have their instructions, if not among the messages."""
+
+
+_TEXTS: Final = frozenset({"text", "completion"})
+"""Where a response has its only text."""
 
 
 def messages_of(body: Value, role: str) -> tuple[Message, ...] | None:
@@ -24,21 +29,31 @@ def messages_of(body: Value, role: str) -> tuple[Message, ...] | None:
     parsed = structure(body).value
     if isinstance(parsed, list):
         return messages(items_of(parsed), role).messages
-    if not isinstance(parsed, dict):
-        return (Message(role, parsed),) if isinstance(parsed, str) and parsed and not is_address(parsed) else None
+    if isinstance(parsed, dict):
+        return _of_object(parsed, role)
+    is_text = isinstance(parsed, str) and parsed and not is_address(parsed)
+    return messages([parsed], role).messages if is_text else None
+
+
+def _of_object(body: dict[str, Any], role: str) -> tuple[Message, ...] | None:
     for key in ("messages", "input", "contents", "output"):
-        if isinstance(parsed.get(key), (list, str)):
-            return messages(parsed[key], role).messages
+        if isinstance(body.get(key), (list, str)):
+            return messages(body[key], role).messages
     for key, inner in (("choices", "message"), ("candidates", "content")):
-        if isinstance(parsed.get(key), list):
-            return messages([x[inner] for x in parsed[key] if isinstance(x, dict) and inner in x], role).messages
-    answered = parsed if parsed.keys() == {"message"} else parsed.get("output")
+        if isinstance(body.get(key), list):
+            return messages([x[inner] for x in body[key] if isinstance(x, dict) and inner in x], role).messages
+    if len(body) == 1 and isinstance(told := next(iter(body.values())), str) and body.keys() <= _TEXTS:
+        return (Message(role, told),)
+    content = body.get("content")
+    if isinstance(content, dict) and isinstance(content.get("parts"), list):  # Gemini's, without its candidate
+        return messages([content], role).messages
+    answered = body if body.keys() == {"message"} else body.get("output")
     if isinstance(answered, dict) and isinstance(
         answered.get("message"), dict
     ):  # Bedrock's Converse has it in `output`
         return messages([answered["message"]], role).messages
-    is_message = "role" in parsed or "content" in parsed or is_item(parsed)
-    return messages(parsed, role).messages if is_message else None
+    is_own = is_message({key: value for key, value in body.items() if key != "text"})  # that may be a field of its own
+    return messages(body, role).messages if is_own else None
 
 
 def items_of(listed: list[Any]) -> list[Any]:
@@ -47,6 +62,33 @@ def items_of(listed: list[Any]) -> list[Any]:
     if not responses or len(responses) < len(listed):
         return listed
     return [item for x in responses if isinstance(x.get("output"), list) for item in x["output"]]
+
+
+def offered(*bodies: Any) -> tuple[Tool, ...] | None:
+    """The tools on offer that a parsed request lists, or the response that repeats it: beside or among the messages."""
+    for body in bodies:
+        listed = _listed_tools(body)
+        if listed is not None:
+            return tools(listed)
+    return None
+
+
+def _listed_tools(body: Any) -> Any:
+    if isinstance(body, dict):
+        config = body.get("config")
+        for where in (body, config if isinstance(config, dict) else {}):
+            for key in ("tools", "functions"):
+                if _is_definitions(where.get(key)):
+                    return where[key]
+    said = body.get("messages") if isinstance(body, dict) else body
+    told = [x for x in said if isinstance(x, dict)] if isinstance(said, list) else []
+    beside = [y for x in told if isinstance(x.get("tools"), list) for y in x["tools"]]
+    return [*beside, *(y for y in map(definition, told) if y is not None)] or None
+
+
+def _is_definitions(listed: Any) -> bool:
+    """Whether a list defines tools, as objects or JSON; it does not where Python printed them."""
+    return isinstance(listed, list) and all(isinstance(x, dict) or str(x).startswith("{") for x in listed)
 
 
 def system_of(request: Mapping[str, Any]) -> str | None:
@@ -68,6 +110,7 @@ def conversation(value: Any, role: str) -> tuple[Message, ...] | None:
     if value is None:
         return None
     listed = value.get("messages", [value]) if isinstance(value, dict) else value
+    listed = [x for x in listed if definition(x) is None] if isinstance(listed, list) else listed
     if isinstance(listed, list) and (any(map(_is_langchain, listed)) or _has_generations(value)):
         return _langchain.state_messages(value if _has_generations(value) else listed)
     return messages_of(value, role)

@@ -11,6 +11,7 @@ from typing import Any
 from spanscore.dialects import _langchain
 from spanscore.dialects._arguments import call_id
 from spanscore.dialects._base import Facts, text
+from spanscore.dialects._envelopes import tool_output
 from spanscore.dialects._json import opened, structure
 from spanscore.dialects._messages import blocks, message
 from spanscore.model.span import Attributes, Span
@@ -76,7 +77,7 @@ def _complete_tool(attributes: Attributes, facts: Facts) -> None:
         facts["arguments"] = value if isinstance(value, dict) else None
         facts["positional"] = () if isinstance(value, dict) else (value,)
     if returned is not None:
-        answer = _langchain.tool_output(returned, known=True)
+        answer = tool_output(returned, known=True)
         facts["result"], facts["has_result"] = (opened(returned) if answer is None else answer.value), True
         facts["error"] = facts.get("error") or (None if answer is None else answer.error)
 

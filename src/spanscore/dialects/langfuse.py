@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spanscore.dialects import _langgraph
-from spanscore.dialects._arguments import tools
 from spanscore.dialects._as_told import as_told
-from spanscore.dialects._base import Context, Dialect, Facts, first_count, first_text, text
+from spanscore.dialects._base import Context, Dialect, Facts, first_count, text
 from spanscore.dialects._content import ContentSwitch
 from spanscore.dialects._functions import (
     cut,
@@ -21,7 +20,7 @@ from spanscore.dialects._functions import (
 from spanscore.dialects._identities import identity
 from spanscore.dialects._json import literal, opened, structure
 from spanscore.dialects._reprs import REPR_CONTAINERS
-from spanscore.dialects._requests import conversation
+from spanscore.dialects._requests import conversation, offered, system_of
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import Message, Step
 
@@ -98,17 +97,15 @@ def _kind(span: Span, placed: Mapping[str, object], *, outermost: bool) -> str:
 
 def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Facts) -> None:
     request, response = structure(given), structure(returned)
-    listed, offered = _apart_from_tools(request.value)
-    facts["input"] = conversation(listed, "user")
+    facts["input"] = conversation(request.value, "user")
     facts["output"] = None if isinstance(response.value, str) else conversation(response.value, "assistant")
     if not facts["output"] and not response.damaged and isinstance(returned, str) and returned:
         facts["output"] = (Message("assistant", returned),)  # text is recorded as it is, even where it is JSON
+    facts["tools"] = offered(request.value, response.value)
+    facts["system"] = next((x for x in map(_instructions, (request.value, response.value)) if x), None)
     facts["damaged"] = cut(input=request, output=response)
-    if request.damaged and offered is None:
+    if request.damaged and facts["tools"] is None:
         facts["damaged"] |= {"tools"}
-    if isinstance(request.value, dict):
-        facts["system"] = first_text(request.value, ("instructions", "system"))
-    facts["tools"] = None if offered is None else tools(offered)
     facts["model"] = text(attributes.get("langfuse.observation.model.name"))
     usage = structure(attributes.get("langfuse.observation.usage_details")).value
     if isinstance(usage, dict):
@@ -116,19 +113,8 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
             facts[fact] = first_count(usage, names)
 
 
-def _apart_from_tools(request: Any) -> tuple[Any, Any]:
-    """A request, and the tools on offer, which LangChain's callback handler lists as messages of the role tool."""
-    if isinstance(request, dict):
-        return request, request.get("tools", request.get("functions"))
-    if not isinstance(request, list):
-        return request, None
-    kept: list[Any] = []
-    offered: list[Any] = []
-    for item in request:
-        content = item.get("content") if isinstance(item, dict) and item.get("role") == "tool" else None
-        defines = isinstance(content, dict) and content.get("type") == "function" and "function" in content
-        (offered if defines else kept).append(content if defines else item)
-    return kept, offered or None
+def _instructions(body: Any) -> str | None:
+    return system_of(body) if isinstance(body, dict) else None
 
 
 def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:

@@ -27,13 +27,14 @@ from spanscore.dialects import (
 from spanscore.dialects._arguments import arguments, call_id, tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, text
 from spanscore.dialects._content import ContentSwitch
+from spanscore.dialects._envelopes import tool_output
 from spanscore.dialects._functions import json_of, read_arguments, unwrapped
 from spanscore.dialects._identities import first_identity, identity
 from spanscore.dialects._indexed import elements, indexed
 from spanscore.dialects._json import Parsed, is_redacted, literal, opened, structure
 from spanscore.dialects._messages import message
 from spanscore.dialects._reprs import REPR_CONTAINERS, evaluated, is_address
-from spanscore.dialects._requests import messages_of
+from spanscore.dialects._requests import conversation
 from spanscore.dialects.semconv import status_error
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import Message
@@ -139,7 +140,11 @@ def _read_model(span: Span, facts: Facts) -> None:
     facts["output"] = _left_out.with_reasoning(facts["output"], attributes.get("output.value"))
     facts["damaged"] = frozenset(damaged)
     offered = [x.get("json_schema") for x in _objects(attributes, "llm.tools.", "tool")]
-    facts["tools"] = _all_tools(offered) if offered else _left_out.offered(attributes.get("input.value"))
+    facts["tools"] = (
+        _all_tools(offered)
+        if offered
+        else _left_out.offered(attributes.get("input.value"), attributes.get("output.value"))
+    )
     if not any(x.role == "system" for x in facts["input"] or ()):
         facts["system"] = _left_out.system(attributes.get("input.value"))
     if span.scope.name == _JS_OPENAI and facts["output"]:
@@ -186,7 +191,7 @@ def _messages(span: Span, side: str, role: str) -> tuple[tuple[Message, ...] | N
         return found, any(is_redacted(x.get("content")) for x in items) or _left_out.is_lost(found, raw)
     if is_redacted(raw):
         return None, True
-    return messages_of(raw, role), False
+    return conversation(structure(raw).value, role), False
 
 
 def _objects(attributes: Attributes, prefix: str, name: str) -> list[dict[str, Any]]:
@@ -257,7 +262,7 @@ def _read_result(span: Span, returned: Value, facts: Facts) -> None:
     if span.scope.name in _LANGCHAIN:
         if span.scope.name == _LANGCHAIN[1] and isinstance(value, dict) and value.keys() == {"output"}:
             value = opened(value["output"])
-        answer = _langchain.tool_output(value, known=True)
+        answer = tool_output(value, known=True)
         if answer is not None:
             value, facts["call_id"] = answer.value, facts["call_id"] or answer.call_id
             facts["error"] = facts["error"] or answer.error

@@ -7,6 +7,7 @@ from dataclasses import replace
 from spanscore.dialects import _gemini, _langchain, _openlit_text, semconv
 from spanscore.dialects._base import Context, Dialect, Facts, first_text, text
 from spanscore.dialects._content import CAPTURE, ContentSwitch
+from spanscore.dialects._envelopes import tool_output
 from spanscore.dialects._functions import only_argument
 from spanscore.dialects._json import literal, structure
 from spanscore.dialects._reprs import WHOLE_STRING, evaluated, is_address
@@ -99,7 +100,7 @@ def _read_tool(attributes: Attributes, facts: Facts) -> None:
         content, answers, rest = printed.groups()
         message = {"type": "tool", "content": literal(content), "tool_call_id": literal(answers)}
         message["status"] = "error" if _FAILED in rest else "success"
-        answer = _langchain.tool_output(message, known=True)
+        answer = tool_output(message, known=True)
         if answer is not None:
             facts["result"], facts["error"] = answer.value, facts.get("error") or answer.error
 

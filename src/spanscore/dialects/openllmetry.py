@@ -19,6 +19,7 @@ from spanscore.dialects import (
 from spanscore.dialects._arguments import arguments, tools
 from spanscore.dialects._base import Context, Dialect, Facts, count, text
 from spanscore.dialects._content import ContentSwitch
+from spanscore.dialects._envelopes import tool_output
 from spanscore.dialects._functions import is_call, json_of, only_argument, read_arguments
 from spanscore.dialects._identities import first_identity
 from spanscore.dialects._indexed import elements, indexed
@@ -234,7 +235,7 @@ def _read_result(span: Span, returned: Any, facts: Facts) -> None:
     if span.scope.name == _LANGCHAIN:
         if isinstance(value, dict) and value.keys() == {"output", "kwargs"}:
             value = opened(value["output"])
-        answer = _langchain.tool_output(value, known=True)
+        answer = tool_output(value, known=True)
         if answer is not None:
             value, facts["call_id"] = answer.value, facts.get("call_id") or answer.call_id
             facts["error"] = facts["error"] or answer.error

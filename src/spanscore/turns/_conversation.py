@@ -64,7 +64,18 @@ def system_text(messages: Sequence[Message]) -> str | None:
 def final_message(output: Sequence[Message]) -> Message | None:
     """The last message, if it answers instead of calling a tool; those after it that hold nothing known say nothing."""
     last = next((x for x in reversed(output) if not _is_empty(x)), None)
-    return None if last is None or last.calls or last.role != "assistant" else last
+    if last is None or last.role != "assistant" or (last.calls and waits_for_tools(output)):
+        return None
+    return last
+
+
+def waits_for_tools(output: Sequence[Message]) -> bool:
+    """Whether a tool is still to run; the provider's own tools have run when a model's output holds their results."""
+    calls = [y.call_id for x in output for y in x.calls]
+    if not calls:
+        return False
+    answered = [y.call_id for x in output for y in x.results]
+    return len(answered) < len(calls) or not {x for x in calls if x} <= {x for x in answered if x}
 
 
 def final_text(output: Sequence[Message]) -> str | None:

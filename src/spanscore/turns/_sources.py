@@ -94,7 +94,7 @@ def _agents_answer(turn: Turn) -> Found | None:
 def _models_answer(turn: Turn) -> Found | None:
     """The last main model call's; None where that asks for a tool, before its text or after, for that is no answer."""
     step = next((x for x in reversed(turn.main) if x.output is not None or "output" in x.damaged), None)
-    if step is None or any(x.calls for x in step.output or ()):
+    if step is None or _conversation.waits_for_tools(step.output or ()):
         return None
     asked = step.output and len(step.finish_reasons) == 1 and stopped_for_tools(step)  # for what is not told
     return None if asked else _answer(step)

@@ -59,6 +59,9 @@ def rebuild(turn: Turn, tools: Sequence[Tool]) -> list[Call]:
         _place_by_spans(calls)
     leave_to_askers(calls, turn)
     gathered, askers = _Gathered(calls), Askers(turn)
+    for own in said if turn.models else ():
+        if any(x.results for x in own.messages):  # of tools that the provider ran itself
+            _add_tail(gathered, own, unreliable, askers)
     for number, tail in enumerate(_tails(turn) if turn.models else reversed(said)):
         if number and not gathered.unanswered:
             break  # the last input holds those before it: what it does not add, they hardly will

@@ -1,0 +1,40 @@
+"""Whichever tool's attributes carry them, messages of every accepted outline give the same facts."""
+
+import json
+
+import framework_messages
+import openai_messages
+import plain_messages
+import provider_messages
+import pytest
+from accepted import facts_of, span
+
+FORMS = [*plain_messages.FORMS, *openai_messages.FORMS, *provider_messages.FORMS, *framework_messages.FORMS]
+
+
+def written(value):
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def carried(keys, kind, form):
+    """A model call's span that has the form's input and output under `keys`; one that is null is not recorded."""
+    sides = zip(keys, (form.given, form.answered), strict=True)
+    return [span({**kind, **{key: written(value) for key, value in sides if value is not None}})]
+
+
+LANGFUSE = ("langfuse.observation.input", "langfuse.observation.output"), {"langfuse.observation.type": "generation"}
+OPENINFERENCE = ("input.value", "output.value"), {"openinference.span.kind": "LLM"}
+CARRIERS = {"langfuse": LANGFUSE, "openinference": OPENINFERENCE}
+ONLY_OF_LANGFUSE = ("tools as messages of tools",)
+CASES = [
+    pytest.param(carrier, form, fact, id=f"{name}: {form.name}: {fact}")
+    for name, carrier in CARRIERS.items()
+    for form in FORMS
+    for fact in form.facts
+    if name == "langfuse" or not form.name.startswith(ONLY_OF_LANGFUSE)
+]
+
+
+@pytest.mark.parametrize(("carrier", "form", "fact"), CASES)
+def test_a_fact_is_read_from_messages_of_any_accepted_outline(carrier, form, fact):
+    assert facts_of(carried(*carrier, form))[fact] == form.facts[fact]
