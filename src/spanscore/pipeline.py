@@ -50,6 +50,7 @@ _JUDGED_BATCH, _JUDGED_WORKERS = 1, 32
 """The same with a judge: no trace waits for the answers about another."""
 
 _TIDY_EVERY_S = 60.0
+_LOOK_EVERY_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +201,7 @@ class Pipeline:
         judge = self._trials.trouble if self._trials else None
         store = self._store.trouble
         waiting = f"nothing is scored or sent, requests wait in the journal: {store}" if store else None
-        return "; ".join(x for x in (waiting, judge) if x) or None
+        return "; ".join(x for x in (waiting, judge, self._sender.notice) if x) or None
 
     def health(self) -> dict[str, Any]:
         """What the health endpoint shows beside the counters."""
@@ -214,6 +215,7 @@ class Pipeline:
             "journal_bytes": self._backlog.size_bytes,
             "store": self._store.trouble or "ok",
             "scores_to_export": self._sender.behind(),
+            "scores_undelivered": self._sender.undelivered,
             "without_content": [str(x) for x in self._content.silent],
         }
 
@@ -280,7 +282,8 @@ class Pipeline:
         reporting = [x.run() for x in self._reportings]
         trying = [self._trials.run()] if self._trials and self._settings.judge.try_at_start else []
         asking = [self._rescoring.run()] if self._settings.evaluation.ask_again.enabled else []
-        return [self._sender.run(), cutting, *workers, sessions, self._tidy(), *passing, *reporting, *trying, *asking]
+        own = [self._tidy(), self._look_for_undelivered()]
+        return [self._sender.run(), cutting, *workers, sessions, *own, *passing, *reporting, *trying, *asking]
 
     def _watch(self) -> None:
         """Have the meter ask for what is not counted but is."""
@@ -404,6 +407,12 @@ class Pipeline:
             except Exception:  # noqa: BLE001 - a store that stays too large for a while must not stop the server
                 _log.exception("the store cannot be held to its retention now")
             await asyncio.sleep(_TIDY_EVERY_S)
+
+    async def _look_for_undelivered(self) -> None:
+        """Take up what somebody has asked to be sent again."""
+        while True:
+            await self._sender.look()
+            await asyncio.sleep(_LOOK_EVERY_S)
 
     async def _drain(self) -> None:
         """Stop receiving, then finish what was cut and send what was scored, all within the configured bound."""

@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import sys
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -110,6 +111,8 @@ class FakeOutbox:
         self.pairs = list(pairs)
         self.cursors = {}
         self.reads = 0
+        self.lost = {}
+        """What could not be delivered, by exporter and sequence number."""
 
     @property
     def last_seq(self):
@@ -122,8 +125,35 @@ class FakeOutbox:
     def cursor(self, exporter):
         return self.cursors.get(exporter)
 
-    def set_cursor(self, exporter, seq):
+    def set_cursor(self, exporter, seq, undelivered=()):
         self.cursors[exporter] = seq
+        self.lost |= {(x.exporter, x.seq): x for x in undelivered}
+
+    def undelivered(self):
+        names = {name for name, _ in self.lost}
+        return {
+            name: (len(notes), sum(x.asked for x in notes))
+            for name in names
+            if (notes := [x for (of, _), x in self.lost.items() if of == name])
+        }
+
+    def ask(self):
+        """Have all that could not be delivered be sent again."""
+        self.lost = {key: replace(x, asked=True) for key, x in self.lost.items()}
+
+    def to_send_again(self, exporter, limit):
+        scores = dict(self.pairs)
+        newest = {(x.subject_id, x.metric): x.revision for x in scores.values()}
+        return [
+            (note, scores[seq], scores[seq].revision < newest[scores[seq].subject_id, scores[seq].metric])
+            for (name, seq), note in sorted(self.lost.items())
+            if name == exporter and note.asked
+        ][:limit]
+
+    def settle(self, exporter, seqs, still):
+        for seq in seqs:
+            self.lost.pop((exporter, seq), None)
+        self.lost |= {(x.exporter, x.seq): x for x in still}
 
 
 class FakeExporter:

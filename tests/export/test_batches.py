@@ -61,25 +61,30 @@ async def test_what_is_in_memory_is_not_read_from_the_store(make, fakes):
 
 async def test_where_the_store_has_nothing_more_the_batch_ends_at_the_latest(make, fakes):
     batch = await Batches(Config(), fakes.Outbox()).after(0, 7)
-    assert (batch.last_seq, batch.evaluations, batch.parts) == (7, [], [])
+    assert (batch.last_seq, batch.count, batch.parts) == (7, 0, [])
 
 
 def test_only_the_forms_that_are_switched_on_are_encoded(make):
     config = Config.model_validate({"emit": {"spans": False}})
-    assert [signal for signal, _ in encoded([make.score()], config)] == ["logs"]
+    assert [x.signal for x in encoded([(1, make.score())], config)] == ["logs"]
 
 
 def test_a_score_that_cannot_be_encoded_is_left_out(make, caplog):
     broken = make.score("broken", target=make.target(resource={"key": object()}))
-    requests = encoded([make.score("fine"), broken, make.score("good")], Config())
-    sent = b"".join(body for _, body in requests)
+    requests = encoded([(1, make.score("fine")), (2, broken), (3, make.score("good"))], Config())
+    sent = b"".join(x.body for x in requests)
     assert (b"fine" in sent, b"good" in sent, b"broken" in sent, "broken" in caplog.text) == (True, True, False, True)
 
 
 def test_no_request_is_longer_than_a_backend_takes(make):
-    scores = [make.score(f"m{n}", outcome=Score(1.0, f"{n}" * 8000)) for n in range(512)]
+    scores = [(n, make.score(f"m{n}", outcome=Score(1.0, f"{n}" * 8000))) for n in range(512)]
     requests = encoded(scores, Config())
-    assert (len(requests) > 2, max(len(body) for _, body in requests) < 2**21) == (True, True)
+    assert (len(requests) > 2, max(len(x.body) for x in requests) < 2**21) == (True, True)
+
+
+def test_a_request_names_the_scores_in_it(make):
+    pairs = [(1, make.score()), (2, make.skipped()), (3, make.score(inline=True))]
+    assert {x.signal: x.seqs for x in encoded(pairs, Config(spans="all"))} == {"traces": {1}, "logs": {1, 3}}
 
 
 async def test_scores_of_different_tenants_leave_apart(make, fakes):
@@ -93,4 +98,4 @@ async def test_scores_of_different_tenants_leave_apart(make, fakes):
 
 def test_headers_do_not_leave_as_attributes(make):
     score = make.score(target=make.target(resource=with_headers({"service.name": "s"}, (("x", "secret"),))))
-    assert all(b"secret" not in body for _, body in encoded([score], Config()))
+    assert all(b"secret" not in x.body for x in encoded([(1, score)], Config()))

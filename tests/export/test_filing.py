@@ -9,9 +9,9 @@ from spanscore.errors import PermanentError
 from spanscore.export.config import PhoenixConfig
 from spanscore.export.delivery import Surroundings
 from spanscore.export.filing import Filing
-from spanscore.export.port import UndeliveredError, UnsupportedSignalError
-from spanscore.export.sink import ToolFaultError
+from spanscore.export.port import FaultError, UndeliveredError, UnsupportedSignalError
 from spanscore.model.score import Skip
+from spanscore.model.undelivered import Undelivered
 from spanscore.telemetry import Meter
 
 
@@ -191,7 +191,7 @@ async def test_a_score_that_breaks_the_tool_is_dropped_alone(filing, make):
     class Breaking(FakeSink):
         async def file(self, evaluations, *, final=False):
             if "m2" in {x.metric for x in evaluations}:
-                raise ToolFaultError("HTTP 500")
+                raise FaultError("HTTP 500")
             return await super().file(evaluations, final=final)
 
     async with filing(make.many(1, 2, 3), Breaking()) as (sink, outbox, _, until):
@@ -246,3 +246,45 @@ async def test_of_a_session_that_went_on_only_the_later_score_is_filed(filing, m
     async with filing([(1, make.score(**session)), (2, later)]) as (sink, outbox, _, until):
         await until(lambda: outbox.cursors.get("phoenix") == 2)
         assert sink.asked == [["task_completion"]]
+
+
+async def test_a_score_that_is_given_up_is_noted_with_the_reason(filing, make):
+    sink = FakeSink()
+    sink.poison = {"m2"}
+    async with filing(make.many(1, 2, 3), sink) as (_, outbox, _, until):
+        await until(lambda: outbox.cursors.get("phoenix") == 3)
+        [note] = outbox.lost.values()
+        assert (note.seq, note.forms, note.reason, note.error) == (2, ("scores",), "refused", "not this one")
+
+
+async def test_a_score_whose_span_does_not_come_is_noted(filing, make):
+    sink = FakeSink()
+    sink.absent = {"m1"}
+    async with filing(make.many(1), sink, max_wait="10m") as (_, outbox, _, until):
+        await until(lambda: outbox.cursors.get("phoenix") == 1)
+        assert [(x.seq, x.reason) for x in outbox.lost.values()] == [(1, "no_span")]
+
+
+async def test_faults_of_the_tool_are_tried_again_for_their_time(filing, make):
+    sink = FakeSink()
+    sink.errors = [FaultError("HTTP 500")] * 10
+    async with filing(make.many(1, 2), sink) as (_, outbox, _, until):
+        await until(lambda: outbox.cursors.get("phoenix") == 2)
+        assert (sink.filed, outbox.lost) == (["m1", "m2"], {})
+
+
+async def test_what_is_filed_again_takes_the_place_of_no_later_revision(make, clock, fakes):
+    sink, outbox = FakeSink(), fakes.Outbox([(1, make.score()), (2, make.score("other"))])
+    one = Filing("phoenix", sink, PhoenixConfig(), outbox, Surroundings(clock, clock.sleep, lambda: 0.5, Meter()))
+    notes = [Undelivered("phoenix", seq, ("scores",), "no_span", "", 0, asked=True) for seq in (1, 2)]
+    rows = [(notes[0], outbox.pairs[0][1], True), (notes[1], outbox.pairs[1][1], False)]
+    assert (await one.file_again(rows), sink.filed) == ([], ["other"])
+
+
+async def test_what_still_cannot_be_filed_is_noted_anew(make, clock, fakes):
+    sink, outbox = FakeSink(), fakes.Outbox(make.many(1, 2, 3))
+    sink.absent, sink.poison = {"m1"}, {"m2"}
+    one = Filing("phoenix", sink, PhoenixConfig(), outbox, Surroundings(clock, clock.sleep, lambda: 0.5, Meter()))
+    notes = [Undelivered("phoenix", seq, ("scores",), "fault", "", 0, asked=True) for seq in (1, 2, 3)]
+    still = await one.file_again([(note, x, False) for note, (_, x) in zip(notes, outbox.pairs, strict=True)])
+    assert sorted((x.seq, x.reason, x.asked) for x in still) == [(1, "no_span", False), (2, "refused", False)]

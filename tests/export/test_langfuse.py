@@ -14,8 +14,7 @@ from spanscore.export.config import LangfuseConfig
 from spanscore.export.delivery import Surroundings
 from spanscore.export.filing import Filing
 from spanscore.export.langfuse import LangfuseSink
-from spanscore.export.port import UndeliveredError, UnsupportedSignalError
-from spanscore.export.sink import ToolFaultError
+from spanscore.export.port import FaultError, UndeliveredError, UnsupportedSignalError
 from spanscore.model.score import Result, Score, Tally
 from spanscore.telemetry import Meter
 
@@ -229,7 +228,7 @@ async def test_a_trace_that_langfuse_has_not_got_yet_is_waited_for_alone(make):
 
 @pytest.mark.parametrize(
     ("status", "error"),
-    [(400, PermanentError), (500, ToolFaultError), (429, UndeliveredError), (401, UndeliveredError)],
+    [(400, PermanentError), (500, FaultError), (429, UndeliveredError), (401, UndeliveredError)],
 )
 async def test_what_it_says_of_a_single_score_is_sorted(make, status, error):
     async with langfuse() as (sink, tool):
@@ -242,7 +241,7 @@ async def test_what_it_says_of_a_single_score_is_sorted(make, status, error):
 async def test_an_error_that_it_does_not_sort_may_pass_or_be_the_scores_fault(make, answer):
     async with langfuse() as (sink, tool):
         tool.odd_answer = answer
-        with pytest.raises(ToolFaultError, match="1 of 2 scores not taken"):
+        with pytest.raises(FaultError, match="1 of 2 scores not taken"):
             await sink.file([make.score()])
 
 

@@ -126,7 +126,7 @@ async def test_a_path_that_is_not_there_is_an_unsupported_signal():
 
 async def test_redirects_are_not_followed():
     async with connected(lambda request: web.Response(status=307, headers={"Location": "/x"})) as (exporter, got):
-        with pytest.raises(PermanentError, match="HTTP 307"):
+        with pytest.raises(UndeliveredError, match="HTTP 307"):
             await exporter.send("traces", b"")
     assert len(got) == 1
 

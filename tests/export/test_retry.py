@@ -40,5 +40,23 @@ def test_it_gives_up_when_the_next_wait_would_be_too_late():
     assert [state.wait_s(None, 0.5, now_s * SECOND_NS) is None for now_s in (8, 10)] == [False, True]
 
 
+def faulty(state, *seconds):
+    """The state after the backend answered with faults at these seconds."""
+    for now_s in seconds:
+        state = state.answered(fault=True, now_ns=now_s * SECOND_NS)
+    return state
+
+
+def test_faults_of_the_backend_are_given_up_after_their_time():
+    state = faulty(backoff(initial_interval="1s", max_fault_time="10s"), 5, 8)
+    assert [state.wait_s(None, 0.5, now_s * SECOND_NS) is None for now_s in (14, 15)] == [False, True]
+
+
+def test_an_answer_of_another_kind_begins_the_time_of_faults_anew():
+    state = faulty(backoff(initial_interval="1s", max_fault_time="10s"), 5).answered(fault=False, now_ns=8 * SECOND_NS)
+    assert state.wait_s(None, 0.5, 10**6 * SECOND_NS) is not None
+    assert faulty(state, 20).wait_s(None, 0.5, 29 * SECOND_NS) is not None
+
+
 def test_switched_off_it_gives_up_at_once():
     assert backoff(enabled=False).wait_s(None, 0.5, 0) is None

@@ -6,12 +6,13 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from spanscore.errors import PermanentError, RetryableError
-from spanscore.export.port import UndeliveredError, UnsupportedSignalError
+from spanscore.export.port import FaultError, UndeliveredError, UnsupportedSignalError
 from spanscore.otlp.signal import WIRE
 
 DOWN = UndeliveredError("down")
 BROKEN = UndeliveredError("broken line", maybe_delivered=True)
 ABSENT = UnsupportedSignalError("HTTP 404")
+BUSY = FaultError("INTERNAL: busy")
 
 
 async def test_what_is_offered_leaves_as_span_event_and_count(make, fakes, start):
@@ -345,3 +346,118 @@ async def test_stop_gives_back_what_has_not_left(fakes, start):
         given = [up.sender.forward("traces", b"") for _ in range(20)]
         await exporter.tried["traces"].wait()
     assert all(future.cancelled() for future in given)
+
+
+async def test_a_fault_of_the_backend_is_tried_again(make, fakes, start):
+    exporter = fakes.Exporter({"traces": [BUSY, BUSY]})
+    async with start({"otlp_grpc": exporter}, fakes.Outbox()) as up:
+        up.commit(make.many(1))
+        await up.settle()
+    assert (exporter.names(), up.outbox.lost) == (["m1"], {})
+
+
+async def test_a_fault_that_lasts_is_noted_and_what_follows_leaves(make, fakes, start):
+    exporter = fakes.Exporter({"traces": [BUSY] * 100, "logs": [BUSY] * 100})
+    async with start({"otlp_grpc": exporter}, fakes.Outbox()) as up:
+        up.commit(make.many(1))
+        await up.settle()
+        exporter.script = {}
+        up.commit(make.many(2))
+        await up.settle()
+    [note] = up.outbox.lost.values()
+    assert exporter.names() == ["m2"]
+    assert (note.seq, note.forms, note.reason, note.error) == (1, ("traces", "logs"), "fault", "INTERNAL: busy")
+
+
+async def test_only_what_did_not_arrive_is_noted(make, fakes, start):
+    exporter = fakes.Exporter({"logs": [PermanentError("HTTP 400")]})
+    async with start({"otlp_grpc": exporter}, fakes.Outbox()) as up:
+        up.commit(make.many(1))
+        await up.settle()
+    assert [x.forms for x in up.outbox.lost.values()] == [("logs",)]
+
+
+async def test_a_form_that_the_backend_does_not_know_is_not_missed(make, fakes, start):
+    exporter = fakes.Exporter({"logs": [ABSENT]})
+    async with start({"otlp_grpc": exporter}, fakes.Outbox()) as up:
+        up.commit(make.many(1))
+        await up.settle()
+    assert up.outbox.lost == {}
+
+
+async def test_where_the_backend_knows_no_form_of_it_a_score_is_noted(make, fakes, start):
+    exporter = fakes.Exporter({"traces": [ABSENT], "logs": [ABSENT]})
+    async with start({"otlp_grpc": exporter}, fakes.Outbox()) as up:
+        up.commit(make.many(1))
+        await up.settle()
+    assert [x.reason for x in up.outbox.lost.values()] == ["unsupported"]
+
+
+async def test_skips_are_not_missed(make, fakes, start):
+    exporter = fakes.Exporter({"traces": [PermanentError("no")], "logs": [PermanentError("no")]})
+    async with start({"otlp_grpc": exporter}, fakes.Outbox()) as up:
+        up.commit([(1, make.skipped()), (2, make.score())])
+        await up.settle()
+    assert [x.seq for x in up.outbox.lost.values()] == [2]
+
+
+async def test_what_is_undelivered_is_counted_and_said(make, fakes, start):
+    exporter = fakes.Exporter({"traces": [PermanentError("no")]})
+    async with start({"otlp_grpc": exporter}, fakes.Outbox()) as up:
+        up.commit(make.many(1, 2))
+        await up.settle()
+        await up.sender.look()
+        said = "scores that could not be delivered: 2 by otlp_grpc; see spanscore scores --undelivered"
+        assert (up.sender.undelivered, up.sender.notice) == ({"otlp_grpc": 2}, said)
+
+
+async def resent(up):
+    """Ask for what is undelivered, and wait until the sender has dealt with it."""
+    up.outbox.ask()
+    await up.sender.look()
+    async with asyncio.timeout(20):
+        while any(x.asked for x in up.outbox.lost.values()):  # noqa: ASYNC110 - what is awaited is a fake's state
+            await asyncio.sleep(0.001)
+
+
+async def test_what_is_asked_for_is_sent_again_and_only_what_did_not_arrive(make, fakes, start):
+    exporter = fakes.Exporter({"logs": [PermanentError("HTTP 400")]})
+    async with start({"otlp_grpc": exporter}, fakes.Outbox()) as up:
+        up.commit(make.many(1, 2))
+        await up.settle()
+        await resent(up)
+    assert (exporter.names("traces"), exporter.names("logs"), up.outbox.lost) == (["m1", "m2"], ["m1", "m2"], {})
+
+
+async def test_an_exporter_that_has_a_score_does_not_get_it_again(make, fakes, start):
+    failing, other = fakes.Exporter({"traces": [PermanentError("no")]}), fakes.Exporter()
+    async with start({"otlp_grpc": failing, "otlp_http": other}, fakes.Outbox()) as up:
+        up.commit(make.many(1))
+        await up.settle()
+        await resent(up)
+    assert (failing.names(), other.names()) == (["m1"], ["m1"])
+
+
+async def test_what_is_sent_again_is_counted_once(make, fakes, start):
+    exporter = fakes.Exporter({"traces": [PermanentError("no")]})
+    async with start({"otlp_grpc": exporter}, fakes.Outbox()) as up:
+        up.commit(make.many(1))
+        await up.settle()
+        await resent(up)
+    assert exporter.counts() == 1
+
+
+async def test_of_what_is_sent_again_the_score_that_the_backend_refuses_is_found_alone(make, fakes, start):
+    class Refusing(fakes.Exporter):
+        async def send(self, signal, body, headers=()):
+            if b"m3" in body and signal != "metrics":
+                raise PermanentError("not m3")
+            return await super().send(signal, body, headers)
+
+    exporter = Refusing()
+    async with start({"otlp_grpc": exporter}, fakes.Outbox()) as up:
+        up.commit(make.many(1, 2, 3, 4, 5))
+        await up.settle()
+        await resent(up)
+    assert sorted(exporter.names()) == ["m1", "m2", "m4", "m5"]
+    assert [(x.seq, x.asked) for x in up.outbox.lost.values()] == [(3, False)]

@@ -10,8 +10,7 @@ from spanscore.export.config import Config, LangfuseConfig, PhoenixConfig
 from spanscore.export.langfuse import LangfuseSink
 from spanscore.export.opening import open_exporters, open_sinks
 from spanscore.export.phoenix import PhoenixSink
-from spanscore.export.port import UndeliveredError, UnsupportedSignalError
-from spanscore.export.sink import ToolFaultError
+from spanscore.export.port import FaultError, UndeliveredError, UnsupportedSignalError
 from spanscore.model.score import Result, Skip, Tally
 
 KEYS = {"public_key": "pk-lf-1", "secret_key": "sk-lf-1"}
@@ -167,7 +166,7 @@ async def test_a_server_that_is_no_phoenix_is_told_from_a_span_that_is_missing(m
             await sink.file([make.score()])
 
 
-@pytest.mark.parametrize(("status", "error"), [(503, UndeliveredError), (500, ToolFaultError), (422, PermanentError)])
+@pytest.mark.parametrize(("status", "error"), [(503, UndeliveredError), (500, FaultError), (422, PermanentError)])
 async def test_answers_are_sorted(make, status, error):
     async with langfuse() as (sink, tool):
         tool.answers["POST", "/api/public/ingestion"] = lambda body: (status, {"message": "no"})

@@ -8,7 +8,7 @@ from google.rpc.status_pb2 import Status
 
 from spanscore.errors import PermanentError
 from spanscore.export import status
-from spanscore.export.port import UndeliveredError, UnsupportedSignalError
+from spanscore.export.port import FaultError, UndeliveredError, UnsupportedSignalError
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -26,9 +26,19 @@ def test_http_answers_that_are_retried(code):
     assert isinstance(status.http_error(code, None, "", NOW), UndeliveredError)
 
 
-@pytest.mark.parametrize("code", [400, 413, 500, 302])
+@pytest.mark.parametrize("code", [400, 409, 413, 422])
 def test_http_answers_that_are_refusals(code):
     assert type(status.http_error(code, None, "", NOW)) is PermanentError
+
+
+@pytest.mark.parametrize("code", [408, 500, 505, 507, 520])
+def test_http_answers_that_are_faults_of_the_backend(code):
+    assert isinstance(status.http_error(code, None, "", NOW), FaultError)
+
+
+def test_a_redirect_is_waited_for_since_nothing_is_wrong_with_what_was_sent():
+    error = status.http_error(302, None, "Found", NOW)
+    assert (type(error), "redirects" in str(error)) == (UndeliveredError, True)
 
 
 @pytest.mark.parametrize("code", [404, 405, 501])
@@ -64,7 +74,7 @@ def test_grpc_answers_that_are_retried(code):
 
 @pytest.mark.parametrize(
     "code",
-    ["INVALID_ARGUMENT", "INTERNAL", "UNKNOWN", "FAILED_PRECONDITION"],
+    ["INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "FAILED_PRECONDITION"],
 )
 def test_grpc_answers_that_are_refusals(code):
     assert type(status.grpc_error(code, None, "")) is PermanentError
@@ -85,13 +95,19 @@ def test_refused_credentials_are_tried_again_and_named(error):
     assert "check the credentials in this exporter's headers" in str(error)
 
 
+@pytest.mark.parametrize("code", ["UNKNOWN", "INTERNAL", "RESOURCE_EXHAUSTED"])
+def test_grpc_answers_that_are_faults_of_the_backend(code):
+    error = status.grpc_error(code, None, "")
+    assert (type(error), error.maybe_delivered) == (FaultError, True)
+
+
 def test_unimplemented_is_a_backend_without_the_signal():
     assert isinstance(status.grpc_error("UNIMPLEMENTED", None, ""), UnsupportedSignalError)
 
 
-def test_resource_exhausted_is_retried_only_when_told_when():
+def test_resource_exhausted_is_no_fault_when_told_when_to_come_back():
     told = status.grpc_error("RESOURCE_EXHAUSTED", with_retry_info(2.5), "")
-    assert (told.told_wait_s, type(status.grpc_error("RESOURCE_EXHAUSTED", None, ""))) == (2.5, PermanentError)
+    assert (told.told_wait_s, type(told)) == (2.5, UndeliveredError)
 
 
 def test_what_was_put_off_by_the_server_was_not_taken():

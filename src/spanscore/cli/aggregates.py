@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from spanscore.calibration import Calibration, PassRate, Verdict, estimated, pass_rates
-from spanscore.cli.scores import table
+from spanscore.cli.score_blocks import table
 from spanscore.cli.terminal import on_one_line, printable
 from spanscore.cli.unscored import is_not_set_up
 from spanscore.config import Settings

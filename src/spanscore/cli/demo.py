@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spanscore.api.v1.score_pb2 import SCOPE_SESSION, STATUS_FAILED, STATUS_SCORED, STATUS_SKIPPED, Score
-from spanscore.cli import demo_server, recorded, replay, scores
+from spanscore.cli import demo_server, recorded, replay, score_blocks
 from spanscore.cli.backend import Backend, from_environment
 from spanscore.cli.terminal import console
 from spanscore.errors import SpanscoreError
@@ -104,14 +104,14 @@ def _answers() -> Path:
 def _print_session(output: "Console", session: Session, found: Sequence[Score]) -> None:
     for trace in session.traces:
         rows = [_row(score) for score in found if score.subject_id == trace.id]
-        scores.print_block(output, f"trace {trace.trace_ids[0]}", trace.user_input, rows)
+        score_blocks.print_block(output, f"trace {trace.trace_ids[0]}", trace.user_input, rows)
     rows = [_row(score) for score in found if score.scope == SCOPE_SESSION]
-    scores.print_block(output, f"session {session.session_id}", f"{len(session.traces)} traces", rows)
+    score_blocks.print_block(output, f"session {session.session_id}", f"{len(session.traces)} traces", rows)
 
 
-def _row(score: Score) -> scores.Row:
+def _row(score: Score) -> score_blocks.Row:
     value = score.value if score.HasField("value") else None
-    return scores.Row(score.metric, _STATUS[score.status], value, score.label, score.reason, score.skip_cause)
+    return score_blocks.Row(score.metric, _STATUS[score.status], value, score.label, score.reason, score.skip_cause)
 
 
 def _print_summary(output: "Console", found: Sequence[Score]) -> None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from spanscore import config
-from spanscore.cli import aggregates, answers, dry_run, recorded, scores, unscored
+from spanscore.cli import aggregates, answers, dry_run, recorded, score_blocks, unscored
 from spanscore.cli.metrics import named, require_on_scale
 from spanscore.cli.terminal import console, print_json, progress
 from spanscore.config import Settings
@@ -187,18 +187,18 @@ def _with_signals(overrides: Overrides) -> Overrides:
 
 
 def _print(settings: Settings, traces: Sequence[AgentTrace], evaluations: Sequence[Evaluation]) -> None:
-    rows: defaultdict[tuple[str, str], list[scores.Row]] = defaultdict(list)
+    rows: defaultdict[tuple[str, str], list[score_blocks.Row]] = defaultdict(list)
     for evaluation in evaluations:
         if not unscored.is_not_set_up(evaluation):
-            rows[evaluation.scope, evaluation.subject_id].append(scores.Row.of(evaluation))
+            rows[evaluation.scope, evaluation.subject_id].append(score_blocks.Row.of(evaluation))
     output = console()
     for trace in traces:
         if of_trace := rows["trace", trace.id]:
-            scores.print_block(output, f"trace {trace.trace_ids[0]}", trace.user_input, of_trace)
+            score_blocks.print_block(output, f"trace {trace.trace_ids[0]}", trace.user_input, of_trace)
     for session in recorded.sessions(traces):
         if of_session := rows["session", session.session_id]:
             held = "1 trace" if len(session.traces) == 1 else f"{len(session.traces)} traces"
-            scores.print_block(output, f"session {session.session_id}", held, of_session)
+            score_blocks.print_block(output, f"session {session.session_id}", held, of_session)
     aggregates.print_means(output, evaluations)
     for line in aggregates.corrections(settings, evaluations):
         output.print(line)

@@ -25,6 +25,7 @@ COMMANDS = {
     "metrics": "list the metrics, or explain one",
     "config": "check a configuration file, or print the schema of one",
     "doctor": "say whether everything works that a server depends on, and what to do where it does not",
+    "scores": "list the scores that exporters could not deliver, and have them sent again",
     "quarantine": "list the requests that a server put aside since it could not read them",
     "demo": "replay recorded traces through a server of its own and show their scores",
 }

@@ -1,97 +1,147 @@
-"""Scores as a person reads them: one block for each trace, then each session."""
+"""`spanscore scores`: the scores that exporters could not deliver, and the wish that they be sent again."""
 
-from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import argparse
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from spanscore.cli.terminal import on_one_line, printable
-from spanscore.model.score import Evaluation, Skip
+from spanscore import config
+from spanscore.cli.score_blocks import number, table
+from spanscore.cli.terminal import console, on_one_line, print_json
+from spanscore.errors import InputError
+from spanscore.store import undelivered
+from spanscore.store.undelivered import Listed
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
-_MAX_REASON_CHARS = 600
-_NO_OCCASION = "not_applicable"
-_STYLES = {"pass": "green", "fail": "red", "failed": "bold red", "skipped": "yellow"}
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One score, skip or failure, as it is shown. `value` is None where there is none, `cause` "" but for a skip."""
-
-    metric: str
-    status: str
-    value: float | None
-    label: str
-    reason: str
-    cause: str = ""
-
-    @classmethod
-    def of(cls, evaluation: Evaluation) -> "Row":
-        """The row of an evaluation."""
-        cause = evaluation.outcome.cause if isinstance(evaluation.outcome, Skip) else ""
-        label = evaluation.label or ""
-        return cls(evaluation.metric, evaluation.status, evaluation.value, label, evaluation.reason, cause)
+_MAX_SHOWN, _MAX_GROUPS = 50, 20
+"""Scores of one exporter and reason that are shown, and such groups of them; --json lists all."""
+_MAX_ERROR_CHARS = 300
+_REASONS = {
+    "fault": "the backend failed at them",
+    "refused": "the backend refused them",
+    "given_up": "given up after max_elapsed_time",
+    "unsupported": "the backend has no place for them",
+    "no_span": "their spans have not come",
+    "max_waiting": "too many waited for their spans",
+}
 
 
-def print_block(output: "Console", title: str, subtitle: str | None, rows: Sequence[Row]) -> None:
-    """Print the scores of one trace or session under its title, and which metrics had no occasion there.
-
-    Metrics that failed for the same reason share one line below the table.
-    """
-    from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
-
-    output.print(Text(on_one_line(title, 300), "bold"))
-    if subtitle:
-        output.print(Text(on_one_line(subtitle, output.width - 2), "italic"))
-    shown = table("metric", "score", "label", "reason")
-    together = _failed_alike(rows)
-    for row in rows:
-        if row.cause == _NO_OCCASION or (row.status == "failed" and row.reason in together):
-            continue
-        reason = _reason(row.reason)
-        word = on_one_line(row.label, 24) if row.status == "scored" else row.status
-        shown.add_row(on_one_line(row.metric, 40), _number(row.value), Text(word, _STYLES.get(word, "")), Text(reason))
-    if shown.row_count:
-        output.print(shown)
-    for reason, names in together.items():
-        output.print(Text(f"failed: {names}: {_reason(reason)}", _STYLES["failed"]))
-    idle = ", ".join(on_one_line(row.metric, 40) for row in rows if row.cause == _NO_OCCASION)
-    if idle:
-        output.print(Text(f"not applicable: {idle}", "dim"))
-    output.print()
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    parser.add_argument("-c", "--config", metavar="FILE", type=Path, help="the server's configuration")
+    asked = parser.add_mutually_exclusive_group()
+    asked.add_argument("--undelivered", action="store_true", help="list the scores that exporters could not deliver")
+    asked.add_argument(
+        "--resend", action="store_true", help="have the server send them again, at its next start where none runs"
+    )
+    asked.add_argument("--forget", action="store_true", help="list them no more, and do not send them again")
+    parser.add_argument(
+        "--exporter", metavar="NAME", action="append", default=[], help="only of this exporter; may be given again"
+    )
+    parser.add_argument("--json", action="store_true", help="with --undelivered: one JSON object a line for each score")
 
 
-def _failed_alike(rows: Sequence[Row]) -> dict[str, str]:
-    """The reasons for which several rows failed, each with the names of their metrics."""
-    names: defaultdict[str, list[str]] = defaultdict(list)
-    for row in rows:
-        if row.status == "failed":
-            names[row.reason].append(on_one_line(row.metric, 40))
-    return {reason: ", ".join(found) for reason, found in names.items() if len(found) > 1}
+def run(args: argparse.Namespace) -> int:
+    """List them, or note what is to become of them. Returns the exit code."""
+    if not (args.undelivered or args.resend or args.forget):
+        raise InputError("say what to do: --undelivered lists scores, --resend has them sent again, --forget does not")
+    if args.json and not args.undelivered:
+        raise InputError("--json: goes with --undelivered")
+    settings = config.load(args.config) if args.config else config.default()
+    if args.resend:
+        unknown = [x for x in args.exporter if x not in settings.export.exporters]
+        if unknown:
+            raise InputError(f"--exporter {unknown[0]}: the configuration has no such exporter, so nothing would send")
+        names = args.exporter or list(settings.export.exporters)
+        print(_resent(undelivered.ask(settings.store, names) if names else 0))
+    elif args.forget:
+        print(f"{_counted(undelivered.forget(settings.store, args.exporter))} forgotten as undelivered")
+    else:
+        found = undelivered.kept(settings.store, args.exporter)
+        if args.json:
+            for one in found:
+                print_json(_as_json(one))
+        else:
+            _print(found)
+    return 0
 
 
-def _reason(text: str) -> str:
-    return printable(text[:_MAX_REASON_CHARS]) + ("…" if len(text) > _MAX_REASON_CHARS else "")
+def _resent(count: int) -> str:
+    if not count:
+        return "nothing is undelivered by the exporters of this configuration"
+    return (
+        f"{_counted(count)} to be sent again, within seconds by a server that runs, else at its next start; "
+        "--undelivered lists what still does not arrive"
+    )
 
 
-def table(*headings: str) -> "Table":
-    """An empty table whose columns of words are to the left, those of figures to the right."""
-    from rich.table import Table  # noqa: PLC0415 - --jsonl needs no rich
+def _counted(count: int) -> str:
+    return "1 score is" if count == 1 else f"{count:,} scores are"
 
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for number, heading in enumerate(headings):
-        figures = heading not in {"metric", "label", "reason"}
-        made.add_column(
-            heading,
-            no_wrap=heading != "reason",
-            justify="right" if figures else "left",
-            min_width=20 if number == 0 else 7 if heading == "label" else 4,
+
+def _as_json(listed: Listed) -> dict[str, Any]:
+    note, evaluation = listed.note, listed.evaluation
+    return {
+        "exporter": note.exporter,
+        "forms": list(note.forms),
+        "reason": note.reason,
+        "error": note.error,
+        "since_ns": note.since_ns,
+        "to_be_sent_again": note.asked,
+        "superseded": listed.is_superseded,
+        "score": evaluation.to_json(),
+    }
+
+
+def _print(found: Iterator[Listed]) -> None:
+    """Print the scores by exporter and by why they were not delivered, of each the oldest."""
+    counts: Counter[tuple[str, str, str]] = Counter()
+    shown: defaultdict[tuple[str, str, str], list[Listed]] = defaultdict(list)
+    for one in found:
+        why = (one.note.exporter, one.note.reason, one.note.error)
+        counts[why] += 1
+        if counts[why] <= _MAX_SHOWN and (why in shown or len(shown) < _MAX_GROUPS):
+            shown[why].append(one)
+    if not counts:
+        print("nothing is undelivered")
+        return
+    output = console()
+    for why, listed in shown.items():
+        _print_group(output, why, listed, counts[why])
+    if more := sum(counts.values()) - sum(counts[x] for x in shown):
+        output.print(f"and {_counted(more)} undelivered for other reasons; --json lists all\n")
+    output.print("--resend has them sent again, --forget lists them no more.")
+
+
+def _print_group(output: "Console", why: tuple[str, str, str], listed: Sequence[Listed], count: int) -> None:
+    from rich.text import Text  # noqa: PLC0415 - --json needs no rich
+
+    exporter, reason, error = why
+    scores = "1 score" if count == 1 else f"{count:,} scores"
+    output.print(Text(f"{on_one_line(exporter, 60)}: {scores}, {_REASONS.get(reason, reason)}", "bold"))
+    output.print(Text(on_one_line(error, _MAX_ERROR_CHARS)))
+    rows = table("since (UTC)", "metric", "score", "label", "trace or session", "missing")
+    for column, heading in zip(rows.columns, ("since", "metric", "score", "label", "of", "missing"), strict=True):
+        column.justify = "right" if heading == "score" else "left"
+        column.no_wrap, column.overflow = heading not in {"metric", "of"}, "fold"
+    for note, evaluation, is_superseded in listed:
+        since = datetime.fromtimestamp(note.since_ns // 10**9, UTC)
+        state = "to be sent again" if note.asked else "superseded" if is_superseded else ", ".join(note.forms)
+        subject = evaluation.session_id if evaluation.scope == "session" else evaluation.target.trace_id
+        label = on_one_line(evaluation.label or evaluation.status, 20)
+        rows.add_row(
+            f"{since:%Y-%m-%d %H:%M}",
+            on_one_line(evaluation.metric, 40),
+            number(evaluation.value),
+            label,
+            on_one_line(subject or evaluation.subject_id, 64),
+            state,
         )
-    return made
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+    output.print(rows)
+    if count > len(listed):
+        output.print(f"and {count - len(listed):,} more, which --json lists")
+    output.print()

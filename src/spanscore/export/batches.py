@@ -24,20 +24,29 @@ _MAX_REQUEST_BYTES = 2 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Scores up to `last_seq`, in parts that leave with different headers."""
+    """`count` scores up to `last_seq`, in parts that leave with different headers."""
 
     last_seq: int
-    evaluations: Sequence[Evaluation]
+    count: int
     parts: Sequence["Part"]
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Scores that leave with the same headers, and the requests that carry them, serialised."""
+    """Scores that leave with the same headers, and the requests that carry them."""
 
     headers: Headers
     evaluations: Sequence[Evaluation]
-    requests: Sequence[tuple[Signal, bytes]]
+    requests: Sequence["Request"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A serialised request, and the sequence numbers of the scores in it."""
+
+    signal: Signal
+    body: bytes
+    seqs: frozenset[int]
 
 
 class Window:
@@ -103,39 +112,45 @@ class Batches:
 
     def _make(self, pairs: list[tuple[int, Evaluation]], seq: int, latest: int) -> Batch:
         pairs = pairs or self._outbox.outbox(seq, self._config.batch.max_size)
-        evaluations = [evaluation for _, evaluation in pairs]
-        by_headers: dict[Headers, list[Evaluation]] = {}
-        for evaluation in evaluations:
-            by_headers.setdefault(headers_of(evaluation.target.resource), []).append(evaluation)
-        parts = [Part(headers, some, encoded(some, self._config)) for headers, some in by_headers.items()]
-        return Batch(pairs[-1][0] if pairs else latest, evaluations, parts)
+        return Batch(pairs[-1][0] if pairs else latest, len(pairs), parts(pairs, self._config))
 
 
-def encoded(evaluations: Sequence[Evaluation], config: Config) -> list[tuple[Signal, bytes]]:
-    """The requests for the spans and events of `evaluations`, serialised, none longer than a backend takes.
+def parts(pairs: Iterable[tuple[int, Evaluation]], config: Config) -> list[Part]:
+    """Scores, by their sequence numbers, as the requests that carry their spans and events."""
+    by_headers: dict[Headers, list[tuple[int, Evaluation]]] = {}
+    for seq, evaluation in pairs:
+        by_headers.setdefault(headers_of(evaluation.target.resource), []).append((seq, evaluation))
+    return [Part(headers, [x for _, x in some], encoded(some, config)) for headers, some in by_headers.items()]
 
-    An evaluation that cannot be encoded is logged and left out: it must not hold up all that come after it.
+
+def encoded(pairs: Sequence[tuple[int, Evaluation]], config: Config) -> list[Request]:
+    """The requests for the spans and events of scores, by sequence number, none longer than a backend takes.
+
+    A score that cannot be encoded is logged and left out: it must not hold up all that come after it.
     """
-    alone = len(evaluations) == 1
+    alone = len(pairs) == 1
     try:
-        requests = _encoded(evaluations, config)
+        requests = _encoded(pairs, config)
     except (ValueError, TypeError) as error:
         if alone:
-            target = evaluations[0].target
+            target = pairs[0][1].target
             ids = {"trace_id": target.trace_id, "span_id": target.span_id}
-            _log.error("a score of %s cannot be exported", evaluations[0].metric, exc_info=error, extra=ids)
+            _log.error("a score of %s cannot be exported", pairs[0][1].metric, exc_info=error, extra=ids)
             return []
     else:
-        if alone or all(len(body) <= _MAX_REQUEST_BYTES for _, body in requests):
+        if alone or all(len(x.body) <= _MAX_REQUEST_BYTES for x in requests):
             return requests
-    middle = len(evaluations) // 2
-    return encoded(evaluations[:middle], config) + encoded(evaluations[middle:], config)
+    middle = len(pairs) // 2
+    return encoded(pairs[:middle], config) + encoded(pairs[middle:], config)
 
 
-def _encoded(evaluations: Sequence[Evaluation], config: Config) -> list[tuple[Signal, bytes]]:
-    requests: list[tuple[Signal, bytes]] = []
+def _encoded(pairs: Sequence[tuple[int, Evaluation]], config: Config) -> list[Request]:
+    evaluations = [x for _, x in pairs]
+    requests: list[Request] = []
     if config.emit.spans:
-        requests.append(("traces", spans.request(evaluations, config.placement, config.max_text_length, config.spans)))
+        body = spans.request(evaluations, config.placement, config.max_text_length, config.spans)
+        requests.append(Request("traces", body, frozenset(seq for seq, x in pairs if spans.has_any(x, config.spans))))
     if config.emit.events:
-        requests.append(("logs", events.request(evaluations, config.max_text_length)))
-    return [(signal, body) for signal, body in requests if body]
+        body = events.request(evaluations, config.max_text_length)
+        requests.append(Request("logs", body, frozenset(seq for seq, x in pairs if x.is_shown)))
+    return [x for x in requests if x.body]

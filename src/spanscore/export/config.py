@@ -75,7 +75,11 @@ class RetryOnFailure(_Settings):
     """The longest wait."""
 
     max_elapsed_time: Duration = Field(default=duration_ns("0s"), ge=0)
-    """After how long to give up and drop; 0: never. What waits is in the store, so there is no need to give up."""
+    """After how long to give up; 0: never. What waits is in the store, so there is no need to give up."""
+
+    max_fault_time: Duration = Field(default=duration_ns("5m"), ge=0)
+    """After how long to give up what the backend answers with a fault of its own (HTTP 500, gRPC INTERNAL, UNKNOWN),
+    since that can be for what it is sent. Scores that are given up are listed by `spanscore scores --undelivered`."""
 
 
 class SendingQueue(_Settings):

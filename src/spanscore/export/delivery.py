@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from spanscore.errors import PermanentError
 from spanscore.export.config import RetryOnFailure
-from spanscore.export.port import Exporter, UndeliveredError, UnsupportedSignalError
+from spanscore.export.port import Exporter, FaultError, UndeliveredError, UnsupportedSignalError
 from spanscore.export.retry import Backoff
 from spanscore.model.headers import Headers
 from spanscore.otlp.signal import Signal
@@ -28,6 +28,14 @@ class Surroundings:
     meter: Meter
 
 
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Why a request will not arrive: `reason` is one of few words, `error` what the backend answered."""
+
+    reason: str
+    error: str
+
+
 class Delivery:
     """A named exporter, with patience."""
 
@@ -39,21 +47,27 @@ class Delivery:
         self._unsupported_since_ns: dict[Signal, int] = {}
         self._complaints = Complaints(surroundings.clock_ns)
 
-    async def deliver(self, signal: Signal, body: bytes, headers: Headers = (), *, at_most_once: bool = False) -> bool:
-        """Send until it is delivered; False: it never will be.
+    async def deliver(
+        self, signal: Signal, body: bytes, headers: Headers = (), *, at_most_once: bool = False, patient: bool = True
+    ) -> Loss | None:
+        """Send until it is delivered; gives why where it never will be.
 
-        With `at_most_once` it is sent again only where it is certain that it did not arrive.
+        With `at_most_once` it is sent again only where it is certain that it did not arrive; unless `patient`, a fault
+        of the backend's own ends it.
         """
         if self._is_left_out(signal):
-            return self._gone(signal, "unsupported")
+            return self._gone(signal, "unsupported", "the backend does not know this signal")
         backoff = Backoff.begin(self._retry, self._around.clock_ns())
         while True:
             try:
                 not_taken = await self._exporter.send(signal, body, headers)
             except UndeliveredError as error:
+                is_fault = isinstance(error, FaultError)
+                backoff = backoff.answered(fault=is_fault, now_ns=self._around.clock_ns())
                 wait_s = backoff.wait_s(error.told_wait_s, self._around.chance(), self._around.clock_ns())
-                if wait_s is None or (at_most_once and error.maybe_delivered):
-                    return self._dropped(signal, error, "given_up")
+                ends = (at_most_once and error.maybe_delivered) or (is_fault and not patient)
+                if wait_s is None or ends:
+                    return self._dropped(signal, error, "fault" if is_fault else "given_up")
                 self._count(declared.EXPORTER_FAILED_SENDS, signal)
                 self._complaints.complain(self._about(signal, "not delivered"), f"{error}; will try again")
                 backoff = backoff.next()
@@ -61,7 +75,8 @@ class Delivery:
             except PermanentError as error:
                 return self._refused(signal, error)
             else:
-                return self._taken(signal, not_taken)
+                self._taken(signal, not_taken)
+                return None
 
     async def close(self) -> None:
         """Close the exporter. Calling it again does nothing."""
@@ -71,19 +86,19 @@ class Delivery:
         since_ns = self._unsupported_since_ns.get(signal)
         return since_ns is not None and self._around.clock_ns() - since_ns < _ASK_AGAIN_NS
 
-    def _refused(self, signal: Signal, error: PermanentError) -> bool:
+    def _refused(self, signal: Signal, error: PermanentError) -> Loss:
         if not isinstance(error, UnsupportedSignalError):
             return self._dropped(signal, error, "refused")
         if signal not in self._unsupported_since_ns:
             _log.warning("%s: not supported there (%s); left out from now on", self._about(signal), error)
         self._unsupported_since_ns[signal] = self._around.clock_ns()
-        return self._gone(signal, "unsupported")
+        return self._gone(signal, "unsupported", str(error))
 
-    def _dropped(self, signal: Signal, error: Exception, reason: str) -> bool:
+    def _dropped(self, signal: Signal, error: Exception, reason: str) -> Loss:
         self._complaints.complain(self._about(signal, "dropped"), str(error))
-        return self._gone(signal, reason)
+        return self._gone(signal, reason, str(error))
 
-    def _taken(self, signal: Signal, not_taken: str | None) -> bool:
+    def _taken(self, signal: Signal, not_taken: str | None) -> None:
         self._unsupported_since_ns.pop(signal, None)
         if self._complaints.is_over(self._about(signal, "not delivered")):
             _log.info("%s: delivering again", self._about(signal))
@@ -91,14 +106,13 @@ class Delivery:
             self._complaints.complain(self._about(signal, "delivered in part"), not_taken)
             self._count(declared.EXPORTER_PARTIAL_REQUESTS, signal)
         self._count(declared.EXPORTER_SENT_REQUESTS, signal)
-        return True
 
     def _about(self, *what: str) -> str:
         return ": ".join((self.name, *what))
 
-    def _gone(self, signal: Signal, reason: str) -> bool:
+    def _gone(self, signal: Signal, reason: str, error: str) -> Loss:
         self._around.meter.add(declared.EXPORTER_DROPPED_REQUESTS, exporter=self.name, signal=signal, reason=reason)
-        return False
+        return Loss(reason, error)
 
     def _count(self, metric: Declared, signal: Signal) -> None:
         self._around.meter.add(metric, exporter=self.name, signal=signal)

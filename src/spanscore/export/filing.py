@@ -2,24 +2,23 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from spanscore.errors import PermanentError, RetryableError
 from spanscore.export.config import SinkSettings
 from spanscore.export.delivery import Surroundings
-from spanscore.export.port import Outbox, UndeliveredError, UnsupportedSignalError
+from spanscore.export.port import FaultError, Outbox, UndeliveredError, UnsupportedSignalError
 from spanscore.export.retry import Backoff
-from spanscore.export.sink import Sink, ToolFaultError, by_what_they_replace, what_it_replaces
+from spanscore.export.sink import Sink, by_what_they_replace, what_it_replaces
 from spanscore.model.score import Evaluation
+from spanscore.model.undelivered import Undelivered
 from spanscore.telemetry import Complaints, declared
 
 _log = logging.getLogger(__name__)
 
 _BATCH = 200
-_MAX_FAULTS = 5
-"""After so many faults of the tool at the same scores, they are taken for the cause."""
-
+_FORM = "scores"
 _ASK_AGAIN_S = 600.0
 """After this long a tool without a place for scores is asked once more: a 404 can be a rollout."""
 
@@ -32,6 +31,15 @@ class _Waiting:
     since_ns: int
     due_ns: int
     wait_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """A score that could not be filed, `reason` in one of few words."""
+
+    evaluation: Evaluation
+    reason: str
+    error: str
 
 
 class Filing:
@@ -54,6 +62,9 @@ class Filing:
         self._begin = self._read = self._done = self._latest
         self._in_hand = 0
         self._waiting: dict[int, _Waiting] = {}
+        self._lost: list[_Lost] = []
+        self._notes: list[Undelivered] = []
+        self._filing = asyncio.Lock()
 
     @property
     def behind(self) -> int:
@@ -81,11 +92,23 @@ class Filing:
         while True:
             await self._until_something_is_due()
             try:
-                await self._step()
+                async with self._filing:
+                    await self._step()
             except (RetryableError, PermanentError) as error:  # of the store: without it nothing can be filed
                 self._complaints.complain(f"{self.name}: waits for the store", str(error))
                 await self._around.sleep(1.0)
             progress()
+
+    async def file_again(self, rows: Sequence[tuple[Undelivered, Evaluation, bool]]) -> list[Undelivered]:
+        """File what could not be filed before, where it is still the newest; gives what still cannot be.
+
+        A score whose span is not there is not waited for: it was for long enough.
+        """
+        async with self._filing:
+            newest = {id(x): (note, x) for note, x, is_superseded in rows if not is_superseded}
+            missing = await self._file([x for _, x in newest.values()], final=True, patient=False)
+            self._drop("its span has not come", missing, "no_span")
+            return self._undelivered({key: note.seq for key, (note, _) in newest.items()})
 
     async def close(self) -> None:
         """Close the sink."""
@@ -125,7 +148,7 @@ class Filing:
         fresh = await self._fresh()
         self._forget_the_replaced_by(fresh.values())
         due = self._due(now_ns) | fresh
-        by_id = {id(x): seq for seq, x in due.items()}
+        by_id = {id(x): seq for seq, x in due.items()} | {id(x.evaluation): seq for seq, x in self._waiting.items()}
         missing = await self._file(by_what_they_replace([due[seq] for seq in sorted(due)]))
         absent = {by_id[id(x)]: x for x in missing}
         overdue = [absent.pop(seq) for seq in list(absent) if self._is_overdue(seq, now_ns)]
@@ -136,9 +159,20 @@ class Filing:
         for seq, evaluation in absent.items():
             self._wait_for(seq, evaluation, now_ns)
         done = min(self._waiting, default=self._read + 1) - 1
-        if done != self._done:
-            await asyncio.to_thread(self._outbox.set_cursor, self.name, done)
-            self._done = done
+        self._notes += self._undelivered(by_id)
+        if done != self._done or self._notes:
+            await asyncio.to_thread(self._outbox.set_cursor, self.name, done, self._notes)
+            self._done, self._notes = done, []
+
+    def _undelivered(self, seqs: Mapping[int, int]) -> list[Undelivered]:
+        """What was lost since this was last asked; `seqs` are the scores' numbers by the ids of the objects."""
+        lost, self._lost = self._lost, []
+        now_ns = self._around.clock_ns()
+        return [
+            Undelivered(self.name, seqs[id(x.evaluation)], (_FORM,), x.reason, x.error, now_ns)
+            for x in lost
+            if id(x.evaluation) in seqs
+        ]
 
     async def _fresh(self) -> dict[int, Evaluation]:
         """The next scores in the outbox, by their sequence numbers."""
@@ -176,9 +210,14 @@ class Filing:
             oldest = self._waiting.pop(min(self._waiting))
             self._drop("too many wait for their spans (max_waiting)", [oldest.evaluation], "max_waiting")
 
-    async def _file(self, evaluations: Sequence[Evaluation], *, final: bool = False) -> Sequence[Evaluation]:
-        """File with patience; returns those whose span is not there. What the tool refuses is dropped, alone."""
-        backoff, faults = Backoff.begin(self._config.retry_on_failure, self._around.clock_ns()), 0
+    async def _file(
+        self, evaluations: Sequence[Evaluation], *, final: bool = False, patient: bool = True
+    ) -> Sequence[Evaluation]:
+        """File with patience; returns those whose span is not there. What the tool refuses is dropped, alone.
+
+        What it still fails at after `max_fault_time`, or at once unless `patient`, is taken for the cause.
+        """
+        backoff = Backoff.begin(self._config.retry_on_failure, self._around.clock_ns())
         while evaluations:
             try:
                 missing = await self._sink.file(evaluations, final=final)
@@ -186,13 +225,15 @@ class Filing:
                 self._complaints.complain(f"{self.name}: takes no scores", str(error))
                 await self._around.sleep(_ASK_AGAIN_S)
             except UndeliveredError as error:
-                faults += isinstance(error, ToolFaultError)
-                if faults == _MAX_FAULTS:
+                is_fault = isinstance(error, FaultError)
+                backoff = backoff.answered(fault=is_fault, now_ns=self._around.clock_ns())
+                if not (is_fault and not patient) and await self._try_again(backoff, error):
+                    backoff = backoff.next()
+                elif is_fault:
                     return await self._without_the_refused(evaluations, error, final=final)
-                if not await self._try_again(backoff, error):
+                else:
                     self._drop(str(error), evaluations, "given_up")
                     break
-                backoff = backoff.next()
             except PermanentError as error:
                 return await self._without_the_refused(evaluations, error, final=final)
             else:
@@ -214,11 +255,11 @@ class Filing:
         self, evaluations: Sequence[Evaluation], error: Exception, *, final: bool
     ) -> Sequence[Evaluation]:
         if len(evaluations) == 1:
-            self._drop(str(error), evaluations, "refused")
+            self._drop(str(error), evaluations, "fault" if isinstance(error, FaultError) else "refused")
             return ()
         middle = len(evaluations) // 2
         halves = evaluations[:middle], evaluations[middle:]
-        return [missing for half in halves for missing in await self._file(half, final=final)]
+        return [missing for half in halves for missing in await self._file(half, final=final, patient=False)]
 
     def _filed(self, count: int) -> None:
         if self._complaints.is_over(f"{self.name}: scores not filed"):
@@ -229,6 +270,9 @@ class Filing:
     def _drop(self, why: str, evaluations: Sequence[Evaluation], reason: str) -> None:
         if not evaluations:
             return
+        self._lost += [_Lost(x, reason, why) for x in evaluations]
         told = f"{why}: {len(evaluations)}, the first of trace {evaluations[0].target.trace_id}"
-        self._complaints.complain(f"{self.name}: scores dropped", told)
+        self._complaints.complain(
+            f"{self.name}: scores not filed for good", f"{told}; `spanscore scores --undelivered` lists them"
+        )
         self._around.meter.add(declared.EXPORTER_DROPPED_SCORES, len(evaluations), exporter=self.name, reason=reason)

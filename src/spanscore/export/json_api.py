@@ -9,7 +9,6 @@ import aiohttp
 from spanscore.export import status
 from spanscore.export.config import SinkSettings
 from spanscore.export.port import UndeliveredError
-from spanscore.export.sink import ToolFaultError
 from spanscore.export.tls import http_context
 from spanscore.model.json import dumps, loads
 
@@ -44,14 +43,9 @@ class JsonApi:
                 text = await _read(response)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise UndeliveredError(status.connection_told(error), maybe_delivered=True) from error
-        if response.status // 100 == 3:  # to https, or to a page where people log in: nothing is wrong with the scores
-            place = response.headers.get("Location", "nowhere")[:_MAX_TOLD_CHARS]
-            raise UndeliveredError(f"HTTP {response.status}: the endpoint redirects to {place}; configure what answers")
-        if response.status == 500:
-            raise ToolFaultError(f"HTTP {response.status}: {' '.join(text.split())[:_MAX_TOLD_CHARS]}")
         if response.status // 100 != 2 and response.status not in expected:
             retry_after = response.headers.get("Retry-After")
-            told = f"{method} {path}: {' '.join(text.split())[:_MAX_TOLD_CHARS]}"
+            told = f"{method} {path}: {_told(response, text)[:_MAX_TOLD_CHARS]}"
             raise status.http_error(response.status, retry_after, told, datetime.now(UTC))
         return response.status, _parsed(text)
 
@@ -69,6 +63,12 @@ async def _read(response: aiohttp.ClientResponse) -> str:
         if len(body) > _MAX_ANSWER_BYTES:
             break
     return body.decode(errors="replace")
+
+
+def _told(response: aiohttp.ClientResponse, text: str) -> str:
+    """What an answer says that took nothing: where it redirects to, else its text."""
+    place = response.headers.get("Location") if response.status // 100 == 3 else None
+    return f"it redirects to {place}" if place else " ".join(text.split())
 
 
 def _parsed(text: str) -> Any:

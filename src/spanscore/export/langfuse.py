@@ -12,8 +12,8 @@ from spanscore.errors import PermanentError
 from spanscore.export import wording
 from spanscore.export.config import LangfuseConfig
 from spanscore.export.json_api import JsonApi
-from spanscore.export.port import UndeliveredError, UnsupportedSignalError
-from spanscore.export.sink import ToolFaultError, provenance
+from spanscore.export.port import FaultError, UndeliveredError, UnsupportedSignalError
+from spanscore.export.sink import provenance
 from spanscore.model.json import dumps
 from spanscore.model.score import Evaluation, Score
 
@@ -100,7 +100,7 @@ def _absent(answer: Any, count: int) -> set[str]:
         raise UndeliveredError(told, maybe_delivered=True)
     if any(x < 500 for x in statuses):
         raise PermanentError(told)
-    raise ToolFaultError(told, maybe_delivered=True)
+    raise FaultError(told)
 
 
 def _raise_rejected(answer: Any, count: int) -> None:

@@ -1,10 +1,12 @@
 """What the export stage asks of an exporter and of the store, and the ways in which sending fails."""
 
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from spanscore.errors import PermanentError, RetryableError
 from spanscore.model.headers import Headers
 from spanscore.model.score import Evaluation
+from spanscore.model.undelivered import Undelivered
 from spanscore.otlp.signal import Signal
 
 
@@ -19,6 +21,13 @@ class UndeliveredError(RetryableError):
         super().__init__(message, retry_after_s=1.0 if told_wait_s is None else told_wait_s)
         self.told_wait_s = told_wait_s
         self.maybe_delivered = maybe_delivered
+
+
+class FaultError(UndeliveredError):
+    """The backend failed at what it was given (HTTP 500, gRPC INTERNAL): that may pass, or come back each time."""
+
+    def __init__(self, message: str, *, told_wait_s: float | None = None) -> None:
+        super().__init__(message, told_wait_s=told_wait_s, maybe_delivered=True)
 
 
 class UnsupportedSignalError(PermanentError):
@@ -59,6 +68,18 @@ class Outbox(Protocol):
         """The last sequence number that `exporter` is done with; None for a new one."""
         ...
 
-    def set_cursor(self, exporter: str, seq: int) -> None:
-        """Remember that `exporter` is done with everything up to `seq`."""
+    def set_cursor(self, exporter: str, seq: int, undelivered: Sequence[Undelivered] = ()) -> None:
+        """Remember that `exporter` is done with everything up to `seq`, and what of it could not be delivered."""
+        ...
+
+    def undelivered(self) -> Mapping[str, tuple[int, int]]:
+        """By exporter how many scores it could not deliver, and how many of them are to be sent again."""
+        ...
+
+    def to_send_again(self, exporter: str, limit: int) -> Sequence[tuple[Undelivered, Evaluation, bool]]:
+        """At most `limit` scores that `exporter` is to send again, and whether a later revision superseded them."""
+        ...
+
+    def settle(self, exporter: str, seqs: Sequence[int], still: Sequence[Undelivered]) -> None:
+        """Forget that `exporter` could not deliver these, but for those that it `still` could not."""
         ...

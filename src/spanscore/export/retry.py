@@ -1,6 +1,6 @@
 """How long to wait before sending again: pure, with time and chance passed in."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spanscore.export.config import RetryOnFailure
 
@@ -15,11 +15,18 @@ class Backoff:
     config: RetryOnFailure
     started_ns: int
     interval_ns: int
+    faulty_since_ns: int | None = None
+    """Since when the backend has answered with faults of its own and with nothing else."""
 
     @classmethod
     def begin(cls, config: RetryOnFailure, now_ns: int) -> "Backoff":
         """The state before the first retry."""
         return cls(config, now_ns, config.initial_interval)
+
+    def answered(self, *, fault: bool, now_ns: int) -> "Backoff":
+        """The state after an answer, before its wait; `fault`: the backend's own."""
+        since_ns = self.faulty_since_ns if fault and self.faulty_since_ns is not None else now_ns
+        return replace(self, faulty_since_ns=since_ns if fault else None)
 
     def wait_s(self, told_wait_s: float | None, chance: float, now_ns: int) -> float | None:
         """Seconds to wait now; None: give up.
@@ -28,11 +35,14 @@ class Backoff:
         """
         spread = self.config.randomization_factor * (2 * chance - 1)
         wait_s = self.interval_ns * (1 + spread) / 1e9 if told_wait_s is None else min(told_wait_s, MAX_TOLD_WAIT_S)
-        deadline_ns = self.started_ns + self.config.max_elapsed_time
-        too_late = self.config.max_elapsed_time and now_ns + wait_s * 1e9 > deadline_ns
-        return None if too_late or not self.config.enabled else wait_s
+        then_ns = now_ns + wait_s * 1e9
+        too_late = self.config.max_elapsed_time and then_ns > self.started_ns + self.config.max_elapsed_time
+        faulty_too_long = (
+            self.faulty_since_ns is not None and then_ns > self.faulty_since_ns + self.config.max_fault_time
+        )
+        return None if too_late or faulty_too_long or not self.config.enabled else wait_s
 
     def next(self) -> "Backoff":
         """The state after one more failure."""
         longer_ns = min(round(self.interval_ns * self.config.multiplier), self.config.max_interval)
-        return Backoff(self.config, self.started_ns, longer_ns)
+        return replace(self, interval_ns=longer_ns)

@@ -4,35 +4,34 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TypeVar
 
 from google.protobuf.message import Message
 
-from spanscore.errors import PermanentError, RetryableError
-from spanscore.export import histogram
+from spanscore.export import histogram, sending
 from spanscore.export.batches import Batch, Batches
 from spanscore.export.config import Config
 from spanscore.export.delivery import Delivery, Surroundings
 from spanscore.export.destinations import without_spans
 from spanscore.export.filing import Filing
 from spanscore.export.forwarding import Forwarding, forward_to_all
+from spanscore.export.patience import Patience
 from spanscore.export.port import Exporter, Outbox
+from spanscore.export.resending import Again, Resending
 from spanscore.export.sink import Sink
 from spanscore.model.headers import Headers
 from spanscore.model.score import Evaluation
-from spanscore.otlp.signal import Signal
+from spanscore.model.undelivered import Undelivered
+from spanscore.otlp.signal import SIGNALS, Signal
 from spanscore.telemetry import Complaints, Meter, declared
 
 _log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
 _NO_SPANS = (
     "%s: no evaluation spans are sent there, since %s shows the same scores; for both set evaluation_spans: true on it"
 )
-_NO_STORE = "export waits for the store"
 
 
 class Sender:
@@ -68,6 +67,8 @@ class Sender:
         ]
         self._batches = Batches(config, outbox)
         self._without_spans = without_spans(config) if config.emit.spans else {}
+        self._patience = Patience(self._complaints, sleep)
+        self._resending = Resending(outbox, self._patience, self._ways_again())
         self._latest = self._begin = outbox.last_seq
         self._cursors: dict[str, int] = {}
         self._news = asyncio.Event()
@@ -75,6 +76,7 @@ class Sender:
         self._draining = self._stopped = False
         self._running: asyncio.Task[None] | None = None
         meter.watch(declared.EXPORTER_WAITING_SCORES, lambda: {(name,): count for name, count in self.behind().items()})
+        meter.watch(declared.EXPORTER_UNDELIVERED_SCORES, lambda: {(x,): n for x, n in self.undelivered.items()})
         meter.watch(declared.EXPORTER_OLDEST_AGE, self._ages_s)
         meter.watch(declared.EXPORTER_QUEUE_SIZE, lambda: {(x.name,): x.waiting for x in self._forwardings})
         meter.watch(declared.EXPORTER_QUEUE_CAPACITY, lambda: {(x.name,): x.capacity for x in self._forwardings})
@@ -123,6 +125,20 @@ class Sender:
         """How many scores each exporter has still to deliver, by its name."""
         behind = {x.name: self._latest - self._cursors.get(x.name, 0) for x in self._deliveries}
         return behind | {x.name: x.behind for x in self._filings}
+
+    @property
+    def undelivered(self) -> dict[str, int]:
+        """How many scores each exporter could not deliver, as of the last `look`; those of former exporters too."""
+        return dict.fromkeys(self.behind(), 0) | self._resending.counts
+
+    @property
+    def notice(self) -> str | None:
+        """What a person is to know of what could not be delivered; None: nothing."""
+        return self._resending.notice
+
+    async def look(self) -> None:
+        """Count what could not be delivered, and begin to send again what somebody has asked for."""
+        await self._resending.look()
 
     def _ages_s(self) -> dict[tuple[str, ...], float]:
         """How old the oldest score is that has still to be sent, by exporter, as far as memory tells it."""
@@ -173,6 +189,8 @@ class Sender:
                 tasks.create_task(self._lasting(partial(self._export, delivery)))
             for filing in self._filings:
                 tasks.create_task(self._lasting(partial(filing.run, self._progress.set)))
+            for resend in self._resending.loops():
+                tasks.create_task(self._lasting(resend))
             for forwarding in self._forwardings:
                 for work in forwarding.consumers(self._progress.set):
                     tasks.create_task(work)
@@ -189,43 +207,37 @@ class Sender:
 
     async def _export(self, delivery: Delivery) -> None:
         cursor = await self._first_cursor(delivery.name)
-        told, meter = histogram.Told(self._around.clock_ns()), self._around.meter
+        told = histogram.Told(self._around.clock_ns())
         while True:
             self._cursors[delivery.name] = cursor
             self._batches.window.forget(min(self._cursors.get(x.name, 0) for x in self._deliveries))
             self._progress.set()
             await self._wait_for_more(cursor)
-            batch = await self._patiently(partial(self._batches.after, cursor, self._latest))
+            batch = await self._patience.get(partial(self._batches.after, cursor, self._latest))
             self._count_lost(delivery.name, batch, cursor)
-            delivered = [
-                await delivery.deliver(signal, body, part.headers)
-                for part in batch.parts
-                for signal, body in part.requests
-                if signal != "traces" or delivery.name not in self._without_spans
-            ]
-            if any(delivered):
-                scores = sum(x.status != "skipped" for x in batch.evaluations)
-                meter.add(declared.EXPORTER_SENT_SCORES, scores, exporter=delivery.name)
+            signals = self._signals_to(delivery.name)
+            lost = await sending.send(delivery, batch.parts, self._around.clock_ns(), signals=signals)
+            self._count(delivery.name, batch, lost)
             cursor = batch.last_seq
-            await self._remember(delivery.name, cursor)
+            await self._remember(delivery.name, cursor, lost)
             # Remembered before it is counted: after a crash a batch may be missing from the histogram, but never twice.
             if self._config.emit.metrics:
                 now_ns = self._around.clock_ns()
                 for part in batch.parts:
                     counted = histogram.request(part.evaluations, told, now_ns)
-                    if counted and await delivery.deliver("metrics", counted, part.headers, at_most_once=True):
+                    if counted and not await delivery.deliver("metrics", counted, part.headers, at_most_once=True):
                         told.tell(part.evaluations, now_ns)
 
     async def _first_cursor(self, name: str) -> int:
         """Where this exporter goes on; a new one begins with the scores that come after it was configured."""
-        cursor = await self._patiently(partial(asyncio.to_thread, self._outbox.cursor, name))
+        cursor = await self._patience.get(partial(asyncio.to_thread, self._outbox.cursor, name))
         if cursor is None:
             cursor = self._begin
             await self._remember(name, cursor)
         return cursor
 
-    async def _remember(self, name: str, cursor: int) -> None:
-        await self._patiently(partial(asyncio.to_thread, self._outbox.set_cursor, name, cursor))
+    async def _remember(self, name: str, cursor: int, lost: Sequence[Undelivered] = ()) -> None:
+        await self._patience.get(partial(asyncio.to_thread, self._outbox.set_cursor, name, cursor, lost))
 
     async def _wait_for_more(self, cursor: int) -> None:
         """Until there are scores after `cursor`, and either a batch full of them or the flush time-out has passed."""
@@ -235,20 +247,38 @@ class Sender:
         if self._latest - cursor < self._config.batch.max_size and not self._draining:
             await self._around.sleep(self._config.batch.flush_timeout / 1e9)
 
-    async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """What the store answers, however long it takes: without it nothing can be sent."""
-        while True:
-            try:
-                answer = await ask()
-            except (RetryableError, PermanentError) as error:
-                self._complaints.complain(_NO_STORE, str(error), level=logging.ERROR)
-                await self._around.sleep(error.retry_after_s if isinstance(error, RetryableError) else 60.0)
-            else:
-                self._complaints.is_over(_NO_STORE)
-                return answer
+    def _signals_to(self, name: str) -> tuple[Signal, ...]:
+        """What an exporter gets of each score."""
+        return tuple(x for x in SIGNALS if x != "traces" or name not in self._without_spans)
+
+    def _ways_again(self) -> dict[str, Again]:
+        """By exporter, how scores are sent again that it could not deliver."""
+
+        async def send_again(
+            delivery: Delivery, rows: Sequence[tuple[Undelivered, Evaluation, bool]]
+        ) -> list[Undelivered]:
+            pairs = [(note, evaluation) for note, evaluation, _ in rows]
+            now_ns, signals = self._around.clock_ns(), self._signals_to(delivery.name)
+            return await sending.send_again(delivery, self._config, pairs, now_ns, signals)
+
+        ways: dict[str, Again] = {x.name: partial(send_again, x) for x in self._deliveries}
+        return ways | {x.name: x.file_again for x in self._filings}
+
+    def _count(self, name: str, batch: Batch, lost: Sequence[Undelivered]) -> None:
+        """Count the scores of which something arrived, and those of which nothing did."""
+        signals = self._signals_to(name)
+        requests = [x for part in batch.parts for x in part.requests if x.signal in signals]
+        carried = {seq for request in requests for seq in request.seqs}
+        if count := len(carried) - len(lost):
+            self._around.meter.add(declared.EXPORTER_SENT_SCORES, count, exporter=name)
+        for reason, count in Counter(x.reason for x in lost).items():
+            self._around.meter.add(declared.EXPORTER_DROPPED_SCORES, count, exporter=name, reason=reason)
+        if lost:
+            told = f"{len(lost)} could not be delivered, {lost[0].reason}: {lost[0].error}"
+            self._complaints.complain(f"{name}: scores", f"{told}; `spanscore scores --undelivered` lists them")
 
     def _count_lost(self, name: str, batch: Batch, cursor: int) -> None:
-        lost = batch.last_seq - cursor - len(batch.evaluations)
+        lost = batch.last_seq - cursor - batch.count
         if lost > 0:
             _log.warning(
                 "%s: %d scores are not in the store any more and were not sent: deleted by its retention, or damaged",

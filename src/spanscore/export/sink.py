@@ -3,12 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from spanscore.export.port import UndeliveredError
 from spanscore.model.score import Evaluation
-
-
-class ToolFaultError(UndeliveredError):
-    """The tool failed at what it was given (HTTP 500): a fault that may pass, or that these scores cause each time."""
 
 
 class Sink(Protocol):

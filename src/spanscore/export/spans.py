@@ -63,6 +63,12 @@ def request(
     return groups.request()
 
 
+def has_any(evaluation: Evaluation, which: Which) -> bool:
+    """Whether an evaluation has a span of its own, or that of the summary."""
+    is_own = evaluation.is_shown and _is_among(evaluation, which)
+    return not evaluation.inline and (evaluation.tally is not None or is_own)
+
+
 def _spans(evaluation: Evaluation, placement: Placement, max_text_length: int, which: Which) -> Iterator[bytes]:
     """The summary of all, where this evaluation has it, and the evaluation's own span."""
     if evaluation.inline:

@@ -1,7 +1,7 @@
 """What an answer means for the sender, sorted as the OpenTelemetry Collector sorts it: pure tables, one a protocol.
 
-But for answers about credentials: the Collector drops what they refuse, here it is sent again, since what waits is safe
-in the store until somebody renews a token.
+But for two: what is refused for its credentials is sent again, since it is safe in the store until somebody renews a
+token, and so is, for a while, what a backend answers with a fault of its own. The Collector drops both.
 """
 
 import re
@@ -14,16 +14,18 @@ from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 
 from spanscore.errors import PermanentError
-from spanscore.export.port import UndeliveredError, UnsupportedSignalError
+from spanscore.export.port import FaultError, UndeliveredError, UnsupportedSignalError
 from spanscore.otlp.signal import WIRE, Signal
 
 _RETRIED_HTTP = frozenset({429, 502, 503, 504})
 _UNAUTHORISED_HTTP = frozenset({401, 403})
 _REFUSED_BEFORE_TAKING_HTTP = frozenset({429, 503})  # 502 and 504: a gateway whose backend may have taken it
 _UNSUPPORTED_HTTP = frozenset({404, 405, 501})
+_FAULTS_BELOW_500_HTTP = frozenset({408, 425})  # Request Timeout and Too Early
 
 _RETRIED_GRPC = frozenset({"CANCELLED", "DEADLINE_EXCEEDED", "ABORTED", "OUT_OF_RANGE", "UNAVAILABLE", "DATA_LOSS"})
 _RETRIED_WHEN_TOLD = frozenset({"RESOURCE_EXHAUSTED"})
+_FAULTS_GRPC = frozenset({"UNKNOWN", "INTERNAL", "RESOURCE_EXHAUSTED"})
 _UNAUTHORISED_GRPC = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED"})
 
 _CHECK_CREDENTIALS = "check the credentials in this exporter's headers, such as authorization"
@@ -51,7 +53,13 @@ def http_error(status: int, retry_after: str | None, text: str, now: datetime) -
             told_wait_s=retry_after_s(retry_after, now),
             maybe_delivered=status not in _REFUSED_BEFORE_TAKING_HTTP,
         )
-    return UnsupportedSignalError(what) if status in _UNSUPPORTED_HTTP else PermanentError(what)
+    if status // 100 == 3:  # to https, or to a page where people log in: nothing is wrong with what was sent
+        return UndeliveredError(f"{what}; configure the endpoint that answers instead of the one that redirects")
+    if status in _UNSUPPORTED_HTTP:
+        return UnsupportedSignalError(what)
+    if status // 100 == 5 or status in _FAULTS_BELOW_500_HTTP:
+        return FaultError(what, told_wait_s=retry_after_s(retry_after, now))
+    return PermanentError(what)
 
 
 def grpc_error(code: str, details: bytes | None, text: str) -> UndeliveredError | PermanentError:
@@ -63,7 +71,9 @@ def grpc_error(code: str, details: bytes | None, text: str) -> UndeliveredError 
     if code in _RETRIED_GRPC or (code in _RETRIED_WHEN_TOLD and told_wait_s is not None):
         # RetryInfo comes from a server that has read the request and put it off; anything else may be a broken line.
         return UndeliveredError(what, told_wait_s=told_wait_s, maybe_delivered=told_wait_s is None)
-    return UnsupportedSignalError(what) if code == "UNIMPLEMENTED" else PermanentError(what)
+    if code == "UNIMPLEMENTED":
+        return UnsupportedSignalError(what)
+    return FaultError(what) if code in _FAULTS_GRPC else PermanentError(what)
 
 
 def retry_after_s(header: str | None, now: datetime) -> float | None:

@@ -70,6 +70,12 @@ def file_of(config: Config) -> Path | None:
     return Path(url.database) if url.get_backend_name() == "sqlite" and url.database else None
 
 
+def no_store(config: Config) -> ConfigError:
+    """The error for a store that a command is to read, and that is not there."""
+    shown = _url(config).render_as_string(hide_password=True)
+    return ConfigError(f"store.url: {shown}: no store there; give the server's configuration by --config")
+
+
 def _url(config: Config) -> URL:
     try:
         return make_url(config.url)

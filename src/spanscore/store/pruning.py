@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from sqlalchemy import Column, Table, delete, exists, func, select
 from sqlalchemy.engine import Connection
 
-from spanscore.store.schema import agent_traces, evaluations, judge_answers, otel_traces, session_keys
+from spanscore.store.schema import agent_traces, evaluations, judge_answers, otel_traces, session_keys, undelivered
 
 _STEP_ROWS = 500  # of each table; also the bind parameters of one statement
 _TABLES = (agent_traces, evaluations, judge_answers)
@@ -61,6 +61,8 @@ def _delete(connection: Connection, table: Table, rows: list[int]) -> None:
         connection.execute(delete(otel_traces).where(otel_traces.c.agent_trace_id.in_(gone)))
         keys = connection.execute(select(agent_traces.c.session_id).where(agent_traces.c.row.in_(rows))).scalars()
         doomed = set(keys) - {None}
+    if table is evaluations:
+        connection.execute(delete(undelivered).where(undelivered.c.seq.in_(rows)))
     connection.execute(delete(table).where(_row(table).in_(rows)))
     if table is agent_traces:
         still_there = exists().where(agent_traces.c.session_id == session_keys.c.session_key)

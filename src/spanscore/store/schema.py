@@ -107,6 +107,20 @@ unanswered = Table(
 )
 """What nobody answered and is asked again later: written with the evaluations, which an older spanscore does alone."""
 
+undelivered = Table(
+    "undelivered",
+    tables,
+    Column("exporter", String(256), primary_key=True),
+    Column("seq", _BIG, primary_key=True, autoincrement=False, index=True),
+    Column("forms", String(64), nullable=False),
+    Column("reason", String(16), nullable=False),
+    Column("error", Text, nullable=False),
+    Column("since_ns", _BIG, nullable=False),
+    Column("asked", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""Scores that an exporter could not deliver; `asked` is 1 where somebody wants one sent again."""
+
 calibrations = Table(
     "calibrations",
     tables,

@@ -10,7 +10,9 @@ from sqlalchemy.engine import Connection
 from spanscore.errors import ConfigError, PermanentError, RetryableError
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
+from spanscore.model.undelivered import Undelivered
 from spanscore.store import pruning, reading, records, unanswered, writing
+from spanscore.store import undelivered as not_delivered
 from spanscore.store.config import Config
 from spanscore.store.database import Database
 from spanscore.store.reading import MAX_SESSION_TRACES, SessionRecord
@@ -242,12 +244,28 @@ class Store:
         with self._database.reading() as connection:
             return connection.execute(select(cursors.c.seq).where(cursors.c.exporter == exporter)).scalar()
 
-    def set_cursor(self, exporter: str, seq: int) -> None:
-        """Remember that `exporter` is done with everything up to `seq`."""
+    def set_cursor(self, exporter: str, seq: int, undelivered: Sequence[Undelivered] = ()) -> None:
+        """Remember that `exporter` is done with everything up to `seq`, and what of it could not be delivered."""
         with self._database.writing() as connection:
+            not_delivered.note(connection, undelivered)
             changed = connection.execute(update(cursors).where(cursors.c.exporter == exporter).values(seq=seq))
             if not changed.rowcount:
                 connection.execute(insert(cursors).values(exporter=exporter, seq=seq))
+
+    def undelivered(self) -> dict[str, tuple[int, int]]:
+        """By exporter how many scores it could not deliver, and how many of them are to be sent again."""
+        with self._database.reading() as connection:
+            return not_delivered.counts(connection)
+
+    def to_send_again(self, exporter: str, limit: int) -> Sequence[tuple[Undelivered, Evaluation, bool]]:
+        """At most `limit` scores that `exporter` is to send again, and whether a later revision superseded them."""
+        with self._database.reading() as connection:
+            return list(not_delivered.asked(connection, exporter, limit))
+
+    def settle(self, exporter: str, seqs: Sequence[int], still: Sequence[Undelivered]) -> None:
+        """Forget that `exporter` could not deliver these, but for those that it `still` could not."""
+        with self._database.writing() as connection:
+            not_delivered.settle(connection, exporter, seqs, still)
 
     def get(self, key: str) -> str | None:
         """The judge's answer kept under `key`. What cannot be read is not there: nothing is raised."""

@@ -182,7 +182,17 @@ EXPORTER_PARTIAL_REQUESTS = _counter(
 )
 EXPORTER_SENT_SCORES = _counter("exporter_sent_scores", "{score}", "Scores that were sent, or filed.", "exporter")
 EXPORTER_DROPPED_SCORES = _counter(
-    "exporter_dropped_scores", "{score}", "Scores that an exporter will never send or file.", "exporter", "reason"
+    "exporter_dropped_scores",
+    "{score}",
+    "Scores that an exporter gave up. But for those that retention deleted, they are listed as undelivered.",
+    "exporter",
+    "reason",
+)
+EXPORTER_UNDELIVERED_SCORES = _gauge(
+    "exporter_undelivered_scores",
+    "{score}",
+    "Scores that could not be delivered, not even in part or not wholly: see `spanscore scores --undelivered`.",
+    "exporter",
 )
 EXPORTER_WAITING_SCORES = _gauge(
     "exporter_waiting_scores", "{score}", "Scores that are committed and not sent or filed yet.", "exporter"
