@@ -10,7 +10,7 @@ import pytest
 from spanscore import config
 from spanscore.dialects import DIALECTS
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
 
 EXAMPLES = sorted([ROOT / "collector-config.yaml", *(ROOT / "examples").rglob("*.yaml")])

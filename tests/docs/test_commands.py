@@ -1,0 +1,238 @@
+"""Every command that a page shows is run as it stands there, and every output is what comes out."""
+
+import argparse
+import ast
+import contextlib
+import inspect
+import io
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from commands import ROOT, blocks, inline
+from google.protobuf import json_format
+from google.protobuf.message_factory import GetMessageClass
+from obliging_model import ObligingModel
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from scripted_server import ScriptedServer
+
+from spanscore.api.v1 import control_service_pb2
+from spanscore.cli import main, recorded
+
+BIN = Path(sys.executable).parent
+DEADLINE_S = 300
+ELSEWHERE = "add-a-dialect"  # tests/dialects/test_installed.py follows that page
+pytestmark = pytest.mark.timeout(4 * DEADLINE_S)  # a page may show many commands
+SHELL_BLOCKS = [x for x in blocks() if x.commands and x.page != "docs/cli.md"]  # a synopsis is no command
+PYTHON_BLOCKS = [x for x in blocks() if x.language == "python"]
+
+NOT_RUN = {
+    "python examples/recordings/record_answers.py": "asks a provider's model and replaces the recorded answers",
+    "curl -G http://127.0.0.1:16686": "asks a Jaeger: make ui-jaeger CHECK=1 does",
+    "otelcol-contrib": "tests/live/collector starts the collector with each of the examples",
+    ".venv/bin/pytest tests/golden -k parley": "tests/dialects/test_installed.py follows that page",
+    ".venv/bin/python - <<'END'": "tests/dialects/test_installed.py follows that page",
+}
+"""Commands that these tests do not run, by their beginning, and why."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder as a reader has it: what an agent sent, a suite, labels, two runs, and the project's examples."""
+    made = tmp_path_factory.mktemp("reader")
+    (made / "examples").symlink_to(ROOT / "examples")
+    (made / "bench").symlink_to(ROOT / "bench")
+    shutil.copy(ROOT / "examples/suite/travel.yaml", made / "suite.yaml")
+    sent = sorted((ROOT / "examples/recordings/pydantic-ai").glob("*.pb"))
+    requests = [ExportTraceServiceRequest.FromString(x.read_bytes()) for x in sent]
+    (made / "traces.jsonl").write_text("".join(json_format.MessageToJson(x, indent=None) + "\n" for x in requests))
+    for name in ("traces", "recorded", "PATH", "recordings/gpt", "recordings/sonnet"):
+        shutil.copytree(ROOT / "examples/recordings/pydantic-ai", made / name)
+    ids = [x.trace_ids[0] for x in recorded.agent_traces([made / "traces.jsonl"])]
+    labels = (f"{x},task_completion,{'fail' if place % 3 else 'pass'}" for place, x in enumerate(ids))
+    (made / "labels.csv").write_text("\n".join(["trace_id,metric,label", *labels]) + "\n")
+    for name in ("before.json", "after.json"):
+        test = [BIN / "spanscore", "test", "suite.yaml", "traces.jsonl", "--output", name]
+        subprocess.run(test, cwd=made, capture_output=True, check=False)
+    return made
+
+
+@pytest.fixture
+def environ(tmp_path):
+    """The variables of a reader with a key, whom a scripted model on this machine answers."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "SPANSCORE_"))}
+    with ScriptedServer(ObligingModel()) as model:
+        yield {
+            **kept,
+            "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+            "XDG_CACHE_HOME": str(tmp_path),
+            "OPENAI_BASE_URL": model.url,
+            "OPENAI_API_KEY": "key",
+            "SPANSCORE_JUDGE_MODEL": "gpt-4o-mini",
+            **{f"SPANSCORE_{x}_ENDPOINT": "127.0.0.1:0" for x in ("GRPC", "HTTP", "HEALTH", "API")},
+        }
+
+
+def why_not_run(command):
+    return next((why for start, why in NOT_RUN.items() if command.startswith(start)), None)
+
+
+@pytest.mark.parametrize("block", SHELL_BLOCKS, ids=lambda x: x.id)
+def test_a_command_that_a_page_shows_does_what_it_says(block, folder, environ, serving):
+    """Serving goes on while the commands after it run."""
+    for command in block.commands:
+        program = shlex.split(command)[0].rpartition("/")[2]
+        if command.startswith("spanscore serve"):
+            serving(command, environ)
+        elif why_not_run(command) is None:
+            CHECKS[program](command, folder, environ)
+
+
+@pytest.fixture
+def serving(folder):
+    """Have a server run until the end of the test; whatever it says, it must be ready and stop when it is told to."""
+    running = []
+
+    def serve(command, environ):
+        process = subprocess.Popen(
+            ["/bin/bash", "-c", f"exec {command}"],
+            cwd=folder,
+            env=environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        running.append(process)
+        lines = []
+        for line in process.stdout:
+            lines.append(line)
+            if "ready" in line:
+                return
+        raise AssertionError("".join(lines))
+
+    yield serve
+    for process in running:
+        process.terminate()
+        process.communicate(timeout=DEADLINE_S)
+        assert process.returncode == 0
+
+
+def check_spanscore(command, folder, environ):
+    """Run it; a gate, a suite, a tournament and the doctor may find something, and end with 1."""
+    finds = "--fail-under" in command or command.startswith(
+        ("spanscore test", "spanscore doctor", "spanscore eval", "spanscore best-of")
+    )
+    done = subprocess.run(
+        ["/bin/bash", "-c", command],
+        cwd=folder,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=DEADLINE_S,
+    )
+    assert done.returncode in ({0, 1} if finds else {0}), done.stderr
+    assert "spanscore: error" not in done.stderr
+    assert done.stdout or ">" in command
+
+
+def check_make(command, *_):
+    """The target is there, and the variables are looked at; CI itself runs what is quick of them."""
+    target, *variables = (x for x in shlex.split(command)[1:] if not x.startswith("-"))
+    makefile = (ROOT / "Makefile").read_text()
+    assert re.search(rf"^{target}:", makefile, re.MULTILINE)
+    assert [x for x in variables if f"$({x.partition('=')[0]})" not in makefile] == []
+
+
+def check_python(command, *_):
+    """The script is there, and takes these options; what it prints is of another machine."""
+    words = shlex.split(command)[1:]
+    script = ROOT / (words[1].replace(".", "/") + ".py" if words[0] == "-m" else words[0])
+    assert [x for x in words if x.startswith("--") and f'"{x}"' not in script.read_text()] == []
+
+
+def check_pip(command, folder, _environ):
+    """What is to be installed is there, with these extras; `make env` installs it for real."""
+    [wanted] = [x for x in shlex.split(command)[2:] if not x.startswith("-")]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    place, _, named = wanted.rstrip("]").partition("[")
+    assert place in {".", "spanscore"}
+    assert {x for x in named.split(",") if x} <= extras.keys()
+
+
+def check_export(command, _folder, environ):
+    """Set the variable for what comes after it."""
+    name, _, value = command.removeprefix("export ").partition("=")
+    if value != "...":
+        environ[name] = value
+
+
+def check_grpcurl(command, *_):
+    """The method is there, and takes this message."""
+    words = shlex.split(command)[1:]
+    if words[-1] == "list":
+        return
+    service, _, method = words[-1].rpartition("/")
+    service = control_service_pb2.DESCRIPTOR.services_by_name[service.rpartition(".")[2]]
+    message = GetMessageClass(service.methods_by_name[method].input_type)()
+    json_format.Parse(words[words.index("-d") + 1], message)
+
+
+CHECKS = {
+    "spanscore": check_spanscore,
+    "make": check_make,
+    "python": check_python,
+    "pip": check_pip,
+    "export": check_export,
+    "grpcurl": check_grpcurl,
+}
+
+
+@pytest.mark.parametrize("start", NOT_RUN)
+def test_what_is_not_run_is_shown_somewhere(start):
+    assert any(x.startswith(start) for block in SHELL_BLOCKS for x in block.commands)
+
+
+@pytest.mark.parametrize(("page", "command"), inline())
+def test_a_command_in_a_sentence_is_one_that_there_is(page, command):
+    words = [x for x in shlex.split(command.replace("…", "")) if x]
+    name = words[1]
+    assert name in main.COMMANDS, page
+    parser = main._parser([name])
+    choices = next(x for x in parser._actions if isinstance(x, argparse._SubParsersAction)).choices
+    known = choices[name].format_help() + " ".join(
+        y.format_help()
+        for x in choices[name]._actions
+        if isinstance(x, argparse._SubParsersAction)
+        for y in x.choices.values()
+    )
+    assert [x for x in words if x.startswith("-") and x.partition("=")[0] not in known] == [], page
+
+
+@pytest.mark.parametrize("block", PYTHON_BLOCKS, ids=lambda x: x.id)
+def test_code_that_a_page_shows_runs(block, folder, monkeypatch):
+    """Code that awaits something is compiled only: it goes on from what a reader has by then."""
+    code = compile(block.text, block.page, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    if code.co_flags & inspect.CO_COROUTINE or ELSEWHERE in block.page:
+        return
+    monkeypatch.chdir(folder)
+    shown = re.findall(r"print\(.*\)  # (.+)", block.text)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(code, {"__name__": "page"})  # noqa: S102 - the pages are the project's
+    assert not shown or printed.getvalue().splitlines() == shown
+
+
+def test_the_agreement_that_the_judges_page_shows_is_what_comes_out():
+    page = (ROOT / "docs/judge.md").read_text()
+    shown = re.search(r"```text\n(\d+ trajectories.*?)```", page, re.DOTALL)[1]
+    done = subprocess.run(
+        [sys.executable, "bench/agreement.py"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=DEADLINE_S
+    )
+    assert shown in done.stdout
