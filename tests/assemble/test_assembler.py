@@ -245,3 +245,12 @@ def test_every_row_is_released_in_the_end_and_once(pushes):
             assembler.done(cut)
         released += assembler.released()
     assert set(released) == used
+
+
+def test_very_many_complete_traces_are_handed_out_in_parts():
+    assembler = Assembler(CONFIG)
+    for number in range(12_000):
+        assembler.push(fragment(1, b"root", trace_id=number.to_bytes(16, "big")), 0)
+    cuts = [assembler.cut(10 * SECOND) for _ in range(4)]
+    assert [len(x) for x in cuts] == [5000, 5000, 2000, 0]
+    assert len({cut.trace_id for part in cuts for cut in part}) == 12_000

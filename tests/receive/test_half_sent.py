@@ -83,7 +83,10 @@ async def test_bodies_that_do_not_arrive_take_no_place_of_those_that_do(serve, t
 
 
 async def test_messages_that_do_not_arrive_take_no_place_of_those_that_do(serve, traces):
-    async with serve() as up, half_sent(up.server.grpc_port, begun_call(1000, 10), 300):
+    async with (
+        serve(grpc={"max_recv_msg_size_mib": 1}, max_bytes_in_flight="1GiB") as up,
+        half_sent(up.server.grpc_port, begun_call(1000, 10), 300),
+    ):
         await until(lambda: arriving(up) == 300)
         await TraceServiceStub(up.channel).Export(traces())
     assert len(up.intake.accepted) == 1

@@ -3,10 +3,14 @@
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from spanscore.assemble.config import Config
 from spanscore.assemble.fragments import Fragment
 from spanscore.model.trace import Completeness
+
+_CUT_AT_ONCE = 5000
+"""Traces: more than are scored in the second until the next are cut."""
 
 
 @dataclass(slots=True)
@@ -106,11 +110,14 @@ class Assembler:
         return True
 
     def cut(self, now_ns: int) -> list[Cut]:
-        """The traces that are complete by now; each is handed out once, and wants `done` when it was dealt with."""
+        """Traces that are complete by now; each is handed out once, and wants `done` when it was dealt with.
+
+        Of very many, a part now and the others with the calls that follow.
+        """
         for traces, quiet_ns, completeness in self._by_patience():
-            for trace_id in list(_quiet_since(traces, now_ns - quiet_ns)):
+            for trace_id in list(islice(_quiet_since(traces, now_ns - quiet_ns), _CUT_AT_ONCE)):
                 self._close(trace_id, traces.pop(trace_id), completeness, now_ns)
-        while self.open_traces > self._config.max_open_traces or self._open_items > self._config.max_open_spans:
+        while len(self._ready) < _CUT_AT_ONCE and self._has_too_many():
             trace_id, trace = (self._partial or self._whole).popitem(last=False)
             self._close(trace_id, trace, "truncated", now_ns)
         self._cut_old(now_ns)
@@ -200,6 +207,9 @@ class Assembler:
     def _by_patience(self) -> Iterator[tuple[OrderedDict[bytes, _Open], int, Completeness]]:
         yield self._whole, self._config.complete_after, "complete"
         yield self._partial, self._config.idle_after, "idle"
+
+    def _has_too_many(self) -> bool:
+        return self.open_traces > self._config.max_open_traces or self._open_items > self._config.max_open_spans
 
     def _open(self, trace_id: bytes, now_ns: int) -> _Open:
         closed = self._closed.pop(trace_id, None)

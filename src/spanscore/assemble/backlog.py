@@ -13,6 +13,7 @@ from spanscore.assemble.requests import Requests
 from spanscore.assemble.units import BY_TRACE, Units
 from spanscore.model.headers import Headers
 from spanscore.model.span import LogRecord, Span
+from spanscore.otlp import weight
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
 from spanscore.store.journal import Journal, Request
 from spanscore.store.leaving import Leaving
@@ -22,6 +23,11 @@ _SHARE_FOR_LATE_SPANS = 0.5
 """Above this fill of the journal, requests kept only for late spans make room for new ones."""
 
 _ROOM_WAIT_S = 5.0
+
+_SMALL_BYTES = 256 * 2**10
+"""Up to this size a request is taken apart in the event loop; above it in a thread."""
+
+_PUSHED_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +87,18 @@ class Backlog:
         now_ns = self._clock_ns()
         await self._make_room(len(body))
         row = await asyncio.wrap_future(self._journal.append(signal, body, now_ns, headers))
-        self._requests.put(row, signal, message, len(body), headers)
+        self._requests.put(row, signal, message, weight.decoded_bytes(body), headers)
         kept = Kept(signal, row, body, message, headers)
         self.hold(row)
-        for fragment in self._fragments(kept):
+        if len(body) > _SMALL_BYTES:
+            found = await asyncio.to_thread(self._fragments, kept)
+        else:
+            found = self._fragments(kept)
+        for number, fragment in enumerate(found, start=1):
             if not self.assembler.push(fragment, now_ns):
                 self._meter.add(declared.TRACES_LATE_ITEMS, fragment.items, signal=signal)
+            if not number % _PUSHED_AT_ONCE:
+                await asyncio.sleep(0)  # a request can hold a hundred thousand traces: others get their turn
         return kept
 
     def recover(self) -> Iterator[tuple[Kept, Leaving]]:

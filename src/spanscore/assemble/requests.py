@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from spanscore.assemble.units import BY_TRACE, Units
 from spanscore.model.headers import Headers, with_headers
 from spanscore.model.span import LogRecord, Resource, Scope, Span
-from spanscore.otlp import decode
+from spanscore.otlp import decode, weight
 from spanscore.otlp.signal import WIRE, Signal
 
 _Items = dict[bytes, list[tuple[Any, Resource, Scope]]]
@@ -51,7 +51,7 @@ class _Decoded:
 
 
 class Requests:
-    """Decoded requests by row: the latest, up to `max_bytes` of protobuf, in memory; the others from `read`.
+    """Decoded requests by row: the latest, up to `max_bytes` decoded, in memory; the others from `read`.
 
     May be used from several threads.
     """
@@ -59,7 +59,7 @@ class Requests:
     def __init__(
         self,
         read: Callable[[Iterable[int]], Iterable[Stored]],
-        max_bytes: int = 64 * 2**20,
+        max_bytes: int = 160 * 2**20,
         *,
         units: Units = BY_TRACE,
     ) -> None:
@@ -71,7 +71,7 @@ class Requests:
         self._lock = threading.Lock()
 
     def put(self, row: int, signal: str, message: Any, size_bytes: int, headers: Headers = ()) -> None:
-        """Hold a decoded request of `size_bytes`, with its headers; the oldest ones make room."""
+        """Hold a request that takes `size_bytes` decoded, with its headers; the oldest ones make room."""
         self._hold(row, _Decoded(signal, message, size_bytes, headers))
 
     def drop(self, rows: Iterable[int]) -> None:
@@ -106,7 +106,7 @@ class Requests:
         for stored in self._read((row,)):
             signal: Signal = "traces" if stored.signal == "traces" else "logs"
             message = WIRE[signal].request.FromString(stored.body)
-            request = _Decoded(signal, message, len(stored.body), stored.headers)
+            request = _Decoded(signal, message, weight.decoded_bytes(stored.body), stored.headers)
             self._hold(row, request)  # its neighbours are likely to be asked for next
             yield request
 

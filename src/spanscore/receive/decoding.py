@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from google.protobuf.message import DecodeError, Message
 
@@ -34,12 +34,14 @@ _MESSAGES_A_VALUE: Final = 20
 class Decoded:
     """A request that was understood: its protobuf, the same as a message, and what was done to make it so.
 
-    `refused` was taken out; in `replaced` texts, bytes that are not UTF-8 were replaced.
+    `items` counts its spans or log records; `refused` was taken out; in `replaced` texts, bytes that are not UTF-8 were
+    replaced.
     """
 
     body: bytes
     request: Message
     refused: list[Refusal]
+    items: int = 0
     replaced: int = 0
 
 
@@ -60,15 +62,23 @@ def decode_slowly(signal: Signal, body: bytes, *, as_json: bool) -> Decoded:
         parsed, replaced = json.loads(body)
         request = json.from_object(signal, parsed)
         checked = _checked(signal, request.SerializeToString(), request)
-        return Decoded(checked.body, request, checked.refused, replaced)
+        return replace(checked, replaced=replaced)
     mended = mend(signal, body)
     rest = decode(signal, mended.body)
-    return Decoded(rest.body, rest.request, mended.refused + rest.refused, mended.replaced)
+    return replace(rest, refused=mended.refused + rest.refused, replaced=mended.replaced)
 
 
 def _checked(signal: Signal, body: bytes, request: Message) -> Decoded:
     refused = check.remove_damaged(request) if signal == "traces" else []
-    return Decoded(request.SerializeToString() if refused else body, request, refused)
+    return Decoded(request.SerializeToString() if refused else body, request, refused, _items(signal, request))
+
+
+def _items(signal: Signal, request: Any) -> int:
+    if signal == "traces":
+        return sum(len(scoped.spans) for group in request.resource_spans for scoped in group.scope_spans)
+    if signal == "logs":
+        return sum(len(scoped.log_records) for group in request.resource_logs for scoped in group.scope_logs)
+    return 0
 
 
 class Decoder:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from google.protobuf.message import Message
 
@@ -16,13 +16,17 @@ from spanscore.receive.admission import Admission, Arrival
 from spanscore.receive.auth import UnauthenticatedError
 from spanscore.receive.decoding import Decoded, Decoder
 from spanscore.receive.intake import Intake
-from spanscore.receive.pressure import Pressure, Seldom
+from spanscore.receive.pressure import Allowance, Pressure, Seldom
 from spanscore.telemetry import Meter, declared
 
 _log = logging.getLogger(__name__)
 
 _MAX_IN_FLIGHT: Final = 256
 """Requests being decoded and kept at once, over both protocols: what bounds memory when the journal is slow."""
+
+_MAX_ASIDE_BYTES: Final = 64 * 2**20
+_ASIDE_EVERY_S: Final = 600.0
+"""As many bytes as the quarantine holds are put aside in ten minutes: more would only write over what is there."""
 
 Transport: TypeAlias = Literal["grpc", "http"]
 """What a request came over."""
@@ -40,6 +44,7 @@ class Exports:
         self._decoder = Decoder(max_elements)
         self._pressure = Pressure()
         self._putting_aside = Seldom()
+        self._aside = Allowance(_MAX_ASIDE_BYTES, _ASIDE_EVERY_S)
         self._in_flight = 0
         self._draining = False
         self._idle = asyncio.Event()
@@ -121,6 +126,9 @@ class Exports:
         if self._putting_aside.is_due():
             fault = None if foreseen else error
             _log.warning("%s: a request was put aside: %s", signal, without_content, exc_info=fault)
+        if not self._aside.take(len(body)):
+            told = f"nothing was kept, and too much is put aside already to keep this request for inspection: {reason}"
+            raise PermanentError(told)
         await self._intake.quarantine(signal, body, reason)
         self._meter.add(declared.RECEIVER_QUARANTINED_REQUESTS, transport=transport, signal=signal)
         return WIRE[signal].partial(0, f"nothing was kept, the request is put aside for inspection: {reason}")
@@ -129,13 +137,10 @@ class Exports:
         self._meter.add(declared.RECEIVER_REQUESTS, transport=transport, signal=signal)
         if decoded.refused:
             self._meter.add(declared.RECEIVER_REFUSED_ITEMS, len(decoded.refused), transport=transport, signal=signal)
-        request: Any = decoded.request
         if signal == "traces":
-            spans = sum(len(scoped.spans) for group in request.resource_spans for scoped in group.scope_spans)
-            self._meter.add(declared.RECEIVER_ACCEPTED_SPANS, spans, transport=transport)
+            self._meter.add(declared.RECEIVER_ACCEPTED_SPANS, decoded.items, transport=transport)
         elif signal == "logs":
-            records = sum(len(scoped.log_records) for group in request.resource_logs for scoped in group.scope_logs)
-            self._meter.add(declared.RECEIVER_ACCEPTED_LOG_RECORDS, records, transport=transport)
+            self._meter.add(declared.RECEIVER_ACCEPTED_LOG_RECORDS, decoded.items, transport=transport)
 
     async def drain(self, grace_s: float) -> bool:
         """Refuse new requests and wait for those under way, `grace_s` seconds at most; False: some were not done."""

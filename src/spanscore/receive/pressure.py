@@ -30,6 +30,27 @@ class Seldom:
         return True
 
 
+class Allowance:
+    """`max_bytes` at once, and as many again in `every_s` seconds, little by little."""
+
+    def __init__(self, max_bytes: int, every_s: float, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._max_bytes = max_bytes
+        self._per_s = max_bytes / every_s
+        self._clock_s = clock_s
+        self._left = float(max_bytes)
+        self._then_s = clock_s()
+
+    def take(self, size_bytes: int) -> bool:
+        """Whether so many bytes are allowed now; if so, they are used up."""
+        now_s = self._clock_s()
+        self._left = min(self._max_bytes, self._left + (now_s - self._then_s) * self._per_s)
+        self._then_s = now_s
+        if size_bytes > self._left:
+            return False
+        self._left -= size_bytes
+        return True
+
+
 class Pressure:
     """Logs what was turned away: the first at once, what follows within a minute with the next after it."""
 
