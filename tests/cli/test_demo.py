@@ -145,8 +145,9 @@ def test_the_demos_output_is_plain_and_fits_80_columns(done):
 
 def test_the_demos_scores_are_in_the_file_that_it_names(done):
     sent = files.load([_scores_file(done)])
-    names = {span.attributes["gen_ai.evaluation.name"] for span in sent.spans}
+    names = {event.attributes["gen_ai.evaluation.name"] for event in sent.logs}
     assert {"task_completion", "coherence", "agent_reliability"} <= names
+    assert {"spanscore: all 8 passed", "fail: task_completion"} <= {span.name for span in sent.spans}
 
 
 def test_the_demo_leaves_no_database_behind(done):

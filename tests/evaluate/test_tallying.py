@@ -75,7 +75,7 @@ def test_what_is_scored_again_alone_is_counted_with_what_stands():
 def test_a_later_tally_names_the_one_before_it_and_what_failed_in_it():
     before = tallied([made("a", "fail")], (), {}, run="trace")
     (again,) = tallied([made("a", revision=2)], before, {}, run="trace")
-    assert (again.tally.supersedes, again.tally.failed_before) == (before[0].tally_uid, 1)
+    assert (again.tally.supersedes, again.tally.label_before) == (before[0].tally_uid, "fail")
 
 
 def test_each_subject_has_a_tally_of_its_own():

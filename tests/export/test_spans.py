@@ -46,7 +46,7 @@ def test_without_a_label_the_name_says_that_there_is_a_score(make):
     ("before", "name"),
     [
         ("fail", "pass: task_completion (revised, was fail)"),
-        ("pass", "pass: task_completion (revised)"),
+        ("pass", "pass: task_completion (revised, was pass)"),
         (None, "pass: task_completion (revised)"),
     ],
 )

@@ -39,8 +39,8 @@ def test_that_of_a_session_says_so(make):
 
 
 def test_one_that_takes_the_place_of_another_says_what_was_there(make):
-    found = summary(make, *PASSED, supersedes="d" * 16, failed_before=1)
-    assert found.name == "spanscore: all 2 passed (revised, was 1 failed)"
+    found = summary(make, *PASSED, supersedes="d" * 16, label_before="fail")
+    assert found.name == "spanscore: all 2 passed (revised, was fail)"
 
 
 def test_it_is_under_the_evaluated_span_and_starts_before_all_scores(make):

@@ -298,7 +298,7 @@ def test_a_finding_names_call_tool_argument_and_text(make_trace):
 
 def test_a_score_says_what_was_found_and_where(make_trace):
     score = outcome("errors_recovered", make_trace(tool_calls=(call("get_a"), call("get_b", error="not found"))))
-    assert score.reason == ('1 finding: call 2 (get_b): failed with "not found", and no later call made it good.')
+    assert score.reason == ('Call 2 (get_b): failed with "not found", and no later call made it good.')
 
 
 def test_no_finding_is_one_and_a_finding_is_nothing(make_trace):

@@ -207,13 +207,33 @@ def test_turns_of_one_trace_are_told_apart(metric):
 def test_consistency_reads_its_score_in_words(confidence, reading):
     session = session_of(1)
     score = AgentConsistency().measure(session, signals_of(session, [(confidence, None, None, None)]), SIGNAL_WEIGHTS)
-    assert score.reason.startswith(f"{reading}: ")
+    assert f"{reading}: the weighted uncertainty" in score.reason
+
+
+def test_where_an_agent_is_unstable_the_reason_begins_with_the_worst_trace(example):
+    session, signals = example
+    reason = AgentConsistency().measure(session, signals, SIGNAL_WEIGHTS).reason
+    assert reason.startswith(f"Least certain is trace {session.traces[1].trace_ids[0]}: confidence ")
+
+
+def test_where_a_trace_is_flagged_the_reason_begins_with_the_riskiest_and_its_signal():
+    session = session_of(2)
+    signals = signals_of(session, [(0.9, 0.9, 0.9, 0.9), (0.9, 0.1, 0.9, 0.9)])
+    reason = AgentReliability().measure(session, signals, SIGNAL_WEIGHTS).reason
+    name = session.traces[1].trace_ids[0]
+    assert reason.startswith(f"Riskiest is trace {name}: loop_detection 0.10. ")
+
+
+def test_where_no_trace_is_flagged_the_reason_begins_with_how_it_reads():
+    session = session_of(1)
+    reason = AgentReliability().measure(session, signals_of(session, [(0.95,) * 4]), SIGNAL_WEIGHTS).reason
+    assert reason.startswith("No elevated risk anywhere: ")
 
 
 def test_a_reason_names_the_trace_as_tracing_tools_know_it(example):
     session, signals = example
     reason = AgentConsistency().measure(session, signals, SIGNAL_WEIGHTS).reason
-    assert f"in trace {session.traces[1].trace_ids[0]}" in reason
+    assert f"trace {session.traces[1].trace_ids[0]}" in reason
 
 
 @pytest.mark.parametrize("metric", [AgentReliability(), AgentConsistency()])

@@ -57,7 +57,7 @@ def test_a_trial_passes_when_every_expected_outcome_holds(suite, turn, run_of, b
 def test_what_does_not_hold_is_told(suite, turn, run_of, by_rubric):
     _, settings = by_rubric(rubric(4, (True, False)))
     [result] = run_of(suite({"id": "a", "expected_outcomes": STATEMENTS}), [turn], settings).cases
-    assert "Not: Nothing was booked. ([turn 0] says so)" in result.reasons[0]
+    assert "Does not hold: Nothing was booked. ([turn 0] says so)" in result.reasons[0]
 
 
 def test_the_overall_score_is_the_trials_score(suite, turn, run_of, by_rubric):

@@ -104,8 +104,8 @@ def _told(
     """What the overall score rests on, in sentences."""
     if verdicts:
         unmet = [f"{statement} ({x.justification})" for statement, x in verdicts if not x.passed]
+        yield from (f"Does not hold: {text}." for text in unmet)
         yield f"{len(verdicts) - len(unmet)} of {len(verdicts)} expected outcomes hold."
-        yield from (f"Not: {text}" for text in unmet)
     yield from _worst_first(scores)
     if skipped:
         yield f"Not scored: {', '.join(skipped)}; {coverage:.0%} of the weight was."

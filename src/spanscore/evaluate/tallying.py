@@ -59,7 +59,7 @@ def _tally(before: Sequence[Evaluation], now: Iterable[Evaluation]) -> Tally:
     told = max((x for x in before if x.tally), key=lambda x: (x.revision, x.evaluated_at_ns), default=None)
     if told is None or told.tally is None:
         return Tally(_results(now))
-    return Tally(_results(now), told.tally_uid, len(told.tally.failed))
+    return Tally(_results(now), told.tally_uid, told.tally.label)
 
 
 def _results(evaluations: Iterable[Evaluation]) -> tuple[Result, ...]:

@@ -26,8 +26,8 @@ def annotate(span: Span, evaluations: Iterable[Evaluation], *, max_text_length: 
     for evaluation in evaluations:
         outcome = evaluation.outcome
         if evaluation.tally is not None:
-            verdict = wording.tally_label(evaluation.tally)
-            summed = {"spanscore.summary": wording.tally_summary(evaluation.tally), "spanscore.verdict": verdict}
+            told = wording.tally_summary(evaluation.tally)
+            summed: dict[str, Value] = {"spanscore.summary": told, "spanscore.verdict": evaluation.tally.label}
             encode.fill(span.attributes, {key: value for key, value in summed.items() if value is not None})
         if isinstance(outcome, Score):
             reason = wording.cut(outcome.reason, max_text_length)

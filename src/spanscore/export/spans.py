@@ -128,10 +128,8 @@ def _child(trace_id: str, parent_id: str, end_ns: int) -> bytes:
 def _tallied(evaluation: Evaluation, tally: Tally) -> bytes:
     """Name and attributes of the summary of all metrics."""
     told = wording.tally(tally)
-    before = None if tally.failed_before is None else f"{tally.failed_before} failed"
-    now = f"{len(tally.failed)} failed"
     head = "spanscore" if evaluation.scope == "trace" else "spanscore session"
-    revised = wording.revised(2 if tally.supersedes else 1, before, now)
+    revised = wording.revised(tally.label_before) if tally.supersedes else ""
     named: dict[str, Value] = {
         "openinference.span.kind": "EVALUATOR",
         "gen_ai.operation.name": "evaluation",
@@ -142,8 +140,8 @@ def _tallied(evaluation: Evaluation, tally: Tally) -> bytes:
         "spanscore.failed": [x.metric for x in tally.failed],
         **wording.trial(evaluation),
     }
-    if verdict := wording.tally_label(tally):
-        named["spanscore.verdict"] = verdict
+    if tally.label is not None:
+        named["spanscore.verdict"] = tally.label
     for x in tally.results:
         if x.value is not None:
             named[f"spanscore.{x.metric}.score"] = wording.rounded(x.value, x.threshold)
@@ -205,9 +203,8 @@ def _superseded(evaluation: Evaluation) -> Iterator[bytes]:
 
 def _name(evaluation: Evaluation) -> str:
     """The verdict, then the metric: what is cut off at the edge of a narrow tree is the end."""
-    verdict = wording.verdict(evaluation)
-    revision = 1 if evaluation.supersedes is None else evaluation.revision
-    return f"{verdict}: {evaluation.metric}" + wording.revised(revision, evaluation.label_before, verdict)
+    name = f"{wording.verdict(evaluation)}: {evaluation.metric}"
+    return name if evaluation.supersedes is None else name + wording.revised(evaluation.label_before)
 
 
 def _subject(evaluation: Evaluation) -> Iterator[bytes]:

@@ -50,13 +50,6 @@ def tally_summary(found: Tally) -> str:
     return f"{tally(found)}: {failed}" if failed else tally(found)
 
 
-def tally_label(found: Tally) -> str | None:
-    """`fail` where any metric failed, `pass` where none did; None where there is no verdict."""
-    if found.failed:
-        return "fail"
-    return "pass" if found.judged else None
-
-
 def tally_lines(found: Tally) -> list[str]:
     """Each result of a tally in a line, in the order in which they matter."""
     return [
@@ -74,17 +67,15 @@ def tallied(evaluation: Evaluation) -> list[Evaluation]:
     if found is None or not found.judged:
         return [evaluation]
     passed = 1 - len(found.failed) / len(found.judged)
-    outcome = Score(passed, "\n".join([tally_summary(found), *tally_lines(found)]), {}, tally_label(found))
+    outcome = Score(passed, "\n".join([tally_summary(found), *tally_lines(found)]), {}, found.label)
     own = Evaluator("CODE", TALLY, evaluation.evaluator.version)
     summed = replace(evaluation, metric=TALLY, outcome=outcome, threshold=None, scale=(0.0, 1.0), evaluator=own)
     return [evaluation, replace(summed, tally=None, usage=JudgeUsage())]
 
 
-def revised(revision: int, before: str | None, now: str) -> str:
-    """What the name of a span says of an evaluation that takes the place of one: ` (revised, was fail)`."""
-    if revision == 1:
-        return ""
-    return " (revised)" if before in {None, now} else f" (revised, was {before})"
+def revised(before: str | None) -> str:
+    """What ends the name of a span that takes the place of one with the label `before`: ` (revised, was fail)`."""
+    return " (revised)" if before is None else f" (revised, was {before})"
 
 
 def rounded(value: float, threshold: float | None = None, digits: int = 4) -> float:

@@ -104,12 +104,19 @@ class Result:
 class Tally:
     """The newest results of all metrics on one agent trace, or one session, in the order in which they matter.
 
-    `supersedes` is the `tally_uid` of the tally before it, and `failed_before` how many had failed in that one.
+    `supersedes` is the `tally_uid` of the tally before it, and `label_before` the label of that one.
     """
 
     results: tuple[Result, ...]
     supersedes: str | None = None
-    failed_before: int | None = None
+    label_before: str | None = None
+
+    @property
+    def label(self) -> str | None:
+        """`fail` where any metric failed, `pass` where none did; None where there is no verdict."""
+        if self.failed:
+            return "fail"
+        return "pass" if self.judged else None
 
     @property
     def failed(self) -> list[Result]:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from spanscore.metrics._base import Computed
 from spanscore.metrics._evidence import Evidence
-from spanscore.metrics._words import counted, listed
+from spanscore.metrics._words import listed
 from spanscore.model.json import Json, dumps
 from spanscore.model.score import Outcome, Score, Skip
 from spanscore.model.trace import AgentTrace, PastMessage, ToolCall
@@ -71,7 +71,8 @@ class Check(Computed):
         if not findings:
             return Score(1.0, self.fine, {"findings": []})
         told = listed([x.told() for x in findings])
-        reason = f"{counted(len(findings), 'finding')}: {told}."
+        count = f" ({len(findings)} findings)" if len(findings) > 1 else ""
+        reason = f"{told[:1].upper()}{told[1:]}{count}."
         return Score(0.0, reason, {"findings": [x.to_json() for x in findings]})
 
 

@@ -23,6 +23,8 @@ _MAX_WHY_CHARS = 160
 class TraceRisks:
     """What one trace contributes: the risks (1 - signal) of its signals that count, and the highest weighted one.
 
+    `riskiest` is the signal of that one.
+
     `name` is the trace's OTel trace id; where several turns of the session are in one OTel trace, `/` and the id of the
     span that opens the turn follow.
     """
@@ -30,6 +32,11 @@ class TraceRisks:
     name: str
     risks: Mapping[str, float]
     step_risk: float
+    riskiest: str
+
+    def told(self, signal: str) -> str:
+        """A signal with its score, as a part of a sentence."""
+        return f"{signal} {1 - self.risks[signal]:.2f}"
 
     def shown(self) -> dict[str, float | None]:
         """As metadata: null for a signal that is missing."""
@@ -65,8 +72,9 @@ def trace_risks(session: Session, signals: Signals, weights: Mapping[str, float]
         values = signals.values.get(trace.id, {})
         risks = {signal: 1.0 - values[signal] for signal in SIGNAL_WEIGHTS if signal in values and weights[signal]}
         if risks:
-            step_risk = max(weights[signal] * risk for signal, risk in risks.items())
-            found.append(TraceRisks(name, risks, step_risk))
+            weighted = {signal: weights[signal] * risk for signal, risk in risks.items()}
+            riskiest = max(weighted, key=weighted.__getitem__)
+            found.append(TraceRisks(name, risks, weighted[riskiest], riskiest))
     return found
 
 

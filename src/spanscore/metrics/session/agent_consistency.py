@@ -18,6 +18,8 @@ _READINGS = (
     (0.5, "moderate instability"),
     (0.3, "significant instability"),
 )
+_UNSTEADY_BELOW = 0.7
+"""The reading from which on the reason begins with the worst trace."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +68,13 @@ class AgentConsistency(SessionMetric):
         }
         worst = max(range(len(traces)), key=uncertainties.__getitem__)
         reading = read(value, _READINGS, "unstable throughout")
-        reason = (
-            f"{reading}: the weighted uncertainty of {counted(len(traces), 'trace')} is {rms:.2f} (root mean "
-            f"square), the highest {uncertainties[worst]:.2f} in trace {traces[worst].name}."
+        cause = (
+            f"Least certain is trace {traces[worst].name}: {traces[worst].told(_LEADING)}. "
+            if value < _UNSTEADY_BELOW
+            else ""
         )
+        uncertain = f"the weighted uncertainty of {counted(len(traces), 'trace')} is {rms:.2f} (root mean square)"
+        reason = f"{cause}{reading}: {uncertain}."
         return Score(value, f"{reason}{rests_on.told()}", metadata)
 
 

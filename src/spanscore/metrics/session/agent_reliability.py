@@ -67,7 +67,9 @@ class AgentReliability(SessionMetric):
             "aggregation": _aggregation(mean_top, risks[0]),
         }
         reading = read(value, _READINGS, "catastrophic failures")
-        reason = f"{reading}: {len(flagged)} of {counted(len(traces), 'trace')} flagged."
+        worst = max(traces, key=lambda x: x.step_risk)
+        cause = f"Riskiest is trace {worst.name}: {worst.told(worst.riskiest)}. " if flagged else ""
+        reason = f"{cause}{reading}: {len(flagged)} of {counted(len(traces), 'trace')} flagged."
         return Score(value, f"{reason}{rests_on.told()}", metadata)
 
 

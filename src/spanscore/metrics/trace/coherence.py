@@ -87,7 +87,7 @@ def _texts(trace: AgentTrace) -> dict[str, str]:
 
 
 def _reason(value: float, embedding: str) -> str:
-    reason = f"Under {embedding}, the similarity of input and output is {value:.4f}."
+    reason = f"Input and output have a similarity of {value:.4f} under {embedding}."
     if embedding == ngrams.Ngrams.name:
         low, high = ngrams.OWN_ANSWERS
         reason += f" This embedding compares spelling, not meaning: good answers mostly reach {low} to {high}."

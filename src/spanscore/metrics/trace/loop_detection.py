@@ -65,11 +65,11 @@ class LoopDetection(Embedded):
     def _score(self, comparisons: list[dict[str, Any]], embedding: str) -> Score:
         nearest = max(comparisons, key=lambda x: x["hybrid_score"])
         metadata = {"window_size": self.window, "max_hybrid": nearest["hybrid_score"], "comparisons": comparisons}
+        alike = f"similarity {nearest['cosine_similarity']:.2f} under {embedding}"
         reason = (
-            f"Nearest of {counted(len(comparisons), 'earlier output')} is that of trace "
-            f"{nearest['trace_index'] + 1} of the session: similarity {nearest['cosine_similarity']:.2f} under "
-            f"{embedding}, times {nearest['jaccard_similarity']:.2f} of the words in common, is "
-            f"{nearest['hybrid_score']:.2f}."
+            f"The output repeats {nearest['hybrid_score']:.2f} of that of trace {nearest['trace_index'] + 1} of the "
+            f"session, the nearest of {counted(len(comparisons), 'earlier output')}: {alike}, times "
+            f"{nearest['jaccard_similarity']:.2f} of the words in common."
         )
         return Score(min(max(1.0 - nearest["hybrid_score"], 0.0), 1.0), reason, metadata)
 

@@ -3,16 +3,22 @@
 from collections.abc import Iterator
 
 from harness.line import Run
-from spanscore.api.v1.score_pb2 import STATUS_SKIPPED, Score
+from spanscore.api.v1.score_pb2 import STATUS_FAILED, STATUS_SKIPPED, Score
 
 FAIL = ("gen_ai.evaluation.score.label", "fail")
 """The attribute of an evaluation span that such a search asks for."""
 
 
 def evaluated(run: Run) -> Iterator[Score]:
-    """Everything that has an evaluation span."""
+    """Everything that has an evaluation span of its own: what failed, or could not be measured."""
     found = (x for scores in run.scores.values() for x in scores)
-    return (x for x in found if x.status != STATUS_SKIPPED or x.skip_cause == "no_signals")
+    return (
+        x
+        for x in found
+        if x.label == FAIL[1]
+        or x.status == STATUS_FAILED
+        or (x.status == STATUS_SKIPPED and x.skip_cause == "no_signals")
+    )
 
 
 def failing(run: Run) -> set[str]:

@@ -130,7 +130,6 @@ def running(
     settings = demo_server.configuration(folder, ports, judge, _grpc(scores))
     settings["assemble"] |= {"complete_after": "5s", "idle_after": "6s", "session_idle_after": "8s"}  # slow machines
     settings["export"]["exporters"]["otlp_grpc"]["evaluation_spans"] = True  # both forms are looked at
-    settings["export"]["spans"] = "all"
     settings["export"]["exporters"].update(sinks)
     settings["export"]["emit"] = {"events": False, "metrics": False}  # a tracing UI takes spans only
     with demo_server.running(folder, ports, settings) as control:

@@ -1,7 +1,7 @@
 """Arize Phoenix: evaluation spans in its trace tree, and annotations of spans, traces and sessions."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -13,6 +13,7 @@ from harness.installed import environment
 from harness.line import Run, span_name
 from harness.processes import Processes, answers, free_ports
 
+from spanscore.api.v1.score_pb2 import Score
 from spanscore.cli.backend import Backend
 from spanscore.model.trace import AgentTrace
 
@@ -22,6 +23,10 @@ _TRACE = """query ($id: String!) { trace: getTraceByOtelId(traceId: $id) {
   costSummary { total { tokens cost } } } }"""
 _PROJECT = """{ projects { edges { node { id name } } } }"""
 _FAILED = "task_completion"
+_NOW_FAILING = (
+    f"len([s for s in spans if 'fail: {_FAILED}' in s.name]) > "
+    f"len([s for s in spans if ': {_FAILED} (revised, was fail)' in s.name])"
+)
 _WHOLE_TREE_PX = 4000
 """The page has only those rows of a tree that are in sight."""
 
@@ -81,15 +86,15 @@ class Tool:
         pane = page.get_by_test_id("application-drawer-plane")
         for score in run.of_trace(trace):
             name = span_name(score)
-            findings.holds(f"{trace_id}: {name}: in the tree", true=sees(pane, name))
+            if score.label == "fail":
+                findings.holds(f"{trace_id}: {name}: in the tree", true=sees(pane, name))
             if not score.span_id:
                 continue  # its header shows annotations of the root only
-            shown = _text(pane)
-            findings.holds(
-                f"{trace_id}: {score.metric}: annotation with {_mean(score.value)}",
-                true=f"{score.metric}\n{_mean(score.value)}" in shown,
-                found=shown,
-            )
+            told = f"{score.metric}\n{_mean(score.value)}"
+            found = until(lambda told=told: told in _text(pane))
+            findings.holds(f"{trace_id}: {told!r}: an annotation", true=found, found=_text(pane))
+        tally = f"spanscore: {_tally(run.of_trace(trace))}"
+        findings.holds(f"{trace_id}: {tally}: in the tree", true=sees(pane, tally))
         if trace_id in run.failing(_FAILED):
             pane.get_by_text(f"fail: {_FAILED}", exact=True).click()
             findings.holds("a click shows the reason", true=sees(pane, "Output"))
@@ -117,6 +122,8 @@ class Tool:
         for tab, parameter, condition in (
             ("spans", "spanFilterCondition", f"annotations['{_FAILED}'].label == 'fail'"),
             ("traces", "traceFilterCondition", f"any(s.name == 'fail: {_FAILED}' for s in spans)"),
+            ("traces", "traceFilterCondition", _NOW_FAILING),
+            ("traces", "traceFilterCondition", "trace_annotations['_spanscore'].label == 'fail'"),
             ("traces", "traceFilterCondition", f"trace_annotations['{_FAILED}'].label == 'fail'"),
         ):
             page.goto(self._url(f"{tab}?{parameter}={quote(condition)}"))
@@ -132,6 +139,13 @@ class Tool:
 
     def _ask(self, query: str, **variables: object) -> Any:
         return rest.post(f"{self.address}/graphql", {"query": query, "variables": variables})["data"]
+
+
+def _tally(scores: Sequence[Score]) -> str:
+    """What sums up a trace: of what is measured with it, and with its session where that failed."""
+    judged = [x for x in scores if x.label and (x.metric != "loop_detection" or x.label == "fail")]
+    failed = [x for x in judged if x.label == "fail"]
+    return f"{len(failed)} of {len(judged)} failed" if failed else f"all {len(judged)} passed"
 
 
 def _text(pane: Any) -> str:
