@@ -14,12 +14,15 @@ SCOPE = "com.anthropic.claude_code.events"
 PROMPT, REQUEST, RESPONSE, ANSWER = "user_prompt", "api_request_body", "api_response_body", "assistant_response"
 CALLED, FAILED = "api_request", "api_error"
 DECIDED, RETURNED = "tool_decision", "tool_result"
+DEFINING = frozenset({"system_prompt", "tool"})
+"""Records of instructions and of a tool's definition, which calls name by a hash; one a process, by the first call."""
 
 INTERACTION, MODEL, TOOL = "claude_code.interaction", "claude_code.llm_request", "claude_code.tool"
 
 _OF_MODEL = frozenset({REQUEST, RESPONSE, ANSWER, CALLED, FAILED})
 _OF_TOOL = frozenset({DECIDED, RETURNED})
-_READ = _OF_MODEL | _OF_TOOL | {PROMPT}
+_READ = _OF_MODEL | _OF_TOOL | DEFINING | {PROMPT}
+_AT_START = DEFINING | {REQUEST}
 _ALL = ("", "")
 MCP_TOOL = "mcp_tool"  # stands for the name of any MCP server's tool
 _ANSWERING = ("repl_main_thread", "sdk", "agent:", "agent.")  # and what follows these; any other source serves no turn
@@ -112,14 +115,15 @@ def _placed(logs: Iterable[LogRecord], spans: Sequence[Span]) -> Iterator[LogRec
     """The records, each under the call that it is about; those about no call stay where they are."""
     logs = list(logs)
     tools = _by_call(logs, [x for x in spans if x.name == TOOL])
-    models = _by_marks(x for x in spans if x.name == MODEL and not is_aside(x.attributes))
+    calls = [x for x in spans if x.name == MODEL and not is_aside(x.attributes)]
+    models, naming = _by_marks(calls), _by_hash(calls)
     for log in logs:
         name, about = name_of(log), None
         if name in _OF_TOOL:
             about = tools.get(_call(log.attributes))
-        elif name in _OF_MODEL:
-            calls = next(models[x] for x in _marks(log.attributes) if x in models)
-            about = calls.nearest(log.time_ns, by_end=name != REQUEST)
+        elif name in _OF_MODEL or name in DEFINING:
+            near = next(models[x] for x in _marks(log.attributes) if x in models)
+            about = naming.get(_hash(log.attributes)) or near.nearest(log.time_ns, by_end=name not in _AT_START)
         yield log if about is None else under(about, log)
 
 
@@ -161,6 +165,22 @@ def _by_marks(models: Iterable[Span]) -> dict[tuple[str, str], Calls]:
         for mark in _marks(model.attributes):
             found[mark].append(model)
     return {mark: Calls(spans) for mark, spans in found.items()}
+
+
+def _by_hash(models: Iterable[Span]) -> dict[str, Span]:
+    """The first model call that names an instruction or a tool, by its hash."""
+    found: dict[str, Span] = {}
+    for model in sorted(models, key=lambda x: (x.start_ns, x.span_id)):
+        listed = structure(model.attributes.get("tools")).value
+        named = [x.get("hash") for x in listed if isinstance(x, dict)] if isinstance(listed, list) else []
+        for digest in (model.attributes.get("system_prompt_hash"), *named):
+            if isinstance(digest, str) and digest:
+                found.setdefault(digest, model)
+    return found
+
+
+def _hash(attributes: Attributes) -> str:
+    return first_text(attributes, ("system_prompt_hash", "tool_hash")) or ""
 
 
 def _marks(attributes: Attributes) -> Iterator[tuple[str, str]]:

@@ -27,9 +27,9 @@ def read_request(body: object) -> Facts:
     facts: Facts = {"damaged": frozenset(x for x, key in _FACTS if cut and (key == cut or key not in request))}
     said, system, offered = (request.get(key) for _, key in _FACTS)
     if isinstance(said, list):
-        facts["input"] = messages([_as_said(x) for x in said]).messages
+        facts["input"] = messages([as_said(x) for x in said]).messages
     if isinstance(system, (str, list)):
-        facts["system"], _ = system_text(_without_header(system))
+        facts["system"], _ = system_text(without_header(system))
     if isinstance(offered, list):
         facts["tools"] = tools(offered)
     return facts
@@ -41,13 +41,13 @@ def _members(body: str) -> tuple[Mapping[str, Any], str | None]:
     return (parsed, None) if isinstance(parsed, dict) else whole_members(body)
 
 
-def _as_said(message: Any) -> Any:
+def as_said(message: Any) -> Any:
     """A message without the reminders around what the user said; a notice tells what a call returned."""
     if not isinstance(message, dict) or message.get("role") != "user":
         return message
     content = message.get("content")
     if isinstance(content, str):
-        content = _told_by_notice({"text": content})
+        content = _told_by_notice({"text": content}) or content
     if not isinstance(content, list):
         return message
     said = [_as_returned(x) for x in content if not _is_reminder(x)]
@@ -79,8 +79,10 @@ def _as_returned(block: Any) -> Any:
     return {**block, "content": "" if _NOTHING.fullmatch(told) else told}
 
 
-def _without_header(system: Any) -> Any:
+def without_header(system: Any) -> Any:
     """Instructions without the line that is for the bill."""
+    if isinstance(system, str) and system.startswith(_HEADER):
+        return system.partition("\n")[2].lstrip("\n") or None
     if not isinstance(system, list):
         return system
     return [x for x in system if not (isinstance(x, dict) and str(x.get("text")).startswith(_HEADER))]

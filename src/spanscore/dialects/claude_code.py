@@ -4,14 +4,15 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
+from spanscore.dialects import _claude_code_details as details
 from spanscore.dialects import _claude_code_events as events
 from spanscore.dialects import _claude_code_notices as notices
-from spanscore.dialects._arguments import arguments, call_id
+from spanscore.dialects._arguments import arguments, call_id, result
 from spanscore.dialects._base import Context, Dialect, Facts, count, text
 from spanscore.dialects._claude_code_requests import read_request
 from spanscore.dialects._content import ContentSwitch
 from spanscore.dialects._functions import damaged
-from spanscore.dialects._json import is_redacted, opened, structure
+from spanscore.dialects._json import is_redacted, structure
 from spanscore.dialects._messages import Messages, messages
 from spanscore.dialects._threads import given, name_of, prompt
 from spanscore.dialects.semconv import status_error
@@ -56,14 +57,14 @@ def read(span: Span, context: Context) -> Facts:
     told = _Told(span, context.logs)
     if span.name == events.INTERACTION:
         named = text(span.attributes.get("agent.name"))  # of a sub-agent, which only records tell of
-        asked = told.first(_ASKED)
+        asked = told.first(_ASKED) or details.content(span.attributes.get("new_context"))
         notice = notices.message(asked)
         said = prompt(asked) if notice is None else {"input": (notice,)}
         return {"kind": "agent", "agent_name": named} | said | given(span.resource.attributes)
     if span.name == events.TOOL:
         return _tool_call(span, told)
     if span.name == events.MODEL and not events.is_aside(span.attributes):
-        return _model_call(told)
+        return _model_call(span, context, told)
     return {"kind": "other"}
 
 
@@ -89,8 +90,10 @@ class _Told:
             yield from (x for x in found if x is not None)
 
 
-def _model_call(told: _Told) -> Facts:
-    facts, produced = read_request(told.first(((events.REQUEST, "body"),))), _answer(told)
+def _model_call(span: Span, context: Context, told: _Told) -> Facts:
+    body = told.first(((events.REQUEST, "body"),))
+    facts = details.request(span.attributes, context.logs) if body is None else read_request(body)
+    produced = _answer(told)
     counted = [count(told.first(((_SPAN, x), (events.CALLED, x)))) for x in _PUT_IN]
     return facts | {
         "kind": "model",
@@ -98,8 +101,14 @@ def _model_call(told: _Told) -> Facts:
         "output": produced.messages,
         "input_tokens": None if counted[0] is None else sum(x for x in counted if x is not None),
         "output_tokens": count(told.first(_PUT_OUT)),
+        "finish_reasons": _finish_reasons(span),
         "damaged": facts["damaged"] | ({"output"} if produced.damaged else frozenset()),
     }
+
+
+def _finish_reasons(span: Span) -> tuple[str, ...]:
+    reason = text(span.attributes.get("stop_reason"))
+    return (reason,) if reason else ()
 
 
 def _answer(told: _Told) -> Messages:
@@ -116,7 +125,7 @@ def _answer(told: _Told) -> Messages:
 
 
 def _tool_call(span: Span, told: _Told) -> Facts:
-    called_with, returned = told.first(_CALLED_WITH), _returned(span)
+    called_with, returned = details.content(told.first(_CALLED_WITH)), _returned(span)
     facts: Facts = {
         "kind": "tool",
         "runs_agent": text(span.attributes.get("subagent_type")),
@@ -130,7 +139,7 @@ def _tool_call(span: Span, told: _Told) -> Facts:
     if called_with is not None and not is_redacted(called_with):
         facts["arguments"] = arguments(called_with)
     if returned is not None and not is_redacted(returned):
-        facts["result"], facts["has_result"] = opened(returned), True
+        facts["result"], facts["has_result"] = result(returned), True
     return facts
 
 
@@ -149,8 +158,10 @@ def _failure(told: _Told) -> str | None:
 
 
 def _returned(span: Span) -> Value:
+    """What a tool returned, by its event; else the content blocks or data that detailed telemetry adds."""
     outputs = [x.attributes for x in span.events if x.name == "tool.output"]
-    return next((x[key] for x in outputs for key in _RETURNED if x.get(key) is not None), None)
+    found = next((x[key] for x in outputs for key in _RETURNED if x.get(key) is not None), None)
+    return details.returned(span.attributes.get("new_context")) if found is None else found
 
 
 DIALECT = Dialect(

@@ -4,16 +4,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from spanscore.dialects import _gemini, semconv
+from spanscore.dialects import _gemini, openinference, semconv
 from spanscore.dialects._arguments import arguments, call_id, tools
 from spanscore.dialects._base import Context, Dialect, Facts, count
 from spanscore.dialects._content import CAPTURE, LATEST, ContentSwitch
+from spanscore.dialects._google_adk import by_its_author, waits
 from spanscore.dialects._identities import identity
 from spanscore.dialects._json import is_redacted, opened, structure
 from spanscore.dialects._messages import messages, system_text
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span
-from spanscore.model.step import Message, Step
+from spanscore.model.step import Step
 
 _REQUEST, _RESPONSE = "gcp.vertex.agent.llm_request", "gcp.vertex.agent.llm_response"
 _GIVEN, _RETURNED = "gcp.vertex.agent.tool_call_args", "gcp.vertex.agent.tool_response"
@@ -21,17 +22,38 @@ _CONTENT = (_REQUEST, _RESPONSE, _GIVEN, _RETURNED)
 _CALL_ID = "gen_ai.tool_call.id"  # Java's; Python's has the conventions' own
 _HIDDEN = "{}"  # stands for each of them where recording content is switched off
 _NO_RESPONSE = {"result": "<not specified>"}  # of a tool that raised, or is still running
-_UNCONFIRMED = "This tool call requires confirmation"  # what a tool that waits for it seems to return
 _RUN = re.compile(r"agent_run \[(.+)\]")  # an agent's span before version 1.16, which has no attributes
 _CALL = re.compile(r"tool_call \[(.+)\]|execute_tool ([^(].*)")  # a tool's before version 1.2; later one that raised
 _TYPESCRIPT = '"usageMetadata":'
 """How the SDKs for TypeScript and Java spell what a response tells; in a text the quotes would have backslashes."""
 
-_RETOLD = ("For context:\n", "For context: below is a transcript of what another agent did")
+_OPENINFERENCE = "openinference.span.kind"
+_DAMAGEABLE = ("input", "output", "arguments", "result")
 
 
 def read(span: Span, context: Context) -> Facts:
-    """The facts of one of its spans: agent, `call_llm`, `generate_content` or tool call."""
+    """The facts of one of its spans; of one that OpenInference completed, what its attributes say as well."""
+    if _OPENINFERENCE not in span.attributes:
+        return _read(span, context)
+    shown = {key: x for key, x in span.attributes.items() if key not in _CONTENT or x != _HIDDEN}
+    return _completed(_read(replace(span, attributes=shown), context), openinference.read(span, context))
+
+
+def _completed(facts: Facts, beside: Facts) -> Facts:
+    """`facts` with those of `beside` that they lack; what either records whole is not damaged."""
+    if facts.get("has_result"):
+        beside = {**beside, "result": None}
+    lacking = {key: x for key, x in beside.items() if facts.get(key) in (None, (), False)}
+    damaged = facts.get("damaged", frozenset()) | beside.get("damaged", frozenset())
+    completed = facts | lacking
+    whole = {
+        x for x in _DAMAGEABLE if any(y.get(x) is not None and x not in y.get("damaged", ()) for y in (facts, beside))
+    }
+    return completed | {"damaged": damaged - whole}
+
+
+def _read(span: Span, context: Context) -> Facts:
+    """The facts of an agent, `call_llm`, `generate_content` or tool call."""
     facts = semconv.read(span, context)
     attributes = span.attributes
     facts["session_id"] = facts.get("session_id") or identity(attributes.get("gcp.vertex.agent.session_id"))
@@ -44,7 +66,7 @@ def read(span: Span, context: Context) -> Facts:
         _read_response(attributes, facts)
         _gemini.without_envelopes(facts)
         if facts.get("input"):
-            facts["input"] = tuple(map(_of_its_agent, facts["input"]))
+            facts["input"] = tuple(map(by_its_author, facts["input"]))
     return facts
 
 
@@ -66,15 +88,10 @@ def _read_tool(attributes: Attributes, facts: Facts) -> None:
         told = opened(returned)
         if told != _NO_RESPONSE:
             facts["result"], facts["has_result"] = told, True
-    if _waits(facts.get("result")):
+    if waits(facts.get("result")):
         facts["result"], facts["has_result"] = None, False
     if facts.get("has_result"):
         facts["result"] = _gemini.content(facts["result"])
-
-
-def _waits(result: Json) -> bool:
-    told = result.get("error") if isinstance(result, dict) and len(result) == 1 else None
-    return isinstance(told, str) and told.startswith(_UNCONFIRMED)
 
 
 def _read_request(attributes: Attributes, facts: Facts) -> None:
@@ -113,12 +130,6 @@ def _read_response(attributes: Attributes, facts: Facts) -> None:
             facts["output_tokens"] = sum(x for x in produced if x is not None)
 
 
-def _of_its_agent(message: Message) -> Message:
-    """A message in the user's name that retells what another agent said or did, as an agent's."""
-    retold = message.role == "user" and message.text is not None and message.text.startswith(_RETOLD)
-    return replace(message, role="assistant") if retold else message
-
-
 def together(steps: Sequence[Step]) -> list[Step]:
     """The steps, of which those of tools are what the other spans of the trace show them to be.
 
@@ -126,7 +137,9 @@ def together(steps: Sequence[Step]) -> list[Step]:
     shows content, an empty object stands for what was hidden; else it is the tool's own.
     """
     if all(x.span.attributes.get(key, _HIDDEN) == _HIDDEN for x in steps for key in _CONTENT):
-        return [_without_stand_ins(x) if x.kind == "tool" else x for x in steps]
+        return [
+            _without_stand_ins(x) if x.kind == "tool" and _OPENINFERENCE not in x.span.attributes else x for x in steps
+        ]
     if not any(_TYPESCRIPT in str(x.span.attributes.get(_RESPONSE)) and not _is_java(x) for x in steps):
         return list(steps)
     return [replace(x, result=_listed(x.result)) if x.kind == "tool" else x for x in steps]

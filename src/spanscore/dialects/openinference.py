@@ -14,6 +14,7 @@ from spanscore.dialects import (
     _crewai,
     _dspy,
     _gemini,
+    _google_adk,
     _haystack,
     _langchain,
     _langchain4j,
@@ -74,6 +75,7 @@ _COMPLETING: dict[str, Callable[[Span, Facts], None]] = {
     _crewai.OPENINFERENCE_SCOPE: _crewai.complete_openinference,
     _dspy.SCOPE: _dspy.complete_openinference,
     _GOOGLE: _gemini.complete_openinference,
+    _google_adk.OPENINFERENCE_SCOPE: _google_adk.complete_openinference,
     _haystack.OPENINFERENCE_SCOPE: _haystack.complete_openinference,
     _langchain4j.SCOPE: _langchain4j.complete,
     _llama_index.OPENINFERENCE_SCOPE: _llama_index.complete_openinference,
@@ -181,6 +183,8 @@ def _messages(span: Span, side: str, role: str) -> tuple[tuple[Message, ...] | N
     if span.scope.name in _LANGCHAIN and (found := _langchain.state_messages(structure(raw).value)):
         return _langgraph.without_hand_back(found), False
     items = _objects(attributes, f"llm.{side}_messages.", "message")
+    if span.scope.name == _google_adk.OPENINFERENCE_SCOPE:
+        items = _google_adk.without_overlaps(items)
     flat = [_flat_message(x, role) for x in items]
     if flat:
         if span.scope.name in _WITHOUT_EMPTY and not span.dropped_attributes_count:
