@@ -10,6 +10,7 @@ from spanscore.model.span import Event, LogRecord, Resource, Scope, Span
 from spanscore.rebuild import rebuild
 
 EVENTS, SPANS = "com.anthropic.claude_code.events", "com.anthropic.claude_code.tracing"
+PLAN = "Plan: 1. look up the parcel in the list. 2. search the town for it."
 HEADER = "x-anthropic-billing-header: cc_version=2;\n\n"
 
 
@@ -30,7 +31,7 @@ def turn(*logs, events=(), tool=None, **request):
     (trace,) = rebuild(
         [
             span("1", "", "interaction", 1, 9, new_context="[USER PROMPT]\nWhere?"),
-            span("2", "1", "llm_request", 2, 3, stop_reason="tool_use", response__model_output="I look.", **request),
+            span("2", "1", "llm_request", 2, 3, stop_reason="tool_use", response__model_output=PLAN, **request),
             span("3", "1", "tool", 4, 5, events, tool_name="lookup", tool_use_id="c1", **(tool or {})),
             span("4", "1", "llm_request", 6, 7, stop_reason="end_turn", response__model_output="In Lyon."),
         ],
@@ -83,7 +84,7 @@ def test_arguments_that_were_withheld_are_not_shown():
 
 
 def test_an_answer_that_stopped_for_a_tool_is_the_plan():
-    assert turn().plan == "I look."
+    assert turn().plan == PLAN
 
 
 def test_a_whole_preview_is_the_instructions_without_the_line_for_the_bill():

@@ -8,15 +8,16 @@ from spanscore import dialects
 from spanscore.model.span import STATUS_ERROR, Resource, Scope, Span
 from spanscore.model.step import Message
 from spanscore.model.trace import RequestedCall
+from spanscore.rebuild import rebuild
 
 OPENAI, ANTHROPIC = "logfire.openai", "logfire.anthropic"
 AGENTS, MCP = "logfire.openai_agents", "logfire.mcp"
 ASKED = [{"role": "user", "content": "Where?"}]
 
 
-def span(attributes, *, scope=OPENAI, name="span", span_id="1", status=0):
+def span(attributes, *, scope=OPENAI, name="span", span_id="1", parent="", status=0):
     as_recorded = {k: v if isinstance(v, str) else json.dumps(v) for k, v in attributes.items()}
-    return Span("t", span_id, "", name, 1, 1, 2, status, "", as_recorded, Resource(), Scope(scope))
+    return Span("t", span_id, parent, name, 1, 1, 2, status, "", as_recorded, Resource(), Scope(scope))
 
 
 def read(attributes, **more):
@@ -122,3 +123,44 @@ def test_hidden_messages_are_damaged():
     hidden = [{"role": "user", "content": "[Scrubbed due to 'password']"}]
     step = read({"request_data": {"messages": hidden}, "response_data": {}})
     assert step.input[0].damaged == {"text"}
+
+
+def around(**named):
+    """The turn of a model call in a span that the application opened with Logfire, with these attributes."""
+    messages = {"messages": [{"role": "user", "content": "Where?"}]}
+    answer = {"message": {"role": "assistant", "content": "In Lyon."}}
+    called = {"request_data": json.dumps(messages), "response_data": json.dumps(answer)}
+    (trace,) = rebuild(
+        [
+            span({key.replace("__", "."): x for key, x in named.items()}, scope="logfire", name="turn"),
+            span(called, scope="logfire.openai", parent="1", span_id="2"),
+        ]
+    )
+    return trace.session_id, trace.user_id
+
+
+@pytest.mark.parametrize(
+    "key", ["session_id", "conversation_id", "thread_id", "session__id", "gen_ai__conversation__id"]
+)
+def test_the_session_on_an_applications_span_is_that_of_the_calls_in_it(key):
+    assert around(**{key: "floor-7"}) == ("floor-7", None)
+
+
+@pytest.mark.parametrize("key", ["user_id", "user__id", "enduser__id"])
+def test_the_user_on_an_applications_span_is_that_of_the_calls_in_it(key):
+    assert around(**{key: 42}) == (None, "42")
+
+
+def test_the_conventions_name_of_a_session_goes_before_an_applications():
+    assert around(session_id="a", session__id="b") == ("b", None)
+
+
+def test_a_session_on_a_call_itself_as_logfires_baggage_puts_it_there_is_read():
+    given = {"request_data": '{"messages": []}', "response_data": "{}", "session_id": "floor-7", "user_id": "clerk"}
+    step = read(given, scope="logfire.openai")
+    assert (step.session_id, step.user_id) == ("floor-7", "clerk")
+
+
+def test_a_session_id_on_a_span_that_is_not_logfires_may_mean_anything():
+    reading = dialects.read([span({"session_id": "floor-7"}, scope="shop.web")])
+    assert reading.steps == ()

@@ -111,6 +111,7 @@ _BY_SCOPE = {scope: rank for rank, dialect in _RANKED for scope in dialect.scope
 _BY_KEY = {key: rank for rank, dialect in _RANKED for key in dialect.keys}
 _KEYS = frozenset(_BY_KEY)
 _TOGETHER = {x.name: x.together for x in DIALECTS if x.together is not None}
+_NAMING = frozenset({"session.id", "user.id", "enduser.id", "gen_ai.conversation.id"})
 _SWITCHES = {x.name: x.content for x in DIALECTS}
 _LOOKING = tuple((x, x.claims) for x in DIALECTS if x.claims is not None)
 _MARKS = tuple({mark: None for dialect in DIALECTS for mark in dialect.marks})
@@ -180,8 +181,8 @@ def read(spans: Iterable[Span], logs: Iterable[LogRecord] = ()) -> Reading:
             records = logged.get(span.span_id)
             facts = dialect.read(span, Context(records, outermost, histories) if records else unlogged[outermost])
             steps.append(_step(span, dialect.name, facts))
-        elif "session.id" in span.attributes or "user.id" in span.attributes or span.dropped_attributes_count:
-            steps.append(_step(span, "", {"kind": "other"}))
+        elif (naming := _naming(span)) or span.dropped_attributes_count:
+            steps.append(_step(span, "", {"kind": "other"} | naming))
     steps = marked(steps, known, logged, lambda: _again(claimed, logged))
     for name in _TOGETHER.keys() & {x.name for x in claimed.values()}:
         steps = _together(steps, name)
@@ -205,7 +206,7 @@ def _again(claimed: Container[str], logs: Mapping[str, Sequence[LogRecord]]) -> 
     def read_one(span: Span, name: str, records: Sequence[LogRecord]) -> Step:
         dialect = _dialect_of(span, records)
         if dialect is None or dialect.name != name:  # the part that is left out is the one by which it is claimed
-            return _step(span, "", {"kind": "other"})
+            return _step(span, "", {"kind": "other"} | _naming(span))
         return _step(span, name, dialect.read(span, Context(records, span.parent_span_id not in claimed, Histories())))
 
     return Again(read_one, logs)
@@ -222,6 +223,16 @@ def _dialect_of(span: Span, logs: Sequence[LogRecord]) -> Dialect | None:
         if claims(span, logs):
             return dialect
     return None
+
+
+def _naming(span: Span) -> Facts:
+    """The session and user that a span names which no dialect reads: those of the application around an agent."""
+    attributes = span.attributes
+    found = logfire.named(span)
+    if not _NAMING.isdisjoint(attributes):
+        session = identity(attributes.get("session.id", attributes.get("gen_ai.conversation.id")))
+        found |= {"session_id": session or found.get("session_id"), "user_id": found.get("user_id")}
+    return found
 
 
 def _step(span: Span, dialect: str, facts: Facts) -> Step:

@@ -27,6 +27,7 @@ _ASKED, _ANSWERED = ("messages", "prompt"), ("message", "combined_chunk_content"
 _GIVEN, _PRODUCED = ("input_tokens", "prompt_tokens"), ("output_tokens", "completion_tokens")
 _STARTS = (("OpenAI Agents trace", "workflow"), ("Agent run", "agent"), ("Function", "tool"))
 _SESSIONS, _USERS = ("session_id", "conversation_id", "thread_id"), ("user_id",)
+_APPLICATION = "logfire"  # the scope of spans that an application opens itself
 _MAX_STREAMS = 50  # at once beside each other that are compared with a record
 _ENVELOPE = "input"  # around the arguments of a call by an Anthropic model
 
@@ -43,10 +44,20 @@ def read(span: Span, context: Context) -> Facts:
         if kind is not None or not _calls_model(span.attributes):
             return _read_step(span, kind or "other")
     facts = semconv.read(span, context)
+    facts |= {key: x for key, x in named(span).items() if facts.get(key) is None}
     facts["kind"] = _kind(span.attributes)
     if facts["kind"] == "model":
         _read_model(span, facts)
     return facts
+
+
+def named(span: Span) -> Facts:
+    """Whose session a span is of, by what an application gave it or put into Logfire's baggage; empty for another's."""
+    if span.scope.name != _APPLICATION and span.scope.name not in _SCOPES:
+        return {}
+    attributes = span.attributes
+    found = {"session_id": first_identity(attributes, _SESSIONS), "user_id": first_identity(attributes, _USERS)}
+    return {key: x for key, x in found.items() if x is not None}
 
 
 def _calls_model(attributes: Attributes) -> bool:
