@@ -201,7 +201,7 @@ class Pipeline:
         judge = self._trials.trouble if self._trials else None
         store = self._store.trouble
         waiting = f"nothing is scored or sent, requests wait in the journal: {store}" if store else None
-        return "; ".join(x for x in (waiting, judge, self._sender.notice) if x) or None
+        return "; ".join(x for x in (waiting, self._backlog.notice, judge, self._sender.notice) if x) or None
 
     def health(self) -> dict[str, Any]:
         """What the health endpoint shows beside the counters."""
@@ -212,6 +212,7 @@ class Pipeline:
             "waiting_traces": self._cuts.qsize(),
             "waiting_parts": self._reader.waiting,
             "held_roots": self._passing.held_roots if self._passing else 0,
+            "journal": self._backlog.trouble or self._backlog.notice or "ok",
             "journal_bytes": self._backlog.size_bytes,
             "store": self._store.trouble or "ok",
             "scores_to_export": self._sender.behind(),

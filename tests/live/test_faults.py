@@ -126,3 +126,54 @@ def test_the_next_server_starts_at_once_after_a_kill(server):
         (running.folder / "store.db.lock").read_text().startswith(f"process {running.process.pid} on {os.uname()[1]}")
     )
     running.start()
+
+
+@pytest.fixture
+def killed(server, recording):
+    """A server that was killed with 60 acknowledged requests in its journal."""
+    running = server(assemble={"complete_after": "1h", "idle_after": "1h"}).start()
+    assert send(running, recording("semconv/message-attributes").copies(3)[:60]) == 60
+    running.kill()
+    return running
+
+
+def lost(running):
+    with urllib.request.urlopen(f"http://127.0.0.1:{running.health}/metrics") as answer:
+        page = answer.read().decode()
+    return [line.rsplit(" ", 1)[1] for line in page.splitlines() if line.startswith("spanscore_journal_lost_requests")]
+
+
+def test_a_flipped_byte_in_the_journals_log_loses_nothing(killed):
+    log = killed.folder / "journal.db-wal"
+    content = bytearray(log.read_bytes())
+    content[len(content) // 2] ^= 1
+    log.write_bytes(content)
+    killed.start()
+    assert killed.state()["counters"]["journal_replayed_requests"] + sum(map(int, lost(killed))) == 60
+    assert killed.state()["counters"]["journal_replayed_requests"] >= 59
+
+
+def test_what_a_journal_without_its_log_lacks_is_told_and_counted(killed):
+    (killed.folder / "journal.db-wal").unlink()
+    killed.start()
+    assert lost(killed) == ["60"]
+    assert "60 acknowledged requests are lost" in ready(killed)
+    assert "60 acknowledged requests are lost" in (killed.folder / "log").read_text()
+
+
+def test_after_a_repair_a_server_with_a_damaged_store_and_journal_starts(server, recording):
+    running = server().start()
+    requests = recording("semconv/message-attributes").copies(3)
+    send(running, requests)
+    running.wait_until_finished(len(traces_of(requests)))
+    running.stop()
+    before = running.committed()
+    for name in ("journal.db", "store.db"):
+        with (running.folder / name).open("r+b") as file:
+            file.write(b"\0" * 4096)
+    refused = running.run()
+    assert (refused.returncode, refused.stderr.count("spanscore repair")) == (2, 1)
+    repaired = running.run("repair")
+    assert (repaired.returncode, repaired.stdout.count(" 0 lost")) == (0, 3)
+    running.start()
+    assert running.committed().keys() == before.keys()

@@ -1,6 +1,7 @@
 """What has been acknowledged and is not dealt with: journal, assembler and decoded requests, kept in step."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from spanscore.otlp.signal import SIGNALS, WIRE, Signal
 from spanscore.store.journal import Journal, Request
 from spanscore.store.leaving import Leaving
 from spanscore.telemetry import Meter, declared
+
+_log = logging.getLogger(__name__)
 
 _SHARE_FOR_LATE_SPANS = 0.5
 """Above this fill of the journal, requests kept only for late spans make room for new ones."""
@@ -70,6 +73,7 @@ class Backlog:
         meter.watch(declared.JOURNAL_CAPACITY, lambda: journal.max_bytes)
         meter.watch(declared.JOURNAL_REQUESTS, lambda: journal.requests)
         meter.watch(declared.JOURNAL_OLDEST_AGE, self._oldest_age_s)
+        meter.watch(declared.JOURNAL_LOST_REQUESTS, lambda: {(why,): x.count for why, x in journal.lost.items()})
         meter.watch(declared.TRACES_OPEN, lambda: self.assembler.open_traces)
 
     @property
@@ -81,6 +85,12 @@ class Backlog:
     def trouble(self) -> str | None:
         """Why a request would not be kept now; None where it would."""
         return self._journal.trouble
+
+    @property
+    def notice(self) -> str | None:
+        """Which acknowledged requests were lost since the journal was opened; None where all are there."""
+        lost = [str(x) for x in self._journal.lost.values()]
+        return f"the journal is damaged: {'; '.join(lost)}" if lost else None
 
     async def add(self, signal: Signal, body: bytes, message: Any, headers: Headers = ()) -> Kept:
         """Keep a request; when this returns it is in the journal. Raises RetryableError when it cannot be kept now."""
@@ -103,6 +113,8 @@ class Backlog:
 
     def recover(self) -> Iterator[tuple[Kept, Leaving]]:
         """Take up what the journal holds from before a restart; with each request, what had left of it."""
+        if self.notice:
+            _log.error("%s", self.notice)
         closed = self._journal.closed_traces()
         now_ns = self._clock_ns()
         for request in self._journal.replay():

@@ -27,6 +27,7 @@ COMMANDS = {
     "doctor": "say whether everything works that a server depends on, and what to do where it does not",
     "scores": "list the scores that exporters could not deliver, and have them sent again",
     "quarantine": "list the requests that a server put aside since it could not read them",
+    "repair": "save what can be read of a damaged journal or store, and put the damaged file aside",
     "demo": "replay recorded traces through a server of its own and show their scores",
 }
 """Every command and what it does. Its module (`-` is `_` there) has `add_arguments(parser)` and `run(args) -> int`."""

@@ -5,13 +5,14 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from spanscore.errors import RetryableError
+from spanscore.store.ledger import Entry, Ledger
 from spanscore.telemetry import Complaints
 
 _log = logging.getLogger(__name__)
@@ -28,6 +29,8 @@ class _Task:
     work: Work
     size_bytes: int = 0
     is_owed: bool = False
+    keeps: Mapping[int, Entry] = field(default_factory=dict)
+    removes: Collection[int] = ()
     future: "Future[Any]" = field(default_factory=Future)
 
 
@@ -39,9 +42,10 @@ class Commits:
     at growing intervals: that it works again is found out without a request.
     """
 
-    def __init__(self, db: sqlite3.Connection, *, clock_ns: Callable[[], int] = time.time_ns) -> None:
-        """Start the thread; `db` is used by it alone from here on, and closed by `close`."""
+    def __init__(self, db: sqlite3.Connection, ledger: Ledger, *, clock_ns: Callable[[], int] = time.time_ns) -> None:
+        """Start the thread; `db` and `ledger` are used by it alone from here on, and closed by `close`."""
         self._db = db
+        self._ledger = ledger
         self._complaints = Complaints(clock_ns)
         self._todo: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
         self._owed: list[_Task] = []
@@ -52,12 +56,21 @@ class Commits:
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
         self._thread.start()
 
-    def submit(self, work: Work, size_bytes: int = 0, *, owed: bool = False) -> "Future[Any]":
+    def submit(
+        self,
+        work: Work,
+        size_bytes: int = 0,
+        *,
+        owed: bool = False,
+        keeps: Mapping[int, Entry] | None = None,
+        removes: Collection[int] = (),
+    ) -> "Future[Any]":
         """Have `work` done in a commit; the future gives its result once that is on disk, or RetryableError.
 
-        That of owed work is open for as long as the disk refuses.
+        That of owed work is open for as long as the disk refuses. `keeps` and `removes` are the requests that the
+        ledger is to have from then on, or no more.
         """
-        task = _Task(work, size_bytes, owed)
+        task = _Task(work, size_bytes, owed, keeps or {}, removes)
         task.future.set_running_or_notify_cancel()  # it happens now: a caller that goes away cannot cancel it
         if self._closed:
             task.future.set_exception(RetryableError("spanscore is shutting down"))
@@ -73,6 +86,7 @@ class Commits:
         self._todo.put(None)
         self._thread.join()
         self._db.close()
+        self._ledger.close()
 
     def _run(self) -> None:
         is_open = True
@@ -163,8 +177,10 @@ class Commits:
         return left
 
     def _do(self, batch: list[_Task]) -> None:
+        self._ledger.remove([row for task in batch for row in task.removes])
         with self._db:
             results = [task.work(self._db) for task in batch]
+        self._ledger.keep({row: entry for task in batch for row, entry in task.keeps.items()})
         for task, result in zip(batch, results, strict=True):
             task.future.set_result(result)
 
@@ -177,6 +193,9 @@ class Commits:
 
     def _succeeded(self) -> None:
         """What is owed may be done now: it is tried at once."""
+        if self._ledger.is_long:
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._ledger.shorten()
         self.fault = None
         self._wait_s, self._due_s = _FIRST_WAIT_S, 0.0
         if self._complaints.is_over(_FAULT):

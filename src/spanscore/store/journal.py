@@ -6,33 +6,32 @@ process (kill -9) but, on a power loss, the last commits before it may be missin
 fsync a commit.
 """
 
+import logging
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from spanscore import private_files
-from spanscore.errors import ConfigError, RetryableError
+from spanscore.errors import RetryableError
 from spanscore.model.headers import Headers
 from spanscore.model.quantity import ByteSize
-from spanscore.store import leaving, quarantine
+from spanscore.store import leaving, ledger, quarantine, recovering
 from spanscore.store.commits import Commits
 from spanscore.store.leaving import Leaving
+from spanscore.store.ledger import Entry
 from spanscore.store.locking import FileLock
+from spanscore.store.recovering import Lost
 
-_SCHEMA_VERSION = 1
-_SCHEMA = f"""
-CREATE TABLE requests (row INTEGER PRIMARY KEY, signal TEXT NOT NULL, received_ns INTEGER NOT NULL, body BLOB NOT NULL);
-CREATE TABLE passed_on (row INTEGER PRIMARY KEY);
-CREATE TABLE closed (trace_id BLOB PRIMARY KEY, last_row INTEGER NOT NULL, closed_ns INTEGER NOT NULL) WITHOUT ROWID;
-{quarantine.CREATE}"""
-_PARTS = "CREATE TABLE IF NOT EXISTS parts (trace_id BLOB PRIMARY KEY) WITHOUT ROWID"  # since schema 1, which had none
-_PAGE_BYTES = 16_384  # requests are large: fewer pages to write and to checksum
+_log = logging.getLogger(__name__)
+
+Loss: TypeAlias = Literal["missing", "damaged"]
+"""How a request was lost: the journal lacks it, or what it has of it is not what was kept."""
 
 
 class Config(BaseModel):
@@ -71,15 +70,15 @@ class Journal:
         """Open or create the file. Raises ConfigError where that cannot be done."""
         self._config = config
         self._lock = FileLock(config.path, "journal", "journal.path")
-        self._commits = Commits(_open(config))
-        self._reader = _open(config)
+        opened = recovering.open_files(config.path, config.synchronous)
+        self._commits = Commits(opened.writer, opened.ledger)
+        self._reader = opened.reader
         self._reading = threading.Lock()
-        held = self._reader.execute("SELECT row, length(body), received_ns FROM requests ORDER BY row").fetchall()
-        self._sizes: dict[int, int] = {row: size for row, size, _ in held}
-        self._received_ns: dict[int, int] = {row: received_ns for row, _, received_ns in held}
+        self._entries = opened.entries
+        self._lost: dict[Loss, Lost] = {"missing": opened.lost} if opened.lost.count else {}
         self._refused_bytes = 0
-        self._next_row = max(self._sizes, default=0) + 1
-        self._size_bytes = sum(self._sizes.values())
+        self._next_row = opened.highest + 1
+        self._size_bytes = sum(x.size_bytes for x in self._entries.values())
         self._counting = threading.Lock()
 
     @property
@@ -100,18 +99,23 @@ class Journal:
     @property
     def requests(self) -> int:
         """How many requests are held now."""
-        return len(self._sizes)
+        return len(self._entries)
 
     @property
     def oldest_ns(self) -> int | None:
         """When the oldest request held now was received, in Unix ns; None where there is none."""
         with self._counting:
-            return next(iter(self._received_ns.values()), None)
+            return next((x.received_ns for x in self._entries.values()), None)
+
+    @property
+    def lost(self) -> Mapping[Loss, Lost]:
+        """Acknowledged requests that the journal should have and has not: `missing` at its start, or `damaged`."""
+        return self._lost.copy()
 
     def size_of(self, rows: Iterable[int]) -> int:
         """How many bytes these requests hold; 0 for one that is unknown."""
         with self._counting:
-            return sum(self._sizes.get(row, 0) for row in rows)
+            return sum(self._entries[row].size_bytes for row in rows if row in self._entries)
 
     @property
     def trouble(self) -> str | None:
@@ -127,21 +131,22 @@ class Journal:
 
         Raises RetryableError, here or from the future, when the journal is full or the disk refuses.
         """
+        text = leaving.text_of(headers)
         with self._counting:
             if self._is_full_for(len(body)):
                 self._refused_bytes = len(body)
                 told = f"the journal is full ({self._config.max_bytes} bytes, see journal.max_bytes)"
                 raise RetryableError(told, retry_after_s=5.0, why="journal_full")
             row, self._next_row = self._next_row, self._next_row + 1
-            self._sizes[row], self._received_ns[row] = len(body), received_ns
+            entry = self._entries[row] = Entry(len(body), received_ns, ledger.checksum(body, text))
             self._size_bytes += len(body)
 
         def insert(db: sqlite3.Connection) -> int:
             db.execute("INSERT INTO requests VALUES (?, ?, ?, ?)", (row, signal, received_ns, body))
-            leaving.keep_headers(db, row, headers)
+            leaving.keep_headers(db, row, text)
             return row
 
-        future = self._commits.submit(insert, len(body))
+        future = self._commits.submit(insert, len(body), keeps={row: entry})
         future.add_done_callback(lambda done: self._uncount((row,)) if done.exception() else None)
         return future
 
@@ -155,7 +160,7 @@ class Journal:
             db.executemany("DELETE FROM requests WHERE row = ?", [(row,) for row in rows])
             leaving.forget(db, rows)
 
-        future = self._commits.submit(remove, owed=True)
+        future = self._commits.submit(remove, owed=True, removes=rows)
         future.add_done_callback(lambda done: None if done.exception() else self._uncount(rows))
         return future
 
@@ -169,7 +174,7 @@ class Journal:
 
     def leaving(self, row: int) -> Leaving:
         """What has left of a request."""
-        with self._reading:
+        with self._reading, _told():
             return leaving.read(self._reader, row)
 
     def close_traces(self, closed: Sequence[tuple[bytes, int, int]], parts: Sequence[bytes] = ()) -> "Future[None]":
@@ -196,35 +201,59 @@ class Journal:
 
     def closed_traces(self) -> dict[bytes, tuple[int, int]]:
         """Trace id to (last row read, Unix ns) of every trace remembered as dealt with."""
-        with self._reading:
+        with self._reading, _told():
             found = self._reader.execute("SELECT trace_id, last_row, closed_ns FROM closed ORDER BY closed_ns")
             return {trace_id: (row, closed_ns) for trace_id, row, closed_ns in found}
 
     def parts(self) -> set[bytes]:
         """The ids of traces remembered as dealt with that are parts of turns with others."""
-        with self._reading:
+        with self._reading, _told():
             return {trace_id for (trace_id,) in self._reader.execute("SELECT trace_id FROM parts")}
 
     def read(self, rows: Iterable[int]) -> list[Request]:
-        """The requests at `rows`, in their order; those that are gone are left out."""
-        with self._reading:
-            found = (
-                self._reader.execute(
-                    "SELECT row, signal, received_ns, body, headers FROM requests LEFT JOIN headers USING (row) "
+        """The requests at `rows`, in their order; those that are gone are left out.
+
+        So are those that are damaged: they are counted as lost, and put aside. Raises RetryableError where the disk
+        refuses to read.
+        """
+        return [request for row in rows if (request := self._read(row)) is not None]
+
+    def _read(self, row: int) -> Request | None:
+        try:
+            with self._reading:
+                found = self._reader.execute(
+                    "SELECT signal, received_ns, body, headers FROM requests LEFT JOIN headers USING (row) "
                     "WHERE row = ?",
                     (row,),
-                )
-                for row in rows
-            )
-            return [
-                Request(row, signal, received_ns, body, leaving.headers_from(headers))
-                for cursor in found
-                for row, signal, received_ns, body, headers in cursor
-            ]
+                ).fetchone()
+        except sqlite3.DatabaseError as error:
+            if not recovering.is_damaged(error):
+                raise RetryableError(f"the journal cannot be read: {error}", why="journal_fault") from error
+            self._give_up(row, f"{error}")
+            return None
+        if found is None:
+            return None
+        signal, received_ns, body, headers = found
+        entry = self._entries.get(row)
+        if entry is not None and entry.checksum not in (None, ledger.checksum(body, headers or "")):
+            self._give_up(row, "its checksum differs")
+            return None
+        return Request(row, signal, received_ns, body, leaving.headers_from(headers))
+
+    def _give_up(self, row: int, why: str) -> None:
+        """A request is damaged: nothing can be made of it."""
+        with self._counting:
+            entry = self._entries.get(row)
+        if entry is None:
+            return
+        _log.error("a request in the journal is damaged and lost (%s): row %d, put aside", why, row)
+        self._lost["damaged"] = self._lost.get("damaged", Lost()) + Lost.of([entry])
+        self.put_aside([row], f"damaged on disk: {why}", entry.received_ns)
+        self.delete([row])
 
     def replay(self) -> Iterator[Request]:
         """Every request, oldest first, one at a time."""
-        for row in sorted(self._sizes):
+        for row in sorted(self._entries):
             yield from self.read((row,))
 
     def quarantine(self, signal: str, body: bytes, reason: str, received_ns: int) -> "Future[None]":
@@ -253,25 +282,15 @@ class Journal:
     def _uncount(self, rows: Iterable[int]) -> None:
         with self._counting:
             for row in rows:
-                self._size_bytes -= self._sizes.pop(row, 0)
-                self._received_ns.pop(row, None)
+                if (entry := self._entries.pop(row, None)) is not None:
+                    self._size_bytes -= entry.size_bytes
 
 
-def _open(config: Config) -> sqlite3.Connection:
+@contextmanager
+def _told() -> Iterator[None]:
+    """Say what to do where what the journal notes beside the requests cannot be read."""
     try:
-        private_files.make(config.path)
-        db = sqlite3.connect(config.path, check_same_thread=False, timeout=10.0)
-        db.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute(f"PRAGMA synchronous = {config.synchronous}")
-        version = db.execute("PRAGMA user_version").fetchone()[0]
-        if version == 0:
-            db.executescript(f"BEGIN;{_SCHEMA}PRAGMA user_version = {_SCHEMA_VERSION};COMMIT;")
-        if version <= _SCHEMA_VERSION:
-            db.execute(_PARTS)
-            leaving.create(db)
-    except (sqlite3.Error, OSError) as error:
-        raise ConfigError(f"{config.path}: cannot be opened as the journal ({error}); see journal.path") from error
-    if version not in (0, _SCHEMA_VERSION):
-        raise ConfigError(f"{config.path}: written by a newer spanscore (schema {version}); use that, or another path")
-    return db
+        yield
+    except sqlite3.DatabaseError as error:
+        what = f"; it is damaged: {recovering.REPAIR}" if recovering.is_damaged(error) else ""
+        raise RetryableError(f"the journal cannot be read: {error}{what}", why="journal_fault") from error

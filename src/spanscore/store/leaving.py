@@ -40,14 +40,19 @@ def create(db: sqlite3.Connection) -> None:
         db.executescript(_CREATE)
 
 
-def keep_headers(db: sqlite3.Connection, row: int, headers: Headers) -> None:
-    """Remember the headers of a request."""
+def keep_headers(db: sqlite3.Connection, row: int, headers: str) -> None:
+    """Remember the headers of a request, as `text_of` gives them."""
     if headers:
-        db.execute("INSERT INTO headers VALUES (?, ?)", (row, dumps([list(x) for x in headers])))
+        db.execute("INSERT INTO headers VALUES (?, ?)", (row, headers))
+
+
+def text_of(headers: Headers) -> str:
+    """The text that headers are kept as; "" where there are none."""
+    return dumps([list(x) for x in headers]) if headers else ""
 
 
 def headers_from(kept: str | None) -> Headers:
-    """What `keep_headers` wrote; none where that is None."""
+    """What `text_of` gave; none where that is None."""
     return () if kept is None else tuple((name, value) for name, value in loads(kept))
 
 

@@ -72,8 +72,8 @@ def put_traces(connection: Connection, traces: Sequence[StoredTrace], after_row:
     pairs = {(trace_id, id_) for id_, stored in newest.items() for trace_id in stored.trace.trace_ids}
     for ids in chunks(list(replaced)):
         pairs.difference_update((x.trace_id, x.agent_trace_id) for x in connection.execute(_STORED_IDS, {"ids": ids}))
-    _insert(connection, agent_traces, rows)
-    _insert(connection, otel_traces, sorted(pairs))
+    put_rows(connection, agent_traces, rows)
+    put_rows(connection, otel_traces, sorted(pairs))
     _note_keys(connection, [stored.trace for stored in newest.values()])
     return _size_bytes(rows) - sum(replaced.values())
 
@@ -87,7 +87,13 @@ def _note_keys(connection: Connection, traces: Sequence[AgentTrace]) -> None:
     }
     for some in chunks(sorted(scoped)):
         there = select(session_keys).where(session_keys.c.session_key.in_([session for _, session in some]))
-        _insert(connection, session_keys, sorted(set(some).difference(map(tuple, connection.execute(there)))))
+        put_rows(connection, session_keys, sorted(set(some).difference(map(tuple, connection.execute(there)))))
+
+
+def note_traces(connection: Connection, traces: Sequence[AgentTrace]) -> None:
+    """Write what agent traces are found by, for such as are there already without it."""
+    put_rows(connection, otel_traces, sorted({(trace_id, x.id) for x in traces for trace_id in x.trace_ids}))
+    _note_keys(connection, traces)
 
 
 def take_out(connection: Connection, ids: Sequence[str]) -> int:
@@ -116,7 +122,7 @@ def put_evaluations(
             after_seq += 1
             numbers[identity] = after_seq
             rows.append(_evaluation_row(evaluation, *identity, after_seq, now_ns))
-    _insert(connection, evaluations, rows)
+    put_rows(connection, evaluations, rows)
     return [numbers[identity] for identity in identities], _size_bytes(rows)
 
 
@@ -152,7 +158,7 @@ def _evaluation_row(evaluation: Evaluation, subject: str, uid: str, seq: int, no
     )
 
 
-def _insert(connection: Connection, table: Table, rows: list[_Row]) -> None:
+def put_rows(connection: Connection, table: Table, rows: list[_Row]) -> None:
     """Insert rows whose values are in the order of the table's columns.
 
     Handed to the driver as they are: SQLAlchemy's own handling of parameters would take a fifth of a commit.

@@ -89,6 +89,12 @@ JOURNAL_OLDEST_AGE = _gauge("journal_oldest_age", "s", "Age of the oldest reques
 JOURNAL_REPLAYED_REQUESTS = _counter(
     "journal_replayed_requests", "{request}", "Requests that were taken up from the journal at the start."
 )
+JOURNAL_LOST_REQUESTS = _counter(
+    "journal_lost_requests",
+    "{request}",
+    "Requests that were acknowledged and are gone: missing in the journal at its start, or damaged.",
+    "reason",
+)
 
 TRACES_OPEN = _gauge("traces_open", "{trace}", "Traces that are waited for.")
 TRACES_WAITING = _gauge("traces_waiting", "{trace}", "Cut traces that wait for a worker.")

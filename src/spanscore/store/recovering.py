@@ -1,0 +1,188 @@
+"""Opening a journal: what its ledger says must be there is held against what is, and what is missing is looked for.
+
+Nothing is written before that: SQLite would write over what a damaged write-ahead log still has.
+"""
+
+import logging
+import shutil
+import sqlite3
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from spanscore import private_files
+from spanscore.errors import ConfigError
+from spanscore.store import leaving, ledger, quarantine
+from spanscore.store.ledger import Entry, Ledger
+from spanscore.store.pages import Pages, Record
+
+_log = logging.getLogger(__name__)
+
+_SCHEMA_VERSION = 1
+SCHEMA = f"""
+CREATE TABLE requests (row INTEGER PRIMARY KEY, signal TEXT NOT NULL, received_ns INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE TABLE passed_on (row INTEGER PRIMARY KEY);
+CREATE TABLE closed (trace_id BLOB PRIMARY KEY, last_row INTEGER NOT NULL, closed_ns INTEGER NOT NULL) WITHOUT ROWID;
+{quarantine.CREATE}"""
+_PARTS = "CREATE TABLE IF NOT EXISTS parts (trace_id BLOB PRIMARY KEY) WITHOUT ROWID"  # since schema 1, which had none
+_PAGE_BYTES = 16_384  # requests are large: fewer pages to write and to checksum
+_NS = 10**9
+REPAIR = "run `spanscore repair` with this server's configuration, which saves what can be read"
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Acknowledged requests that are gone: how many, of how many bytes, the first and last received (Unix ns)."""
+
+    count: int = 0
+    size_bytes: int = 0
+    first_ns: int = 0
+    last_ns: int = 0
+
+    @classmethod
+    def of(cls, entries: Collection[Entry]) -> "Lost":
+        """What is lost with these."""
+        times = [x.received_ns for x in entries]
+        return cls(len(times), sum(x.size_bytes for x in entries), min(times, default=0), max(times, default=0))
+
+    def __add__(self, other: "Lost") -> "Lost":
+        if not self.count or not other.count:
+            return self if self.count else other
+        first_ns, last_ns = min(self.first_ns, other.first_ns), max(self.last_ns, other.last_ns)
+        return Lost(self.count + other.count, self.size_bytes + other.size_bytes, first_ns, last_ns)
+
+    def __str__(self) -> str:
+        requests = "1 acknowledged request is" if self.count == 1 else f"{self.count} acknowledged requests are"
+        return f"{requests} lost, {self.size_bytes} bytes received from {_time(self.first_ns)} to {_time(self.last_ns)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A journal's connections and ledger, what is in it by row, the highest row so far, and what is missing."""
+
+    writer: sqlite3.Connection
+    reader: sqlite3.Connection
+    ledger: Ledger
+    entries: dict[int, Entry]
+    highest: int
+    lost: Lost
+
+
+def open_files(path: Path, synchronous: Literal["normal", "full"]) -> Opened:
+    """Open the journal at `path`, or make one.
+
+    Raises ConfigError where that cannot be done, and says what to do where it is damaged.
+    """
+    try:
+        expected = ledger.read(ledger.beside(path))
+        private_files.make(path)
+        reader = _connect(path, synchronous)
+        there, is_older = _rows(reader)
+        if is_older and not expected.is_there:
+            _log.warning("%s is not there: whether the journal lacks requests is not known", ledger.beside(path))
+        missing = ledger.without(expected.entries, there)
+        saved = _saved(path, missing) if missing else {}
+        writer = _connect(path, synchronous)
+        prepare(writer)
+        _put_right(writer, saved, expected.removed.intersection(there))
+        entries = {row: expected.entries.get(row, entry) for row, entry in there.items() if row not in expected.removed}
+        entries |= {row: missing[row] for row in saved}
+        entries = dict(sorted(entries.items()))
+        highest = max(expected.highest, *entries, 0)
+        made = Ledger(ledger.beside(path), entries, highest, sync=synchronous == "full")
+    except (sqlite3.Error, OSError) as error:
+        what = f"; it is damaged: {REPAIR}" if is_damaged(error) else ""
+        raise ConfigError(f"{path}: cannot be opened as the journal ({error}){what}; see journal.path") from error
+    return Opened(writer, reader, made, entries, highest, Lost.of(list(ledger.without(missing, saved).values())))
+
+
+def is_damaged(error: Exception) -> bool:
+    """Whether SQLite says that a file is damaged, or no database at all."""
+    code = getattr(error, "sqlite_errorcode", 0) or 0
+    return isinstance(error, sqlite3.DatabaseError) and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def headers_of(records: Iterable[Record]) -> dict[int, str]:
+    """The headers of requests, as text, by row."""
+    found = {}
+    for record in records:
+        match record.values:
+            case (None, str(headers)) if record.rowid is not None:
+                found[record.rowid] = headers
+    return found
+
+
+def _connect(path: Path, synchronous: str) -> sqlite3.Connection:
+    db = sqlite3.connect(path, check_same_thread=False, timeout=10.0)
+    db.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute(f"PRAGMA synchronous = {synchronous}")
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if version > _SCHEMA_VERSION:
+        raise ConfigError(f"{path}: written by a newer spanscore (schema {version}); use that, or another path")
+    return db
+
+
+def _rows(reader: sqlite3.Connection) -> tuple[dict[int, Entry], bool]:
+    """The requests that are there, and whether the file had been used before."""
+    if not reader.execute("SELECT 1 FROM sqlite_master WHERE name = 'requests'").fetchone():
+        return {}, False
+    found = reader.execute("SELECT row, length(body), received_ns FROM requests ORDER BY row")
+    return {row: Entry(size, received_ns) for row, size, received_ns in found}, True
+
+
+def prepare(writer: sqlite3.Connection) -> None:
+    """Make the tables that are not there yet."""
+    writer.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
+    if writer.execute("PRAGMA user_version").fetchone()[0] == 0:
+        writer.executescript(f"BEGIN;{SCHEMA}PRAGMA user_version = {_SCHEMA_VERSION};COMMIT;")
+    writer.execute(_PARTS)
+    leaving.create(writer)
+
+
+def _saved(path: Path, missing: Mapping[int, Entry]) -> dict[int, tuple[str, int, bytes, str | None]]:
+    """Those of the missing requests that the damaged log still has; the log is put aside, whatever is in it."""
+    log = path.with_name(f"{path.name}-wal")
+    with suppress(OSError):
+        if log.exists() and log.stat().st_size:
+            aside = log.with_name(f"{log.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
+            shutil.copyfile(log, aside)
+            aside.chmod(private_files.MODE)
+            _log.error("the journal lacks requests; what is left of its log is kept in %s", aside)
+    found: dict[int, tuple[str, int, bytes, str | None]] = {}
+    with Pages(path) as pages:
+        headers = headers_of(pages.records_of_log()) | headers_of(pages.records())
+        for records in (pages.records(), pages.records_of_log()):
+            for record in records:
+                row = record.rowid
+                if row is None or row not in missing or row in found:
+                    continue
+                match record.values:
+                    case (None, str(signal), int(received_ns), bytes(body)):
+                        if ledger.checksum(body, headers.get(row, "")) == missing[row].checksum:
+                            found[row] = signal, received_ns, body, headers.get(row)
+    if found:
+        _log.error("%d requests of the journal were saved from its damaged log", len(found))
+    return found
+
+
+def _put_right(
+    writer: sqlite3.Connection, saved: Mapping[int, tuple[str, int, bytes, str | None]], removed: Iterable[int]
+) -> None:
+    """Write what was saved, remove what had been removed, and have it all in the database itself."""
+    with writer:
+        for row, (signal, received_ns, body, headers) in saved.items():
+            writer.execute("INSERT INTO requests VALUES (?, ?, ?, ?)", (row, signal, received_ns, body))
+            if headers is not None:
+                writer.execute("INSERT OR REPLACE INTO headers VALUES (?, ?)", (row, headers))
+        rows = list(removed)
+        writer.executemany("DELETE FROM requests WHERE row = ?", [(row,) for row in rows])
+        leaving.forget(writer, rows)
+    writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def _time(unix_ns: int) -> str:
+    return f"{datetime.fromtimestamp(unix_ns // _NS, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,56 @@
+"""`spanscore repair` says what it saved, and leaves alone what is sound or in use."""
+
+import pytest
+import yaml
+
+from spanscore.cli.main import main
+from spanscore.store.config import Config
+from spanscore.store.journal import Config as JournalConfig
+from spanscore.store.journal import Journal
+from spanscore.store.store import Store
+
+
+@pytest.fixture
+def configured(tmp_path):
+    """The path of a configuration whose journal and store are there and hold a request."""
+    journal = Journal(JournalConfig(path=tmp_path / "journal.db"))
+    journal.append("traces", b"body", 0).result()
+    journal.close()
+    Store.open(Config(url=f"sqlite:///{tmp_path}/store.db")).close()
+    paths = {"journal": {"path": f"{tmp_path}/journal.db"}, "store": {"url": f"sqlite:///{tmp_path}/store.db"}}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(paths))
+    return tmp_path / "config.yaml"
+
+
+def test_what_is_sound_is_left_as_it_is(configured, tmp_path, capsys):
+    before = (tmp_path / "journal.db").read_bytes()
+    assert main(["repair", "-c", str(configured)]) == 0
+    assert capsys.readouterr().out.count("sound, left as it is") == 2
+    assert (tmp_path / "journal.db").read_bytes() == before
+
+
+def test_what_is_damaged_is_repaired_with_counts_and_put_aside(configured, tmp_path, capsys):
+    for name in ("journal.db", "store.db"):
+        with (tmp_path / name).open("r+b") as file:
+            file.write(b"\0" * 200)
+    assert main(["repair", "-c", str(configured)]) == 0
+    told = capsys.readouterr().out
+    assert "requests: 1 saved, 0 lost" in told
+    assert "evaluations: 0 saved, 0 lost" in told
+    assert len(list(tmp_path.glob("*.damaged-*"))) == 2
+    assert main(["repair", "-c", str(configured)]) == 0
+
+
+def test_beside_a_running_server_it_changes_nothing(configured, tmp_path, capsys):
+    journal = Journal(JournalConfig(path=tmp_path / "journal.db"))
+    assert main(["repair", "-c", str(configured)]) == 2
+    assert "in use by another spanscore" in capsys.readouterr().err
+    journal.close()
+
+
+def test_files_that_are_not_there_need_no_repair(tmp_path, capsys):
+    (tmp_path / "config.yaml").write_text(
+        f"journal: {{path: {tmp_path}/j.db}}\nstore: {{url: 'sqlite:///{tmp_path}/s.db'}}\n"
+    )
+    assert main(["repair", "-c", str(tmp_path / "config.yaml")]) == 0
+    assert capsys.readouterr().out.count("is not there") == 2

@@ -1,0 +1,176 @@
+"""What can still be read of a damaged file is in the new one, and what cannot is counted."""
+
+import random
+import sqlite3
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spanscore.errors import ConfigError
+from spanscore.store import ledger, salvage, schema
+from spanscore.store.config import Config
+from spanscore.store.journal import Config as JournalConfig
+from spanscore.store.journal import Journal
+from spanscore.store.pages import Pages
+from spanscore.store.store import Store
+
+COUNT = 200
+PAGE = 16_384
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "spanscore.db"
+
+
+@pytest.fixture
+def config(file):
+    return Config(url=f"sqlite:///{file}")
+
+
+@pytest.fixture
+def filled(config, make):
+    """A store of 200 traces with a score each, some of them longer than a page; all is in the database itself."""
+    store = Store.open(config)
+    for number in range(1, COUNT + 1):
+        trace = make.trace(number, session_id="s", user_input="long " * (8000 if number % 50 == 0 else 200))
+        store.commit([make.stored(trace)], [make.score(trace)])
+    store.put("question", "answer")
+    store.set_cursor("otlp_grpc", COUNT)
+    store.close()
+    return make
+
+
+def overwrite(file, start, length, seed=1):
+    with file.open("r+b") as opened:
+        opened.seek(start)
+        opened.write(random.Random(seed).randbytes(length))
+
+
+def test_a_sound_file_has_no_fault(filled, file):
+    assert salvage.fault_of(file) is None
+
+
+@pytest.mark.parametrize("damage", ["header", "first page", "cut", "middle"])
+def test_a_damaged_store_has_a_fault_and_is_usable_after_the_repair(filled, config, file, damage):
+    size = file.stat().st_size
+    if damage == "cut":
+        with file.open("r+b") as opened:
+            opened.truncate(size // 2 + 100)
+    else:
+        overwrite(file, *{"header": (0, 50), "first page": (0, PAGE), "middle": (size // 2, 3 * PAGE)}[damage])
+    assert salvage.fault_of(file) is not None
+    result = salvage.store(config, file)
+    assert salvage.fault_of(file) is None
+    store = Store.open(config)
+    scores = store.outbox(0, 1000)
+    traces = [x for n in range(1, COUNT + 1) if (x := store.trace(f"{n:032x}")) is not None]
+    store.close()
+    assert (len(scores), len(traces)) == (result.saved["evaluations"], result.saved["agent_traces"])
+    assert result.lost["evaluations"] == COUNT - len(scores)
+    assert len(traces) > COUNT // 4
+
+
+def test_without_its_first_page_a_store_loses_nothing(filled, config, file):
+    overwrite(file, 0, PAGE)
+    result = salvage.store(config, file)
+    store = Store.open(config)
+    facts = (store.cursor("otlp_grpc"), store.get("question"), len(store.sessions(["s"])[0].session.traces))
+    store.close()
+    assert result.lost == {"evaluations": 0, "agent_traces": 0}
+    assert facts == (COUNT, "answer", COUNT)
+
+
+def test_every_table_of_the_store_is_saved_or_made_again():
+    made_again = {"spanscore_schema", "otel_traces", "session_keys"}
+    assert set(schema.tables.tables) == made_again.union(salvage._STORE_TABLES)
+
+
+def test_the_damaged_file_is_kept_as_it_was(filled, config, file):
+    overwrite(file, 0, PAGE)
+    damaged = file.read_bytes()
+    assert salvage.store(config, file).aside.read_bytes() == damaged
+
+
+def test_numbers_go_on_after_a_repair(filled, config, file, make):
+    overwrite(file, 0, PAGE)
+    salvage.store(config, file)
+    store = Store.open(config)
+    assert store.commit([], [make.score(make.trace(1), "another")]) == [COUNT + 1]
+    store.close()
+
+
+def test_nothing_of_nothing_is_saved(config, file):
+    file.write_bytes(b"no database at all, but a text. " * 2000)
+    result = salvage.store(config, file)
+    assert (result.saved["agent_traces"], salvage.fault_of(file)) == (0, None)
+
+
+@pytest.fixture
+def journal_file(tmp_path):
+    journal = Journal(JournalConfig(path=tmp_path / "journal.db"))
+    rows = [journal.append("traces", f"request {n} ".encode() * 100, n).result() for n in range(COUNT)]
+    journal.delete(rows[:20]).result()
+    journal.close_traces([(b"t" * 16, 5, 7)]).result()
+    journal.quarantine("logs", b"\xff", "no protobuf", 1).result()
+    journal.close()
+    return tmp_path / "journal.db"
+
+
+def test_a_damaged_journal_says_what_to_do_and_starts_after_the_repair(journal_file):
+    overwrite(journal_file, 0, PAGE)
+    with pytest.raises(ConfigError, match="spanscore repair"):
+        Journal(JournalConfig(path=journal_file))
+    result = salvage.journal(journal_file)
+    journal = Journal(JournalConfig(path=journal_file))
+    facts = (len(list(journal.replay())), journal.closed_traces(), journal.lost)
+    journal.close()
+    assert facts == (COUNT - 20, {b"t" * 16: (5, 7)}, {})
+    assert (result.saved["requests"], result.saved["quarantine"], result.lost) == (COUNT - 20, 1, {"requests": 0})
+
+
+def test_what_a_repaired_journal_lacks_is_counted_at_its_next_start(journal_file):
+    overwrite(journal_file, 0, 12 * PAGE)
+    result = salvage.journal(journal_file)
+    journal = Journal(JournalConfig(path=journal_file))
+    lost = journal.lost["missing"].count
+    journal.close()
+    assert 0 < lost == result.lost["requests"] < COUNT
+
+
+def test_a_journal_without_a_ledger_is_saved_as_it_is(journal_file):
+    ledger.beside(journal_file).unlink()
+    overwrite(journal_file, 0, 100)
+    result = salvage.journal(journal_file)
+    assert result.saved["requests"] >= COUNT - 20
+    assert "no ledger" in result.notes[0]
+
+
+@settings(max_examples=50)
+@given(st.binary(max_size=3000), st.binary(max_size=3000), st.sampled_from([b"", b"SQLite format 3\0\x02\x00"]))
+def test_any_bytes_have_some_records_or_none(tmp_path_factory, main, log, header):
+    folder = tmp_path_factory.mktemp("pages")
+    (folder / "x.db").write_bytes(header + main)
+    (folder / "x.db-wal").write_bytes(log)
+    with Pages(folder / "x.db") as pages:
+        assert len(list(pages.records())) >= 0
+        assert len(list(pages.records_of_log())) >= 0
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.text(max_size=9000), st.binary(max_size=9000)), max_size=8)
+)
+def test_records_are_what_sqlite_wrote(tmp_path_factory, rows):
+    rows = [(number, text.encode("utf-8", "replace").decode().replace("\0", ""), some) for number, text, some in rows]
+    file = tmp_path_factory.mktemp("pages") / "x.db"
+    db = sqlite3.connect(file)
+    db.execute("PRAGMA page_size = 512")
+    db.execute("CREATE TABLE x (number INTEGER, text TEXT, some BLOB)")
+    db.executemany("INSERT INTO x VALUES (?, ?, ?)", rows)
+    db.commit()
+    db.close()
+    with Pages(file) as pages:
+        found = [x.values for x in pages.records() if len(x.values) == 3]
+    assert sorted(found) == sorted(rows)
