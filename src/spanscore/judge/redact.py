@@ -30,6 +30,14 @@ _LABELS = (
     "password|passwd|passphrase|passcode|pwd|api[_-]?key|secret[_-]?key|access[_-]?key|private[_-]?key|secret|"
     "(?:access|refresh|auth|session|id)[_-]?token"
 )
+_QUOTE = r"\\{0,31}[\"']"
+_NAMED = rf"(?i:{_LABELS})(?i:s)?"
+_PLAIN = r"[^\"'\\\n]{4,1024}"
+_VALUE = (
+    rf"{_QUOTE}(?i:value|val|secret|plain|plaintext|raw|current|new|old|password|token){_QUOTE}"
+    rf"\s{{0,4}}:\s{{0,4}}{_QUOTE}"
+)
+_NAME = rf"{_QUOTE}(?i:name|key|field|header|variable|label){_QUOTE}\s{{0,4}}:\s{{0,4}}{_QUOTE}"
 _NO_SECRET = re.compile(
     r"(none|null|true|false|string|str|text|bytes|required|optional|undefined|unknown|empty|missing|invalid|incorrect|"
     r"wrong|expired|changed|reset|protected|must|should|cannot|hidden)[.!?:]*|[*.x_•-]+|\$\{?[a-z0-9_]+\}?|(/[\w.-]+){2,}/?|<[^>]*>|\[.*|\(redacted.*",
@@ -46,6 +54,8 @@ _API_KEYS = (
     r"SG\.[A-Za-z0-9_-]{16,64}\.[A-Za-z0-9_-]{16,64}|npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_-]{50,255}",
     r"dop_v1_[0-9a-f]{64}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}",
 )
+_SECRETS = ("pass", "pwd", "key", "secret", "token")
+_SHORTEST = 4  # characters of what a label makes a secret
 _SAME = {"email": str.casefold} | dict.fromkeys(
     ("card", "iban", "phone", "ssn"), lambda value: re.sub(r"[^0-9A-Za-z]", "", value)
 )
@@ -87,6 +97,12 @@ def _secret(value: str) -> int:
     return 0 if _NO_SECRET.fullmatch(value) else len(value)
 
 
+def _listed(value: str) -> int:
+    """A list of which something is a secret."""
+    items = (x.strip().strip("\\\"'") for x in value.split(","))
+    return len(value) if any(len(x) >= _SHORTEST and _secret(x) for x in items) else 0
+
+
 def _card(value: str) -> int:
     return len(value) if is_card(value) else 0
 
@@ -126,11 +142,48 @@ RULES = (
     Rule(
         "password",
         re.compile(
-            rf"(?i:{_LABELS}){_LABEL_END}(?:(\\{{1,31}})\"(?P<escaped>(?:[^\"\\\n]|(?!\1\")\\{{1,63}}[^\\\n]){{4,}})|\"(?P<quoted>(?:[^\"\\\n]|\\.){{4,}})"
+            rf"{_NAMED}{_LABEL_END}(?:(\\{{1,31}})\"(?P<escaped>(?:[^\"\\\n]|(?!\1\")\\{{1,63}}[^\\\n]){{4,}})|\"(?P<quoted>(?:[^\"\\\n]|\\.){{4,}})"
             r"|'(?P<single>[^'\\\n]{4,})|(?P<bare>[^\s\"'\\,;&<>{}()\[\]]{4,}))"
         ),
-        ("pass", "pwd", "key", "secret", "token"),
+        _SECRETS,
         _secret,
+    ),
+    Rule(  # {"passwords": ["…"]}
+        "password",
+        re.compile(rf"{_NAMED}{_LABEL_END}\[(?P<value>\s{{0,64}}{_QUOTE}[^\[\]{{}}]{{4,4096}})\]"),
+        _SECRETS,
+        _listed,
+    ),
+    Rule(  # {"apiKey": {"value": "…"}}, not a schema's {"password": {"type": "string"}}
+        "password",
+        re.compile(rf"{_NAMED}{_LABEL_END}\{{[^{{}}]{{0,512}}?{_VALUE}(?P<value>{_PLAIN})"),
+        _SECRETS,
+        _secret,
+    ),
+    Rule(  # {"name": "DB_PASSWORD", "value": "…"}
+        "password",
+        re.compile(
+            rf"{_NAME}[^\"'\\\n]{{0,64}}?{_NAMED}{_QUOTE}\s{{0,4}},\s{{0,64}}{_QUOTE}(?i:value|val|content){_QUOTE}"
+            rf"\s{{0,4}}:\s{{0,4}}{_QUOTE}(?P<value>{_PLAIN})"
+        ),
+        _SECRETS,
+        _secret,
+    ),
+    Rule("password", re.compile(rf"{_NAMED}>(?P<value>[^<>\n]{{4,1024}})</"), _SECRETS, _secret),
+    Rule(  # --password …
+        "password",
+        re.compile(
+            rf"--[\w-]{{0,24}}?{_NAMED}[ \t]{{1,4}}{_QUOTE}?"
+            rf"(?P<value>[^\s\"'\\-][^\s\"'\\]{{3,}})"
+        ),
+        _SECRETS,
+        _credential,
+    ),
+    Rule(
+        "token",
+        re.compile(rf"(?<![A-Za-z_-])(?i:token){_LABEL_END}{_QUOTE}(?P<value>[A-Za-z0-9._~+/=-]{{16,}})"),
+        ("token",),
+        _credential,
     ),
     Rule(
         "password", re.compile(rf"(?i:{_LABELS}) is (?P<value>[^\s\"',;&<>{{}}()\[\]]{{4,}})"), (" is ",), _credential
