@@ -1,10 +1,14 @@
 """The one span that sums up all scores of a trace, and of which scores there are spans beside it."""
 
+from typing import get_args
+
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from spanscore.export import spans
-from spanscore.model.score import Result, Tally
+from spanscore.export import events, histogram, spans
+from spanscore.export.attributes import annotate
+from spanscore.model.score import Result, Skip, SkipCause, Tally
 
 PASSED = [Result("tool_correctness", 1.0, "pass", 0.5), Result("coherence", 0.42123456, "pass", 0.17)]
 FAILED = Result("task_completion", 0.1, "fail", 0.5)
@@ -118,3 +122,13 @@ def test_with_failing_a_pass_that_takes_the_place_of_a_fail_is_there(make):
 
 def test_what_left_on_the_span_itself_has_no_summary_beside_it(make):
     assert not sent(make.score(inline=True, tally=Tally((FAILED,))))
+
+
+@pytest.mark.parametrize("cause", sorted(set(get_args(SkipCause)) - {"no_signals"}))
+def test_what_has_no_score_leaves_in_no_form(make, cause):
+    skipped = make.score(outcome=Skip("there is no plan", cause))
+    user_span = Span(name="agent")
+    annotate(user_span, [skipped])
+    left = (spans.request([skipped], "child", 100), events.request([skipped], 100), histogram.request([skipped], 1, 2))
+    assert (*left, len(user_span.attributes)) == (b"", b"", b"", 0)
+    assert not skipped.is_shown
