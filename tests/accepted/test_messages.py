@@ -24,14 +24,15 @@ def carried(keys, kind, form):
 
 LANGFUSE = ("langfuse.observation.input", "langfuse.observation.output"), {"langfuse.observation.type": "generation"}
 OPENINFERENCE = ("input.value", "output.value"), {"openinference.span.kind": "LLM"}
-CARRIERS = {"langfuse": LANGFUSE, "openinference": OPENINFERENCE}
-ONLY_OF_LANGFUSE = ("tools as messages of tools",)
+LANGWATCH = ("langwatch.input", "langwatch.output"), {"langwatch.span.type": "llm"}
+CARRIERS = {"langfuse": LANGFUSE, "langwatch": LANGWATCH, "openinference": OPENINFERENCE}
+NOT_OF_OPENINFERENCE = ("tools as messages of tools",)
 CASES = [
     pytest.param(carrier, form, fact, id=f"{name}: {form.name}: {fact}")
     for name, carrier in CARRIERS.items()
     for form in FORMS
     for fact in form.facts
-    if name == "langfuse" or not form.name.startswith(ONLY_OF_LANGFUSE)
+    if name != "openinference" or not form.name.startswith(NOT_OF_OPENINFERENCE)
 ]
 
 

@@ -51,13 +51,15 @@ from spanscore.dialects._again import Again
 from spanscore.dialects._base import Context, Dialect, Facts
 from spanscore.dialects._content import switch_for
 from spanscore.dialects._damage import marked
+from spanscore.dialects._enveloped import opened
 from spanscore.dialects._gathering import SCOPES as UNIT_SCOPES
 from spanscore.dialects._gathering import told_apart, told_together, unit_of
 from spanscore.dialects._histories import Histories
-from spanscore.dialects._identities import identity
+from spanscore.dialects._identities import IDENTIFYING, SESSIONS, USERS, first_identity, identity
 from spanscore.dialects._installed import installed
 from spanscore.dialects._json import is_redacted
 from spanscore.dialects._marks import LAST_OF_MARKS
+from spanscore.dialects._other_conventions import complete
 from spanscore.dialects._threads import goes_on
 from spanscore.dialects._unread import Key, Unread, unread
 from spanscore.model.json import dumps
@@ -111,7 +113,7 @@ _BY_SCOPE = {scope: rank for rank, dialect in _RANKED for scope in dialect.scope
 _BY_KEY = {key: rank for rank, dialect in _RANKED for key in dialect.keys}
 _KEYS = frozenset(_BY_KEY)
 _TOGETHER = {x.name: x.together for x in DIALECTS if x.together is not None}
-_NAMING = frozenset({"session.id", "user.id", "enduser.id", "gen_ai.conversation.id"})
+_NAMING = IDENTIFYING | frozenset({"session.id", "user.id", "enduser.id", "gen_ai.conversation.id"})
 _SWITCHES = {x.name: x.content for x in DIALECTS}
 _LOOKING = tuple((x, x.claims) for x in DIALECTS if x.claims is not None)
 _MARKS = tuple({mark: None for dialect in DIALECTS for mark in dialect.marks})
@@ -123,6 +125,9 @@ _HIDEABLE: tuple[tuple[str, tuple[StepFact, ...]], ...] = (
     ("input_text", ("input",)),
     ("output_text", ("output",)),
 )
+_INSTRUMENTATIONS = ("opentelemetry.instrumentation.", "openinference.instrumentation.", "@traceloop/", "@arizeai/")
+"""How the scopes of libraries begin that write their spans themselves: nobody sets attributes on those."""
+
 _MILLISECOND_NS = 1_000_000
 _EVALUATOR_SCOPES = frozenset({"spanscore", "pydantic-evals"})
 _EVALUATOR_KEYS = frozenset({"spanscore.emitted", "mlflow.trace.sourceScorer", "langwatch.reserved.causality_depth"})
@@ -179,11 +184,11 @@ def read(spans: Iterable[Span], logs: Iterable[LogRecord] = ()) -> Reading:
         if dialect is not None:
             outermost = span.parent_span_id not in claimed
             records = logged.get(span.span_id)
-            facts = dialect.read(span, Context(records, outermost, histories) if records else unlogged[outermost])
-            steps.append(_step(span, dialect.name, facts))
+            context = Context(records, outermost, histories) if records else unlogged[outermost]
+            steps.append(_step(span, dialect.name, _facts(dialect, span, context)))
         elif (naming := _naming(span)) or span.dropped_attributes_count:
             steps.append(_step(span, "", {"kind": "other"} | naming))
-    steps = marked(steps, known, logged, lambda: _again(claimed, logged))
+    steps = opened(marked(steps, known, logged, lambda: _again(claimed, logged)))
     for name in _TOGETHER.keys() & {x.name for x in claimed.values()}:
         steps = _together(steps, name)
         moved = {x.span.span_id: x.span for x in steps}
@@ -207,7 +212,8 @@ def _again(claimed: Container[str], logs: Mapping[str, Sequence[LogRecord]]) -> 
         dialect = _dialect_of(span, records)
         if dialect is None or dialect.name != name:  # the part that is left out is the one by which it is claimed
             return _step(span, "", {"kind": "other"} | _naming(span))
-        return _step(span, name, dialect.read(span, Context(records, span.parent_span_id not in claimed, Histories())))
+        context = Context(records, span.parent_span_id not in claimed, Histories())
+        return _step(span, name, _facts(dialect, span, context))
 
     return Again(read_one, logs)
 
@@ -223,6 +229,14 @@ def _dialect_of(span: Span, logs: Sequence[LogRecord]) -> Dialect | None:
         if claims(span, logs):
             return dialect
     return None
+
+
+def _facts(dialect: Dialect, span: Span, context: Context) -> Facts:
+    facts = dialect.read(span, context)
+    is_whole = not span.dropped_attributes_count  # else what is left may be of another dialect
+    if dialect.by_hand and is_whole and not span.scope.name.startswith(_INSTRUMENTATIONS):
+        complete(span, context, facts)
+    return facts
 
 
 def _naming(span: Span) -> Facts:
@@ -242,6 +256,9 @@ def _step(span: Span, dialect: str, facts: Facts) -> Step:
         given_session, given_user = facts.pop("given_session_id"), facts.pop("given_user_id", None)
     if given_session or "session.id" in attributes:
         facts["session_id"] = given_session or identity(attributes["session.id"]) or facts.get("session_id")
+    if not IDENTIFYING.isdisjoint(attributes):
+        facts["session_id"] = facts.get("session_id") or first_identity(attributes, SESSIONS)
+        facts["user_id"] = facts.get("user_id") or first_identity(attributes, USERS)
     user = given_user or attributes.get("user.id", attributes.get("enduser.id"))
     if user is not None:
         facts["user_id"] = identity(user) or facts.get("user_id")

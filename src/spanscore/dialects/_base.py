@@ -36,7 +36,8 @@ class Dialect:
     facts of a span that was claimed, and must survive whatever its attributes hold. `marks` are byte strings of which
     any request that holds a span of this dialect contains at least one. `together`, where the spans of a trace must be
     looked at side by side, is given all that were read by this dialect, and gives them back, perhaps with other facts.
-    `content` says what turns on the recording of content, where it can be off.
+    `content` says what turns on the recording of content, where it can be off. `by_hand` says that people write such
+    spans themselves, and may set attributes of other conventions on them: these complete what is read.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Dialect:
     claims: Callable[[Span, Sequence[LogRecord]], bool] | None = None
     together: Callable[[Sequence[Step]], Sequence[Step]] | None = None
     content: tuple[ContentSwitch, ...] = ()
+    by_hand: bool = False
 
 
 def text(value: object) -> str | None:

@@ -6,6 +6,25 @@ from typing import Any
 _LOWEST, _HIGHEST = -(2**63), 2**64 - 1
 """Of the whole numbers that databases count in; what is beyond them was no id, and could be of any length."""
 
+SESSIONS = (
+    "langfuse.session.id",
+    "langwatch.thread.id",
+    "langwatch.thread_id",
+    "langfuse.trace.metadata.langfuse_session_id",
+    "langfuse.observation.metadata.langfuse_session_id",
+    "gcp.vertex.agent.session_id",
+)
+USERS = (
+    "langfuse.user.id",
+    "langwatch.user.id",
+    "langwatch.user_id",
+    "langfuse.trace.metadata.langfuse_user_id",
+    "langfuse.observation.metadata.langfuse_user_id",
+)
+"""What names a session or a user on a span of any dialect, or of none, beside OpenTelemetry's own attributes."""
+
+IDENTIFYING = frozenset({"session.id", "user.id", *SESSIONS, *USERS})
+
 
 def identity(value: object) -> str | None:
     """An id as text: text that says something as it is, a whole number in decimals; None for anything else.

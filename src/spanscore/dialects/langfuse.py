@@ -17,11 +17,11 @@ from spanscore.dialects._functions import (
     read_function,
     recorded,
 )
-from spanscore.dialects._identities import identity
+from spanscore.dialects._identities import first_identity, identity
 from spanscore.dialects._json import literal, opened, structure
 from spanscore.dialects._reprs import REPR_CONTAINERS
 from spanscore.dialects._requests import conversation, offered, system_of
-from spanscore.model.span import Attributes, Span, Value
+from spanscore.model.span import Attributes, LogRecord, Span, Value
 from spanscore.model.step import Message, Step
 
 _TYPE = "langfuse.observation.type"
@@ -34,11 +34,21 @@ _KINDS = {
     "span": "workflow",
 }
 _INPUT, _OUTPUT = "langfuse.observation.input", "langfuse.observation.output"
+_TRACED = frozenset({_INPUT, _OUTPUT, "langfuse.trace.input", "langfuse.trace.output"})
+_OF_MODELS = frozenset({"langfuse.observation.model.name", "langfuse.observation.usage_details"})
 _METADATA = "langfuse.observation.metadata."
 _GRAPH = ("langgraph", '"langgraph"')  # the Python SDK writes JSON
 _GIVEN, _PRODUCED = ("input_tokens", "prompt_tokens", "input"), ("output_tokens", "completion_tokens", "output")
 _RETURNED_BY_TOOL = '{"lc":1,"type":"constructor","id":["langchain_core","messages","ToolMessage"]'
 """How the result begins of a tool of LangChain's, to which the JavaScript handler 5.0 gives no type."""
+
+
+def claims(span: Span, _logs: Sequence[LogRecord]) -> bool:
+    """Whether somebody wrote the span for Langfuse, without saying what it is, and by no other convention."""
+    attributes = span.attributes
+    if _TRACED.isdisjoint(attributes) or span.dropped_attributes_count:
+        return False
+    return not any(x.startswith(("gen_ai.", "llm.")) for x in attributes)
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -48,7 +58,7 @@ def read(span: Span, context: Context) -> Facts:
     kind = _kind(span, placed, outermost=context.outermost)
     facts: Facts = {
         "kind": kind,
-        "session_id": identity(attributes.get("langfuse.session.id")),
+        "session_id": first_identity(attributes, ("langfuse.session.id", "gen_ai.conversation.id")),
         "user_id": identity(attributes.get("langfuse.user.id")),
     }
     given, returned = attributes.get(_INPUT), attributes.get(_OUTPUT)
@@ -90,6 +100,8 @@ def _kind(span: Span, placed: Mapping[str, object], *, outermost: bool) -> str:
     So a node of LangGraph's is none, and a graph that is named as an agent is one.
     """
     kind = _KINDS.get(str(span.attributes.get(_TYPE, "span")), "other")
+    if kind == "workflow" and not _OF_MODELS.isdisjoint(span.attributes):  # as SDKs up to 3.3 call them
+        return "model"
     if kind in {"agent", "workflow"} and (placed or span.attributes.get(_METADATA + "ls_integration") in _GRAPH):
         return "agent" if _langgraph.is_agent(span.name, placed, outermost=outermost) else "workflow"
     return kind
@@ -140,6 +152,7 @@ DIALECT = Dialect(
     "langfuse",
     read,
     scopes=("langfuse-sdk",),
+    claims=claims,
     keys=(_TYPE,),
     marks=(b"langfuse",),
     together=together,
@@ -149,4 +162,5 @@ DIALECT = Dialect(
             "capture_output=False"
         ),
     ),
+    by_hand=True,
 )

@@ -1,17 +1,19 @@
 """LangWatch's SDK: a type for each span, and an input and an output that each say what kind of value they are."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from spanscore.dialects._arguments import tools
-from spanscore.dialects._base import Context, Dialect, Facts, count, first_text, text
+from spanscore.dialects._base import Context, Dialect, Facts, first_count, first_text, text
 from spanscore.dialects._content import ContentSwitch
 from spanscore.dialects._functions import damaged, read_call, read_function
 from spanscore.dialects._identities import first_identity
 from spanscore.dialects._json import Parsed, structure
 from spanscore.dialects._reprs import evaluated
-from spanscore.dialects._requests import conversation
+from spanscore.dialects._requests import conversation, system_of
+from spanscore.dialects._requests import offered as listed_tools
 from spanscore.model.json import printed
-from spanscore.model.span import Attributes, Span, Value
+from spanscore.model.span import Attributes, LogRecord, Span, Value
 
 _TYPE, _INPUT, _OUTPUT = "langwatch.span.type", "langwatch.input", "langwatch.output"
 _KINDS = {
@@ -21,17 +23,28 @@ _KINDS = {
     "rag": "retrieval",
     **dict.fromkeys(("span", "chain", "workflow", "task", "module"), "workflow"),
 }
-_SESSIONS = ("langwatch.thread.id", "langwatch.thread_id", "thread_id", "gen_ai.conversation.id")
-_USERS = ("langwatch.user.id", "langwatch.user_id", "user_id")
-_TOKENS = (("input_tokens", "prompt_tokens"), ("output_tokens", "completion_tokens"))
+_SESSIONS = ("langwatch.thread.id", "langwatch.thread_id", "thread_id", "threadId", "gen_ai.conversation.id")
+_USERS = ("langwatch.user.id", "langwatch.user_id", "user_id", "userId")
+_TOKENS = (
+    ("input_tokens", ("prompt_tokens", "promptTokens")),
+    ("output_tokens", ("completion_tokens", "completionTokens")),
+)
 _KEYS = {"type", "value"}
+
+
+def claims(span: Span, _logs: Sequence[LogRecord]) -> bool:
+    """Whether somebody wrote the span for LangWatch, without saying what it is, and by no other convention."""
+    attributes = span.attributes
+    if attributes.keys().isdisjoint((_INPUT, _OUTPUT)) or span.dropped_attributes_count:
+        return False
+    return not any(x.startswith(("gen_ai.", "llm.", "traceloop.")) for x in attributes)
 
 
 def read(span: Span, context: Context) -> Facts:
     """The facts of one of its spans; guardrails and evaluations are none of a turn's steps."""
     attributes = span.attributes
-    kind = _KINDS.get(str(attributes.get(_TYPE)), "other")
-    metadata = structure(attributes.get("metadata")).value
+    kind = _KINDS.get(str(attributes.get(_TYPE)), "other") if _TYPE in attributes else _kind_of_messages(attributes)
+    metadata = structure(attributes.get("metadata", attributes.get("langwatch.metadata"))).value
     named = metadata if isinstance(metadata, dict) else {}
     facts: Facts = {
         "kind": kind,
@@ -55,6 +68,13 @@ def read(span: Span, context: Context) -> Facts:
     return facts
 
 
+def _kind_of_messages(attributes: Attributes) -> str:
+    """What a span without a type is: a model call where messages went in or came out."""
+    sides = (structure(attributes.get(x)).value for x in (_INPUT, _OUTPUT))
+    is_model = any(isinstance(x, dict) and x.get("type") == "chat_messages" for x in sides)
+    return "model" if is_model else "workflow"
+
+
 def _value(recorded: Value) -> Any:
     """The value out of its envelope `{"type": …, "value": …}`; there are two around messages of an unusual content."""
     parsed = structure(recorded).value
@@ -68,13 +88,14 @@ def _read_model(attributes: Attributes, given: Any, returned: Any, facts: Facts)
     facts["damaged"] = damaged(input=given, output=returned)
     parameters = structure(attributes.get("langwatch.params")).value
     offered = parameters.get("tools", parameters.get("functions")) if isinstance(parameters, dict) else None
-    facts["tools"] = None if offered is None else tools(offered)
+    facts["tools"] = listed_tools(given, returned) if offered is None else tools(offered)
+    facts["system"] = system_of(given) if isinstance(given, dict) else None
     facts["model"] = first_text(attributes, ("gen_ai.response.model", "gen_ai.request.model"))
     metrics = structure(_value(attributes.get("langwatch.metrics"))).value
     counted = metrics if isinstance(metrics, dict) else {}
-    for fact, name in _TOKENS:
-        told = (attributes.get(f"gen_ai.usage.{fact}"), attributes.get(f"gen_ai.usage.{name}"), counted.get(name))
-        facts[fact] = next((x for x in map(count, told) if x is not None), None)
+    for fact, names in _TOKENS:
+        told = first_count(attributes, (f"gen_ai.usage.{fact}", f"gen_ai.usage.{names[0]}"))
+        facts[fact] = first_count(counted, names) if told is None else told
 
 
 def _named(given: Any) -> Any:
@@ -103,6 +124,8 @@ DIALECT = Dialect(
     "langwatch",
     read,
     keys=(_TYPE,),
-    marks=(b"langwatch.span.type",),
+    claims=claims,
+    marks=(b"langwatch.span.type", b"langwatch.input", b"langwatch.output"),
     content=(ContentSwitch("set dataCapture to `all`"),),
+    by_hand=True,
 )

@@ -279,4 +279,5 @@ DIALECT = Dialect(
     marks=(b"traceloop.", b"llm.request.", b"gen_ai."),
     together=together,
     content=(ContentSwitch("set TRACELOOP_TRACE_CONTENT=true"),),
+    by_hand=True,
 )

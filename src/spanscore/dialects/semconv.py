@@ -54,6 +54,30 @@ _CLAIMED = frozenset(
         "mcp.method.name",
     }
 )
+_BY_HAND = frozenset(
+    {
+        "gen_ai.prompt",
+        "gen_ai.tool.call.id",
+        "llm.model_name",
+        "llm.input_messages",
+        "llm.input_messages.0.message.role",
+    }
+)
+"""What only people write without any of those, where no attribute was dropped."""
+
+_MESSAGES = frozenset({"gen_ai.input.messages", "gen_ai.output.messages"})
+_CONTENT = _MESSAGES | frozenset(
+    {
+        "gen_ai.prompt",
+        "gen_ai.completion",
+        "llm.model_name",
+        "llm.input_messages",
+        "llm.input_messages.0.message.role",
+    }
+)
+"""What a span without an operation has only where it is a model's; the last ones are OpenInference's."""
+
+_EXECUTES = "execute_tool "  # how the conventions have the name of a tool's span begin
 DETAILS = "gen_ai.client.inference.operation.details"
 """The event with all of a call's messages, told beside the span or in place of its attributes."""
 
@@ -75,14 +99,16 @@ _PSEUDO_TOOLS = frozenset({"(merged tools)"})  # Google ADK's span for answering
 
 def claims(span: Span, logs: Sequence[LogRecord]) -> bool:
     """Whether the span has a GenAI attribute, or a message was logged for it."""
-    return not _CLAIMED.isdisjoint(span.attributes) or any(log.event_name in _EVENTS for log in logs)
+    if not _CLAIMED.isdisjoint(span.attributes) or any(log.event_name in _EVENTS for log in logs):
+        return True
+    return not _BY_HAND.isdisjoint(span.attributes) and not span.dropped_attributes_count
 
 
 def read(span: Span, context: Context) -> Facts:
     """The facts of a span in these conventions."""
     events = [x for x in _events(span, context) if x[0] in _EVENTS] if span.events or context.logs else []
     attributes = _with_details(span.attributes, events) if events else span.attributes
-    kind = _kind(attributes, events)
+    kind = _kind(attributes, events, is_whole=not span.dropped_attributes_count)
     facts: Facts = {
         "kind": kind,
         "agent_name": text(attributes.get("gen_ai.agent.name")),
@@ -113,7 +139,7 @@ def status_error(span: Span) -> str | None:
     return span.status_message or text(attributes.get("error.type")) or "error"
 
 
-def _kind(attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]]) -> str:
+def _kind(attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]], *, is_whole: bool) -> str:
     operation = attributes.get("gen_ai.operation.name")
     kind = _OPERATIONS.get(operation) if isinstance(operation, str) else None
     if kind is not None and kind != "tool":
@@ -126,13 +152,15 @@ def _kind(attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]]) -
         return "other"  # MCP's transport
     if isinstance(tool, str) and tool:
         return "other" if tool in _PSEUDO_TOOLS else "tool"
-    shown = "gen_ai.input.messages" in attributes or "gen_ai.output.messages" in attributes
+    if "gen_ai.tool.call.id" in attributes and operation is None and method is None:
+        return "tool"
+    shown = not (_CONTENT if is_whole else _MESSAGES).isdisjoint(attributes)
     unnamed = operation is None and method is None and "gen_ai.request.model" in attributes
     return "model" if events or shown or unnamed else "other"
 
 
 def _read_tool(span: Span, attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]], facts: Facts) -> None:
-    facts["tool_name"] = text(attributes.get("gen_ai.tool.name"))
+    facts["tool_name"] = _tool_name(span, attributes)
     facts["call_id"] = call_id(attributes.get("gen_ai.tool.call.id"))
     facts["error"] = status_error(span)
     damaged: set[str] = set()
@@ -142,6 +170,7 @@ def _read_tool(span: Span, attributes: Attributes, events: list[tuple[str, Mappi
             given = payload.get("content")
         elif name == _CHOICE and "gen_ai.tool.call.result" not in attributes:
             returned = payload.get("message")
+        facts["call_id"] = facts["call_id"] or call_id(payload.get("id"))
     if is_redacted(given):
         damaged.add("arguments")
     elif given is not None:
@@ -151,6 +180,12 @@ def _read_tool(span: Span, attributes: Attributes, events: list[tuple[str, Mappi
     elif returned is not None or "gen_ai.tool.call.result" in attributes:
         facts["result"], facts["has_result"] = opened(returned), True
     facts["damaged"] = frozenset(damaged)
+
+
+def _tool_name(span: Span, attributes: Attributes) -> str | None:
+    """The tool's name; that of the span where nothing but the call's id shows that it is a tool's."""
+    name = text(attributes.get("gen_ai.tool.name"))
+    return name if name or "gen_ai.operation.name" in attributes else span.name.removeprefix(_EXECUTES) or None
 
 
 def _read_retrieval(attributes: Attributes, facts: Facts) -> None:
@@ -227,6 +262,9 @@ def _from_events(
 def _choice(payload: Mapping[str, Any]) -> Mapping[str, Any]:
     """The message of a choice; its tool calls stand inside or beside it."""
     inner = payload.get("message")
+    if isinstance(inner, str) and inner.startswith('{"'):
+        told = structure(inner).value
+        inner = told if isinstance(told, dict) and told.keys() & {"role", "content", "tool_calls"} else inner
     if isinstance(inner, dict):
         return {**{k: payload[k] for k in ("tool_calls",) if k in payload}, **inner}
     return {**payload, "content": inner} if inner is not None else payload
@@ -298,7 +336,7 @@ DIALECT = Dialect(
     "semconv",
     read,
     claims=claims,
-    marks=(b"gen_ai.", b"mcp.method.name"),
+    marks=(b"gen_ai.", b"mcp.method.name", b"llm.model_name", b"llm.input_messages"),
     content=(
         ContentSwitch(_EITHER, "opentelemetry.instrumentation.anthropic"),
         ContentSwitch(_EITHER, "opentelemetry.instrumentation.langchain"),
@@ -318,4 +356,5 @@ DIALECT = Dialect(
         ContentSwitch(_DOTNET, "Experimental.Microsoft."),
         ContentSwitch("set recordInputs and recordOutputs of its integration to true", "@sentry/"),
     ),
+    by_hand=True,
 )

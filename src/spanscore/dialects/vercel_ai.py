@@ -16,7 +16,7 @@ from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import Message
 
-_OPERATION = "ai.operationId"
+_SCOPE, _OPERATION = "ai", "ai.operationId"
 _INNER = (".doGenerate", ".doStream")  # one call of a provider; the span around it is the whole loop
 _OUTER = frozenset({"ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject"})
 # What the application added: up to version 6; from 7 on; under Traceloop's SDK.
@@ -34,16 +34,16 @@ _OPENCODE = "opencode"  # a coding agent on the AI SDK, whose tracer all spans h
 _TITLE = "You are a title generator."  # how its instructions begin to a model that finds a conversation's title
 _SESSIONS = tuple(x + y for y in ("sessionId", "session_id", "conversationId", "threadId") for x in _APPLICATION)
 _ANSWERS = ("ai.response.text", "ai.response.object", "ai.result.text", "ai.result.object")
-_GIVEN = ("ai.usage.inputTokens", "ai.usage.promptTokens")
-_PRODUCED = ("ai.usage.outputTokens", "ai.usage.completionTokens")
+_GIVEN = ("ai.usage.inputTokens", "ai.usage.promptTokens", "gen_ai.usage.input_tokens")
+_PRODUCED = ("ai.usage.outputTokens", "ai.usage.completionTokens", "gen_ai.usage.output_tokens")
 _USERS = tuple(x + y for y in ("userId", "user_id") for x in _APPLICATION)
 
 
 def read(span: Span, context: Context) -> Facts:
     """The facts of one of its spans: `generateText` and the like, a provider's call in it, or a tool call."""
     attributes = span.attributes
-    operation = attributes.get(_OPERATION)
-    if not isinstance(operation, str):
+    operation = _operation(span)
+    if operation is None:
         facts = semconv.read(span, context)
     elif operation.endswith(_INNER):
         facts = {"kind": "model", "model": first_text(attributes, ("ai.response.model", "ai.model.id"))}
@@ -55,9 +55,9 @@ def read(span: Span, context: Context) -> Facts:
         facts = _tool_call(span)
     else:
         facts = {"kind": "other"}  # embeddings
-    if isinstance(operation, str) and not _INDEXED.isdisjoint(attributes):
+    if operation is not None and not _INDEXED.isdisjoint(attributes):
         _fill(facts, openllmetry.read(_without_parts(span), context))
-    elif isinstance(operation, str) and not _MOVED.isdisjoint(attributes):
+    elif operation is not None and not _MOVED.isdisjoint(attributes):
         _fill(facts, semconv.read(span, context))
         _mark_taken_apart(attributes, facts)
     if span.scope.name == _OPENCODE and _finds_title(facts):
@@ -65,6 +65,15 @@ def read(span: Span, context: Context) -> Facts:
     facts["session_id"] = facts.get("session_id") or first_identity(attributes, _SESSIONS)
     facts["user_id"] = facts.get("user_id") or first_identity(attributes, _USERS)
     return facts
+
+
+def _operation(span: Span) -> str | None:
+    """What the span is of, by its own attribute, else by OpenTelemetry's, which may go on with the function's id."""
+    operation = span.attributes.get(_OPERATION)
+    if isinstance(operation, str):
+        return operation
+    named = (text(span.attributes.get("operation.name")) or span.name).split(" ")[0]
+    return named if span.scope.name == _SCOPE and named.startswith("ai.") else None
 
 
 def _finds_title(facts: Facts) -> bool:
@@ -207,8 +216,8 @@ def _error(span: Span) -> str | None:
 DIALECT = Dialect(
     "vercel_ai",
     read,
-    scopes=("gen_ai",),
+    scopes=("gen_ai", _SCOPE),
     keys=(_OPERATION,),
-    marks=(b"ai.operationId", b"gen_ai"),
+    marks=(b"ai.operationId", b"gen_ai", b"ai.prompt", b"ai.toolCall"),
     content=(ContentSwitch("leave recordInputs and recordOutputs of `experimental_telemetry` at true"),),
 )
