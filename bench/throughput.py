@@ -191,7 +191,7 @@ def faults(load: Path, exported: Path) -> list[str]:
     for body in frames.read(exported):
         for span in spans_of(body):
             ids[span.span_id] += 1
-            if ids[span.span_id] == 1:
+            if ids[span.span_id] == 1 and metric_of(span):
                 scores[metric_of(span), span.trace_id, span.parent_span_id] += 1
     of_metric = Counter(metric for metric, _, _ in scores)
     print("\n" + ", ".join(f"{metric} {count}" for metric, count in sorted(of_metric.items())))
@@ -215,7 +215,8 @@ def spans_of(body: bytes) -> Iterator[Any]:
 
 
 def metric_of(span: Any) -> str:
-    return next(x.value.string_value for x in span.attributes if x.key == "gen_ai.evaluation.name")
+    """The metric that a span has a score of; "" for one that sums a trace's verdicts up."""
+    return next((x.value.string_value for x in span.attributes if x.key == "gen_ai.evaluation.name"), "")
 
 
 def show(figures: Figures, nothing: Figures) -> None:

@@ -61,3 +61,13 @@ def test_a_configuration_that_cannot_be_used_is_bad_input(tmp_path, capsys):
     file.write_text("juge: {}")
     assert main(["serve", "-c", str(file)]) == 2
     assert "did you mean judge?" in capsys.readouterr().err
+
+
+def test_too_few_open_files_for_the_connections_are_warned_of(configured):
+    command = f"ulimit -n 400; exec {sys.executable} -m spanscore.cli.main serve -c {configured[0]}"
+    with subprocess.Popen(["/bin/sh", "-c", command], stderr=subprocess.PIPE, text=True) as child:
+        told = [next(child.stderr)]
+        while json.loads(told[-1])["msg"] != "ready":
+            told.append(next(child.stderr))
+        child.terminate()
+    assert any("this process may open 400 files" in line and "ulimit -n" in line for line in told)

@@ -5,6 +5,7 @@ import asyncio
 import gc
 import logging
 import os
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -17,6 +18,9 @@ _log = logging.getLogger(__name__)
 
 _COLLECT_EVERY = 50_000
 """Objects between two collections: spans and messages come by the ten thousand, and hold no cycles."""
+
+_OTHER_FILES = 500
+"""Files, and connections to backends and judges, beside those of senders."""
 
 _SWITCH_EVERY_S = 0.001
 """How long a thread that decodes keeps others waiting: for one request the event loop waits for its turn ten times."""
@@ -50,6 +54,7 @@ async def _serve(settings: "Settings") -> None:
     _say_what_scores_rest_on(settings)
     if settings.api.enabled:
         await control.start()
+    _allow_open_files(settings)
     gc.freeze()
     gc.set_threshold(_COLLECT_EVERY)
     sys.setswitchinterval(_SWITCH_EVERY_S)
@@ -60,6 +65,23 @@ async def _serve(settings: "Settings") -> None:
     await control.stop()  # while the store that it asks is still open
     await serving
     _log.info("stopped")
+
+
+def _allow_open_files(settings: "Settings") -> None:
+    """Let the process open a file for each connection and those that it writes; warn where it may not."""
+    wanted = settings.receive.grpc.max_connections + settings.receive.http.max_connections + _OTHER_FILES
+    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if allowed == resource.RLIM_INFINITY or allowed >= wanted:
+        return
+    granted = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (granted, most))
+    if granted < wanted:
+        _log.warning(
+            "this process may open %d files; receive.grpc.max_connections and receive.http.max_connections need %d: "
+            "lower these or raise the limit (ulimit -n)",
+            granted,
+            wanted,
+        )
 
 
 def _say_what_scores_rest_on(settings: "Settings") -> None:
