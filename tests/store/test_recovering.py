@@ -8,7 +8,7 @@ import sqlite3
 import pytest
 
 from spanscore.errors import ConfigError
-from spanscore.store import quarantine
+from spanscore.store import quarantine, salvage
 from spanscore.store.journal import Config, Journal
 from spanscore.store.recovering import Lost
 
@@ -68,6 +68,12 @@ def test_a_flipped_byte_in_the_log_costs_one_request_at_most(reopen, killed, sha
     lost = sum(x.count for x in journal.lost.values())
     assert lost <= 1
     assert len(bodies(journal)) == COUNT - lost
+
+
+def test_looking_for_faults_takes_nothing_from_a_damaged_log(reopen, killed):
+    flip(killed / "journal.db-wal", 10_000)
+    assert salvage.fault_of(killed / "journal.db") is None
+    assert len(bodies(reopen())) >= COUNT - 1
 
 
 def test_what_was_saved_has_its_headers(reopen, killed):

@@ -45,7 +45,10 @@ def fault_of(file: Path) -> str | None:
     """
     if not file.exists():
         return None
-    db = sqlite3.connect(f"{file.absolute().as_uri()}?mode=rw", uri=True)
+    log = file.with_name(f"{file.name}-wal")
+    # Closed again, SQLite would remove a log of which it read only a part; where there is none, what it makes stays.
+    mode = "ro" if log.exists() and log.stat().st_size else "rw"
+    db = sqlite3.connect(f"{file.absolute().as_uri()}?mode={mode}", uri=True)
     try:
         found = db.execute("PRAGMA quick_check(1)").fetchone()
     except sqlite3.DatabaseError as error:
