@@ -394,3 +394,25 @@ def test_opencodes_call_for_a_title_serves_no_turn():
 
     title = streamed("You are a title generator. You output ONLY a thread title.")
     assert (title.kind, streamed("You are opencode.").kind) == ("other", "model")
+
+
+def langfuse_call(**metadata):
+    """A model call as Langfuse's SDK records one, with these members of its metadata."""
+    kept = {f"langfuse.observation.metadata.{key}": value for key, value in metadata.items()}
+    return read({"langfuse.observation.type": "generation", "langfuse.observation.output": "Hi."} | kept)
+
+
+def test_langfuse_keeps_the_instructions_and_tools_of_openais_responses_in_metadata():
+    listed = json.dumps([{"type": "function", "name": "f", "description": "Find.", "parameters": {}}])
+    step = langfuse_call(instructions="Be brief.", tools=listed)
+    assert (step.system, [(x.name, x.description) for x in step.tools]) == ("Be brief.", [("f", "Find.")])
+
+
+def test_of_responses_without_tools_langfuse_keeps_an_empty_list():
+    assert langfuse_call(instructions="Be brief.", tools="[]").tools == ()
+
+
+@pytest.mark.parametrize("listed", ["hammer", '["hammer"]', '{"a": 1}', "7"])
+def test_metadata_of_an_applications_own_with_such_names_is_neither_instructions_nor_tools(listed):
+    step = langfuse_call(instructions="for the auditor", tools=listed)
+    assert (step.system, step.tools) == (None, None)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spanscore.dialects import _langgraph
+from spanscore.dialects._arguments import tools
 from spanscore.dialects._as_told import as_told
 from spanscore.dialects._base import Context, Dialect, Facts, first_count, text
 from spanscore.dialects._content import ContentSwitch
@@ -116,6 +117,7 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
     facts["tools"] = offered(request.value, response.value)
     facts["system"] = next((x for x in map(_instructions, (request.value, response.value)) if x), None)
     facts["damaged"] = cut(input=request, output=response)
+    _complete_responses(attributes, facts)
     if request.damaged and facts["tools"] is None:
         facts["damaged"] |= {"tools"}
     facts["model"] = text(attributes.get("langfuse.observation.model.name"))
@@ -123,6 +125,22 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
     if isinstance(usage, dict):
         for fact, names in (("input_tokens", _GIVEN), ("output_tokens", _PRODUCED)):
             facts[fact] = first_count(usage, names)
+
+
+def _complete_responses(attributes: Attributes, facts: Facts) -> None:
+    """Instructions and tools of OpenAI's Responses, which the SDK for JavaScript keeps with the observation's metadata.
+
+    It does so with both, and with a list of tools that is empty where none are on offer.
+    """
+    listed = structure(attributes.get(_METADATA + "tools"))
+    if listed.damaged:
+        facts["damaged"] |= {"tools"}
+    elif not isinstance(listed.value, list) or not all(isinstance(x, dict) for x in listed.value):
+        return
+    instructions = attributes.get(_METADATA + "instructions")
+    facts["system"] = facts["system"] or text(instructions)
+    if facts["tools"] is None:
+        facts["tools"] = tools(listed.value)
 
 
 def _instructions(body: Any) -> str | None:
