@@ -1,11 +1,13 @@
 """The provider behind the judge: litellm, which speaks every model's API; imported when the first model is asked."""
 
 import asyncio
+import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spanscore.judge import redact
+from spanscore.judge import price_list, redact
 from spanscore.judge.config import Config
 from spanscore.judge.declined import exceeds_context, is_filtered, is_too_long, refusal_of
 from spanscore.judge.provider import CallError, Completion, Message
@@ -18,6 +20,8 @@ _MAX_CHARACTERS_PER_TOKEN = 16
 """An answer with more than that did not obey `max_output_tokens`; the rest is not read, since a reason is kept."""
 _NO_KEY = re.compile(r"\bmissing (?:credentials|(?:\w+ )?api[ _]key)", re.IGNORECASE)
 """What litellm says, as if it were an error 500, when it finds no key to call with."""
+_HOW_TO_GIVE_A_KEY = "no key to call it with: set {}, or judge.api_key"
+_OPENAI_KEY = "OPENAI_API_KEY"
 _PREFIX = re.compile(r"^litellm\.(\w+): (?:\w+: )?(?:\w+Exception - )?")
 
 
@@ -38,6 +42,8 @@ class LiteLLM:
         max_output_tokens: int | None = None,
     ) -> Completion:
         """One call, not retried, hidden from any instrumentation of the process. Raises CallError."""
+        if self._lacks_key(model):
+            raise CallError(_HOW_TO_GIVE_A_KEY.format(_OPENAI_KEY), status=401, hopeless=True)
         litellm = await asyncio.to_thread(load_litellm)
         arguments = {
             **self._config.extra,
@@ -71,6 +77,8 @@ class LiteLLM:
 
     async def takes_schema(self, model: str) -> bool:
         """Whether litellm's model list says that `model` can be held to a JSON schema."""
+        if self._lacks_key(model):  # so it will not be asked
+            return False
         litellm = await asyncio.to_thread(load_litellm)
         return bool(litellm.supports_response_schema(model))
 
@@ -79,12 +87,23 @@ class LiteLLM:
         return await asyncio.to_thread(self.known_cost_usd, model, input_tokens, output_tokens)
 
     def finds_provider(self, model: str) -> bool:
-        """`knows` without waiting; imports litellm."""
-        return "custom_llm_provider" in self._config.extra or _provider(load_litellm(), model) is not None
+        """`knows` without waiting; imports litellm where its data files do not tell."""
+        if "custom_llm_provider" in self._config.extra or price_list.provider(model) is not None:
+            return True
+        return _provider(load_litellm(), model) is not None
 
     def known_cost_usd(self, model: str, input_tokens: int, output_tokens: int) -> float | None:
-        """`cost_usd` without waiting; imports litellm."""
-        return self._cost(load_litellm(), model, input_tokens, output_tokens)
+        """`cost_usd` without waiting; imports litellm where its data files do not tell."""
+        if model in self._config.prices:
+            return self._cost(None, model, input_tokens, output_tokens)
+        cost_usd = price_list.cost_usd(model, input_tokens, output_tokens)
+        return self._cost(load_litellm(), model, input_tokens, output_tokens) if cost_usd is None else cost_usd
+
+    def _lacks_key(self, model: str) -> bool:
+        """Whether it is plain that there is no key to call a model of OpenAI's with, before litellm is imported."""
+        given = self._config.api_key or self._config.extra.keys() & {"api_key", "custom_llm_provider"}
+        is_plain = not given and not os.environ.get(_OPENAI_KEY) and "litellm" not in sys.modules
+        return is_plain and price_list.provider(model) == "openai"
 
     def _credentials(self, model: str) -> dict[str, str]:
         """The configured address and key, for models of the configured model's provider: no other may see the key."""
@@ -156,7 +175,7 @@ def _without_key(litellm: Any, model: str) -> str:
     """What to do where there is no key to call `model` with; litellm knows the name of the variable for most."""
     names = litellm.validate_environment(model)["missing_keys"]
     variable = " and ".join(names) if names else "the environment variable that litellm's documentation names for it"
-    return f"no key to call it with: set {variable}, or judge.api_key"
+    return _HOW_TO_GIVE_A_KEY.format(variable)
 
 
 def _provider(litellm: Any, model: str) -> str | None:

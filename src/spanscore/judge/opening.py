@@ -60,7 +60,7 @@ def open_for_trial(config: Config) -> Judge:
 
 
 def check_models(config: Config, models: Iterable[str]) -> None:
-    """Refuse a model whose name leads to no provider; imports litellm, sends nothing. Raises ConfigError."""
+    """Refuse a model whose name leads to no provider; sends nothing. Raises ConfigError."""
     if config.recorded_answers is not None:
         return
     provider = LiteLLM(config)
