@@ -29,9 +29,7 @@ def test_prices_are_litellms(model):
     assert price_list.cost_usd(model, 2000, 300) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(
-    "model", ["no-such-model", "nobody/none", "text-embedding-3-small", "openai/dall-e-3"]
-)
+@pytest.mark.parametrize("model", ["no-such-model", "nobody/none", "text-embedding-3-small", "openai/dall-e-3"])
 def test_of_what_is_not_plain_no_price_is_told(model):
     assert price_list.cost_usd(model, 1, 1) is None
 

@@ -3,9 +3,11 @@
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from spanscore.calibration import Calibration, PassRate, Verdict, estimated, pass_rates
+from spanscore.cli.fitting import Rows, fitted
 from spanscore.cli.score_blocks import table
 from spanscore.cli.terminal import on_one_line, printable
 from spanscore.cli.unscored import is_not_set_up
@@ -16,6 +18,7 @@ from spanscore.stats import Estimate
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 _HEADINGS = ("metric", "mean", "95 %", "n", "scores", "passed", "pass rate", "95 %", "skipped", "failed")
 _NARROW_HEADINGS = ("metric", "mean, 95 %", "n", "pass rate, 95 %", "traces or sessions")
@@ -48,14 +51,23 @@ def print_means(output: "Console", evaluations: Sequence[Evaluation]) -> None:
     is configured is left out. Where the output is narrow, intervals and counts stand below each other.
     """
     narrow = output.width < _WIDE
-    shown = table(*(_NARROW_HEADINGS if narrow else _HEADINGS))
-    if narrow:
-        shown.columns[0].no_wrap, shown.columns[0].overflow = False, "fold"
-    for metric in dict.fromkeys(x.metric for x in evaluations if not is_not_set_up(x)):
-        own = [x for x in evaluations if x.metric == metric]
-        shown.add_row(on_one_line(metric, 40), *(_narrow_cells(own) if narrow else _cells(own)))
-    if shown.row_count:
-        output.print(shown)
+    by_metric: dict[str, list[Evaluation]] = {}
+    for evaluation in evaluations:
+        if not is_not_set_up(evaluation):
+            by_metric.setdefault(evaluation.metric, []).append(evaluation)
+    if not by_metric:
+        return
+    rows = [
+        (on_one_line(name, 40), *(_narrow_cells(own) if narrow else _cells(own))) for name, own in by_metric.items()
+    ]
+    output.print(fitted(output, partial(_table, narrow), rows))
+
+
+def _table(narrow: bool, rows: Rows) -> "Table":
+    made = table(*(_NARROW_HEADINGS if narrow else _HEADINGS))
+    for row in rows:
+        made.add_row(*row)
+    return made
 
 
 def _cells(own: Sequence[Evaluation]) -> tuple[str, ...]:

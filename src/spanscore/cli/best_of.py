@@ -130,8 +130,7 @@ def _print_plan(output: "Console", conversations: Sequence[Conversation], mode: 
     output.print(
         f"{mode}: {calls[mode].contests:,} contests on {met:,} case{'s' * (met != 1)}, each judged both ways round: "
         f"{calls[mode].calls:,} calls of the judge ({others}); fewer where answers are equal, and one more for each "
-        "opinion that has to be repaired.\n",
-        soft_wrap=True,
+        "opinion that has to be repaired.\n"
     )
 
 

@@ -4,6 +4,7 @@ import argparse
 import math
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from spanscore import config
 from spanscore.calibration import PassRate
 from spanscore.cli import aggregates, runs
 from spanscore.cli.comparison import LATENCY, PASS_RATE, CaseChange, Comparison, Limits, Measure, compare
+from spanscore.cli.fitting import broken, fitted, width
 from spanscore.cli.terminal import console, on_one_line, print_json, printable
 from spanscore.errors import InputError
 from spanscore.stats import Estimate, Interval
@@ -20,14 +22,14 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _MAX_SHOWN = 100
-_ANY_WIDTH = 1_000
 _NONE, _REMARKS = "-", "; "
 _LEAST_NAME_CHARS = 20
 _UNNAMED = {"interval", ""}
-_STACKS_OF_CASES = (("B - A", "interval"), ("verdict", ""))
+_STACKS_OF_CASES = (("case", "measure"), ("B - A", "interval"), ("verdict", ""))
 _STACKS_OF_MEASURES = (("verdict", ""), ("n", "pairs"), ("A", "B"))
 """What goes under what where a table is too wide, in this order."""
 _FIGURES = {"A", "B", "A, B", "B - A", "interval", "sessions", "cases", "n", "pairs", "n, pairs"}
+_NAMES = {"case", "measure", "case, measure"}
 _STYLES = {"better": "green", "worse": "red"}
 
 
@@ -254,13 +256,13 @@ def _print_table(
         if _width(output, headings, rows) <= output.width:
             break
         headings, rows = _stacked(headings, rows, upper, lower)
-    output.print(_table(headings, rows))
+    output.print(fitted(output, partial(_table, headings), rows))
 
 
 def _width(output: "Console", headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> int:
     """How wide the table is at least, with the names in its first column folded."""
-    folded = [[str(row[0])[:_LEAST_NAME_CHARS], *row[1:]] for row in rows]
-    return output.measure(_table(headings, folded), options=output.options.update(width=_ANY_WIDTH)).maximum
+    folded = [[broken(str(row[0]), _LEAST_NAME_CHARS), *row[1:]] for row in rows]
+    return width(output, _table(headings, folded))
 
 
 def _stacked(
@@ -287,7 +289,7 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> "Table":
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for heading in headings:
         figures = heading in _FIGURES
-        wraps = heading in {"case", "measure"}
+        wraps = heading in _NAMES
         table.add_column(heading, no_wrap=not wraps, overflow="fold", justify="right" if figures else "left")
     for row in rows:
         table.add_row(*row)

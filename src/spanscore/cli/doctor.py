@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spanscore.cli.terminal import console, print_json, printable
+from spanscore.cli.trees import branch
 
 if TYPE_CHECKING:
     from spanscore.cli.checks.finding import Finding
@@ -114,9 +115,10 @@ def _lines() -> "Callable[[Finding], None]":
         from rich.text import Text  # noqa: PLC0415 - --json needs no rich
 
         status, about = (f"{finding.status:<4}", _STYLES[finding.status]), (f"{finding.about:<14}", "bold")
-        output.print(Text.assemble(status, "  ", about, "  ", printable(finding.message)), soft_wrap=True)
+        head = Text.assemble(status, "  ", about)
+        output.print(branch(head, printable(finding.message)))
         if finding.fix is not None:
-            output.print(Text(f"{'':<22}-> {printable(finding.fix)}", "dim"), soft_wrap=True)
+            output.print(branch(Text(" " * head.cell_len), Text(f"-> {printable(finding.fix)}", "dim")))
 
     return show
 

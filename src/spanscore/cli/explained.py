@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spanscore.cli.terminal import on_one_line
+from spanscore.cli.trees import branch
 from spanscore.model.json import dumps
 from spanscore.turns import Explained, Explanation, Origin
 
@@ -23,13 +24,12 @@ def add_sources(tree: "Tree", explanation: Explanation) -> None:
     facts = tree.add(Text("sources", "bold"))
     _add_facts(facts, explanation.facts)
     for number, call in enumerate(explanation.tool_calls, start=1):
-        branch = facts.add(Text.assemble(("call ", "bold"), f"{number}"))
-        _add_facts(branch, call)
+        _add_facts(facts.add(Text.assemble(("call ", "bold"), f"{number}")), call)
     _add_counts(facts, "tools on offer", Counter(_place(x) for x in explanation.tools.values()))
     _add_counts(facts, "tokens", Counter(_place(x) for x in explanation.tokens))
 
 
-def _add_facts(branch: "Tree", facts: Mapping[str, Explained]) -> None:
+def _add_facts(tree: "Tree", facts: Mapping[str, Explained]) -> None:
     from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
 
     for name, explained in facts.items():
@@ -37,16 +37,16 @@ def _add_facts(branch: "Tree", facts: Mapping[str, Explained]) -> None:
             continue
         damaged = (", cut or redacted", "yellow") if explained.origin.damaged else ""
         why = (f": {explained.origin.source}", "dim")
-        found = branch.add(Text.assemble((name, "cyan"), "  ", _place(explained.origin), damaged, why))
+        found = tree.add(branch(Text(name, "cyan"), Text.assemble(_place(explained.origin), damaged, why)))
         same = [_place(x) for x in explained.lost if x.value == explained.origin.value]
         if same:
-            found.add(Text.assemble(("lost, says the same  ", "dim"), _some(same)))
+            found.add(branch(Text("lost, says the same", "dim"), _some(same)))
         for other in explained.lost:
             if other.value != explained.origin.value:
-                found.add(Text.assemble(("lost  ", "yellow"), f"{_place(other)}, says {_value(other.value)}"))
+                found.add(branch(Text("lost", "yellow"), f"{_place(other)}, says {_value(other.value)}"))
     silent = [name for name, explained in facts.items() if explained.origin is None]
     if silent:
-        branch.add(Text.assemble(("no source  ", "dim"), (", ".join(silent), "cyan")))
+        tree.add(branch(Text("no source", "dim"), Text(", ".join(silent), "cyan")))
 
 
 def _some(places: Sequence[str]) -> str:
@@ -55,11 +55,11 @@ def _some(places: Sequence[str]) -> str:
     return "; ".join(places[:_SHOWN_AGREEING]) + (f" and {more} more" if more > 0 else "")
 
 
-def _add_counts(branch: "Tree", name: str, places: Counter[str]) -> None:
+def _add_counts(tree: "Tree", name: str, places: Counter[str]) -> None:
     from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
 
     if places:
-        found = branch.add(Text(name, "cyan"))
+        found = tree.add(Text(name, "cyan"))
         for place, count in places.items():
             found.add(Text.assemble(f"{count} from " if count > 1 else "", place))
 

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 from spanscore.cli import explained, recorded
 from spanscore.cli.terminal import console, on_one_line, print_json, printable
+from spanscore.cli.trees import branch, cut, shown
 from spanscore.cli.unread import print_unread
 from spanscore.content import ContentWatch
-from spanscore.model.json import Json, dumps
+from spanscore.model.json import Json
 from spanscore.model.plan import announced_steps
 from spanscore.model.trace import AgentTrace, ToolCall
 from spanscore.rebuild import explain_all, unread_all
 from spanscore.turns import Explanation
 
 if TYPE_CHECKING:
-    from rich.text import Text
+    from rich.console import RenderableType
     from rich.tree import Tree
 
-_MAX_CHARS = 1000
 _SAID = ("user_input", "final_output", "system_instructions", "available_tools", "tool_calls", "session_id")
 """The facts that metrics rest on, and whose absence is shown."""
 
@@ -91,7 +91,7 @@ def _tree(trace: AgentTrace) -> "Tree":
     root.add(_line("output", _cut(trace.final_output)))
     root.add(_line("models", _models(trace)))
     missing = ", ".join(_missing(trace))
-    root.add(Text.assemble(("missing  ", "bold"), (missing or "nothing", "yellow" if missing else "green")))
+    root.add(branch(Text("missing", "bold"), Text(missing or "nothing", "yellow" if missing else "green")))
     return root
 
 
@@ -104,21 +104,21 @@ def _plan(plan: str | None) -> str:
 def _add_call(calls: "Tree", number: int, call: ToolCall, *, by_other: bool) -> None:
     from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
 
-    agent = f"  (by {on_one_line(call.agent or '', 60)})" if by_other else ""
-    name = on_one_line(call.name, 120)
-    branch = calls.add(Text.assemble(f"{number} ", (name, "cyan"), " ", _value(call.arguments), (agent, "dim")))
+    name = Text.assemble(f"{number} ", (on_one_line(call.name, 120), "cyan"))
+    by = (f"  (by {on_one_line(call.agent or '', 60)})", "dim") if by_other else ""
+    made = calls.add(branch(name, Text.assemble(_value(call.arguments), by)))
     if call.error is not None:
         inferred = " (recognised in the result)" if call.error_inferred else ""
-        branch.add(Text.assemble(("error  ", "red"), f"{_cut(call.error)}{inferred}"))
+        made.add(branch(Text("error", "red"), f"{cut(call.error)}{inferred}"))
     if call.error is None or call.result not in (None, call.error):
         result = "null" if call.returned and call.result is None else _value(call.result)
-        branch.add(Text.assemble(("result  ", "dim"), result))
+        made.add(branch(Text("result", "dim"), result))
 
 
-def _line(name: str, text: str) -> "Text":
+def _line(name: str, text: str) -> "RenderableType":
     from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
 
-    return Text.assemble((f"{name:<7}  ", "bold"), text)
+    return branch(Text(f"{name:<7}", "bold"), text)
 
 
 def _when(trace: AgentTrace) -> str:
@@ -187,14 +187,8 @@ def _number(count: int | None) -> str:
 
 
 def _value(value: Json) -> str:
-    if value is None:
-        return "not recorded"
-    return _cut(value if isinstance(value, str) else dumps(value))
+    return "not recorded" if value is None else shown(value)
 
 
 def _cut(text: str | None) -> str:
-    if text is None:
-        return "not recorded"
-    if len(text) <= _MAX_CHARS:
-        return printable(text)
-    return f"{printable(text[:_MAX_CHARS])}… ({len(text):,} characters, --jsonl shows all)"
+    return "not recorded" if text is None else cut(text)

@@ -87,6 +87,7 @@ def table(*headings: str) -> "Table":
         made.add_column(
             heading,
             no_wrap=heading != "reason",
+            overflow="fold" if heading == "reason" else "ellipsis",
             justify="right" if figures else "left",
             min_width=20 if number == 0 else 7 if heading == "label" else 4,
         )

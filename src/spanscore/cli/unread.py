@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from spanscore.cli.terminal import console, on_one_line, print_json
+from spanscore.cli.trees import branch
 from spanscore.dialects import Key, Unread
 
 _NEXT = "How to have them read: docs/add-a-dialect.md. What is listed here holds no values, and may be shown to others."
@@ -29,14 +30,14 @@ def print_unread(groups: Sequence[Unread], *, as_json: bool) -> None:
             guide_style="dim",
         )
         for key, held in sorted(group.keys.items())[:_SHOWN_KEYS]:
-            tree.add(Text.assemble((on_one_line(key, 120), "cyan"), f"  {_described(held)}"))
+            tree.add(branch(Text(on_one_line(key, 120), "cyan"), _described(held)))
         if len(group.keys) > _SHOWN_KEYS:
             tree.add(Text(f"and {len(group.keys) - _SHOWN_KEYS} more keys, which --jsonl shows", "dim"))
         if not group.keys:
             tree.add(Text("no key that looks like content", "dim"))
         others = sorted(group.other_keys - group.keys.keys())
         if others:
-            tree.add(Text(f"other keys: {_listed(others)}", "dim"))
+            tree.add(branch(Text("other keys", "dim"), Text(_listed(others), "dim")))
         output.print(tree)
     output.print(_NEXT if groups else "Every span and log record is read by a dialect.")
 
