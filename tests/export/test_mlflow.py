@@ -137,6 +137,14 @@ async def test_how_all_metrics_came_out_is_an_assessment_by_its_verdict(make):
     )
 
 
+async def test_what_matters_most_is_filed_last_as_mlflow_lists_that_first(make):
+    async with mlflow() as (sink, tool):
+        tool.has(TRACE_ID)
+        await sink.file([make.score("a", 0.1, tally=FAILED), make.score("b", rank=2), make.score("c", rank=1)])
+        filed = [x["assessment_name"] for x in tool.only(TRACE_ID).values()]
+    assert filed == ["b", "c", "a", "_spanscore"]
+
+
 async def test_a_failure_is_an_error(make):
     async with mlflow() as (sink, tool):
         tool.has(TRACE_ID)

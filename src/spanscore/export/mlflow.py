@@ -68,6 +68,7 @@ class MlflowSink:
             if place is None:
                 missing += group
                 continue
+            group.sort(key=lambda x: x.rank, reverse=True)  # MLflow's page lists first what was filed last
             for evaluation in (x for one in group for x in wording.tallied(one)):
                 await self._assess(place, evaluation)
         return missing
