@@ -243,7 +243,7 @@ def _naming(span: Span) -> Facts:
     """The session and user that a span names which no dialect reads: those of the application around an agent."""
     attributes = span.attributes
     found = logfire.named(span)
-    if not _NAMING.isdisjoint(attributes):
+    if not attributes.keys().isdisjoint(_NAMING):
         session = identity(attributes.get("session.id", attributes.get("gen_ai.conversation.id")))
         found |= {"session_id": session or found.get("session_id"), "user_id": found.get("user_id")}
     return found
@@ -256,7 +256,7 @@ def _step(span: Span, dialect: str, facts: Facts) -> Step:
         given_session, given_user = facts.pop("given_session_id"), facts.pop("given_user_id", None)
     if given_session or "session.id" in attributes:
         facts["session_id"] = given_session or identity(attributes["session.id"]) or facts.get("session_id")
-    if not IDENTIFYING.isdisjoint(attributes):
+    if not attributes.keys().isdisjoint(IDENTIFYING):  # this way round it looks up these few keys, and not all
         facts["session_id"] = facts.get("session_id") or first_identity(attributes, SESSIONS)
         facts["user_id"] = facts.get("user_id") or first_identity(attributes, USERS)
     user = given_user or attributes.get("user.id", attributes.get("enduser.id"))

@@ -56,7 +56,8 @@ def messages(value: Value, default_role: str = "user") -> Messages:
         return Messages(None, damaged)
     if isinstance(value, str) and not _holds_messages(parsed):
         return Messages((Message(default_role, value),), damaged)
-    found = [x for x in (_one(item, default_role) for item in _items(parsed)) if x is not None]
+    read = ((plain_message(x) or _one(x, default_role)) for x in _items(parsed))
+    found = [x for x in read if x is not None]
     if damaged:
         found.append(Message(default_role, damaged=_LOST))
     return Messages(tuple(found), damaged)
@@ -72,9 +73,8 @@ def _items(parsed: Any) -> list[Any]:
 
 
 def _one(item: Any, default_role: str) -> Message | None:
-    """One message of a list; None for what is none, as the definition of a tool."""
-    plain = plain_message(item)
-    return plain if plain is not None or definition(item) is not None else message(item, default_role)
+    """One message of a list, where it is no plain one; None for what is none, as the definition of a tool."""
+    return message(item, default_role) if definition(item) is None else None
 
 
 def _holds_messages(parsed: Any) -> bool:

@@ -115,7 +115,7 @@ def _complete_function(attributes: Attributes, facts: Facts) -> None:
 
 def _complete_tool(span: Span, facts: Facts) -> None:
     attributes = span.attributes
-    held = [attributes, *(x.attributes for x in span.events)]
+    held = (attributes, *(x.attributes for x in span.events)) if span.events else (attributes,)
     given = returned = None
     if facts.get("arguments") is None and not facts.get("positional") and _lacks(facts, "arguments"):
         given = next((x for x in (_first(y, tuple(z[0] for z in _CALLS)) for y in held) if x is not None), None)
