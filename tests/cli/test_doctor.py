@@ -169,6 +169,12 @@ def test_a_folder_that_cannot_be_written_fails(examine, tmp_path, what):
     assert (code, found[about]["status"]) == (1, "FAIL")
 
 
+def test_a_damaged_store_fails_and_names_the_repair(examine, tmp_path):
+    (tmp_path / "damaged.db").write_bytes(b"no database at all" * 1000)
+    code, found = examine(settings={"store": {"url": f"sqlite:///{tmp_path}/damaged.db"}})
+    assert (code, found["store"]["status"], "spanscore repair" in found["store"]["fix"]) == (1, "FAIL", True)
+
+
 @pytest.mark.parametrize(("free_mib", "status"), [(10, "FAIL"), (1000, "warn"), (10_000, "ok")])
 def test_a_disk_without_room_is_told(examine, monkeypatch, free_mib, status):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free_mib * 2**20))

@@ -6,7 +6,7 @@ header, the schema or an index. What is kept is checked as the server would read
 
 import sqlite3
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -48,15 +48,13 @@ def fault_of(file: Path) -> str | None:
     log = file.with_name(f"{file.name}-wal")
     # Closed again, SQLite would remove a log of which it read only a part; where there is none, what it makes stays.
     mode = "ro" if log.exists() and log.stat().st_size else "rw"
-    db = sqlite3.connect(f"{file.absolute().as_uri()}?mode={mode}", uri=True)
     try:
-        found = db.execute("PRAGMA quick_check(1)").fetchone()
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode={mode}", uri=True)) as db:
+            found = db.execute("PRAGMA quick_check(1)").fetchone()
     except sqlite3.DatabaseError as error:
         if recovering.is_damaged(error):
             return str(error)
         raise InputError(f"{file}: cannot be read ({error})") from error
-    finally:
-        db.close()
     return None if found is None or found[0] == "ok" else str(found[0]).splitlines()[-1]
 
 

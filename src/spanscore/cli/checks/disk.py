@@ -18,7 +18,7 @@ from spanscore.config import Settings
 from spanscore.errors import SpanscoreError
 from spanscore.export.config import JsonFileConfig
 from spanscore.model.quantity import size_text
-from spanscore.store import connecting
+from spanscore.store import connecting, salvage
 
 _LITTLE_BYTES = 64 * 2**20
 _MIB = 2**20
@@ -62,6 +62,14 @@ def _sqlite(about: str, key: str, path: Path, max_bytes: int) -> Finding:
         return fail(about, f"{folder} cannot be written: {told(error)}", _fix(folder, key, error))
     if path.exists() and not os.access(path, os.W_OK):
         return fail(about, f"{path} cannot be written", f"make it writable, or set another {key}")
+    try:
+        fault = salvage.fault_of(path)
+    except SpanscoreError as error:
+        return fail(about, told(error), f"see {key}")
+    if fault is not None:
+        return fail(
+            about, f"{path} is damaged: {fault}", "stop the server and run `spanscore repair` with this --config"
+        )
     if mode != "wal":
         told_mode = f"{folder}: SQLite's WAL does not work there (journal mode {mode})"
         return fail(about, told_mode, f"set {key} to a local disk: network file systems cannot share what WAL needs")
