@@ -86,6 +86,7 @@ def make_trace() -> Make:
             "final_output": "The weather in Rome is sunny at 31 degrees.",
             "available_tools": (WEATHER,),
             "tool_calls": (ToolCall("c1", "get_weather", {"city": "Rome"}, "sunny, 31 degrees"),),
+            "history": (),
         }
         return AgentTrace(**{**given, **fields})
 

@@ -76,7 +76,7 @@ def test_a_turn_of_no_test_has_no_line_for_it(shown):
 
 def test_what_was_not_recorded_is_listed_as_missing(shown):
     missing = _line(shown(user_input="Hi"), "missing")
-    assert missing == "final_output, system_instructions, available_tools, tool_calls, session_id"
+    assert missing == "final_output, system_instructions, available_tools, tool_calls, history, session_id"
 
 
 def test_a_trace_with_every_fact_misses_nothing(shown):
@@ -86,6 +86,7 @@ def test_a_trace_with_every_fact_misses_nothing(shown):
         system_instructions="Be kind.",
         available_tools=(),
         tool_calls=(),
+        history=(),
         session_id="1",
     )
     assert _line(text, "missing") == "nothing"

@@ -61,6 +61,7 @@ def trace(**facts):
         "user_input": "Book a flight",
         "final_output": "Booked.",
         "tool_calls": (),
+        "history": (),
         "started_ns": 1,
         "ended_ns": 2,
         **facts,

@@ -73,6 +73,10 @@ def test_the_history_of_a_trace_without_any_is_none_recorded():
     assert "as the model was given it: (none recorded)" in text_of(trace())
 
 
+def test_a_history_that_was_not_recorded_is_said_to_be():
+    assert "as the model was given it: (not recorded)" in text_of(trace(history=None))
+
+
 def test_a_history_that_arrived_cut_is_said_to_be():
     assert "as the model was given it: (arrived cut or masked)" in text_of(trace(damaged=("history",)))
 

@@ -405,6 +405,13 @@ def test_an_identifier_from_an_earlier_turn_of_the_session_is_grounded(make_trac
     assert (len(findings("arguments_grounded", trace)), findings("arguments_grounded", trace, [earlier])) == (1, ())
 
 
+def test_what_an_unrecorded_conversation_may_account_for_is_no_finding(make_trace):
+    trace = make_trace(2, tool_calls=(call("get_orders", {"user_id": "u-881234"}),), history=None)
+    assert available()["check.arguments_grounded"]().measure(trace).cause == "not_recorded"
+    earlier = make_trace(1, user_input="Hello.")
+    assert len(findings("arguments_grounded", trace, [earlier])) == 1
+
+
 def test_an_identifier_may_come_from_a_result_that_was_not_recorded(make_trace):
     calls = (ToolCall(None, "get_user", {}), call("get_orders", {"user_id": "u-881234"}))
     assert findings("arguments_grounded", make_trace(tool_calls=calls)) == ()

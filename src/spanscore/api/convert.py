@@ -62,7 +62,8 @@ def encode_trace(trace: AgentTrace) -> trace_pb.AgentTrace:
         available_tools=None if tools is None else trace_pb.ToolList(tools=map(_encode_tool, tools)),
         tool_calls=None if calls is None else trace_pb.ToolCallList(tool_calls=map(_encode_tool_call, calls)),
         model_calls=map(_encode_model_call, trace.model_calls),
-        history=map(_encode_past_message, trace.history),
+        history=map(_encode_past_message, trace.history or ()),
+        history_recorded=trace.history is not None,
         retrieved=map(_encode_retrieval, trace.retrieved),
         plan=_text(trace.plan),
         damaged=trace.damaged,
@@ -96,7 +97,7 @@ def decode_trace(message: trace_pb.AgentTrace) -> AgentTrace:
         available_tools=_decode_tools(message),
         tool_calls=_decode_tool_calls(message),
         model_calls=tuple(map(_decode_model_call, message.model_calls)),
-        history=tuple(map(_decode_past_message, message.history)),
+        history=_decode_history(message),
         retrieved=tuple(map(_decode_retrieval, message.retrieved)),
         plan=_given(message, "plan"),
         damaged=tuple(message.damaged),
@@ -105,6 +106,12 @@ def decode_trace(message: trace_pb.AgentTrace) -> AgentTrace:
         unread_spans=message.unread_spans,
         trial=_decode_trial(message.trial) if message.HasField("trial") else None,
     )
+
+
+def _decode_history(message: trace_pb.AgentTrace) -> tuple[PastMessage, ...] | None:
+    if not message.history_recorded and not message.history:
+        return None
+    return tuple(map(_decode_past_message, message.history))
 
 
 def _encode_trial(trial: Trial) -> trace_pb.Trial:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.tree import Tree
 
-_SAID = ("user_input", "final_output", "system_instructions", "available_tools", "tool_calls", "session_id")
+_SAID = ("user_input", "final_output", "system_instructions", "available_tools", "tool_calls", "history", "session_id")
 """The facts that metrics rest on, and whose absence is shown."""
 
 

@@ -26,6 +26,7 @@ def read(span: Span, context: Context) -> Facts:
             facts["result"] = _told_once(facts["result"])
     elif facts.get("input"):
         facts["input"] = tuple(map(_as_said, facts["input"]))
+        facts["input_is_part"] = True  # each span has what is new since the one before
     return facts
 
 

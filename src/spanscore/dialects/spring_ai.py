@@ -74,6 +74,7 @@ def _read_model(attributes: Attributes, logged: list[str], facts: Facts) -> None
     answered = _texts(logged, _MODEL_ANSWER, attributes, "gen_ai.completion")
     if asked:  # of several none says whose it is, but the last; a tool's result has no text
         facts["input"] = (Message("user", asked[-1]),) if asked[-1] else None
+        facts["input_is_part"] = True
     if answered is not None:
         facts["output"] = tuple(Message("assistant", x) for x in answered if x)
     if facts.get("tools") is None:

@@ -113,7 +113,7 @@ def _past(trace: AgentTrace, earlier: Sequence[AgentTrace]) -> Iterator[Passage]
 
     An earlier turn whose input is among these messages is not shown a second time.
     """
-    given = {x.text for x in trace.history if x.role == "user"}
+    given = {x.text for x in trace.history or () if x.role == "user"}
     turns = [x for x in earlier[-MAX_EARLIER_TURNS:] if x.user_input is None or x.user_input not in given]
     for index, turn in enumerate(turns, 1):
         yield from _earlier(turn, index, len(turns))
@@ -123,8 +123,8 @@ def _past(trace: AgentTrace, earlier: Sequence[AgentTrace]) -> Iterator[Passage]
     elif "history" in trace.damaged:
         yield Passage(f"{title} (arrived cut or masked)")
     else:
-        yield Passage(f"{title} {UNRECORDED if trace.user_input is None else '(none recorded)'}")
-    for place, message in enumerate(trace.history, len(turns) + 1):
+        yield Passage(f"{title} {UNRECORDED if trace.history is None else '(none recorded)'}")
+    for place, message in enumerate(trace.history or (), len(turns) + 1):
         yield Passage(_message(message), "history", place)
 
 

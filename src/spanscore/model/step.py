@@ -58,7 +58,8 @@ class Message:
 class Step:
     """One span, read. None means everywhere: the span did not say.
 
-    `input` is all that a model or agent was given, history included; `output` all that it produced. `input_text` and
+    `input` is all that a model or agent was given, history included; where `input_is_part`, only the latest of it, so
+    that it does not show what came before. `output` is all that it produced. `input_text` and
     `output_text` are what a decorated function was called with and returned, where that is not a list of messages;
     `output_json` what it returned, where that is no text either, as JSON.
 
@@ -77,6 +78,7 @@ class Step:
     session_id: str | None = None
     user_id: str | None = None
     input: tuple[Message, ...] | None = None
+    input_is_part: bool = False
     output: tuple[Message, ...] | None = None
     input_text: str | None = None
     output_text: str | None = None

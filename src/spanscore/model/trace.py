@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from spanscore.model.json import Json
 from spanscore.model.record import record
@@ -133,6 +133,8 @@ class AgentTrace:
 
     None means that the trace did not say; an empty tuple or string that it said there was nothing. In particular
     `tool_calls` is None when nothing in the trace could have shown a call (content capture was off and no tool spans).
+    `history` is None when nothing shows what came before the turn, as where no model's request was recorded, and empty
+    when the first request shows that nothing did.
     `damaged` names the facts (fields of this class) that arrived cut or redacted. `session_key` is what sessions are
     joined by: the session id, behind a digest of the service namespace and tenant where there are such.
 
@@ -158,7 +160,7 @@ class AgentTrace:
     available_tools: tuple[Tool, ...] | None = None
     tool_calls: tuple[ToolCall, ...] | None = None
     model_calls: tuple[ModelCall, ...] = ()
-    history: tuple[PastMessage, ...] = ()
+    history: tuple[PastMessage, ...] | None = None
     retrieved: tuple[Retrieval, ...] = ()
     plan: str | None = None
     damaged: tuple[str, ...] = ()
@@ -199,7 +201,7 @@ class AgentTrace:
             "available_tools": None if self.available_tools is None else [_plain(x) for x in self.available_tools],
             "tool_calls": None if self.tool_calls is None else [_plain(x) for x in self.tool_calls],
             "model_calls": [_plain(x) for x in self.model_calls],
-            "history": [_plain(x) for x in self.history],
+            "history": None if self.history is None else [_plain(x) for x in self.history],
             "retrieved": [_plain(x) for x in self.retrieved],
             "plan": self.plan,
             "damaged": list(self.damaged),
@@ -219,16 +221,23 @@ class AgentTrace:
         for name, kind in (("available_tools", Tool), ("tool_calls", ToolCall)):
             if fields.get(name) is not None:
                 fields[name] = tuple(kind(**x) for x in fields[name])
-        for name, asking in (("model_calls", ModelCall), ("history", PastMessage)):
-            fields[name] = tuple(
-                asking(**{**x, "tool_calls": tuple(RequestedCall(**c) for c in x["tool_calls"])}) for x in fields[name]
-            )
+        fields["model_calls"] = tuple(_asking(ModelCall, x) for x in fields["model_calls"])
+        if fields["history"] is not None:
+            fields["history"] = tuple(_asking(PastMessage, x) for x in fields["history"])
         fields["retrieved"] = tuple(Retrieval(**{**x, "documents": tuple(x["documents"])}) for x in fields["retrieved"])
         for name in ("trace_ids", "damaged", "dialects"):
             fields[name] = tuple(fields[name])
         if fields.get("trial") is not None:
             fields["trial"] = Trial(**fields["trial"])
         return cls(**{**fields, "usage": Usage(**fields["usage"]), "target": Target(**fields["target"])})
+
+
+_AskingT = TypeVar("_AskingT", ModelCall, PastMessage)
+
+
+def _asking(kind: type[_AskingT], data: Mapping[str, Any]) -> _AskingT:
+    """What may ask for tools, of its JSON form."""
+    return kind(**{**data, "tool_calls": tuple(RequestedCall(**x) for x in data["tool_calls"])})
 
 
 def _plain(item: Any) -> Any:

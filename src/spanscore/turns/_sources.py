@@ -175,19 +175,30 @@ def _instructions(steps: _Steps, turn: Turn) -> Found | None:
     return lost
 
 
-def _past(step: Step, start: _conversation.Opening) -> Found:
+def _past(step: Step, start: _conversation.Opening, *, is_whole: bool) -> Found:
+    """What came before the question of a step; `is_whole`: that is all there was, so that nothing is an empty one."""
     before = start.messages[: max(start.question, 0)]
-    return Found(step, "input", _conversation.history(start), is_damaged(step, "input", before))
+    past = _conversation.history(start)
+    is_known = bool(past) or (is_whole and start.question >= 0)
+    return Found(step, "input", past if is_known else None, is_damaged(step, "input", before))
+
+
+def _first_request(turn: Turn) -> Step | None:
+    """The first main model call of which it was recorded what it was given."""
+    return next((x for x in turn.main if x.input), None)
 
 
 def _models_history(turn: Turn) -> Found | None:
-    asked, model = _first_asked(turn), next(iter(turn.main), None)
+    asked, model = _first_asked(turn), _first_request(turn)
     if model is None or model.input is None:
         return None
     if asked is not None and len(model.input) <= len(asked.step.input or ()):
         return None
     start = _conversation.opening(model.input)
-    return _past(model, start) if start.text == (None if asked is None else asked.value) else None
+    is_same = (
+        start.text is None if asked is None else asked.value in (start.text or "")
+    )  # perhaps in a prompt around it
+    return _past(model, start, is_whole=_starts_conversation(turn)) if is_same else None
 
 
 def _askers_history(turn: Turn) -> Found | None:
@@ -198,10 +209,28 @@ def _askers_history(turn: Turn) -> Found | None:
             return longer
     asked = _first_asked(turn)
     lost = next((x for x in (*turn.first_agent, *turn.main[:1]) if _lost_messages(x)), None)
-    found = None if asked is None else _past(asked.step, _conversation.opening(asked.step.input or ()))
+    found = None if asked is None else _asked_after(asked.step, turn)
     if lost is None or (found is not None and found.step is lost):
         return found
-    return Found(lost, "input", () if found is None else found.value, damaged=True)  # it may have held more
+    return Found(lost, "input", None if found is None else found.value, damaged=True)  # it may have held more
+
+
+def _asked_after(step: Step, turn: Turn) -> Found:
+    """What a step was given before the question; what an agent alone was given may be only what is new."""
+    return _past(step, _conversation.opening(step.input or ()), is_whole=_starts_conversation(turn))
+
+
+def _starts_conversation(turn: Turn) -> bool:
+    """Whether the first request shows that nothing came before the question: it ends with that, and later ones have it.
+
+    Some emitters record only what is new since the last request, or the latest message of each role.
+    """
+    request = _first_request(turn)
+    if request is None or any(x.input and _conversation.last_said(x.input) < 0 for x in turn.main):
+        return False
+    shown = _conversation.opening(request.input or ())
+    is_last = shown.question == len(shown.messages) - 1
+    return is_last and shown.question >= 0 and not request.input_is_part and not _conversation.history(shown)
 
 
 def _nearest(field: Literal["session_id", "user_id"], turn: Turn) -> Found | None:
@@ -291,7 +320,11 @@ SOURCES: dict[str, First[Turn]] = {
             "what came before the question in the input of the first main model call, where that holds more",
             _models_history,
         ),
-        Source("what came before it where the question was found", _askers_history),
+        Source(
+            "what came before it where the question was found; nothing, where the request of a main model call shows "
+            "that nothing did",
+            _askers_history,
+        ),
     ),
     "session_id": (
         Source("the span nearest the root that names a session", partial(_nearest, "session_id")),

@@ -63,13 +63,20 @@ class Check(Computed):
         return self.measure_after(trace, ())
 
     def measure_after(self, trace: AgentTrace, earlier: Sequence[AgentTrace]) -> Outcome:
-        """See `Computed.measure_after`; the turns before count where the trace records no history."""
-        found = self.look(Evidence(with_history(trace, earlier) if self.looks_back else trace))
+        """See `Computed.measure_after`; the turns before count where the trace records no history.
+
+        Where none of them is known either, what was found may be explained by what was said there: then it counts as
+        not recorded.
+        """
+        trace = with_history(trace, earlier) if self.looks_back else trace
+        found = self.look(Evidence(trace))
         if isinstance(found, Skip):
             return found
         findings = list(islice(found, MAX_FINDINGS))
         if not findings:
             return Score(1.0, self.fine, {"findings": []})
+        if self.looks_back and trace.history is None:
+            return not_recorded("the conversation before this turn, which may account for what was found")
         told = listed([x.told() for x in findings])
         count = f" ({len(findings)} findings)" if len(findings) > 1 else ""
         reason = f"{told[:1].upper()}{told[1:]}{count}."
@@ -107,7 +114,7 @@ def shown(value: Json) -> str:
 def user_texts(trace: AgentTrace) -> Iterator[str]:
     """What the user said, in this turn and before it."""
     yield trace.user_input or ""
-    yield from (x.text or "" for x in trace.history if x.role == "user")
+    yield from (x.text or "" for x in trace.history or () if x.role == "user")
 
 
 def successes(calls: Sequence[ToolCall]) -> Iterator[ToolCall]:

@@ -129,8 +129,8 @@ def _told(trace: AgentTrace) -> list[str] | None:
     """All that the agent was told before it acted; None where some of it is not there."""
     if not _TOLD.isdisjoint(trace.damaged) or "available_tools" in trace.damaged:
         return None
-    texts = [trace.user_input or "", trace.system_instructions or "", *(x.text or "" for x in trace.history)]
-    texts += [dumps(call.arguments) for x in trace.history for call in x.tool_calls]
+    texts = [trace.user_input or "", trace.system_instructions or "", *(x.text or "" for x in trace.history or ())]
+    texts += [dumps(call.arguments) for x in trace.history or () for call in x.tool_calls]
     texts += [printed(document) for x in trace.retrieved for document in x.documents]
     texts += [f"{x.name} {x.description or ''} {dumps(x.parameters)}" for x in trace.available_tools or ()]
     if any(map(_SPELLED.search, texts)):
