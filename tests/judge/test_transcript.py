@@ -91,7 +91,7 @@ def test_a_whole_trace_reads_from_tools_on_offer_to_final_output():
 
 
 def test_what_was_not_recorded_is_told_from_what_was_empty():
-    lines = text_of(trace(user_input=None, final_output="", tool_calls=None)).split("\n")
+    lines = text_of(trace(user_input=None, final_output="", tool_calls=None, history=None)).split("\n")
 
     assert [x for x in lines if x.startswith(("User", "Final", "(tool", "Tools", "Sys", "Conv"))] == [
         "Tools on offer: (not recorded)",
