@@ -70,7 +70,7 @@ def facts_of(spans, logs=()):
         "reasoning": model and model.reasoning,
         "requested": [x.name for x in model.tool_calls] if model else None,
         "tokens": (trace.usage.input_tokens, trace.usage.output_tokens),
-        "history": [(x.role, x.text) for x in trace.history],
+        "history": None if trace.history is None else [(x.role, x.text) for x in trace.history],
         "query": trace.retrieved[0].query if trace.retrieved else None,
         "documents": list(trace.retrieved[0].documents) if trace.retrieved else None,
         "turns": len(traces),
