@@ -151,7 +151,7 @@ def is_told(fact, found, whole):
     Beside the calls of an earlier answer, no text and an empty one are the same.
     """
     if fact == "history":
-        found, whole = ([(x.role, x.text or "", x.tool_calls) for x in z] for z in (found, whole))
+        found, whole = ([(x.role, x.text or "", x.tool_calls) for x in z or ()] for z in (found, whole))
     if fact == "model_calls":
         found, whole = ([(x.text, [(y.name, y.arguments) for y in x.tool_calls]) for x in z] for z in (found, whole))
     if fact == "tool_calls" and found and whole and len(found) == len(whole):

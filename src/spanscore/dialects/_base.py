@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from spanscore.dialects._content import ContentSwitch
 from spanscore.dialects._histories import Histories
 from spanscore.model.record import record
-from spanscore.model.span import Attributes, LogRecord, Span
+from spanscore.model.span import Attributes, LogRecord, Span, Value
 from spanscore.model.step import Step
 
 Facts: TypeAlias = dict[str, Any]
@@ -54,6 +54,11 @@ class Dialect:
 def text(value: object) -> str | None:
     """`value` where it is text that says something, else None."""
     return value if isinstance(value, str) and value else None
+
+
+def first_told(attributes: Attributes, keys: tuple[str, ...]) -> Value:
+    """The first of the attributes `keys` that the span has, else None."""
+    return next((x for x in map(attributes.get, keys) if x is not None), None)
 
 
 def first_text(attributes: Attributes, keys: tuple[str, ...]) -> str | None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from spanscore.dialects import (
+    _adot,
     _ag2,
     _agno,
     _autogen,
@@ -65,6 +66,10 @@ def _complete_bedrock(span: Span, facts: Facts) -> None:
         facts["output"] = (replace(said, text=(said.text or "").rstrip("\n") or None),)
 
 
+_GIVEN, _PRODUCED = (
+    _adot.Names(f"{x}.value", f"llm.{x}_messages.{{}}.message.role", f"llm.{x}_messages.{{}}.message.content")
+    for x in ("input", "output")
+)
 _COMPLETING: dict[str, Callable[[Span, Facts], None]] = {
     **dict.fromkeys(_ag2.SCOPES, _ag2.complete),
     _autogen.OPENINFERENCE_SCOPE: _autogen.complete,
@@ -86,8 +91,9 @@ _COMPLETING: dict[str, Callable[[Span, Facts], None]] = {
 
 def read(span: Span, context: Context) -> Facts:
     """The facts of an OpenInference span."""
+    kind = _KINDS.get(str(span.attributes["openinference.span.kind"]).upper(), "other")
+    span = _adot.with_moved(span, context.logs, _GIVEN, _PRODUCED, is_model=kind == "model")
     attributes = span.attributes
-    kind = _KINDS.get(str(attributes["openinference.span.kind"]).upper(), "other")
     if kind in {"tool", "model"} and _is_pseudo_tool(span):
         kind = "other"
     facts: Facts = {"kind": kind, "session_id": identity(attributes.get("session.id"))}

@@ -5,6 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from spanscore.dialects import (
+    _adot,
+    _agno,
     _crewai,
     _haystack,
     _langchain,
@@ -55,8 +57,11 @@ _SESSIONS = (
 )
 """What names a session, the first that speaks wins: the thread is LangGraph's, all others the application sets."""
 
+_GIVEN = _adot.Names("traceloop.entity.input", "gen_ai.prompt.{}.role", "gen_ai.prompt.{}.content")
+_PRODUCED = _adot.Names("traceloop.entity.output", "gen_ai.completion.{}.role", "gen_ai.completion.{}.content")
 _USERS = (*(_ASSOCIATION + x for x in ("user_id", "userId")), "gen_ai.user")
 _COMPLETIONS: dict[str, Callable[[Span, Facts], None]] = {
+    _agno.OPENLLMETRY_SCOPE: _agno.complete_openllmetry,
     _crewai.OPENLLMETRY_SCOPE: _crewai.complete_openllmetry,
     _haystack.OPENLLMETRY_SCOPE: _haystack.complete_openllmetry,
     _llama_index.OPENLLMETRY_SCOPE: _llama_index.complete_openllmetry,
@@ -77,6 +82,7 @@ def claims(span: Span, _logs: Sequence[LogRecord]) -> bool:
 
 def read(span: Span, context: Context) -> Facts:
     """The facts of a span of the SDK's decorators or of one of its instrumentations."""
+    span, context = _whole(span, context)
     if span.scope.name == _LANGCHAIN:
         span = opened_blocks(span)
     facts, attributes = semconv.read(span, context), span.attributes
@@ -97,6 +103,15 @@ def read(span: Span, context: Context) -> Facts:
     if complete is not None:
         complete(span, facts)
     return facts
+
+
+def _whole(span: Span, context: Context) -> tuple[Span, Context]:
+    """The span with what AWS's distribution moved into a record, which then tells nothing more."""
+    if not context.logs:
+        return span, context
+    is_model = _kind(span.attributes) == "model"
+    whole = _adot.with_moved(span, context.logs, _GIVEN, _PRODUCED, is_model=is_model)
+    return whole, context if whole is span else replace(context, logs=())
 
 
 def _kind(attributes: Attributes) -> str | None:
@@ -215,6 +230,8 @@ def _read_tool(span: Span, facts: Facts) -> None:
 def _read_arguments(span: Span, given: Any, facts: Facts) -> None:
     value = arguments(given)
     is_callback = span.scope.name == _LANGCHAIN and isinstance(value, dict) and "input_str" in value
+    if span.scope.name == _LANGCHAIN and isinstance(value, dict) and value.keys() == {"inputs"}:
+        value = value["inputs"] if isinstance(value["inputs"], dict) else value
     if not isinstance(value, dict):
         facts["arguments"] = value
     elif is_call(value):

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from spanscore.dialects import _react
+from spanscore.dialects import _bedrock, _react
 from spanscore.dialects._adot import moved
 from spanscore.dialects._arguments import arguments, call_id, tools
-from spanscore.dialects._base import Context, Dialect, Facts, first_count, text
+from spanscore.dialects._base import Context, Dialect, Facts, first_count, first_told, text
 from spanscore.dialects._content import CAPTURE, OPENTELEMETRY, ContentSwitch
 from spanscore.dialects._histories import Histories
 from spanscore.dialects._identities import identity
@@ -88,6 +88,11 @@ _ROLES_OF_EVENTS = {
     "gen_ai.tool.message": "tool",
 }
 _CHOICE = "gen_ai.choice"
+_SIDES = ("gen_ai.input.messages", "gen_ai.output.messages")
+_ARGUMENTS = ("gen_ai.tool.call.arguments", "gen_ai.tool.input")
+_RESULT = ("gen_ai.tool.call.result", "gen_ai.tool.output")
+"""Of each the conventions' name, and what others write."""
+
 _PROMPT, _COMPLETION = "gen_ai.content.prompt", "gen_ai.content.completion"
 _EVENTS = frozenset({DETAILS, _CHOICE, _PROMPT, _COMPLETION, *_ROLES_OF_EVENTS})
 _INPUT_TOKENS = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "gen_ai.response.prompt_tokens")
@@ -164,12 +169,14 @@ def _read_tool(span: Span, attributes: Attributes, events: list[tuple[str, Mappi
     facts["call_id"] = call_id(attributes.get("gen_ai.tool.call.id"))
     facts["error"] = status_error(span)
     damaged: set[str] = set()
-    given, returned = attributes.get("gen_ai.tool.call.arguments"), attributes.get("gen_ai.tool.call.result")
+    given = first_told(attributes, _ARGUMENTS)
+    returned: Any = first_told(attributes, _RESULT)
+    has_result = returned is not None or _RESULT[0] in attributes
     for name, payload in events:  # Strands
         if name == "gen_ai.tool.message" and given is None:
             given = payload.get("content")
-        elif name == _CHOICE and "gen_ai.tool.call.result" not in attributes:
-            returned = payload.get("message")
+        elif name == _CHOICE and not has_result:
+            returned = _bedrock.content(opened(payload.get("message")))
         facts["call_id"] = facts["call_id"] or call_id(payload.get("id"))
     if is_redacted(given):
         damaged.add("arguments")
@@ -177,9 +184,39 @@ def _read_tool(span: Span, attributes: Attributes, events: list[tuple[str, Mappi
         facts["arguments"] = arguments(given)
     if is_redacted(returned):
         damaged.add("result")
-    elif returned is not None or "gen_ai.tool.call.result" in attributes:
+    elif returned is not None or has_result:
         facts["result"], facts["has_result"] = opened(returned), True
     facts["damaged"] = frozenset(damaged)
+    _read_tool_messages(events, facts)
+
+
+def _read_tool_messages(events: list[tuple[str, Mapping[str, Any]]], facts: Facts) -> None:
+    """A tool's call and result as messages: before there were attributes for them, and where a run failed.
+
+    Where neither a call nor a result is in them, their texts are the arguments, as an object, and the result.
+    """
+    details = [payload for name, payload in events if name == DETAILS]
+    if not details:
+        return
+    given, returned = ([x.get(side) for x in details if x.get(side) is not None] for side in _SIDES)
+    asked = [y for x in given for y in messages(x).messages or ()]
+    told = [y for x in returned for y in messages(x, "assistant").messages or ()]
+    if facts.get("arguments") is None and "arguments" not in facts["damaged"]:
+        call = next((x for message in asked for x in message.calls), None)
+        said = opened(next((x.text for x in asked if x.text), None), scalars=False)
+        facts["arguments"] = call.arguments if call is not None else said if isinstance(said, dict) else None
+    if not facts.get("has_result") and "result" not in facts["damaged"]:
+        _read_told_result(told, facts)
+
+
+def _read_told_result(told: list[Message], facts: Facts) -> None:
+    result = next((x for message in told for x in message.results), None)
+    text_only = next((x.text for x in told if x.text is not None), None)
+    if result is not None:
+        facts["result"], facts["has_result"] = _bedrock.content(result.value), True
+        facts["error"] = facts["error"] or result.error
+    elif text_only is not None:
+        facts["result"], facts["has_result"] = opened(text_only), True
 
 
 def _tool_name(span: Span, attributes: Attributes) -> str | None:
@@ -207,7 +244,7 @@ def _read_conversation(
         facts["system"], cut = system_text(instructions)
         if cut:
             damaged.add("system")
-    definitions = attributes.get("gen_ai.tool.definitions")
+    definitions = first_told(attributes, ("gen_ai.tool.definitions", "gen_ai.agent.tools"))  # Strands lists names
     if definitions is not None:
         facts["tools"] = tools(definitions)
         if facts["tools"] is None:

@@ -3,10 +3,9 @@
 from dataclasses import replace
 
 from spanscore.dialects import _bedrock, semconv
-from spanscore.dialects._arguments import tools
 from spanscore.dialects._base import Context, Dialect, Facts, text
 from spanscore.dialects._json import opened, structure
-from spanscore.dialects._messages import messages, system_text
+from spanscore.dialects._messages import system_text
 from spanscore.model.json import Json, printed
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
@@ -14,7 +13,6 @@ from spanscore.model.trace import Tool
 
 _CYCLES = frozenset({"event_loop.cycle_id", "agent_loop.cycle_id"})
 _STARTED = "gen_ai.event.start_time"  # on each span, whose scope the SDK for TypeScript gives the service's name
-_SIDES = ("gen_ai.input.messages", "gen_ai.output.messages")
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -31,7 +29,6 @@ def read(span: Span, context: Context) -> Facts:
     elif facts["kind"] == "tool" and facts["tool_name"] is not None:
         schema = opened(attributes.get("gen_ai.tool.json_schema"))
         facts["tools"] = (Tool(facts["tool_name"], text(attributes.get("gen_ai.tool.description")), schema),)
-        _read_messages(span, facts)
         if facts.get("has_result"):
             facts["result"] = _value(facts["result"])
     elif facts["kind"] == "workflow":  # a swarm or graph: its first agent is given a prompt around the question
@@ -64,8 +61,6 @@ def _value(returned: Json) -> Json:
 def _read_agent(span: Span, facts: Facts) -> None:
     """The agent's tools by name; its answer, where each text is followed by the end of its line; older: its prompt."""
     facts["system"] = facts.get("system") or _prompt(span)
-    if facts.get("tools") is None and "gen_ai.agent.tools" in span.attributes:
-        facts["tools"] = tools(span.attributes["gen_ai.agent.tools"])
     if _is_interrupted(span, facts):  # what it says then are the questions that somebody has to answer, printed
         facts["output"] = None
     elif facts.get("output"):
@@ -83,18 +78,6 @@ def _prompt(span: Span) -> str | None:
     told = text(span.attributes.get("system_prompt"))
     said = structure(told).value if told is not None and told.startswith(('"', "[{")) else told
     return told if isinstance(said, str) and said is told else system_text(said)[0]
-
-
-def _read_messages(span: Span, facts: Facts) -> None:
-    """A tool's call and result as messages: before there were attributes for them, and still where it failed."""
-    said = [x.attributes.get(side) for side in _SIDES for x in span.events if x.name == semconv.DETAILS]
-    found = [x for value in said if value is not None for x in messages(value).messages or ()]
-    asked = next((call for x in found for call in x.calls), None)
-    told = next((result for x in found for result in x.results), None)
-    if facts.get("arguments") is None and asked is not None:
-        facts["arguments"] = asked.arguments
-    if not facts.get("has_result") and told is not None:
-        facts["result"], facts["has_result"] = told.value, True
 
 
 DIALECT = Dialect(

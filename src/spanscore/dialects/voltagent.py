@@ -13,11 +13,11 @@ from spanscore.dialects._json import Parsed, is_redacted, opened, structure
 from spanscore.dialects._messages import messages
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span, Value
-from spanscore.model.step import Step
+from spanscore.model.step import Message, Step
 from spanscore.model.trace import Tool
 
 _TYPE, _ENTITY = "span.type", "entity.type"
-_KINDS = {"llm": "model", "tool": "tool", "retriever": "retrieval", "workflow-step": "workflow"}
+_KINDS = {"agent": "agent", "llm": "model", "tool": "tool", "retriever": "retrieval", "workflow-step": "workflow"}
 _ENTITIES = {"agent": "agent", "workflow": "workflow"}  # of a span without a type
 _ASIDE = "generateTitle"
 """A model call that belongs to no turn."""
@@ -83,6 +83,9 @@ def _read_model(attributes: Attributes, facts: Facts) -> None:
     told = structure(attributes.get("llm.messages"))
     facts["input"] = messages(told.value).messages if isinstance(told.value, list) else None
     facts["damaged"] = frozenset({"input"}) if told.damaged else frozenset()
+    said = attributes.get("output")
+    if isinstance(said, str) and said and not is_redacted(said):
+        facts["output"] = (Message("assistant", said),)
     facts["model"] = text(attributes.get("llm.model"))
     reason = text(attributes.get("llm.finish_reason"))
     facts["finish_reasons"] = (reason,) if reason else ()
@@ -144,4 +147,11 @@ def _sum(counts: Sequence[int | None]) -> int | None:
     return sum(told) if len(told) == len(counts) else None
 
 
-DIALECT = Dialect("voltagent", read, scopes=("@voltagent/core",), marks=(b"@voltagent/core",), together=together)
+DIALECT = Dialect(
+    "voltagent",
+    read,
+    scopes=("@voltagent/core",),
+    keys=("voltagent.operation_id", "voltagent.conversation_id"),
+    marks=(b"voltagent",),
+    together=together,
+)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Literal, TypeAlias
 
-from spanscore.model.step import Step
+from spanscore.model.step import Message, Step
 from spanscore.turns import _conversation, _double, _plans
 from spanscore.turns._found import First, Found, Gathered, Source, is_damaged
 from spanscore.turns._marks import stopped_for_tools
@@ -221,7 +221,7 @@ def _asked_after(step: Step, turn: Turn) -> Found:
 
 
 def _starts_conversation(turn: Turn) -> bool:
-    """Whether the first request shows that nothing came before the question: it ends with that, and later ones have it.
+    """Whether the first request shows that nothing came before the question, which all later ones have.
 
     Some emitters record only what is new since the last request, or the latest message of each role.
     """
@@ -229,8 +229,14 @@ def _starts_conversation(turn: Turn) -> bool:
     if request is None or any(x.input and _conversation.last_said(x.input) < 0 for x in turn.main):
         return False
     shown = _conversation.opening(request.input or ())
-    is_last = shown.question == len(shown.messages) - 1
-    return is_last and shown.question >= 0 and not request.input_is_part and not _conversation.history(shown)
+    is_own = _is_of_turn(shown.messages[shown.question + 1 :])
+    return is_own and shown.question >= 0 and not request.input_is_part and not _conversation.history(shown)
+
+
+def _is_of_turn(messages: Sequence[Message]) -> bool:
+    """Whether what stands behind the question is calls and their results, and so of the same turn."""
+    asked = {call.call_id for x in messages for call in x.calls}
+    return all(x.calls or (x.results and asked.issuperset(y.call_id for y in x.results)) for x in messages)
 
 
 def _nearest(field: Literal["session_id", "user_id"], turn: Turn) -> Found | None:

@@ -1,0 +1,197 @@
+"""What the mappers of Strands' evaluation SDK take from spans, events and records.
+
+Which forms they take is in their tests (github.com/strands-agents/evals, tests/strands_evals/mappers, Apache-2.0); the
+values are made up here. `moved` is what AWS's distribution of OpenTelemetry makes of a span: its content stands in a
+record.
+"""
+
+import json
+
+from accepted import ABSENT, Form, span
+
+from spanscore.model.span import LogRecord
+
+STRANDS, GENERIC = "strands.telemetry.tracer", "a.tracer"
+LANGCHAIN, TRACELOOP = "openinference.instrumentation.langchain", "opentelemetry.instrumentation.langchain"
+DETAILS = "gen_ai.client.inference.operation.details"
+QUESTION = "What is 6 times 7?"
+ASKED = ("gen_ai.user.message", {"content": [{"text": QUESTION}]})
+USES = [{"toolUse": {"toolUseId": "t1", "name": "calc", "input": {"a": 6, "b": 7}}}]
+
+
+def event_agent(scope):
+    attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.tools": ["calc", "search"]}
+    return span(attributes, scope=scope, events=[ASKED, ("gen_ai.choice", {"message": "42."})])
+
+
+def event_tool(scope, events, **more):
+    named = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "calc", "gen_ai.tool.call.id": "t1"}
+    return span({**named, **more}, scope=scope, parent="s1", at=2, events=events)
+
+
+def of_tool(name, scope, events, **more):
+    facts = {"calls": ["calc"], "ids": ["t1"], "arguments": [{"a": 6, "b": 7}], "results": [42], "errors": [None]}
+    return Form(name, [event_agent(scope), event_tool(scope, events, **more)], facts)
+
+
+def details(side, *messages):
+    return DETAILS, {f"gen_ai.{side}.messages": list(messages)}
+
+
+def part(role, **fields):
+    return {"role": role, "parts": [fields]}
+
+
+CALLED = details("input", part("tool", type="tool_call", name="calc", id="t1", arguments={"a": 6, "b": 7}))
+RESPONDED = details("output", part("tool", type="tool_call_response", id="t1", response=[{"text": "42"}]))
+AS_TEXT = (
+    details("input", part("user", type="text", content='{"a": 6, "b": 7}')),
+    details("output", part("assistant", type="text", content="42")),
+)
+MESSAGE_EVENTS = [
+    ("gen_ai.tool.message", {"content": {"a": 6, "b": 7}}),
+    ("gen_ai.choice", {"message": [{"text": "42"}]}),
+]
+ANSWERED = {"input": QUESTION, "output": "42.", "tools": ["calc", "search"], "turns": 1}
+
+
+def of_any_scope(scope):
+    """The forms that a tracer of any name may write."""
+    found = [
+        Form("an agent by its events", [event_agent(scope)], ANSWERED),
+        of_tool("a tool by events of one message each", scope, MESSAGE_EVENTS),
+        of_tool("a tool by events of all messages", scope, [CALLED, RESPONDED]),
+        of_tool("a tool by events of texts", scope, AS_TEXT),
+        of_tool(
+            "a tool by attributes", scope, (), **{"gen_ai.tool.input": {"a": 6, "b": 7}, "gen_ai.tool.output": "42"}
+        ),
+        Form(
+            "a model by its events",
+            [
+                span(
+                    {"gen_ai.operation.name": "chat"}, scope=scope, events=[ASKED, ("gen_ai.choice", {"message": USES})]
+                )
+            ],
+            {
+                "input": QUESTION,
+                "output": ABSENT,
+                "requested": ["calc"],
+                "ids": ["t1"],
+                "arguments": [{"a": 6, "b": 7}],
+            },
+        ),
+    ]
+    return [x._replace(name=f"{scope}: {x.name}") for x in found]
+
+
+def moved(attributes, given, produced, *, scope, name="span", parent="", at=1):
+    """A span, and the record that its content was moved into: (role, content) each."""
+    sent = span(attributes, scope=scope, name=name, parent=parent, at=at)
+    body = {
+        side: {"messages": [{"role": role, "content": x if isinstance(x, str) else json.dumps(x)} for role, x in told]}
+        for side, told in (("input", given), ("output", produced))
+    }
+    return sent, LogRecord(
+        trace_id="t",
+        span_id=sent.span_id,
+        time_ns=sent.end_ns,
+        event_name=scope,
+        body=body,
+        attributes={"event.name": scope},
+        resource=sent.resource,
+        scope=sent.scope,
+    )
+
+
+def of_moved(name, pairs, facts):
+    return Form(name, [x for x, _ in pairs], facts, tuple(x for _, x in pairs))
+
+
+def said(kind, content):
+    return {"messages": [{"kwargs": {"content": content, "type": kind}}]}
+
+
+TOOL_MESSAGE = {"content": "42", "type": "tool", "name": "calc", "tool_call_id": "t1", "status": "success"}
+PREFIX = "llm.output_messages.0.message.tool_calls.0.tool_call."
+OPENINFERENCE = [
+    moved(
+        {"openinference.span.kind": "CHAIN"},
+        [("user", said("human", QUESTION))],
+        [("assistant", said("ai", "42."))],
+        scope=LANGCHAIN,
+        name="LangGraph",
+    ),
+    moved(
+        {
+            "openinference.span.kind": "LLM",
+            "llm.input_messages.0.message.role": "system",
+            "llm.input_messages.1.message.role": "user",
+            "llm.output_messages.0.message.role": "assistant",
+            f"{PREFIX}id": "t1",
+            f"{PREFIX}function.name": "calc",
+            f"{PREFIX}function.arguments": '{"a": 6}',
+        },
+        [("system", "Be brief."), ("user", QUESTION)],
+        [("assistant", "I calculate.")],
+        scope=LANGCHAIN,
+        parent="s1",
+        at=2,
+    ),
+    moved(
+        {"openinference.span.kind": "TOOL", "tool.name": "calc"},
+        [("user", "{'a': 6}")],
+        [("assistant", TOOL_MESSAGE)],
+        scope=LANGCHAIN,
+        parent="s1",
+        at=3,
+    ),
+]
+OPENLLMETRY = [
+    moved(
+        {"traceloop.span.kind": "workflow", "traceloop.entity.name": "LangGraph"},
+        [("user", {"inputs": said("human", QUESTION)})],
+        [("assistant", {"outputs": said("ai", "42.")})],
+        scope=TRACELOOP,
+    ),
+    moved(
+        {
+            "llm.request.type": "chat",
+            "gen_ai.prompt.0.role": "system",
+            "gen_ai.prompt.1.role": "user",
+            "gen_ai.completion.0.role": "assistant",
+            "gen_ai.completion.0.tool_calls.0.id": "t1",
+            "gen_ai.completion.0.tool_calls.0.name": "calc",
+            "gen_ai.completion.0.tool_calls.0.arguments": '{"a": 6}',
+        },
+        [("system", "Be brief."), ("user", QUESTION)],
+        [("assistant", "I calculate.")],
+        scope=TRACELOOP,
+        parent="s1",
+        at=2,
+    ),
+    moved(
+        {"traceloop.span.kind": "tool", "traceloop.entity.name": "calc"},
+        [("user", {"inputs": {"a": 6}})],
+        [("assistant", {"output": {"kwargs": {"content": "42", "tool_call_id": "t1", "status": "success"}}})],
+        scope=TRACELOOP,
+        parent="s1",
+        at=3,
+    ),
+]
+MOVED = {
+    "input": QUESTION,
+    "output": "42.",
+    "system": "Be brief.",
+    "said": "I calculate.",
+    "calls": ["calc"],
+    "ids": ["t1"],
+    "arguments": [{"a": 6}],
+    "results": [42],
+    "turns": 1,
+}
+FORMS = [
+    *of_any_scope(STRANDS),
+    *of_any_scope(GENERIC),
+    of_moved("OpenInference's content, moved into records", OPENINFERENCE, MOVED),
+    of_moved("OpenLLMetry's content, moved into records", OPENLLMETRY, MOVED),
+]
