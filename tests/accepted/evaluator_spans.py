@@ -189,7 +189,19 @@ MOVED = {
     "results": [42],
     "turns": 1,
 }
+SEVERAL_BLOCKS = [{"toolResult": {"toolUseId": "t1", "content": [{"text": "42"}, {"text": "It is even."}]}}]
+STEPS = [
+    span({"gen_ai.operation.name": "chat"}, scope=GENERIC, events=[ASKED, ("gen_ai.choice", {"message": USES})]),
+    span(
+        {"gen_ai.operation.name": "chat"},
+        scope=GENERIC,
+        parent="s1",
+        at=2,
+        events=[ASKED, ("gen_ai.tool.message", {"content": SEVERAL_BLOCKS}), ("gen_ai.choice", {"message": "42."})],
+    ),
+]
 FORMS = [
+    Form("a result of several blocks", STEPS, {"calls": ["calc"], "results": ["42\nIt is even."]}),
     *of_any_scope(STRANDS),
     *of_any_scope(GENERIC),
     of_moved("OpenInference's content, moved into records", OPENINFERENCE, MOVED),

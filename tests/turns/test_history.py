@@ -34,13 +34,18 @@ NOT_RECORDED = {
     "an agent without model calls": (agent(gen_ai__input__messages=ASKED, gen_ai__output__messages="[]"),),
     "a request without words of the user": (agent(), chat("1", 1, [RULES], [ANSWER])),
     "requests with what is new": (agent(), chat("1", 1, [ASK], [CALLS]), chat("2", 5, [told("15C", "c1")], [ANSWER])),
-    "a first request that goes on": (agent(), chat("1", 1, [ASK, CALLS, told("15C", "c1")], [ANSWER])),
+    "a first request with an earlier answer": (agent(), chat("1", 1, [ASK, text("assistant", "Hi!")], [ANSWER])),
+    "a first request with an earlier result": (agent(), chat("1", 1, [ASK, told("15C", "c1")], [ANSWER])),
 }
 
 
 @pytest.mark.parametrize("spans", NOT_RECORDED.values(), ids=NOT_RECORDED)
 def test_what_nothing_shows_was_not_recorded(spans):
     assert trace(*spans).history is None
+
+
+def test_a_turn_that_goes_on_in_its_first_request_begins_with_the_users_input():
+    assert trace(agent(), chat("1", 1, [ASK, CALLS, told("15C", "c1")], [ANSWER])).history == ()
 
 
 def test_an_agents_input_with_earlier_messages_tells_them_though_no_request_was_recorded():

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from spanscore.dialects import _bedrock
 from spanscore.dialects._arguments import arguments, call_id, result
 from spanscore.dialects._envelopes import answering, sdk_output
 from spanscore.dialects._json import is_redacted, opened, structure
@@ -194,6 +195,8 @@ def _bedrock_result(part: dict[str, Any], parts: Parts, _depth: int) -> None:
     value: Any = content
     if isinstance(content, list) and len(content) == 1 and isinstance(content[0], dict) and len(content[0]) == 1:
         value = next((content[0][x] for x in ("text", "json") if x in content[0]), content)
+    elif isinstance(content, list):
+        value = _bedrock.content(content)
     parts.result(part.get("toolUseId"), value, stated_error(part, value))
 
 
