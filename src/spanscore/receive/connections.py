@@ -9,6 +9,9 @@ from typing import Any, Final
 from aiohttp import web
 
 _HANDSHAKE_S: Final = 10.0
+_BACKLOG: Final = 1024
+"""Connections that wait to be accepted: one for which there is no place is tried again after a second."""
+
 _LINGER_S: Final = 2.0
 """How long the rest of a body that was refused is read, so that its sender reads the answer."""
 
@@ -164,5 +167,5 @@ class BoundedSite(web.TCPSite):
             self._port,
             ssl=self._ssl_context,
             ssl_handshake_timeout=_HANDSHAKE_S if self._ssl_context else None,
-            backlog=self._backlog,
+            backlog=_BACKLOG,
         )
