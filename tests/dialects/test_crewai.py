@@ -100,3 +100,35 @@ def test_an_agent_that_was_asked_without_a_task_tells_its_instructions_and_the_n
     attributes = {"openinference.span.kind": "AGENT", "graph.node.id": "clerk", "agent.tools": '["Look it up"]'}
     step = one_span.read({**attributes, "output.value": json.dumps(done)}, scope=SCOPE, name="clerk.kickoff")
     assert (step.system, step.tools) == ("You are clerk.", (Tool("look_it_up"),))
+
+
+LISTENER = "openinference.instrumentation.crewai._event_listener"
+
+
+@pytest.mark.parametrize("name", ["'weather'", '"weather"', "weather"])
+def test_the_listeners_names_of_tools_have_no_quotes(name):
+    call = "llm.input_messages.0.message.tool_calls.0.tool_call."
+    attributes = {
+        "openinference.span.kind": "LLM",
+        "llm.input_messages.0.message.role": "assistant",
+        call + "id": "c1",
+        call + "function.name": name,
+        call + "function.arguments": "{}",
+    }
+    step = one_span.read(attributes, scope=LISTENER)
+    assert [x.name for x in step.input[0].calls] == ["weather"]
+
+
+def test_the_listeners_list_of_tools_is_opened_to_what_it_prints():
+    printed = {"properties": {"city": "{'type': 'string'}"}, "required": ["'city'"], "type": "object"}
+    offered = [{"type": "function", "function": {"name": "weather", "description": "Looks.", "parameters": printed}}]
+    step = one_span.read({"openinference.span.kind": "LLM", "llm.tools": json.dumps(offered)}, scope=LISTENER)
+    schema = {"properties": {"city": {"type": "string"}}, "required": ["city"], "type": "object"}
+    assert [(x.name, x.description, x.parameters) for x in step.tools] == [("weather", "Looks.", schema)]
+
+
+def test_the_listeners_agent_is_asked_its_task_without_the_words_around_it():
+    attributes = {"openinference.span.kind": "AGENT", "graph.node.id": "guide", "task_description": "Where?"}
+    attributes |= {"input.value": "Where?\n\nThis is the expected criteria: A town."}
+    step = one_span.read(attributes, scope=LISTENER, name="guide.Where?.execute")
+    assert (step.agent_name, step.input_text) == ("guide", "Where?")

@@ -7,7 +7,7 @@ import one_span
 import pytest
 
 from spanscore.model.step import Message, ToolResult
-from spanscore.model.trace import RequestedCall
+from spanscore.model.trace import RequestedCall, Tool
 
 SCOPE = "any name"
 OPENINFERENCE = "openinference.instrumentation.haystack"
@@ -151,3 +151,70 @@ def test_openllmetrys_pipeline_that_calls_tools_is_an_agent():
         (Message("user", "Where?"),),
         (RequestedCall("c1", "f", {}),),
     )
+
+
+def printed_generator(tools, replies=()):
+    attributes = {
+        "openinference.span.kind": "LLM",
+        "input.value": json.dumps({"messages": [], "tools": tools}),
+        "output.value": json.dumps({"replies": list(replies)}),
+    }
+    return read(attributes, name="OpenAIChatGenerator.run", scope=OPENINFERENCE)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "<function weather at 0x7f1>",
+        "<function build.<locals>.weather at 0x7f1>",
+        "<function <lambda> at 0x7f1>",
+        "<bound method build.<locals>.City.weather of <__main__.build.<locals>.City object at 0x7f1>>",
+        "<bound method Component.run of Component(name='>', at=<object at 0x7f1>)>",
+        "functools.partial(<function build.<locals>.weather at 0x7f1>, 'celsius')",
+    ],
+)
+def test_a_printed_tool_is_read_wherever_its_function_was_defined(function):
+    tool = f"Tool(name='weather', description='Look <it> up.', parameters={{'type': 'object'}}, function={function})"
+    assert printed_generator([tool]).tools == (Tool("weather", "Look <it> up.", {"type": "object"}),)
+
+
+def test_printed_toolsets_are_opened_to_their_tools():
+    one, two, three = (f"Tool(name='{x}', description='', parameters={{}})" for x in "abc")
+    toolset = f"Toolset(tools=[{two}, {three}])"
+    assert [x.name for x in printed_generator([one, toolset]).tools] == ["a", "b", "c"]
+    assert [x.name for x in printed_generator(toolset).tools] == ["b", "c"]
+
+
+@pytest.mark.parametrize("tools", [None, "<MCPToolset object at 0x7f1>", ["<MCPToolset object at 0x7f1>"]])
+def test_tools_of_which_nothing_is_printed_are_not_known(tools):
+    assert printed_generator(tools).tools is None
+
+
+@pytest.mark.parametrize("names", [("input_tokens", "output_tokens"), ("prompt_tokens", "completion_tokens")])
+def test_the_metadata_of_a_printed_reply_hold_the_token_counts(names):
+    usage = dict(zip(names, (7, 3), strict=True))
+    meta = {"id": "resp_1", "model": "gpt-4o-mini", "usage": usage}
+    reply = f"ChatMessage(_role=<ChatRole.ASSISTANT: 'assistant'>, _content=[], _meta={meta})"
+    step = printed_generator(None, [reply])
+    assert (step.input_tokens, step.output_tokens, step.response_id, step.model) == (7, 3, "resp_1", "gpt-4o-mini")
+
+
+def test_a_reply_that_is_an_object_with_metadata_has_none_of_the_models():
+    reply = json.dumps({"meta": {"id": "car-7", "model": "Beetle", "usage": {"input_tokens": 7}}})
+    step = printed_generator(None, [reply])
+    assert (step.input_tokens, step.response_id, step.model) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("printed", "value"),
+    [
+        ("{'sku': '00042'}", {"sku": "00042"}),
+        ("None", None),
+        ("False", False),
+        ("00042", "00042"),
+        ("It is.", "It is."),
+    ],
+)
+def test_a_result_that_version_2_printed_is_what_the_tool_returned(printed, value):
+    step = component("ToolInvoker", {"messages": [asked("f")]}, {"tool_messages": [answered(printed)]})
+    assert step.result == value

@@ -30,6 +30,7 @@ LOST_IN_SILENCE = {
     ("mastra/shop-version-0", "model_calls"),
     ("mlflow/shop-stream", "model_calls"),
     ("openllmetry/shop-js-langchain-runs", "history"),
+    ("openinference/shop-crewai-listener", "available_tools"),
     *(("litellm/shop-gateway", fact) for fact in ("available_tools", "tool_calls", "model_calls", "usage")),
 }
 """What is known to be lost without a sign.
@@ -38,7 +39,8 @@ Of Agno, that some text stood beside calls; the tools that another agent had, if
 span of Pipecat's holds several turns, if nothing is left of what was said in them; that a model call only finds a
 title, if its instructions are lost; calls in dropped events of a stream. And what is only told together, if nothing
 is left by which it is known to be one: by an application and its gateway, by a turn and an agent elsewhere that it
-asked, whose turn then is one by itself, and by a chain's runs, each in a trace of its own.
+asked, whose turn then is one by itself, and by a chain's runs, each in a trace of its own. CrewAI's tools are then
+taken whole from the other instrumentation, which records their arguments as they were sent.
 """
 
 LOST_AT_16 = {

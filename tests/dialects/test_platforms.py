@@ -46,6 +46,30 @@ def test_litellm_tells_calls_beside_the_answer():
     )
 
 
+def in_span(attributes):
+    """What LiteLLM wrote to the application's span, the last call's attributes last."""
+    return read({"litellm.call_id": "c", "gen_ai.operation.name": "chat", **attributes}, scope="shop")
+
+
+def said_by_litellm(text, reason):
+    parts = [{"type": "text", "content": text}] if text else []
+    return {"gen_ai.output.messages": [{"role": "assistant", "parts": parts, "finish_reason": reason}]}
+
+
+def call_beside(index, name):
+    return {f"gen_ai.completion.{index}.function_call.name": name}
+
+
+def test_calls_of_an_earlier_answer_on_the_applications_span_are_none_of_the_last_answers():
+    step = in_span({**call_beside(0, "f"), **said_by_litellm("It is 22C.", "stop")})
+    assert step.output == (Message("assistant", "It is 22C."),)
+
+
+def test_of_an_earlier_answer_with_more_calls_none_is_added_to_the_last_answers():
+    step = in_span({**call_beside(1, "g"), **said_by_litellm("", "tool_calls"), **call_beside(0, "h")})
+    assert [x.name for x in step.output[0].calls] == ["h"]
+
+
 def test_litellm_tells_messages_in_records_of_one_each():
     step = litellm(
         {},
@@ -69,6 +93,10 @@ def test_litellm_lists_tools_by_index():
 def test_tools_that_litellm_counts_and_does_not_list_are_lost(declared, damaged):
     step = litellm({"llm.request.functions.0.name": "f", "litellm.request.tools.declared": declared})
     assert step.damaged == damaged
+
+
+def test_tools_of_which_a_limit_on_attributes_took_the_first_are_lost():
+    assert litellm({"llm.request.functions.1.name": "g"}).damaged == {"tools"}
 
 
 def test_a_step_of_litellms_proxy_that_only_names_a_model_calls_none():

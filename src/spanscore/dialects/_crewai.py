@@ -1,10 +1,13 @@
 """Read what is CrewAI's own: agents named after a method, tools by the name a model asks for, what a task is."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
+from spanscore.dialects._arguments import tools
 from spanscore.dialects._base import Facts, text
-from spanscore.dialects._json import literal, structure
+from spanscore.dialects._functions import cut
+from spanscore.dialects._json import MAX_DEPTH, literal, structure
 from spanscore.dialects._messages import messages
 from spanscore.dialects._reprs import STRING, unprinted
 from spanscore.model.span import Span, Value
@@ -12,6 +15,7 @@ from spanscore.model.step import Message
 from spanscore.model.trace import Tool
 
 OPENINFERENCE_SCOPE = "openinference.instrumentation.crewai"
+LISTENER_SCOPE = "openinference.instrumentation.crewai._event_listener"
 OPENLLMETRY_SCOPE = "opentelemetry.instrumentation.crewai.instrumentation"
 _METHOD = re.compile(r"\._?\w+$")
 _ASKED_FOR = re.compile(r"Tool Name: (.+)")
@@ -38,6 +42,54 @@ def complete_openinference(span: Span, facts: Facts) -> None:
             facts["runs_agent"] = text(given.get("coworker"))
 
 
+def complete_listener(span: Span, facts: Facts) -> None:
+    """Add to the facts of a span that OpenInference's listener to CrewAI's events made, in place.
+
+    It prints the strings inside a request by repr(): names of tools stand in quotes, which no tool's name does.
+    """
+    attributes = span.attributes
+    if facts["kind"] == "model":
+        facts["input"] = _with_bare_names(facts.get("input"))
+        facts["output"] = _with_bare_names(facts.get("output"))
+        if facts.get("tools") is None:
+            offered = structure(attributes.get("llm.tools"))
+            facts["tools"] = tools(_unquoted(offered.value, 0))
+            facts["damaged"] |= cut(tools=offered)
+    elif facts["kind"] == "agent":
+        facts["agent_name"] = text(attributes.get("graph.node.id")) or facts.get("agent_name")
+        task = text(attributes.get("task_description"))
+        if task is not None:
+            facts["input_text"] = task
+    elif facts["kind"] == "tool":
+        facts["result"] = unprinted(facts.get("result"))
+
+
+def _with_bare_names(said: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
+    """The messages, whose calls name their tools without quotes."""
+    if not any(x.calls for x in said or ()):
+        return said
+    return tuple(replace(x, calls=tuple(replace(y, name=_bare(y.name)) for y in x.calls)) for x in said or ())
+
+
+def _bare(printed: str) -> str:
+    """The string that `printed` is the repr() of, or `printed`."""
+    value = literal(printed) if printed[:1] in "'\"" and printed[:1] == printed[-1:] else printed
+    return value if isinstance(value, str) else printed
+
+
+def _unquoted(value: Any, depth: int) -> Any:
+    """A definition of tools whose inner objects and strings are printed by repr()."""
+    if depth > MAX_DEPTH:
+        return None
+    if isinstance(value, dict):
+        return {key: _unquoted(x, depth + 1) for key, x in value.items()}
+    if isinstance(value, list):
+        return [_unquoted(x, depth + 1) for x in value]
+    if isinstance(value, str) and value.startswith("{'"):
+        return literal(value)
+    return _bare(value) if isinstance(value, str) else value
+
+
 def _read_task(done: dict[str, Any], facts: Facts) -> None:
     """A finished task: its description is what the user said, and its messages are the agent's whole conversation.
 
@@ -60,8 +112,7 @@ def _tools(task: Any) -> tuple[Tool, ...] | None:
     """The tools that an agent was given, each printed as Python prints objects."""
     printed = task.get("tools") if isinstance(task, dict) else None
     found = [_TOOL.match(x) for x in printed if isinstance(x, str)] if isinstance(printed, list) else []
-    tools = tuple(Tool(_offered(str(literal(x[1]))), str(literal(x[2])), None) for x in found if x)
-    return tools or None
+    return tuple(Tool(_offered(str(literal(x[1]))), str(literal(x[2])), None) for x in found if x) or None
 
 
 def _named(listed: Value) -> tuple[Tool, ...] | None:

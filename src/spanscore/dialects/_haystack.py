@@ -5,16 +5,20 @@ from typing import Any
 
 from spanscore.dialects import _langchain
 from spanscore.dialects._arguments import call_id, result, tools
-from spanscore.dialects._base import Facts
+from spanscore.dialects._base import Facts, count, text
+from spanscore.dialects._identities import identity
 from spanscore.dialects._json import opened, structure
-from spanscore.dialects._reprs import opened_repr
+from spanscore.dialects._reprs import evaluated, opened_repr
 from spanscore.model.json import Json, printed
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
-from spanscore.model.trace import RequestedCall
+from spanscore.model.trace import RequestedCall, Tool
 
 OPENINFERENCE_SCOPE = "openinference.instrumentation.haystack"
 OPENLLMETRY_SCOPE = "opentelemetry.instrumentation.haystack"
+
+_DEFINED = ("name", "description", "parameters")
+"""What a model is told of a tool; the function that it calls may be printed as an object, too."""
 
 _ROLES = frozenset({"user", "assistant", "system", "tool"})
 
@@ -62,13 +66,47 @@ def complete_openinference(span: Span, facts: Facts) -> None:
         conversation(given, returned, facts)
 
 
+def read_meta(returned: object) -> Facts:
+    """What the metadata of a generator's first reply record: the model, the response's id and the token counts.
+
+    They are in the reply itself, or beside replies that are only texts.
+    """
+    state = returned if isinstance(returned, dict) else {}
+    replies = [opened_repr(x) if isinstance(x, str) else x for x in _list(state.get("replies"))[:1]]
+    metas = [x.get("meta", x.get("_meta")) for x in replies if _message(x) is not None]
+    meta = next((x for x in [*metas, *_list(state.get("meta"))[:1]] if isinstance(x, dict)), {})
+    counted = meta.get("usage")
+    usage = counted if isinstance(counted, dict) else {}
+    return {
+        "model": text(meta.get("model")),
+        "response_id": identity(meta.get("id")),
+        "input_tokens": count(usage.get("prompt_tokens", usage.get("input_tokens"))),
+        "output_tokens": count(usage.get("completion_tokens", usage.get("output_tokens"))),
+    }
+
+
 def _complete_model(given: object, returned: object, facts: Facts) -> None:
-    """Add what the flattened messages lack: results, ids, the calls of earlier answers, and the tools on offer."""
+    """Add what the flattened attributes lack: results, ids, the calls of earlier answers, tools, token counts."""
     for fact, state in (("input", given), ("output", returned)):
         facts[fact] = state_messages(state) or facts.get(fact)
-    offered = given.get("tools") if isinstance(given, dict) else None
-    if facts.get("tools") is None and isinstance(offered, list):
-        facts["tools"] = tools([opened_repr(x) if isinstance(x, str) else x for x in offered])
+    if facts.get("tools") is None and isinstance(given, dict):
+        facts["tools"] = _printed_tools(given.get("tools"))
+    facts.update({fact: value for fact, value in read_meta(returned).items() if facts.get(fact) is None})
+
+
+def _printed_tools(offered: object) -> tuple[Tool, ...] | None:
+    """The tools that a generator was given: a list of tools and toolsets, or one toolset, each printed by Python."""
+    given = offered if isinstance(offered, list) else [offered]
+    found: list[Any] = []
+    for item in (opened_repr(x) if isinstance(x, str) else x for x in given):
+        inner = item.get("tools") if isinstance(item, dict) else None
+        found += inner if isinstance(inner, list) else [item]
+    named = [{key: x.get(key) for key in _DEFINED} for x in found if isinstance(x, dict)]
+    return tools(named) or None
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def complete_openllmetry(span: Span, facts: Facts) -> None:
@@ -133,7 +171,8 @@ def _result(part: dict[str, Any]) -> ToolResult | None:
 
 
 def _returned(value: Any) -> Json:
-    """What a tool returned: text, or a list of text contents that carry no type."""
+    """What a tool returned: text, or a list of text contents that carry no type. Version 2 prints it by str()."""
     if isinstance(value, list) and value and all(isinstance(x, dict) and x.keys() == {"text"} for x in value):
         value = "\n".join(str(x["text"]) for x in value)
-    return result(value)
+    returned = result(value)
+    return evaluated(returned) if returned == value else returned

@@ -15,7 +15,11 @@ _WORDS = frozenset({"True", "False", "None"})
 # Possessive, and up to the end where the closing quote is missing: so no text is scanned from each of its quotes.
 STRING = r"""'(?:[^'\\]|\\.)*+(?:'|\\?\Z)|"(?:[^"\\]|\\.)*+(?:"|\\?\Z)"""
 WHOLE_STRING = r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+\""""
-_TOKEN = re.compile(rf"({STRING})|<[\w.]+: ({STRING}|-?\d+)>|<[^<>'\"]*>", re.DOTALL)
+_INNER = r"<[^<>'\"]*+>"
+_OBJECT = rf"<(?:[^<>'\"]|{STRING}|<(?:[^<>'\"]|{STRING}|{_INNER})*+>)*+>"
+"""What Python prints of an object by `<…>`: three deep, as a method of an object of a class inside of a function is."""
+
+_TOKEN = re.compile(rf"({STRING})|<[\w.]+: ({STRING}|-?\d+)>|{_OBJECT}", re.DOTALL)
 _ADDRESS = re.compile(r"<[\w.]+(?: object)?(?: [\w.<>]+)? at 0x[0-9a-fA-F]+>")
 _MAX_ADDRESS_CHARS = 500
 _QUOTED = re.compile(STRING, re.DOTALL)

@@ -5,9 +5,8 @@ from typing import Any
 
 from spanscore.dialects import _haystack
 from spanscore.dialects._arguments import arguments, tools
-from spanscore.dialects._base import Context, Dialect, Facts, count, text
+from spanscore.dialects._base import Context, Dialect, Facts, text
 from spanscore.dialects._content import ContentSwitch
-from spanscore.dialects._identities import identity
 from spanscore.dialects._json import opened, structure
 from spanscore.dialects.semconv import status_error
 from spanscore.model.json import printed
@@ -99,24 +98,11 @@ def _model(given: Any, returned: Any) -> Facts:
     facts["output"] = said or _haystack.chat_messages(response.get("replies"))
     if request.get("tools") is not None:
         facts["tools"] = _tools(request["tools"])
-    told = (x.get("meta") for x in replies if isinstance(x, dict))
-    for meta in [*told, *_list(response.get("meta"))][:1]:
-        _read_meta(meta, facts)
-    return facts
+    return facts | _haystack.read_meta(returned)
 
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _read_meta(meta: Any, facts: Facts) -> None:
-    if not isinstance(meta, dict):
-        return
-    counted = meta.get("usage")
-    usage = counted if isinstance(counted, dict) else {}
-    facts["model"], facts["response_id"] = text(meta.get("model")), identity(meta.get("id"))
-    facts["input_tokens"] = count(usage.get("prompt_tokens", usage.get("input_tokens")))
-    facts["output_tokens"] = count(usage.get("completion_tokens", usage.get("output_tokens")))
 
 
 def _tool(span: Span) -> Facts:

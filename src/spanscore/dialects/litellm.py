@@ -1,5 +1,6 @@
 """LiteLLM: mixed conventions on a span that several calls may share, and a raw span for each call of a provider."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,8 @@ from spanscore.model.trace import RequestedCall
 
 _RAW = "raw_gen_ai_request"
 _PROMPT, _COMPLETION = "gen_ai.content.prompt", "gen_ai.content.completion"
+_SCOPE = "litellm"
+_CALL = re.compile(r"gen_ai\.completion\.\d+\.function_call\.")
 _TOOLS = ("gen_ai.tool.", "llm.request.functions.")  # of its second version, and of its first
 _DECLARED = "litellm.request.tools.declared"
 """How many tools are on offer; it lists only as many as fit into a part of the 128 attributes of a span."""
@@ -38,6 +41,7 @@ def read(span: Span, context: Context) -> Facts:
     """
     if span.name == _RAW:
         return _read_raw(span.attributes)
+    span = _of_last_call(span)
     facts, attributes = openllmetry.read(span, context), span.attributes
     if facts["kind"] == "model" and not context.logs and _TOLD_OF_CALL.isdisjoint(attributes):
         facts["kind"] = "other"  # the model's name is on all spans of a request to the proxy
@@ -66,6 +70,21 @@ def _read_model(attributes: Attributes, logs: Sequence[LogRecord], facts: Facts)
         facts["tools"] = None if listed is None else tools(listed)
     if len(facts["tools"] or ()) < (count(attributes.get(_DECLARED)) or 0):
         facts["damaged"] = facts.get("damaged", frozenset()) | {"tools"}
+
+
+def _of_last_call(span: Span) -> Span:
+    """The application's span, without the calls that an earlier answer asked for.
+
+    Each model call below the span writes its attributes over those of the one before, and an attribute that is written
+    anew becomes the last one. So what stands before this answer's messages is left over from an earlier answer.
+    """
+    attributes = span.attributes
+    if span.scope.name == _SCOPE or "gen_ai.output.messages" not in attributes:
+        return span
+    keys = list(attributes)
+    earlier = {x for x in keys[: keys.index("gen_ai.output.messages")] if _CALL.match(x)}
+    kept = {key: value for key, value in attributes.items() if key not in earlier}
+    return replace(span, attributes=kept) if earlier else span
 
 
 def _called(attributes: Attributes) -> Iterator[RequestedCall]:
@@ -133,7 +152,7 @@ _FIELDS = frozenset(
 DIALECT = Dialect(
     "litellm",
     read,
-    scopes=("litellm",),
+    scopes=(_SCOPE,),
     keys=("litellm.call_id", "litellm.api_key.hash", "hidden_params"),
     marks=(b"litellm", b"hidden_params"),
     content=(ContentSwitch(f"set {CAPTURE}=span_only, and leave turn_off_message_logging off"),),

@@ -78,6 +78,7 @@ _COMPLETING: dict[str, Callable[[Span, Facts], None]] = {
     **dict.fromkeys(_claude_agent_sdk.OPENINFERENCE_SCOPES, _claude_agent_sdk.complete_openinference),
     _agno.SCOPE: _agno.complete,
     _crewai.OPENINFERENCE_SCOPE: _crewai.complete_openinference,
+    _crewai.LISTENER_SCOPE: _crewai.complete_listener,
     _dspy.SCOPE: _dspy.complete_openinference,
     _GOOGLE: _gemini.complete_openinference,
     _google_adk.OPENINFERENCE_SCOPE: _google_adk.complete_openinference,

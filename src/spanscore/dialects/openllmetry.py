@@ -49,6 +49,7 @@ _NO_TEXT = {"opentelemetry.instrumentation.mistralai": "null", "opentelemetry.in
 """What the instrumentations that print a missing text as JSON make of it."""
 
 _PREFIXES = ("traceloop.", "llm.request.")
+_FUNCTIONS = "llm.request.functions."
 _ASSOCIATION = "traceloop.association.properties."
 _SESSIONS = (
     *(_ASSOCIATION + x for x in ("session_id", "sessionId")),
@@ -150,13 +151,20 @@ def _read_model(span: Span, facts: Facts) -> None:
                 damaged.add(fact)
     facts["damaged"] = frozenset(damaged)
     if facts.get("tools") is None:
-        functions = indexed(attributes, "llm.request.functions.")
-        facts["tools"] = tools(functions) if functions else None
+        _read_functions(attributes, facts)
     for fact, name in (("input_tokens", "prompt_tokens"), ("output_tokens", "completion_tokens")):
         if facts.get(fact) is None:
             facts[fact] = count(attributes.get("gen_ai.usage." + name))
     if not is_read:
         _react.complete(facts)
+
+
+def _read_functions(attributes: Attributes, facts: Facts) -> None:
+    """The tools on offer, of which a limit on attributes may have taken the first ones."""
+    functions = indexed(attributes, _FUNCTIONS)
+    facts["tools"] = tools(functions) if functions else None
+    if functions and f"{_FUNCTIONS}0.name" not in attributes:
+        facts["damaged"] |= {"tools"}
 
 
 def _with_reasons(said: Message) -> Message:

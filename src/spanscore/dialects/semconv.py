@@ -13,10 +13,12 @@ from spanscore.dialects._adot import moved
 from spanscore.dialects._arguments import arguments, call_id, tools
 from spanscore.dialects._base import Context, Dialect, Facts, first_count, first_told, text
 from spanscore.dialects._content import CAPTURE, OPENTELEMETRY, ContentSwitch
+from spanscore.dialects._envelopes import tool_output
 from spanscore.dialects._histories import Histories
 from spanscore.dialects._identities import identity
 from spanscore.dialects._json import is_redacted, opened, structure
 from spanscore.dialects._messages import Messages, message, messages, system_text, with_blocks
+from spanscore.model.json import Json
 from spanscore.model.span import STATUS_ERROR, Attributes, LogRecord, Span, Value
 from spanscore.model.step import Message, ToolResult
 
@@ -98,6 +100,9 @@ _EVENTS = frozenset({DETAILS, _CHOICE, _PROMPT, _COMPLETION, *_ROLES_OF_EVENTS})
 _INPUT_TOKENS = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "gen_ai.response.prompt_tokens")
 _OUTPUT_TOKENS = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "gen_ai.response.completion_tokens")
 """Of each what is written today, and what was; the last one by Semantic Kernel."""
+
+_ANSWER = frozenset({"name", "tool_call_id", "content"})
+"""The fields of a message that answers a call, in place of the call's result."""
 
 _PSEUDO_TOOLS = frozenset({"(merged tools)"})  # Google ADK's span for answering parallel calls at once
 
@@ -185,7 +190,7 @@ def _read_tool(span: Span, attributes: Attributes, events: list[tuple[str, Mappi
     if is_redacted(returned):
         damaged.add("result")
     elif returned is not None or has_result:
-        facts["result"], facts["has_result"] = opened(returned), True
+        damaged |= _read_result(opened(returned), facts)
     facts["damaged"] = frozenset(damaged)
     _read_tool_messages(events, facts)
 
@@ -223,6 +228,31 @@ def _tool_name(span: Span, attributes: Attributes) -> str | None:
     """The tool's name; that of the span where nothing but the call's id shows that it is a tool's."""
     name = text(attributes.get("gen_ai.tool.name"))
     return name if name or "gen_ai.operation.name" in attributes else span.name.removeprefix(_EXECUTES) or None
+
+
+def _read_result(returned: Json, facts: Facts) -> set[str]:
+    """Read what a tool returned, or the message that answers the call, as the tracer of langchain-azure-ai records it.
+
+    Returns the facts that are hidden.
+    """
+    answer = tool_output(returned, known=True) if isinstance(returned, dict) and _answers(returned, facts) else None
+    facts["result"], facts["has_result"] = (returned if answer is None else answer.value), True
+    if answer is not None:
+        facts["call_id"], facts["error"] = facts["call_id"] or answer.call_id, facts["error"] or answer.error
+        if is_redacted(answer.value):
+            facts["result"], facts["has_result"] = None, False
+            return {"result"}
+    return set()
+
+
+def _answers(returned: dict[str, Json], facts: Facts) -> bool:
+    """Whether an object is the message that answers a span's call: it names that very call, or else its tool."""
+    if returned.keys() != _ANSWER:
+        return False
+    asked = call_id(returned["tool_call_id"])
+    if asked and facts["call_id"]:
+        return asked == str(facts["call_id"])
+    return isinstance(returned["name"], str) and returned["name"] == str(facts["tool_name"])
 
 
 def _read_retrieval(attributes: Attributes, facts: Facts) -> None:
