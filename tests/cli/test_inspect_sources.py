@@ -106,7 +106,7 @@ def test_keys_that_do_not_look_like_content_are_only_named(listed):
 def test_a_person_is_shown_the_other_keys_too(unknown, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     main(["inspect", "--unread", unknown])
-    assert "other keys: acme.colour, event acme.step" in capsys.readouterr().out
+    assert "other keys  acme.colour, event acme.step" in capsys.readouterr().out
 
 
 def test_log_records_that_nobody_reads_are_listed(listed):

@@ -138,7 +138,7 @@ def test_the_scores_can_be_written_as_otlp(tested, tmp_path):
 def test_the_exporters_of_the_configuration_get_the_scores(tested, tmp_path):
     (tmp_path / "c.yaml").write_text(f"export: {{exporters: {{otlp_json_file: {{path: {tmp_path / 'out.jsonl'}}}}}}}")
     tested(_SUITE, "-c", tmp_path / "c.yaml")
-    assert len(files.load([tmp_path / "out.jsonl"]).spans) == 3
+    assert len(files.load([tmp_path / "out.jsonl"]).logs) == 3
 
 
 def test_nothing_is_sent_where_that_is_not_wanted(tested, tmp_path):

@@ -222,6 +222,24 @@ def test_genkits_tool_with_an_object_of_that_shape_keeps_it():
     assert step.result == {"output": 0}
 
 
+def test_genkits_session_and_user_are_those_of_the_context_that_an_action_was_called_in():
+    context = json.dumps({"auth": "<redacted>", "sessionId": "chat-7", "userId": "ada"})
+    step = read({"genkit:type": "action", "genkit:metadata:subtype": "flow", "genkit:metadata:context": context})
+    assert (step.session_id, step.user_id) == ("chat-7", "ada")
+
+
+def test_genkits_session_and_user_may_be_labels_of_the_call():
+    labels = {"session.id": "chat-7", "user.id": "ada"}
+    step = read({"genkit:type": "action", "genkit:metadata:subtype": "model", **labels})
+    assert (step.session_id, step.user_id) == ("chat-7", "ada")
+
+
+@pytest.mark.parametrize("context", ["<redacted>", "[1]", '{"sessionId": {"a": 1}}', 7])
+def test_a_genkit_context_of_another_form_names_no_session(context):
+    step = read({"genkit:type": "action", "genkit:metadata:subtype": "flow", "genkit:metadata:context": context})
+    assert step.session_id is None
+
+
 def test_the_text_that_genkits_openai_plugin_drops_is_found_in_the_response():
     raw = {"choices": [{"message": {"role": "assistant", "content": "I look."}}]}
     answer = {"role": "model", "content": [{"toolRequest": {"name": "f", "input": {}}}]}

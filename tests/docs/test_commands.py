@@ -35,6 +35,7 @@ PYTHON_BLOCKS = [x for x in blocks() if x.language == "python"]
 NOT_RUN = {
     "python examples/recordings/record_answers.py": "asks a provider's model and replaces the recorded answers",
     "curl -G http://127.0.0.1:16686": "asks a Jaeger: make ui-jaeger CHECK=1 does",
+    "curl -s 'http://127.0.0.1:9411": "asks a Zipkin: make ui-zipkin CHECK=1 does",
     "otelcol-contrib": "tests/live/collector starts the collector with each of the examples",
     ".venv/bin/pytest tests/golden -k parley": "tests/dialects/test_installed.py follows that page",
     ".venv/bin/python - <<'END'": "tests/dialects/test_installed.py follows that page",

@@ -14,7 +14,11 @@ from spanscore.model.span import Span, Value
 from spanscore.model.step import Message
 
 _TYPE, _SUBTYPE = "genkit:type", "genkit:metadata:subtype"
-_SESSIONS = ("genkit:sessionId", "genkit:metadata:agent:sessionId")
+_SESSIONS = ("genkit:sessionId", "genkit:metadata:agent:sessionId", "session.id", "gen_ai.conversation.id")
+_USERS = ("user.id", "enduser.id")  # labels that an application gives a call (`telemetryLabels`), as those of sessions
+_CONTEXT = "genkit:metadata:context"
+_CONTEXT_SESSIONS = ("sessionId", "session_id", "threadId", "conversationId")
+_CONTEXT_USERS = ("userId", "user_id", "uid")
 _KINDS = {  # by subtype, which only actions have; else by type
     "model": "model",
     "background-model": "model",
@@ -34,7 +38,13 @@ def read(span: Span, context: Context) -> Facts:
     """The facts of an action."""
     attributes = span.attributes
     kind = _KINDS.get(first_text(attributes, (_SUBTYPE, _TYPE)) or "", "other")
-    facts: Facts = {"kind": kind, "session_id": first_identity(attributes, _SESSIONS)}
+    called_in = structure(attributes.get(_CONTEXT)).value
+    called_in = called_in if isinstance(called_in, dict) else {}
+    facts: Facts = {
+        "kind": kind,
+        "session_id": first_identity(attributes, _SESSIONS) or first_identity(called_in, _CONTEXT_SESSIONS),
+        "user_id": first_identity(attributes, _USERS) or first_identity(called_in, _CONTEXT_USERS),
+    }
     given, returned = attributes.get("genkit:input"), attributes.get("genkit:output")
     name = text(attributes.get("genkit:name")) or text(span.name)
     if kind == "model":
