@@ -154,6 +154,9 @@ class GrpcServer:
         try:
             async with deadline:
                 body = await context.read()
+        except asyncio.CancelledError:  # also where gRPC itself refuses how the message is compressed
+            self._unread(signal)
+            raise
         finally:
             counting.cancel()
         if body is grpc.aio.EOF:
