@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 
 from spanscore.model.span import Attributes
 from spanscore.otlp import encode
+from spanscore.otlp.text import well_formed
 
 _LENGTHS = 1024  # that are remembered of each text
 _DELIMITED = 2  # the wire type of what comes with its length
@@ -37,7 +38,7 @@ class Text:
         try:
             data = text.encode()
         except UnicodeEncodeError:
-            data = encode.well_formed(text).encode()
+            data = well_formed(text).encode()
         return self._head_for(len(data)) + data
 
 

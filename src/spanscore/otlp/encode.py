@@ -7,6 +7,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
 from spanscore.model.span import Value
 from spanscore.otlp.decode import MAX_DEPTH
+from spanscore.otlp.text import well_formed
 
 _INT64 = range(-(2**63), 2**63)
 
@@ -45,15 +46,6 @@ def value(item: Value) -> AnyValue:
     message = AnyValue()
     put(message, item)
     return message
-
-
-def well_formed(text: str) -> str:
-    """`text` with what UTF-8 has no form for (lone surrogates, as JSON can escape them) replaced by U+FFFD."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 def _put_many(message: Any, items: list[Value] | dict[str, Value], depth: int) -> None:

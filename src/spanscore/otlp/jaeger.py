@@ -10,6 +10,7 @@ from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 
 from spanscore.model.span import STATUS_ERROR, STATUS_OK, Value
 from spanscore.otlp import encode
+from spanscore.otlp.text import well_formed
 
 _KINDS: Final = {"internal": 1, "server": 2, "client": 3, "producer": 4, "consumer": 5}
 _STATUS: Final = {"OK": STATUS_OK, "ERROR": STATUS_ERROR}
@@ -53,7 +54,7 @@ def _fill_resource(message: Any, process: Mapping[str, Any] | None) -> None:
 
 def _fill_span(message: Any, span: Mapping[str, Any], tags: dict[str, Value]) -> None:
     message.trace_id, message.span_id = _id(span["traceID"], 16), _id(span["spanID"], 8)
-    message.name = encode.well_formed(span["operationName"])
+    message.name = well_formed(span["operationName"])
     message.start_time_unix_nano = span["startTime"] * _NS_PER_US
     message.end_time_unix_nano = (span["startTime"] + span["duration"]) * _NS_PER_US
     message.kind = _KINDS.get(str(tags.pop("span.kind", "")), 0)
