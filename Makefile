@@ -120,7 +120,7 @@ record: env ## record golden cases of NAME, a framework in tests/recording, anew
 .PHONY: lock
 lock: env ## resolve the dependencies anew (network)
 	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --upgrade \
-		--extra local --group dev pyproject.toml -o $(LOCK)
+		--all-extras --group dev pyproject.toml -o $(LOCK)
 
 .PHONY: clean
 clean: ## remove what was made

@@ -1,18 +1,42 @@
 """The one import of litellm, so that judge and embedding find it in the same state whichever of them comes first."""
 
 import functools
+import importlib.util
 import logging
 import os
 from typing import Any
 
+from spanscore.errors import ConfigError
+
+_HOW_TO_INSTALL = "pip install 'spanscore[judge]'"
+
+
+def has_litellm() -> bool:
+    """Whether litellm, an extra, is installed; does not import it."""
+    return importlib.util.find_spec("litellm") is not None
+
+
+def require_litellm(key: str, model: str) -> None:
+    """Raise ConfigError where litellm is missing, with `key` of the configuration, its `model` and what to install."""
+    if not has_litellm():
+        raise ConfigError(f"{key}: {model} is called through litellm, which is not installed: {_HOW_TO_INSTALL}")
+
 
 @functools.cache
 def load_litellm() -> Any:
-    """Import litellm (seconds) so that it asks nobody for prices or headers, reads no `.env` file and says nothing."""
+    """Import litellm (seconds) so that it asks nobody for prices or headers, reads no `.env` file and says nothing.
+
+    Raises ConfigError where it is not installed, or not with the versions of other packages that it needs.
+    """
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     os.environ.setdefault("LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS", "True")
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
-    import litellm  # noqa: PLC0415 - seconds to import, and only who asks a model needs it
+    try:
+        import litellm  # noqa: PLC0415 - seconds to import, and only who asks a model needs it
+    except ImportError as error:
+        raise ConfigError(
+            f"models are called through litellm, whose import fails ({error}): {_HOW_TO_INSTALL}"
+        ) from error
 
     litellm.suppress_debug_info = True  # or it prints on standard output, where a command's own output goes
     litellm.telemetry = False

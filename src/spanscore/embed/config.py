@@ -26,7 +26,8 @@ class Config(BaseModel):
     """
 
     model: str | None = None
-    """The provider's embedding model by the name litellm gives it, such as `text-embedding-3-small`."""
+    """The provider's embedding model by the name litellm gives it, such as `text-embedding-3-small`. Needs `pip install
+    'spanscore[judge]'`."""
 
     api_base: str | None = None
     """Where the provider is reached, if not at its usual address."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from spanscore.embed.config import Config
 from spanscore.embed.port import Embedder
 from spanscore.embed.recent import Recent
+from spanscore.litellm_loading import require_litellm
 
 
 def open_embedder(config: Config, *, redact: Callable[[str], str] = str) -> Embedder | None:
@@ -12,8 +13,8 @@ def open_embedder(config: Config, *, redact: Callable[[str], str] = str) -> Embe
 
     What goes to a provider goes through `redact` before; a local model and n-grams see texts as they are.
 
-    A local model is loaded here, so that what is wrong with it is known at once: raises ConfigError. A provider is not
-    asked before the first text.
+    A local model is loaded here, so that what is wrong with it is known at once: raises ConfigError, as it does for a
+    provider's model where the extra `judge` is not installed. A provider is not asked before the first text.
     """
     embedder = _made(config, redact)
     if embedder is None:
@@ -26,6 +27,7 @@ def _made(config: Config, redact: Callable[[str], str]) -> Embedder | None:
         case "litellm":
             from spanscore.embed.litellm import LiteLLM  # noqa: PLC0415 - one provider is used, the others not imported
 
+            require_litellm("embedding.model", config.model or "a provider's model")
             return LiteLLM(config, redact=redact)
         case "model2vec":
             from spanscore.embed.model2vec import Model2Vec  # noqa: PLC0415 - as above

@@ -192,7 +192,7 @@ class Config(BaseModel):
 
     model: Annotated[str | None, BeforeValidator(lambda model: model or None)] = None
     """The model that is asked first, as litellm names it, e.g. `openai/gpt-4o-mini`. null: none, and judged metrics are
-    skipped."""
+    skipped. Needs `pip install 'spanscore[judge]'`."""
 
     recorded_answers: Path | None = None
     """A file of recorded answers. The judge gives these and no others: nothing is sent, and `model` only says whose

@@ -12,7 +12,7 @@ from spanscore.judge.config import Config
 from spanscore.judge.declined import exceeds_context, is_filtered, is_too_long, refusal_of
 from spanscore.judge.provider import CallError, Completion, Message
 from spanscore.judge.transcript import estimate_tokens
-from spanscore.litellm_loading import load_litellm
+from spanscore.litellm_loading import has_litellm, load_litellm
 from spanscore.telemetry import instrumentation_suppressed
 
 _MAX_MESSAGE_CHARACTERS = 500
@@ -97,7 +97,9 @@ class LiteLLM:
         if model in self._config.prices:
             return self._cost(None, model, input_tokens, output_tokens)
         cost_usd = price_list.cost_usd(model, input_tokens, output_tokens)
-        return self._cost(load_litellm(), model, input_tokens, output_tokens) if cost_usd is None else cost_usd
+        if cost_usd is not None or not has_litellm():
+            return cost_usd
+        return self._cost(load_litellm(), model, input_tokens, output_tokens)
 
     def _lacks_key(self, model: str) -> bool:
         """Whether it is plain that there is no key to call a model of OpenAI's with, before litellm is imported."""

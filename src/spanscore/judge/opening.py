@@ -17,7 +17,10 @@ from spanscore.judge.litellm import LiteLLM
 from spanscore.judge.port import Judge, Prompt
 from spanscore.judge.recorded import RecordedJudge
 from spanscore.judge.transcript import Renderer, estimate_tokens, render
+from spanscore.litellm_loading import require_litellm
 from spanscore.telemetry import Meter
+
+_MODEL = "judge.model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ def open_judge(config: Config, cache: Cache | None = None, meter: Meter | None =
     """The judge that `config` describes; None where it names no model.
 
     `cache` keeps answers beyond this process; without it they are kept in memory. `meter` counts calls. Nothing is
-    imported or sent yet.
+    imported or sent yet. Raises ConfigError where a model is to be asked and the extra `judge` is not installed.
     """
     if config.model == RULES:
         warn_of_rules()
@@ -41,6 +44,7 @@ def open_judge(config: Config, cache: Cache | None = None, meter: Meter | None =
         return None
     if config.recorded_answers is not None:
         return RecordedJudge(config.recorded_answers)
+    require_litellm(_MODEL, config.models[0])
     kept = (cache or MemoryCache(config.cache.max_entries)) if config.cache.enabled else None
     return ModelJudge(config, LiteLLM(config), kept, meter=meter)
 
@@ -54,17 +58,25 @@ def answers_file(config: Config) -> Cache | None:
 
 
 def open_for_trial(config: Config) -> Judge:
-    """The judge of a configuration with a model, but that it keeps no answers and tries again once at most."""
+    """The judge of a configuration with a model, but that it keeps no answers and tries again once at most.
+
+    Raises ConfigError where the extra `judge` is not installed.
+    """
+    require_litellm(_MODEL, config.model or next(iter(config.first_asked), "a model"))
     spare = {"cache": CacheConfig(enabled=False), "max_retries": min(config.max_retries, 1)}
     return ModelJudge(config.model_copy(update=spare), LiteLLM(config))
 
 
 def check_models(config: Config, models: Iterable[str]) -> None:
-    """Refuse a model whose name leads to no provider; sends nothing. Raises ConfigError."""
+    """Refuse a model that cannot be asked; sends nothing.
+
+    Raises ConfigError where its name leads to no provider, or the extra `judge` is not installed.
+    """
     if config.recorded_answers is not None:
         return
     provider = LiteLLM(config)
     for model in models:
+        require_litellm(_MODEL, model)
         if not provider.finds_provider(model):
             raise ConfigError(nobody_to_ask(model))
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from spanscore.errors import JudgeError, JudgeTimeoutError
+from spanscore.errors import ConfigError, JudgeError, JudgeTimeoutError
 from spanscore.judge.port import Answer, Judge, Prompt
 from spanscore.judge.retries import Timing
 from spanscore.telemetry import Meter, declared
@@ -47,6 +47,8 @@ def advice(error: Exception) -> str:
     >>> advice(JudgeError("wrong key", status=401))
     "give a valid key: judge.api_key, or the provider's environment variable"
     """
+    if isinstance(error, ConfigError):
+        return "install what the judge needs: pip install 'spanscore[judge]'"
     status = error.status if isinstance(error, JudgeError) else None
     if status in {401, 403}:
         return "give a valid key: judge.api_key, or the provider's environment variable"
