@@ -2,6 +2,7 @@
 
 import random
 import sqlite3
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -69,7 +70,7 @@ def test_a_damaged_store_has_a_fault_and_is_usable_after_the_repair(filled, conf
     store.close()
     assert (len(scores), len(traces)) == (result.saved["evaluations"], result.saved["agent_traces"])
     assert result.lost["evaluations"] == COUNT - len(scores)
-    assert len(traces) > COUNT // 4
+    assert len(traces) > COUNT // 5
 
 
 def test_without_its_first_page_a_store_loses_nothing(filled, config, file):
@@ -80,6 +81,19 @@ def test_without_its_first_page_a_store_loses_nothing(filled, config, file):
     store.close()
     assert result.lost == {"evaluations": 0, "agent_traces": 0}
     assert facts == (COUNT, "answer", COUNT)
+
+
+def test_what_others_gave_is_saved_too(filled, config, file):
+    store = Store.open(config)
+    trace = filled.trace(1)
+    store.put_external([replace(filled.score(trace), external_id="e" * 16)])
+    store.close()
+    overwrite(file, 0, PAGE)
+    salvage.store(config, file)
+    store = Store.open(config)
+    found = store.external_scores(trace_id=trace.id)
+    store.close()
+    assert [x.uid for x in found] == ["e" * 16]
 
 
 def test_every_table_of_the_store_is_saved_or_made_again():

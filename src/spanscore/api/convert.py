@@ -35,7 +35,12 @@ _COMPLETENESS: dict[Completeness, "trace_pb.Completeness.ValueType"] = {
 _COMPLETENESS_WORD = {number: word for word, number in _COMPLETENESS.items()}
 _SCOPE = {"trace": score_pb.SCOPE_TRACE, "session": score_pb.SCOPE_SESSION}
 _STATUS = {"scored": score_pb.STATUS_SCORED, "skipped": score_pb.STATUS_SKIPPED, "failed": score_pb.STATUS_FAILED}
-_KIND = {"LLM": score_pb.EVALUATOR_KIND_LLM, "CODE": score_pb.EVALUATOR_KIND_CODE}
+_KIND: dict[str | None, "score_pb.EvaluatorKind.ValueType"] = {
+    None: score_pb.EVALUATOR_KIND_UNSPECIFIED,
+    "LLM": score_pb.EVALUATOR_KIND_LLM,
+    "CODE": score_pb.EVALUATOR_KIND_CODE,
+    "HUMAN": score_pb.EVALUATOR_KIND_HUMAN,
+}
 _INT64_MAX = 2**63 - 1
 
 
@@ -130,7 +135,7 @@ def encode_score(evaluation: Evaluation) -> score_pb.Score:
         status=_STATUS[evaluation.status],
         metric=evaluation.metric,
         value=evaluation.value,
-        scale=score_pb.Scale(low=evaluation.scale[0], high=evaluation.scale[1]),
+        scale=None if evaluation.scale is None else score_pb.Scale(low=evaluation.scale[0], high=evaluation.scale[1]),
         label=_text(evaluation.label),
         threshold=evaluation.threshold,
         reason=_text(evaluation.reason),
@@ -146,6 +151,8 @@ def encode_score(evaluation: Evaluation) -> score_pb.Score:
             model=evaluation.evaluator.model,
             prompt_hash=evaluation.evaluator.prompt_hash,
             embedding=evaluation.evaluator.embedding,
+            source=_text(evaluation.evaluator.source),
+            author=_text(evaluation.evaluator.author),
         ),
         usage=score_pb.JudgeUsage(
             calls=judge.calls,

@@ -7,7 +7,7 @@ from opentelemetry.proto.logs.v1.logs_pb2 import SEVERITY_NUMBER_INFO, SEVERITY_
 
 from spanscore.export import wire, wording
 from spanscore.export.resources import ByResource
-from spanscore.model.score import Evaluation, Failure, Skip
+from spanscore.model.score import Evaluation, Failure, Score, Skip
 from spanscore.model.span import Value
 from spanscore.otlp import encode
 
@@ -63,7 +63,7 @@ def _said(evaluation: Evaluation, max_text_length: int) -> bytes:
         parts.append(_ERROR_TYPE(outcome.type))
     elif isinstance(outcome, Skip):
         parts.append(_SKIP_CAUSE(outcome.cause))
-    else:
+    elif isinstance(outcome, Score):
         parts.append(_VALUE(wording.rounded(outcome.value, evaluation.threshold)))
     if evaluation.target.response_id is not None:
         parts.append(_RESPONSE_ID(evaluation.target.response_id))

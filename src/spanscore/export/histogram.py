@@ -58,7 +58,7 @@ def request(evaluations: Iterable[Evaluation], since: Told | int, end_ns: int) -
     told = Told(since) if isinstance(since, int) else since
     values: dict[_Series, list[Evaluation]] = defaultdict(list)
     for evaluation in evaluations:
-        if evaluation.value is not None:
+        if evaluation.value is not None and evaluation.scale is not None:
             values[_series(evaluation)].append(evaluation)
     histograms: dict[str | None, Metric] = {}
     for series, measured in sorted(values.items(), key=lambda x: tuple(part or "" for part in x[0])):
@@ -73,7 +73,7 @@ def request(evaluations: Iterable[Evaluation], since: Told | int, end_ns: int) -
 
 def normalised(evaluation: Evaluation) -> float:
     """The score's value as a share of its scale, 0 to 1."""
-    low, high = evaluation.scale
+    low, high = evaluation.scale or (0.0, 1.0)
     share = ((evaluation.value or 0.0) - low) / (high - low) if high > low else 0.0
     return min(1.0, max(0.0, share))
 

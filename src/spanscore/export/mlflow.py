@@ -13,7 +13,7 @@ from spanscore.export.json_api import JsonApi
 from spanscore.export.port import UnsupportedSignalError
 from spanscore.export.sink import provenance
 from spanscore.model.json import dumps
-from spanscore.model.score import Evaluation, Failure, Score, Skip
+from spanscore.model.score import Evaluation, Failure, Skip
 
 _TRACES = "/api/3.0/mlflow/traces"
 _MAX_TEXT_LENGTH = 8192
@@ -161,11 +161,11 @@ def _read(trace: str, info: Mapping[str, Any]) -> _Trace:
     return _Trace(trace, ours, str(experiment.get("experiment_id") or ""), str(session_id), has_root)
 
 
-def _value(evaluation: Evaluation, score: Score) -> float | str:
+def _value(evaluation: Evaluation) -> float | str:
     """A number, so that MLflow can average it; of the tally the verdict, which its page finds by equality."""
-    if evaluation.metric == wording.TALLY:
+    if evaluation.value is None or evaluation.metric == wording.TALLY:
         return evaluation.label or ""
-    return wording.rounded(score.value, evaluation.threshold)
+    return wording.rounded(evaluation.value, evaluation.threshold)
 
 
 def _assessment(evaluation: Evaluation, trace: _Trace) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def _assessment(evaluation: Evaluation, trace: _Trace) -> dict[str, Any]:
         message = wording.cut(outcome.reason, _MAX_TEXT_LENGTH)
         feedback = {"error": {"error_code": outcome.cause, "error_message": message}}
     else:
-        feedback = {"value": _value(evaluation, outcome)}
+        feedback = {"value": _value(evaluation)}
     facts = provenance(evaluation)
     if evaluation.label is not None:
         facts[_LABEL] = evaluation.label
@@ -189,7 +189,7 @@ def _assessment(evaluation: Evaluation, trace: _Trace) -> dict[str, Any]:
     return {
         "assessment_name": evaluation.metric,
         **place,
-        "source": {"source_type": _SOURCES[evaluator.kind], "source_id": evaluator.model or "spanscore"},
+        "source": {"source_type": _SOURCES[evaluator.kind or "CODE"], "source_id": evaluator.model or "spanscore"},
         "feedback": feedback,
         "rationale": wording.cut(wording.labelled(evaluation), _MAX_TEXT_LENGTH),
         # MLflow takes text only.

@@ -178,7 +178,7 @@ def _said(evaluation: Evaluation, max_text_length: int) -> bytes:
         parts.append(_ERROR_TYPE(outcome.type))
     elif isinstance(outcome, Skip):
         parts += (_SKIP_CAUSE(outcome.cause), _EXPLANATION(reason))
-    else:
+    elif isinstance(outcome, Score):
         parts.append(_VALUE(wording.rounded(outcome.value, threshold)))
         if reason:
             parts.append(_EXPLANATION(reason))
@@ -222,7 +222,7 @@ def _same_for_many(
     metric: str,
     label: str | None,
     scope: str,
-    scale: tuple[float, float],
+    scale: tuple[float, float] | None,
     threshold: float | None,
     evaluator: Evaluator,
 ) -> bytes:
@@ -235,8 +235,9 @@ def _same_for_many(
         "output.mime_type": "text/plain",
         "spanscore.emitted": True,
         "spanscore.scope": scope,
-        "spanscore.scale": [float(x) for x in scale],
     }
+    if scale is not None:
+        shared["spanscore.scale"] = [float(x) for x in scale]
     if label:
         shared["gen_ai.evaluation.score.label"] = label
     if threshold is not None:

@@ -23,7 +23,9 @@ def summary(evaluation: Evaluation) -> str:
         return f"{evaluation.metric} failed: {evaluation.outcome.type}"
     if isinstance(evaluation.outcome, Skip):
         return f"{evaluation.metric} skipped: {evaluation.outcome.cause}"
-    return _line(evaluation.metric, evaluation.outcome.value, evaluation.label, evaluation.threshold)
+    if evaluation.value is None:
+        return f"{evaluation.metric} = {evaluation.label}"
+    return _line(evaluation.metric, evaluation.value, evaluation.label, evaluation.threshold)
 
 
 def verdict(evaluation: Evaluation) -> str:

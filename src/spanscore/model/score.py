@@ -75,18 +75,41 @@ class Failure:
 
 
 Outcome: TypeAlias = Score | Skip | Failure
+"""What measuring gives."""
+
+
+@record()
+class Annotation:
+    """What somebody else gave: a value, a label, or both.
+
+    `value` is as it was given, on whatever scale that is; of a yes or no it is 1 or 0. `reason` is their comment.
+    """
+
+    value: float | None = None
+    label: str | None = None
+    reason: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+EvaluatorKind: TypeAlias = Literal["LLM", "CODE", "HUMAN"]
 
 
 @record()
 class Evaluator:
-    """Who measured. `prompt_hash` covers prompts, schemas and model; `embedding` names the embedding used."""
+    """Who measured. `prompt_hash` covers prompts, schemas and model; `embedding` names the embedding used.
 
-    kind: Literal["LLM", "CODE"]
+    `source` is None where spanscore measured. Else it is "human", "programmatic", or the name of another evaluator,
+    such as "deepeval"; `author` is who of these it was, where that is recorded. `kind` is None where it is not.
+    """
+
+    kind: EvaluatorKind | None
     name: str
     version: str
     model: str | None = None
     prompt_hash: str | None = None
     embedding: str | None = None
+    source: str | None = None
+    author: str | None = None
 
 
 @record()
@@ -136,7 +159,7 @@ class Tally:
 
 @record(kw_only=True)
 class Evaluation:
-    """One metric's outcome on one agent trace or session, with all that it rests on.
+    """One metric's outcome on one agent trace or session, with all that it rests on; or what somebody else gave it.
 
     `subject_id` is the agent trace's id, or the key of the session (`AgentTrace.session_key`); `trace_id` and
     `span_id` name the evaluated span (for a session, the target of its last agent trace). `threshold` is None for a
@@ -148,14 +171,18 @@ class Evaluation:
     status is the case's. `sampling` is the chance with which what was evaluated had been drawn; a mean over a
     population weights by its inverse. `first_trace_id` is, for a session, the `trace_id` that its first agent
     trace's scores have. `digest` is, in a run of a suite, of what the score says.
+
+    Of an external score, one that somebody else gave, `target` is what it was given to, with the time at which it was
+    given, and `scale` is None unless it is recorded. `subject_id` is the OTel trace id, or the session's key, until it
+    is joined to an agent trace. `external_id`, 16 hex digits, is the same however often it is received.
     """
 
     scope: ScopeKind
     subject_id: str
     metric: str
-    outcome: Outcome
+    outcome: Outcome | Annotation
     threshold: float | None
-    scale: tuple[float, float]
+    scale: tuple[float, float] | None
     evaluator: Evaluator
     target: Target
     session_id: str | None
@@ -174,6 +201,7 @@ class Evaluation:
     first_trace_id: str | None = None
     digest: str = ""
     session_key: str | None = None
+    external_id: str | None = None
 
     @property
     def uid(self) -> str:
@@ -182,6 +210,8 @@ class Evaluation:
         What is scored in another run of a suite is another evaluation, and so is what a suite that has changed, or
         another judge, says of the same recording: nobody counts revisions of it.
         """
+        if self.external_id is not None:
+            return self.external_id
         facts = [self.subject_id, self.target.span_id, self.metric, self.evaluator.version, str(self.revision)]
         if self.trial is not None and self.trial.run is not None:
             facts += [self.trial.suite or "", self.trial.run]
@@ -189,6 +219,11 @@ class Evaluation:
             facts.append(self.digest)
         seed = "\n".join(facts)
         return hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+    @property
+    def is_external(self) -> bool:
+        """Whether somebody else gave the score: it is shown, and takes part in nothing that spanscore measures."""
+        return self.evaluator.source is not None
 
     @property
     def is_shown(self) -> bool:
@@ -210,7 +245,7 @@ class Evaluation:
     def status(self) -> Literal["scored", "skipped", "failed"]:
         """Which of the three an outcome is, as a word."""
         match self.outcome:
-            case Score():
+            case Score() | Annotation():
                 return "scored"
             case Skip():
                 return "skipped"
@@ -219,12 +254,14 @@ class Evaluation:
 
     @property
     def value(self) -> float | None:
-        """The score's value; None for a Skip or a Failure."""
-        return self.outcome.value if isinstance(self.outcome, Score) else None
+        """The score's value; None for a Skip, a Failure or an annotation that is a label alone."""
+        return self.outcome.value if isinstance(self.outcome, Score | Annotation) else None
 
     @property
     def label(self) -> str | None:
         """The metric's own label, else pass or fail by the threshold; None for a Skip or a Failure."""
+        if isinstance(self.outcome, Annotation):
+            return self.outcome.label
         if not isinstance(self.outcome, Score):
             return None
         if self.outcome.label is not None or self.threshold is None:
@@ -243,6 +280,8 @@ class Evaluation:
     @property
     def latency_s(self) -> float | None:
         """How long the agent worked, in seconds; None for a session, whose turns each have their own."""
+        if self.is_external:
+            return None
         return max(0, self.target.end_ns - self.target.start_ns) / 1e9 if self.scope == "trace" else None
 
     @property
@@ -257,13 +296,15 @@ class Evaluation:
             metadata = {**self.outcome.metadata, "threshold": self.threshold}
             if self.threshold is not None:
                 metadata["success"] = reaches(self.outcome.value, self.threshold)
+        if isinstance(self.outcome, Annotation):
+            metadata = {**self.outcome.metadata}
         failure = self.outcome if isinstance(self.outcome, Failure) else None
         return {
             "scope": self.scope,
             "status": self.status,
             "metric": self.metric,
             "value": self.value,
-            "scale": list(self.scale),
+            "scale": None if self.scale is None else list(self.scale),
             "label": self.label,
             "threshold": self.threshold,
             "reason": self.reason,

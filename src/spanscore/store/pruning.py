@@ -5,10 +5,18 @@ from dataclasses import dataclass
 from sqlalchemy import Column, Table, delete, exists, func, select
 from sqlalchemy.engine import Connection
 
-from spanscore.store.schema import agent_traces, evaluations, judge_answers, otel_traces, session_keys, undelivered
+from spanscore.store.schema import (
+    agent_traces,
+    evaluations,
+    external_scores,
+    judge_answers,
+    otel_traces,
+    session_keys,
+    undelivered,
+)
 
 _STEP_ROWS = 500  # of each table; also the bind parameters of one statement
-_TABLES = (agent_traces, evaluations, judge_answers)
+_TABLES = (agent_traces, evaluations, judge_answers, external_scores)
 
 
 @dataclass(frozen=True, slots=True)

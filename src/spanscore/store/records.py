@@ -9,7 +9,18 @@ from typing import Any, Generic, TypeVar
 import orjson
 
 from spanscore.model.json import loads
-from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Outcome, Result, Score, Skip, Tally
+from spanscore.model.score import (
+    Annotation,
+    Evaluation,
+    Evaluator,
+    Failure,
+    JudgeUsage,
+    Outcome,
+    Result,
+    Score,
+    Skip,
+    Tally,
+)
 from spanscore.model.trace import AgentTrace, Target, Trial
 
 ItemT = TypeVar("ItemT")
@@ -49,9 +60,9 @@ def decode_evaluations(texts: Iterable[str]) -> list[Evaluation]:
     found = []
     for text in texts:
         data = loads(text)
-        data["outcome"] = _outcome(data["outcome"])
-        data["scale"] = tuple(data["scale"])
         data["evaluator"] = evaluators.of(data["evaluator"])
+        data["outcome"] = _outcome(data["outcome"], is_external=data["evaluator"].source is not None)
+        data["scale"] = None if data["scale"] is None else tuple(data["scale"])
         data["target"] = targets.of(data["target"])
         data["usage"] = usages.of(data["usage"])
         if data.get("trial") is not None:
@@ -75,9 +86,9 @@ class _Shared(Generic[ItemT]):
         return self._last[1]
 
 
-def _outcome(data: dict[str, Any]) -> Outcome:
+def _outcome(data: dict[str, Any], *, is_external: bool) -> Outcome | Annotation:
     if "value" in data:
-        return Score(**data)
+        return Annotation(**data) if is_external else Score(**data)
     return Failure(**data) if "type" in data else Skip(**data)
 
 

@@ -105,6 +105,7 @@ def store(config: Config, file: Path) -> Salvaged:
             for table, rows in (
                 ("agent_traces", traces),
                 ("evaluations", scores),
+                ("external_scores", _decodable(found["external_scores"], _is_evaluation, result)),
                 *(
                     (name, found[name])
                     for name in ("judge_answers", "export_cursors", "calibrations", "unanswered", "undelivered")
@@ -174,6 +175,7 @@ _JOURNAL_TABLES: Final = {
 _STORE_TABLES: Final = {
     "agent_traces": _has(_NULL, str, int, str, (str, _NULL), int, int, int, str),
     "evaluations": _has(_NULL, str, str, str, str, int, int, int, int, str),
+    "external_scores": _has(_NULL, str, str, (str, _NULL), (str, _NULL), str, int, int, int, str),
     "judge_answers": _has(_NULL, str, int, int, str),
     "export_cursors": _has(str, int),
     "calibrations": _has(str, int, str),

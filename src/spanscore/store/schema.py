@@ -76,6 +76,22 @@ evaluations = Table(
     UniqueConstraint("subject_id", "scope", "metric", "revision", "uid"),
 )
 
+external_scores = Table(
+    "external_scores",
+    tables,
+    Column("row", _BIG, primary_key=True, autoincrement=False),  # rises with every commit: the order of deletion
+    Column("uid", String(16), nullable=False, unique=True),
+    Column("scope", String(7), nullable=False),
+    Column("trace_id", String(32), index=True),
+    Column("session_key", String(256), index=True),
+    Column("metric", String(256), nullable=False),
+    Column("given_ns", _BIG, nullable=False),
+    Column("stored_ns", _BIG, nullable=False),
+    Column("size_bytes", Integer, nullable=False),
+    Column("record", Text, nullable=False),
+)
+"""Scores that others gave, by the OTel trace or the session that they name, whether or not that is known yet."""
+
 cursors = Table(
     "export_cursors",
     tables,

@@ -8,10 +8,11 @@ from sqlalchemy import Column, delete, func, insert, select, update
 from sqlalchemy.engine import Connection
 
 from spanscore.errors import ConfigError, PermanentError, RetryableError
+from spanscore.model.external import newest
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.model.undelivered import Undelivered
-from spanscore.store import pruning, reading, records, unanswered, writing
+from spanscore.store import external, pruning, reading, records, unanswered, writing
 from spanscore.store import undelivered as not_delivered
 from spanscore.store.config import Config
 from spanscore.store.database import Database
@@ -33,7 +34,7 @@ class Store:
     """Every method may be called from any thread, and blocks while it reads or writes.
 
     All but the judge's cache raise RetryableError where the database cannot be used now (locked, full, unreachable,
-    damaged),     and PermanentError where waiting will not help (a record that the database refuses).
+    damaged), and PermanentError where waiting will not help (a record that the database refuses).
     """
 
     def __init__(self, database: Database, config: Config, clock_ns: Callable[[], int]) -> None:
@@ -161,6 +162,31 @@ class Store:
             traces += reading.session_trace_ids(connection, sessions)
             scores = reading.newest_scores(connection, traces, sessions)
         return records.decode_evaluations(row.record for row in scores)
+
+    def put_external(self, scores: Sequence[Evaluation]) -> int:
+        """Keep scores that others gave; those that are there, by their `uid`, are ignored. Returns how many are new."""
+        with self._database.one_at_a_time:
+            with self._database.writing() as connection:
+                count, added_bytes = external.put(connection, scores, self._clock_ns())
+            self._size_bytes += added_bytes
+        return count
+
+    def external_scores(self, *, trace_id: str | None = None, session_id: str | None = None) -> list[Evaluation]:
+        """The scores that others gave, each source's last, in the order in which they were given.
+
+        Of a trace, by agent trace id or OTel trace id, whether or not it is stored; of a session, by its key or its id:
+        its own and those of its traces. The arguments are as for `evaluations`.
+        """
+        with self._database.reading() as connection:
+            traces = [] if trace_id is None else reading.turns(connection, trace_id)
+            sessions = [] if session_id is None else reading.session_keys(connection, writing.key(session_id))
+            wanted = {*traces, *reading.session_trace_ids(connection, sessions)}
+            otel = external.otel_ids(connection, sorted(wanted)) | ({trace_id.lower()} if trace_id else set())
+            found = external.of_traces(connection, otel)
+            if session_id is not None:
+                found += external.of_sessions(connection, sessions)
+        foreign = {x.subject_id for x in found if x.scope == "trace"} - wanted - otel  # other turns of the same traces
+        return newest(x for x in found if x.subject_id not in foreign)
 
     def open_sessions(self) -> list[tuple[str, int]]:
         """(session id, Unix ns when its last trace was stored) of sessions that went on since their last evaluation."""

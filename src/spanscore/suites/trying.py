@@ -268,9 +268,9 @@ def _stated(recording: Recording) -> set[str]:
 def _rubric_check(overall: Evaluation | None) -> str | Skip | Failure | None:
     if overall is None:
         return Skip("the rubric was not scored")
-    if not isinstance(overall.outcome, Score):
+    if isinstance(overall.outcome, Skip | Failure):
         return overall.outcome
-    return None if overall.label == "pass" else f"{OVERALL} {overall.outcome.value:.0f}: {overall.outcome.reason}"
+    return None if overall.label == "pass" else f"{OVERALL} {overall.value:.0f}: {overall.reason}"
 
 
 def _threshold_check(name: str, least: float, found: Sequence[Evaluation]) -> str | Skip | Failure | None:
@@ -279,7 +279,7 @@ def _threshold_check(name: str, least: float, found: Sequence[Evaluation]) -> st
         if isinstance(evaluation.outcome, Score) and not reaches(evaluation.outcome.value, least):
             return f"{name} {evaluation.outcome.value:.2f}, below {least:g}: {evaluation.outcome.reason}"
     for evaluation in found:
-        if not isinstance(evaluation.outcome, Score) and not _does_not_apply(evaluation):
+        if isinstance(evaluation.outcome, Skip | Failure) and not _does_not_apply(evaluation):
             return evaluation.outcome
     return None if found else Skip(f"{name} was not measured")
 
@@ -297,8 +297,13 @@ def _score(conversation: Conversation, found: Sequence[Evaluation]) -> float | N
     parts = [_mean(list(_values(x)) or [0.0]) for x in conversation.assessed]  # none: tools were all, and none was used
     if conversation.obstacle is not None or not parts:
         measured = [x for x in found if not is_rubric(x.metric)]  # what the rubric could not sum up is no whole
-        parts = [(x.value - x.scale[0]) / (x.scale[1] - x.scale[0]) for x in measured if x.value is not None]
+        parts = [_share(x.value, x.scale) for x in measured if x.value is not None and x.scale is not None]
     return 100 * _mean(parts) if parts else None
+
+
+def _share(value: float, scale: tuple[float, float]) -> float:
+    low, high = scale
+    return (value - low) / (high - low)
 
 
 def _values(assessed: Assessed) -> Iterator[float]:

@@ -64,12 +64,14 @@ class _EvaluatorKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Evaluat
     EVALUATOR_KIND_UNSPECIFIED: _EvaluatorKind.ValueType  # 0
     EVALUATOR_KIND_LLM: _EvaluatorKind.ValueType  # 1
     EVALUATOR_KIND_CODE: _EvaluatorKind.ValueType  # 2
+    EVALUATOR_KIND_HUMAN: _EvaluatorKind.ValueType  # 3
 
 class EvaluatorKind(_EvaluatorKind, metaclass=_EvaluatorKindEnumTypeWrapper): ...
 
 EVALUATOR_KIND_UNSPECIFIED: EvaluatorKind.ValueType  # 0
 EVALUATOR_KIND_LLM: EvaluatorKind.ValueType  # 1
 EVALUATOR_KIND_CODE: EvaluatorKind.ValueType  # 2
+EVALUATOR_KIND_HUMAN: EvaluatorKind.ValueType  # 3
 Global___EvaluatorKind: _TypeAlias = EvaluatorKind  # noqa: Y015
 
 @_typing.final
@@ -250,6 +252,8 @@ class Evaluator(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     PROMPT_HASH_FIELD_NUMBER: _builtins.int
     EMBEDDING_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    AUTHOR_FIELD_NUMBER: _builtins.int
     kind: Global___EvaluatorKind.ValueType
     name: _builtins.str
     version: _builtins.str
@@ -257,6 +261,10 @@ class Evaluator(_message.Message):
     prompt_hash: _builtins.str
     """Covers prompts, schemas and model."""
     embedding: _builtins.str
+    source: _builtins.str
+    """Set where it was not spanscore that measured: "human", "programmatic", or the name of another evaluator."""
+    author: _builtins.str
+    """Who of these it was, such as a user's name."""
     def __init__(
         self,
         *,
@@ -266,23 +274,33 @@ class Evaluator(_message.Message):
         model: _builtins.str | None = ...,
         prompt_hash: _builtins.str | None = ...,
         embedding: _builtins.str | None = ...,
+        source: _builtins.str | None = ...,
+        author: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_embedding", b"_embedding", "_model", b"_model", "_prompt_hash", b"_prompt_hash", "embedding", b"embedding", "model", b"model", "prompt_hash", b"prompt_hash"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_author", b"_author", "_embedding", b"_embedding", "_model", b"_model", "_prompt_hash", b"_prompt_hash", "_source", b"_source", "author", b"author", "embedding", b"embedding", "model", b"model", "prompt_hash", b"prompt_hash", "source", b"source"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_embedding", b"_embedding", "_model", b"_model", "_prompt_hash", b"_prompt_hash", "embedding", b"embedding", "kind", b"kind", "model", b"model", "name", b"name", "prompt_hash", b"prompt_hash", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_author", b"_author", "_embedding", b"_embedding", "_model", b"_model", "_prompt_hash", b"_prompt_hash", "_source", b"_source", "author", b"author", "embedding", b"embedding", "kind", b"kind", "model", b"model", "name", b"name", "prompt_hash", b"prompt_hash", "source", b"source", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__author: _TypeAlias = _typing.Literal["author"]  # noqa: Y015
+    _WhichOneofArgType__author: _TypeAlias = _typing.Literal["_author", b"_author"]  # noqa: Y015
     _WhichOneofReturnType__embedding: _TypeAlias = _typing.Literal["embedding"]  # noqa: Y015
     _WhichOneofArgType__embedding: _TypeAlias = _typing.Literal["_embedding", b"_embedding"]  # noqa: Y015
     _WhichOneofReturnType__model: _TypeAlias = _typing.Literal["model"]  # noqa: Y015
     _WhichOneofArgType__model: _TypeAlias = _typing.Literal["_model", b"_model"]  # noqa: Y015
     _WhichOneofReturnType__prompt_hash: _TypeAlias = _typing.Literal["prompt_hash"]  # noqa: Y015
     _WhichOneofArgType__prompt_hash: _TypeAlias = _typing.Literal["_prompt_hash", b"_prompt_hash"]  # noqa: Y015
+    _WhichOneofReturnType__source: _TypeAlias = _typing.Literal["source"]  # noqa: Y015
+    _WhichOneofArgType__source: _TypeAlias = _typing.Literal["_source", b"_source"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__author) -> _WhichOneofReturnType__author | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__embedding) -> _WhichOneofReturnType__embedding | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__model) -> _WhichOneofReturnType__model | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__prompt_hash) -> _WhichOneofReturnType__prompt_hash | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__source) -> _WhichOneofReturnType__source | None: ...
 
 Global___Evaluator: _TypeAlias = Evaluator  # noqa: Y015
 

@@ -1,0 +1,46 @@
+"""External scores, which people, programs and other evaluators gave, joined to the turns that they are of."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from spanscore.model.score import Evaluation
+from spanscore.model.trace import AgentTrace
+
+HUMAN, PROGRAMMATIC = "human", "programmatic"
+"""The sources that are no evaluator."""
+
+
+def joined(score: Evaluation, turns: Sequence[AgentTrace]) -> Evaluation:
+    """`score` with the agent trace that it is of as its subject, where that is known.
+
+    `turns` are the agent traces of its OTel trace. Where there are several, it is of the one that has its span; of a
+    span that none has, or that they share, it is of the whole trace and stays as it is.
+    """
+    if score.scope == "session":
+        return score
+    found = list(turns) if len(turns) == 1 else [x for x in turns if score.target.span_id in spans_of(x)]
+    if len(found) != 1:
+        return score
+    session_id = score.session_id or found[0].session_id
+    return replace(score, subject_id=found[0].id, session_id=session_id, session_key=found[0].session_key)
+
+
+def spans_of(trace: AgentTrace) -> set[str]:
+    """The ids of the spans that a turn is known to have: its target, its opening span and those of its calls."""
+    found = {trace.target.span_id, trace.root_span_id, trace.opening_span_id}
+    found.update(x.span_id for x in trace.model_calls)
+    found.update(x.span_id for x in trace.tool_calls or ())
+    found.update(x.span_id for x in trace.retrieved)
+    return {x for x in found if x}
+
+
+def newest(scores: Iterable[Evaluation]) -> list[Evaluation]:
+    """Of each source's scores of one subject by one name the last given, in the order in which they were given.
+
+    Who changes their mind gives a score again.
+    """
+    last: dict[tuple[object, ...], Evaluation] = {}
+    for score in sorted(scores, key=lambda x: x.evaluated_at_ns):
+        by = score.evaluator
+        last[score.scope, score.subject_id, score.target.span_id, score.metric, by.source, by.name, by.author] = score
+    return sorted(last.values(), key=lambda x: x.evaluated_at_ns)

@@ -1,0 +1,119 @@
+"""External scores in the store: beside what spanscore measured, and never in the outbox."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Row, func, select
+from sqlalchemy.engine import Connection
+
+from spanscore.model import external
+from spanscore.model.score import Evaluation
+from spanscore.model.trace import AgentTrace
+from spanscore.store import reading, records
+from spanscore.store.schema import agent_traces, external_scores, otel_traces, session_keys
+from spanscore.store.writing import chunks, key, put_rows
+
+MAX_SCORES = 10_000
+"""External scores of one trace or session that are read at most, those that came last."""
+
+
+def put(connection: Connection, scores: Sequence[Evaluation], now_ns: int) -> tuple[int, int]:
+    """Write those that are not there yet; returns how many these are, and their bytes."""
+    new = {x.uid: x for x in scores}
+    for uids in chunks(list(new)):
+        there = select(external_scores.c.uid).where(external_scores.c.uid.in_(uids))
+        for uid in connection.execute(there).scalars():
+            del new[uid]
+    last = connection.execute(select(func.coalesce(func.max(external_scores.c.row), 0))).scalar_one()
+    rows = [_row(score, last + place, now_ns) for place, score in enumerate(new.values(), 1)]
+    put_rows(connection, external_scores, rows)
+    return len(rows), sum(x[-2] for x in rows)
+
+
+def of_traces(connection: Connection, trace_ids: Collection[str]) -> list[Evaluation]:
+    """What was given to these OTel traces and their spans, each joined to its agent trace, in the order received."""
+    rows: list[Any] = []
+    for some in chunks(sorted(trace_ids)):
+        wanted = external_scores.c.trace_id.in_(some), external_scores.c.scope == "trace"
+        rows.extend(connection.execute(_LATEST.where(*wanted)).all())
+    scores = _decoded(rows)
+    turns = _turns(connection, {x.target.trace_id for x in scores})
+    return [external.joined(x, turns.get(x.target.trace_id, ())) for x in scores]
+
+
+def of_sessions(connection: Connection, keys: Sequence[str]) -> list[Evaluation]:
+    """What was given to the sessions with these keys, in the order received.
+
+    A score from outside of every namespace is of the session that has its id in one, where only one has.
+    """
+    ids = _ids_of(connection, keys)
+    keys_of = {id_: reading.session_keys(connection, id_)[1:] for id_ in ids}
+    rows: list[Any] = []
+    for some in chunks([*keys, *ids]):
+        wanted = external_scores.c.session_key.in_(some), external_scores.c.scope == "session"
+        rows.extend(connection.execute(_LATEST.where(*wanted)).all())
+    found = []
+    for score in _decoded(rows):
+        own = key(score.subject_id)
+        only = keys_of.get(own, [])
+        if own in keys:
+            found.append(score)
+        elif len(only) == 1:
+            found.append(replace(score, subject_id=only[0], session_key=only[0]))
+    return found
+
+
+def _ids_of(connection: Connection, keys: Sequence[str]) -> list[str]:
+    """The ids that sessions with these keys have in their namespaces, but for those that are keys themselves."""
+    found: set[str] = set()
+    for some in chunks(keys):
+        wanted = session_keys.c.session_key.in_(some)
+        found.update(connection.execute(select(session_keys.c.session_id).where(wanted)).scalars())
+    return sorted(found.difference(keys))
+
+
+def otel_ids(connection: Connection, agent_trace_ids: Sequence[str]) -> set[str]:
+    """The OTel traces of these agent traces."""
+    found: set[str] = set()
+    for some in chunks(agent_trace_ids):
+        wanted = otel_traces.c.agent_trace_id.in_(some)
+        found.update(connection.execute(select(otel_traces.c.trace_id).where(wanted)).scalars())
+    return found
+
+
+def _turns(connection: Connection, trace_ids: Collection[str]) -> dict[str, list[AgentTrace]]:
+    """The agent traces of these OTel traces."""
+    found: dict[str, list[AgentTrace]] = {}
+    pairs = select(otel_traces.c.trace_id, agent_traces.c.record).join(
+        agent_traces, agent_traces.c.id == otel_traces.c.agent_trace_id
+    )
+    for some in chunks(sorted(trace_ids)):
+        for trace_id, record in connection.execute(pairs.where(otel_traces.c.trace_id.in_(some))):
+            found.setdefault(trace_id, []).append(records.decode_trace(record))
+    return found
+
+
+def _row(score: Evaluation, row: int, now_ns: int) -> tuple[Any, ...]:
+    record = records.encode(score)
+    return (
+        row,
+        score.uid,
+        score.scope,
+        score.target.trace_id or None,
+        None if score.session_key is None else key(score.session_key),
+        score.metric,
+        score.evaluated_at_ns,
+        now_ns,
+        records.size_bytes(record),
+        record,
+    )
+
+
+def _decoded(rows: Iterable[Row[Any]]) -> list[Evaluation]:
+    return records.decode_evaluations(x.record for x in sorted(rows, key=lambda x: x.row))
+
+
+_LATEST = (
+    select(external_scores.c.row, external_scores.c.record).order_by(external_scores.c.row.desc()).limit(MAX_SCORES)
+)

@@ -1,0 +1,161 @@
+"""Scores that others gave are kept beside ours, found by what they name, and never in the outbox."""
+
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from spanscore.model.score import Annotation, Evaluation, Evaluator, Failure
+from spanscore.model.trace import ModelCall, Target
+from spanscore.store.writing import key
+
+ADA = Evaluator("HUMAN", "human", "", source="human", author="ada")
+
+
+def given(trace_id, number=1, *, span_id="", at_ns=5, **facts):
+    defaults = {
+        "scope": "trace",
+        "subject_id": trace_id,
+        "metric": "helpful",
+        "outcome": Annotation(1.0, "yes", "it booked the right flight"),
+        "threshold": None,
+        "scale": None,
+        "evaluator": ADA,
+        "target": Target(trace_id, span_id, at_ns, at_ns),
+        "session_id": None,
+        "evaluated_at_ns": at_ns,
+        "external_id": f"{number:016x}",
+    }
+    return Evaluation(**{**defaults, **facts})
+
+
+def of_session(session_id, number=1, *, session_key=None, **facts):
+    named = {"session_id": session_id, "session_key": session_key or session_id}
+    return given("", number, scope="session", subject_id=session_key or session_id, **named, **facts)
+
+
+@pytest.fixture
+def store(open_store):
+    return open_store()
+
+
+def test_a_score_of_a_stored_trace_is_found_by_the_agent_trace_it_is_of(store, make):
+    trace = make.trace(1, session_id="s")
+    store.commit([make.stored(trace)], [])
+    store.put_external([given(trace.trace_ids[0])])
+    [found] = store.external_scores(trace_id=trace.id)
+    assert (found.subject_id, found.session_id, found.value, found.label) == (trace.id, "s", 1.0, "yes")
+
+
+@pytest.mark.parametrize("outcome", [Annotation(None, "formal"), Annotation(7.0), Failure("Timeout", "no answer")])
+def test_it_is_read_back_as_it_was_given(store, outcome):
+    score = given("a" * 32, outcome=outcome)
+    store.put_external([score])
+    assert store.external_scores(trace_id="a" * 32) == [score]
+
+
+def test_one_that_comes_before_its_trace_is_joined_when_that_is_there(store, make):
+    trace = make.trace(1)
+    store.put_external([given(trace.trace_ids[0])])
+    store.commit([make.stored(trace)], [])
+    assert [x.subject_id for x in store.external_scores(trace_id=trace.id)] == [trace.id]
+
+
+def test_one_of_a_trace_that_never_comes_is_found_by_the_otel_trace_id(store):
+    store.put_external([given("ab" * 16)])
+    assert [x.subject_id for x in store.external_scores(trace_id="AB" * 16)] == ["ab" * 16]
+
+
+def test_what_is_delivered_twice_is_there_once(store):
+    store.put_external([given("a" * 32), given("a" * 32)])
+    assert store.put_external([given("a" * 32)]) == 0
+    assert len(store.external_scores(trace_id="a" * 32)) == 1
+
+
+def test_of_one_person_the_last_score_counts(store):
+    first, second = given("a" * 32, at_ns=1), given("a" * 32, 2, at_ns=2, outcome=Annotation(0.0, "no"))
+    store.put_external([second, first])
+    assert [x.label for x in store.external_scores(trace_id="a" * 32)] == ["no"]
+
+
+def test_two_people_count_both(store):
+    bob = replace(ADA, author="bob")
+    store.put_external([given("a" * 32), given("a" * 32, 2, evaluator=bob)])
+    assert [x.evaluator.author for x in store.external_scores(trace_id="a" * 32)] == ["ada", "bob"]
+
+
+def test_of_several_turns_in_a_trace_it_is_of_the_one_that_has_the_span(store, make):
+    one = make.trace(1, opening_span_id="a" * 16, model_calls=(ModelCall("c" * 16),))
+    other = make.trace(1, opening_span_id="b" * 16, model_calls=(ModelCall("d" * 16),))
+    store.commit([make.stored(one), make.stored(other)], [])
+    store.put_external([given(one.trace_ids[0], span_id="d" * 16)])
+    assert store.external_scores(trace_id=one.id) == []
+    assert [x.subject_id for x in store.external_scores(trace_id=other.id)] == [other.id]
+
+
+def test_what_is_of_the_whole_trace_is_shown_with_each_of_its_turns(store, make):
+    one, other = (make.trace(1, opening_span_id=x * 16) for x in "ab")
+    store.commit([make.stored(one), make.stored(other)], [])
+    store.put_external([given(one.trace_ids[0])])
+    assert [len(store.external_scores(trace_id=x.id)) for x in (one, other)] == [1, 1]
+
+
+def test_a_session_has_its_own_and_those_of_its_traces(store, make):
+    trace = make.trace(1, session_id="s")
+    store.commit([make.stored(trace)], [])
+    store.put_external([given(trace.trace_ids[0], 1), of_session("s", 2), of_session("other", 3)])
+    assert [x.scope for x in store.external_scores(session_id="s")] == ["trace", "session"]
+
+
+def test_a_session_score_from_outside_its_namespace_is_of_the_only_session_with_that_id(store, make):
+    trace = make.trace(1, session_id="s", session_key="0123456789abcdef:s")
+    store.commit([make.stored(trace)], [])
+    store.put_external([of_session("s")])
+    assert [x.subject_id for x in store.external_scores(session_id=trace.session_key)] == [trace.session_key]
+
+
+def test_where_several_sessions_have_the_id_it_is_of_none_of_them(store, make):
+    keys = ["0123456789abcdef:s", "fedcba9876543210:s"]
+    store.commit([make.stored(make.trace(n, session_id="s", session_key=x)) for n, x in enumerate(keys, 1)], [])
+    store.put_external([of_session("s")])
+    assert [store.external_scores(session_id=x) for x in keys] == [[], []]
+
+
+def test_a_session_id_of_any_length_is_found(store):
+    long = "s" * 5000
+    store.put_external([of_session(long)])
+    assert len(store.external_scores(session_id=long)) == 1
+    assert key(long) != long
+
+
+def test_no_exporter_is_offered_one(store):
+    store.put_external([given("a" * 32)])
+    assert store.outbox(0, 10) == []
+
+
+def test_ours_are_none_of_them_and_they_are_none_of_ours(store, make):
+    trace = make.trace(1)
+    store.commit([make.stored(trace)], [make.score(trace)])
+    store.put_external([given(trace.trace_ids[0])])
+    assert [x.metric for x in store.evaluations(trace_id=trace.id)] == ["coherence"]
+    assert [x.metric for x in store.external_scores(trace_id=trace.id)] == ["helpful"]
+
+
+def test_retention_deletes_them_by_their_age(open_store, clock):
+    store = open_store(max_age="1h")
+    store.put_external([given("a" * 32)])
+    clock.now_ns += 3601 * 10**9
+    store.prune(clock.now_ns)
+    assert store.external_scores(trace_id="a" * 32) == []
+    assert store.size_bytes == 0
+
+
+def test_a_store_of_an_older_spanscore_gets_their_table(open_store, tmp_path):
+    open_store().close()
+    engine = create_engine(f"sqlite:///{tmp_path}/spanscore.db")
+    with engine.begin() as connection:
+        connection.execute(text("DROP TABLE external_scores"))
+    engine.dispose()
+    store = open_store()
+    store.put_external([given("a" * 32)])
+    assert len(store.external_scores(trace_id="a" * 32)) == 1
