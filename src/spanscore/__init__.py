@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from spanscore.model.trace import AgentTrace, Session
     from spanscore.otlp.files import load
     from spanscore.rebuild import rebuild_all
+    from spanscore.sdk.evaluating import evaluate, evaluate_async
+    from spanscore.sdk.score_report import Report
     from spanscore.stats import pass_at_k, pass_pow_k
     from spanscore.suites import Suite, run_suite
     from spanscore.suites.best_of import best_of
@@ -24,12 +26,15 @@ __all__ = [
     "Evaluation",
     "Failure",
     "Outcome",
+    "Report",
     "Score",
     "Session",
     "Skip",
     "Suite",
     "__version__",
     "best_of",
+    "evaluate",
+    "evaluate_async",
     "load",
     "pass_at_k",
     "pass_pow_k",
@@ -44,11 +49,14 @@ _HOMES = {
     "Evaluation": "spanscore.model.score",
     "Failure": "spanscore.model.score",
     "Outcome": "spanscore.model.score",
+    "Report": "spanscore.sdk.score_report",
     "Score": "spanscore.model.score",
     "Session": "spanscore.model.trace",
     "Skip": "spanscore.model.score",
     "Suite": "spanscore.suites",
     "best_of": "spanscore.suites.best_of",
+    "evaluate": "spanscore.sdk.evaluating",
+    "evaluate_async": "spanscore.sdk.evaluating",
     "load": "spanscore.otlp.files",
     "pass_at_k": "spanscore.stats",
     "pass_pow_k": "spanscore.stats",

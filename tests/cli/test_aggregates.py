@@ -9,6 +9,7 @@ from rich.console import Console
 from spanscore.cli import aggregates
 from spanscore.model.score import Evaluation, Evaluator, Failure, Score, Skip
 from spanscore.model.trace import Target
+from spanscore.offline import summary
 
 TARGET = Target(trace_id="a" * 32, span_id="b" * 16, start_ns=0, end_ns=1, resource={})
 
@@ -76,14 +77,14 @@ def test_what_lacks_a_judge_in_every_trace_is_no_row_of_the_means():
 
 
 def test_turns_of_a_session_are_one_unit():
-    found = aggregates.mean([evaluation(x, Score(0.5, ""), session_id="one") for x in range(4)])
+    found = summary.mean([evaluation(x, Score(0.5, ""), session_id="one") for x in range(4)])
     assert found.n == 1
 
 
 def test_a_mean_of_nothing_is_none():
-    assert aggregates.mean([evaluation(1, Skip("no output"))]) is None
+    assert summary.mean([evaluation(1, Skip("no output"))]) is None
 
 
 def test_a_sampled_score_counts_by_the_inverse_of_its_chance():
-    found = aggregates.mean([evaluation(1, Score(1.0, "")), evaluation(2, Score(0.0, ""), sampling=0.25)])
+    found = summary.mean([evaluation(1, Score(1.0, "")), evaluation(2, Score(0.0, ""), sampling=0.25)])
     assert found.value == pytest.approx(0.2)

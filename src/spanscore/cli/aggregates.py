@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spanscore.calibration import Calibration, PassRate, Verdict, estimated, pass_rates
+from spanscore.calibration import Calibration, PassRate, Verdict, pass_rates
 from spanscore.cli.fitting import Rows, fitted
 from spanscore.cli.score_blocks import table
 from spanscore.cli.terminal import on_one_line, printable
@@ -14,6 +14,7 @@ from spanscore.cli.unscored import is_not_set_up
 from spanscore.config import Settings
 from spanscore.errors import SpanscoreError
 from spanscore.model.score import Evaluation
+from spanscore.offline.summary import mean, pass_rate
 from spanscore.stats import Estimate
 
 if TYPE_CHECKING:
@@ -24,16 +25,6 @@ _HEADINGS = ("metric", "mean", "95 %", "n", "scores", "passed", "pass rate", "95
 _NARROW_HEADINGS = ("metric", "mean, 95 %", "n", "pass rate, 95 %", "traces or sessions")
 _WIDE = 116
 """From this width on the longest name of a metric and all columns stand side by side."""
-
-
-def mean(evaluations: Sequence[Evaluation]) -> Estimate | None:
-    """The mean of the values there are, its units the sessions and the traces of none; None where there is none."""
-    verdicts = [verdict for x in evaluations if (verdict := Verdict.of(x)) is not None]
-    if not verdicts:
-        return None
-    low = min(min(x.scale[0], x.value) for x in verdicts)
-    high = max(max(x.scale[1], x.value) for x in verdicts)
-    return estimated([x.value for x in verdicts], verdicts, 0.95, (low, high))
 
 
 def told(estimate: Estimate | None) -> tuple[str, str]:
@@ -77,7 +68,7 @@ def _cells(own: Sequence[Evaluation]) -> tuple[str, ...]:
         *told(of_all),
         str(of_all.n) if of_all else "-",
         *(str(count) if count else "-" for count in counts),
-        *told(_pass_rate(own)),
+        *told(pass_rate(own)),
         *(str(states[name]) if states[name] else "-" for name in ("skipped", "failed")),
     )
 
@@ -91,14 +82,9 @@ def _narrow_cells(own: Sequence[Evaluation]) -> tuple[str, ...]:
     return (
         "\n".join(told(of_all)).rstrip(),
         str(of_all.n) if of_all else "-",
-        "\n".join(told(_pass_rate(own))).rstrip(),
+        "\n".join(told(pass_rate(own))).rstrip(),
         "\n".join(filter(None, (scored, *without))),
     )
-
-
-def _pass_rate(own: Sequence[Evaluation]) -> Estimate | None:
-    rates = pass_rates([verdict for x in own if (verdict := Verdict.of(x)) is not None], ())
-    return rates[0].judged if len(rates) == 1 else None
 
 
 def corrections(settings: Settings, evaluations: Sequence[Evaluation]) -> list[str]:

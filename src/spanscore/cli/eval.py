@@ -25,6 +25,7 @@ from spanscore.judge.config import RULES
 from spanscore.metrics import SIGNAL_WEIGHTS, Judged, SessionMetric, available
 from spanscore.model.score import Evaluation, JudgeUsage, Skip, reaches
 from spanscore.model.trace import AgentTrace, Session
+from spanscore.offline import summary
 
 _MAX_TRACES_AT_ONCE = 64
 """More would wait for the judge's own limit, each with its transcript in memory."""
@@ -229,7 +230,7 @@ def _verdict(gates: Sequence[tuple[str, float]], evaluations: Sequence[Evaluatio
     """The exit code; what is not met is said on standard error."""
     unmet = []
     for name, least in gates:
-        mean = aggregates.mean([x for x in evaluations if x.metric == name])
+        mean = summary.mean([x for x in evaluations if x.metric == name])
         if mean is None:
             unmet.append(f"{name} has no score to hold against {least:g}")
         elif not reaches(mean.value, least):

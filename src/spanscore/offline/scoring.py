@@ -1,0 +1,145 @@
+"""Scores of recorded agent traces, given as soon as they are made."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from spanscore.config import Settings
+from spanscore.evaluate import Engine, Overrides
+from spanscore.judge.port import Judge
+from spanscore.model.score import Evaluation
+from spanscore.model.trace import AgentTrace, Session
+from spanscore.offline.selection import measurable, metric_names, open_engine, require_on_scale, require_providers
+from spanscore.offline.sessions import SessionTurns, Signals
+
+_AT_ONCE = 64
+"""Traces, or sessions, under way. More would wait for the judge's own limit, each with its transcript in memory."""
+
+
+class Scored(NamedTuple):
+    """A trace or session with its evaluations."""
+
+    subject: AgentTrace | Session
+    evaluations: list[Evaluation]
+
+
+_UnderWay: TypeAlias = asyncio.Task[Scored]
+
+
+class OfflineScoring:
+    """Scores agent traces that come in batches, then their sessions. For one run."""
+
+    def __init__(self, engine: Engine, wanted: Overrides) -> None:
+        """`wanted` says what is given; what that rests on is measured too."""
+        self._engine = engine
+        self._wanted = wanted
+        self._measured = measurable(wanted)
+        self._turns = SessionTurns()
+        self._under_way: asyncio.Queue[_UnderWay | None] = asyncio.Queue(_AT_ONCE)
+        self._stopping = asyncio.Event()
+
+    @classmethod
+    def prepared(
+        cls,
+        settings: Settings,
+        *,
+        metrics: Iterable[str] | None = None,
+        model: str | None = None,
+        threshold: float | None = None,
+        judge: Judge | None = None,
+    ) -> "OfflineScoring":
+        """A run by these settings; `metrics`, `model` and `threshold` hold in place of theirs, as in `Overrides`.
+
+        `judge` answers in place of a model. Raises InputError where one of them names what there is not.
+        """
+        names = None if metrics is None else tuple(x for name in metrics for x in metric_names(name, settings))
+        if threshold is not None:
+            require_on_scale(f"threshold {threshold:g}", threshold, names)
+        wanted = Overrides(names, model, threshold)
+        if judge is None:
+            require_providers(settings, measurable(wanted))
+        return cls(open_engine(settings, judge), wanted)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stopping.is_set()
+
+    def stop(self) -> None:
+        """End the run: what is finished is still given, what is under way is not."""
+        self._stopping.set()
+
+    async def run(self, batches: Iterable[Sequence[AgentTrace]]) -> AsyncIterator[Scored]:
+        """The traces with their scores, in their order, each as soon as it and all before it are scored; then sessions.
+
+        `batches` are read in a thread, the next while the traces of the last are scored. Errors of `batches` are
+        raised here.
+        """
+        launching = asyncio.create_task(self._launch(iter(batches)))
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            while (task := await self._next(launching, stopping)) is not None:
+                await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                if not task.done():
+                    task.cancel()
+                    break
+                yield self._only_wanted(task.result())
+                self._under_way.task_done()
+            for finished in self._finished():
+                yield self._only_wanted(finished)
+        finally:
+            await self._end([launching, stopping])
+
+    async def _next(self, launching: asyncio.Task[None], stopping: asyncio.Task[Any]) -> _UnderWay | None:
+        """The next task; None where there is none any more."""
+        getting = asyncio.create_task(self._under_way.get())
+        await asyncio.wait({getting, launching, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if launching.done():
+            launching.result()  # raises what went wrong
+        if self.is_stopped and not getting.done():
+            getting.cancel()
+            return None
+        return await getting
+
+    async def _launch(self, batches: Iterator[Sequence[AgentTrace]]) -> None:
+        """Start the scoring of traces as they come, and of sessions when all traces are scored."""
+        while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+            for trace in batch:
+                earlier = self._turns.before(trace) if self._engine.looks_back else ()
+                self._turns.add(trace)
+                await self._start(self._trace(trace, earlier))
+        await self._under_way.join()
+        for session, signals in self._turns:
+            await self._start(self._session(session, signals))
+        await self._under_way.put(None)
+
+    async def _start(self, scoring: Coroutine[Any, Any, Scored]) -> None:
+        await self._under_way.put(asyncio.create_task(scoring))
+
+    async def _trace(self, trace: AgentTrace, earlier: Sequence[AgentTrace]) -> Scored:
+        found = await self._engine.evaluate_trace(trace, self._measured, earlier=earlier)
+        self._turns.score(trace, found)
+        return Scored(trace, found)
+
+    async def _session(self, session: Session, signals: Signals) -> Scored:
+        return Scored(session, await self._engine.evaluate_session(session, signals, self._wanted))
+
+    def _only_wanted(self, scored: Scored) -> Scored:
+        names = self._wanted.metrics
+        return Scored(scored.subject, [x for x in scored.evaluations if names is None or x.metric in names])
+
+    def _finished(self) -> Iterator[Scored]:
+        """What is scored but was not given yet; the rest is cancelled."""
+        while not self._under_way.empty():
+            task = self._under_way.get_nowait()
+            if task is None or task.cancel():
+                continue
+            yield task.result()
+
+    async def _end(self, tasks: Sequence[asyncio.Task[Any]]) -> None:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for _ in self._finished():
+            pass
+        self._turns.close()

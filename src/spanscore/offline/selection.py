@@ -1,0 +1,88 @@
+"""Which metrics a run over recorded traces measures, and the engine that measures them."""
+
+import difflib
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from spanscore import metrics
+from spanscore.config import Settings
+from spanscore.embed import open_embedder
+from spanscore.errors import InputError
+from spanscore.evaluate import Engine, Overrides
+from spanscore.evaluate.rubric import NAME as RUBRIC
+from spanscore.evaluate.rubric import OVERALL, chosen, is_rubric
+from spanscore.evaluate.rubric import scale_of as rubric_scale
+from spanscore.judge import answers_file, check_models, open_judge, redactor
+from spanscore.judge.config import RULES
+from spanscore.judge.port import Judge
+from spanscore.metrics import SIGNAL_WEIGHTS, Judged, Metric, SessionMetric
+
+
+def metric_of(name: str) -> type[Metric]:
+    """The metric of that name. Raises InputError, with the nearest name, where there is none."""
+    available = metrics.available()
+    if name in available:
+        return available[name]
+    near = difflib.get_close_matches(name, available, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(available))}"
+    raise InputError(f"no metric {name!r}; {hint}")
+
+
+def metric_names(name: str, settings: Settings) -> list[str]:
+    """The metrics that a name stands for: `rubric` for all that the rubric scores. Raises as `metric_of`."""
+    if not is_rubric(name):
+        return [metric_of(name).name]
+    rubric = chosen(settings.evaluation.rubric, [name])
+    return [*(x.metric for x in rubric.criteria), OVERALL] if rubric and name == RUBRIC else [name]
+
+
+def require_on_scale(option: str, value: float, names: Iterable[str] | None) -> None:
+    """Raise InputError where a score of one of these metrics (None: of any) cannot be `value`; `option` gave it."""
+    for name in sorted(metrics.available()) if names is None else names:
+        low, high = scale_of(name)
+        if not low <= value <= high:  # nor where it is no number
+            raise InputError(f"{option}: the scale of {name} is {low:g} to {high:g}")
+
+
+def scale_of(name: str) -> tuple[float, float]:
+    """The scale of a metric, which may be a criterion of the user's own. Raises InputError where there is none."""
+    return rubric_scale(name) if is_rubric(name) else metric_of(name).scale
+
+
+def measurable(wanted: Overrides) -> Overrides:
+    """`wanted` with the trace metrics that a session metric among them rests on."""
+    names = [name for name in wanted.metrics or () if not is_rubric(name)]
+    if not any(issubclass(metric_of(name), SessionMetric) for name in names):
+        return wanted
+    return replace(wanted, metrics=tuple(dict.fromkeys((*(wanted.metrics or ()), *SIGNAL_WEIGHTS))))
+
+
+def require_providers(settings: Settings, wanted: Overrides) -> None:
+    """Refuse a model that no provider is known for before anything is measured. Raises ConfigError."""
+    judged = [x for x in wanted.applied(settings.evaluation.build()) if isinstance(x, Judged)]
+    models = {model for x in judged for model in _models(x.model, settings)}
+    if rubric := wanted.rubric(settings.evaluation.rubric):
+        models.update(_models(rubric.model, settings))
+    models.update(settings.judge.first_asked)
+    if asked := sorted(models - {RULES}):
+        check_models(settings.judge, asked)
+
+
+def _models(own: str | None, settings: Settings) -> Sequence[str]:
+    """The model that a metric names for itself, else those of the judge."""
+    return (own,) if own else settings.judge.models
+
+
+def open_engine(settings: Settings, judge: Judge | None = None) -> Engine:
+    """The engine that `settings` describe; `judge` answers in place of the model that they name.
+
+    The judge's answers are kept between runs, in the file that `judge.cache` names.
+    """
+    return Engine(
+        settings.evaluation,
+        judge or open_judge(settings.judge, answers_file(settings.judge)),
+        open_embedder(settings.embedding, redact=redactor(settings.judge)),
+        judge_config=settings.judge,
+        clock_ns=time.time_ns,
+    )

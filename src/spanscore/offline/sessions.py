@@ -1,0 +1,98 @@
+"""The sessions of a run over recorded traces: their turns are kept in a file once they fill a bound in memory."""
+
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from tempfile import SpooledTemporaryFile
+from typing import IO, NamedTuple
+
+from spanscore.evaluate import MAX_EARLIER_TURNS
+from spanscore.model.score import Evaluation
+from spanscore.model.trace import AgentTrace, Session
+from spanscore.store import records
+
+_MAX_MEMORY_BYTES = 64 * 2**20
+_MAX_TURNS = 1000
+"""Turns of a session that its metrics see at most, the newest, as on a server."""
+
+_MAX_DECODED = 256
+"""Turns that stay in memory after they were asked for: neighbours in a file are often of the same sessions."""
+
+Signals = dict[str, dict[str, Evaluation]]
+"""The evaluations of a session's traces, by agent trace id and metric."""
+
+
+class _Place(NamedTuple):
+    offset: int
+    size_bytes: int
+
+
+@dataclass(slots=True)
+class _Turn:
+    """Where a turn's record, and those of its evaluations, stand in the file; `order` is that of its session."""
+
+    order: tuple[int, tuple[str, ...], str]
+    trace: _Place
+    evaluations: list[_Place] = field(default_factory=list)
+
+
+class SessionTurns:
+    """The turns of sessions, with the scores that session metrics rest on. Traces without a session are passed over."""
+
+    def __init__(self, max_memory_bytes: int = _MAX_MEMORY_BYTES) -> None:
+        self._file: IO[bytes] = SpooledTemporaryFile(max_memory_bytes)  # noqa: SIM115 - closed by `close`
+        self._sessions: dict[str, list[_Turn]] = {}
+        self._turns: dict[str, _Turn] = {}
+        self._decoded = functools.lru_cache(_MAX_DECODED)(self._decode)
+
+    def add(self, trace: AgentTrace) -> None:
+        """Keep a turn, after those of its session that are here already."""
+        if trace.session_key is None:
+            return
+        turn = _Turn((trace.started_ns, trace.trace_ids, trace.opening_span_id), self._written(records.encode(trace)))
+        self._turns[trace.id] = turn
+        self._sessions.setdefault(trace.session_key, []).append(turn)
+
+    def score(self, trace: AgentTrace, evaluations: Sequence[Evaluation]) -> None:
+        """Keep the evaluations of a turn."""
+        if (turn := self._turns.get(trace.id)) is not None:
+            turn.evaluations = [self._written(records.encode(x)) for x in evaluations]
+
+    def before(self, trace: AgentTrace) -> tuple[AgentTrace, ...]:
+        """The newest turns that were kept of the session of `trace`, which is not among them yet, oldest first."""
+        if trace.session_key is None:
+            return ()
+        turns = self._sessions.get(trace.session_key, ())[-MAX_EARLIER_TURNS:]
+        return tuple(self._decoded(x.trace) for x in turns)
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __iter__(self) -> Iterator[tuple[Session, Signals]]:
+        """Each session, in the order in which their first turns were kept, with its turns by their start."""
+        for key, turns in self._sessions.items():
+            newest = sorted(turns, key=lambda x: x.order)[-_MAX_TURNS:]
+            traces = tuple(self._decoded(x.trace) for x in newest)
+            scores = ((x, self._evaluations(turn)) for x, turn in zip(traces, newest, strict=True))
+            signals = {trace.id: {x.metric: x for x in found} for trace, found in scores}
+            yield Session(traces[0].session_id or key, traces), signals
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+    def _decode(self, place: _Place) -> AgentTrace:
+        return records.decode_trace(self._read(place))
+
+    def _evaluations(self, turn: _Turn) -> list[Evaluation]:
+        return records.decode_evaluations(map(self._read, turn.evaluations))
+
+    def _written(self, text: str) -> _Place:
+        content = text.encode("utf-8", "surrogatepass")
+        offset = self._file.seek(0, 2)
+        self._file.write(content)
+        return _Place(offset, len(content))
+
+    def _read(self, place: _Place) -> str:
+        self._file.seek(place.offset)
+        return self._file.read(place.size_bytes).decode("utf-8", "surrogatepass")

@@ -1,0 +1,138 @@
+"""Recorded traces scored one after the other: when each score is given, and what a stop leaves."""
+
+import asyncio
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spanscore.evaluate import Overrides
+from spanscore.model.trace import AgentTrace
+from spanscore.offline.recordings import Recordings
+from spanscore.offline.scoring import OfflineScoring
+from spanscore.offline.sessions import SessionTurns
+
+FOLDER = Path(__file__).parents[2] / "examples" / "recordings" / "pydantic-ai"
+
+
+class Engine:
+    """Scores nothing; a trace whose input is in `waiting` waits for its event."""
+
+    looks_back = True
+
+    def __init__(self):
+        self.waiting = {}
+        self.earlier = {}
+        self.sessions = []
+
+    async def evaluate_trace(self, trace, _wanted, *, earlier):
+        self.earlier[trace.id] = [x.id for x in earlier]
+        if trace.id in self.waiting:
+            await self.waiting[trace.id].wait()
+        return []
+
+    async def evaluate_session(self, session, _signals, _wanted):
+        self.sessions.append([x.id for x in session.traces])
+        return []
+
+
+@pytest.fixture
+def traces():
+    [found] = Recordings([FOLDER]).batches()
+    return found
+
+
+@pytest.fixture
+def engine():
+    return Engine()
+
+
+@pytest.fixture
+def scoring(engine):
+    return OfflineScoring(engine, Overrides())
+
+
+def scored(scoring, *batches):
+    async def collect():
+        return [x.subject async for x in scoring.run(batches)]
+
+    return asyncio.run(collect())
+
+
+def test_traces_come_in_their_order_and_then_their_sessions(scoring, traces):
+    found = scored(scoring, traces[:2], traces[2:])
+    assert [x.id for x in found[:4]] == [x.id for x in traces]
+    assert {x.session_id for x in found[4:]} == {x.session_id for x in traces}
+
+
+def test_a_trace_is_given_while_a_later_one_is_still_scored(scoring, engine, traces):
+    async def first():
+        engine.waiting[traces[1].id] = asyncio.Event()
+        return (await anext(scoring.run([traces]))).subject
+
+    assert asyncio.run(first()) == traces[0]
+
+
+def test_a_trace_is_given_before_the_next_batch_is_read(scoring, traces):
+    is_given = threading.Event()
+
+    def batches():
+        yield traces[:1]
+        assert is_given.wait(60)
+        yield traces[1:]
+
+    async def collect():
+        found = []
+        async for x in scoring.run(batches()):
+            found.append(x.subject)
+            is_given.set()
+        return found
+
+    assert asyncio.run(collect())[0] == traces[0]
+
+
+def test_stopped_it_gives_what_is_finished_and_nothing_else(scoring, engine, traces):
+    async def until_stopped():
+        engine.waiting[traces[1].id] = asyncio.Event()
+        found = []
+        async for x in scoring.run([traces]):
+            found.append(x.subject)
+            scoring.stop()
+        return found
+
+    found = asyncio.run(until_stopped())
+    assert traces[1] not in found
+    assert all(isinstance(x, AgentTrace) for x in found)
+
+
+def test_an_error_of_reading_is_raised(scoring):
+    def broken():
+        raise ValueError("unreadable")
+        yield
+
+    with pytest.raises(ValueError, match="unreadable"):
+        asyncio.run(_all(scoring.run(broken())))
+
+
+async def _all(run):
+    return [x async for x in run]
+
+
+def test_a_trace_is_scored_knowing_the_turns_before_it(scoring, engine, traces):
+    one_session = [replace(x, session_id="one", session_key="one") for x in traces]
+    scored(scoring, one_session[:2], one_session[2:])
+    assert engine.earlier[traces[3].id] == [x.id for x in traces[:3]]
+
+
+def test_a_session_has_its_turns_by_their_start_however_they_came(scoring, engine, traces):
+    one_session = [replace(x, session_id="one", session_key="one") for x in traces]
+    scored(scoring, one_session[2:], one_session[:2])
+    assert engine.sessions == [[x.id for x in traces]]
+
+
+def test_turns_that_memory_has_no_room_for_come_back_as_they_were(traces):
+    turns = SessionTurns(max_memory_bytes=1)
+    for trace in traces:
+        turns.add(trace)
+    assert [x for session, _ in turns for x in session.traces] == traces

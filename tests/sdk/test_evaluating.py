@@ -1,0 +1,149 @@
+"""`spanscore.evaluate`: what scripts and notebooks call, and the report that it gives."""
+
+import asyncio
+import inspect
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import spanscore
+from spanscore.cli.main import main
+from spanscore.errors import InputError, JudgeUnavailableError, SpanscoreError
+from spanscore.otlp.files import load
+
+FOLDER = str(Path(__file__).parents[2] / "examples" / "recordings" / "pydantic-ai")
+
+
+@pytest.fixture(autouse=True)
+def no_model(monkeypatch):
+    monkeypatch.delenv("SPANSCORE_JUDGE_MODEL", raising=False)
+
+
+class Unavailable:
+    """A judge that is asked in vain."""
+
+    def __init__(self):
+        self.asked = 0
+
+    async def ask(self, _prompt, _schema, *, models=()):
+        self.asked += 1
+        raise JudgeUnavailableError("nobody is there")
+
+
+@pytest.fixture
+def report():
+    return spanscore.evaluate(FOLDER, metrics=["loop_detection", "agent_reliability"])
+
+
+def test_the_scores_are_those_of_the_command(capsys, report):
+    main(["eval", FOLDER, "--jsonl", "--metric", "loop_detection", "--metric", "agent_reliability"])
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(x["trace_id"], x["metric"], x["value"]) for x in printed] == [
+        (x.target.trace_id, x.metric, x.value) for x in report
+    ]
+
+
+def test_a_judge_of_ones_own_is_asked_and_what_it_does_not_answer_failed():
+    judge = Unavailable()
+    report = spanscore.evaluate(FOLDER, metrics=["task_completion"], judge=judge)
+    assert judge.asked == 4
+    assert [x.status for x in report.failing] == ["failed"] * 4
+
+
+def test_it_is_called_inside_a_running_event_loop_as_in_a_notebook():
+    async def cell():
+        return spanscore.evaluate(FOLDER, metrics="loop_detection")
+
+    assert len(asyncio.run(cell()).traces) == 4
+
+
+def test_it_can_be_awaited():
+    assert len(asyncio.run(spanscore.evaluate_async(FOLDER, metrics="loop_detection")).traces) == 4
+
+
+def test_it_is_still_a_function_once_its_package_was_imported():
+    import spanscore.evaluate.engine
+
+    assert "metrics" in inspect.signature(spanscore.evaluate).parameters
+    assert spanscore.evaluate(FOLDER, metrics="loop_detection").traces
+
+
+def test_what_was_loaded_is_scored_as_its_files_are(report):
+    telemetry = load([Path(FOLDER)])
+    again = spanscore.evaluate(telemetry, metrics=["loop_detection", "agent_reliability"])
+    assert [x.value for x in again] == [x.value for x in report]
+
+
+def test_agent_traces_are_scored_as_their_files_are(report):
+    again = spanscore.evaluate(report.traces, metrics=["loop_detection", "agent_reliability"])
+    assert [x.value for x in again] == [x.value for x in report]
+
+
+@pytest.mark.parametrize("given", ["nowhere.jsonl", [Path("nowhere.jsonl")], [3], [[]]])
+def test_what_cannot_be_scored_is_refused(given):
+    with pytest.raises(InputError):
+        spanscore.evaluate(given)
+
+
+def test_a_metric_that_there_is_not_is_named_with_the_nearest():
+    with pytest.raises(InputError, match="did you mean coherence"):
+        spanscore.evaluate(FOLDER, metrics=["coherance"])
+
+
+def test_a_threshold_beyond_the_scale_is_refused():
+    with pytest.raises(InputError, match="the scale of coherence is"):
+        spanscore.evaluate(FOLDER, metrics=["coherence"], threshold=7)
+
+
+def test_printed_it_is_a_table_of_the_metrics(report):
+    lines = repr(report).splitlines()
+    assert lines[0] == "4 traces, 2 sessions, 6 scores"
+    assert lines[2].split()[:3] == ["metric", "mean", "95"]
+    assert [line.split()[0] for line in lines[3:5]] == ["loop_detection", "agent_reliability"]
+
+
+def test_printed_it_lists_what_fails():
+    failing = repr(spanscore.evaluate(FOLDER, metrics=["loop_detection"], threshold=1.0)).split("failing: ")[1]
+    assert "loop_detection 0." in failing
+
+
+def test_in_a_notebook_it_is_a_table_whose_text_is_escaped():
+    report = spanscore.evaluate(FOLDER, metrics=["loop_detection"])
+    noted = spanscore.Report(report.traces, report.evaluations, notes=("<script>",))
+    shown = noted._repr_html_()
+    assert "<td" in shown
+    assert "<script>" not in shown
+
+
+def test_what_no_model_judges_is_said_in_a_sentence_not_in_a_row():
+    shown = repr(spanscore.evaluate(FOLDER, metrics=["task_completion"]))
+    assert "skipped: task_completion: No model judges" in shown
+    assert "mean" not in shown
+
+
+def test_a_row_says_what_was_asked_and_how_it_was_scored(report):
+    row = report.to_rows()[0]
+    assert row["input"] == report.traces[0].user_input
+    assert (row["metric"], row["value"], row["passed"]) == ("loop_detection", report.evaluations[0].value, None)
+
+
+def test_the_rows_become_a_data_frame(report, monkeypatch):
+    fake = SimpleNamespace(DataFrame=lambda rows, columns: (rows, columns))
+    monkeypatch.setitem(sys.modules, "pandas", fake)
+    rows, columns = report.to_pandas()
+    assert [list(row) for row in rows] == [columns] * 6
+
+
+def test_without_pandas_a_data_frame_is_refused_with_what_to_install(report, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(SpanscoreError, match="pip install pandas"):
+        report.to_pandas()
+
+
+def test_the_json_lines_are_those_of_the_command(report, tmp_path):
+    report.to_jsonl(tmp_path / "scores.jsonl")
+    lines = (tmp_path / "scores.jsonl").read_text().splitlines()
+    assert [json.loads(line)["metric"] for line in lines] == [x.metric for x in report]
