@@ -2,11 +2,12 @@
 
 import agno_spans
 import evaluator_spans
+import framework_spans
 import pytest
 import tracking_spans
 from accepted import each_fact, facts_of
 
-FORMS = [*agno_spans.FORMS, *evaluator_spans.FORMS, *tracking_spans.FORMS]
+FORMS = [*agno_spans.FORMS, *evaluator_spans.FORMS, *framework_spans.FORMS, *tracking_spans.FORMS]
 
 
 @pytest.mark.parametrize(("form", "fact"), [pytest.param(x, y, id=name) for name, x, y in each_fact(FORMS)])

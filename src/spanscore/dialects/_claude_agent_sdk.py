@@ -4,6 +4,7 @@ from spanscore.dialects._arguments import result
 from spanscore.dialects._base import Facts, count, text
 from spanscore.dialects._json import structure
 from spanscore.dialects._messages import messages
+from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span
 
 OPENINFERENCE_SCOPES = (
@@ -21,7 +22,15 @@ def complete_openinference(span: Span, facts: Facts) -> None:
         facts["input_tokens"] = count(span.attributes.get("llm.token_count.prompt"))
         facts["output_tokens"] = count(span.attributes.get("llm.token_count.completion"))
     elif facts["kind"] == "tool" and facts.get("has_result"):
-        facts["result"] = result(facts["result"])
+        facts["result"] = result(_answer_of_subagent(facts["result"]))
+
+
+def _answer_of_subagent(returned: Json) -> Json:
+    """The content blocks out of what the tool that starts a sub-agent returns; any other tool's result as it is."""
+    content = returned.get("content") if isinstance(returned, dict) else None
+    if not isinstance(returned, dict) or not isinstance(content, list) or not isinstance(returned.get("status"), str):
+        return returned
+    return content if all(isinstance(x, dict) and isinstance(x.get("type"), str) for x in content) else returned
 
 
 def complete_langsmith(span: Span, facts: Facts) -> None:

@@ -11,7 +11,7 @@ from spanscore.dialects._json import Parsed, is_redacted, opened, structure
 from spanscore.dialects._marks import is_marked, mended
 from spanscore.dialects._reprs import is_address
 from spanscore.dialects._requests import messages_of
-from spanscore.dialects.semconv import status_error
+from spanscore.dialects._status import status_error
 from spanscore.model.json import dumps, loads
 from spanscore.model.span import Span, Value
 from spanscore.model.step import Message

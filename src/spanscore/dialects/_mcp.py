@@ -5,7 +5,7 @@ from typing import Any
 from spanscore.dialects._arguments import arguments, result
 from spanscore.dialects._base import Facts, text
 from spanscore.dialects._json import structure
-from spanscore.dialects.semconv import status_error
+from spanscore.dialects._status import status_error
 from spanscore.model.json import printed
 from spanscore.model.span import Span, Value
 

@@ -185,6 +185,9 @@ def _read_fields(item: Mapping[str, Any], default_role: str, parts: Parts) -> st
         return None
     role = _ROLES.get(stated.lower(), stated) if isinstance(stated, str) else default_role
     content, answered = first(item, ("parts", "content", "refusal", "text")), item.get("tool_call_id")
+    if role == "tool" and content is None and "response" in item:
+        parts.result(answered or item.get("id"), item["response"], stated_error(item, None), item.get("name"))
+        return role
     asked = calls_in(content) if role == "tool" and answered is None else None
     if asked is not None:
         add_calls({"tool_calls": asked}, parts)

@@ -14,8 +14,8 @@ from spanscore.dialects._content import ContentSwitch
 from spanscore.dialects._functions import damaged
 from spanscore.dialects._json import is_redacted, structure
 from spanscore.dialects._messages import Messages, messages
+from spanscore.dialects._status import status_error
 from spanscore.dialects._threads import given, name_of, prompt
-from spanscore.dialects.semconv import status_error
 from spanscore.model.span import LogRecord, Span, Value
 from spanscore.model.step import Message, MessageFact
 

@@ -12,6 +12,7 @@ from spanscore.dialects._google_adk import by_its_author, waits
 from spanscore.dialects._identities import identity
 from spanscore.dialects._json import is_redacted, opened, structure
 from spanscore.dialects._messages import messages, system_text
+from spanscore.dialects._status import status_error
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import Step
@@ -71,12 +72,18 @@ def _read(span: Span, context: Context) -> Facts:
 
 
 def _read_name(span: Span, facts: Facts) -> None:
-    """What only the name of a span says in old versions."""
+    """Which kind a span is that has no operation's name: by its content, else, in old versions, by its own name."""
     run, call = _RUN.fullmatch(span.name), _CALL.fullmatch(span.name)
-    if run is not None:
+    if "gen_ai.operation.name" not in span.attributes and _holds(span.attributes, _REQUEST):
+        facts["kind"] = "model"
+    elif run is not None:
         facts["kind"], facts["agent_name"] = "agent", run[1]
     elif call is not None:
-        facts |= {"kind": "tool", "tool_name": call[1] or call[2], "error": semconv.status_error(span)}
+        facts |= {"kind": "tool", "tool_name": call[1] or call[2], "error": status_error(span)}
+
+
+def _holds(attributes: Attributes, key: str) -> bool:
+    return attributes.get(key) not in (None, "", _HIDDEN)
 
 
 def _read_tool(attributes: Attributes, facts: Facts) -> None:

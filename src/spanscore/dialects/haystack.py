@@ -8,7 +8,7 @@ from spanscore.dialects._arguments import arguments, tools
 from spanscore.dialects._base import Context, Dialect, Facts, text
 from spanscore.dialects._content import ContentSwitch
 from spanscore.dialects._json import opened, structure
-from spanscore.dialects.semconv import status_error
+from spanscore.dialects._status import status_error
 from spanscore.model.json import printed
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import Message

@@ -8,7 +8,7 @@ from spanscore.dialects._arguments import tools
 from spanscore.dialects._base import Context, Dialect, Facts, first_count, first_text, text
 from spanscore.dialects._identities import identity
 from spanscore.dialects._json import literal, opened, structure
-from spanscore.dialects.semconv import status_error
+from spanscore.dialects._status import status_error
 from spanscore.model.span import Attributes, Span
 
 _SUMMARY = "llamaindex.step.input_summary"

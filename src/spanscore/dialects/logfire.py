@@ -14,6 +14,7 @@ from spanscore.dialects._mcp import read_call
 from spanscore.dialects._messages import Messages, messages
 from spanscore.dialects._reprs import unprinted
 from spanscore.dialects._requests import messages_of
+from spanscore.dialects._status import status_error
 from spanscore.model.json import printed
 from spanscore.model.span import STATUS_ERROR, Attributes, Span
 from spanscore.model.step import Message, Step
@@ -195,7 +196,7 @@ def _error(span: Span) -> str | None:
     detail = error.get("data")
     told = detail.get("error") if isinstance(detail, dict) else None
     told = error.get("message") if told is None else told
-    return semconv.status_error(span) if told is None else printed(told)
+    return status_error(span) if told is None else printed(told)
 
 
 def _read_mcp(span: Span) -> Facts:

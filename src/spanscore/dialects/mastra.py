@@ -15,7 +15,7 @@ from spanscore.dialects._identities import first_identity
 from spanscore.dialects._json import Parsed, is_redacted, opened, structure
 from spanscore.dialects._messages import messages
 from spanscore.dialects._requests import messages_of
-from spanscore.dialects.semconv import status_error
+from spanscore.dialects._status import status_error
 from spanscore.model.json import Json, dumps, printed
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import Message, Step

@@ -37,7 +37,7 @@ from spanscore.dialects._json import Parsed, is_redacted, literal, opened, struc
 from spanscore.dialects._messages import message
 from spanscore.dialects._reprs import REPR_CONTAINERS, evaluated, is_address
 from spanscore.dialects._requests import conversation
-from spanscore.dialects.semconv import status_error
+from spanscore.dialects._status import status_error
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import Message
 

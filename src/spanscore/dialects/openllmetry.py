@@ -29,6 +29,7 @@ from spanscore.dialects._json import is_redacted, literal, opened, structure
 from spanscore.dialects._messages import blocks, message
 from spanscore.dialects._printed_blocks import opened_blocks
 from spanscore.dialects._reprs import REPR_CONTAINERS, evaluated, unprinted
+from spanscore.dialects._status import status_error
 from spanscore.model.span import Attributes, LogRecord, Span
 from spanscore.model.step import Message, Step
 
@@ -224,7 +225,7 @@ def _read_tool(span: Span, facts: Facts) -> None:
     attributes = span.attributes
     entity = text(attributes.get("traceloop.entity.name"))
     facts["tool_name"] = text(attributes.get("gen_ai.tool.name")) or entity
-    facts["error"] = semconv.status_error(span)
+    facts["error"] = status_error(span)
     for key in ("gen_ai.tool.call.arguments", "traceloop.entity.input"):
         if (given := attributes.get(key)) is not None:
             _read_arguments(span, given, facts)

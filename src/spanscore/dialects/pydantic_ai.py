@@ -11,6 +11,7 @@ from spanscore.dialects._content import ContentSwitch
 from spanscore.dialects._identities import identity
 from spanscore.dialects._json import opened, structure
 from spanscore.dialects._messages import Messages, messages
+from spanscore.dialects._status import status_error
 from spanscore.model.json import printed
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import Message
@@ -155,7 +156,7 @@ def _read_tool(span: Span, facts: Facts) -> None:
     if facts["tool_name"] == _FINAL_RESULT:
         facts["kind"] = "other"
     facts["call_id"] = facts.get("call_id") or call_id(attributes.get("gen_ai.tool.call.id"))
-    facts["error"] = semconv.status_error(span)
+    facts["error"] = status_error(span)
     if "arguments" not in facts and "tool_arguments" in attributes:
         facts["arguments"] = arguments(attributes["tool_arguments"])
     if not facts.get("has_result") and "tool_response" in attributes:

@@ -18,8 +18,9 @@ from spanscore.dialects._histories import Histories
 from spanscore.dialects._identities import identity
 from spanscore.dialects._json import is_redacted, opened, structure
 from spanscore.dialects._messages import Messages, message, messages, system_text, with_blocks
+from spanscore.dialects._status import status_error
 from spanscore.model.json import Json
-from spanscore.model.span import STATUS_ERROR, Attributes, LogRecord, Span, Value
+from spanscore.model.span import Attributes, LogRecord, Span, Value
 from spanscore.model.step import Message, ToolResult
 
 _OPERATIONS = {
@@ -134,19 +135,6 @@ def read(span: Span, context: Context) -> Facts:
         _read_conversation(attributes, events, context.histories, facts)
         _react.complete(facts)
     return facts
-
-
-def status_error(span: Span) -> str | None:
-    """Why a span failed, by its status, its exception event or its `error.type`; None where it did not."""
-    attributes = span.attributes
-    if span.status_code != STATUS_ERROR and "error.type" not in attributes:
-        return None
-    for event in span.events:
-        if event.name == "exception":
-            stated = event.attributes.get("exception.message") or event.attributes.get("exception.type")
-            if text(stated):
-                return str(stated)
-    return span.status_message or text(attributes.get("error.type")) or "error"
 
 
 def _kind(attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]], *, is_whole: bool) -> str:

@@ -9,6 +9,7 @@ from spanscore.dialects._content import ContentSwitch
 from spanscore.dialects._identities import identity
 from spanscore.dialects._json import opened
 from spanscore.dialects._spring_ai_loop import apart
+from spanscore.dialects._status import status_error
 from spanscore.dialects._unescaped import system_and_user, texts
 from spanscore.model.span import Attributes, LogRecord, Span
 from spanscore.model.step import Message
@@ -90,7 +91,7 @@ def _read_tool(span: Span, logged: list[str], facts: Facts) -> None:
     attributes = span.attributes
     facts["tool_name"] = facts.get("tool_name") or text(attributes.get(_TOOL + "definition.name"))
     facts["call_id"] = facts.get("call_id") or call_id(attributes.get(_TOOL + "call.id"))
-    facts["error"] = semconv.status_error(span) or _thrown(logged)
+    facts["error"] = status_error(span) or _thrown(logged)
     given = attributes.get(_TOOL + "call.arguments")
     if facts.get("arguments") is None and given is not None:
         facts["arguments"] = arguments(given)

@@ -12,6 +12,7 @@ from spanscore.dialects._functions import damaged
 from spanscore.dialects._identities import first_identity, identity
 from spanscore.dialects._json import is_redacted, opened, structure
 from spanscore.dialects._messages import message, messages
+from spanscore.dialects._status import status_error
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import Message
@@ -210,7 +211,7 @@ def _out_of_opencode(result: Json) -> Json:
 def _error(span: Span) -> str | None:
     """Why a tool failed. OpenInference's span processor gives its status to all spans around and after it as well."""
     spread = "openinference.span.kind" in span.attributes and all(x.name != "exception" for x in span.events)
-    return None if spread else semconv.status_error(span)
+    return None if spread else status_error(span)
 
 
 DIALECT = Dialect(

@@ -63,9 +63,13 @@ def system_text(messages: Sequence[Message]) -> str | None:
 
 def final_message(output: Sequence[Message]) -> Message | None:
     """The last message, if it answers instead of calling a tool; those after it that hold nothing known say nothing."""
-    last = next((x for x in reversed(output) if not _is_empty(x)), None)
+    said = [x for x in output if not _is_empty(x)]
+    last = said[-1] if said else None
     if last is None or last.role != "assistant" or (last.calls and waits_for_tools(output)):
         return None
+    before = said[-2] if len(said) > 1 else None
+    if last.text == "" and before is not None and before.role == "assistant" and before.text and not before.calls:
+        return before  # the model was asked once more, and had nothing to add
     return last
 
 
