@@ -31,6 +31,16 @@ def test_it_has_the_attributes_of_the_conventions(make):
         "spanscore.emitted": True,
         "spanscore.scope": "trace",
         "spanscore.revision": 1,
+        "spanscore.agent_trace_id": "c" * 32,
+        "spanscore.session_id": "s-1",
+        "spanscore.latency_s": 0.189,
+        "spanscore.scale": [0.0, 1.0],
+        "spanscore.threshold": 0.5,
+        "spanscore.evaluator.kind": "LLM",
+        "spanscore.evaluator.name": "judge",
+        "spanscore.evaluator.version": "1",
+        "spanscore.evaluator.model": "gpt-4o",
+        "spanscore.evaluator.prompt_hash": "abcd",
     }
 
 

@@ -242,6 +242,8 @@ def test_it_says_who_measured_and_what_it_rests_on(make):
         "spanscore.emitted": True,
         "spanscore.scope": "trace",
         "spanscore.agent_trace_id": "c" * 32,
+        "spanscore.session_id": "s-1",
+        "spanscore.latency_s": 0.189,
         "spanscore.scale": [0.0, 1.0],
         "spanscore.threshold": 0.5,
         "spanscore.metadata": '{"task":"buy"}',

@@ -24,7 +24,7 @@ def given(trace_id, number=1, *, span_id="", at_ns=5, **facts):
         "target": Target(trace_id, span_id, at_ns, at_ns),
         "session_id": None,
         "evaluated_at_ns": at_ns,
-        "external_id": f"{number:016x}",
+        "received_uid": f"{number:016x}",
     }
     return Evaluation(**{**defaults, **facts})
 

@@ -86,7 +86,7 @@ def test_without_its_first_page_a_store_loses_nothing(filled, config, file):
 def test_what_others_gave_is_saved_too(filled, config, file):
     store = Store.open(config)
     trace = filled.trace(1)
-    store.put_external([replace(filled.score(trace), external_id="e" * 16)])
+    store.put_external([replace(filled.score(trace), received_uid="e" * 16)])
     store.close()
     overwrite(file, 0, PAGE)
     salvage.store(config, file)

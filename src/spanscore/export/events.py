@@ -7,7 +7,7 @@ from opentelemetry.proto.logs.v1.logs_pb2 import SEVERITY_NUMBER_INFO, SEVERITY_
 
 from spanscore.export import wire, wording
 from spanscore.export.resources import ByResource
-from spanscore.model.score import Evaluation, Failure, Score, Skip
+from spanscore.model.score import Evaluation, Evaluator, Failure, Score, Skip
 from spanscore.model.span import Value
 from spanscore.otlp import encode
 
@@ -22,6 +22,9 @@ _EXPLANATION = wire.text_attribute(LogRecord, "gen_ai.evaluation.explanation")
 _SAMPLING = wire.Double(LogRecord, "spanscore.sampling")
 _SKIP_CAUSE = wire.text_attribute(LogRecord, "spanscore.skip_cause")
 _ERROR_TYPE = wire.text_attribute(LogRecord, "error.type")
+_AGENT_TRACE_ID = wire.text_attribute(LogRecord, "spanscore.agent_trace_id")
+_OF_SESSION = wire.text_attribute(LogRecord, wording.OF_SESSION)
+_LATENCY = wire.Double(LogRecord, wording.LATENCY)
 _RESPONSE_ID = wire.text_attribute(LogRecord, "gen_ai.response.id")
 _SESSION_ID = wire.text_attribute(LogRecord, "session.id")
 _CONVERSATION_ID = wire.text_attribute(LogRecord, "gen_ai.conversation.id")
@@ -54,6 +57,7 @@ def _said(evaluation: Evaluation, max_text_length: int) -> bytes:
     failed = isinstance(outcome, Failure)
     parts = [
         _same_for_many(evaluation.metric, evaluation.label, evaluation.scope, evaluation.revision, failed),
+        _measured_by(evaluation.evaluator, evaluation.scale, evaluation.threshold),
         _BODY(wording.summary(evaluation)),
         _UID(evaluation.uid),
     ]
@@ -77,8 +81,20 @@ def _subject(evaluation: Evaluation) -> Iterator[bytes]:
         yield wire.attributes(LogRecord, wording.trial(evaluation))
     if evaluation.sampling < 1:
         yield _SAMPLING(evaluation.sampling)
+    if evaluation.scope == "trace":
+        yield _AGENT_TRACE_ID(evaluation.subject_id)
+        if evaluation.session_id is not None:
+            yield _OF_SESSION(evaluation.session_id)
+    if evaluation.latency_s is not None:
+        yield _LATENCY(evaluation.latency_s)
     if session_id := wording.session(evaluation):
         yield from (_SESSION_ID(session_id), _CONVERSATION_ID(session_id))
+
+
+@lru_cache(maxsize=1024)
+def _measured_by(evaluator: Evaluator, scale: tuple[float, float] | None, threshold: float | None) -> bytes:
+    """Who measured on which scale: without that, a value by itself says little."""
+    return wire.attributes(LogRecord, wording.evaluator(evaluator) | wording.bounds(scale, threshold))
 
 
 @lru_cache(maxsize=1024)

@@ -42,6 +42,8 @@ _ERROR_TYPE = wire.text_attribute(Span, "error.type")
 _AGENT_TRACE_ID = wire.text_attribute(Span, "spanscore.agent_trace_id")
 _SESSION_ID = wire.text_attribute(Span, "session.id")
 _CONVERSATION_ID = wire.text_attribute(Span, "gen_ai.conversation.id")
+_OF_SESSION = wire.text_attribute(Span, wording.OF_SESSION)
+_LATENCY = wire.Double(Span, wording.LATENCY)
 _LABEL_BEFORE = wire.text_attribute(Span, "spanscore.label_before")
 _SUPERSEDES = wire.text_attribute(Span, "spanscore.supersedes")
 
@@ -189,7 +191,7 @@ def _said(evaluation: Evaluation, max_text_length: int) -> bytes:
     if evaluation.trial is not None:
         parts.append(wire.attributes(Span, wording.trial(evaluation)))
     if evaluation.usage != _NO_USAGE:
-        parts.append(wire.attributes(Span, _named("spanscore.judge.", evaluation.usage)))
+        parts.append(wire.attributes(Span, wording.named("spanscore.judge.", evaluation.usage)))
     return b"".join(parts)
 
 
@@ -213,6 +215,10 @@ def _subject(evaluation: Evaluation) -> Iterator[bytes]:
         yield _SAMPLING(evaluation.sampling)
     if evaluation.scope == "trace":
         yield _AGENT_TRACE_ID(evaluation.subject_id)
+        if evaluation.session_id is not None:
+            yield _OF_SESSION(evaluation.session_id)
+    if evaluation.latency_s is not None:
+        yield _LATENCY(evaluation.latency_s)
     if session_id := wording.session(evaluation):
         yield from (_SESSION_ID(session_id), _CONVERSATION_ID(session_id))
 
@@ -236,24 +242,15 @@ def _same_for_many(
         "spanscore.emitted": True,
         "spanscore.scope": scope,
     }
-    if scale is not None:
-        shared["spanscore.scale"] = [float(x) for x in scale]
     if label:
         shared["gen_ai.evaluation.score.label"] = label
-    if threshold is not None:
-        shared["spanscore.threshold"] = float(threshold)
-    return span.SerializeToString() + wire.attributes(Span, shared | _named("spanscore.evaluator.", evaluator))
+    shared |= wording.bounds(scale, threshold) | wording.evaluator(evaluator)
+    return span.SerializeToString() + wire.attributes(Span, shared)
 
 
 @lru_cache(maxsize=1024)
 def _revision(revision: int) -> bytes:
     return wire.attributes(Span, {"spanscore.revision": revision})
-
-
-def _named(prefix: str, facts: Evaluator | JudgeUsage) -> dict[str, Value]:
-    """The fields that are not None, as attributes."""
-    named = {f"{prefix}{name}": getattr(facts, name) for name in facts.__dataclass_fields__}
-    return {key: value for key, value in named.items() if value is not None}
 
 
 def _iso(time_ns: int) -> str:

@@ -11,6 +11,9 @@ from spanscore.model.span import Value
 TALLY = "_spanscore"
 """The name under which tools show how all metrics came out: they sort by name, and it comes before all others."""
 
+OF_SESSION, LATENCY = "spanscore.session_id", "spanscore.latency_s"
+"""The attributes of a trace's score that name its session, and how long the agent worked."""
+
 _CUT = " [cut]"
 _SHORT_CHARS = 200
 _FEW_ITEMS = 20
@@ -114,6 +117,27 @@ def session(evaluation: Evaluation) -> str | None:
     if evaluation.scope == "session":
         return evaluation.session_id or evaluation.subject_id
     return None if evaluation.target.span_id else evaluation.session_id
+
+
+def bounds(scale: tuple[float, float] | None, threshold: float | None) -> dict[str, Value]:
+    """The scale and the threshold that there are, as attributes."""
+    found: dict[str, Value] = {}
+    if scale is not None:
+        found["spanscore.scale"] = [float(x) for x in scale]
+    if threshold is not None:
+        found["spanscore.threshold"] = float(threshold)
+    return found
+
+
+def evaluator(found: Evaluator) -> dict[str, Value]:
+    """Who measured, as attributes."""
+    return named("spanscore.evaluator.", found)
+
+
+def named(prefix: str, facts: Evaluator | JudgeUsage) -> dict[str, Value]:
+    """The facts that there are, as attributes."""
+    found = ((name, getattr(facts, name)) for name in facts.__dataclass_fields__)
+    return {f"{prefix}{name}": value for name, value in found if value is not None}
 
 
 def trial(evaluation: Evaluation) -> dict[str, Value]:

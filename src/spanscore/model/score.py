@@ -172,9 +172,9 @@ class Evaluation:
     population weights by its inverse. `first_trace_id` is, for a session, the `trace_id` that its first agent
     trace's scores have. `digest` is, in a run of a suite, of what the score says.
 
-    Of an external score, one that somebody else gave, `target` is what it was given to, with the time at which it was
-    given, and `scale` is None unless it is recorded. `subject_id` is the OTel trace id, or the session's key, until it
-    is joined to an agent trace. `external_id`, 16 hex digits, is the same however often it is received.
+    Of an external score, one that somebody else gave, `target` is what it was given to, mostly without times, and
+    `scale` is None unless it is recorded; `subject_id` is the OTel trace id, or the session's key, until it is joined
+    to an agent trace. `received_uid` is set of whatever came by OTLP: it is the same however often that is received.
     """
 
     scope: ScopeKind
@@ -201,7 +201,7 @@ class Evaluation:
     first_trace_id: str | None = None
     digest: str = ""
     session_key: str | None = None
-    external_id: str | None = None
+    received_uid: str | None = None
 
     @property
     def uid(self) -> str:
@@ -210,8 +210,8 @@ class Evaluation:
         What is scored in another run of a suite is another evaluation, and so is what a suite that has changed, or
         another judge, says of the same recording: nobody counts revisions of it.
         """
-        if self.external_id is not None:
-            return self.external_id
+        if self.received_uid is not None:
+            return self.received_uid
         facts = [self.subject_id, self.target.span_id, self.metric, self.evaluator.version, str(self.revision)]
         if self.trial is not None and self.trial.run is not None:
             facts += [self.trial.suite or "", self.trial.run]
@@ -279,10 +279,13 @@ class Evaluation:
 
     @property
     def latency_s(self) -> float | None:
-        """How long the agent worked, in seconds; None for a session, whose turns each have their own."""
-        if self.is_external:
+        """How long the agent worked, in seconds.
+
+        None for a session, whose turns each have their own, and where the target's times are not known.
+        """
+        if self.scope == "session" or not self.target.end_ns:
             return None
-        return max(0, self.target.end_ns - self.target.start_ns) / 1e9 if self.scope == "trace" else None
+        return max(0, self.target.end_ns - self.target.start_ns) / 1e9
 
     @property
     def reason(self) -> str:

@@ -102,8 +102,9 @@ class Usage:
 class Target:
     """The span that a trace's scores are put on: the agent's root, else the topmost span received.
 
-    Ids are lower-case hex, times Unix nanoseconds; `response_id` is set where the target is one model call. `span_id`
-    is "" for a turn that only log records under no span tell of; its `trace_id` then holds nothing but its scores.
+    Ids are lower-case hex, times Unix nanoseconds, both 0 where they are not known. `response_id` is set
+    where the target is one model call. `span_id` is "" for a turn that only log records under no span tell of; its
+    `trace_id` then holds nothing but its scores.
     """
 
     trace_id: str

@@ -1,0 +1,6 @@
+"""Scores that come by OTLP: those that spanscore exported, and those that others gave."""
+
+from spanscore.received_scores.own import is_own
+from spanscore.received_scores.own import read as read_own
+
+__all__ = ["is_own", "read_own"]

@@ -1,0 +1,55 @@
+"""Attributes as a score needs them: what is of another type, or no finite number, is not there."""
+
+import math
+from typing import Any
+
+from spanscore.model.json import loads
+from spanscore.model.span import Attributes
+
+MAX_TEXT_CHARS = 32_768
+"""Of a name, a label or a reason; what is longer is cut."""
+
+_MAX_METADATA_CHARS = 2**20
+
+
+def text(attributes: Attributes, *keys: str) -> str | None:
+    """The first of these attributes that is a text and not empty."""
+    for key in keys:
+        value = attributes.get(key)
+        if isinstance(value, str) and value:
+            return value[:MAX_TEXT_CHARS]
+    return None
+
+
+def number(attributes: Attributes, key: str) -> float | None:
+    """The attribute, where it is a finite number."""
+    return finite(attributes.get(key))
+
+
+def finite(value: object) -> float | None:
+    """`value`, where it is a finite number; True and False are none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        found = float(value)
+    except OverflowError:
+        return None
+    return found if math.isfinite(found) else None
+
+
+def count(attributes: Attributes, key: str) -> int | None:
+    """The attribute, where it is an integer from 0 on."""
+    value = attributes.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def json_object(attributes: Attributes, key: str) -> dict[str, Any]:
+    """The attribute, where it is a JSON object; else an empty one."""
+    value = attributes.get(key)
+    if not isinstance(value, str) or len(value) > _MAX_METADATA_CHARS:
+        return {}
+    try:
+        found = loads(value)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
