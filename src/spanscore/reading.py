@@ -3,10 +3,10 @@
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from spanscore import rebuild, turns
-from spanscore.assemble.assembler import Cut
-from spanscore.assemble.backlog import Backlog
+from spanscore.assemble.assembler import Assembler, Cut
 from spanscore.assemble.config import Config
 from spanscore.assemble.parts import Parts
 from spanscore.assemble.recent import Recent
@@ -14,6 +14,23 @@ from spanscore.model.trace import AgentTrace
 
 _MAX_TEXTS = 50_000
 """Questions, and texts of tool calls' arguments, that are remembered, some 20 MB: above it the oldest are forgotten."""
+
+
+class Source(Protocol):
+    """Where cut traces come from, with their spans: the server's backlog, or what an agent's own process emitted."""
+
+    @property
+    def assembler(self) -> Assembler:
+        """What decides when a trace is complete."""
+        ...
+
+    def cut(self, now_ns: int) -> list[Cut]:
+        """The traces that are complete by now."""
+        ...
+
+    def load(self, cut: Cut) -> rebuild.Received:
+        """The spans and log records of a trace that was cut. May be called from any thread."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +64,10 @@ class Read:
 class Reader:
     """Reads traces and has those wait that are parts of turns. Belongs to one event loop, but for `read`."""
 
-    def __init__(self, config: Config, backlog: Backlog, watch: turns.Watch | None = None) -> None:
+    def __init__(self, config: Config, source: Source, watch: turns.Watch | None = None) -> None:
         """`watch` is told of each agent trace that is rebuilt, in the thread that reads it."""
         self._watch = watch
-        self._backlog = backlog
+        self._source = source
         self._parts = Parts[turns.Ends](
             config,
             group=turns.group,
@@ -82,7 +99,7 @@ class Reader:
         trace or a turn that is in work waits until then, or two would be scored as the same revision.
         """
         again, self._again = self._again, []
-        new = [*(Work((cut,)) for cut in self._backlog.cut(now_ns)), *again]
+        new = [*(Work((cut,)) for cut in self._source.cut(now_ns)), *again]
         self._unread.update((id(work), now_ns) for work in new)
         found = self._one_of_each([*self._later, *new])
         read_until_ns = next(iter(self._unread.values()), now_ns)  # what waits to be read may be what a part waits for
@@ -92,7 +109,7 @@ class Reader:
 
     def read(self, work: Work) -> Read:
         """Read what is to be read. May be called from any thread. Raises whatever a reader does on content."""
-        loaded = [self._backlog.load(cut) for cut in work.cuts]
+        loaded = [self._source.load(cut) for cut in work.cuts]
         if work.is_turn:
             completeness = [cut.completeness for cut in work.cuts]
             traces = rebuild.rebuild_together(loaded, completeness=completeness, within=work.within, watch=self._watch)
@@ -127,7 +144,7 @@ class Reader:
         elif trace_id not in self._parts:
             self._parts.add(read.ends, None, now_ns)
         for cut in self._parts.replaced():
-            self._backlog.assembler.done(cut)
+            self._source.assembler.done(cut)
         if is_kept:
             self._done(work)
         return is_kept
@@ -193,7 +210,7 @@ class Reader:
 
     def _can_read(self, trace_id: str) -> bool:
         """Whether a trace that was cut can be read again."""
-        return self._backlog.assembler.can_read(bytes.fromhex(trace_id))
+        return self._source.assembler.can_read(bytes.fromhex(trace_id))
 
     def _read_after(self, trace_id: str, ids_of_calls: Sequence[str]) -> None:
         """Have a trace read again after it was dealt with, if a part that was read meanwhile looks for it.
@@ -235,11 +252,11 @@ class Reader:
         if trace_id in self._in_work:
             self._again_after.add(trace_id)
         elif trace_id not in self._parts:
-            cut = self._backlog.assembler.again(bytes.fromhex(trace_id), now_ns)
+            cut = self._source.assembler.again(bytes.fromhex(trace_id), now_ns)
             self._again += [] if cut is None else [Work((cut,), is_again=True)]
 
     def _together(self, parts: Sequence[tuple[turns.Ends, Cut | None]], now_ns: int) -> Work:
-        assembler = self._backlog.assembler
+        assembler = self._source.assembler
         for part, _ in parts:
             self._compared_with.pop(part.trace_id, None)
         cuts = (cut or assembler.again(bytes.fromhex(part.trace_id), now_ns) for part, cut in parts)

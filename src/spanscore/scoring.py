@@ -52,15 +52,18 @@ class Scoring:
         *,
         judge_failed: Callable[[], None] | None = None,
         budget_window_ns: int | None = None,
+        scored: Callable[[Sequence[Evaluation]], None] | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         """`judge_failed` is called when a score is missing since the judge gave no answer.
 
         What is missing is kept, to be asked for again, where `budget_window_ns` says how long the judge's budget lasts.
+        `scored` is called with evaluations that were committed; it must not raise.
         """
         self._judge_failed = judge_failed
         self._budget_window_ns = budget_window_ns
+        self._scored = scored
         self._clock_ns = clock_ns
         self._engine = engine
         self._store = store
@@ -144,6 +147,8 @@ class Scoring:
         missing = self._missing([*evaluations, *in_vain])
         numbers = await self.patiently(self._store.commit, traces, evaluations, gone=gone, missing=missing)
         self._sender.offer(zip(numbers, evaluations, strict=True))
+        if self._scored is not None:
+            self._scored(evaluations)
         self._meter.add(declared.AGENT_TRACES, len(traces))
         outcomes.count(evaluations, self._meter)
         if self._judge_failed is not None and any(unanswered.cause_of(x) == "judge" for x in (*evaluations, *in_vain)):
