@@ -14,6 +14,7 @@ BORROWED = {
     "opentelemetry-exporter-otlp-proto-grpc",  # the demo sends with it where it is there
     "opentelemetry-exporter-otlp-proto-http",  # likewise
     "opentelemetry-sdk",  # likewise
+    "pytest",  # it loads the plugin, and nothing else does
     "pydantic-core",  # one version of pydantic has one of it
 }
 

@@ -1,0 +1,158 @@
+"""Keeps apart what the instrumentations of one process emit for each piece of work: a test, a trial, an experiment."""
+
+import asyncio
+import itertools
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from opentelemetry import context as otel_context
+from opentelemetry import trace as otel_trace
+
+from spanscore.model.span import LogRecord, Span
+from spanscore.sdk.spans import to_log_record, to_span
+
+MAX_SPANS = 50_000
+"""Spans, and log records, that are kept of one piece of work; what comes after is counted."""
+
+_MAX_KNOWN_SPANS = 200_000
+"""Spans of which it is remembered to whose work they belong, so that their children belong to it too."""
+
+_KEY = "spanscore-capture"
+_NOBODY = 0
+
+
+class Capture:
+    """What was emitted for one piece of work: the spans that have ended, and log records.
+
+    It belongs to the work what is emitted in the context that `Captures.running` sets, in contexts copied from it
+    (tasks, `asyncio.to_thread`, what passes OpenTelemetry's context on), or under a span that belongs to it. What
+    shows none of these, as in a thread that was started by hand, belongs to it while no other work runs.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.left_out = 0
+        self._spans: list[Any] = []
+        self._logs: list[LogRecord] = []
+        self._open: dict[int, int] = {}
+        self._changed = threading.Condition()
+
+    def telemetry(self, timeout_s: float = 0.0) -> tuple[list[Span], list[LogRecord]]:
+        """The spans that have ended and the log records, as far as there are any.
+
+        Waits up to `timeout_s` seconds for spans that are still open, but for those in which the caller itself is, and
+        not within an event loop, which could not end them meanwhile.
+        """
+        with self._changed:
+            if timeout_s > 0 and not _in_event_loop():
+                self._changed.wait_for(lambda: not self.open_spans(), timeout_s)
+            spans, logs = list(self._spans), list(self._logs)
+        return [to_span(x) for x in spans], logs
+
+    def open_spans(self) -> int:
+        """How many spans have begun and not ended, without those in which the caller is."""
+        around: set[int] = set()
+        current: int | None = otel_trace.get_current_span().get_span_context().span_id
+        while current and current not in around:
+            around.add(current)
+            current = self._open.get(current)
+        return len(self._open.keys() - around)
+
+    def started(self, span: Any) -> None:
+        """A span has begun."""
+        with self._changed:
+            self._open[span.context.span_id] = span.parent.span_id if span.parent else 0
+
+    def ended(self, span: Any) -> None:
+        """A span has ended."""
+        with self._changed:
+            self._open.pop(span.context.span_id, None)
+            if len(self._spans) < MAX_SPANS:
+                self._spans.append(span)
+            else:
+                self.left_out += 1
+            self._changed.notify_all()
+
+    def logged(self, record: LogRecord) -> None:
+        """A log record was emitted."""
+        with self._changed:
+            if len(self._logs) < MAX_SPANS:
+                self._logs.append(record)
+            else:
+                self.left_out += 1
+
+    def scopes(self) -> Mapping[str, int]:
+        """How many spans there are of each instrumentation scope."""
+        with self._changed:
+            return Counter(getattr(x.instrumentation_scope, "name", "") for x in self._spans)
+
+
+class Captures:
+    """All work that runs at this moment, and which of it each span belongs to. May be called from any thread."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+        self._running: dict[int, Capture] = {}
+        self._owners: OrderedDict[int, int] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def running(self) -> Iterator[Capture]:
+        """Capture what is emitted within the block. It must be left in the context in which it was entered."""
+        capture = Capture(next(self._numbers))
+        with self._lock:
+            self._running[capture.number] = capture
+        token = otel_context.attach(otel_context.set_value(_KEY, capture.number))
+        try:
+            yield capture
+        finally:
+            otel_context.detach(token)
+            with self._lock:
+                self._running.pop(capture.number, None)
+
+    def started(self, span: Any, parent_context: otel_context.Context | None) -> None:
+        """A span has begun, in the calling context or with `parent_context`."""
+        parent = span.parent.span_id if span.parent else None
+        number = self._owner(parent_context, parent)
+        with self._lock:
+            self._owners[span.context.span_id] = number
+            if len(self._owners) > _MAX_KNOWN_SPANS:
+                self._owners.popitem(last=False)
+        if (capture := self._running.get(number)) is not None:
+            capture.started(span)
+
+    def ended(self, span: Any) -> None:
+        """A span has ended."""
+        capture = self._running.get(self._owners.get(span.context.span_id, _NOBODY))
+        if capture is not None:
+            capture.ended(span)
+
+    def logged(self, emitted: Any) -> None:
+        """A log record was emitted."""
+        record = to_log_record(emitted)
+        span_id = int(record.span_id, 16) if record.span_id else None
+        if (capture := self._running.get(self._owner(None, span_id))) is not None:
+            capture.logged(record)
+
+    def _owner(self, given: otel_context.Context | None, parent: int | None) -> int:
+        """Whose work it is: by the context, else by the span above it, else that of the only work there is."""
+        for context in (given, otel_context.get_current()):
+            number = otel_context.get_value(_KEY, context) if context is not None else None
+            if isinstance(number, int):
+                return number
+        owner = None if parent is None else self._owners.get(parent)
+        if owner is not None:
+            return owner
+        running = list(self._running)
+        return running[0] if len(running) == 1 else _NOBODY
+
+
+def _in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

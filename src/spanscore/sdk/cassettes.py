@@ -1,0 +1,228 @@
+"""A judge's answers in a file beside the tests, so that tests get the same scores again, without a key."""
+
+import asyncio
+import difflib
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from pydantic import BaseModel
+
+from spanscore.errors import InputError, JudgeUnavailableError
+from spanscore.judge import Answer, Judge, Prompt, marks, redact
+from spanscore.judge.answer import UnusableAnswerError, read, schema_of
+from spanscore.judge.parts import kept_text
+from spanscore.judge.port import AnswerT
+from spanscore.model.json import Json, dumps, loads
+from spanscore.model.score import JudgeUsage
+
+SCHEMA = "spanscore.cassette/1"
+
+Mode: TypeAlias = Literal["replay", "none", "once", "new", "all"]
+"""Who answers. `replay`: the file, else the judge, and nothing is written. `none`: the file alone. `once`: the file
+alone where there is one, else the judge, whose answers are written. `new`: the file, else the judge, whose answers are
+added. `all`: the judge; its answers take the place of the file."""
+
+_MAX_FILE_BYTES = 64 * 2**20
+_SHOWN_DIFFERENCES = 6
+_SHOWN_CHARS = 160
+
+_TIME = re.compile(
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d| UTC)?(?:, a [A-Z][a-z]{2,5}day)?"
+)
+_LENGTH = r"\d+(?:\.\d)? (?:s|min \d+ s|h \d+ min)"
+_STEP_TIME = re.compile(rf" \([+-]{_LENGTH}(?:, took {_LENGTH})?\)|; it took {_LENGTH}")
+_IDENTIFIER = re.compile(
+    r"(?<![0-9A-Za-z])(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32}|0x[0-9a-f]{6,16})(?![0-9A-Za-z])",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A question as it is compared with others, and what a model answered to it."""
+
+    asked: tuple[str, ...]
+    model: str
+    answer: Json
+
+
+@dataclass(slots=True)
+class Cassette:
+    """Recorded answers by their question's key, and the file that they are from and go to."""
+
+    path: Path
+    entries: dict[str, Entry] = field(default_factory=dict)
+    was_there: bool = False
+    changed: bool = False
+    replayed: int = 0
+    recorded: int = 0
+
+    @classmethod
+    def load(cls, path: Path) -> "Cassette":
+        """Read the file; one that is not there has no answers. Raises InputError where it cannot be used."""
+        try:
+            if path.stat().st_size > _MAX_FILE_BYTES:
+                raise InputError(f"{path}: larger than {_MAX_FILE_BYTES >> 20} MiB; it is no file of recorded answers")
+            data = json.loads(path.read_text(encoding="utf-8"))
+            if data["schema"] != SCHEMA:
+                raise InputError(f"{path}: its schema is {data['schema']!r}, and {SCHEMA} is what can be read")
+            entries = {x["key"]: Entry(tuple(x["asked"]), x["model"], x["answer"]) for x in data["answers"]}
+        except FileNotFoundError:
+            return cls(path)
+        except OSError as error:
+            raise InputError(f"{path}: {error.strerror or error}; it is to hold recorded answers") from None
+        except (ValueError, KeyError, TypeError) as error:
+            what = f"{type(error).__name__}: {error}"
+            raise InputError(f"{path}: no file of recorded answers ({what}); delete it, and record again") from None
+        return cls(path, entries, was_there=True)
+
+    def save(self) -> None:
+        """Write the file, if there is anything new. Raises InputError where it cannot be written."""
+        if not self.changed:
+            return
+        ordered = sorted(self.entries.items(), key=lambda x: (x[1].asked, x[0]))
+        answers = [{"key": k, "model": x.model, "asked": list(x.asked), "answer": x.answer} for k, x in ordered]
+        text = json.dumps({"schema": SCHEMA, "answers": answers}, indent=1, ensure_ascii=False)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.write_bytes(f"{text}\n".encode("utf-8", "replace"))
+        except OSError as error:
+            raise InputError(f"{self.path}: cannot be written ({error.strerror or error})") from None
+        self.changed = False
+
+    def record(self, key: str, entry: Entry) -> None:
+        """Keep an answer."""
+        self.entries[key] = entry
+        self.changed = True
+        self.recorded += 1
+
+    def clear(self) -> None:
+        """Forget all answers."""
+        self.entries.clear()
+        self.changed = True
+
+
+class CassetteJudge:
+    """A `Judge` that gives the recorded answers, and passes on to another one what its mode lets it."""
+
+    def __init__(
+        self,
+        cassette: Cassette,
+        mode: Mode,
+        judge: Callable[[], Judge | None],
+        rules: Sequence[redact.Rule] = (),
+    ) -> None:
+        """`judge` is called when a question is to be passed on; None: there is nobody to ask.
+
+        `rules` are for what is written of questions and answers.
+        """
+        self._cassette = cassette
+        self._mode = mode
+        self._judge = judge
+        self._rules = rules
+        if mode == "all":
+            cassette.clear()
+
+    async def ask(self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()) -> Answer[AnswerT]:
+        """See `Judge.ask`."""
+        asked = as_compared(await asyncio.to_thread(redact.redacted, prompt, self._rules))
+        key = question_key(asked, schema_of(schema), prompt, models)
+        entry = self._cassette.entries.get(key)
+        if entry is not None:
+            return self._replayed(entry, schema)
+        judge = self._judge() if self._may_ask else None
+        if judge is None:
+            raise JudgeUnavailableError(self._missing(asked))
+        answer = await judge.ask(prompt, schema, models=models)
+        if self._mode in {"none", "replay"}:
+            return answer
+        entry = Entry(asked, answer.model, _redacted(_parsed(answer.value), self._rules))
+        try:  # the caller gets what is written: a later question may quote it, and must be the same in a replay
+            value = _value(entry, schema)
+        except UnusableAnswerError:  # redaction has taken from it what the schema wants
+            return answer
+        self._cassette.record(key, entry)
+        return Answer(value, answer.model, answer.usage)
+
+    @property
+    def _may_ask(self) -> bool:
+        return self._mode in {"replay", "new", "all"} or (self._mode == "once" and not self._cassette.was_there)
+
+    def _replayed(self, entry: Entry, schema: type[AnswerT]) -> Answer[AnswerT]:
+        try:
+            value = _value(entry, schema)
+        except UnusableAnswerError as error:
+            raise JudgeUnavailableError(
+                f"{self._cassette.path}: a recorded answer cannot be used ({error}); record it again"
+            ) from None
+        self._cassette.replayed += 1
+        return Answer(value, entry.model, JudgeUsage(cached=1))
+
+    def _missing(self, asked: Sequence[str]) -> str:
+        """Why there is no answer, and what is to be done about it."""
+        path, entries = self._cassette.path, self._cassette.entries.values()
+        if not self._may_ask:
+            how = "record it with --spanscore-record=new, or all of them again with --spanscore-record=all"
+        else:
+            how = "name a judge to ask (--spanscore-judge MODEL or SPANSCORE_JUDGE_MODEL)"
+        if not entries:
+            return f"no answer of a judge is recorded in {path}; {how}"
+        differences = min((_differences(x.asked, asked) for x in entries), key=len)
+        shown = "\n".join(x[:_SHOWN_CHARS] for x in differences[:_SHOWN_DIFFERENCES])
+        return f"{path} has no answer to this question; {how}. From the nearest that it has, it differs in:\n{shown}"
+
+
+def as_compared(prompt: Prompt) -> tuple[str, ...]:
+    """A question's lines without what differs from run to run though nothing has changed.
+
+    Left out are times, and the words of the transcript's marks, which derive from it. Identifiers that are made at
+    random are numbered in the order in which they first appear, so that it still shows which of them are the same.
+    """
+    known: dict[str, str] = {}
+
+    def numbered(found: re.Match[str]) -> str:
+        return known.setdefault(found[0].lower(), f"id-{len(known) + 1}")
+
+    text = f"{prompt.question}\n\n{prompt.transcript}"
+    text = marks.WORD.sub("", _STEP_TIME.sub("", _TIME.sub("", text)))
+    return tuple(_IDENTIFIER.sub(numbered, text).split("\n"))
+
+
+def question_key(asked: Sequence[str], schema: Mapping[str, Any], prompt: Prompt, models: Sequence[str]) -> str:
+    """SHA-256, in hex, of everything that an answer depends on; `asked` is the question as it is compared."""
+    facts = [list(asked), marks.WORD.sub("", prompt.instructions), schema, prompt.sample, list(models)]
+    return hashlib.sha256(dumps(facts).encode("utf-8", "replace")).hexdigest()
+
+
+def _differences(recorded: Sequence[str], asked: Sequence[str]) -> list[str]:
+    """The lines that only one of two questions has, `-` before those of the recorded one."""
+    lines = difflib.unified_diff(recorded, asked, n=0, lineterm="")
+    return [x for x in lines if not x.startswith(("---", "+++", "@@"))]
+
+
+def _value(entry: Entry, schema: type[AnswerT]) -> AnswerT:
+    """A recorded answer. Raises UnusableAnswerError where it does not fit the schema."""
+    return read(entry.answer if isinstance(entry.answer, str) else dumps(entry.answer), schema)
+
+
+def _parsed(answer: BaseModel) -> Json:
+    """An answer as JSON; as text where the model's words, which are kept of some, are none."""
+    text = kept_text(answer)
+    try:
+        value: Json = loads(text)
+    except ValueError:
+        return text
+    return value
+
+
+def _redacted(value: Json, rules: Sequence[redact.Rule]) -> Json:
+    if isinstance(value, str):
+        return redact.redact(value, rules).text
+    if isinstance(value, Mapping):
+        return {key: _redacted(x, rules) for key, x in value.items()}
+    return [_redacted(x, rules) for x in value] if isinstance(value, list) else value

@@ -1,0 +1,113 @@
+"""Holds scores against what a test expects of them, and says in a failed test's words what is wrong."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from spanscore.errors import InputError
+from spanscore.model.score import Evaluation, Failure, Score, Skip, reaches
+from spanscore.model.trace import AgentTrace
+
+_SHOWN_CHARS = 200
+_SHOWN_CALLS = 8
+
+
+class NoTurnError(AssertionError):
+    """A test asks for a turn, and its agent emitted none that can be read."""
+
+
+class NotScoredError(AssertionError):
+    """What a test expects cannot be told: there is no score."""
+
+
+class NotReachedError(AssertionError):
+    """A score is not what a test expects."""
+
+
+for _error in (NoTurnError, NotScoredError, NotReachedError):
+    _error.__module__ = "spanscore"  # where users find them, and what stands before the message of a failed test
+
+
+class Bounds(NamedTuple):
+    """What a score is to be, both limits included; without any, what its metric's threshold makes a pass."""
+
+    at_least: float | None
+    at_most: float | None
+
+    def hold(self, evaluation: Evaluation) -> bool:
+        """Whether a score keeps to them. Raises InputError where nothing says what a pass is."""
+        value = evaluation.value
+        if value is None:
+            return False
+        if self.at_least is None and self.at_most is None:
+            if evaluation.passed is None:
+                raise InputError(f"{evaluation.metric} has no threshold; give at_least or at_most")
+            return evaluation.passed
+        low = self.at_least is None or reaches(value, self.at_least)
+        return low and (self.at_most is None or reaches(self.at_most, value))
+
+    def told(self, evaluation: Evaluation) -> str:
+        """What was expected, in words."""
+        least = None if self.at_least is None else f"at least {self.at_least:g}"
+        most = None if self.at_most is None else f"at most {self.at_most:g}"
+        told = " and ".join(x for x in (least, most) if x)
+        return told or f"at least {evaluation.threshold:g}, which is its threshold" if evaluation.threshold else told
+
+
+def require(
+    metric: str, found: Sequence[Evaluation], bounds: Bounds, turns: Sequence[AgentTrace], *, can_ask: bool
+) -> Evaluation:
+    """The lowest score, where all are within bounds. Raises NotReachedError, NotScoredError or InputError."""
+    __tracebackhide__ = True
+    scored = [x for x in found if isinstance(x.outcome, Score)]
+    missed = [x for x in scored if not bounds.hold(x)]
+    if missed:
+        raise NotReachedError("\n".join(_fault(x, bounds, turns) for x in missed))
+    unknown = [x for x in found if not isinstance(x.outcome, Score) and not _does_not_apply(x)]
+    if unknown or not scored:
+        raise NotScoredError(_unknown(metric, (unknown or list(found))[:1], can_ask=can_ask))
+    return min(scored, key=lambda x: x.value or 0.0)
+
+
+def _fault(evaluation: Evaluation, bounds: Bounds, turns: Sequence[AgentTrace]) -> str:
+    """A score that is out of bounds, with why it is what it is, and what it is of."""
+    by = f" by {evaluation.evaluator.model}" if evaluation.evaluator.model else ""
+    lines = [f"{evaluation.metric} is {evaluation.value:.4g}{by}; expected is {bounds.told(evaluation)}"]
+    lines.append(f"  reason: {evaluation.reason}")
+    turn = next((x for x in turns if x.id == evaluation.subject_id), None)
+    return "\n".join([*lines, *(described(turn) if turn else [])])
+
+
+def described(turn: AgentTrace) -> list[str]:
+    """What a turn was, in a few lines."""
+    calls = [f"{x.name} (failed)" if x.error else x.name for x in turn.tool_calls or ()]
+    more = f" and {len(calls) - _SHOWN_CALLS} more" if len(calls) > _SHOWN_CALLS else ""
+    lines = [f"  input:  {_short(turn.user_input)}"]
+    lines += [f"  tools:  {', '.join(calls[:_SHOWN_CALLS])}{more}"] if calls else []
+    return [*lines, f"  answer: {_short(turn.final_output)}"]
+
+
+def _unknown(metric: str, found: Sequence[Evaluation], *, can_ask: bool) -> str:
+    """Why there is no score."""
+    if not found:
+        return f"{metric} was not measured"
+    outcome = found[0].outcome
+    if isinstance(outcome, Failure):
+        return f"{metric} has no score: {outcome.type}: {outcome.message}"
+    how = ""
+    if isinstance(outcome, Skip) and outcome.cause == "no_judge" and not can_ask:
+        how = (
+            " Name a judge with --spanscore-judge MODEL or SPANSCORE_JUDGE_MODEL, and --spanscore-record=once to keep "
+            "its answers for runs without one."
+        )
+    return f"{metric} has no score: {found[0].reason}{how}"
+
+
+def _does_not_apply(evaluation: Evaluation) -> bool:
+    return isinstance(evaluation.outcome, Skip) and evaluation.outcome.cause == "not_applicable"
+
+
+def _short(text: str | None) -> str:
+    if text is None:
+        return "(not recorded)"
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN_CHARS else f"{line[: _SHOWN_CHARS - 1]}…"

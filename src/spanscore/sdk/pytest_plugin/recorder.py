@@ -1,0 +1,120 @@
+"""What the fixture `spanscore` gives to a test: the turns that its agent emitted, and their scores."""
+
+import os
+from collections.abc import Sequence
+
+from spanscore.model.score import Evaluation
+from spanscore.model.trace import AgentTrace, Session
+from spanscore.rebuild import rebuild_all
+from spanscore.sdk.capturing import Capture
+from spanscore.sdk.cassettes import Cassette
+from spanscore.sdk.pytest_plugin.expecting import Bounds, NoTurnError, require
+from spanscore.sdk.pytest_plugin.results import Gathered, scored
+from spanscore.sdk.pytest_plugin.scoring import Scoring, sessions
+
+WAIT_S = 2.0
+"""How long is waited for spans that are still open when a test asks for its turns, in seconds."""
+
+
+class Recorder:
+    """The turns of one test, or of one trial of it, and what they are expected to score."""
+
+    def __init__(self, capture: Capture, scoring: Scoring, cassette: Cassette) -> None:
+        self._capture = capture
+        self._scoring = scoring
+        self._cassette = cassette
+        self._scored: list[tuple[tuple[AgentTrace, ...], Evaluation]] = []
+
+    def turn(self, *, timeout_s: float = WAIT_S) -> AgentTrace:
+        """The test's latest turn: from a user's input to the agent's answer, rebuilt from what was emitted so far.
+
+        Waits up to `timeout_s` seconds for spans that other threads have still to end. Raises NoTurnError where there
+        is none.
+        """
+        __tracebackhide__ = True
+        return self.turns(timeout_s=timeout_s)[-1]
+
+    def turns(self, *, timeout_s: float = WAIT_S) -> list[AgentTrace]:
+        """All turns of the test, oldest first; see `turn`."""
+        __tracebackhide__ = True
+        found = self.recorded(timeout_s)
+        if not found:
+            raise NoTurnError(self._why_none())
+        return found
+
+    def session(self, *, timeout_s: float = WAIT_S) -> Session:
+        """The session of the latest turn; turns without a session id are one conversation. See `turn`."""
+        __tracebackhide__ = True
+        return sessions(self.turns(timeout_s=timeout_s))[-1]
+
+    def evaluate(
+        self, metrics: Sequence[str] | str | None = None, *, turn: AgentTrace | None = None
+    ) -> list[Evaluation]:
+        """The scores of the test's turns, or of one of them, and of their sessions.
+
+        `metrics` are those to measure, by name; None: those of the configuration. What was measured is not measured
+        again. Raises NoTurnError where there is no turn, and InputError on a metric that there is not.
+        """
+        __tracebackhide__ = True
+        turns = self.turns() if turn is None else [turn]
+        names = [metrics] if isinstance(metrics, str) else metrics
+        missing = None if names is None else [x for x in names if not self._known(turns, x)]
+        if missing is None or missing:
+            found = self._scoring.evaluated(turns, missing, self._cassette)
+            measured = {x.metric for x in found}
+            self._scored = [x for x in self._scored if not (x[0] == tuple(turns) and x[1].metric in measured)]
+            self._scored += [(tuple(turns), x) for x in found]
+            self._cassette.save()
+            if names is None:
+                return found
+        return [x for name in names or () for x in self._known(turns, name)]
+
+    def expect(
+        self,
+        metric: str,
+        *,
+        at_least: float | None = None,
+        at_most: float | None = None,
+        turn: AgentTrace | None = None,
+    ) -> Evaluation:
+        """Require that each turn of the test, or `turn`, scores well enough by a metric; gives the lowest score.
+
+        Without a bound it is the metric's own threshold that decides. Raises NotReachedError, an AssertionError, where
+        a score is out of bounds, and NotScoredError, another one, where it cannot be told.
+        """
+        __tracebackhide__ = True
+        turns = self.turns() if turn is None else [turn]
+        found = self.evaluate(metric, turn=turn)
+        return require(metric, found, Bounds(at_least, at_most), turns, can_ask=self._scoring.can_ask)
+
+    def recorded(self, timeout_s: float = 0.0) -> list[AgentTrace]:
+        """The turns so far, oldest first; none is no error."""
+        return rebuild_all(*self._capture.telemetry(timeout_s))
+
+    def gathered(self, *, is_unknown: bool = False) -> Gathered:
+        """What the test recorded, for reports."""
+        turns = [x.to_json() for x in self.recorded()]
+        scores = [scored(x) for _, x in self._scored]
+        answers = self._cassette
+        return Gathered(turns, scores, is_unknown, self._capture.left_out, answers.replayed, answers.recorded)
+
+    def _known(self, turns: Sequence[AgentTrace], metric: str) -> list[Evaluation]:
+        return [x for those, x in self._scored if those == tuple(turns) and x.metric == metric]
+
+    def _why_none(self) -> str:
+        """Why there is no turn, and what may be done about it."""
+        scopes = self._capture.scopes()
+        count, open_spans = sum(scopes.values()), self._capture.open_spans()
+        if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+            return "no turn was recorded: OTEL_SDK_DISABLED is set, so that no span is made; unset it for this test"
+        if open_spans:
+            how = "consume the agent's answer to its end, or wait longer with turn(timeout_s=30)"
+            return f"no turn was recorded: {open_spans} of its spans have not ended; {how}"
+        if not count:
+            how = "turn on the instrumentation of its framework, in a conftest.py for instance"
+            return f"no turn was recorded: the agent emitted no span in this test; {how}"
+        names = ", ".join(f"{x or 'no name'} ({n})" for x, n in sorted(scopes.items())[:5])
+        return (
+            f"no turn was recorded: of {count} spans, from {names}, none is known to be of an agent or a model; is the "
+            "instrumentation one of GenAI spans?"
+        )

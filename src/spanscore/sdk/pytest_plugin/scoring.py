@@ -1,0 +1,93 @@
+"""Scores the turns of tests: one judge, one budget and one event loop for a whole run of pytest."""
+
+import functools
+from collections.abc import Mapping, Sequence
+
+from spanscore.config import Settings
+from spanscore.embed import open_embedder
+from spanscore.embed.port import Embedder
+from spanscore.evaluate import Engine, Overrides
+from spanscore.evaluate.rubric import is_rubric
+from spanscore.judge import Judge, answers_file, open_judge, redactor
+from spanscore.metrics import available
+from spanscore.model.score import Evaluation
+from spanscore.model.trace import AgentTrace, Session
+from spanscore.sdk.cassettes import Cassette, CassetteJudge, Mode
+from spanscore.sdk.looping import Loop
+
+
+class Scoring:
+    """What scores the tests of a run. Its methods may be called from any thread, also within an event loop."""
+
+    def __init__(self, settings: Settings, mode: Mode, judge: Judge | None = None) -> None:
+        """`judge` is asked in place of the one that `settings` describe."""
+        self.settings = settings
+        self.mode = mode
+        self._given = judge
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether there is a judge besides what is recorded."""
+        return self._given is not None or bool(self.settings.judge.models)
+
+    def evaluated(
+        self, turns: Sequence[AgentTrace], metrics: Sequence[str] | None, cassette: Cassette
+    ) -> list[Evaluation]:
+        """The scores of these turns and of their sessions, by `metrics` or as configured.
+
+        Raises InputError on a metric that there is not.
+        """
+        return self._loop.run(_evaluated(self._engine(cassette), turns, metrics))
+
+    def close(self) -> None:
+        """Stop the event loop."""
+        if "_loop" in self.__dict__:
+            self._loop.close()
+
+    @functools.cached_property
+    def _loop(self) -> Loop:
+        return Loop()
+
+    @functools.cached_property
+    def _judge(self) -> Judge | None:
+        if self._given is not None:
+            return self._given
+        kept = None if self.mode == "all" else answers_file(self.settings.judge)
+        return open_judge(self.settings.judge, kept)
+
+    @functools.cached_property
+    def _embedder(self) -> Embedder | None:
+        return open_embedder(self.settings.embedding, redact=redactor(self.settings.judge))
+
+    def _engine(self, cassette: Cassette) -> Engine:
+        judge = None
+        if self.can_ask or cassette.entries or self.mode == "none":
+            rules = self.settings.judge.redact.rules
+            judge = CassetteJudge(cassette, self.mode, lambda: self._judge, rules)
+        return Engine(self.settings.evaluation, judge, self._embedder, judge_config=self.settings.judge)
+
+
+async def _evaluated(engine: Engine, turns: Sequence[AgentTrace], metrics: Sequence[str] | None) -> list[Evaluation]:
+    overrides = None if metrics is None else Overrides(tuple(x for x in metrics if not is_rubric(x)))
+    found: list[Evaluation] = []
+    by_turn: dict[str, Mapping[str, Evaluation]] = {}
+    for place, turn in enumerate(turns):
+        earlier = [x for x in turns[:place] if x.session_key is not None and x.session_key == turn.session_key]
+        of_turn = await engine.evaluate_trace(turn, overrides, earlier=earlier)
+        by_turn[turn.id] = {x.metric: x for x in of_turn}
+        found += of_turn
+    for session in sessions(turns):
+        if metrics is None or any(available()[x].run == "session" for x in metrics if not is_rubric(x)):
+            found += await engine.evaluate_session(session, by_turn, overrides)
+        if metrics is not None and (criteria := tuple(x for x in metrics if is_rubric(x))):
+            subject = session if session.traces[0].session_id or len(session.traces) > 1 else session.traces[0]
+            found += await engine.evaluate_rubric(subject, Overrides(criteria))
+    return [x for x in found if metrics is None or x.metric in metrics]
+
+
+def sessions(turns: Sequence[AgentTrace]) -> list[Session]:
+    """The sessions of a test's turns; those without an id are one conversation."""
+    members: dict[str | None, list[AgentTrace]] = {}
+    for turn in turns:
+        members.setdefault(turn.session_key, []).append(turn)
+    return [Session(those[0].session_id or those[0].id, tuple(those)) for those in members.values()]

@@ -1,0 +1,137 @@
+"""Scores that a test expects: reached, missed, and not to be had."""
+
+TEST = """
+from agent import agent
+
+def test_it(spanscore):
+    agent("I want my money back")
+    spanscore.expect({expectation})
+"""
+
+
+def lines_of(project, expectation, *options):
+    project.makepyfile(TEST.format(expectation=expectation))
+    return project.runpytest_inprocess(*options)
+
+
+def test_a_score_that_is_reached_passes(judged):
+    lines_of(judged, '"task_completion", at_least=0.7').assert_outcomes(passed=1)
+
+
+def test_a_score_that_is_missed_fails_with_the_reason_and_the_turn(judged):
+    run = lines_of(judged, '"task_completion", at_least=0.9')
+    run.assert_outcomes(failed=1)
+    run.stdout.fnmatch_lines(
+        [
+            "E * task_completion is 0.8 by a-model; expected is at least 0.9",
+            "E * reason: reason: *",
+            "E * input:  I want my money back",
+            "E * tools:  find_order, refund",
+            "E * answer: You get your money back.",
+        ]
+    )
+
+
+def test_the_traceback_ends_in_the_line_of_the_test(judged):
+    run = lines_of(judged, '"task_completion", at_least=0.9')
+    run.stdout.fnmatch_lines([">       spanscore.expect(*", "*test_*.py:5: NotReachedError"])
+
+
+def test_without_a_bound_the_threshold_of_the_metric_decides(judged):
+    lines_of(judged, '"task_completion"').assert_outcomes(passed=1)
+
+
+def test_a_score_may_be_bounded_above(judged):
+    run = lines_of(judged, '"task_completion", at_most=0.5')
+    run.stdout.fnmatch_lines(["E * task_completion is 0.8 by a-model; expected is at most 0.5"])
+
+
+def test_without_a_judge_it_fails_and_says_how_to_name_one(project):
+    run = lines_of(project, '"task_completion", at_least=0.7')
+    run.assert_outcomes(failed=1)
+    run.stdout.fnmatch_lines(["E * task_completion has no score: * Name a judge with --spanscore-judge MODEL *"])
+
+
+def test_a_metric_that_there_is_not_is_named_with_the_nearest(project):
+    run = lines_of(project, '"task_completon", at_least=0.7')
+    run.stdout.fnmatch_lines(["E * there is no metric 'task_completon'; *task_completion*"])
+
+
+def test_each_turn_must_reach_it(judged):
+    judged.makeconftest(
+        """
+        import pytest
+        from judge import Obliging
+
+        class Falling(Obliging):
+            async def ask(self, *args, **kwargs):
+                self.score -= 0.3
+                return await super().ask(*args, **kwargs)
+
+        @pytest.fixture
+        def spanscore_judge():
+            return Falling(1.2)
+        """
+    )
+    judged.makepyfile(
+        """
+        from agent import agent
+
+        def test_it(spanscore):
+            agent("a")
+            agent("b")
+            spanscore.expect("task_completion", at_least=0.5, turn=spanscore.turns()[0])
+            spanscore.expect("task_completion", at_least=0.7)
+        """
+    )
+    run = judged.runpytest_inprocess()
+    run.assert_outcomes(failed=1)
+
+
+def test_what_was_measured_is_not_measured_again(judged):
+    judged.makepyfile(
+        """
+        from agent import agent
+
+        def test_it(spanscore, spanscore_judge):
+            agent("a")
+            spanscore.evaluate(["task_completion"])
+            asked = spanscore_judge.asked
+            spanscore.expect("task_completion", at_least=0.5)
+            spanscore.expect("task_completion", at_most=0.9)
+            assert asked == spanscore_judge.asked > 0
+        """
+    )
+    judged.runpytest_inprocess().assert_outcomes(passed=1)
+
+
+def test_within_an_event_loop_it_is_the_same(judged):
+    judged.makepyfile(
+        """
+        import asyncio
+        from agent import agent
+
+        def test_it(spanscore):
+            async def work():
+                await asyncio.to_thread(agent, "a")
+                return spanscore.expect("task_completion", at_least=0.5)
+
+            assert asyncio.run(work()).value == 0.8
+        """
+    )
+    judged.runpytest_inprocess().assert_outcomes(passed=1)
+
+
+def test_a_session_metric_is_measured_on_the_whole_conversation(judged):
+    judged.makepyfile(
+        """
+        from agent import agent
+
+        def test_it(spanscore):
+            agent("a")
+            agent("b")
+            [score] = spanscore.evaluate("conversation_completion")
+            assert score.scope == "session"
+        """
+    )
+    judged.runpytest_inprocess().assert_outcomes(passed=1)
