@@ -58,7 +58,7 @@ class Engine:
         slots = asyncio.Semaphore(config.max_concurrent)
         panel = Panel(Judging(judge, judge_config, render, slots), judge_config) if judge else None
         self._measuring = Measuring(panel, embedder)
-        self._grading = Grading(judge, render, judge_config.max_transcript_tokens, slots)
+        self._grading = Grading(judge, render, judge_config.max_transcript_tokens, slots, judge_config.samples)
         self.ranking = self._selection.ranking()
         if judge is None:
             config.refuse_models()

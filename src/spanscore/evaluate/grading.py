@@ -1,9 +1,9 @@
 """A session scored by the rubric: one call of a judge for all criteria."""
 
 import asyncio
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache, partial
 from typing import Any
 
 from pydantic import BaseModel
@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from spanscore.errors import InputError, JudgeAnswerError, JudgeTooLongError
 from spanscore.evaluate.asking import digest
 from spanscore.evaluate.attempt import Attempt
+from spanscore.evaluate.averaging import averaged
 from spanscore.evaluate.evaluations import Graded
 from spanscore.evaluate.inquiry import LEAST_TOKENS
 from spanscore.evaluate.measured import Measured, given
@@ -35,12 +36,18 @@ _NOTHING_SAID = criterial.Said({}, None, {})
 class Grading:
     """Scores sessions by the rubric. No more than `slots` allow wait for the judge at once."""
 
-    def __init__(self, judge: Judge | None, render: Renderer, longest: int, slots: asyncio.Semaphore) -> None:
-        """`judge` None: all scores are skipped. `longest` is how many tokens of a transcript a judge is shown."""
+    def __init__(
+        self, judge: Judge | None, render: Renderer, longest: int, slots: asyncio.Semaphore, samples: int = 1
+    ) -> None:
+        """`judge` None: all scores are skipped. `longest` is how many tokens of a transcript a judge is shown.
+
+        `samples` is how often it is asked; each score is the mean of what it gave.
+        """
         self._judge = judge
         self._render = render
         self._longest = longest
         self._slots = slots
+        self._samples = samples
 
     async def graded(self, rubric: Rubric, session: Session, expected: Expected) -> list[Graded]:
         """The scores that `rubric` gives for `session`; where anything raises, that is the outcome of all of them."""
@@ -51,19 +58,34 @@ class Grading:
         with Attempt("the rubric") as attempt:
             if self._judge is None or rubric.model == RULES:
                 return _alike(rubric, no_judge("the rubric"))
-            async with self._slots:
-                return await _by_judge(rubric, session, self._judge, show, self._longest, expected)
+            judge = self._judge
+            samples = (
+                self._sampled(partial(_by_judge, rubric, session, judge, show, self._longest, expected), sample)
+                for sample in range(self._samples)
+            )
+            return averaged(rubric, await asyncio.gather(*samples))
         return _alike(rubric, given(attempt.outcome))
 
+    async def _sampled(self, judged: Callable[[int], Awaitable[list[Graded]]], sample: int) -> list[Graded]:
+        async with self._slots:
+            return await judged(sample)
+
     def planned(self, rubric: Rubric, session: Session) -> list[PlannedCall]:
-        """The one call that the judge would get; none where there is no judge, or no criterion can be scored."""
+        """The call that the judge would get, once for each sample.
+
+        There is none without a judge, or where no criterion can be scored.
+        """
         if self._judge is None or rubric.model == RULES:
             return []
         criteria, _ = _measurable(rubric, session)
         if not criteria:
             return []
         prompt, schema = _call(criteria, session, NOTHING_EXPECTED, self._render(session))
-        return [PlannedCall(tuple(x.metric for x in criteria), 1, prompt, schema, rubric.models, placeholders=0)]
+        names = tuple(x.metric for x in criteria)
+        return [
+            PlannedCall(names, 1, replace(prompt, sample=sample), schema, rubric.models, placeholders=0)
+            for sample in range(self._samples)
+        ]
 
 
 def _measurable(rubric: Rubric, session: Session) -> tuple[tuple[Criterion, ...], dict[str, Outcome]]:
@@ -76,11 +98,18 @@ def _measurable(rubric: Rubric, session: Session) -> tuple[tuple[Criterion, ...]
 
 
 async def _by_judge(
-    rubric: Rubric, session: Session, judge: Judge, show: Callable[[int], Transcript], longest: int, expected: Expected
+    rubric: Rubric,
+    session: Session,
+    judge: Judge,
+    show: Callable[[int], Transcript],
+    longest: int,
+    expected: Expected,
+    sample: int,
 ) -> list[Graded]:
     """Score `session` by one call of `judge` about what `show` gives for a length in tokens: `longest`, or less.
 
-    Where that is longer than the judge can read, it is asked about half as much, and so on.
+    Where that is longer than the judge can read, it is asked about half as much, and so on. `sample` says which of
+    several answers to the same question is wanted.
     """
     criteria, outcomes = _measurable(rubric, session)
     if not criteria:
@@ -88,7 +117,7 @@ async def _by_judge(
     model = rubric.model
     said = _NOTHING_SAID
     with Attempt("asking for the rubric") as attempt:
-        call = functools.partial(_call, criteria, session, expected)
+        call = partial(_call, criteria, session, expected, sample=sample)
         answer, transcript = await _asked(call, judge, show, longest, rubric.models, attempt)
         if isinstance(answer, JudgeAnswerError):
             said = criterial.said_in_part(answer.said, criteria, len(session.traces), len(expected.outcomes))
@@ -154,7 +183,7 @@ def _alike(rubric: Rubric, outcome: Outcome) -> list[Graded]:
     return [Graded(*x, Measured(outcome, _nobody())) for x in names if rubric.gives(x[0])]
 
 
-@functools.lru_cache(maxsize=256)  # the same few for every session
+@lru_cache(maxsize=256)  # the same few for every session
 def prompt_hash(criteria: tuple[Criterion, ...], kinds: Expected, model: str | None) -> str:
     """16 hex digits over all that decides how `criteria` are judged; of what a test case adds, only which kinds."""
     asked = criterial.question(criteria, kinds)
@@ -163,11 +192,11 @@ def prompt_hash(criteria: tuple[Criterion, ...], kinds: Expected, model: str | N
 
 
 def _call(
-    criteria: Sequence[Criterion], session: Session, expected: Expected, transcript: Transcript
+    criteria: Sequence[Criterion], session: Session, expected: Expected, transcript: Transcript, sample: int = 0
 ) -> tuple[Prompt, type[BaseModel]]:
     question = criterial.question(criteria, expected, transcript.redact)
     schema = criterial.answer_schema(criteria, len(session.traces), len(expected.outcomes))
-    return Prompt(criterial.INSTRUCTIONS, transcript.text, question), schema
+    return Prompt(criterial.INSTRUCTIONS, transcript.text, question, sample), schema
 
 
 def _scored(criterion: Criterion, said: criterial.Said, of_transcript: Mapping[str, Any]) -> Outcome:

@@ -228,8 +228,8 @@ class Config(BaseModel):
     0.7 unless it is set here."""
 
     samples: int = Field(default=1, ge=1, le=20)
-    """How often each judged metric of a trace is asked. With more than one answer the score is their mean, and its
-    metadata have their spread."""
+    """How often each judged metric, and the rubric, is asked. With more than one answer the score is their mean, and
+    its metadata have their spread."""
 
     cascade: Cascade | None = None
     """A cheaper model that is asked first; `model` is asked where that one's score is in doubt."""
