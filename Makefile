@@ -77,14 +77,21 @@ format: env ## format the code, fix what lint can fix
 
 PROTO := proto/spanscore/v1
 GENERATED := src/spanscore/api/v1
+PROTOC := $(VENV)/protoc/bin/python
+
+# Newer generators write code that refuses the protobuf and grpcio of a year before; this one's runs on protobuf 4 to 7.
+$(PROTOC): requirements/proto.txt | $(STAMP)
+	@$(BIN)/uv venv -q --clear --python '>=3.11,<3.13' $(VENV)/protoc
+	@VIRTUAL_ENV=$(VENV)/protoc $(BIN)/uv pip sync -q --require-hashes requirements/proto.txt
+	@touch $@
 
 .PHONY: proto
-proto: env ## generate the control service's code from proto/
-	@sh proto/generate.sh $(BIN) $(GENERATED)
+proto: env $(PROTOC) ## generate the control service's code from proto/
+	@sh proto/generate.sh $(BIN) $(PROTOC) $(GENERATED)
 
 .PHONY: proto-check
-proto-check: env
-	@dir=$$(mktemp -d) && sh proto/generate.sh $(BIN) $$dir && diff -r -x __pycache__ $$dir $(GENERATED) \
+proto-check: env $(PROTOC)
+	@dir=$$(mktemp -d) && sh proto/generate.sh $(BIN) $(PROTOC) $$dir && diff -r -x __pycache__ $$dir $(GENERATED) \
 		|| { echo "$(GENERATED) is stale: run make proto" >&2; exit 1; }
 
 .PHONY: docs
@@ -121,6 +128,8 @@ record: env ## record golden cases of NAME, a framework in tests/recording, anew
 lock: env ## resolve the dependencies anew (network)
 	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --upgrade \
 		--all-extras --group dev pyproject.toml -o $(LOCK)
+	@printf 'grpcio-tools==1.62.3\nsetuptools<81\n' | $(BIN)/uv pip compile -q --generate-hashes --no-emit-index-url \
+		--no-header --python-version 3.11 --universal --upgrade - -o requirements/proto.txt
 
 .PHONY: clean
 clean: ## remove what was made

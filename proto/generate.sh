@@ -1,13 +1,14 @@
 #!/bin/sh
-# Generate the control service's Python code: generate.sh BIN OUT, where BIN is the environment's folder of programs.
+# Generate the control service's Python code: generate.sh BIN PYTHON OUT. BIN is the environment's folder of programs,
+# PYTHON the interpreter that has grpcio-tools.
 set -eu
-bin=$1 out=$2
+bin=$1 python=$2 out=$3
 proto=$(dirname "$0")
 made=$(mktemp -d)
 trap 'rm -rf "$made"' EXIT
 
 protoc() {
-    "$bin/python" -m grpc_tools.protoc --proto_path="$proto" \
+    "$python" -m grpc_tools.protoc --proto_path="$proto" \
         --plugin=protoc-gen-mypy="$bin/protoc-gen-mypy" --plugin=protoc-gen-mypy_grpc="$bin/protoc-gen-mypy_grpc" "$@"
 }
 protoc --python_out="$made" --mypy_out="quiet:$made" "$proto"/spanscore/v1/*.proto

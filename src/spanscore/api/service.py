@@ -9,8 +9,6 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 
 from spanscore import metrics
 from spanscore.api.convert import encode_metric, encode_score, encode_trace
@@ -26,6 +24,8 @@ from spanscore.model.trace import AgentTrace
 from spanscore.receive.auth import BearerTokens, UnauthenticatedError
 from spanscore.receive.server import is_loopback
 from spanscore.receive.tls import grpc_credentials
+from spanscore.rpc import health
+from spanscore.rpc.reflection import reflection_handlers
 
 _log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class Server:
         self._backend = backend
         self._guards = [_Guard((tokens or {})[config.auth.authenticator])] if config.auth else []
         self._server: grpc.aio.Server | None = None
-        self._health = health.aio.HealthServicer()
+        self._health = health.Health()
         self.port = 0
         """The port it listens on, from `start` on."""
 
@@ -79,8 +79,7 @@ class Server:
         # Without this a second spanscore would share the port, and each would get some of the requests.
         server = grpc.aio.server(interceptors=self._guards, options=[("grpc.so_reuseport", 0)])
         add_ControlServiceServicer_to_server(_Servicer(self._backend), server)
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
-        reflection.enable_server_reflection((_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+        server.add_generic_rpc_handlers((self._health.handlers(), *reflection_handlers([_SERVICE, health.SERVICE])))
         try:
             if tls is None:
                 self.port = server.add_insecure_port(endpoint)
@@ -93,7 +92,7 @@ class Server:
         await server.start()
         self._server = server
         for name in ("", _SERVICE):
-            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+            await self._health.show(name, serving=True)
         _log.info("the control service listens on %s", endpoint)
 
     def _warn_of_exposure(self) -> None:
@@ -107,7 +106,7 @@ class Server:
     async def stop(self, grace_s: float = 5.0) -> None:
         """Stop listening; requests under way have `grace_s` seconds to end. May be called again."""
         if self._server is not None:
-            await self._health.enter_graceful_shutdown()
+            await self._health.end()
             await self._server.stop(grace_s)
 
 

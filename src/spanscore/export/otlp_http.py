@@ -11,7 +11,6 @@ from typing import Any
 import aiohttp
 import cramjam
 from google.protobuf.message import DecodeError
-from google.rpc.status_pb2 import Status
 
 from spanscore.export import status
 from spanscore.export.config import HttpConfig
@@ -20,6 +19,7 @@ from spanscore.export.port import UndeliveredError
 from spanscore.export.tls import http_context
 from spanscore.model.headers import Headers
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
+from spanscore.rpc.status import read_status
 
 _MAX_ANSWER_BYTES = 64 * 2**10
 _LEVEL = 1  # scores repeat themselves: higher levels cost a third more time and save a few bytes
@@ -109,8 +109,7 @@ def _not_taken(signal: Signal, answer: bytes) -> str | None:
 def _reason(answer: bytes, response: aiohttp.ClientResponse) -> str:
     """What an error's body says, as google.rpc.Status where it is one; else HTTP's own word."""
     if response.content_type == "application/x-protobuf":
-        try:
-            return str(Status.FromString(answer).message)
-        except DecodeError:
-            pass
+        told = read_status(answer)
+        if told is not None:
+            return told.message
     return response.reason or ""

@@ -9,13 +9,10 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from google.protobuf.message import DecodeError
-from google.rpc.error_details_pb2 import RetryInfo
-from google.rpc.status_pb2 import Status
-
 from spanscore.errors import PermanentError
 from spanscore.export.port import FaultError, UndeliveredError, UnsupportedSignalError
 from spanscore.otlp.signal import WIRE, Signal
+from spanscore.rpc.status import read_status
 
 _RETRIED_HTTP = frozenset({429, 502, 503, 504})
 _UNAUTHORISED_HTTP = frozenset({401, 403})
@@ -95,17 +92,8 @@ def retry_after_s(header: str | None, now: datetime) -> float | None:
 
 def retry_info_s(details: bytes | None) -> float | None:
     """Seconds that the RetryInfo in a google.rpc.Status asks for; None where there is none."""
-    if not details:
-        return None
-    try:
-        for detail in Status.FromString(details).details:
-            info = RetryInfo()
-            if detail.Unpack(info):
-                delay_s: float = info.retry_delay.seconds + info.retry_delay.nanos / 1e9
-                return max(0.0, delay_s)
-    except DecodeError:
-        return None
-    return None
+    status = read_status(details) if details else None
+    return status.retry_after_s if status else None
 
 
 def not_taken(signal: Signal, answer: Any) -> str | None:

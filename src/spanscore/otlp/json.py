@@ -78,7 +78,7 @@ def to_object(message: Message) -> dict[str, Any]:
     shown: dict[str, Any] = {}
     for field, held in message.ListFields():
         name, printer = printers[field.name]
-        shown[name] = [printer(x) for x in held] if field.is_repeated else printer(held)
+        shown[name] = printer(held)
     return shown
 
 
@@ -145,7 +145,7 @@ def _message_reader(field: FieldDescriptor) -> _Read:
             held.SetInParent()
             _read_message(held, item, depth + step)
 
-    return read_many if field.is_repeated else read_one
+    return read_many if _is_repeated(field) else read_one
 
 
 def _scalar_reader(field: FieldDescriptor) -> _Read:
@@ -158,7 +158,12 @@ def _scalar_reader(field: FieldDescriptor) -> _Read:
     def read_one(message: Any, item: Any, _depth: int) -> None:
         setattr(message, name, convert(item))
 
-    return read_many if field.is_repeated else read_one
+    return read_many if _is_repeated(field) else read_one
+
+
+def _is_repeated(field: Any) -> bool:
+    """Whether a FieldDescriptor has a list of values: `is_repeated` in protobuf 7, `label` in older ones."""
+    return bool(field.is_repeated if hasattr(field, "is_repeated") else field.label == field.LABEL_REPEATED)
 
 
 def _converter(field: FieldDescriptor) -> Callable[[Any], Any]:
@@ -236,11 +241,16 @@ def _bytes(item: Any) -> bytes:
 
 @cache
 def _printers(descriptor: Descriptor) -> dict[str, tuple[str, Callable[[Any], Any]]]:
-    """The JSON name of each field of a message type, and what prints its values."""
+    """The JSON name of each field of a message type, and what prints its value, or the list of its values."""
     return {field.name: (field.json_name, _printer(field)) for field in descriptor.fields}
 
 
 def _printer(field: FieldDescriptor) -> Callable[[Any], Any]:
+    print_one = _value_printer(field)
+    return (lambda held: [print_one(x) for x in held]) if _is_repeated(field) else print_one
+
+
+def _value_printer(field: FieldDescriptor) -> Callable[[Any], Any]:
     if field.message_type:
         return to_object
     if field.type == FieldDescriptor.TYPE_BYTES:

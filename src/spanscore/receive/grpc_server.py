@@ -7,8 +7,6 @@ from typing import Any, Final
 
 import grpc
 from google.protobuf.message import Message
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 
 from spanscore.errors import ConfigError, PermanentError, RetryableError
 from spanscore.model.headers import chosen
@@ -20,6 +18,8 @@ from spanscore.receive.config import Grpc
 from spanscore.receive.exports import Exports
 from spanscore.receive.pressure import Seldom
 from spanscore.receive.tls import grpc_credentials
+from spanscore.rpc import health
+from spanscore.rpc.reflection import reflection_handlers
 
 _log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class GrpcServer:
         self._exports = exports
         self._tokens = tokens
         self._kept = headers if config.include_metadata else frozenset()
-        self._health = health.aio.HealthServicer()
+        self._health = health.Health()
         self._telling_unread = Seldom()
         self._begun: set[asyncio.Task[Any] | None] = set()
         self._server: grpc.aio.Server | None = None  # made in `start`, since it takes the loop that runs
@@ -99,8 +99,7 @@ class GrpcServer:
             for signal in SIGNALS
         }
         server.add_generic_rpc_handlers((_Begun(methods, self._begun, self._unread),))
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
-        reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
+        server.add_generic_rpc_handlers((self._health.handlers(), *reflection_handlers([*names, health.SERVICE])))
         try:
             self.port = self._bind(server)
         except RuntimeError:
@@ -114,13 +113,12 @@ class GrpcServer:
 
     async def show(self, *, serving: bool) -> None:
         """Have health checks say, overall and for each service, whether requests are taken."""
-        status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
         for name in ("", *(WIRE[signal].service for signal in SIGNALS)):
-            await self._health.set(name, status)
+            await self._health.show(name, serving=serving)
 
     async def refuse(self) -> None:
         """Tell health checks that nothing is taken any more."""
-        await self._health.enter_graceful_shutdown()
+        await self._health.end()
 
     async def stop(self, grace_s: float) -> None:
         """Close all connections, those with a request or a health watch under way after `grace_s` seconds."""
@@ -186,7 +184,7 @@ class GrpcServer:
                 fault = error
             self._exports.refused("grpc", signal, fault)
             answer = status.answer(fault)
-            details = ((_DETAILS_KEY, answer.status().SerializeToString()),)
+            details = ((_DETAILS_KEY, answer.status()),)
             await context.abort(answer.grpc_code, answer.message, trailing_metadata=details)
             raise AssertionError("abort raises")
 

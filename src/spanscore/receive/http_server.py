@@ -208,7 +208,7 @@ def _too_large(max_bytes: int) -> _RefusedError:
 
 
 def _refusal(answer: status.Answer, as_json: bool, *, http_status: int | None = None) -> web.Response:
-    body = dumps(answer.status_object()) if as_json else answer.status().SerializeToString()
+    body = dumps(answer.status_object()) if as_json else answer.status()
     return _response(http_status or answer.http_status, body, answer.headers)
 
 

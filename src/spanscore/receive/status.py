@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from google.protobuf.duration_pb2 import Duration
-from google.rpc.error_details_pb2 import RetryInfo
-from google.rpc.status_pb2 import Status
 from grpc import StatusCode
 
 from spanscore.errors import PermanentError, RetryableError
+from spanscore.rpc.status import RETRY_INFO_URL, Status, write_status
 
 TABLE: Final[tuple[tuple[type[Exception], StatusCode, int], ...]] = (
     (RetryableError, StatusCode.UNAVAILABLE, 503),
@@ -40,26 +39,18 @@ class Answer:
         """The HTTP headers that say when to try again: whole seconds, at least one."""
         return {} if self.retry_after_s is None else {"Retry-After": str(max(1, math.ceil(self.retry_after_s)))}
 
-    def status(self) -> Status:
+    def status(self) -> bytes:
         """The google.rpc.Status: gRPC's `grpc-status-details-bin`, and the body of an HTTP error."""
-        status = Status(code=self.grpc_code.value[0], message=self.message)
-        if self.retry_after_s is not None:
-            status.details.add().Pack(RetryInfo(retry_delay=self._delay))
-        return status
+        return write_status(Status(self.grpc_code.value[0], self.message, self.retry_after_s))
 
     def status_object(self) -> dict[str, Any]:
         """`status` in protobuf's JSON mapping."""
         shown: dict[str, Any] = {"code": self.grpc_code.value[0], "message": self.message}
         if self.retry_after_s is not None:
-            kind = f"type.googleapis.com/{RetryInfo.DESCRIPTOR.full_name}"
-            shown["details"] = [{"@type": kind, "retryDelay": self._delay.ToJsonString()}]
+            delay = Duration()
+            delay.FromNanoseconds(round(self.retry_after_s * 1e9))
+            shown["details"] = [{"@type": RETRY_INFO_URL, "retryDelay": delay.ToJsonString()}]
         return shown
-
-    @property
-    def _delay(self) -> Duration:
-        delay = Duration()
-        delay.FromNanoseconds(round((self.retry_after_s or 0.0) * 1e9))
-        return delay
 
 
 def answer(error: Exception) -> Answer:

@@ -8,8 +8,6 @@ from typing import Any
 
 import aiohttp
 import grpc
-from grpc_health.v1 import health_pb2
-from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from spanscore.cli.checks.finding import Finding, fail, ok, warn
 from spanscore.config import Settings
@@ -17,6 +15,7 @@ from spanscore.model.json import loads
 from spanscore.otlp.signal import WIRE
 from spanscore.receive.config import Grpc, Tls, split_endpoint
 from spanscore.receive.health import ELSEWHERE
+from spanscore.rpc.health import check as ask_health
 
 _TIMEOUT_S = 3.0
 _NOBODY = "start it with `spanscore serve` and this configuration, or see its log if it should run"
@@ -82,13 +81,12 @@ async def _grpc(config: Grpc) -> Finding:
         return await _handshake(about, where, config.tls)
     elsewhere = "set receive.grpc.endpoint to a free port, or stop what listens there"
     async with grpc.aio.insecure_channel(where) as channel:
-        request = health_pb2.HealthCheckRequest(service=WIRE["traces"].service)
         try:
-            answer = await HealthStub(channel).Check(request, timeout=_TIMEOUT_S)
+            answer = await ask_health(channel, WIRE["traces"].service, _TIMEOUT_S)
         except grpc.aio.AioRpcError as error:
             told = f"what listens on {config.endpoint} is not spanscore, or wants TLS ({error.code().name})"
             return fail(about, told, elsewhere)
-    if answer.status != health_pb2.HealthCheckResponse.SERVING:
+    if answer != "SERVING":
         return fail(about, f"spanscore on {config.endpoint} takes no requests", "see what its health check says")
     return ok(about, f"spanscore takes requests on {config.endpoint}")
 
