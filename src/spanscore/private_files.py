@@ -5,6 +5,7 @@ import errno
 import os
 import stat
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from spanscore.errors import InputError, OutputError
@@ -23,6 +24,11 @@ def write(path: Path, content: bytes) -> None:
 
     Raises InputError where it cannot be written there, OutputError where it does not fit.
     """
+    write_parts(path, (content,))
+
+
+def write_parts(path: Path, content: Iterable[bytes]) -> None:
+    """The same of content that comes in parts, of which no more than one need be in memory."""
     try:
         target = Path(os.path.realpath(path))
         if _is_device(target) or _is_device(path.absolute()):
@@ -82,12 +88,12 @@ def _is_device(path: Path) -> bool:
         return False
 
 
-def _write_into(path: Path, content: bytes) -> None:
+def _write_into(path: Path, content: Iterable[bytes]) -> None:
     with path.open("wb") as file:
-        file.write(content)
+        file.writelines(content)
 
 
-def _replace(path: Path, content: bytes) -> None:
+def _replace(path: Path, content: Iterable[bytes]) -> None:
     try:
         file, name = tempfile.mkstemp(prefix=".spanscore-", dir=path.parent)  # with mode 0600
     except PermissionError:
@@ -97,7 +103,7 @@ def _replace(path: Path, content: bytes) -> None:
         return
     try:
         with os.fdopen(file, "wb") as opened:
-            opened.write(content)
+            opened.writelines(content)
             opened.flush()
             os.fsync(file)
             _keep_owner(file, path)
@@ -107,10 +113,10 @@ def _replace(path: Path, content: bytes) -> None:
         raise
 
 
-def _rewrite(path: Path, content: bytes) -> None:
+def _rewrite(path: Path, content: Iterable[bytes]) -> None:
     _restrict(path)
     with path.open("wb") as file:
-        file.write(content)
+        file.writelines(content)
 
 
 def _keep_owner(file: int, path: Path) -> None:

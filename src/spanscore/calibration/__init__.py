@@ -6,7 +6,7 @@ from spanscore.calibration.labels import Label
 from spanscore.calibration.labels import read as read_labels
 from spanscore.calibration.matching import Matched, match
 from spanscore.calibration.verdicts import Verdict
-from spanscore.calibration.weighing import clusters_of, estimated
+from spanscore.calibration.weighing import clusters_of, estimated, passing
 
 __all__ = [
     "Calibration",
@@ -22,6 +22,7 @@ __all__ = [
     "match",
     "measures",
     "pass_rates",
+    "passing",
     "read_labels",
     "unsure",
 ]

@@ -2,8 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate, count
+from typing import Literal
 
 from spanscore.judge.clock import moment, step_time
 from spanscore.judge.framing import conversation_ending, ending, frame, written_in
@@ -163,23 +164,45 @@ def _retrieval(retrieval: Retrieval, places: Iterator[int]) -> Iterator[Passage]
         yield Passage(f"    document: {indented(text_of(document), 6)}", "document", next(places))
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A model call or tool call of a turn, in reading order; `place` is its place among those of its kind.
+
+    `number` is 0 for a model call that is no step of the transcript, since it adds nothing; `lines` are what it adds.
+    """
+
+    kind: Literal["model", "tool"]
+    place: int
+    number: int
+    lines: tuple[str, ...] = ()
+
+
+def ordered(trace: AgentTrace, numbers: Numbers) -> Iterator[Step]:
+    """Each model call, followed by the tool calls that it asked for, as a transcript numbers them."""
+    calls = trace.tool_calls or ()
+    following: defaultdict[int, list[int]] = defaultdict(list)
+    for number, place in enumerate(_asked_by(trace.model_calls, calls)):
+        following[place].append(number)
+    made = {name for call in calls for name in (call.call_id, call.name) if name}
+    for place in range(-1, len(trace.model_calls)):
+        if place >= 0:
+            lines = tuple(_said(trace, trace.model_calls[place], made))
+            yield Step("model", place, numbers.step() if lines else 0, lines)
+        for called in following[place]:
+            yield Step("tool", called, numbers.call()[0])
+
+
 def _steps(trace: AgentTrace, numbers: Numbers) -> Iterator[Passage]:
     """Each model call that said something, followed by the tool calls that it asked for."""
     calls = trace.tool_calls or ()
-    following: defaultdict[int, list[ToolCall]] = defaultdict(list)
-    for call, place in zip(calls, _asked_by(trace.model_calls, calls), strict=True):
-        following[place].append(call)
-    made = {name for call in calls for name in (call.call_id, call.name) if name}
+    first_call = len(numbers.of_calls)
     any_step = False
-    for place in range(-1, len(trace.model_calls)):
-        if place >= 0:
-            lines = _said(trace, trace.model_calls[place], made)
-            if lines:
-                any_step = True
-                yield from _answered(trace.model_calls[place], lines, numbers.step(), trace.started_ns)
-        for call in following[place]:
-            any_step = True
-            yield from _called(call, *numbers.call(), trace.started_ns)
+    for step in ordered(trace, numbers):
+        any_step = any_step or step.number > 0
+        if step.kind == "tool":
+            yield from _called(calls[step.place], step.number, first_call + step.place, trace.started_ns)
+        elif step.number:
+            yield from _answered(trace.model_calls[step.place], step.lines, step.number, trace.started_ns)
     if not any_step:
         yield Passage("(none)")
 
@@ -212,7 +235,7 @@ def _said(trace: AgentTrace, model: ModelCall, made: Collection[str]) -> list[st
     return lines
 
 
-def _answered(model: ModelCall, lines: list[str], number: int, started_ns: int) -> Iterator[Passage]:
+def _answered(model: ModelCall, lines: Sequence[str], number: int, started_ns: int) -> Iterator[Passage]:
     name = f" ({indented(model.model)})" if model.model else ""
     when = step_time(model.started_ns, model.ended_ns, started_ns)
     yield Passage(f"{number}. the model answered{name}{when}", "step", number, "head")

@@ -1,5 +1,18 @@
 """A run as one self-contained HTML file: `Results` in, a page out that needs no network and no server."""
 
+from spanscore.report.page import MAX_BYTES, page, save
 from spanscore.report.results import Case, Change, Comparison, Difference, Figure, Results, Score, Trial
 
-__all__ = ["Case", "Change", "Comparison", "Difference", "Figure", "Results", "Score", "Trial"]
+__all__ = [
+    "MAX_BYTES",
+    "Case",
+    "Change",
+    "Comparison",
+    "Difference",
+    "Figure",
+    "Results",
+    "Score",
+    "Trial",
+    "page",
+    "save",
+]

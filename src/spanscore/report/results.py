@@ -21,13 +21,14 @@ Score: TypeAlias = Evaluation | Mapping[str, Any]
 class Figure:
     """A number of the whole run or of one test, with its interval; `note` is what a reader must know of it.
 
-    `scale` is the range that the value can have: (0, 1) is shown as a share.
+    `scale` is the range that the value can have. `unit` is written after it: "%" makes a share of 1 a percentage.
     """
 
     name: str
     estimate: Estimate
     note: str = ""
     scale: tuple[float, float] = (0.0, 1.0)
+    unit: str = "%"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +82,7 @@ class Results:
 class Difference:
     """One measure in both runs: `difference` is the run's own value minus the baseline's, over pairs that both have.
 
-    `unit` is what is written after a value, such as "s". `regression` says which limit is passed, or is empty.
+    `unit` is as of a `Figure`, such as "s". `regression` says which limit is passed, or is empty.
     """
 
     name: str

@@ -1,0 +1,51 @@
+// Elements are made here and nowhere else: text only ever becomes text, never markup, an address or a style.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function h(tag, props, ...children) {
+  return filled(document.createElement(tag), props, children);
+}
+
+function svg(tag, props, ...children) {
+  return filled(document.createElementNS(SVG, tag), props, children);
+}
+
+function filled(element, props, children) {
+  for (const [name, value] of Object.entries(props ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "style") for (const [key, text] of Object.entries(value)) element.style.setProperty(key, text);
+    else if (name === "class") element.setAttribute("class", Array.isArray(value) ? value.filter(Boolean).join(" ") : value);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  add(element, children);
+  return element;
+}
+
+function add(element, children) {
+  for (const child of children) {
+    if (child === null || child === undefined || child === false || child === "") continue;
+    if (Array.isArray(child)) add(element, child);
+    else element.append(child);
+  }
+}
+
+function replace(element, ...children) {
+  element.replaceChildren();
+  add(element, children);
+}
+
+function button(label, onclick, props) {
+  return h("button", { type: "button", onclick, ...props }, label);
+}
+
+// A part that opens on a click; what is inside is made when it is opened for the first time.
+function opening(summary, make, props) {
+  const element = h("details", props, h("summary", null, summary));
+  const fill = () => {
+    if (element.open && element.childElementCount === 1) add(element, [make()]);
+  };
+  element.addEventListener("toggle", fill);
+  if (element.open) fill();
+  return element;
+}

@@ -1,0 +1,146 @@
+"""The data of a report: an index of all turns, sessions and tests, and their details in blocks, what fails first."""
+
+from collections import defaultdict
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any, TypeAlias
+
+from spanscore.report import compared, pairing, rows, sessions, turns
+from spanscore.report.chunks import Chunks
+from spanscore.report.figures import by_metric, figure
+from spanscore.report.results import Comparison, Results
+from spanscore.report.rows import Turn
+from spanscore.report.scored import Joined, join
+from spanscore.report.texts import Texts
+
+SCHEMA = "spanscore.report/1"
+"""The form of the data in a report."""
+
+MAX_TURNS = 100_000
+"""No more turns are listed."""
+
+Row: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One run's turns in their order, and its scores by what they are of."""
+
+    turns: Sequence[Turn]
+    joined: Joined
+    metrics: list[Row]
+    not_listed: int = 0
+
+    @classmethod
+    def of(cls, results: Results) -> "_Run":
+        scores = [*results.scores, *(x for case in results.cases for trial in case.trials for x in trial.scores)]
+        joined = join(results.traces, scores)
+        found = rows.turns(results.traces, joined)
+        groups = (joined.of_turn, joined.of_session, joined.strays)
+        metrics = by_metric(x for group in groups for own in group.values() for x in own)
+        return cls(found[:MAX_TURNS], joined, metrics, max(0, len(found) - MAX_TURNS))
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """The place of each metric."""
+        return {x["metric"]: place for place, x in enumerate(self.metrics)}
+
+    @property
+    def places(self) -> dict[str, int]:
+        """The row of each turn."""
+        return {x.id: place for place, x in enumerate(self.turns)}
+
+
+def blocks(
+    results: Results, *, comparison: Comparison | None, baseline: Results | None, texts: Texts, max_bytes: int
+) -> Generator[bytes, None, Row]:
+    """Write the details of everything, `max_bytes` of them at most; returns the index, which says where each is."""
+    chunks = Chunks(max_bytes)
+    run = _Run.of(results)
+    index: Row = {"schema": SCHEMA, "version": version("spanscore"), "name": results.name}
+    index["started"] = _started(results)
+    index["figures"] = [figure(x) for x in results.figures]
+    index["cases"] = yield from _cases(results, run, chunks, texts)
+    index |= yield from _listed(run, chunks, texts)
+    if comparison is not None:
+        index["comparison"] = compared.comparison(comparison, texts)
+    if baseline is not None:
+        index["baseline"] = yield from _baseline(baseline, run, index["turns"], chunks, texts)
+    yield from chunks.rest()
+    index["notes"] = [*results.notes, *_left_out(chunks, run, max_bytes)]
+    return index
+
+
+def _cases(results: Results, run: _Run, chunks: Chunks, texts: Texts) -> Generator[bytes, None, list[Row]]:
+    """Write the details of tests; returns their rows."""
+    rows_of: defaultdict[str, list[int]] = defaultdict(list)
+    for place, turn in enumerate(run.turns if results.cases else ()):
+        for name in (turn.id, *(turn.trace.trace_ids if turn.trace else (turn.id.partition(":")[0],))):
+            rows_of[name].append(place)
+    own = dict(enumerate(run.turns))
+    found = []
+    for case in results.cases:
+        detail = sessions.case(case, rows_of, own, texts)
+        row = {"name": detail["name"], "status": case.status, "trials": [x.status for x in case.trials]}
+        found.append({**row, "figures": detail["figures"], "at": chunks.add(detail)})
+        yield from chunks.written()
+    return found
+
+
+def _listed(run: _Run, chunks: Chunks, texts: Texts) -> Generator[bytes, None, Row]:
+    """Write the details of sessions and turns; returns their rows, and those of the metrics."""
+    numbers, places = run.numbers, run.places
+    of_sessions: list[Row] = []
+    session_of: dict[int, int] = {}
+    for key, own in rows.sessions(run.turns, run.joined).items():
+        scores = run.joined.of_session.get(key, [])
+        row = rows.session_row(key, own, scores, numbers) | {"turns": [places[x.id] for x in own]}
+        session_of |= dict.fromkeys(row["turns"], len(of_sessions))
+        detail = sessions.session(key, own, scores, texts)
+        of_sessions.append({**row, "name": detail["id"], "at": chunks.add(detail)})
+        yield from chunks.written()
+    of_turns: list[Row] = []
+    for place, turn in enumerate(run.turns):
+        row = rows.row(turn, texts, numbers)
+        if place in session_of:
+            row["session"] = session_of[place]
+        of_turns.append({**row, "at": chunks.add(_detail(turn, texts))})
+        yield from chunks.written()
+    return {"metrics": run.metrics, "turns": of_turns, "sessions": of_sessions}
+
+
+def _detail(turn: Turn, texts: Texts) -> Row:
+    if turn.trace is not None:
+        return turns.turn(turn.trace, turn.scores, texts)
+    scores = [turns.score(x, lambda _word, _number: None, texts) for x in turn.scores]
+    return {"id": turn.id, "input": texts.text(turn.user_input), "unknown": True, "scores": scores}
+
+
+def _baseline(
+    baseline: Results, run: _Run, own_rows: Sequence[Row], chunks: Chunks, texts: Texts
+) -> Generator[bytes, None, Row]:
+    """Write the baseline's turns; each own row gets the place of its counterpart."""
+    other = _Run.of(baseline)
+    listed = yield from _listed(other, chunks, texts)
+    places, pairs = other.places, pairing.paired(run.turns, other.turns)
+    for turn, row in zip(run.turns, own_rows, strict=True):
+        if turn.id in pairs:
+            row["was"] = places[pairs[turn.id]]
+    return {"name": baseline.name, "started": _started(baseline), **listed}
+
+
+def _started(results: Results) -> float | None:
+    """When the run began, in milliseconds of Unix time: as it says, else the start of its first turn."""
+    started = results.started_at_ns or min((x.started_ns for x in results.traces if x.started_ns), default=None)
+    return None if started is None else started / 1e6
+
+
+def _left_out(chunks: Chunks, run: _Run, max_bytes: int) -> Iterator[str]:
+    if chunks.left_out:
+        yield (
+            f"The steps and reasons of {chunks.left_out:,} turns, sessions or tests are left out: this file would "
+            f"be larger than about {max_bytes >> 20} MiB. What fails was kept first; a report of fewer traces has all."
+        )
+    if run.not_listed:
+        yield f"{run.not_listed:,} turns are not listed: a report lists {MAX_TURNS:,}, those that fail first."

@@ -1,0 +1,124 @@
+"""The list that a report begins with: a row for each turn and each session, what failed before what passed."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spanscore.model.trace import AgentTrace
+from spanscore.report.scored import ORDER, Joined, Scored, as_json, state
+from spanscore.report.texts import Texts
+
+_INPUT_CHARS, _OUTPUT_CHARS, _NAME_CHARS = 240, 160, 80
+_MAX_NAMES = 12
+_MS = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A turn with its scores; `trace` is None where nothing but scores of it is known. `key` is its session's."""
+
+    id: str
+    trace: AgentTrace | None
+    scores: tuple[Scored, ...]
+    key: str | None
+    user_input: str | None
+
+    @property
+    def state(self) -> str:
+        """What it came to."""
+        return state(self.scores)
+
+
+def turns(traces: Sequence[AgentTrace], joined: Joined) -> list[Turn]:
+    """All turns in the order of a report: failing ones first, those with most failing scores at the top."""
+    found = [Turn(x.id, x, tuple(joined.of_turn[x.id]), x.session_key, x.user_input) for x in traces]
+    found += [_stray(target, scores) for target, scores in joined.strays.items()]
+    return sorted(found, key=_urgency)
+
+
+def row(turn: Turn, texts: Texts, numbers: Mapping[str, int]) -> dict[str, Any]:
+    """The turn's row. `numbers` are those of the metrics."""
+    found: dict[str, Any] = {"id": turn.id, "state": turn.state, **_counts(turn.scores, numbers)}
+    trace = turn.trace
+    if trace is None:
+        found["input"] = texts.line(turn.user_input, _INPUT_CHARS) if turn.user_input else None
+    else:
+        found |= _facts(trace, texts)
+    return {name: value for name, value in found.items() if value not in (None, [], "")}
+
+
+def sessions(found: Iterable[Turn], joined: Joined) -> dict[str, list[Turn]]:
+    """The turns of each session in their order in time; sessions of one turn and no score of their own left out."""
+    members: defaultdict[str, list[Turn]] = defaultdict(list)
+    for turn in found:
+        if turn.key is not None:
+            members[turn.key].append(turn)
+    for key in joined.of_session:
+        members.setdefault(key, [])
+    return {
+        key: sorted(own, key=_time)
+        for key, own in sorted(members.items(), key=lambda x: _session_urgency(x[1], joined.of_session.get(x[0], [])))
+        if len(own) > 1 or key in joined.of_session
+    }
+
+
+def session_row(key: str, own: Sequence[Turn], scores: Sequence[Scored], numbers: Mapping[str, int]) -> dict[str, Any]:
+    """The session's row, without the places of its turns."""
+    return {
+        "key": key,
+        "state": state(scores),
+        "failing_turns": sum(x.state == "fail" for x in own),
+        **_counts(scores, numbers),
+    }
+
+
+def _counts(scores: Sequence[Scored], numbers: Mapping[str, int]) -> dict[str, Any]:
+    return {
+        "fails": list(dict.fromkeys(numbers[x.metric] for x in scores if x.passed is False))[:_MAX_NAMES],
+        "errors": list(dict.fromkeys(numbers[x.metric] for x in scores if x.status == "failed"))[:_MAX_NAMES],
+        "scored": sum(x.status == "scored" for x in scores),
+    }
+
+
+def _facts(trace: AgentTrace, texts: Texts) -> dict[str, Any]:
+    calls = trace.tool_calls or ()
+    return {
+        "input": texts.line(trace.user_input, _INPUT_CHARS) if trace.user_input else None,
+        "output": texts.line(trace.final_output, _OUTPUT_CHARS) if trace.final_output else None,
+        "agent": texts.line(trace.agent_name, _NAME_CHARS) if trace.agent_name else None,
+        "service": texts.line(trace.service_name, _NAME_CHARS) if trace.service_name else None,
+        "start": round(trace.started_ns / _MS),
+        "took": max(0, trace.ended_ns - trace.started_ns) / _MS,
+        "calls": len(calls),
+        "models": len(trace.model_calls),
+        "call_errors": sum(x.error is not None for x in calls),
+        "tools": [texts.line(x, _NAME_CHARS) for x in dict.fromkeys(x.name for x in calls)][:_MAX_NAMES],
+        "trace": trace.trace_ids[0] if trace.trace_ids else None,
+    }
+
+
+def _stray(target: tuple[str, str], scores: Sequence[Scored]) -> Turn:
+    said = list(_inputs(scores))
+    session = next((str(found) for x in scores if (found := as_json(x.raw).get("session_key"))), None)
+    return Turn(":".join(target), None, tuple(scores), session, said[0] if said else None)
+
+
+def _inputs(scores: Iterable[Scored]) -> Iterator[str]:
+    for x in scores:
+        text = (as_json(x.raw).get("metadata") or {}).get("user_input")
+        if isinstance(text, str) and text.strip():
+            yield text
+
+
+def _urgency(turn: Turn) -> tuple[Any, ...]:
+    return ORDER.index(turn.state), -sum(x.passed is False for x in turn.scores), *_time(turn)
+
+
+def _session_urgency(own: Sequence[Turn], scores: Sequence[Scored]) -> tuple[int, int]:
+    failing = sum(x.state == "fail" for x in own)
+    return (ORDER.index(state(scores)), -failing)
+
+
+def _time(turn: Turn) -> tuple[int, str]:
+    return (turn.trace.started_ns if turn.trace else 0), turn.id
