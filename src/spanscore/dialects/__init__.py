@@ -48,6 +48,7 @@ from spanscore.dialects import (
     voltagent,
 )
 from spanscore.dialects._again import Again
+from spanscore.dialects._authored import AUTHORED, authored
 from spanscore.dialects._base import Context, Dialect, Facts
 from spanscore.dialects._content import switch_for
 from spanscore.dialects._damage import marked
@@ -113,7 +114,7 @@ _BY_SCOPE = {scope: rank for rank, dialect in _RANKED for scope in dialect.scope
 _BY_KEY = {key: rank for rank, dialect in _RANKED for key in dialect.keys}
 _KEYS = frozenset(_BY_KEY)
 _TOGETHER = {x.name: x.together for x in DIALECTS if x.together is not None}
-_NAMING = IDENTIFYING | frozenset({"session.id", "user.id", "enduser.id", "gen_ai.conversation.id"})
+_NAMING = IDENTIFYING | AUTHORED | frozenset({"session.id", "user.id", "enduser.id", "gen_ai.conversation.id"})
 _SWITCHES = {x.name: x.content for x in DIALECTS}
 _LOOKING = tuple((x, x.claims) for x in DIALECTS if x.claims is not None)
 _MARKS = tuple({mark: None for dialect in DIALECTS for mark in dialect.marks})
@@ -262,6 +263,9 @@ def _step(span: Span, dialect: str, facts: Facts) -> Step:
     user = given_user or attributes.get("user.id", attributes.get("enduser.id"))
     if user is not None:
         facts["user_id"] = identity(user) or facts.get("user_id")
+    if not attributes.keys().isdisjoint(AUTHORED):
+        stated = authored(attributes)
+        facts |= {**stated, "damaged": facts.get("damaged", frozenset()) | stated["damaged"]}
     for field, resting in _HIDEABLE:
         value = facts.get(field)
         if value and value[-1:] in LAST_OF_MARKS and is_redacted(value):

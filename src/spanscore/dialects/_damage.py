@@ -26,6 +26,8 @@ _FACTS: dict[str, StepFact] = {
     "arguments": "arguments",
     "positional": "arguments",
     "result": "result",
+    "plan": "plan",
+    "expected": "expected",
 }
 _CARRIES: dict[str, tuple[StepFact, ...]] = {
     "model": ("input", "output", "system", "tools", "tokens"),

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Literal, TypeAlias
 
+from spanscore.model.expected import Expected
 from spanscore.model.json import Json
 from spanscore.model.record import record
 from spanscore.model.span import LogRecord, Span
@@ -16,7 +17,9 @@ A `workflow` is code that wraps agents or models (chains, graph nodes, tasks). `
 agent but is none of the rest: bookkeeping, embeddings, guardrails.
 """
 
-StepFact: TypeAlias = Literal["input", "output", "system", "tools", "arguments", "result", "tokens"]
+StepFact: TypeAlias = Literal[
+    "input", "output", "system", "tools", "arguments", "result", "tokens", "plan", "expected"
+]
 """The facts of a Step that can arrive cut or redacted; `tokens`: it may have told how many, had nothing been cut."""
 
 MessageFact: TypeAlias = Literal["text", "calls", "results"]
@@ -67,8 +70,8 @@ class Step:
 
     A tool's `arguments` are a JSON value, or `positional` where the instrumentation recorded values without names.
     `runs_agent` is the agent that works inside of the tool where no span stands for that agent.
-    `has_result` tells a result that is null from one that was not recorded. `damaged` names the facts that were cut or
-    redacted on the way.
+    `has_result` tells a result that is null from one that was not recorded. `plan` and `expected` are what the author
+    of the agent or its test stated on the span. `damaged` names the facts that were cut or redacted on the way.
     """
 
     span: Span
@@ -100,6 +103,8 @@ class Step:
     runs_agent: str | None = None
     query: str | None = None
     documents: tuple[Json, ...] = ()
+    plan: str | None = None
+    expected: Expected | None = None
     damaged: frozenset[StepFact] = frozenset()
 
 
@@ -108,10 +113,10 @@ class Reading:
     """All that the dialects made of one trace.
 
     `spans` are the trace's spans, each id once, by start time; `steps` those that a dialect reads, in the same order,
-    and those of kind `other` without a dialect that only name a session or user. `unread` counts the spans that no
-    dialect reads. Spans that a judge or evaluator emitted are in neither. `logs` are the log records of each span, by
-    its id. `told_by` are reports of its model calls in other traces, from which something was taken, by the id of the
-    span that was completed so.
+    and those of kind `other` without a dialect that only name a session or user, or state what is expected. `unread`
+    counts the spans that no dialect reads. Spans that a judge or evaluator emitted are in neither. `logs` are the log
+    records of each span, by its id. `told_by` are reports of its model calls in other traces, from which something was
+    taken, by the id of the span that was completed so.
     """
 
     spans: tuple[Span, ...]

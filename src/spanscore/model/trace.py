@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Literal, TypeAlias, TypeVar
 
+from spanscore.model.expected import Expected
 from spanscore.model.json import Json
 from spanscore.model.record import record
 from spanscore.model.span import Attributes
@@ -137,7 +138,8 @@ class AgentTrace:
     `history` is None when nothing shows what came before the turn, as where no model's request was recorded, and empty
     when the first request shows that nothing did.
     `damaged` names the facts (fields of this class) that arrived cut or redacted. `session_key` is what sessions are
-    joined by: the session id, behind a digest of the service namespace and tenant where there are such.
+    joined by: the session id, behind a digest of the service namespace and tenant where there are such. `expected` is
+    what the spans themselves state that the turn should come to.
 
     `id` is 32 hex digits that stay the same however often, and in whatever order, the turn's spans arrive. It derives
     from the first of the trace ids, in which the turn opens, and the span that opens it, since several turns can share
@@ -169,6 +171,7 @@ class AgentTrace:
     dialects: tuple[str, ...] = ()
     unread_spans: int = 0
     trial: Trial | None = None
+    expected: Expected | None = None
     session_key: str | None = None
     id: str = field(init=False, compare=False)
 
@@ -181,9 +184,11 @@ class AgentTrace:
     def to_json(self) -> dict[str, Any]:
         """The JSON object that `spanscore inspect --jsonl` prints on one line; some have more.
 
-        Only a turn of a test has `trial`; only one whose session key is not the session id has `session_key`.
+        Only a turn of a test has `trial`, only one whose spans state an expectation `expected`, and only one whose
+        session key is not the session id `session_key`.
         """
         trial = {} if self.trial is None else {"trial": _plain(self.trial)}
+        expected = {} if self.expected is None else {"expected": self.expected.to_json()}
         scoped = {} if self.session_key == self.session_id else {"session_key": self.session_key}
         return {
             "id": self.id,
@@ -212,6 +217,7 @@ class AgentTrace:
             "opening_span_id": self.opening_span_id,
             "target": _plain(self.target),
             **trial,
+            **expected,
             **scoped,
         }
 
@@ -230,6 +236,8 @@ class AgentTrace:
             fields[name] = tuple(fields[name])
         if fields.get("trial") is not None:
             fields["trial"] = Trial(**fields["trial"])
+        if fields.get("expected") is not None:
+            fields["expected"] = Expected.from_json(fields["expected"])
         return cls(**{**fields, "usage": Usage(**fields["usage"]), "target": Target(**fields["target"])})
 
 

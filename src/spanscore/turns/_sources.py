@@ -5,7 +5,7 @@ from functools import partial
 from typing import Literal, TypeAlias
 
 from spanscore.model.step import Message, Step
-from spanscore.turns import _conversation, _double, _plans
+from spanscore.turns import _conversation, _double, _plans, _stated
 from spanscore.turns._found import First, Found, Gathered, Source, is_damaged
 from spanscore.turns._marks import stopped_for_tools
 from spanscore.turns._sorted import Turn
@@ -311,6 +311,7 @@ SOURCES: dict[str, First[Turn]] = {
         Source("those of another agent", partial(_instructions, lambda turn: turn.other_agents)),
     ),
     "plan": (
+        Source("the plan that the agent's span, or the span nearest the root, states (`spanscore.plan`)", _stated.plan),
         Source(
             "the text beside the first tool calls of the main agent, else the last text before them, that announces "
             "two steps or more",
@@ -347,6 +348,12 @@ SOURCES: dict[str, First[Turn]] = {
         Source("another agent that has a name", partial(_named, _first_named)),
         Source("a workflow that names its agent", partial(_named, lambda turn: turn.workflows)),
         Source("a main model call that names its agent", partial(_named, lambda turn: turn.main)),
+    ),
+    "expected": (
+        Source(
+            "what the span nearest the root states that the turn should come to (`spanscore.expected.*`)",
+            _stated.expected,
+        ),
     ),
 }
 """The facts that one source tells whole: the first that speaks wins."""
