@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from spanscore.model.trace import AgentTrace, Session
     from spanscore.otlp.files import load
     from spanscore.rebuild import rebuild_all
+    from spanscore.sdk.authoring.model_call import ModelCall, model_call
+    from spanscore.sdk.authoring.record_score import record_score
+    from spanscore.sdk.authoring.session import session
+    from spanscore.sdk.authoring.tool import call_id, tool
+    from spanscore.sdk.authoring.turn import Turn, expect, plan, turn
     from spanscore.sdk.evaluating import evaluate, evaluate_async
     from spanscore.sdk.score_report import Report
     from spanscore.stats import pass_at_k, pass_pow_k
@@ -25,21 +30,31 @@ __all__ = [
     "AgentTrace",
     "Evaluation",
     "Failure",
+    "ModelCall",
     "Outcome",
     "Report",
     "Score",
     "Session",
     "Skip",
     "Suite",
+    "Turn",
     "__version__",
     "best_of",
+    "call_id",
     "evaluate",
     "evaluate_async",
+    "expect",
     "load",
+    "model_call",
     "pass_at_k",
     "pass_pow_k",
+    "plan",
     "rebuild_all",
+    "record_score",
     "run_suite",
+    "session",
+    "tool",
+    "turn",
 ]
 
 __version__ = version("spanscore")
@@ -48,20 +63,30 @@ _HOMES = {
     "AgentTrace": "spanscore.model.trace",
     "Evaluation": "spanscore.model.score",
     "Failure": "spanscore.model.score",
+    "ModelCall": "spanscore.sdk.authoring.model_call",
     "Outcome": "spanscore.model.score",
     "Report": "spanscore.sdk.score_report",
     "Score": "spanscore.model.score",
     "Session": "spanscore.model.trace",
     "Skip": "spanscore.model.score",
     "Suite": "spanscore.suites",
+    "Turn": "spanscore.sdk.authoring.turn",
     "best_of": "spanscore.suites.best_of",
+    "call_id": "spanscore.sdk.authoring.tool",
     "evaluate": "spanscore.sdk.evaluating",
     "evaluate_async": "spanscore.sdk.evaluating",
+    "expect": "spanscore.sdk.authoring.turn",
     "load": "spanscore.otlp.files",
+    "model_call": "spanscore.sdk.authoring.model_call",
     "pass_at_k": "spanscore.stats",
     "pass_pow_k": "spanscore.stats",
+    "plan": "spanscore.sdk.authoring.turn",
     "rebuild_all": "spanscore.rebuild",
+    "record_score": "spanscore.sdk.authoring.record_score",
     "run_suite": "spanscore.suites",
+    "session": "spanscore.sdk.authoring.session",
+    "tool": "spanscore.sdk.authoring.tool",
+    "turn": "spanscore.sdk.authoring.turn",
 }
 
 

@@ -17,9 +17,7 @@ A `workflow` is code that wraps agents or models (chains, graph nodes, tasks). `
 agent but is none of the rest: bookkeeping, embeddings, guardrails.
 """
 
-StepFact: TypeAlias = Literal[
-    "input", "output", "system", "tools", "arguments", "result", "tokens", "plan", "expected"
-]
+StepFact: TypeAlias = Literal["input", "output", "system", "tools", "arguments", "result", "tokens", "plan", "expected"]
 """The facts of a Step that can arrive cut or redacted; `tokens`: it may have told how many, had nothing been cut."""
 
 MessageFact: TypeAlias = Literal["text", "calls", "results"]

@@ -1,0 +1,160 @@
+"""`spanscore.record_score`: what a person or a program thinks of a turn, as a span or an event in its trace."""
+
+import hashlib
+import re
+import time
+from typing import Literal, TypeAlias
+
+from opentelemetry import _logs, context, trace
+from opentelemetry.context import Context
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
+
+from spanscore import __version__
+from spanscore.sdk.authoring import attributes as names
+from spanscore.sdk.authoring.current import current_turn
+from spanscore.sdk.authoring.guarding import guarded, report_once
+from spanscore.sdk.authoring.spans import Attribute, well_named
+from spanscore.sdk.authoring.turn import Turn, named
+from spanscore.sdk.authoring.values import bounded
+
+Traced: TypeAlias = Turn | trace.Span | SpanContext | str
+"""What names a trace: a turn, a span, the ids of one, `traceparent`, or a trace id of 32 hex digits."""
+
+_TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
+_TRACE_ID = re.compile(r"[0-9a-f]{32}")
+_MAX_SUMMARY_CHARS = 200
+_EVENT = "gen_ai.evaluation.result"
+_VALUE, _LABEL = "gen_ai.evaluation.score.value", "gen_ai.evaluation.score.label"
+
+
+def record_score(
+    name: str,
+    value: bool | float | str,
+    *,
+    comment: str | None = None,
+    source: str = "human",
+    author: str | None = None,
+    trace: Traced | None = None,
+    session: str | None = None,
+    emit: Literal["span", "event"] = "span",
+) -> None:
+    """Record a score that somebody gave: a thumbs-up, a rating, or a word. It is kept beside spanscore's own scores.
+
+    It is of the current turn, else of the current span's trace; of another one, by `trace`; or of a session.
+
+    Args:
+        name: What was scored, such as `helpful`. Who gives it again changes their mind: the newer one counts.
+        value: True or False, a number on a scale of your own, or a word.
+        comment: Why.
+        source: Who: `human`, `programmatic`, or the name of an evaluator.
+        author: Who of them; no personal data that your traces should not have.
+        trace: The turn, its `traceparent` (which may be stored with the answer, for a thumbs-up that comes a day
+            later in another process), or the id of its trace.
+        session: The id of a session, in place of a trace.
+        emit: `span`: a child span, which needs nothing more; `event`: the log event `gen_ai.evaluation.result`, for
+            applications with a LoggerProvider.
+
+    >>> record_score("helpful", True, comment="It found my flight.", session="chat-7")
+    """
+    _record(name, value, comment, source, author, trace, session, emit)
+
+
+@guarded
+def _record(
+    name: str,
+    value: bool | float | str,
+    comment: str | None,
+    source: str,
+    author: str | None,
+    traced: Traced | None,
+    session: str | None,
+    emit: str,
+) -> None:
+    within = context.get_current() if session is not None and traced is None else _context(traced)
+    if within is None:
+        report_once("record_score", f"the score {name!r} is of no turn, and is lost: call it in one, or give trace=")
+        return
+    attributes: dict[str, Attribute | None] = {
+        **_given(value),
+        "gen_ai.evaluation.name": bounded(name),
+        "gen_ai.evaluation.explanation": None if comment is None else bounded(comment),
+        "spanscore.score.source": source,
+        "spanscore.score.author": author,
+    }
+    if session is not None:
+        attributes |= {**named(session, None), "spanscore.scope": "session"}
+    set_attributes = {key: x for key, x in attributes.items() if x is not None}
+    if emit == "event":
+        _emit_event(set_attributes, within)
+    else:
+        _emit_span(name, set_attributes, within)
+
+
+def _context(traced: Traced | None) -> Context | None:
+    """The context of a span that is named, else of the current turn or span; None where there is none."""
+    found = _span_context(current_turn() if traced is None else traced)
+    if found is None and traced is None:
+        found = trace.get_current_span().get_span_context()
+    if found is None or not found.is_valid:
+        return None
+    return trace.set_span_in_context(NonRecordingSpan(found))
+
+
+def _span_context(traced: Traced | None) -> SpanContext | None:
+    if isinstance(traced, Turn):
+        return traced.span_context
+    if isinstance(traced, trace.Span):
+        return traced.get_span_context()
+    if isinstance(traced, str):
+        return _of_text(traced.strip().lower())
+    return traced
+
+
+def _of_text(text: str) -> SpanContext | None:
+    """The ids in a `traceparent`; a trace id alone has a span id made of it, since no span is known."""
+    found = _TRACEPARENT.fullmatch(text)
+    if found is not None:
+        return _remote(found[1], found[2], TraceFlags(int(found[3], 16)))
+    plain = text.replace("-", "")
+    if _TRACE_ID.fullmatch(plain) is None:
+        return None
+    made_up = hashlib.sha256(f"spanscore score {plain}".encode()).hexdigest()[:16]
+    return _remote(plain, made_up, TraceFlags(TraceFlags.SAMPLED))
+
+
+def _remote(trace_id: str, span_id: str, flags: TraceFlags) -> SpanContext:
+    return SpanContext(int(trace_id, 16), int(span_id, 16), is_remote=True, trace_flags=flags)
+
+
+def _given(value: bool | float | str) -> dict[str, Attribute | None]:
+    """A value and its label: of yes and no 1 with `pass` and 0 with `fail`, of a word the label alone."""
+    if isinstance(value, bool):
+        return {_VALUE: float(value), _LABEL: "pass" if value else "fail"}
+    if isinstance(value, str):
+        return {_LABEL: bounded(value)}
+    return {_VALUE: float(value)}
+
+
+def _emit_span(name: str, attributes: dict[str, Attribute], within: Context) -> None:
+    tracer = trace.get_tracer(names.SCOPE, __version__)
+    shown = attributes.get(_LABEL, attributes.get(_VALUE))
+    described = {
+        "evaluation.summary": f"{name} = {shown}"[:_MAX_SUMMARY_CHARS],
+        names.OPERATION: "evaluation",
+        "openinference.span.kind": "EVALUATOR",
+    }
+    tracer.start_span(well_named(f"evaluation {name}"), context=within, attributes={**described, **attributes}).end()
+
+
+def _emit_event(attributes: dict[str, Attribute], within: Context) -> None:
+    """Emit it by the application's LoggerProvider; without one nothing is recorded."""
+    logger = _logs.get_logger(names.SCOPE, __version__)
+    logger.emit(
+        _logs.LogRecord(
+            timestamp=time.time_ns(),
+            context=within,
+            severity_number=_logs.SeverityNumber.INFO,
+            attributes={"event.name": _EVENT, **attributes},
+            event_name=_EVENT,
+        )
+    )

@@ -1,0 +1,322 @@
+"""`spanscore.turn`: one turn of an agent that is written by hand, as a span of OpenTelemetry's `invoke_agent`."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import Token
+from types import TracebackType
+from typing import Any, Self, TypeAlias, TypeVar
+
+from opentelemetry import context, trace
+from opentelemetry.context import Context
+
+from spanscore.model.json import Json
+from spanscore.sdk.authoring import attributes as names
+from spanscore.sdk.authoring import running
+from spanscore.sdk.authoring.arguments import Arguments
+from spanscore.sdk.authoring.current import TURN, current_names, current_turn
+from spanscore.sdk.authoring.definitions import definitions_of
+from spanscore.sdk.authoring.expectations import ExpectedTools, expectation
+from spanscore.sdk.authoring.guarding import guarded, report_once
+from spanscore.sdk.authoring.messages import instructions_of, messages_of
+from spanscore.sdk.authoring.spans import Attribute, OpenSpan, captures_content, open_span
+from spanscore.sdk.authoring.values import bounded
+
+Input: TypeAlias = str | Mapping[str, Any] | Sequence[Any] | None
+"""What the user said: a text, or the messages of the conversation up to it."""
+
+_FunctionT = TypeVar("_FunctionT", bound=Callable[..., Any])
+_T = TypeVar("_T")
+
+_MAX_REQUESTED = 1_000
+
+
+class Turn:
+    """One turn of an agent: a context manager, synchronous and asynchronous, and a decorator. Made by `turn`."""
+
+    def __init__(self, options: "_Options") -> None:
+        self._options = options
+        self._span: OpenSpan | None = None
+        self._token: Token[Context] | None = None
+        self._requested: list[tuple[str, Json, str]] = []
+
+    @property
+    def span_context(self) -> trace.SpanContext | None:
+        """The ids of its span; None before it begins, and where nothing records it."""
+        found = None if self._span is None else self._span.span.get_span_context()
+        return found if found is not None and found.is_valid else None
+
+    @property
+    def trace_id(self) -> str | None:
+        """The id of its trace, 32 hex digits; None before it begins, and where nothing records it."""
+        found = self.span_context
+        return None if found is None else trace.format_trace_id(found.trace_id)
+
+    @property
+    def span_id(self) -> str | None:
+        """The id of its span, 16 hex digits; None before it begins, and where nothing records it."""
+        found = self.span_context
+        return None if found is None else trace.format_span_id(found.span_id)
+
+    @property
+    def traceparent(self) -> str | None:
+        """Its trace and span in the form of W3C Trace Context: what `record_score` takes, also in another process."""
+        found = self.span_context
+        if found is None:
+            return None
+        ids = f"{trace.format_trace_id(found.trace_id)}-{trace.format_span_id(found.span_id)}"
+        return f"00-{ids}-{found.trace_flags:02x}"
+
+    def plan(self, plan: str | Sequence[str]) -> None:
+        """Record what the agent means to do: a text, or its steps. A second plan takes the place of the first."""
+        self._set(names.PLAN, lambda: bounded(plan if isinstance(plan, str) else _numbered(plan)), "a plan")
+
+    def answer(self, answer: _T) -> _T:
+        """Record what the agent answers, and return it as it is: a text, messages, or a value that is shown as JSON."""
+        self._set(names.OUTPUT, lambda: messages_of(answer, "assistant", finish_reason="stop"), "an answer")
+        return answer
+
+    def expect(
+        self,
+        answer: object = None,
+        *,
+        tools: ExpectedTools | None = None,
+        outcomes: str | Sequence[str] = (),
+        in_order: bool | None = None,
+    ) -> None:
+        """Record what the turn should come to; see `spanscore.expect`."""
+        self.set(lambda: expectation(answer, tools, outcomes, in_order=in_order), "an expectation")
+
+    def session(self, session_id: str, user_id: str | None = None) -> None:
+        """Name the session that the turn belongs to, and its user."""
+        self.set(lambda: named(session_id, user_id), "a session")
+
+    @guarded
+    def set(self, attributes: Callable[[], Mapping[str, Attribute | None]], what: str = "an attribute") -> None:
+        """Set attributes of the turn's span, which are only made where they are recorded."""
+        if self._span is None or self._span.has_ended:
+            report_once(what, f"{what} was recorded outside of its turn, and is lost: record it inside of the block")
+        elif self._span.is_recording:
+            self._span.set(attributes())
+
+    def _set(self, name: str, value: Callable[[], str], what: str) -> None:
+        if captures_content():
+            self.set(lambda: {name: value()}, what)
+
+    @guarded
+    def note_requests(self, calls: Iterable[tuple[str, Json, str]]) -> None:
+        """Remember the calls that a model asked for, so that the tools that run next have their ids."""
+        self._requested = [*self._requested, *calls][-_MAX_REQUESTED:]
+
+    def requested_id(self, name: str, arguments: Json) -> str | None:
+        """The id of the first call of a tool with these arguments that a model asked for and none took up yet."""
+        for at, (asked, given, call_id) in enumerate(self._requested):
+            if asked == name and given == arguments:
+                del self._requested[at]
+                return call_id
+        return None
+
+    def __enter__(self) -> Self:
+        self._begin(None)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._end(error)
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._end(error)
+
+    def __call__(self, function: _FunctionT) -> _FunctionT:
+        """Make a turn of each call of a function: its first argument is the input, what it returns the answer."""
+        return _decorated(function, self._options)
+
+    def begun(self, given: object) -> Context | None:
+        """Begin the turn without making it current; its context, where there is one."""
+        self._open(given)
+        return None if self._span is None else self._span.context
+
+    def finished(self, error: BaseException | None = None) -> None:
+        """End the turn, which is not current."""
+        if self._span is not None:
+            self._span.end() if error is None else self._span.fail(error)
+
+    @guarded
+    def _begin(self, given: object) -> None:
+        self._open(given)
+        if self._span is not None:
+            self._token = context.attach(self._span.context)
+
+    @guarded
+    def _open(self, given: object) -> None:
+        opened = open_span(self._options.span_name, {names.OPERATION: "invoke_agent"})
+        opened.context = context.set_value(TURN, self, opened.context)
+        self._span = opened
+        if opened.is_recording:
+            opened.set(self._options.attributes(self._options.input if given is None else given))
+
+    @guarded
+    def _end(self, error: BaseException | None) -> None:
+        if self._token is not None:
+            context.detach(self._token)
+            self._token = None
+        self.finished(error)
+
+
+class _Options:
+    """What a turn is begun with."""
+
+    def __init__(
+        self,
+        input: Input,  # noqa: A002 - as the caller names it
+        session_id: str | None,
+        user_id: str | None,
+        tools: Iterable[Any] | None,
+        agent_name: str | None,
+        instructions: str | None,
+        attributes: Mapping[str, Attribute] | None,
+    ) -> None:
+        self.input = input
+        self._session_id = session_id
+        self._user_id = user_id
+        self._tools = tools
+        self._agent_name = agent_name
+        self._instructions = instructions
+        self._attributes = attributes
+
+    @property
+    def span_name(self) -> str:
+        """As OpenTelemetry's conventions have it."""
+        return "invoke_agent" if self._agent_name is None else f"invoke_agent {self._agent_name}"
+
+    def attributes(self, given: object) -> dict[str, Attribute | None]:
+        """The attributes of the turn's span when it begins, having been given `given`."""
+        around = current_names()
+        content = captures_content()
+        return {
+            **(self._attributes or {}),
+            names.AGENT_NAME: self._agent_name,
+            **named(self._session_id or around.session_id, self._user_id or around.user_id),
+            names.INPUT: messages_of(given, "user") if content and given is not None else None,
+            names.INSTRUCTIONS: instructions_of(self._instructions) if content and self._instructions else None,
+            names.TOOL_DEFINITIONS: None if self._tools is None else definitions_of(self._tools),
+        }
+
+
+def turn(
+    input: Input = None,  # noqa: A002 - what the user's input is called everywhere else
+    *,
+    session_id: str | None = None,
+    user_id: str | None = None,
+    tools: Iterable[Any] | None = None,
+    agent_name: str | None = None,
+    instructions: str | None = None,
+    attributes: Mapping[str, Attribute] | None = None,
+) -> Turn:
+    """One turn of an agent, from the user's input to its answer, as a span that begins and ends with the block.
+
+    Args:
+        input: What the user said, or the messages of the conversation up to it.
+        session_id: The conversation that the turn belongs to; else that of `spanscore.session` around it.
+        user_id: Who asks; else that of `spanscore.session` around it.
+        tools: The tools on offer: functions (decorated or not), a provider's definitions, or names.
+        agent_name: The agent's name; a turn inside of another one is that of a sub-agent.
+        instructions: The system instructions.
+        attributes: Further attributes of the span, such as `test.case.id`.
+
+    >>> with turn("Is it raining?", session_id="chat-7") as this:
+    ...     this.answer("No.")
+    'No.'
+    """
+    return Turn(_Options(input, session_id, user_id, tools, agent_name, instructions, attributes))
+
+
+def plan(plan: str | Sequence[str]) -> None:
+    """Record what the agent of the current turn means to do: a text, or its steps."""
+    running_turn = current_turn()
+    if running_turn is not None:
+        running_turn.plan(plan)
+    elif captures_content():
+        _set_on_span(lambda: {names.PLAN: bounded(plan if isinstance(plan, str) else _numbered(plan))}, "a plan")
+
+
+def expect(
+    answer: object = None,
+    *,
+    tools: ExpectedTools | None = None,
+    outcomes: str | Sequence[str] = (),
+    in_order: bool | None = None,
+) -> None:
+    """Record what the current turn should come to, for `spanscore test` to hold it against. No judge is shown it.
+
+    Without a turn it is recorded on the current span, such as a framework's.
+
+    Args:
+        answer: What the answer should say, in any words.
+        tools: The tool calls that should be made: names or functions, or pairs of one and its arguments.
+        outcomes: Statements that should be true in the end.
+        in_order: Whether the order of the tool calls matters; None: it does, unless a suite says otherwise.
+    """
+    running_turn = current_turn()
+    if running_turn is not None:
+        running_turn.expect(answer, tools=tools, outcomes=outcomes, in_order=in_order)
+    else:
+        _set_on_span(lambda: expectation(answer, tools, outcomes, in_order=in_order), "an expectation")
+
+
+def named(session_id: str | None, user_id: str | None) -> dict[str, Attribute | None]:
+    """The attributes that name a session and a user: OpenTelemetry's own, and that of its GenAI conventions."""
+    session = None if session_id is None else bounded(str(session_id))
+    user = None if user_id is None else bounded(str(user_id))
+    return {names.SESSION: session, names.CONVERSATION: session, names.USER: user}
+
+
+@guarded
+def _set_on_span(attributes: Callable[[], Mapping[str, Attribute | None]], what: str) -> None:
+    span = trace.get_current_span()
+    if span.is_recording():
+        OpenSpan(span, context.get_current()).set(attributes())
+    elif not span.get_span_context().is_valid:
+        report_once(what, f"{what} was recorded outside of any turn or span, and is lost: put it inside of one")
+
+
+def _numbered(steps: Sequence[str]) -> str:
+    return "\n".join(f"{number}. {step}" for number, step in enumerate(steps, 1))
+
+
+class _DecoratedTurn:
+    """A turn that is one call of a function."""
+
+    def __init__(self, turn: Turn, given: object) -> None:
+        self._turn = turn
+        self.context = turn.begun(given)
+
+    def returned(self, value: object) -> None:
+        if value is not None:
+            self._turn.answer(value)
+        self._turn.finished()
+
+    def yielded(self, items: list[Any], value: object, *, is_whole: bool) -> None:
+        del is_whole
+        given: object = items
+        if value is not None:
+            given = value
+        elif all(isinstance(x, str) for x in items):
+            given = "".join(items)
+        self.returned(given)
+
+    def failed(self, error: BaseException) -> None:
+        self._turn.finished(error)
+
+
+def _decorated(function: _FunctionT, options: _Options) -> _FunctionT:
+    arguments = Arguments(function)
+
+    def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> _DecoratedTurn:
+        return _DecoratedTurn(Turn(options), arguments.first(args, kwargs) if options.input is None else None)
+
+    return running.recorded(function, begin)
