@@ -24,6 +24,7 @@ from spanscore.processing import Processing
 from spanscore.receive.auth import open_authenticators
 from spanscore.receive.server import Server
 from spanscore.store.journal import Journal
+from spanscore.store.listing import Page, Place, ScoreQuery, TraceQuery, TraceScores
 from spanscore.store.store import Store
 from spanscore.telemetry import Meter, declared, process, resource
 
@@ -153,6 +154,14 @@ class Pipeline:
     def evaluations(self, *, trace_id: str | None = None, session_id: str | None = None) -> list[Evaluation]:
         """The newest scores of a trace, or of a session and its traces."""
         return self._store.evaluations(trace_id=trace_id, session_id=session_id)
+
+    def list_scores(self, query: ScoreQuery, limit: int, after: Place | None = None) -> Page[Evaluation]:
+        """A page of the scores in the store."""
+        return self._store.list_scores(query, limit, after)
+
+    def list_traces(self, query: TraceQuery, limit: int, after: Place | None = None) -> Page[TraceScores]:
+        """A page of the agent traces in the store."""
+        return self._store.list_traces(query, limit, after)
 
     async def evaluate(
         self, *, trace_id: str | None = None, session_id: str | None = None, overrides: Overrides | None = None

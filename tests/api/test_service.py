@@ -13,6 +13,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
+from spanscore.api.decoding import decode_score
 from spanscore.api.service import Server
 from spanscore.api.v1 import control_service_pb2 as pb
 from spanscore.api.v1 import score_pb2
@@ -25,6 +26,7 @@ from spanscore.model.score import Evaluation, Evaluator, Score
 from spanscore.model.trace import AgentTrace, Target
 from spanscore.receive.auth import open_authenticators
 from spanscore.receive.config import BearerToken
+from spanscore.store.listing import Page, Place, ScoreQuery, TraceScores
 
 _OTEL_ID = "0af7651916cd43dd8448eb211c80319c"
 _TARGET = Target(_OTEL_ID, "b7ad6b7169203331", 1, 2)
@@ -58,6 +60,7 @@ def _evaluation(metric, value, revision=1):
 class FakeBackend:
     def __init__(self, error=None):
         self.asked = []
+        self.listed = []
         self._error = error
 
     def trace(self, trace_id):
@@ -66,6 +69,14 @@ class FakeBackend:
     def evaluations(self, *, trace_id=None, session_id=None):
         known = session_id == "session-42" or trace_id in {_TRACE.id, _OTEL_ID}
         return [_evaluation("coherence", 0.75)] if known else []
+
+    def list_scores(self, query, limit, after=None):
+        self.listed.append((query, limit, after))
+        return Page([_evaluation("newest", 0.1)], Place(3, 4))
+
+    def list_traces(self, query, limit, after=None):
+        self.listed.append((query, limit, after))
+        return Page([TraceScores(_TRACE, [_evaluation("coherence", 0.75)])], Place(3, 4))
 
     async def evaluate(self, *, trace_id=None, session_id=None, overrides=None):
         if self._error is not None:
@@ -164,9 +175,72 @@ def test_a_known_trace_without_scores_has_an_empty_list():
     assert not found.scores
 
 
-def test_scores_of_nothing_in_particular_are_an_invalid_argument(stub):
-    code, text = _refused(stub.ListScores, pb.ListScoresRequest())
-    assert (code, text) == (grpc.StatusCode.INVALID_ARGUMENT, "nothing to look up: set trace_id or session_id")
+def test_without_a_subject_the_scores_of_all_are_listed(stub):
+    found = stub.ListScores(pb.ListScoresRequest(failing=True, metric="coherence", since_ns=7))
+    assert [score.metric for score in found.scores] == ["newest"]
+
+
+def test_the_conditions_of_a_list_reach_the_store():
+    backend = FakeBackend()
+    request = pb.ListScoresRequest(failing=True, metric="coherence", since_ns=7, service_name="shop", source="human")
+    with _serving(backend) as channel:
+        ControlServiceStub(channel).ListScores(request)
+    query = ScoreQuery(failing=True, metric="coherence", since_ns=7, service="shop", source="human")
+    assert backend.listed == [(query, 50, None)]
+
+
+def test_a_page_token_leads_to_the_next_page():
+    backend = FakeBackend()
+    with _serving(backend) as channel:
+        stub = ControlServiceStub(channel)
+        token = stub.ListTraces(pb.ListTracesRequest(page_size=1)).next_page_token
+        stub.ListTraces(pb.ListTracesRequest(page_size=5, page_token=token))
+    assert [x[1:] for x in backend.listed] == [(1, None), (5, Place(3, 4))]
+
+
+def test_a_page_token_of_other_conditions_is_an_invalid_argument(stub):
+    token = stub.ListTraces(pb.ListTracesRequest()).next_page_token
+    code, text = _refused(stub.ListTraces, pb.ListTracesRequest(failing=True, page_token=token))
+    assert (code, text.partition(":")[0]) == (grpc.StatusCode.INVALID_ARGUMENT, "page_token")
+
+
+@pytest.mark.parametrize("token", ["x", "bnVsbA==", "W10=", "ñ", "WyJhIiwgMSwgMWUzMDBd", "WzEsIDIsIDFlOTk5XQ=="])
+def test_what_is_no_page_token_is_an_invalid_argument(stub, token):
+    code, text = _refused(stub.ListScores, pb.ListScoresRequest(page_token=token))
+    assert (code, text.partition(":")[0]) == (grpc.StatusCode.INVALID_ARGUMENT, "page_token")
+
+
+def test_a_negative_page_size_is_an_invalid_argument(stub):
+    assert _refused(stub.ListTraces, pb.ListTracesRequest(page_size=-1))[0] == grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_a_page_is_never_larger_than_the_bound():
+    backend = FakeBackend()
+    with _serving(backend) as channel:
+        ControlServiceStub(channel).ListTraces(pb.ListTracesRequest(page_size=2**30))
+    assert backend.listed[0][1] == 1000
+
+
+def test_the_scores_of_a_session_come_in_pages_where_a_size_is_asked_for():
+    backend = FakeBackend()
+    backend.evaluations = lambda **_: [_evaluation(f"m{x}", 0.5) for x in range(3)]
+    with _serving(backend) as channel:
+        stub = ControlServiceStub(channel)
+        first = stub.ListScores(pb.ListScoresRequest(session_id="s", page_size=2))
+        rest = stub.ListScores(pb.ListScoresRequest(session_id="s", page_token=first.next_page_token))
+    assert [[x.metric for x in page.scores] for page in (first, rest)] == [["m0", "m1"], ["m2"]]
+
+
+def test_a_trace_is_listed_in_few_words_with_its_scores(stub):
+    [found] = stub.ListTraces(pb.ListTracesRequest()).traces
+    assert (found.id, found.user_input, found.HasField("tool_calls")) == (_TRACE.id, _TRACE.user_input, False)
+    assert [score.metric for score in found.scores] == ["coherence"]
+
+
+def test_a_score_is_the_same_before_and_after_it_is_sent(stub):
+    [score] = stub.ListScores(pb.ListScoresRequest(session_id="session-42")).scores
+    sent = _evaluation("coherence", 0.75)
+    assert decode_score(score).to_json() == sent.to_json()
 
 
 def test_evaluate_hands_every_override_to_the_backend():
@@ -242,7 +316,7 @@ def test_reflection_describes_the_service():
     with _serving() as channel:
         pool = DescriptorPool(ProtoReflectionDescriptorDatabase(channel))
         names = {method.name for method in pool.FindServiceByName("spanscore.v1.ControlService").methods}
-    assert names == {"ListMetrics", "GetTrace", "ListScores", "Evaluate"}
+    assert names == {"ListMetrics", "GetTrace", "ListTraces", "ListScores", "Evaluate"}
 
 
 def test_health_says_that_it_serves():

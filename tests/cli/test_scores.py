@@ -1,10 +1,11 @@
-"""`spanscore scores`: what exporters could not deliver, listed and noted to be sent again."""
+"""`spanscore scores`: scores listed, and what exporters could not deliver, to be sent again."""
 
 import json
 
 import pytest
 
 from spanscore.cli.main import main
+from spanscore.export import spans
 from spanscore.model.score import Evaluation, Evaluator, Score
 from spanscore.model.trace import Target
 from spanscore.model.undelivered import Undelivered
@@ -116,9 +117,79 @@ def test_what_a_backend_answered_cannot_speak_to_the_terminal(store, run):
     assert "\x1b" not in run("--undelivered")[1]
 
 
-def test_without_a_wish_it_says_which_there_are(run):
-    code, _, err = run()
-    assert (code, "--undelivered lists scores" in err) == (2, True)
+def test_without_any_option_the_scores_are_listed(store, run):
+    code, out, _ = run()
+    assert code == 0
+    assert [line.split()[1:4] for line in out.splitlines() if "trace" in line] == [
+        ["fail", "plan_adherence", "0.25"],
+        ["fail", "task_completion", "0.25"],
+    ]
+
+
+def test_below_each_score_stands_its_reason(store, run):
+    assert run("--metric", "task_completion")[1].splitlines()[1].strip() == "because"
+
+
+def test_json_lines_are_scores_as_eval_prints_them(store, run):
+    scores = [json.loads(line) for line in run("--json")[1].splitlines()]
+    assert [(x["metric"], x["value"], x["label"]) for x in scores] == [
+        ("plan_adherence", 0.25, "fail"),
+        ("task_completion", 0.25, "fail"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "words", [("--service", "other"), ("--session", "other"), ("--source", "human"), ("--since", "2200-01-01")]
+)
+def test_where_nothing_meets_the_conditions_that_is_said(store, run, words):
+    assert run(*words)[1] == "no score is there that meets the conditions\n"
+
+
+def test_the_limit_says_that_there_may_be_more(store, run):
+    assert run("--limit", "1")[1].splitlines()[-1] == "the newest 1; --limit shows more"
+
+
+def test_a_store_can_be_named_by_its_file(store, tmp_path, capsys):
+    assert main(["scores", "--store", str(tmp_path / "spanscore.db"), "--json"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("--since", "yesterday"), "give a duration such as 24h"),
+        (("--limit", "-1"), "0 shows all"),
+        (("--token-file", "x"), "go with --server"),
+        (("--exporter", "phoenix"), "goes with --undelivered"),
+        (("scores.jsonl", "--store", "x.db"), "one of them is read"),
+        (("--server", "127.0.0.1:1"), "is a server running there"),
+    ],
+)
+def test_what_cannot_be_is_said_with_what_to_do(store, run, words, hint):
+    code, out, err = run(*words)
+    assert (code in {1, 2}, out) == (True, "")
+    assert hint in err
+
+
+def test_scores_that_eval_printed_are_listed_from_their_file(store, run, tmp_path, capsys):
+    lines = tmp_path / "scores.jsonl"
+    lines.write_text(run("--json")[1])
+    main(["scores", str(lines), "--json"])
+    assert capsys.readouterr().out == lines.read_text()
+
+
+def test_scores_that_a_server_exported_are_listed(tmp_path, capsys):
+    file = tmp_path / "exported.pb"
+    file.write_bytes(spans.request([_score("task_completion")], "child", 8192))
+    assert main(["scores", str(file)]) == 0
+    assert "task_completion" in capsys.readouterr().out
+
+
+def test_a_file_without_scores_is_refused(tmp_path, capsys):
+    file = tmp_path / "traces.jsonl"
+    file.write_text('{"resourceSpans": []}')
+    assert main(["scores", str(file)]) == 2
+    assert "contains no scores" in capsys.readouterr().err
 
 
 def test_without_a_store_it_is_bad_input(run):

@@ -56,21 +56,21 @@ def encode_trace(trace: AgentTrace) -> trace_pb.AgentTrace:
         started_ns=trace.started_ns,
         ended_ns=trace.ended_ns,
         completeness=_COMPLETENESS[trace.completeness],
-        session_id=_text(trace.session_id),
-        session_key=_text(trace.session_key),
-        user_id=_text(trace.user_id),
-        agent_name=_text(trace.agent_name),
-        service_name=_text(trace.service_name),
-        user_input=_text(trace.user_input),
-        final_output=_text(trace.final_output),
-        system_instructions=_text(trace.system_instructions),
+        session_id=text_of(trace.session_id),
+        session_key=text_of(trace.session_key),
+        user_id=text_of(trace.user_id),
+        agent_name=text_of(trace.agent_name),
+        service_name=text_of(trace.service_name),
+        user_input=text_of(trace.user_input),
+        final_output=text_of(trace.final_output),
+        system_instructions=text_of(trace.system_instructions),
         available_tools=None if tools is None else trace_pb.ToolList(tools=map(_encode_tool, tools)),
         tool_calls=None if calls is None else trace_pb.ToolCallList(tool_calls=map(_encode_tool_call, calls)),
         model_calls=map(_encode_model_call, trace.model_calls),
         history=map(_encode_past_message, trace.history or ()),
         history_recorded=trace.history is not None,
         retrieved=map(_encode_retrieval, trace.retrieved),
-        plan=_text(trace.plan),
+        plan=text_of(trace.plan),
         damaged=trace.damaged,
         usage=trace_pb.TokenUsage(
             input_tokens=_int64(trace.usage.input_tokens), output_tokens=_int64(trace.usage.output_tokens)
@@ -120,7 +120,7 @@ def _decode_history(message: trace_pb.AgentTrace) -> tuple[PastMessage, ...] | N
 
 
 def _encode_trial(trial: Trial) -> trace_pb.Trial:
-    return trace_pb.Trial(**{name: _text(getattr(trial, name)) for name in Trial.__dataclass_fields__})
+    return trace_pb.Trial(**{name: text_of(getattr(trial, name)) for name in Trial.__dataclass_fields__})
 
 
 def _decode_trial(message: trace_pb.Trial) -> Trial:
@@ -136,14 +136,14 @@ def encode_score(evaluation: Evaluation) -> score_pb.Score:
         metric=evaluation.metric,
         value=evaluation.value,
         scale=None if evaluation.scale is None else score_pb.Scale(low=evaluation.scale[0], high=evaluation.scale[1]),
-        label=_text(evaluation.label),
+        label=text_of(evaluation.label),
         threshold=evaluation.threshold,
-        reason=_text(evaluation.reason),
-        metadata_json=_text(dumps(evaluation.to_json()["metadata"])),
+        reason=text_of(evaluation.reason),
+        metadata_json=text_of(dumps(evaluation.to_json()["metadata"])),
         trace_id=evaluation.target.trace_id,
         span_id=evaluation.target.span_id,
-        session_id=_text(evaluation.session_id),
-        session_key=_text(evaluation.session_key or evaluation.session_id),
+        session_id=text_of(evaluation.session_id),
+        session_key=text_of(evaluation.session_key or evaluation.session_id),
         evaluator=score_pb.Evaluator(
             kind=_KIND[evaluation.evaluator.kind],
             name=evaluation.evaluator.name,
@@ -151,8 +151,8 @@ def encode_score(evaluation: Evaluation) -> score_pb.Score:
             model=evaluation.evaluator.model,
             prompt_hash=evaluation.evaluator.prompt_hash,
             embedding=evaluation.evaluator.embedding,
-            source=_text(evaluation.evaluator.source),
-            author=_text(evaluation.evaluator.author),
+            source=text_of(evaluation.evaluator.source),
+            author=text_of(evaluation.evaluator.author),
         ),
         usage=score_pb.JudgeUsage(
             calls=judge.calls,
@@ -164,12 +164,14 @@ def encode_score(evaluation: Evaluation) -> score_pb.Score:
         error=_encode_error(outcome) if isinstance(outcome, Failure) else None,
         revision=evaluation.revision,
         evaluated_at_ns=evaluation.evaluated_at_ns,
-        subject_id=_text(evaluation.subject_id),
+        subject_id=text_of(evaluation.subject_id),
         uid=evaluation.uid,
         supersedes=evaluation.supersedes,
         sampling=evaluation.sampling,
         latency_s=evaluation.latency_s,
         skip_cause=outcome.cause if isinstance(outcome, Skip) else None,
+        agent_name=text_of(evaluation.agent_name),
+        service_name=text_of(evaluation.service_name),
     )
 
 
@@ -186,7 +188,7 @@ def encode_metric(metric: type[Metric]) -> control_pb.Metric:
 
 
 def _encode_error(failure: Failure) -> score_pb.EvaluationError:
-    return score_pb.EvaluationError(type=failure.type, message=_text(failure.message))
+    return score_pb.EvaluationError(type=failure.type, message=text_of(failure.message))
 
 
 def _encode_target(target: Target) -> trace_pb.Target:
@@ -195,8 +197,8 @@ def _encode_target(target: Target) -> trace_pb.Target:
         span_id=target.span_id,
         start_ns=target.start_ns,
         end_ns=target.end_ns,
-        resource_json=_text(dumps(target.resource)),
-        response_id=_text(target.response_id),
+        resource_json=text_of(dumps(target.resource)),
+        response_id=text_of(target.response_id),
     )
 
 
@@ -213,7 +215,7 @@ def _decode_target(message: trace_pb.Target) -> Target:
 
 def _encode_tool(tool: Tool) -> trace_pb.Tool:
     return trace_pb.Tool(
-        name=_text(tool.name), description=_text(tool.description), parameters_json=_json(tool.parameters)
+        name=text_of(tool.name), description=text_of(tool.description), parameters_json=_json(tool.parameters)
     )
 
 
@@ -228,15 +230,15 @@ def _decode_tools(message: trace_pb.AgentTrace) -> tuple[Tool, ...] | None:
 
 def _encode_tool_call(call: ToolCall) -> trace_pb.ToolCall:
     return trace_pb.ToolCall(
-        call_id=_text(call.call_id),
-        name=_text(call.name),
+        call_id=text_of(call.call_id),
+        name=text_of(call.name),
         arguments_json=_json(call.arguments),
         result_json=_json(call.result),
-        error=_text(call.error),
+        error=text_of(call.error),
         span_id=call.span_id,
         started_ns=call.started_ns,
         error_inferred=call.error_inferred,
-        agent=_text(call.agent),
+        agent=text_of(call.agent),
         returned=call.returned,
         ended_ns=call.ended_ns,
     )
@@ -265,7 +267,7 @@ def _decode_tool_calls(message: trace_pb.AgentTrace) -> tuple[ToolCall, ...] | N
 
 def _encode_requested_call(call: RequestedCall) -> trace_pb.RequestedCall:
     return trace_pb.RequestedCall(
-        call_id=_text(call.call_id), name=_text(call.name), arguments_json=_json(call.arguments)
+        call_id=text_of(call.call_id), name=text_of(call.name), arguments_json=_json(call.arguments)
     )
 
 
@@ -276,9 +278,9 @@ def _decode_requested_call(message: trace_pb.RequestedCall) -> RequestedCall:
 def _encode_model_call(call: ModelCall) -> trace_pb.ModelCall:
     return trace_pb.ModelCall(
         span_id=call.span_id,
-        model=_text(call.model),
-        text=_text(call.text),
-        reasoning=_text(call.reasoning),
+        model=text_of(call.model),
+        text=text_of(call.text),
+        reasoning=text_of(call.reasoning),
         tool_calls=map(_encode_requested_call, call.tool_calls),
         input_tokens=_int64(call.input_tokens),
         output_tokens=_int64(call.output_tokens),
@@ -303,8 +305,8 @@ def _decode_model_call(message: trace_pb.ModelCall) -> ModelCall:
 
 def _encode_past_message(message: PastMessage) -> trace_pb.PastMessage:
     return trace_pb.PastMessage(
-        role=_text(message.role),
-        text=_text(message.text),
+        role=text_of(message.role),
+        text=text_of(message.text),
         tool_calls=map(_encode_requested_call, message.tool_calls),
     )
 
@@ -316,8 +318,8 @@ def _decode_past_message(message: trace_pb.PastMessage) -> PastMessage:
 def _encode_retrieval(retrieval: Retrieval) -> trace_pb.Retrieval:
     return trace_pb.Retrieval(
         span_id=retrieval.span_id,
-        query=_text(retrieval.query),
-        documents_json=[_text(dumps(document)) for document in retrieval.documents],
+        query=text_of(retrieval.query),
+        documents_json=[text_of(dumps(document)) for document in retrieval.documents],
     )
 
 
@@ -331,7 +333,7 @@ def _given(message: "Message", field: str) -> Any:
 
 
 def _json(value: Json) -> str | None:
-    return None if value is None else _text(dumps(value))
+    return None if value is None else text_of(dumps(value))
 
 
 def _decode_json(message: "Message", field: str) -> Json:
@@ -339,10 +341,10 @@ def _decode_json(message: "Message", field: str) -> Json:
 
 
 @overload
-def _text(text: str) -> str: ...
+def text_of(text: str) -> str: ...
 @overload
-def _text(text: None) -> None: ...
-def _text(text: str | None) -> str | None:
+def text_of(text: None) -> None: ...
+def text_of(text: str | None) -> str | None:
     """`text` with "?" for lone surrogates, which a JSON string may hold and protobuf refuses."""
     return text if text is None or text.isascii() else text.encode(errors="replace").decode()
 

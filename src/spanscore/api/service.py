@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import grpc
 
 from spanscore import metrics
+from spanscore.api import listing
 from spanscore.api.convert import encode_metric, encode_score, encode_trace
 from spanscore.api.v1 import control_service_pb2 as pb
 from spanscore.api.v1.control_service_pb2_grpc import ControlServiceServicer, add_ControlServiceServicer_to_server
@@ -33,7 +34,7 @@ _TRACE_ID = re.compile(r"[0-9a-f]{32}")
 _SERVICE = pb.DESCRIPTOR.services_by_name["ControlService"].full_name
 
 
-class Backend(Protocol):
+class Backend(listing.Lists, Protocol):
     """What the control service needs of a running spanscore.
 
     A `trace_id` is the id of an agent trace or of an OpenTelemetry trace, 32 lower-case hex digits. The two that only
@@ -165,15 +166,23 @@ class _Servicer(ControlServiceServicer):
         async with _errors_told(context):
             return pb.GetTraceResponse(trace=encode_trace(await self._trace(_trace_id(request.trace_id))))
 
+    async def ListTraces(  # noqa: N802 - gRPC names it
+        self, request: pb.ListTracesRequest, context: grpc.aio.ServicerContext
+    ) -> pb.ListTracesResponse:
+        async with _errors_told(context):
+            return await asyncio.to_thread(listing.traces, self._backend, request)
+
     async def ListScores(  # noqa: N802 - gRPC names it
         self, request: pb.ListScoresRequest, context: grpc.aio.ServicerContext
     ) -> pb.ListScoresResponse:
         async with _errors_told(context):
+            if request.WhichOneof("subject") is None:
+                return await asyncio.to_thread(listing.scores, self._backend, request)
             subject = _subject(request)
             found = await asyncio.to_thread(self._backend.evaluations, **subject)
             if not found:
                 await self._refuse_missing(**subject)
-            return pb.ListScoresResponse(scores=map(encode_score, found))
+            return listing.scores_of_subject(found, request)
 
     async def Evaluate(  # noqa: N802 - gRPC names it
         self, request: pb.EvaluateRequest, context: grpc.aio.ServicerContext

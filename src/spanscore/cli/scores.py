@@ -1,147 +1,81 @@
-"""`spanscore scores`: the scores that exporters could not deliver, and the wish that they be sent again."""
+"""`spanscore scores`: the scores of a server, or of files, newest first; and those that could not be delivered."""
 
 import argparse
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from spanscore import config
-from spanscore.cli.score_blocks import number, table
-from spanscore.cli.terminal import console, on_one_line, print_json
+from spanscore.cli import exported, score_lines, sources, undelivered
+from spanscore.cli.terminal import print_json
 from spanscore.errors import InputError
-from spanscore.store import undelivered
-from spanscore.store.undelivered import Listed
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-_MAX_SHOWN, _MAX_GROUPS = 50, 20
-"""Scores of one exporter and reason that are shown, and such groups of them; --json lists all."""
-_MAX_ERROR_CHARS = 300
-_REASONS = {
-    "fault": "the backend failed at them",
-    "refused": "the backend refused them",
-    "given_up": "given up after max_elapsed_time",
-    "unsupported": "the backend has no place for them",
-    "no_span": "their spans have not come",
-    "max_waiting": "too many waited for their spans",
-}
+from spanscore.model.score import Evaluation
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument("-c", "--config", metavar="FILE", type=Path, help="the server's configuration")
-    asked = parser.add_mutually_exclusive_group()
-    asked.add_argument("--undelivered", action="store_true", help="list the scores that exporters could not deliver")
-    asked.add_argument(
-        "--resend", action="store_true", help="have the server send them again, at its next start where none runs"
-    )
-    asked.add_argument("--forget", action="store_true", help="list them no more, and do not send them again")
+    parser.add_argument("path", metavar="PATH", nargs="*", type=Path, help=exported.PATH_HELP)
+    sources.add_arguments(parser)
+    sources.add_conditions(parser, "scores")
+    parser.add_argument("--metric", metavar="NAME", help="only of this metric, or of a family of them such as rubric")
     parser.add_argument(
-        "--exporter", metavar="NAME", action="append", default=[], help="only of this exporter; may be given again"
+        "--source", metavar="NAME", help="only from this source: spanscore, human, programmatic or another evaluator"
     )
-    parser.add_argument("--json", action="store_true", help="with --undelivered: one JSON object a line for each score")
+    parser.add_argument("--skipped", action="store_true", help="also what could not be measured for want of something")
+    undelivered.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """List them, or note what is to become of them. Returns the exit code."""
-    if not (args.undelivered or args.resend or args.forget):
-        raise InputError("say what to do: --undelivered lists scores, --resend has them sent again, --forget does not")
-    if args.json and not args.undelivered:
-        raise InputError("--json: goes with --undelivered")
-    settings = config.load(args.config) if args.config else config.default()
-    if args.resend:
-        unknown = [x for x in args.exporter if x not in settings.export.exporters]
-        if unknown:
-            raise InputError(f"--exporter {unknown[0]}: the configuration has no such exporter, so nothing would send")
-        names = args.exporter or list(settings.export.exporters)
-        print(_resent(undelivered.ask(settings.store, names) if names else 0))
-    elif args.forget:
-        print(f"{_counted(undelivered.forget(settings.store, args.exporter))} forgotten as undelivered")
+    """List the scores. Returns the exit code."""
+    if args.undelivered or args.resend or args.forget:
+        return undelivered.run(args)
+    if args.exporter:
+        raise InputError("--exporter: goes with --undelivered, --resend or --forget")
+    sources.check(args)
+    found = _found(args)
+    if args.json:
+        for score in found:
+            print_json(score.to_json())
     else:
-        found = undelivered.kept(settings.store, args.exporter)
-        if args.json:
-            for one in found:
-                print_json(_as_json(one))
-        else:
-            _print(found)
+        score_lines.print_scores(found, args.limit)
     return 0
 
 
-def _resent(count: int) -> str:
-    if not count:
-        return "nothing is undelivered by the exporters of this configuration"
-    return (
-        f"{_counted(count)} to be sent again, within seconds by a server that runs, else at its next start; "
-        "--undelivered lists what still does not arrive"
+def _found(args: argparse.Namespace) -> Iterator[Evaluation]:
+    if args.server:
+        return _of_server(args)
+    from spanscore.store import listing  # noqa: PLC0415 - SQLAlchemy, which --help and --server do not need
+
+    query = listing.ScoreQuery(
+        failing=args.failing,
+        skipped=args.skipped,
+        since_ns=sources.since_ns(args.since),
+        service=args.service,
+        metric=args.metric,
+        session_id=args.session,
+        source=args.source,
     )
+    if args.path:
+        since = query.since_ns or 0
+        wanted = (x for x in exported.scores(args.path) if query.wants(x) and x.evaluated_at_ns >= since)
+        return islice(wanted, args.limit or None)
+    return sources.of_store(args, lambda connection, place: listing.scores(connection, query, sources.PAGE, place))
 
 
-def _counted(count: int) -> str:
-    return "1 score is" if count == 1 else f"{count:,} scores are"
+def _of_server(args: argparse.Namespace) -> Iterator[Evaluation]:
+    from spanscore.api.decoding import decode_score  # noqa: PLC0415 - gRPC, which reading a store does not need
+    from spanscore.api.v1.control_service_pb2 import ListScoresRequest  # noqa: PLC0415 - likewise
 
-
-def _as_json(listed: Listed) -> dict[str, Any]:
-    note, evaluation = listed.note, listed.evaluation
-    return {
-        "exporter": note.exporter,
-        "forms": list(note.forms),
-        "reason": note.reason,
-        "error": note.error,
-        "since_ns": note.since_ns,
-        "to_be_sent_again": note.asked,
-        "superseded": listed.is_superseded,
-        "score": evaluation.to_json(),
-    }
-
-
-def _print(found: Iterator[Listed]) -> None:
-    """Print the scores by exporter and by why they were not delivered, of each the oldest."""
-    counts: Counter[tuple[str, str, str]] = Counter()
-    shown: defaultdict[tuple[str, str, str], list[Listed]] = defaultdict(list)
-    for one in found:
-        why = (one.note.exporter, one.note.reason, one.note.error)
-        counts[why] += 1
-        if counts[why] <= _MAX_SHOWN and (why in shown or len(shown) < _MAX_GROUPS):
-            shown[why].append(one)
-    if not counts:
-        print("nothing is undelivered")
-        return
-    output = console()
-    for why, listed in shown.items():
-        _print_group(output, why, listed, counts[why])
-    if more := sum(counts.values()) - sum(counts[x] for x in shown):
-        output.print(f"and {_counted(more)} undelivered for other reasons; --json lists all\n")
-    output.print("--resend has them sent again, --forget lists them no more.")
-
-
-def _print_group(output: "Console", why: tuple[str, str, str], listed: Sequence[Listed], count: int) -> None:
-    from rich.text import Text  # noqa: PLC0415 - --json needs no rich
-
-    exporter, reason, error = why
-    scores = "1 score" if count == 1 else f"{count:,} scores"
-    output.print(Text(f"{on_one_line(exporter, 60)}: {scores}, {_REASONS.get(reason, reason)}", "bold"))
-    output.print(Text(on_one_line(error, _MAX_ERROR_CHARS)))
-    rows = table("since (UTC)", "metric", "score", "label", "trace or session", "missing")
-    for column, heading in zip(rows.columns, ("since", "metric", "score", "label", "of", "missing"), strict=True):
-        column.justify = "right" if heading == "score" else "left"
-        column.no_wrap, column.overflow = heading not in {"metric", "of"}, "fold"
-    for note, evaluation, is_superseded in listed:
-        since = datetime.fromtimestamp(note.since_ns // 10**9, UTC)
-        state = "to be sent again" if note.asked else "superseded" if is_superseded else ", ".join(note.forms)
-        subject = evaluation.session_id if evaluation.scope == "session" else evaluation.target.trace_id
-        label = on_one_line(evaluation.label or evaluation.status, 20)
-        rows.add_row(
-            f"{since:%Y-%m-%d %H:%M}",
-            on_one_line(evaluation.metric, 40),
-            number(evaluation.value),
-            label,
-            on_one_line(subject or evaluation.subject_id, 64),
-            state,
-        )
-    output.print(rows)
-    if count > len(listed):
-        output.print(f"and {count - len(listed):,} more, which --json lists")
-    output.print()
+    request = ListScoresRequest(
+        failing=args.failing,
+        skipped=args.skipped,
+        since_ns=sources.since_ns(args.since),
+        service_name=args.service,
+        metric=args.metric,
+        source=args.source,
+        session_id=args.session,
+    )
+    if args.session is None:
+        return map(decode_score, sources.of_server(args, request, "ListScores", "scores", args.limit))
+    of_session = map(decode_score, sources.of_server(args, request, "ListScores", "scores", 0))
+    wanted = (x for x in of_session if args.skipped or x.status != "skipped")
+    return islice(sorted(wanted, key=lambda x: x.evaluated_at_ns, reverse=True), args.limit or None)

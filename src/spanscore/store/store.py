@@ -12,7 +12,7 @@ from spanscore.model.external import newest
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.model.undelivered import Undelivered
-from spanscore.store import external, pruning, reading, records, unanswered, writing
+from spanscore.store import external, listing, pruning, reading, records, unanswered, writing
 from spanscore.store import undelivered as not_delivered
 from spanscore.store.config import Config
 from spanscore.store.database import Database
@@ -187,6 +187,20 @@ class Store:
                 found += external.of_sessions(connection, sessions)
         foreign = {x.subject_id for x in found if x.scope == "trace"} - wanted - otel  # other turns of the same traces
         return newest(x for x in found if x.subject_id not in foreign)
+
+    def list_scores(
+        self, query: listing.ScoreQuery, limit: int, after: listing.Place | None = None
+    ) -> listing.Page[Evaluation]:
+        """A page of scores; see `listing.scores`."""
+        with self._database.reading() as connection:
+            return listing.scores(connection, query, limit, after)
+
+    def list_traces(
+        self, query: listing.TraceQuery, limit: int, after: listing.Place | None = None
+    ) -> listing.Page[listing.TraceScores]:
+        """A page of agent traces; see `listing.traces`."""
+        with self._database.reading() as connection:
+            return listing.traces(connection, query, limit, after)
 
     def open_sessions(self) -> list[tuple[str, int]]:
         """(session id, Unix ns when its last trace was stored) of sessions that went on since their last evaluation."""

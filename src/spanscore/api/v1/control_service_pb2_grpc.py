@@ -28,6 +28,11 @@ class ControlServiceStub(object):
                 request_serializer=spanscore_dot_v1_dot_control__service__pb2.GetTraceRequest.SerializeToString,
                 response_deserializer=spanscore_dot_v1_dot_control__service__pb2.GetTraceResponse.FromString,
                 )
+        self.ListTraces = channel.unary_unary(
+                '/spanscore.v1.ControlService/ListTraces',
+                request_serializer=spanscore_dot_v1_dot_control__service__pb2.ListTracesRequest.SerializeToString,
+                response_deserializer=spanscore_dot_v1_dot_control__service__pb2.ListTracesResponse.FromString,
+                )
         self.ListScores = channel.unary_unary(
                 '/spanscore.v1.ControlService/ListScores',
                 request_serializer=spanscore_dot_v1_dot_control__service__pb2.ListScoresRequest.SerializeToString,
@@ -61,8 +66,16 @@ class ControlServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListTraces(self, request, context):
+        """Agent traces with their verdicts, those that were stored last first. GetTrace has all that one contains.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListScores(self, request, context):
-        """The newest revision of each score of a trace or session.
+        """Scores, of each only the newest revision: of one trace or session in the order in which they were made, else those
+        that were stored last first, with the scores that others gave.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -87,6 +100,11 @@ def add_ControlServiceServicer_to_server(servicer, server):
                     servicer.GetTrace,
                     request_deserializer=spanscore_dot_v1_dot_control__service__pb2.GetTraceRequest.FromString,
                     response_serializer=spanscore_dot_v1_dot_control__service__pb2.GetTraceResponse.SerializeToString,
+            ),
+            'ListTraces': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTraces,
+                    request_deserializer=spanscore_dot_v1_dot_control__service__pb2.ListTracesRequest.FromString,
+                    response_serializer=spanscore_dot_v1_dot_control__service__pb2.ListTracesResponse.SerializeToString,
             ),
             'ListScores': grpc.unary_unary_rpc_method_handler(
                     servicer.ListScores,
@@ -143,6 +161,23 @@ class ControlService(object):
         return grpc.experimental.unary_unary(request, target, '/spanscore.v1.ControlService/GetTrace',
             spanscore_dot_v1_dot_control__service__pb2.GetTraceRequest.SerializeToString,
             spanscore_dot_v1_dot_control__service__pb2.GetTraceResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def ListTraces(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/spanscore.v1.ControlService/ListTraces',
+            spanscore_dot_v1_dot_control__service__pb2.ListTracesRequest.SerializeToString,
+            spanscore_dot_v1_dot_control__service__pb2.ListTracesResponse.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 

@@ -41,8 +41,12 @@ class ControlServiceStub:
     """Every metric there is, by name."""
     GetTrace: _grpc.UnaryUnaryMultiCallable[_control_service_pb2.GetTraceRequest, _control_service_pb2.GetTraceResponse]
     """One agent trace as it was rebuilt."""
+    ListTraces: _grpc.UnaryUnaryMultiCallable[_control_service_pb2.ListTracesRequest, _control_service_pb2.ListTracesResponse]
+    """Agent traces with their verdicts, those that were stored last first. GetTrace has all that one contains."""
     ListScores: _grpc.UnaryUnaryMultiCallable[_control_service_pb2.ListScoresRequest, _control_service_pb2.ListScoresResponse]
-    """The newest revision of each score of a trace or session."""
+    """Scores, of each only the newest revision: of one trace or session in the order in which they were made, else those
+    that were stored last first, with the scores that others gave.
+    """
     Evaluate: _grpc.UnaryUnaryMultiCallable[_control_service_pb2.EvaluateRequest, _control_service_pb2.EvaluateResponse]
     """Evaluate a stored trace or session again, now. The scores are stored as the next revision, and exported."""
 
@@ -59,8 +63,12 @@ class ControlServiceAsyncStub(ControlServiceStub):
     """Every metric there is, by name."""
     GetTrace: _aio.UnaryUnaryMultiCallable[_control_service_pb2.GetTraceRequest, _control_service_pb2.GetTraceResponse]  # type: ignore[assignment]
     """One agent trace as it was rebuilt."""
+    ListTraces: _aio.UnaryUnaryMultiCallable[_control_service_pb2.ListTracesRequest, _control_service_pb2.ListTracesResponse]  # type: ignore[assignment]
+    """Agent traces with their verdicts, those that were stored last first. GetTrace has all that one contains."""
     ListScores: _aio.UnaryUnaryMultiCallable[_control_service_pb2.ListScoresRequest, _control_service_pb2.ListScoresResponse]  # type: ignore[assignment]
-    """The newest revision of each score of a trace or session."""
+    """Scores, of each only the newest revision: of one trace or session in the order in which they were made, else those
+    that were stored last first, with the scores that others gave.
+    """
     Evaluate: _aio.UnaryUnaryMultiCallable[_control_service_pb2.EvaluateRequest, _control_service_pb2.EvaluateResponse]  # type: ignore[assignment]
     """Evaluate a stored trace or session again, now. The scores are stored as the next revision, and exported."""
 
@@ -88,12 +96,22 @@ class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
         """One agent trace as it was rebuilt."""
 
     @_abc_1.abstractmethod
+    def ListTraces(
+        self,
+        request: _control_service_pb2.ListTracesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_control_service_pb2.ListTracesResponse, _abc.Awaitable[_control_service_pb2.ListTracesResponse]]:
+        """Agent traces with their verdicts, those that were stored last first. GetTrace has all that one contains."""
+
+    @_abc_1.abstractmethod
     def ListScores(
         self,
         request: _control_service_pb2.ListScoresRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_control_service_pb2.ListScoresResponse, _abc.Awaitable[_control_service_pb2.ListScoresResponse]]:
-        """The newest revision of each score of a trace or session."""
+        """Scores, of each only the newest revision: of one trace or session in the order in which they were made, else those
+        that were stored last first, with the scores that others gave.
+        """
 
     @_abc_1.abstractmethod
     def Evaluate(

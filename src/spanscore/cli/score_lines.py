@@ -1,0 +1,116 @@
+"""Lists of scores and of traces as a person reads them: two lines each, what matters first."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from spanscore.api.decoding import decode_score as evaluation
+from spanscore.api.v1.control_service_pb2 import TraceSummary
+from spanscore.cli.terminal import console, on_one_line
+from spanscore.model.score import Evaluation
+from spanscore.store.listing import is_failing
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["evaluation", "print_scores", "print_traces"]
+
+_STYLES = {"pass": "green", "fail": "red", "failed": "bold red", "skipped": "yellow"}
+_INDENT = 13
+_MAX_NAMES = 6
+
+
+def print_scores(scores: Iterable[Evaluation], limit: int) -> None:
+    """Print the scores; `limit` is how many were asked for, 0: all."""
+    output, count = console(), 0
+    for score in scores:
+        _print_score(output, score)
+        count += 1
+    _print_end(output, count, limit, "score")
+
+
+def print_traces(traces: Iterable[TraceSummary], limit: int) -> None:
+    """Print the traces; `limit` is how many were asked for, 0: all."""
+    output, count = console(), 0
+    for trace in traces:
+        _print_trace(output, trace)
+        count += 1
+    _print_end(output, count, limit, "trace")
+
+
+def _print_score(output: "Console", score: Evaluation) -> None:
+    word = score.label or score.status
+    value = "" if score.value is None else f"{score.value:.2f}"
+    parts = (
+        (_when(score.evaluated_at_ns), "dim"),
+        (on_one_line(word, 12).ljust(7), _STYLES.get(word, "")),
+        (on_one_line(score.metric, 40).ljust(22), "bold"),
+        (value.rjust(5), ""),
+        (_of(score), "dim"),
+        (on_one_line(score.service_name or "", 40), "dim"),
+        (_source(score), "cyan"),
+    )
+    _print_line(output, parts)
+    _print_below(output, score.reason)
+
+
+def _print_trace(output: "Console", trace: TraceSummary) -> None:
+    scores = [evaluation(x) for x in trace.scores]
+    labelled = [x for x in scores if x.passed is not None]
+    failing = [x for x in scores if is_failing(x)]
+    verdict = f"{len(failing)} of {len(labelled)} failing" if failing else f"{len(labelled)} pass"
+    seconds = max(trace.ended_ns - trace.started_ns, 0) / 1e9
+    parts = (
+        (_when(trace.started_ns), "dim"),
+        ((verdict if scores else "no scores").ljust(14), "red" if failing else "green" if labelled else "yellow"),
+        (f"{seconds:.1f} s".rjust(8), ""),
+        (f"trace {trace.trace_ids[0] if trace.trace_ids else trace.id}", "dim"),
+        (on_one_line(trace.agent_name or trace.service_name, 40), ""),
+        (on_one_line(f"session {trace.session_id}" if trace.session_id else "", 60), "dim"),
+    )
+    _print_line(output, parts)
+    _print_below(output, trace.user_input)
+    if failing:
+        names = ", ".join(on_one_line(x.metric, 40) for x in failing[:_MAX_NAMES])
+        more = f" and {len(failing) - _MAX_NAMES} more" if len(failing) > _MAX_NAMES else ""
+        _print_below(output, f"failing: {names}{more}", "red")
+
+
+def _print_line(output: "Console", parts: Iterable[tuple[str, str]]) -> None:
+    from rich.text import Text  # noqa: PLC0415 - --json needs no rich
+
+    line = Text("  ").join(Text(text, style) for text, style in parts if text)
+    output.print(line, soft_wrap=True)
+
+
+def _print_below(output: "Console", text: str, style: str = "") -> None:
+    from rich.text import Text  # noqa: PLC0415 - likewise
+
+    if text:
+        room = max(output.width - _INDENT, 20)
+        output.print(Text(" " * _INDENT + on_one_line(text, room), style), soft_wrap=True)
+
+
+def _print_end(output: "Console", count: int, limit: int, what: str) -> None:
+    if not count:
+        output.print(f"no {what} is there that meets the conditions")
+    elif count == limit:
+        output.print(f"the newest {count:,}; --limit shows more")
+
+
+def _of(score: Evaluation) -> str:
+    if score.scope == "session":
+        return on_one_line(f"session {score.session_id or score.subject_id}", 60)
+    return f"trace {score.target.trace_id or score.subject_id}"
+
+
+def _source(score: Evaluation) -> str:
+    if score.evaluator.source is None:
+        return ""
+    return on_one_line("by " + ", ".join(filter(None, (score.evaluator.source, score.evaluator.author))), 60)
+
+
+def _when(moment_ns: int) -> str:
+    """Month, day and time in UTC; as wide whatever it is."""
+    moment = datetime.fromtimestamp(moment_ns // 10**9, UTC)
+    return f"{moment:%m-%d %H:%M}" if moment_ns else "-".ljust(11)

@@ -1,0 +1,158 @@
+"""Where `spanscore scores` and `spanscore traces` read: a server's store, its control service, or exported files."""
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from spanscore import config
+from spanscore.errors import ConfigError, InputError, SpanscoreError
+from spanscore.model.quantity import duration_ns
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
+    from spanscore.api.v1.control_service_pb2_grpc import ControlServiceStub
+    from spanscore.store.config import Config
+    from spanscore.store.listing import Page, Place
+
+ItemT = TypeVar("ItemT")
+
+PAGE = 200
+"""How many items are asked for at once."""
+
+_TIMEOUT_S = 30.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options that say where to read."""
+    parser.add_argument("-c", "--config", metavar="FILE", type=Path, help="the server's configuration, for its store")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--store", metavar="URL", help="the store itself: a file, or a URL such as store.url has")
+    where.add_argument("--server", metavar="HOST:PORT", help="ask a running server's control service (api.endpoint)")
+    parser.add_argument("--token-file", metavar="FILE", type=Path, help="with --server: a file with the bearer token")
+    parser.add_argument(
+        "--ca-file", metavar="FILE", type=Path, help="with --server: use TLS, and trust what this PEM file contains"
+    )
+
+
+def add_conditions(parser: argparse.ArgumentParser, what: str) -> None:
+    """Declare the options that say which `what` are wanted."""
+    parser.add_argument("--failing", action="store_true", help=f"only {what} that do not pass or were not measured")
+    parser.add_argument(
+        "--since", metavar="TIME", help=f"only {what} stored since then: 24h, 30m, or a UTC time as 2026-05-01T12:00"
+    )
+    parser.add_argument("--service", metavar="NAME", help="only of the service with this service.name")
+    parser.add_argument("--session", metavar="ID", help="only of this session")
+    parser.add_argument(
+        "-n", "--limit", metavar="N", type=int, default=50, help="show so many at most, 0 for all; default: 50"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+
+
+def check(args: argparse.Namespace) -> None:
+    """Refuse options that do not go together. Raises InputError."""
+    if args.limit < 0:
+        raise InputError(f"--limit {args.limit}: give a number of at least 0; 0 shows all")
+    if not args.server and (args.token_file or args.ca_file):
+        raise InputError("--token-file and --ca-file: go with --server")
+    if getattr(args, "path", None) and (args.server or args.store):
+        raise InputError("give files, or --store, or --server: one of them is read")
+
+
+def since_ns(text: str | None) -> int | None:
+    """The Unix nanoseconds that `--since` names, a duration before now or a time. Raises InputError."""
+    if text is None:
+        return None
+    try:
+        return time.time_ns() - duration_ns(text)
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"--since {text}: give a duration such as 24h, or a time such as 2026-05-01T12:00") from None
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()) * 10**9
+
+
+def store_config(args: argparse.Namespace) -> "Config":
+    """The store that the options name. Raises ConfigError."""
+    settings = config.load(args.config) if args.config else config.default()
+    if args.store is None:
+        return settings.store
+    url = args.store if "://" in args.store else f"sqlite:///{args.store}"
+    return settings.store.model_copy(update={"url": url})
+
+
+def of_store(args: argparse.Namespace, read: "Callable[[Connection, Place | None], Page[ItemT]]") -> Iterator[ItemT]:
+    """What the store contains, newest first, as many as the options ask for; `read` gives a page.
+
+    Raises ConfigError where there is no store.
+    """
+    from spanscore.store import listing  # noqa: PLC0415 - SQLAlchemy, which --help and --server do not need
+
+    try:
+        yield from listing.pages(store_config(args), read, args.limit or None)
+    except ConfigError as error:
+        raise ConfigError(f"{error}, or name the store by --store, or a running server by --server") from None
+
+
+@contextmanager
+def control_service(args: argparse.Namespace) -> "Iterator[ControlServiceStub]":
+    """The control service that `--server` names. Raises SpanscoreError where it does not answer."""
+    import grpc  # noqa: PLC0415 - which reading a store does not need
+
+    from spanscore.api.v1.control_service_pb2_grpc import ControlServiceStub  # noqa: PLC0415 - likewise
+
+    try:
+        with _channel(args) as channel:
+            yield ControlServiceStub(channel)
+    except grpc.RpcError as error:
+        code, details = error.code(), error.details()
+        if code in {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND}:
+            raise InputError(f"{args.server}: {details}") from None
+        hint = {
+            grpc.StatusCode.UNAVAILABLE: "is a server running there, and is this its api.endpoint?",
+            grpc.StatusCode.UNAUTHENTICATED: "give its token by --token-file",
+            grpc.StatusCode.UNIMPLEMENTED: "it is older than this command; read its store instead",
+        }.get(code, "its log has more")
+        raise SpanscoreError(f"{args.server}: {code.name}: {details}; {hint}") from None
+
+
+def of_server(args: argparse.Namespace, request: Any, method: str, items: str, limit: int) -> Iterator[Any]:
+    """The messages in the field `items` of all answers of `method`, at most `limit`; 0: all."""
+    with control_service(args) as service:
+        count = 0
+        while not limit or count < limit:
+            request.page_size = min(limit - count, PAGE) if limit else PAGE
+            answer = getattr(service, method)(request, timeout=_TIMEOUT_S, metadata=_metadata(args))
+            found = getattr(answer, items)
+            yield from found
+            count, request.page_token = count + len(found), answer.next_page_token
+            if not answer.next_page_token:
+                return
+
+
+def _metadata(args: argparse.Namespace) -> list[tuple[str, str]]:
+    """What a request to the control service has beside itself: the token. Raises InputError."""
+    if args.token_file is None:
+        return []
+    return [("authorization", f"Bearer {_content(args.token_file, '--token-file').decode().strip()}")]
+
+
+def _channel(args: argparse.Namespace) -> Any:
+    import grpc  # noqa: PLC0415 - as above
+
+    if args.ca_file is None:
+        return grpc.insecure_channel(args.server)
+    return grpc.secure_channel(args.server, grpc.ssl_channel_credentials(_content(args.ca_file, "--ca-file")))
+
+
+def _content(path: Path, option: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{option} {path}: cannot be read ({error.strerror})") from None

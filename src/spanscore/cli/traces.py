@@ -1,0 +1,59 @@
+"""`spanscore traces`: the agent traces of a server, newest first, each with its verdict."""
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+from spanscore.api import listing as messages
+from spanscore.api.v1.control_service_pb2 import ListTracesRequest, TraceSummary
+from spanscore.cli import score_lines, sources
+from spanscore.cli.terminal import print_json
+from spanscore.store import listing
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    sources.add_arguments(parser)
+    sources.add_conditions(parser, "traces")
+
+
+def run(args: argparse.Namespace) -> int:
+    """List the traces. Returns the exit code."""
+    sources.check(args)
+    found = _found(args)
+    if args.json:
+        for trace in found:
+            print_json(_as_json(trace))
+    else:
+        score_lines.print_traces(found, args.limit)
+    return 0
+
+
+def _found(args: argparse.Namespace) -> Iterator[TraceSummary]:
+    since_ns = sources.since_ns(args.since)
+    if args.server:
+        request = ListTracesRequest(
+            failing=args.failing, since_ns=since_ns, service_name=args.service, session_id=args.session
+        )
+        return sources.of_server(args, request, "ListTraces", "traces", args.limit)
+    query = listing.TraceQuery(failing=args.failing, since_ns=since_ns, service=args.service, session_id=args.session)
+    found = sources.of_store(args, lambda connection, place: listing.traces(connection, query, sources.PAGE, place))
+    return map(messages.summary, found)
+
+
+def _as_json(trace: TraceSummary) -> dict[str, Any]:
+    scores = [score_lines.evaluation(x) for x in trace.scores]
+    return {
+        **dict.fromkeys(_OPTIONAL),
+        "id": trace.id,
+        "trace_ids": list(trace.trace_ids),
+        "started_ns": trace.started_ns,
+        "ended_ns": trace.ended_ns,
+        **{field.name: value for field, value in trace.ListFields() if field.name in _OPTIONAL},
+        "model_calls": trace.model_calls,
+        "failing": sorted({x.metric for x in scores if listing.is_failing(x)}),
+        "scores": [x.to_json() for x in scores],
+    }
+
+
+_OPTIONAL = ("session_id", "agent_name", "service_name", "user_input", "final_output", "tool_calls")

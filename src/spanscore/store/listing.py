@@ -1,0 +1,234 @@
+"""What a store contains, newest first and page by page: scores and agent traces, of whatever is asked for."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from sqlalchemy import Column, Row, Table, exists, inspect, or_, select, tuple_
+from sqlalchemy.engine import Connection
+
+from spanscore.model.score import Evaluation
+from spanscore.model.trace import AgentTrace
+from spanscore.store import connecting, reading, records
+from spanscore.store.config import Config
+from spanscore.store.schema import agent_traces, evaluations, external_scores
+from spanscore.store.writing import key
+
+MAX_PAGE = 1000
+_CHUNK = 200
+_MAX_LOOKED_AT = 20_000
+"""Records that are decoded for one page at most: a page may have fewer than were asked for, and others after it."""
+
+ItemT = TypeVar("ItemT")
+
+_DAMAGED_RECORD = (ValueError, LookupError, TypeError)
+
+
+class TraceScores(NamedTuple):
+    """An agent trace with the newest of each of its scores."""
+
+    trace: AgentTrace
+    scores: list[Evaluation]
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether a score does not pass, or could not be measured."""
+        return any(map(is_failing, self.scores))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreQuery:
+    """Which scores are wanted; what is None or False is no condition.
+
+    `failing`: only those that do not pass and those that could not be measured; skips are listed only with `skipped`.
+    `since_ns`: only what was stored from then on (Unix ns). `service` and `session_id` are compared as they are,
+    `metric` names a metric or a family of them, such as rubric. `source` is "spanscore", "human" or whoever gave it.
+    """
+
+    failing: bool = False
+    skipped: bool = False
+    since_ns: int | None = None
+    service: str | None = None
+    metric: str | None = None
+    session_id: str | None = None
+    source: str | None = None
+
+    def wants(self, score: Evaluation) -> bool:
+        """Whether a score is wanted, but for the time at which it was stored."""
+        return (
+            (self.skipped or score.status != "skipped")
+            and (not self.failing or is_failing(score))
+            and self.service in {None, score.service_name}
+            and self.session_id in {None, score.session_id, score.session_key}
+            and self.source in {None, score.evaluator.source or "spanscore"}
+            and (self.metric is None or f"{score.metric}.".startswith(f"{self.metric}."))
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceQuery:
+    """Which agent traces are wanted, as `ScoreQuery`. `failing`: only those of which a score is failing."""
+
+    failing: bool = False
+    since_ns: int | None = None
+    service: str | None = None
+    session_id: str | None = None
+
+    def wants(self, found: TraceScores) -> bool:
+        """Whether an agent trace is wanted, but for the time at which it was stored."""
+        trace = found.trace
+        return (
+            (not self.failing or found.is_failing)
+            and self.service in {None, trace.service_name}
+            and self.session_id in {None, trace.session_id, trace.session_key}
+        )
+
+
+class Place(NamedTuple):
+    """Where a page ends: the numbers of the records below which the next one begins."""
+
+    row: int
+    external_row: int = 0
+
+
+_BEGIN = Place(2**63 - 1, 2**63 - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[ItemT]):
+    """Some of what is wanted, newest first, and where the next page begins; None after the last."""
+
+    items: list[ItemT]
+    next: Place | None
+
+
+def is_failing(score: Evaluation) -> bool:
+    """Whether a score does not pass, or could not be measured."""
+    return score.passed is False or score.status == "failed"
+
+
+def scores(connection: Connection, query: ScoreQuery, limit: int, after: Place | None = None) -> Page[Evaluation]:
+    """At most `limit` scores, of each measured one only the newest revision; those that others gave among them."""
+    place = after or _BEGIN
+    streams = {"row": _newest_first(connection, evaluations, query.since_ns, place.row, _own_wanted(query))}
+    if inspect(connection).has_table(external_scores.name):  # a store from before there were any has none
+        wanted = _metric_wanted(external_scores.c.metric, query.metric)
+        streams["external_row"] = _newest_first(connection, external_scores, query.since_ns, place.external_row, wanted)
+    items: list[Evaluation] = []
+    for looked_at, (stream, row) in enumerate(_merged(streams), start=1):
+        place = place._replace(**{stream: row.number})
+        items += [x for x in _decoded(row) if query.wants(x)]
+        if len(items) == limit or looked_at == _MAX_LOOKED_AT:
+            return Page(items, place)
+    return Page(items, None)
+
+
+def traces(connection: Connection, query: TraceQuery, limit: int, after: Place | None = None) -> Page[TraceScores]:
+    """At most `limit` agent traces, those that were stored last first."""
+    place = after or _BEGIN
+    wanted = [] if query.session_id is None else [agent_traces.c.session_id.in_(_keys(connection, query.session_id))]
+    rows = _newest_first(connection, agent_traces, query.since_ns, place.row, wanted)
+    items: list[TraceScores] = []
+    looked_at = 0
+    while chunk := list(islice(rows, min(limit, _CHUNK))):
+        for number, found in _with_scores(connection, chunk):
+            items += [found] if query.wants(found) else []
+            if len(items) == limit:
+                return Page(items, Place(number))
+        looked_at += len(chunk)
+        if looked_at >= _MAX_LOOKED_AT:
+            return Page(items, Place(chunk[-1].number))
+    return Page(items, None)
+
+
+def pages(
+    config: Config, read: Callable[[Connection, Place | None], Page[ItemT]], limit: int | None = None
+) -> Iterator[ItemT]:
+    """All that `read` gives, page after page, at most `limit` items. A server may use the store meanwhile.
+
+    Raises ConfigError where there is no store, RetryableError or PermanentError where it cannot be read.
+    """
+    engine = connecting.connect_reading(config)
+    if engine is None:
+        raise connecting.no_store(config)
+    count, place = 0, None
+    try:
+        while limit is None or count < limit:
+            with connecting.snapshot(engine) as connection:
+                page = read(connection, place)
+            yield from page.items if limit is None else page.items[: limit - count]
+            count, place = count + len(page.items), page.next
+            if place is None:
+                return
+    finally:
+        engine.dispose()
+
+
+def _newest_first(
+    connection: Connection, table: Table, since_ns: int | None, below: int, conditions: Sequence[Any]
+) -> Iterator[Row[Any]]:
+    """(number, stored_ns, record) of what was stored since, with numbers under `below`; read some at a time."""
+    number: Column[int] = table.c.seq if table is evaluations else table.c.row
+    query = select(number.label("number"), table.c.stored_ns, table.c.record).where(*conditions)
+    query = query.order_by(number.desc()).limit(_CHUNK)
+    while found := connection.execute(query.where(number < below)).all():
+        for row in found:
+            if since_ns is not None and row.stored_ns < since_ns:
+                return
+            yield row
+        below = found[-1].number
+
+
+def _merged(streams: Mapping[str, Iterator[Row[Any]]]) -> Iterator[tuple[str, Row[Any]]]:
+    """The rows of all streams by the time at which they were stored, each with the name of its stream."""
+    heads = {name: next(rows, None) for name, rows in streams.items()}
+    while waiting := {name: row for name, row in heads.items() if row is not None}:
+        name = max(waiting, key=lambda x: waiting[x].stored_ns)
+        yield name, waiting[name]
+        heads[name] = next(streams[name], None)
+
+
+def _with_scores(connection: Connection, rows: Sequence[Row[Any]]) -> Iterator[tuple[int, TraceScores]]:
+    """The agent traces of these rows, each with its number and scores; one whose record is damaged is left out."""
+    found = [(row.number, trace) for row in rows for trace in _undamaged(row, _decode_trace)]
+    by_trace: dict[str, list[Evaluation]] = {trace.id: [] for _, trace in found}
+    for row in reading.newest_scores(connection, list(by_trace), []):
+        by_trace[row.subject_id] += _decoded(row)
+    return ((number, TraceScores(trace, by_trace[trace.id])) for number, trace in found)
+
+
+def _own_wanted(query: ScoreQuery) -> list[Any]:
+    """The conditions that the database can check: that no newer revision is there, and the metric."""
+    table, other = evaluations.c, evaluations.alias().c
+    newer = exists().where(
+        other.subject_id == table.subject_id,
+        other.scope == table.scope,
+        other.metric == table.metric,
+        tuple_(other.revision, other.seq) > tuple_(table.revision, table.seq),
+    )
+    return [~newer, *_metric_wanted(table.metric, query.metric)]
+
+
+def _metric_wanted(column: Column[str], name: str | None) -> list[Any]:
+    return [] if name is None else [or_(column == name, column.startswith(f"{name}.", autoescape=True))]
+
+
+def _keys(connection: Connection, session_id: str) -> list[str]:
+    return reading.session_keys(connection, key(session_id))
+
+
+def _decoded(row: Row[Any]) -> list[Evaluation]:
+    """The score of a row; none where it is damaged."""
+    return _undamaged(row, lambda x: records.decode_evaluations([x.record])[0])
+
+
+def _decode_trace(row: Row[Any]) -> AgentTrace:
+    return records.decode_trace(row.record)
+
+
+def _undamaged(row: Row[Any], decode: Callable[[Row[Any]], ItemT]) -> list[ItemT]:
+    try:
+        return [decode(row)]
+    except _DAMAGED_RECORD:
+        return []

@@ -1,0 +1,70 @@
+"""`spanscore traces`: the agent traces of a store, with their verdicts."""
+
+import json
+
+import pytest
+
+from spanscore.cli.main import main
+from spanscore.model.score import Evaluation, Evaluator, Score
+from spanscore.model.trace import AgentTrace, Target, ToolCall
+from spanscore.store.config import Config
+from spanscore.store.store import Store, StoredTrace
+
+
+def _trace(number, **facts):
+    target = Target(f"{number:032x}", "0b" * 8, 10**18, 10**18 + 1_500_000_000, {})
+    named = {"trace_ids": (target.trace_id,), "opening_span_id": target.span_id, "root_span_id": target.span_id}
+    times = {"started_ns": target.start_ns, "ended_ns": target.end_ns}
+    return AgentTrace(target=target, service_name="shop", **named, **times, **facts)
+
+
+def _score(trace, metric, value):
+    return Evaluation(
+        scope="trace",
+        subject_id=trace.id,
+        metric=metric,
+        outcome=Score(value, "because"),
+        threshold=0.5,
+        scale=(0.0, 1.0),
+        evaluator=Evaluator("CODE", metric, "1"),
+        target=trace.target,
+        session_id=trace.session_id,
+    )
+
+
+@pytest.fixture
+def run(tmp_path, capsys, monkeypatch):
+    """Run `traces` on a store with a trace that passes and a newer one that fails: exit code and output."""
+    monkeypatch.setenv("COLUMNS", "100")
+    store = Store.open(Config(url=f"sqlite:///{tmp_path}/spanscore.db"))
+    good = _trace(1, user_input="Which one is open?", session_id="s-1")
+    bad = _trace(2, user_input="Book \x1b[2J it", tool_calls=(ToolCall(None, "book"),))
+    for trace, value in ((good, 0.9), (bad, 0.1)):
+        store.commit([StoredTrace(trace, 1, "")], [_score(trace, "coherence", value), _score(trace, "confidence", 0.8)])
+    store.close()
+
+    def command(*words):
+        code = main(["traces", "--store", f"{tmp_path}/spanscore.db", *words])
+        return code, capsys.readouterr().out
+
+    return command
+
+
+def test_the_newest_comes_first_with_its_verdict_its_question_and_what_fails(run):
+    code, out = run()
+    lines = [line.strip() for line in out.splitlines()]
+    assert code == 0
+    assert lines[0].endswith(f"1 of 2 failing     1.5 s  trace {2:032x}  shop")
+    assert lines[1:3] == [r"Book \x1b[2J it", "failing: coherence"]
+    assert "2 pass" in lines[3]
+    assert lines[3].endswith("session s-1")
+
+
+def test_only_failing_traces_are_listed_where_they_are_asked_for(run):
+    assert f"{1:032x}" not in run("--failing")[1]
+
+
+def test_a_json_line_has_the_trace_in_few_words_and_its_scores(run):
+    found = json.loads(run("--json", "--limit", "1")[1])
+    assert (found["failing"], found["tool_calls"], found["session_id"]) == (["coherence"], 1, None)
+    assert [x["metric"] for x in found["scores"]] == ["coherence", "confidence"]

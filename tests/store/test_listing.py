@@ -1,0 +1,172 @@
+"""Scores and traces of a store, newest first and page by page."""
+
+import sqlite3
+from dataclasses import replace
+
+import pytest
+
+from spanscore.errors import ConfigError
+from spanscore.model.score import Annotation, Evaluator, Failure, Skip
+from spanscore.store import listing
+from spanscore.store.config import Config
+from spanscore.store.listing import ScoreQuery, TraceQuery
+
+HUMAN = Evaluator("HUMAN", "helpful", "", source="human")
+
+
+@pytest.fixture
+def commit(store, make, clock):
+    """Commit scores of one trace each, a second after the ones before."""
+
+    def one(*scores, trace=None):
+        clock.now_ns += 10**9
+        store.commit([make.stored(trace)] if trace else [], scores)
+
+    return one
+
+
+def metrics_of(page):
+    return [x.metric for x in page.items]
+
+
+def test_the_newest_scores_come_first(store, make, commit):
+    commit(make.score(make.trace(1), "coherence"))
+    commit(make.score(make.trace(2), "confidence"))
+    assert metrics_of(store.list_scores(ScoreQuery(), 10)) == ["confidence", "coherence"]
+
+
+def test_pages_follow_each_other_without_gap_or_repetition(store, make, commit):
+    for number in range(7):
+        commit(make.score(make.trace(number), f"m{number}"))
+    found, place = [], None
+    while not found or place:
+        page = store.list_scores(ScoreQuery(), 3, place)
+        found, place = found + metrics_of(page), page.next
+    assert found == [f"m{x}" for x in reversed(range(7))]
+
+
+def test_what_others_gave_is_listed_among_ours_by_its_time(store, make, commit, clock):
+    trace = make.trace(1)
+    commit(make.score(trace, "first"))
+    clock.now_ns += 10**9
+    given = make.score(trace, "helpful", outcome=Annotation(1.0), threshold=None, scale=None, evaluator=HUMAN)
+    store.put_external([replace(given, received_uid="ab" * 8)])
+    commit(make.score(trace, "last"))
+    pages = [store.list_scores(ScoreQuery(), 1)]
+    while pages[-1].next:
+        pages.append(store.list_scores(ScoreQuery(), 1, pages[-1].next))
+    assert [x for page in pages for x in metrics_of(page)] == ["last", "helpful", "first"]
+
+
+def test_of_several_revisions_only_the_newest_is_listed(store, make, commit):
+    trace = make.trace(1)
+    commit(make.score(trace, value=0.1))
+    commit(make.score(trace, value=0.9, revision=2))
+    assert [x.value for x in store.list_scores(ScoreQuery(), 10).items] == [0.9]
+
+
+def test_only_what_fails_and_what_went_wrong_is_listed_as_failing(store, make, commit):
+    trace = make.trace(1)
+    commit(
+        make.score(trace, "good", 0.9),
+        make.score(trace, "bad", 0.1),
+        make.score(trace, "broken", outcome=Failure("Error", "no answer")),
+        make.score(trace, "none", outcome=Skip("no judge", "no_judge")),
+    )
+    assert metrics_of(store.list_scores(ScoreQuery(failing=True), 10)) == ["broken", "bad"]
+
+
+def test_skips_are_listed_only_where_they_are_asked_for(store, make, commit):
+    commit(make.score(make.trace(1), outcome=Skip("no judge", "no_judge")))
+    assert store.list_scores(ScoreQuery(), 10).items == []
+    assert len(store.list_scores(ScoreQuery(skipped=True), 10).items) == 1
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ({"metric": "rubric"}, ["rubric.overall"]),
+        ({"metric": "rubric_like"}, ["rubric_like"]),
+        ({"service": "shop"}, ["rubric_like"]),
+        ({"session_id": "s-1"}, ["rubric.overall"]),
+        ({"source": "human"}, []),
+        ({"source": "spanscore"}, ["rubric_like", "rubric.overall"]),
+    ],
+)
+def test_a_condition_leaves_out_what_does_not_meet_it(store, make, commit, condition, expected):
+    commit(make.score(make.trace(1), "rubric.overall", session_id="s-1"))
+    commit(make.score(make.trace(2), "rubric_like", service_name="shop"))
+    assert metrics_of(store.list_scores(ScoreQuery(**condition), 10)) == expected
+
+
+def test_what_was_stored_before_a_time_is_left_out(store, make, commit, clock):
+    commit(make.score(make.trace(1), "old"))
+    commit(make.score(make.trace(2), "new"))
+    assert metrics_of(store.list_scores(ScoreQuery(since_ns=clock.now_ns), 10)) == ["new"]
+
+
+def test_traces_are_listed_with_their_scores(store, make, commit):
+    first, second = make.trace(1), make.trace(2)
+    commit(make.score(first, value=0.1), trace=first)
+    commit(make.score(second, value=0.9), trace=second)
+    found = store.list_traces(TraceQuery(), 10).items
+    assert [(x.trace, [y.value for y in x.scores]) for x in found] == [(second, [0.9]), (first, [0.1])]
+
+
+def test_pages_of_failing_traces_follow_each_other(store, make, commit):
+    traces = [make.trace(number) for number in range(6)]
+    for number, trace in enumerate(traces):
+        commit(make.score(trace, value=number % 2), trace=trace)
+    found, place = [], None
+    while not found or place:
+        page = store.list_traces(TraceQuery(failing=True), 2, place)
+        found, place = found + [x.trace for x in page.items], page.next
+    assert found == [traces[4], traces[2], traces[0]]
+
+
+def test_traces_of_a_session_are_found_by_its_id_and_its_key(store, make, commit):
+    trace = make.trace(1, session_id="s", session_key="tenant:s")
+    commit(trace=trace)
+    commit(trace=make.trace(2, session_id="other"))
+    for name in ("s", "tenant:s"):
+        assert [x.trace for x in store.list_traces(TraceQuery(session_id=name), 10).items] == [trace]
+
+
+def test_a_page_ends_where_too_much_was_looked_at_and_the_next_goes_on(store, make, commit, monkeypatch):
+    monkeypatch.setattr(listing, "_MAX_LOOKED_AT", 2)
+    for number, value in enumerate((0.1, 0.9, 0.9)):
+        commit(make.score(make.trace(number), value=value))
+    first = store.list_scores(ScoreQuery(failing=True), 10)
+    assert first.items == []
+    assert [x.value for x in store.list_scores(ScoreQuery(failing=True), 10, first.next).items] == [0.1]
+
+
+def test_a_damaged_record_is_left_out(store, make, commit, tmp_path):
+    commit(make.score(make.trace(1), "damaged"))
+    commit(make.score(make.trace(2), "sound"))
+    with sqlite3.connect(tmp_path / "spanscore.db") as database:
+        database.execute("UPDATE evaluations SET record = '{' WHERE metric = 'damaged'")
+    assert metrics_of(store.list_scores(ScoreQuery(), 10)) == ["sound"]
+
+
+def test_a_store_is_read_without_being_opened(store, make, commit, tmp_path):
+    for number in range(5):
+        commit(make.score(make.trace(number), f"m{number}"))
+    config = Config(url=f"sqlite:///{tmp_path}/spanscore.db")
+    found = listing.pages(config, lambda connection, place: listing.scores(connection, ScoreQuery(), 2, place), 3)
+    assert [x.metric for x in found] == ["m4", "m3", "m2"]
+
+
+def test_a_store_from_before_there_were_external_scores_is_read(store, make, commit, tmp_path):
+    commit(make.score(make.trace(1), "coherence"))
+    with sqlite3.connect(tmp_path / "spanscore.db") as database:
+        database.execute("DROP TABLE external_scores")
+    config = Config(url=f"sqlite:///{tmp_path}/spanscore.db")
+    found = listing.pages(config, lambda connection, place: listing.scores(connection, ScoreQuery(), 2, place))
+    assert [x.metric for x in found] == ["coherence"]
+
+
+def test_a_store_that_is_not_there_is_refused(tmp_path):
+    config = Config(url=f"sqlite:///{tmp_path}/nowhere.db")
+    with pytest.raises(ConfigError, match="no store there"):
+        next(listing.pages(config, lambda connection, place: listing.scores(connection, ScoreQuery(), 2, place)))
