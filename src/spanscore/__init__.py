@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from spanscore.sdk.authoring.tool import call_id, tool
     from spanscore.sdk.authoring.turn import Turn, expect, plan, turn
     from spanscore.sdk.evaluating import evaluate, evaluate_async
+    from spanscore.sdk.experiment_result import Experiment
+    from spanscore.sdk.experimenting import experiment, experiment_async
     from spanscore.sdk.score_report import Report
     from spanscore.stats import pass_at_k, pass_pow_k
     from spanscore.suites import Suite, run_suite
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AgentTrace",
     "Evaluation",
+    "Experiment",
     "Failure",
     "ModelCall",
     "Outcome",
@@ -44,6 +47,8 @@ __all__ = [
     "evaluate",
     "evaluate_async",
     "expect",
+    "experiment",
+    "experiment_async",
     "load",
     "model_call",
     "pass_at_k",
@@ -62,6 +67,7 @@ __version__ = version("spanscore")
 _HOMES = {
     "AgentTrace": "spanscore.model.trace",
     "Evaluation": "spanscore.model.score",
+    "Experiment": "spanscore.sdk.experiment_result",
     "Failure": "spanscore.model.score",
     "ModelCall": "spanscore.sdk.authoring.model_call",
     "Outcome": "spanscore.model.score",
@@ -76,6 +82,8 @@ _HOMES = {
     "evaluate": "spanscore.sdk.evaluating",
     "evaluate_async": "spanscore.sdk.evaluating",
     "expect": "spanscore.sdk.authoring.turn",
+    "experiment": "spanscore.sdk.experimenting",
+    "experiment_async": "spanscore.sdk.experimenting",
     "load": "spanscore.otlp.files",
     "model_call": "spanscore.sdk.authoring.model_call",
     "pass_at_k": "spanscore.stats",

@@ -1,11 +1,9 @@
 """`spanscore.evaluate`: recorded agent traces scored from a script or a notebook."""
 
-import asyncio
 import os
-import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from spanscore import config as configuration
 from spanscore.config import Settings
@@ -17,9 +15,8 @@ from spanscore.model.trace import AgentTrace
 from spanscore.offline import OfflineScoring
 from spanscore.offline.recordings import Recordings
 from spanscore.otlp.files import Telemetry
+from spanscore.sdk.looping import waited_for
 from spanscore.sdk.score_report import Report
-
-ResultT = TypeVar("ResultT")
 
 PathLike: TypeAlias = str | os.PathLike[str]
 Recorded: TypeAlias = PathLike | Telemetry | Iterable[PathLike] | Iterable[AgentTrace]
@@ -44,7 +41,7 @@ def evaluate(
     Raises InputError where a file cannot be read or contains no agent trace, or a metric, model or threshold cannot
     be; ConfigError for the configuration. An error of a judge is no exception: it is an evaluation that failed.
     """
-    return _waited_for(lambda: evaluate_async(traces, metrics=metrics, judge=judge, threshold=threshold, config=config))
+    return waited_for(lambda: evaluate_async(traces, metrics=metrics, judge=judge, threshold=threshold, config=config))
 
 
 async def evaluate_async(
@@ -104,42 +101,3 @@ def _batches(traces: Recorded, settings: Settings, note: Callable[[str], None]) 
             "spanscore.load gives, or agent traces"
         )
     yield from Recordings([Path(x) for x in given], scope, note).batches()
-
-
-def _waited_for(work: Callable[[], Coroutine[Any, Any, ResultT]]) -> ResultT:
-    """The result of `work`, in an event loop of its own: in another thread where this one has a running loop."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work())
-    return _in_a_thread(work)
-
-
-def _in_a_thread(work: Callable[[], Coroutine[Any, Any, ResultT]]) -> ResultT:
-    """As `_waited_for`; an interrupt of the waiting thread, as a notebook's stop button is, ends the work as well."""
-    outcome: list[ResultT | BaseException] = []
-    started: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
-
-    async def noted() -> ResultT:
-        if (task := asyncio.current_task()) is not None:
-            started.append((asyncio.get_running_loop(), task))
-        return await work()
-
-    def run() -> None:
-        try:
-            outcome.append(asyncio.run(noted()))
-        except BaseException as error:  # noqa: BLE001 - it is raised where the result is waited for
-            outcome.append(error)
-
-    thread = threading.Thread(target=run, name="spanscore-evaluate", daemon=True)
-    thread.start()
-    try:
-        thread.join()
-    except KeyboardInterrupt:
-        for loop, task in started:
-            loop.call_soon_threadsafe(task.cancel)
-        raise
-    [result] = outcome
-    if isinstance(result, BaseException):
-        raise result
-    return result

@@ -1,11 +1,11 @@
-"""An event loop in a thread of its own, for programs that wait for an answer without one, or within another one."""
+"""Event loops for programs that wait for an answer without one of their own, or within one that is running."""
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-T = TypeVar("T")
+ResultT = TypeVar("ResultT")
 
 
 class Loop:
@@ -16,7 +16,7 @@ class Loop:
         self._thread = threading.Thread(target=self._loop.run_forever, name="spanscore", daemon=True)
         self._thread.start()
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
+    def run(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
         """The result of `work`. Raises what it raises; an interrupt cancels it."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
@@ -31,3 +31,42 @@ class Loop:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
+
+
+def waited_for(work: Callable[[], Coroutine[Any, Any, ResultT]]) -> ResultT:
+    """The result of `work`, in an event loop of its own: in another thread where this one has a running loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work())
+    return _in_a_thread(work)
+
+
+def _in_a_thread(work: Callable[[], Coroutine[Any, Any, ResultT]]) -> ResultT:
+    """As `waited_for`; an interrupt of the waiting thread, as a notebook's stop button is, ends the work as well."""
+    outcome: list[ResultT | BaseException] = []
+    started: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
+
+    async def noted() -> ResultT:
+        if (task := asyncio.current_task()) is not None:
+            started.append((asyncio.get_running_loop(), task))
+        return await work()
+
+    def run() -> None:
+        try:
+            outcome.append(asyncio.run(noted()))
+        except BaseException as error:  # noqa: BLE001 - it is raised where the result is waited for
+            outcome.append(error)
+
+    thread = threading.Thread(target=run, name="spanscore", daemon=True)
+    thread.start()
+    try:
+        thread.join()
+    except KeyboardInterrupt:
+        for loop, task in started:
+            loop.call_soon_threadsafe(task.cancel)
+        raise
+    [result] = outcome
+    if isinstance(result, BaseException):
+        raise result
+    return result

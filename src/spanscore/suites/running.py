@@ -13,7 +13,7 @@ from spanscore.config import Settings
 from spanscore.embed import open_embedder
 from spanscore.errors import InputError
 from spanscore.evaluate import Engine, Overrides
-from spanscore.judge import Cache, open_judge, redactor
+from spanscore.judge import Cache, Judge, open_judge, redactor
 from spanscore.metrics.session.agentic import Agentic
 from spanscore.model.trace import AgentTrace
 from spanscore.suites.answers import Answers
@@ -76,16 +76,18 @@ async def run(
     model: str | None = None,
     run_id: str | None = None,
     cache: Cache | None = None,
+    judge: Judge | None = None,
     done: Callable[[], object] = lambda: None,
 ) -> Run:
     """Score all trials. `settings` say who judges, or `model` in their place; `done` is called after each trial.
 
+    `judge` is asked in place of the one that `settings` describe.
     `cache` keeps the judge's answers beyond this run; None: they are kept in memory. Raises InputError where
     the suite or the configuration names what there is not.
     """
     suite, started_ns = prepared.suite, time.time_ns()
     try:
-        trying = _trying(suite, settings, model, cache)
+        trying = _trying(suite, settings, model, judge or _opened(settings, model, cache))
     except InputError as error:
         raise InputError(f"{prepared.name}: {error}") from None
     room = asyncio.Semaphore(_MAX_TRIALS_AT_ONCE)
@@ -131,9 +133,12 @@ def with_judge(settings: Settings, model: str | None) -> Settings:
     return settings.model_copy(update={"judge": settings.judge.or_model(model)})
 
 
-def _trying(suite: Suite, settings: Settings, model: str | None, cache: Cache | None) -> Trying:
+def _opened(settings: Settings, model: str | None, cache: Cache | None) -> Judge | None:
+    return open_judge(with_judge(settings, model).judge, cache)
+
+
+def _trying(suite: Suite, settings: Settings, model: str | None, judge: Judge | None) -> Trying:
     settings = with_judge(settings, model)
-    judge = open_judge(settings.judge, cache)
     engine = Engine(
         settings.evaluation,
         judge,
