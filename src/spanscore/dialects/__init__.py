@@ -131,9 +131,19 @@ _INSTRUMENTATIONS = ("opentelemetry.instrumentation.", "openinference.instrument
 
 _MILLISECOND_NS = 1_000_000
 _EVALUATOR_SCOPES = frozenset({"spanscore", "pydantic-evals"})
-_EVALUATOR_KEYS = frozenset({"spanscore.emitted", "mlflow.trace.sourceScorer", "langwatch.reserved.causality_depth"})
+_EVALUATOR_KEYS = frozenset(
+    {
+        "spanscore.emitted",
+        "mlflow.trace.sourceScorer",
+        "langwatch.reserved.causality_depth",
+        "logfire.feedback.name",
+        "ai.observability.eval_root.score",
+    }
+)
+_RESULT = "gen_ai.evaluation.name"
+_KINDS_OF_STEPS = frozenset({"gen_ai.operation.name", "openinference.span.kind", "traceloop.span.kind"})
 _EVALUATOR_VALUES = {"openinference.span.kind": "EVALUATOR", "langfuse.environment": "langfuse-llm-judge"}
-_SUSPICIOUS = _EVALUATOR_KEYS.union(_EVALUATOR_VALUES)
+_SUSPICIOUS = _EVALUATOR_KEYS.union(_EVALUATOR_VALUES, (_RESULT,))
 
 __all__ = [
     "DIALECTS",
@@ -299,8 +309,10 @@ def _is_evaluator(span: Span) -> bool:
         or attributes.get("gen_ai.operation.name") == "evaluation"
     ):
         return True
-    if attributes.keys().isdisjoint(_SUSPICIOUS):  # this way round it looks up five keys, and not all
+    if attributes.keys().isdisjoint(_SUSPICIOUS):  # this way round it looks up these few keys, and not all
         return False
+    if _RESULT in attributes and attributes.keys().isdisjoint(_KINDS_OF_STEPS):  # else a step that a score was put on
+        return True
     is_named = not _EVALUATOR_KEYS.isdisjoint(attributes)
     return is_named or any(attributes.get(key) == value for key, value in _EVALUATOR_VALUES.items())
 

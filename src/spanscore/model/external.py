@@ -1,5 +1,6 @@
 """External scores, which people, programs and other evaluators gave, joined to the turns that they are of."""
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -8,6 +9,15 @@ from spanscore.model.trace import AgentTrace
 
 HUMAN, PROGRAMMATIC = "human", "programmatic"
 """The sources that are no evaluator."""
+
+
+def stand_in_span_id(trace_id: str) -> str:
+    """The span id that stands for "some span of this trace" where only the trace is known, and OTLP wants a parent.
+
+    >>> stand_in_span_id("0af7651916cd43dd8448eb211c80319c")
+    '23326507fc9e033c'
+    """
+    return hashlib.sha256(f"spanscore score {trace_id}".encode()).hexdigest()[:16]
 
 
 def joined(score: Evaluation, turns: Sequence[AgentTrace]) -> Evaluation:

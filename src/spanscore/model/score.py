@@ -82,13 +82,15 @@ Outcome: TypeAlias = Score | Skip | Failure
 class Annotation:
     """What somebody else gave: a value, a label, or both.
 
-    `value` is as it was given, on whatever scale that is; of a yes or no it is 1 or 0. `reason` is their comment.
+    `value` is as it was given, on whatever scale that is; of a yes or no it is 1 or 0. `reason` is their comment,
+    `passed` whether they call it a pass; None where they say neither.
     """
 
     value: float | None = None
     label: str | None = None
     reason: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    passed: bool | None = None
 
 
 EvaluatorKind: TypeAlias = Literal["LLM", "CODE", "HUMAN"]
@@ -271,6 +273,8 @@ class Evaluation:
     @property
     def passed(self) -> bool | None:
         """Whether the score is a pass: as its label says, else by the threshold; None where there is no saying."""
+        if isinstance(self.outcome, Annotation):
+            return self.outcome.passed
         if self.label in {"pass", "fail"}:
             return self.label == "pass"
         if not isinstance(self.outcome, Score) or self.threshold is None:
@@ -300,7 +304,7 @@ class Evaluation:
             if self.threshold is not None:
                 metadata["success"] = reaches(self.outcome.value, self.threshold)
         if isinstance(self.outcome, Annotation):
-            metadata = {**self.outcome.metadata}
+            metadata = {**self.outcome.metadata, "success": self.outcome.passed}
         failure = self.outcome if isinstance(self.outcome, Failure) else None
         return {
             "scope": self.scope,

@@ -1,6 +1,7 @@
 """Attributes as a score needs them: what is of another type, or no finite number, is not there."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from spanscore.model.json import loads
@@ -10,9 +11,10 @@ MAX_TEXT_CHARS = 32_768
 """Of a name, a label or a reason; what is longer is cut."""
 
 _MAX_METADATA_CHARS = 2**20
+_MAX_NUMBER_CHARS = 64
 
 
-def text(attributes: Attributes, *keys: str) -> str | None:
+def text(attributes: Mapping[str, Any], *keys: str) -> str | None:
     """The first of these attributes that is a text and not empty."""
     for key in keys:
         value = attributes.get(key)
@@ -43,7 +45,7 @@ def count(attributes: Attributes, key: str) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def json_object(attributes: Attributes, key: str) -> dict[str, Any]:
+def json_object(attributes: Mapping[str, Any], key: str) -> dict[str, Any]:
     """The attribute, where it is a JSON object; else an empty one."""
     value = attributes.get(key)
     if not isinstance(value, str) or len(value) > _MAX_METADATA_CHARS:
@@ -53,3 +55,31 @@ def json_object(attributes: Attributes, key: str) -> dict[str, Any]:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def mapping(value: object) -> dict[str, Any]:
+    """`value`, where it is an object; else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def numeric(value: object) -> float | bool | None:
+    """`value` as a score: a truth value, a finite number, or a text that is one."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and len(value) <= _MAX_NUMBER_CHARS:
+        try:
+            return finite(float(value))
+        except ValueError:
+            return None
+    return finite(value)
+
+
+def flag(attributes: Mapping[str, Any], *keys: str) -> bool | None:
+    """The first of these attributes that is a truth value, or a text that is one."""
+    for key in keys:
+        value = attributes.get(key)
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, str) and value.lower() in {"true", "false"}:
+            return value.lower() == "true"
+    return None

@@ -1,0 +1,148 @@
+"""A score as somebody else recorded it, whatever the convention, and the evaluation that it becomes."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from spanscore.model.external import HUMAN, PROGRAMMATIC
+from spanscore.model.score import Annotation, Evaluation, Evaluator, EvaluatorKind, Failure
+from spanscore.model.session_scope import scope_of, session_key
+from spanscore.model.span import Attributes, LogRecord, Resource, Span
+from spanscore.model.trace import Target
+from spanscore.received_scores._attributes import MAX_TEXT_CHARS
+
+MAX_NAME_CHARS = 256
+_PASSES = frozenset({"pass", "passed", "true", "yes", "correct", "thumbs_up", "thumbs-up", "thumbs up", "👍"})
+_FAILS = frozenset({"fail", "failed", "false", "no", "incorrect", "thumbs_down", "thumbs-down", "thumbs down", "👎"})
+_SOURCES: Mapping[EvaluatorKind, str] = {"HUMAN": HUMAN, "CODE": PROGRAMMATIC}
+_KINDS: Mapping[str, EvaluatorKind] = {HUMAN: "HUMAN", PROGRAMMATIC: "CODE"}
+_LIBRARIES = {
+    "opentelemetry.util.genai": "splunk-otel-util-genai",
+    "azure.ai.evaluation": "azure-ai-evaluation",
+    "gen_ai.evaluation": "langchain-azure-ai",
+    "openlit": "openlit",
+    "pydantic-evals": "pydantic-evals",
+    "strands": "strands-evals",
+    "logfire": "logfire",
+    "langwatch": "langwatch",
+}
+"""How the scopes of libraries begin that emit evaluations, with the names under which people install them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a score was given to: a span, a trace (`span_id` is "") or a session (both are "")."""
+
+    trace_id: str
+    span_id: str
+    resource: Resource
+    session_id: str | None = None
+    is_session: bool = False
+
+    @classmethod
+    def of(cls, item: Span | LogRecord, session_id: str | None) -> "Place":
+        """The span, or what a log record names: a span, a trace, else a session."""
+        trace_id, span_id = _id(item.trace_id), _id(item.span_id)
+        return cls(trace_id, span_id, item.resource, session_id, not trace_id and session_id is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """A score as it was recorded. `passed` is what is recorded beside the label; `seed` tells it from all others."""
+
+    name: str
+    place: Place
+    scope_name: str
+    seed: tuple[object, ...]
+    at_ns: int
+    value: float | bool | None = None
+    label: str | None = None
+    passed: bool | None = None
+    reason: str | None = None
+    error: str | None = None
+    source: str | None = None
+    author: str | None = None
+    kind: EvaluatorKind | None = None
+    evaluator: str | None = None
+    version: str | None = None
+    scale: tuple[float, float] | None = None
+    threshold: float | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def has_outcome(self) -> bool:
+        """Whether it says anything: a value, a label, a verdict or an error."""
+        return any(x is not None for x in (self.value, self.label, self.passed, self.error))
+
+    def evaluation(self, session_scope: Sequence[str]) -> Evaluation:
+        """The evaluation that it is."""
+        place, resource = self.place, self.place.resource.attributes
+        key = None if place.session_id is None else session_key(place.session_id, scope_of(resource, session_scope))
+        return Evaluation(
+            scope="session" if place.is_session else "trace",
+            subject_id=(key or "") if place.is_session else place.trace_id,
+            metric=self.name[:MAX_NAME_CHARS],
+            outcome=self._outcome(),
+            threshold=self.threshold,
+            scale=self.scale,
+            evaluator=self._evaluator(),
+            target=Target(place.trace_id, place.span_id, 0, 0, resource),
+            session_id=place.session_id,
+            session_key=key,
+            service_name=place.resource.service_name,
+            evaluated_at_ns=self.at_ns,
+            received_uid=digest(*self.seed),
+        )
+
+    def _outcome(self) -> Annotation | Failure:
+        if self.error is not None:
+            return Failure(self.error[:MAX_NAME_CHARS], (self.reason or "")[:MAX_TEXT_CHARS])
+        value = None if self.value is None else float(self.value)
+        label = self.label[:MAX_NAME_CHARS] if self.label else None
+        if label is None and value is None and self.passed is not None:
+            label = "pass" if self.passed else "fail"
+        return Annotation(value, label, (self.reason or "")[:MAX_TEXT_CHARS], self.metadata, self._passed())
+
+    def _passed(self) -> bool | None:
+        """What whoever gave it says, in so many words or by its label; a number alone is no verdict."""
+        if self.passed is not None:
+            return self.passed
+        if isinstance(self.value, bool):
+            return self.value
+        word = (self.label or "").strip().lower()
+        return True if word in _PASSES else False if word in _FAILS else None
+
+    def _evaluator(self) -> Evaluator:
+        source = self.source or (_SOURCES.get(self.kind) if self.kind else None) or library(self.scope_name)
+        source = source[:MAX_NAME_CHARS]
+        name = (self.evaluator or source)[:MAX_NAME_CHARS]
+        author = self.author[:MAX_NAME_CHARS] if self.author else None
+        version = (self.version or "")[:MAX_NAME_CHARS]
+        return Evaluator(self.kind or _KINDS.get(source), name, version, source=source, author=author)
+
+
+def library(scope_name: str) -> str:
+    """The evaluator that emits under an instrumentation scope, else the scope's own name."""
+    found = next((name for start, name in _LIBRARIES.items() if scope_name.startswith(start)), None)
+    return found or scope_name or "unnamed"
+
+
+def _id(hex_id: str) -> str:
+    """An id as OTLP writes it; of nothing but zeros it is none."""
+    return hex_id if hex_id.strip("0") else ""
+
+
+def session_of(attributes: Attributes) -> str | None:
+    """The session that a score names."""
+    for key in ("session.id", "gen_ai.conversation.id"):
+        value = attributes.get(key)
+        if isinstance(value, str) and value:
+            return value
+    return None
+
+
+def digest(*parts: object) -> str:
+    """16 hex digits that are the same for the same parts."""
+    seed = "\n".join(map(str, parts))
+    return hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:16]
