@@ -79,7 +79,7 @@ PROTO := proto/spanscore/v1
 GENERATED := src/spanscore/api/v1
 PROTOC := $(VENV)/protoc/bin/python
 
-# Newer generators write code that refuses the protobuf and grpcio of a year before; this one's runs on protobuf 4 to 7.
+# Newer generators write code that refuses the protobuf and grpcio of a year before; this one's runs on protobuf 5 to 7.
 $(PROTOC): requirements/proto.txt | $(STAMP)
 	@$(BIN)/uv venv -q --clear --python '>=3.11,<3.13' $(VENV)/protoc
 	@VIRTUAL_ENV=$(VENV)/protoc $(BIN)/uv pip sync -q --require-hashes requirements/proto.txt

@@ -1,13 +1,13 @@
 """OTLP messages become the model's spans and log records, and back."""
 
 import pytest
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord as LogMessage
 
 from spanscore.model.span import Event, Link, LogRecord, Resource, Scope, Span
 from spanscore.otlp import decode, encode
+from spanscore.otlp.logs import ExportLogsServiceRequest
 
 
 def log_record(**fields):

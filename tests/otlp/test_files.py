@@ -5,12 +5,12 @@ import json as stdlib_json
 from pathlib import Path
 
 import pytest
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from spanscore.errors import InputError
 from spanscore.otlp import files, json
+from spanscore.otlp.logs import ExportLogsServiceRequest
 
 SAMPLES = Path(__file__).parent / "samples"
 

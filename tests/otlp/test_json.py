@@ -8,12 +8,12 @@ import pytest
 from google.protobuf import json_format
 from hypothesis import given
 from hypothesis import strategies as st
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from spanscore.model.span import Resource, Scope
 from spanscore.otlp import decode, encode, json
+from spanscore.otlp.logs import ExportLogsServiceRequest
 
 VALUES = st.recursive(
     st.none()

@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from spanscore.otlp.check import Refusal
+from spanscore.otlp.logs import ExportLogsServiceRequest
 from spanscore.otlp.mend import mend
 
 CUT = "Zürich".encode()[:2]  # in the middle of a character, as an SDK that counts bytes cuts

@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from opentelemetry.proto.logs.v1.logs_pb2 import SEVERITY_NUMBER_INFO, SEVERITY_NUMBER_WARN, LogRecord
+from opentelemetry.proto.logs.v1.logs_pb2 import SEVERITY_NUMBER_INFO, SEVERITY_NUMBER_WARN
 
 from spanscore.export import wire, wording
 from spanscore.export.resources import ByResource
 from spanscore.model.score import Evaluation, Evaluator, Failure, Score, Skip
 from spanscore.model.span import Value
 from spanscore.otlp import encode
+from spanscore.otlp.logs import LogRecord
 
 EVENT_NAME = "gen_ai.evaluation.result"
 

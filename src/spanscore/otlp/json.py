@@ -26,6 +26,9 @@ _Read: TypeAlias = Callable[[Any, Any, int], None]
 _IDS: Final = frozenset({"trace_id", "span_id", "parent_span_id"})
 _HEX: Final = re.compile(r"(?:[0-9a-fA-F]{2})*")
 _URL_ALPHABET: Final = str.maketrans("-_", "+/")
+_SELF_CONTAINED: Final = AnyValue.DESCRIPTOR.full_name
+"""The one type of OTLP that can contain itself."""
+
 _INT_RANGE: Final = {
     FieldDescriptor.CPPTYPE_INT32: range(-(2**31), 2**31),
     FieldDescriptor.CPPTYPE_INT64: range(-(2**63), 2**63),
@@ -133,7 +136,8 @@ def _readers(descriptor: Descriptor) -> dict[str, _Read]:
 
 def _message_reader(field: FieldDescriptor) -> _Read:
     name = field.name
-    step = 1 if field.containing_type is AnyValue.DESCRIPTOR else 0  # the one type of OTLP that can hold itself
+    holder: Any = field.containing_type
+    step = 1 if holder.full_name == _SELF_CONTAINED else 0
 
     def read_many(message: Any, items: Any, depth: int) -> None:
         add = getattr(message, name).add

@@ -11,11 +11,11 @@ from typing import Any, Final
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
-from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from spanscore.otlp.check import Refusal
+from spanscore.otlp.logs import LogRecord
 from spanscore.otlp.signal import WIRE, Signal
 
 _ITEMS: Final = frozenset({Span.DESCRIPTOR, LogRecord.DESCRIPTOR, Metric.DESCRIPTOR})

@@ -8,6 +8,8 @@ from opentelemetry.proto.collector.logs.v1 import logs_service_pb2
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 
+from spanscore.otlp.logs import ExportLogsServiceRequest
+
 Signal: TypeAlias = Literal["traces", "logs", "metrics"]
 
 SIGNALS: tuple[Signal, ...] = get_args(Signal)
@@ -47,7 +49,7 @@ WIRE: dict[Signal, Wire] = {
         "rejected_spans",
     ),
     "logs": Wire(
-        logs_service_pb2.ExportLogsServiceRequest,
+        ExportLogsServiceRequest,
         logs_service_pb2.ExportLogsServiceResponse,
         "opentelemetry.proto.collector.logs.v1.LogsService",
         "/v1/logs",
