@@ -33,7 +33,7 @@ STARTUP_S: Final = 60
 STOP_S: Final = 60
 
 RECEIVE = {"assemble": {"enabled": False}}
-READ = {"assemble": {"complete_after": "2s"}, "evaluation": {"metrics": {}}}
+READ = {"assemble": {"complete_after": "2s"}, "evaluation": {"default_metrics": False}}
 SCORE = {"assemble": {"complete_after": "2s", "session_idle_after": "5s"}}
 
 

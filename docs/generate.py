@@ -55,6 +55,8 @@ def _rows(prefix: str, model: dict[str, Any], schema: dict[str, Any]) -> Iterato
         if "properties" in held:
             yield from _rows(f"{prefix}{key}.", held, schema)
         yield from _rows(f"{prefix}{key}[].", _resolve(held.get("items", {}), schema), schema)
+        if isinstance(named := held.get("additionalProperties"), dict) and "$ref" in named:
+            yield from _rows(f"{prefix}{key}.NAME.", _resolve(named, schema), schema)
         for pattern, inner in held.get("patternProperties", {}).items():
             name = pattern.strip("^$").removesuffix("(/.+)?")
             yield from _rows(f"{prefix}{key}.{name}.", _resolve(inner, schema), schema)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import settings
 
+from spanscore.metrics.own import registry
 from spanscore.model.trace import AgentTrace, Target, Tool, ToolCall
 
 settings.register_profile("spanscore", deadline=None)  # a busy machine must not fail a test
@@ -30,6 +31,14 @@ WEATHER = Tool(
 def answers_of_no_other_test(monkeypatch, tmp_path_factory):
     """What a judge answered is kept for later runs, but neither for other tests nor for whoever runs them."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / f"cache-{uuid.uuid4().hex}"))
+
+
+@pytest.fixture(autouse=True)
+def metrics_of_no_other_test():
+    """A metric that a test makes is known to no other test."""
+    before = registry.registered()
+    yield
+    registry.restore(before)
 
 
 @pytest.fixture(autouse=True)

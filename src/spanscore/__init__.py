@@ -11,6 +11,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spanscore.metrics.own import criterion, metric
     from spanscore.model.score import Evaluation, Failure, Outcome, Score, Skip
     from spanscore.model.trace import AgentTrace, Session
     from spanscore.otlp.files import load
@@ -44,12 +45,14 @@ __all__ = [
     "__version__",
     "best_of",
     "call_id",
+    "criterion",
     "evaluate",
     "evaluate_async",
     "expect",
     "experiment",
     "experiment_async",
     "load",
+    "metric",
     "model_call",
     "pass_at_k",
     "pass_pow_k",
@@ -79,12 +82,14 @@ _HOMES = {
     "Turn": "spanscore.sdk.authoring.turn",
     "best_of": "spanscore.suites.best_of",
     "call_id": "spanscore.sdk.authoring.tool",
+    "criterion": "spanscore.metrics.own",
     "evaluate": "spanscore.sdk.evaluating",
     "evaluate_async": "spanscore.sdk.evaluating",
     "expect": "spanscore.sdk.authoring.turn",
     "experiment": "spanscore.sdk.experimenting",
     "experiment_async": "spanscore.sdk.experimenting",
     "load": "spanscore.otlp.files",
+    "metric": "spanscore.metrics.own",
     "model_call": "spanscore.sdk.authoring.model_call",
     "pass_at_k": "spanscore.stats",
     "pass_pow_k": "spanscore.stats",

@@ -168,11 +168,20 @@ def load(path: Path, environ: Mapping[str, str] = os.environ) -> Settings:
         raise ConfigError(f"{path}: {error.strerror or error}; name a configuration file that can be read") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from error
-    return parse(text, str(path), environ)
+    return parse(text, str(path), environ, folder=path.parent)
 
 
-def parse(text: str, name: str = "configuration", environ: Mapping[str, str] = os.environ) -> Settings:
-    """Read configuration text; `name` stands in front of error messages. Raises ConfigError."""
+def parse(
+    text: str,
+    name: str = "configuration",
+    environ: Mapping[str, str] = os.environ,
+    *,
+    folder: Path = Path(),
+) -> Settings:
+    """Read configuration text; `name` stands in front of error messages. Raises ConfigError.
+
+    `folder` is where the files that `evaluation.plugins` names are looked for; by default the working directory.
+    """
     try:
         data = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -182,12 +191,12 @@ def parse(text: str, name: str = "configuration", environ: Mapping[str, str] = o
         raise ConfigError(f"{name}: nested too deeply") from error
     if data is not None and not isinstance(data, dict):
         raise ConfigError(f"{name}: expected keys such as `receive:` at the top, found a {type(data).__name__}")
-    return _validate(_expand(data or {}, environ), name, environ)
+    return _validate(_expand(data or {}, environ), name, environ, folder)
 
 
 def default(environ: Mapping[str, str] = os.environ) -> Settings:
     """The settings without a file. Raises ConfigError when an environment variable has an unusable value."""
-    return _validate({}, "environment", environ)
+    return _validate({}, "environment", environ, Path())
 
 
 def json_schema() -> dict[str, Any]:
@@ -213,7 +222,7 @@ class _JsonSchema(GenerateJsonSchema):
         return made
 
 
-def _validate(data: dict[str, Any], name: str, environ: Mapping[str, str]) -> Settings:
+def _validate(data: dict[str, Any], name: str, environ: Mapping[str, str], folder: Path) -> Settings:
     model = environ.get("SPANSCORE_JUDGE_MODEL")
     if model and "model" not in (data.get("judge") or {}):
         data = {**data, "judge": {**(data.get("judge") or {}), "model": model}}
@@ -221,7 +230,7 @@ def _validate(data: dict[str, Any], name: str, environ: Mapping[str, str]) -> Se
         data = {**data, "telemetry": {**(data.get("telemetry") or {}), "metrics": {"readers": readers}}}
     data = {key: value for key, value in data.items() if value is not None}  # `receive:` with nothing under it
     try:
-        settings = Settings.model_validate(data)
+        settings = Settings.model_validate(data, context={"folder": folder})
     except ValidationError as error:
         lines = [f"{name}: {explain(problem, Settings)}" for problem in error.errors(include_url=False)]
         raise ConfigError("\n".join(lines)) from error

@@ -31,7 +31,9 @@ def evaluated(monkeypatch, capsys):
 def ngrams(tmp_path):
     """A configuration under which coherence has a score without any model."""
     file = tmp_path / "ngrams.yaml"
-    file.write_text("embedding: {provider: ngrams}\nevaluation: {metrics: {coherence: {threshold: 0.5}}}\n")
+    file.write_text(
+        "embedding: {provider: ngrams}\nevaluation: {default_metrics: false, metrics: {coherence: {threshold: 0.5}}}\n"
+    )
     return str(file)
 
 
@@ -128,7 +130,7 @@ def test_a_threshold_changes_labels_and_no_score(evaluated, ngrams):
 
 def test_a_configuration_says_what_is_measured(evaluated, tmp_path):
     file = tmp_path / "spanscore.yaml"
-    file.write_text("evaluation: {metrics: {coherence: {threshold: 0.1}}}")
+    file.write_text("evaluation: {default_metrics: false, metrics: {coherence: {threshold: 0.1}}}")
     scores = _lines(evaluated("--jsonl", "-c", str(file))[1])
     assert {(score["metric"], score["threshold"]) for score in scores} == {("coherence", 0.1)}
 

@@ -72,6 +72,11 @@ class FlatEmbedder:
         return np.ones((len(texts), 1), dtype=np.float32)
 
 
+def config_of(**settings):
+    """A configuration in which only `metrics` run where they are given."""
+    return Config(**{"default_metrics": "metrics" not in settings, **settings})
+
+
 @pytest.fixture
 def scripted():
     return ScriptedJudge
@@ -83,7 +88,7 @@ def make_engine():
 
     def make(judge=None, plan="staged", *, embedder=None, judge_settings=None, **config) -> Engine:
         return Engine(
-            Config(**config),
+            config_of(**config),
             judge,
             embedder or FlatEmbedder(),
             judge_config=JudgeConfig(plan=plan, **judge_settings or {}),
@@ -98,7 +103,7 @@ def make_unembedded():
     """An engine without an embedding."""
 
     def make(**config) -> Engine:
-        return Engine(Config(**config), None, None, clock_ns=lambda: 42)
+        return Engine(config_of(**config), None, None, clock_ns=lambda: 42)
 
     return make
 

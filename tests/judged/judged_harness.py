@@ -42,7 +42,7 @@ def engine_for(server, plan="staged", *, metrics=None, world=None, cache=None, *
     config = config_for(server, plan=plan, **judge)
     asking = ModelJudge(config, LiteLLM(config), cache, (world or World()).timing())
     return Engine(
-        Config(metrics=metrics or dict.fromkeys(STAGES)),
+        Config(metrics=metrics or dict.fromkeys(STAGES), default_metrics=False),
         asking,
         open_embedder(EmbedConfig()),
         judge_config=config,

@@ -169,7 +169,8 @@ def test_a_dry_run_without_the_cache_counts_every_question(evaluated, model):
 def test_a_dry_run_fits_the_terminal(evaluated, model, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", columns)
     metrics = {**dict.fromkeys(STAGES), "confidence": {"model": "openai/a-model-with-a-long-name"}}
-    text = evaluated(model, "--dry-run", judge={"model": MODEL, "plan": "fused"}, evaluation={"metrics": metrics})[1]
+    only = {"default_metrics": False, "metrics": metrics}
+    text = evaluated(model, "--dry-run", judge={"model": MODEL, "plan": "fused"}, evaluation=only)[1]
 
     assert max(map(len, text.splitlines())) <= int(columns)
     assert all(name in text for name in (*STAGES, "openai/a-model-with-a-long-name"))

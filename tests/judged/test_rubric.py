@@ -27,7 +27,7 @@ def graded(server, *, rubric=None, traces=None, case=None, **judge):
     config = config_for(server, **judge)
     asking = ModelJudge(config, LiteLLM(config), None, World().timing())
     engine = Engine(
-        Config(metrics={}, rubric=rubric or {}),
+        Config(default_metrics=False, rubric=rubric or {}),
         asking,
         open_embedder(EmbedConfig()),
         judge_config=config,
@@ -135,7 +135,7 @@ def test_part_of_an_answer_is_not_kept_for_the_next_time():
     with ScriptedServer(wrong(score=9)) as server:
         config = config_for(server)
         asking = ModelJudge(config, LiteLLM(config), MemoryCache(16), World().timing())
-        engine = Engine(Config(metrics={}, rubric={}), asking, open_embedder(EmbedConfig()))
+        engine = Engine(Config(default_metrics=False, rubric={}), asking, open_embedder(EmbedConfig()))
         session = Session("s", tuple(recorded()))
 
         async def twice():
@@ -202,7 +202,7 @@ def test_the_same_session_is_not_paid_for_twice():
     with ScriptedServer(said) as server:
         config = config_for(server)
         asking = ModelJudge(config, LiteLLM(config), MemoryCache(16), World().timing())
-        engine = Engine(Config(metrics={}, rubric={}), asking, open_embedder(EmbedConfig()))
+        engine = Engine(Config(default_metrics=False, rubric={}), asking, open_embedder(EmbedConfig()))
         session = Session("s", tuple(recorded()))
 
         async def twice():

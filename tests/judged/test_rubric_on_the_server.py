@@ -36,7 +36,9 @@ def scored(tmp_path_factory):
     folder = tmp_path_factory.mktemp("rubric")
     with ScriptedServer(worse) as model:
         judge = {"model": "openai/gpt-4o-mini", "api_base": model.url, "api_key": "a-key", "try_at_start": False}
-        running = LIVE["RunningServer"](folder, judge=judge, evaluation={"metrics": {}, "rubric": RUBRIC}).start()
+        running = LIVE["RunningServer"](
+            folder, judge=judge, evaluation={"default_metrics": False, "rubric": RUBRIC}
+        ).start()
         request = LIVE["Recording"]("pydantic_ai/openai").traces
         with grpc.insecure_channel(f"127.0.0.1:{running.grpc}") as channel:
             TraceServiceStub(channel).Export(request, timeout=30)

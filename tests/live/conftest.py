@@ -235,7 +235,8 @@ def free_ports(count):
 @pytest.fixture
 def unjudged():
     """What to measure where a test counts scores and there is no judge."""
-    return {"metrics": {"coherence": {"threshold": 0.15}, "loop_detection": {}, "agent_reliability": {}}}
+    measured = {"coherence": {"threshold": 0.15}, "loop_detection": {}, "agent_reliability": {}}
+    return {"default_metrics": False, "metrics": measured}
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from spanscore.metrics import (
     RubricMetric,
     SessionMetric,
     Signals,
-    available,
+    built_in,
 )
 from spanscore.metrics._base import OfCalls
 from spanscore.metrics.check import Check
@@ -27,7 +27,7 @@ from spanscore.metrics.trace.argument_correctness import Verdict
 from spanscore.model.score import Score, Skip
 from spanscore.model.trace import AgentTrace, Session
 
-ALL = sorted(available().items())
+ALL = sorted(built_in().items())
 OF_TRACES = [(name, x) for name, x in ALL if x.scope == "trace"]
 JUDGED = [(name, x) for name, x in ALL if issubclass(x, Judged)]
 EMPTY = {"user_input": "", "final_output": "", "tool_calls": (), "available_tools": ()}

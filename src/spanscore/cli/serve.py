@@ -89,5 +89,5 @@ def _say_what_scores_rest_on(settings: "Settings") -> None:
         _log.info(
             "no judge model is configured, so judged metrics are skipped; set judge.model or SPANSCORE_JUDGE_MODEL"
         )
-    if settings.embedding.chosen is None and "coherence" in settings.evaluation.metrics:
+    if settings.embedding.chosen is None and "coherence" in settings.evaluation.measured():
         _log.info("no embedding is configured, so coherence is skipped; set embedding.model or embedding.local_model")

@@ -2,14 +2,15 @@
 
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, ValidationInfo, field_validator
 
 from spanscore import metrics
 from spanscore.errors import ConfigError, InputError
-from spanscore.evaluate.naming import nearest
+from spanscore.evaluate.own import Criterion, load_plugins, make_known
 from spanscore.evaluate.rubric import NAME as RUBRIC
 from spanscore.evaluate.rubric import Config as RubricConfig
 from spanscore.evaluate.rubric import Rubric, chosen, is_rubric
@@ -18,6 +19,7 @@ from spanscore.judge.config import RULES
 from spanscore.metrics import SIGNAL_WEIGHTS, Judged, Metric, RubricMetric
 from spanscore.metrics.check import Check
 from spanscore.model.quantity import Duration, duration_ns
+from spanscore.naming import nearest
 
 FAMILY = (
     "task_completion",
@@ -34,16 +36,18 @@ FAMILY = (
     "agent_consistency",
     "conversation_completion",
 )
-"""The metrics that run unless the configuration names others; of the checks those whose worth labelled data show."""
+"""The metrics that run by default; of the checks those whose worth labelled data show."""
 
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Named: TypeAlias = dict[str, dict[str, Any] | bool | None]
 
 
 def _options_of_metrics(schema: dict[str, Any]) -> None:
     """Say in the published schema which metrics there are, and which options each has."""
     options = {name: TypeAdapter(metric).json_schema() for name, metric in _configurable().items()}
-    schema["properties"] = {name: {"anyOf": [of_one, {"type": "null"}]} for name, of_one in options.items()}
-    schema["additionalProperties"] = False
+    beside: list[Any] = [{"type": "boolean"}, {"type": "null"}]
+    schema["properties"] = {name: {"anyOf": [of_one, *beside]} for name, of_one in options.items()}
+    schema["additionalProperties"] = {"anyOf": [{"type": "object"}, *beside]}  # one's own, which plugins make known
 
 
 class AskAgain(BaseModel):
@@ -73,11 +77,20 @@ class Config(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-    metrics: dict[str, dict[str, Any] | None] = Field(
-        default={name: {} for name in FAMILY}, json_schema_extra=_options_of_metrics
-    )
-    """The metrics to run, by name, each with its options (`spanscore metrics NAME` lists them) or with nothing. The
-    signals that session metrics rest on are measured where these are named, also without being named themselves."""
+    plugins: list[str] = []
+    """What makes metrics of your own: modules that Python can import, or files such as `./my_metrics.py`, relative to
+    this configuration's folder. They run with all that spanscore may do."""
+
+    criteria: dict[str, Criterion] = {}
+    """Metrics in plain words, by name: each a question that the judge answers. They run, as the defaults do."""
+
+    default_metrics: bool = True
+    """Whether the metrics that run by default run beside those in `metrics` and `criteria`; false: only these."""
+
+    metrics: dict[str, dict[str, Any] | bool | None] = Field(default={}, json_schema_extra=_options_of_metrics)
+    """The metrics to run besides, by name, each with its options (`spanscore metrics NAME` lists them) or with nothing;
+    also options of those that run anyway. `false` in place of options: it does not run. The signals that session
+    metrics rest on are measured where these run, also without being named themselves."""
 
     signal_weights: dict[str, Weight] = {}
     """How much a trace metric counts in the session metrics, where it is not to be the metric's own weight; with 0 it
@@ -96,11 +109,32 @@ class Config(BaseModel):
     rubric: RubricConfig | None = None
     """The rubric judge, with its criteria; off unless it is there, and `{}` for its defaults."""
 
+    @field_validator("plugins")
+    @classmethod
+    def _loaded(cls, plugins: list[str], info: ValidationInfo) -> list[str]:
+        folder = (info.context or {}).get("folder") or Path()
+        try:
+            load_plugins(plugins, folder)
+        except InputError as error:
+            raise ValueError(str(error)) from None
+        return plugins
+
+    @field_validator("criteria")
+    @classmethod
+    def _made_known(cls, criteria: dict[str, Criterion]) -> dict[str, Criterion]:
+        try:
+            make_known(criteria)
+        except InputError as error:
+            raise ValueError(str(error)) from None
+        return criteria
+
     @field_validator("metrics")
     @classmethod
-    def _known_metrics(cls, configured: dict[str, dict[str, Any] | None]) -> dict[str, dict[str, Any] | None]:
+    def _known_metrics(cls, configured: Named, info: ValidationInfo) -> Named:
+        if not {"plugins", "criteria"} <= info.data.keys():
+            return configured  # what these were to make known is not, and that has been told
         for name, options in configured.items():
-            _metric(name, options or {})
+            _metric(name, options if isinstance(options, dict) else {})
         return configured
 
     @field_validator("signal_weights")
@@ -109,10 +143,28 @@ class Config(BaseModel):
         check_signals(weights)
         return weights
 
+    def measured(self) -> dict[str, dict[str, Any]]:
+        """The metrics that run, by name, each with its options: the defaults, then the criteria, then what is named."""
+        found: dict[str, dict[str, Any]] = {name: {} for name in FAMILY} if self.default_metrics else {}
+        found |= {name: {} for name in self.criteria}
+        found |= {name: options if isinstance(options, dict) else {} for name, options in self.metrics.items()}
+        return {name: options for name, options in found.items() if self.metrics.get(name) is not False}
+
+    def named(self) -> list[str]:
+        """The metrics that the configuration names: its criteria, and those under `metrics`."""
+        given = self.metrics if "metrics" in self.model_fields_set else {}
+        return [name for name in dict.fromkeys((*self.criteria, *given)) if given.get(name) is not False]
+
+    def weights(self) -> dict[str, float]:
+        """The weights of signals that the configuration gives: 0 for one that it says is not to run."""
+        left_out = {name: 0.0 for name in SIGNAL_WEIGHTS if self.metrics.get(name) is False}
+        return {**left_out, **self.signal_weights}
+
     def build(self) -> list[Metric]:
-        """The configured metrics, in the order of the configuration; then the signals that session metrics need."""
-        configured = [_metric(name, options or {}) for name, options in self.metrics.items()]
-        return configured + [_metric(x, {}) for x in needed(configured, self.signal_weights) if x not in self.metrics]
+        """The metrics that run, in the order of `measured`; then the signals that session metrics need."""
+        measured = self.measured()
+        configured = [_metric(name, options) for name, options in measured.items()]
+        return configured + [_metric(x, {}) for x in needed(configured, self.weights()) if x not in measured]
 
     def models(self, of_judge: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
         """The models that each judged metric may ask, by its name; what the rubric asks is under `rubric`.
@@ -135,7 +187,7 @@ class Config(BaseModel):
     def with_checks(self) -> "Config":
         """This configuration with every check, for one that asks for `rules`, which once stood in for a judge."""
         names = [name for name, x in metrics.available().items() if issubclass(x, Check)]
-        changed = self.model_copy(update={"metrics": {**self.metrics, **{x: self.metrics.get(x) for x in names}}})
+        changed = self.model_copy(update={"metrics": {**dict.fromkeys(names), **self.metrics}})
         if "metrics" not in self.model_fields_set:
             changed.model_fields_set.discard("metrics")  # nobody has named any
         return changed
@@ -216,8 +268,9 @@ def _metric(name: str, options: Mapping[str, Any]) -> Metric:
         raise ValueError(f"{name} is set up under evaluation.rubric, not under evaluation.metrics")
     if name not in known:
         raise ValueError(f"there is no metric {name!r}; {nearest(name, known)}")
+    metric: Any = known[name]
     try:
-        return _adapter(name).validate_python(dict(options))
+        return _adapter(metric).validate_python(dict(options))
     except ValidationError as error:
         raise ValueError("; ".join(_told(known[name], x) for x in error.errors())) from None
 
@@ -227,14 +280,14 @@ def _configurable() -> dict[str, type[Metric]]:
     return {name: metric for name, metric in metrics.available().items() if not issubclass(metric, RubricMetric)}
 
 
-@functools.cache  # made anew it takes milliseconds
-def _adapter(name: str) -> TypeAdapter[Metric]:
-    return TypeAdapter(metrics.available()[name])
+@functools.lru_cache(maxsize=1024)  # made anew it takes milliseconds
+def _adapter(metric: type[Metric]) -> TypeAdapter[Metric]:
+    return TypeAdapter(metric)
 
 
 def _told(metric: type[Metric], error: Any) -> str:
     where = ".".join(map(str, error["loc"]))
     if error["type"] == "unexpected_keyword_argument":
-        fields = metric.__dataclass_fields__
-        return f"{metric.name} has no option {where!r}; {nearest(where, fields)}"
+        options = [x.name for x in fields(metric)]
+        return f"{metric.name} has no option {where!r}; {nearest(where, options)}"
     return f"{metric.name}.{where}: {error['msg']}"

@@ -22,7 +22,7 @@ from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.config import warn_of_rules
 from spanscore.judge.opening import renderer
 from spanscore.judge.port import Judge
-from spanscore.metrics import Computed, Judged, JudgedSession, Metric, SessionMetric
+from spanscore.metrics import Judged, JudgedSession, Metric, SessionMetric
 from spanscore.metrics.expected_tools import ExpectedCall
 from spanscore.metrics.rubric import NOTHING_EXPECTED, Expected
 from spanscore.model.score import Evaluation
@@ -69,7 +69,7 @@ class Engine:
     def looks_back(self) -> bool:
         """Whether a trace's evaluation uses the session's earlier turns: a judge reads them, and some checks do."""
         configured = self._selection.configured
-        return self._has_judge or any(isinstance(x, Computed) and x.looks_back for x in configured)
+        return self._has_judge or any(x.looks_back for x in configured)
 
     async def evaluate_trace(
         self,
@@ -125,7 +125,8 @@ class Engine:
             found += [x for x in measured if x.metric in of_traces]
         if overrides is not None:
             await self._complete(known, session, [x for x in resting if x.run == "trace"], revision)
-        found += await self._evaluated([x for x in metrics if isinstance(x, JudgedSession)], session, revision)
+        of_session = [x for x in metrics if x.scope == "session" and not isinstance(x, SessionMetric)]
+        found += await self._evaluated(of_session, session, revision)
         rest_on = read_signals(session, known, self._selection.given_weights(overrides))
         computed = {x.name: measured_by_signals(x, session, rest_on, weights) for x in by_signals}
         found += self._made(graded(by_signals, computed), session, revision)

@@ -11,7 +11,8 @@ from spanscore.evaluate.panel import Panel
 from spanscore.evaluate.planning import PlannedCall
 from spanscore.evaluate.unjudged import no_judge
 from spanscore.judge.config import RULES
-from spanscore.metrics import Computed, Embedded, Judged, JudgedSession, Metric, SessionMetric, Signals
+from spanscore.metrics import Computed, Embedded, Judged, Metric, SessionMetric, Signals
+from spanscore.metrics.own import FunctionMetric
 from spanscore.model.score import Evaluator, Outcome, Skip
 from spanscore.model.trace import AgentTrace, Session
 
@@ -86,6 +87,8 @@ class Measuring:
         with Attempt(metric.name) as attempt:
             if isinstance(metric, Embedded) and isinstance(subject, AgentTrace):
                 attempt.outcome = await self._embedded(metric, subject, earlier)
+            elif isinstance(metric, FunctionMetric):
+                attempt.outcome = await metric.measure(subject, earlier)
         return Measured(given(attempt.outcome), self._evaluator(metric))
 
     async def _embedded(self, metric: Embedded, trace: AgentTrace, earlier: Sequence[AgentTrace]) -> Outcome:
@@ -117,7 +120,7 @@ def measured_by_signals(
 def _unmeasurable(metric: Metric, subject: AgentTrace | Session) -> Skip | None:
     if isinstance(subject, AgentTrace):
         return metric.unmeasurable(subject)
-    return metric.unmeasurable_session(subject) if isinstance(metric, JudgedSession) else None
+    return metric.unmeasurable_session(subject)
 
 
 @functools.lru_cache(maxsize=256)  # the same few for every trace

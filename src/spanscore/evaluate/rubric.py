@@ -10,10 +10,10 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from spanscore import metrics
 from spanscore.errors import InputError
-from spanscore.evaluate.naming import nearest
 from spanscore.metrics import Criterion, RubricMetric
 from spanscore.metrics.rubric import PREFIX
 from spanscore.metrics.rubric.overall import Overall
+from spanscore.naming import nearest
 
 NAME = PREFIX.rstrip(".")
 OVERALL = Overall.name

@@ -54,7 +54,7 @@ class Selection:
             check_signals(changed)
         except ValueError as error:
             raise InputError(str(error)) from None
-        return {**self._config.signal_weights, **changed}
+        return {**self._config.weights(), **changed}
 
     def ranking(self) -> dict[str, float]:
         """The weights by which the metrics of a configured run are put in order: of signals, and of criteria."""

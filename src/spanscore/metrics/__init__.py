@@ -2,9 +2,11 @@
 
 import functools
 from collections.abc import Iterator
+from types import ModuleType
 
 from spanscore import discovery
 from spanscore.errors import ConfigError
+from spanscore.metrics import own
 from spanscore.metrics._base import (
     SIGNAL_WEIGHTS,
     Answers,
@@ -42,6 +44,7 @@ __all__ = [
     "SessionMetric",
     "Signals",
     "available",
+    "built_in",
     "criteria",
 ]
 
@@ -49,21 +52,27 @@ _PACKAGES = tuple(f"spanscore.metrics.{x}" for x in ("trace", "check", "session"
 _TIERS = "execution knowledge process delivery"
 
 
-@functools.cache
 def available() -> dict[str, type[Metric]]:
-    """Every metric by its registered name: the project's own, then those of entry point group `spanscore.metrics`.
+    """Every metric by its name: the project's own, those that distributions install, those made while this runs.
 
-    Raises ConfigError where an entry point gives no metric, or one whose name is taken.
+    Distributions install metrics by the entry point group `spanscore.metrics`: each names a metric's class, a function
+    that `@spanscore.metric` decorates, what `spanscore.criterion` returns, or a module that makes some. Raises
+    ConfigError where one cannot be loaded or is no metric, or where two have one name.
 
     >>> available()["coherence"].scope
     'trace'
     """
-    found: dict[str, type[Metric]] = {}
-    for name, metric in (*_built_in(), *_installed()):
-        if name in found:
-            raise ConfigError(f"two metrics are named {name!r}: {_origin(found[name])} and {_origin(metric)}")
-        found[name] = metric
+    found = dict(_standing())
+    for name, made in own.registered().items():
+        if found.setdefault(name, made) is not made:
+            raise ConfigError(f"two metrics are named {name!r}: {_origin(found[name])} and {_origin(made)}")
     return found
+
+
+@functools.cache
+def built_in() -> dict[str, type[Metric]]:
+    """The project's own metrics by name."""
+    return dict(_built_in())
 
 
 @functools.cache
@@ -73,7 +82,7 @@ def criteria() -> dict[str, type[Criterial]]:
     >>> list(criteria())[:2]
     ['parameter_extraction', 'result_interpretation']
     """
-    found = [x for x in available().values() if issubclass(x, Criterial)]
+    found = [x for x in built_in().values() if issubclass(x, Criterial)]
     found.sort(key=lambda x: (not x.criterion.in_defaults, _TIERS.find(x.criterion.tier), x.name))
     return {x.criterion.id: x for x in found}
 
@@ -86,11 +95,29 @@ def _built_in() -> Iterator[tuple[str, type[Metric]]]:
                     yield item.name, item
 
 
+@functools.cache
+def _standing() -> dict[str, type[Metric]]:
+    """The metrics that are the same as long as the process runs: the project's own and those of entry points."""
+    found = dict(built_in())
+    for name, metric in _installed():
+        if found.setdefault(name, metric) is not metric:
+            raise ConfigError(f"two metrics are named {name!r}: {_origin(found[name])} and {_origin(metric)}")
+    return found
+
+
 def _installed() -> Iterator[tuple[str, type[Metric]]]:
     for name, item in discovery.registered("spanscore.metrics"):
-        if not (isinstance(item, type) and issubclass(item, Metric)):
-            raise ConfigError(f"entry point {name!r} of group 'spanscore.metrics' is no metric: {item!r}")
-        yield name, item
+        found = _of_module(item) if isinstance(item, ModuleType) else [own.metric_of(item)]
+        for metric in found:
+            if metric is None:
+                raise ConfigError(f"entry point {name!r} of group 'spanscore.metrics' is no metric: {item!r}")
+            yield metric.name, metric
+
+
+def _of_module(module: ModuleType) -> list[type[Metric]]:
+    """The metrics that stand in a module under public names."""
+    found = [own.metric_of(item) for name, item in vars(module).items() if not name.startswith("_")]
+    return [x for x in dict.fromkeys(found) if x is not None and hasattr(x, "name")]
 
 
 def _origin(metric: type[Metric]) -> str:

@@ -41,6 +41,7 @@ class Metric:
     `needs` names the fields of `AgentTrace` without which there is nothing to measure, `weighs` those that count
     where they are recorded: none of either may have arrived damaged. `run` is the evaluation run that measures the
     metric: a metric of a trace that looks at the session's earlier traces runs with the session.
+    `looks_back` says that it is given the session's turns before the measured one, as far as they are known.
     `method` says in a word or two what a score rests on. A changed `version` says that scores are not comparable with
     earlier ones.
     """
@@ -56,6 +57,7 @@ class Metric:
     version: ClassVar[str] = "1"
     needs: ClassVar[tuple[str, ...]] = ()
     weighs: ClassVar[tuple[str, ...]] = ()
+    looks_back: ClassVar[bool] = False
     method: ClassVar[str] = "computed"
 
     threshold: Threshold | Mapping[str, Threshold] | None = DEFAULT_THRESHOLD
@@ -89,12 +91,15 @@ class Metric:
                 return Skip(f"The trace's {fact} arrived cut or redacted.", "damaged")
         return None
 
+    def unmeasurable_session(self, session: Session) -> Skip | None:
+        """Why `session` cannot be measured, or gives no occasion to."""
+        del session
+        return None
+
 
 @dataclass(frozen=True)
 class Computed(Metric):
     """A metric that is computed from the trace, and where it `looks_back` from the session's turns before it."""
-
-    looks_back: ClassVar[bool] = False
 
     threshold: Threshold = DEFAULT_THRESHOLD
 
@@ -236,11 +241,6 @@ class JudgedSession(Judged):
 
     scope: ClassVar[ScopeKind] = "session"
     run: ClassVar[Literal["trace", "session"]] = "session"
-
-    def unmeasurable_session(self, session: Session) -> Skip | None:
-        """Why `session` cannot be measured, or gives no occasion to."""
-        del session
-        return None
 
 
 SIGNAL_WEIGHTS: Mapping[str, float] = {

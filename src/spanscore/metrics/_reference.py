@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from pydantic import TypeAdapter
 
-from spanscore.metrics import INSTRUCTIONS, Criterial, Judged, Metric, RubricMetric, available, rubric
+from spanscore.metrics import INSTRUCTIONS, Criterial, Judged, Metric, RubricMetric, built_in, rubric
 from spanscore.metrics.session.agentic import Agentic
 from spanscore.model.json import dumps
 
@@ -29,7 +29,7 @@ def reference() -> str:
 
 
 def _lines() -> Iterator[str]:
-    found = sorted(available().values(), key=lambda x: (issubclass(x, RubricMetric), x.scope == "session", x.name))
+    found = sorted(built_in().values(), key=lambda x: (issubclass(x, RubricMetric), x.scope == "session", x.name))
     yield _INTRODUCTION
     yield "| metric | of a | method | what it asks |"
     yield "|---|---|---|---|"

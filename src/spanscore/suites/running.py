@@ -146,8 +146,7 @@ def _trying(suite: Suite, settings: Settings, model: str | None, judge: Judge | 
         judge_config=settings.judge,
         clock_ns=time.time_ns,
     )
-    given = settings.evaluation.model_fields_set
-    configured = [x for x in settings.evaluation.metrics if x != Agentic.name] if "metrics" in given else []
+    configured = [x for x in settings.evaluation.named() if x != Agentic.name]
     Overrides(metrics=suite.measured()).rubric(settings.evaluation.rubric)
     has_rubric = settings.evaluation.rubric is not None
     answers = Answers(judge, settings.judge, model)

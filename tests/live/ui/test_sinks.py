@@ -12,6 +12,7 @@ from spanscore.cli.backend import Backend
 pytestmark = [pytest.mark.ui, pytest.mark.timeout(600)]
 
 METRICS = ["coherence"]
+ONLY = {"default_metrics": False, "metrics": {x: {} for x in METRICS}}
 QUICK = {"initial_interval": "500ms", "max_interval": "2s"}
 
 
@@ -26,7 +27,11 @@ def scoring(server, running):
     exporters = {name: {**sink, "retry_on_failure": QUICK} for name, sink in running.sink.items()}
     return server(
         export={"exporters": exporters},
-        evaluation={"metrics": {x: {} for x in [*METRICS, "agent_reliability"]}, "signal_weights": {"coherence": 0}},
+        evaluation={
+            "default_metrics": False,
+            "metrics": {x: {} for x in [*METRICS, "agent_reliability"]},
+            "signal_weights": {"coherence": 0},
+        },
     )
 
 
@@ -74,7 +79,7 @@ def test_a_traces_scores_are_filed_with_their_values(running, scoring, spans_of,
 
 def test_phoenix_has_them_on_the_span_too(tools, server, spans_of, until):
     phoenix = tools("phoenix")
-    scoring = server(export={"exporters": phoenix.sink}, evaluation={"metrics": {x: {} for x in METRICS}}).start()
+    scoring = server(export={"exporters": phoenix.sink}, evaluation=ONLY).start()
     _, (turn,) = recorded()
     send(turn, phoenix.tool.backend, receiver(scoring))
     until(lambda: len(by_name(phoenix.tool.filed(spans_of(turn)), "span")) == len(METRICS))
@@ -159,7 +164,7 @@ def test_a_tool_that_was_down_gets_its_scores_when_it_is_back(running, scoring, 
 def test_a_backend_without_logs_and_metrics_gets_its_spans_and_that_is_said_once(tools, server, spans_of, until):
     phoenix = tools("phoenix")
     exporters = {"otlp_http": {"endpoint": phoenix.tool.address}}
-    scoring = server(export={"exporters": exporters}, evaluation={"metrics": {x: {} for x in METRICS}}).start()
+    scoring = server(export={"exporters": exporters}, evaluation=ONLY).start()
     for count in (1, 2):
         _, (turn,) = recorded()
         send(turn, phoenix.tool.backend, receiver(scoring))

@@ -101,7 +101,7 @@ def _no_truth(value: Any) -> Any:
 
 
 _Level = Annotated[int, Field(strict=True, ge=0, le=HIGHEST), BeforeValidator(_no_truth)]
-_NotApplicable = Annotated[Literal["not_applicable"], WithJsonSchema({"type": "string", "enum": [NOT_APPLICABLE]})]
+NotApplicable = Annotated[Literal["not_applicable"], WithJsonSchema({"type": "string", "enum": [NOT_APPLICABLE]})]
 """As an enumeration, since not every provider that is given a schema knows `const`."""
 
 
@@ -129,7 +129,7 @@ class Finding(BaseModel):
 class Scored(Finding):
     """Of a criterion with a score."""
 
-    score: _Level | _NotApplicable
+    score: _Level | NotApplicable
 
     @property
     def level(self) -> int | None:
@@ -140,7 +140,7 @@ class Scored(Finding):
 class Passed(Finding):
     """Of a criterion to pass or fail."""
 
-    passed: StrictBool | _NotApplicable
+    passed: StrictBool | NotApplicable
 
     @property
     def level(self) -> int | None:

@@ -1,0 +1,176 @@
+"""`spanscore.criterion`: a metric made from a question in plain words, which a judge answers."""
+
+import dataclasses
+import functools
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import FrameType
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from spanscore.errors import InputError
+from spanscore.metrics._base import Answers, Judged, JudgedSession, Model, Question, Threshold
+from spanscore.metrics.own.facts import checked_facts, lacking, lacking_in_session
+from spanscore.metrics.own.question import Criterion, described
+from spanscore.metrics.own.registry import Origin, check_name, register
+from spanscore.metrics.own.scales import MIDDLE, checked_threshold
+from spanscore.metrics.rubric._asking import NOT_APPLICABLE, NotApplicable
+from spanscore.model.score import Outcome, ScopeKind, Score, Skip
+from spanscore.model.trace import AgentTrace, Session
+
+NEEDS = ("user_input", "final_output")
+
+
+class _Said(BaseModel):
+    """A judge's answer to a criterion; the reason stands before the score, so that a model writes it first."""
+
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+
+    reason: Annotated[str, Field(min_length=1)]
+    """What decides, in one to three sentences that name the step, the value or the words it rests on."""
+
+
+@functools.lru_cache(maxsize=1024)
+def _answer(criterion: Criterion) -> type[BaseModel]:
+    """The model of a judge's answer: a reason, then a score."""
+    low, high = criterion.scale
+    kind: Any
+    if criterion.is_yes_no:
+        kind = Annotated[bool, Field(strict=True)]
+    elif criterion.whole_numbers:
+        kind = Annotated[int, Field(strict=True, ge=int(low), le=int(high))]
+    else:
+        kind = Annotated[float, Field(strict=True, ge=low, le=high, allow_inf_nan=False)]
+    if criterion.not_applicable is not None:
+        kind = kind | NotApplicable
+    return create_model("Verdict", __base__=_Said, score=(kind, ...))
+
+
+class _Asked:
+    """What criteria of traces and of sessions have in common."""
+
+    criterion: ClassVar[Criterion]
+    key: ClassVar[str]
+    threshold: Any
+
+    def threshold_for(self, embedding: str | None) -> float | None:
+        """The threshold; None where scores get no label."""
+        del embedding
+        limit: float | None = self.threshold
+        return limit
+
+    def settle(self, subject: Any, answers: Answers) -> Outcome | None:
+        """The judge's answer as a score; a Skip where the judge finds nothing to judge."""
+        del subject
+        said = answers.get(self.key)
+        if said is None:
+            return None
+        if said.score == NOT_APPLICABLE:
+            return Skip(said.reason, "not_applicable")
+        return Score(float(said.score), said.reason)
+
+
+@dataclass(frozen=True)
+class CriterionMetric(_Asked, Judged):
+    """A criterion of a trace; `criterion` makes a subclass of each."""
+
+    def unmeasurable(self, trace: AgentTrace) -> Skip | None:
+        """Why `trace` cannot be judged: a fact in `needs` was not recorded, or arrived damaged."""
+        return lacking(trace, self.needs)
+
+
+@dataclass(frozen=True)
+class SessionCriterionMetric(_Asked, JudgedSession):
+    """A criterion of a session; `criterion` makes a subclass of each."""
+
+    def unmeasurable_session(self, session: Session) -> Skip | None:
+        """Why `session` cannot be judged: no turn recorded a fact in `needs` whole."""
+        return lacking_in_session(session, self.needs)
+
+
+def criterion(
+    name: str,
+    ask: str,
+    *,
+    scale: Sequence[float] | Literal["yes/no"] | None = None,
+    anchors: Mapping[Any, str] | None = None,
+    needs: Iterable[str] | str = NEEDS,
+    threshold: float | None = MIDDLE,
+    scope: ScopeKind = "trace",
+    not_applicable: str | None = None,
+    model: str | None = None,
+    version: str = "1",
+) -> type[Judged]:
+    """Make a metric of a question in plain words, which the judge answers about a trace or a session.
+
+    `ask` is the question. `scale` is (low, high), by default 0 to 1, or `"yes/no"`; on a scale between whole numbers
+    that is longer than 1 the judge answers in whole numbers. `anchors` say what values on the scale mean, such as
+    `{0: "rude", 5: "kind"}`, or `{True: …, False: …}`, which makes the scale yes/no; without `scale`, its ends are the
+    lowest and the highest anchor. `needs` names the facts (fields of `AgentTrace`) without which it is skipped; of a
+    session, one turn must have each. `not_applicable` says when there is nothing to judge: the judge may then say so,
+    and the outcome is a Skip. `threshold`, from which on the label is `pass`, is the middle of the scale unless given.
+    `model` judges in place of the configured one.
+
+    Returns the metric, which is known under its name from now on. Raises InputError on what cannot be asked.
+    """
+    origin = _origin(name, sys._getframe(1))  # noqa: SLF001 - two calls from one place are the same criterion
+    made = metric_of_criterion(
+        name,
+        described(ask, scale, anchors, not_applicable),
+        needs=needs,
+        threshold=threshold,
+        scope=scope,
+        model=model,
+        version=version,
+        module=origin.module,
+    )
+    register(made, origin)
+    return made
+
+
+def metric_of_criterion(
+    name: str,
+    asked: Criterion,
+    *,
+    needs: Iterable[str] | str = NEEDS,
+    threshold: float | None = MIDDLE,
+    scope: ScopeKind = "trace",
+    model: str | None = None,
+    version: str = "1",
+    module: str = __name__,
+) -> type[Judged]:
+    """The metric of a criterion, which is not made known yet. Raises InputError on what cannot be."""
+    check_name(name)
+    if scope not in {"trace", "session"}:
+        raise InputError(f"{name}: the scope {scope!r} is neither 'trace' nor 'session'")
+    key = "criterion_" + name.replace(".", "__")
+    text = asked.question().replace("$", "$$")  # a question is a template
+    limit = checked_threshold(name, threshold, asked.scale)
+    facts = {
+        "name": name,
+        "summary": " ".join(asked.ask.split()),
+        "scale": asked.scale,
+        "version": version,
+        "needs": checked_facts(needs),
+        "criterion": asked,
+        "key": key,
+        "stages": ((Question(key, text, _answer(asked)),),),
+        "__doc__": f"A criterion in plain words: {asked.ask}",
+    }
+    base = CriterionMetric if scope == "trace" else SessionCriterionMetric
+    fields = [
+        ("threshold", Threshold | None, dataclasses.field(default=limit)),
+        ("model", Model, dataclasses.field(default=model)),
+    ]
+    made = dataclasses.make_dataclass(name.replace(".", "_"), fields, bases=(base,), namespace=facts, frozen=True)
+    made.__module__ = module
+    return made
+
+
+def _origin(name: str, caller: FrameType) -> Origin:
+    """Where a criterion was made: of one that a function makes, the place says so."""
+    code = caller.f_code
+    place = name if code.co_name == "<module>" else f"{code.co_qualname}.<locals>.{name}"
+    return Origin(caller.f_globals.get("__name__", ""), code.co_filename, place)

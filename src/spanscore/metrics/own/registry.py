@@ -1,0 +1,115 @@
+"""The metrics that are made while a program runs, by name, and which of two of the same name holds."""
+
+import pkgutil
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spanscore.errors import InputError
+from spanscore.metrics._base import Metric
+
+PREFIX_OF_RUBRIC = "rubric"
+_PATTERN = re.compile(r"[a-z][a-z0-9_]{0,63}(\.[a-z][a-z0-9_]{0,63})?")
+_FOLDER = Path(__file__).parents[1]
+_PREFIXES = {"trace": "", "session": "", "check": "check.", "rubric": "rubric."}
+_ATTRIBUTE = "__spanscore_metric__"
+
+_registered: dict[str, tuple["Origin", type[Metric]]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a metric was made: module, file and, of a function, its qualified name; else that of the metric."""
+
+    module: str
+    file: str
+    place: str
+
+    def __str__(self) -> str:
+        return f"{self.place} in {self.file}" if self.file else f"{self.module}.{self.place}"
+
+    def gives_way_to(self, other: "Origin") -> bool:
+        """Whether `other` may take the name over: it is the same place run again, or this was made inside a function.
+
+        A notebook's cell, a module that is reloaded and a file that is imported under another name run again.
+        """
+        is_same_file = self.module == other.module or (bool(self.file) and self.file == other.file)
+        return (is_same_file and self.place == other.place) or "<locals>" in self.place
+
+
+def register(metric: type[Metric], origin: Origin) -> None:
+    """Make `metric` known under its name, in place of one that gives way.
+
+    Raises InputError where the name is no name for a metric, or is taken.
+    """
+    name = metric.name
+    check_name(name)
+    if name in _registered and not _registered[name][0].gives_way_to(origin):
+        raise InputError(f"two metrics are named {name!r}: {_registered[name][0]}, and {origin}; rename one of them")
+    _registered[name] = (origin, metric)
+
+
+def registered() -> dict[str, type[Metric]]:
+    """The metrics made so far, by name."""
+    return {name: metric for name, (_, metric) in _registered.items()}
+
+
+def origins() -> dict[str, Origin]:
+    """Where each of the metrics made so far was made, by name."""
+    return {name: origin for name, (origin, _) in _registered.items()}
+
+
+def restore(before: dict[str, type[Metric]]) -> None:
+    """Forget what was made since `before`, which `registered` gave; for tests, which are not to see each other's."""
+    for name in [x for x in _registered if x not in before]:
+        del _registered[name]
+
+
+def attach(function: Any, metric: type[Metric]) -> None:
+    """Note on a decorated function which metric was made of it. Raises InputError where nothing can be noted on it."""
+    try:
+        setattr(function, _ATTRIBUTE, metric)
+    except (AttributeError, TypeError):
+        raise InputError(f"{function!r} cannot be a metric: decorate a function") from None
+
+
+def metric_of(item: object) -> type[Metric] | None:
+    """The metric that `item` stands for: a metric's class, or a decorated function; None for anything else."""
+    found = item if isinstance(item, type) else getattr(item, _ATTRIBUTE, None)
+    return found if isinstance(found, type) and issubclass(found, Metric) else None
+
+
+def name_of(item: object) -> str:
+    """The name of a metric that a program names: by its name, its class or its function. Raises InputError.
+
+    >>> name_of("coherence")
+    'coherence'
+    """
+    if isinstance(item, str):
+        return item
+    found = type(item) if isinstance(item, Metric) else metric_of(item)
+    if found is None:
+        raise InputError(f"{item!r} is no metric: give its name, or a function that @spanscore.metric decorates")
+    return found.name
+
+
+def check_name(name: str) -> None:
+    """Raise InputError where a metric of one's own cannot have this name."""
+    if not isinstance(name, str) or not _PATTERN.fullmatch(name):
+        raise InputError(
+            f"{name!r} cannot be a metric's name: write it in snake_case, such as answers_politely, or with one dot, "
+            "such as shop.answers_politely"
+        )
+    if name in _built_in() or name.partition(".")[0] == PREFIX_OF_RUBRIC:
+        raise InputError(f"spanscore has a metric {name!r} of its own; give yours another name")
+
+
+def _built_in() -> set[str]:
+    """The names of the project's own metrics, which are those of their files."""
+    return {
+        f"{prefix}{module.name}"
+        for folder, prefix in _PREFIXES.items()
+        for module in pkgutil.iter_modules([str(_FOLDER / folder)])
+        if not module.name.startswith("_")
+    }
