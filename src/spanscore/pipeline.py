@@ -4,10 +4,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from spanscore import dialects
-from spanscore.assemble.backlog import Backlog
+from spanscore.assemble.backlog import Backlog, Kept
 from spanscore.assemble.units import Units
 from spanscore.config import Settings
 from spanscore.evaluate import Overrides
@@ -23,6 +24,7 @@ from spanscore.otlp.signal import Signal
 from spanscore.processing import Processing
 from spanscore.receive.auth import open_authenticators
 from spanscore.receive.server import Server
+from spanscore.score_intake import ScoreIntake
 from spanscore.store.journal import Journal
 from spanscore.store.listing import Page, Place, ScoreQuery, TraceQuery, TraceScores
 from spanscore.store.store import Store
@@ -66,6 +68,12 @@ class Pipeline:
             else None
         )
         self._processing.holds_back = self._passing
+        self._score_intake = ScoreIntake(
+            self._backlog,
+            partial(self._processing.patiently, self._store.put_external),
+            self.meter,
+            session_scope=settings.assemble.session_scope,
+        )
         self._taking: set[asyncio.Task[None]] = set()
         told = settings.telemetry
         who = resource.attributes(told.resource)
@@ -152,8 +160,9 @@ class Pipeline:
         return self._store.trace(trace_id)
 
     def evaluations(self, *, trace_id: str | None = None, session_id: str | None = None) -> list[Evaluation]:
-        """The newest scores of a trace, or of a session and its traces."""
-        return self._store.evaluations(trace_id=trace_id, session_id=session_id)
+        """The newest scores of a trace, or of a session and its traces: ours, then those that others gave."""
+        subject = {"trace_id": trace_id, "session_id": session_id}
+        return [*self._store.evaluations(**subject), *self._store.external_scores(**subject)]
 
     def list_scores(self, query: ScoreQuery, limit: int, after: Place | None = None) -> Page[Evaluation]:
         """A page of the scores in the store."""
@@ -176,13 +185,19 @@ class Pipeline:
         kept = await self._backlog.add(signal, body, request, headers)
         if self._passing is not None:
             self._passing.pass_on(kept)
+        self._take_scores(kept)
         self._backlog.let_go(kept.row)
+
+    def _take_scores(self, kept: Kept) -> None:
+        if kept.signal != "metrics" and self._settings.assemble.enabled:
+            self._score_intake.offer(kept.row, kept.body)
 
     async def _recover(self) -> None:
         """Take up what the journal holds from before a restart, and the sessions that were still open."""
         for kept, leaving in self._backlog.recover():
             if self._passing is not None:
                 self._passing.pass_on(kept, leaving)
+            self._take_scores(kept)
             self._backlog.let_go(kept.row)
         if self._passing is not None:
             await self._release_scored(self._passing)
@@ -198,7 +213,7 @@ class Pipeline:
     def _loops(self) -> list[Coroutine[Any, Any, None]]:
         passing = [self._passing.run()] if self._passing else []
         reporting = [x.run() for x in self._reportings]
-        return [*self._processing.loops(), *passing, *reporting]
+        return [*self._processing.loops(), self._score_intake.run(), *passing, *reporting]
 
     async def _drain(self) -> None:
         """Stop receiving, then finish what was cut and send what was scored, all within the configured bound."""
@@ -207,6 +222,7 @@ class Pipeline:
         try:
             async with asyncio.timeout(max(0.0, deadline_s - time.monotonic())):
                 await self._processing.finish_queued()
+                await self._score_intake.finish()
         except TimeoutError:
             _log.warning("traces are still being evaluated; they are taken up again after the restart")
         if not await self._sender.drain(max(0.0, deadline_s - time.monotonic())):

@@ -146,6 +146,10 @@ class Backlog:
         """The spans and log records of a trace that was cut. May be called from any thread."""
         return self._requests.load(cut.trace_id, cut.rows)
 
+    def load_request(self, row: int, is_wanted: Callable[[bytes], bool]) -> tuple[list[Span], list[LogRecord]]:
+        """The spans and log records of a request that `is_wanted` by their own protobuf. For any thread."""
+        return self._requests.load_request(row, is_wanted)
+
     def put_aside(self, cut: Cut, reason: str) -> None:
         """Copy what holds this trace into quarantine. May be called from any thread."""
         self._journal.put_aside(list(cut.rows), reason, self._clock_ns())

@@ -10,6 +10,9 @@ _NO_SPAN = bytes(8)
 """How some senders write that a span has no parent."""
 
 _OWN_SCOPE = "spanscore"
+_SDK_SCOPE, _SCORE = "spanscore.sdk", "evaluation "
+_RESULTS = frozenset({"gen_ai.evaluation.result", "gen_ai.evaluation.results"})
+"""Events that are scores of others; they are read by themselves."""
 
 
 @dataclass(slots=True)
@@ -35,7 +38,8 @@ def of_traces(
 ) -> list[Fragment]:
     """The fragments of an ExportTraceServiceRequest, one a trace; `size_bytes` is shared out by number of spans.
 
-    What spanscore itself emitted belongs to none, so that scores that come back re-open nothing.
+    What spanscore itself emitted belongs to none, so that scores that come back re-open nothing, nor do scores that are
+    recorded a day later.
     """
     found: dict[bytes, Fragment] = {}
     for resource_spans in request.resource_spans:
@@ -44,7 +48,10 @@ def of_traces(
             if scope_name == _OWN_SCOPE:
                 continue
             by_trace = not scope_name.startswith(units.scopes)
+            records_scores = scope_name == _SDK_SCOPE
             for span in scope_spans.spans:
+                if records_scores and span.name.startswith(_SCORE):
+                    continue
                 trace_id = span.trace_id if by_trace else units.key(scope_name, span, of_log=False)
                 fragment = found.get(trace_id)
                 if fragment is None:
@@ -65,6 +72,8 @@ def of_logs(
     """The fragments of an ExportLogsServiceRequest; records that belong to no trace or other unit are left out."""
     found: dict[bytes, Fragment] = {}
     for scope_name, record in _records(request):
+        if record.event_name in _RESULTS:
+            continue
         trace_id = units.key(scope_name, record, of_log=True)
         if trace_id:
             fragment = found.setdefault(trace_id, Fragment(trace_id, row, genai=genai))

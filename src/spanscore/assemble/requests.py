@@ -39,6 +39,10 @@ class _Decoded:
         self._message = message
         self._items: _Items | None = None
 
+    def all(self) -> Iterator[tuple[Any, Resource, Scope]]:
+        """Everything, in its order."""
+        return _walk(self.signal, self._message, self._headers)
+
     def of_trace(self, trace_id: bytes, units: Units) -> list[tuple[Any, Resource, Scope]]:
         if self._items is None:
             items: _Items = {}
@@ -94,6 +98,20 @@ class Requests:
                 spans += [decode.span(*item) for item in items]
             else:
                 records += [decode.log_record(*item) for item in items]
+        return spans, records
+
+    def load_request(self, row: int, is_wanted: Callable[[bytes], bool]) -> tuple[list[Span], list[LogRecord]]:
+        """The spans and log records of one request whose own protobuf `is_wanted`. Raises as `load`."""
+        spans: list[Span] = []
+        records: list[LogRecord] = []
+        for request in self._find((row,)):
+            for item, resource, scope in request.all():
+                if not is_wanted(item.SerializeToString()):
+                    continue
+                if request.signal == "traces":
+                    spans.append(decode.span(item, resource, scope))
+                else:
+                    records.append(decode.log_record(item, resource, scope))
         return spans, records
 
     def _find(self, rows: Iterable[int]) -> Iterator[_Decoded]:

@@ -125,6 +125,12 @@ AGENT_TRACES_WITHOUT_CONTENT = _counter(
     "{trace}",
     "Agent traces whose instrumentation records no questions, answers or arguments, each time they are read.",
 )
+EXTERNAL_SCORES = _counter(
+    "external_scores",
+    "{score}",
+    "Scores that others gave, as they were received; source is human, programmatic or evaluator.",
+    "source",
+)
 SESSIONS_OPEN = _gauge("sessions_open", "{session}", "Sessions that have not fallen quiet.")
 SESSIONS_EVALUATED = _counter("sessions_evaluated", "{session}", "Sessions that fell quiet and were evaluated.")
 
