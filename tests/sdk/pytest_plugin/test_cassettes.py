@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+pytest_plugins = ["pytester"]
+
 TEST = """
 from agent import agent
 

@@ -1,5 +1,7 @@
 """Scores that a test expects: reached, missed, and not to be had."""
 
+pytest_plugins = ["pytester"]
+
 TEST = """
 from agent import agent
 
