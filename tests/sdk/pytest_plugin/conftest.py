@@ -2,9 +2,9 @@
 
 import pytest
 
-from spanscore.sdk.pytest_plugin import recording, trials
+from spanscore.sdk.pytest_plugin import recording, reporting, trials
 
-IMPORTED = recording, trials
+IMPORTED = recording, reporting, trials
 """What runs of pytest within a test's process find imported: pytest takes back what they import themselves."""
 
 AGENT = """

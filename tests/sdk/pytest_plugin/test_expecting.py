@@ -51,7 +51,7 @@ def test_a_score_may_be_bounded_above(judged):
 def test_without_a_judge_it_fails_and_says_how_to_name_one(project):
     run = lines_of(project, '"task_completion", at_least=0.7')
     run.assert_outcomes(failed=1)
-    run.stdout.fnmatch_lines(["E * task_completion has no score: * Name a judge with --spanscore-judge MODEL *"])
+    run.stdout.fnmatch_lines(["E * task_completion has no score: *; name a judge with --spanscore-judge MODEL *"])
 
 
 def test_a_metric_that_there_is_not_is_named_with_the_nearest(project):

@@ -42,8 +42,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker."""
+    """Declare the marker; watch the reports, unless this is one of several processes that another one watches."""
     config.addinivalue_line("markers", MARKER)
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Reporting(config), "spanscore-reporting")
 
 
 @pytest.fixture(scope="session")
@@ -96,3 +98,27 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> 
     recording.finished(item, call)
     outcome = yield
     recording.attach(item, call, outcome.get_result())
+
+
+class _Reporting:
+    """Gathers what tests recorded, in the process that reports on all of them."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take in what a test recorded, also one that another process ran."""
+        if hasattr(report, "spanscore"):
+            from spanscore.sdk.pytest_plugin import reporting  # noqa: PLC0415 - see this module
+
+            reporting.gather(self._config, report)
+            self._has_any = True
+
+    _has_any = False
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Show the scores, and write the report."""
+        if self._has_any or self._config.getoption("--spanscore-report"):
+            from spanscore.sdk.pytest_plugin import reporting  # noqa: PLC0415 - see this module
+
+            reporting.summarise(self._config, terminalreporter)

@@ -1,10 +1,10 @@
 """Holds scores against what a test expects of them, and says in a failed test's words what is wrong."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from spanscore.errors import InputError
-from spanscore.model.score import Evaluation, Failure, Score, Skip, reaches
+from spanscore.model.score import Evaluation, Failure, Score, Skip, SkipCause, reaches
 from spanscore.model.trace import AgentTrace
 
 _SHOWN_CHARS = 200
@@ -54,9 +54,16 @@ class Bounds(NamedTuple):
 
 
 def require(
-    metric: str, found: Sequence[Evaluation], bounds: Bounds, turns: Sequence[AgentTrace], *, can_ask: bool
+    metric: str,
+    found: Sequence[Evaluation],
+    bounds: Bounds,
+    turns: Sequence[AgentTrace],
+    how: Callable[[SkipCause], str] = lambda _: "",
 ) -> Evaluation:
-    """The lowest score, where all are within bounds. Raises NotReachedError, NotScoredError or InputError."""
+    """The lowest score, where all are within bounds. Raises NotReachedError, NotScoredError or InputError.
+
+    `how` says what may be done where there is no score.
+    """
     __tracebackhide__ = True
     scored = [x for x in found if isinstance(x.outcome, Score)]
     missed = [x for x in scored if not bounds.hold(x)]
@@ -64,7 +71,7 @@ def require(
         raise NotReachedError("\n".join(_fault(x, bounds, turns) for x in missed))
     unknown = [x for x in found if not isinstance(x.outcome, Score) and not _does_not_apply(x)]
     if unknown or not scored:
-        raise NotScoredError(_unknown(metric, (unknown or list(found))[:1], can_ask=can_ask))
+        raise NotScoredError(_unknown(metric, (unknown or list(found))[:1], how))
     return min(scored, key=lambda x: x.value or 0.0)
 
 
@@ -86,20 +93,16 @@ def described(turn: AgentTrace) -> list[str]:
     return [*lines, f"  answer: {_short(turn.final_output)}"]
 
 
-def _unknown(metric: str, found: Sequence[Evaluation], *, can_ask: bool) -> str:
-    """Why there is no score."""
+def _unknown(metric: str, found: Sequence[Evaluation], how: Callable[[SkipCause], str]) -> str:
+    """Why there is no score, and what may be done about it."""
     if not found:
         return f"{metric} was not measured"
     outcome = found[0].outcome
     if isinstance(outcome, Failure):
         return f"{metric} has no score: {outcome.type}: {outcome.message}"
-    how = ""
-    if isinstance(outcome, Skip) and outcome.cause == "no_judge" and not can_ask:
-        how = (
-            " Name a judge with --spanscore-judge MODEL or SPANSCORE_JUDGE_MODEL, and --spanscore-record=once to keep "
-            "its answers for runs without one."
-        )
-    return f"{metric} has no score: {found[0].reason}{how}"
+    told = f"{metric} has no score: {found[0].reason}"
+    mend = how(outcome.cause) if isinstance(outcome, Skip) else ""
+    return f"{told.rstrip('.')}; {mend}" if mend else told
 
 
 def _does_not_apply(evaluation: Evaluation) -> bool:

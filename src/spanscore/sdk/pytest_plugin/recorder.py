@@ -3,7 +3,8 @@
 import os
 from collections.abc import Sequence
 
-from spanscore.model.score import Evaluation
+from spanscore.content import ContentWatch
+from spanscore.model.score import Evaluation, SkipCause
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.rebuild import rebuild_all
 from spanscore.sdk.capturing import Capture
@@ -23,6 +24,7 @@ class Recorder:
         self._capture = capture
         self._scoring = scoring
         self._cassette = cassette
+        self._silent: list[str] = []
         self._scored: list[tuple[tuple[AgentTrace, ...], Evaluation]] = []
 
     def turn(self, *, timeout_s: float = WAIT_S) -> AgentTrace:
@@ -85,11 +87,14 @@ class Recorder:
         __tracebackhide__ = True
         turns = self.turns() if turn is None else [turn]
         found = self.evaluate(metric, turn=turn)
-        return require(metric, found, Bounds(at_least, at_most), turns, can_ask=self._scoring.can_ask)
+        return require(metric, found, Bounds(at_least, at_most), turns, self._how_to_score)
 
     def recorded(self, timeout_s: float = 0.0) -> list[AgentTrace]:
         """The turns so far, oldest first; none is no error."""
-        return rebuild_all(*self._capture.telemetry(timeout_s))
+        watch = ContentWatch()
+        found = rebuild_all(*self._capture.telemetry(timeout_s), watch=watch)
+        self._silent = [str(x) for x in watch.silent]
+        return found
 
     def gathered(self, *, is_unknown: bool = False) -> Gathered:
         """What the test recorded, for reports."""
@@ -100,6 +105,15 @@ class Recorder:
 
     def _known(self, turns: Sequence[AgentTrace], metric: str) -> list[Evaluation]:
         return [x for those, x in self._scored if those == tuple(turns) and x.metric == metric]
+
+    def _how_to_score(self, cause: SkipCause) -> str:
+        """What may be done where there is no score for this cause; "" where nothing is known."""
+        if cause == "no_judge":
+            return (
+                "name a judge with --spanscore-judge MODEL or SPANSCORE_JUDGE_MODEL, and --spanscore-record=once to "
+                "keep its answers for runs without one"
+            )
+        return "; ".join(self._silent) if cause == "not_recorded" else ""
 
     def _why_none(self) -> str:
         """Why there is no turn, and what may be done about it."""

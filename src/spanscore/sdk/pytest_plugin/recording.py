@@ -73,7 +73,9 @@ def finished(item: pytest.Item, call: pytest.CallInfo[Any]) -> None:
 
 def attach(item: pytest.Item, call: pytest.CallInfo[Any], report: Any) -> None:
     """Put on a test's report what it recorded, as text that reaches the process which gathers the reports."""
-    if call.when == "call" and (gathered := item.stash.get(_GATHERED, None)) is not None:
+    if call.when == "setup" and report.failed:
+        report.spanscore = Verdict("error", [Trial("error", reason_of(report), call.duration)]).to_text()
+    elif call.when == "call" and (gathered := item.stash.get(_GATHERED, None)) is not None:
         status = "error" if gathered.is_unknown else _STATUS[report.outcome]
         trial = Trial(status, reason_of(report), call.duration, gathered)
         report.spanscore = Verdict(status, [trial]).to_text()

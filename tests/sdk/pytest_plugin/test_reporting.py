@@ -1,0 +1,112 @@
+"""What a run of pytest shows of its tests' turns and scores: at its end, and as a page."""
+
+import base64
+import gzip
+import re
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+TESTS = """
+import pytest
+from agent import agent
+
+@pytest.mark.parametrize("question", ["I want my money back", "Where is it?"])
+def test_scored(spanscore, question):
+    agent(question)
+    spanscore.expect("task_completion", at_least=0.7)
+
+def test_missed(spanscore):
+    agent("I want two")
+    spanscore.expect("task_completion", at_least=0.9)
+
+@pytest.mark.spanscore(trials=3)
+def test_trials(spanscore):
+    agent("And again")
+
+def test_other():
+    pass
+"""
+
+
+@pytest.fixture
+def tested(judged):
+    judged.makepyfile(test_shop=TESTS)
+    return judged
+
+
+def content_of(page):
+    """The texts in a report, which are compressed."""
+    packed = re.findall(r"[A-Za-z0-9+/=]{60,}", page)
+    found = []
+    for block in packed:
+        try:
+            found.append(gzip.decompress(base64.b64decode(block)).decode())
+        except (OSError, ValueError, EOFError):
+            continue
+    return page + "".join(found)
+
+
+@pytest.mark.parametrize("processes", [0, 2])
+def test_the_section_at_the_end_has_scores_trials_and_the_judges_calls(tested, processes):
+    run = tested.runpytest_subprocess(f"-n{processes}")
+    run.stdout.fnmatch_lines(
+        [
+            "*= spanscore =*",
+            "task_completion  mean 0.80, n = 3, lowest 0.80 in test_shop.py::test_*",
+            "test_shop.py::test_trials: 3 of 3 trials passed; pass rate 1.00 [[]*], pass^3 * [[]*]",
+            "judge: 6 calls",
+        ]
+    )
+
+
+def test_a_run_without_the_fixture_has_no_such_section(project):
+    project.makepyfile("def test_it(): pass")
+    assert "spanscore =" not in project.runpytest_inprocess().stdout.str()
+
+
+@pytest.mark.parametrize("processes", [0, 2])
+def test_the_page_has_each_test_with_its_turns_and_scores(tested, processes):
+    tested.runpytest_subprocess(f"-n{processes}", "--spanscore-report=out.html")
+    text = content_of((tested.path / "out.html").read_text())
+    for told in ("test_shop.py::test_missed", "I want two", "find_order", "task_completion is 0.8", "pass^3"):
+        assert told in text
+
+
+def test_the_page_is_named_at_the_end(tested):
+    run = tested.runpytest_subprocess("--spanscore-report=out.html")
+    run.stdout.fnmatch_lines(["report: out.html"])
+
+
+def test_a_test_whose_fixture_fails_is_on_the_page(project):
+    project.makepyfile(
+        """
+        import pytest
+
+        @pytest.fixture
+        def broken(spanscore):
+            raise OSError("no such thing")
+
+        def test_it(broken):
+            pass
+        """
+    )
+    project.runpytest_inprocess("--spanscore-report=out.html")
+    assert "no such thing" in content_of((project.path / "out.html").read_text())
+
+
+def test_content_that_is_not_recorded_is_named_with_what_turns_it_on(judged):
+    judged.makepyfile(
+        """
+        from opentelemetry import trace
+
+        def test_it(spanscore):
+            with trace.get_tracer("opentelemetry.instrumentation.openai_v2").start_as_current_span("chat m") as span:
+                span.set_attribute("gen_ai.operation.name", "chat")
+                span.set_attribute("gen_ai.request.model", "m")
+            spanscore.expect("task_completion", at_least=0.5)
+        """
+    )
+    run = judged.runpytest_inprocess()
+    run.stdout.fnmatch_lines(["E * To record them, *OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT*"])
