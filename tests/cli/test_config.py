@@ -5,6 +5,7 @@ import json
 import jsonschema
 import pytest
 
+from spanscore.cli.config import example
 from spanscore.cli.main import main
 from spanscore.judge.config import warn_of_rules
 
@@ -19,6 +20,44 @@ def checked(tmp_path, capsys):
         return code, captured.out, captured.err.replace(str(file), "FILE")
 
     return check
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_init_writes_a_file_that_can_be_used(folder, capsys):
+    assert main(["config", "init"]) == 0
+    assert main(["config", "check", "spanscore.yaml"]) == 0
+
+
+def test_init_writes_where_it_is_asked_to(folder, capsys):
+    assert main(["config", "init", "other.yaml"]) == 0
+    assert (folder / "other.yaml").read_text() == example().read_text()
+
+
+def test_init_replaces_no_file(folder, capsys):
+    (folder / "spanscore.yaml").write_text("mode: inline")
+
+    assert main(["config", "init"]) == 2
+    assert (folder / "spanscore.yaml").read_text() == "mode: inline"
+    assert capsys.readouterr().err == (
+        "spanscore: error: spanscore.yaml: is there already; name another file, or replace it with --force\n"
+    )
+
+
+def test_init_replaces_a_file_with_force(folder, capsys):
+    (folder / "spanscore.yaml").write_text("mode: inline")
+
+    assert main(["config", "init", "--force"]) == 0
+    assert (folder / "spanscore.yaml").read_text() == example().read_text()
+
+
+def test_init_prints_to_standard_output(capsys):
+    assert main(["config", "init", "-"]) == 0
+    assert capsys.readouterr().out == example().read_text()
 
 
 def test_a_file_that_can_be_used_is_said_to_be(checked):

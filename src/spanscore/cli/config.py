@@ -1,24 +1,37 @@
-"""`spanscore config`: a configuration file checked before it runs, and the schema that editors check it with."""
+"""`spanscore config`: a configuration file to start from, checked before it runs, and the schema for editors."""
 
 import argparse
 import json
 from pathlib import Path
 
-from spanscore import config
-from spanscore.errors import ConfigError
+from spanscore import config, private_files
+from spanscore.cli.output_files import require_writable
+from spanscore.errors import ConfigError, InputError
 from spanscore.judge.config import RULES, warn_of_rules
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, title="actions")
+    init = actions.add_parser("init", help="write a configuration file to start from, with a comment at each choice")
+    init.add_argument(
+        "file",
+        metavar="FILE",
+        type=Path,
+        nargs="?",
+        default=Path("spanscore.yaml"),
+        help="where; `-` prints it; default: %(default)s",
+    )
+    init.add_argument("--force", action="store_true", help="replace a file that is there")
     check = actions.add_parser("check", help="say whether a file can be used, and if not, what is wrong with which key")
     check.add_argument("file", metavar="FILE", type=Path)
     actions.add_parser("schema", help="print the JSON schema of the configuration file")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check a file or print the schema. Returns the exit code."""
+    """Write a file, check one or print the schema. Returns the exit code."""
+    if args.action == "init":
+        return _init(args.file, replace=args.force)
     if args.action == "schema":
         print(json.dumps(config.json_schema(), indent=2, ensure_ascii=False))
         return 0
@@ -32,3 +45,22 @@ def run(args: argparse.Namespace) -> int:
             raise ConfigError(f"{args.file}: {error}") from None
     print(f"{args.file}: can be used")
     return 0
+
+
+def _init(path: Path, *, replace: bool) -> int:
+    text = example().read_text(encoding="utf-8")
+    if str(path) == "-":
+        print(text, end="")
+        return 0
+    require_writable(path)
+    if path.exists() and not replace:
+        raise InputError(f"{path}: is there already; name another file, or replace it with --force")
+    private_files.write(path, text.encode())
+    print(f"{path}: written; change it, then start it with: spanscore serve -c {path}")
+    return 0
+
+
+def example() -> Path:
+    """The configuration to start from: in the package or, in a checkout, among the examples."""
+    packaged = Path(__file__).with_name("spanscore.yaml")
+    return packaged if packaged.exists() else Path(__file__).parents[3] / "examples" / packaged.name

@@ -23,7 +23,7 @@ COMMANDS = {
     "calibrate": "hold a judge's scores against human labels, and correct later pass rates for its error",
     "inspect": "show the agent traces in files as they are rebuilt",
     "metrics": "list the metrics, or explain one",
-    "config": "check a configuration file, or print the schema of one",
+    "config": "write a configuration file to start from, check one, or print the schema of one",
     "doctor": "say whether everything works that a server depends on, and what to do where it does not",
     "scores": "list the scores of a server, or of files; and those that exporters could not deliver",
     "traces": "list the agent traces of a server, with their verdicts",
