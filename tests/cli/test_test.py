@@ -251,9 +251,35 @@ def test_a_recording_without_a_span_is_told(tested, tmp_path):
     assert "bare.json: there is no span and no log record in it" in errors
 
 
+def stating(path, answer):
+    """A recorded turn whose span states that its answer should be that Rome is sunny."""
+    told = {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.input.messages": "Weather?",
+        "gen_ai.output.messages": answer,
+        "spanscore.expected.answer": "Rome is sunny",
+    }
+    span = {
+        "traceId": "1" * 32,
+        "spanId": "2" * 16,
+        "name": "invoke_agent",
+        "startTimeUnixNano": "1000",
+        "endTimeUnixNano": "2000",
+        "attributes": [{"key": key, "value": {"stringValue": value}} for key, value in told.items()],
+    }
+    path.write_text(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}))
+    return str(path)
+
+
+@pytest.mark.parametrize(("answer", "code"), [("Rome is sunny.", 0), ("I cannot say.", 1)])
+def test_without_a_suite_traces_are_held_to_what_they_state(tested, tmp_path, answer, code):
+    ended, output, _ = tested(stating(tmp_path / "traces.jsonl", answer), paths=())
+    assert (ended, "Weather?" in output) == (code, True)
+
+
 def test_without_a_suite_or_a_path_the_help_is_named(capsys):
     assert main(["test", _SUITE]) == 2
-    assert "give a suite and what was recorded" in capsys.readouterr().err
+    assert "give what was recorded" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

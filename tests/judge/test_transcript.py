@@ -1,6 +1,7 @@
 """A transcript is for reading, fits its budget, and says what it left out."""
 
 import re
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,6 +9,7 @@ from judge_harness import trace
 
 from spanscore.judge.redact import MAX_CHARACTERS
 from spanscore.judge.transcript import estimate_tokens, render
+from spanscore.model.expected import Expected
 from spanscore.model.trace import (
     ModelCall,
     PastMessage,
@@ -101,6 +103,11 @@ def test_what_was_not_recorded_is_told_from_what_was_empty():
         "(tool calls were not recorded)",
         "Final output: (empty)",
     ]
+
+
+def test_what_a_turn_should_come_to_is_no_part_of_it():
+    expecting = replace(FLIGHT, expected=Expected(answer="TP1 is booked", outcomes=("It was paid.",)))
+    assert text_of(expecting) == text_of(FLIGHT)
 
 
 def test_a_record_that_may_be_cut_says_so():

@@ -28,7 +28,13 @@ from spanscore.receive.auth import open_authenticators
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument("suite", metavar="SUITE", nargs="?", type=Path, help="the suite's YAML file")
+    parser.add_argument(
+        "suite",
+        metavar="SUITE",
+        nargs="?",
+        type=Path,
+        help="the suite's YAML file; without it, what the traces themselves state is expected of them",
+    )
     parser.add_argument("path", metavar="PATH", nargs="*", type=Path, help=recorded.PATH_HELP)
     parser.add_argument(
         "--schema", action="store_true", help="print the JSON schema of a suite file and do nothing else"
@@ -66,20 +72,19 @@ def run(args: argparse.Namespace) -> int:
     if args.schema:
         print_json(suites.json_schema())
         return 0
-    if args.suite is None or not args.path:
-        raise InputError("give a suite and what was recorded: spanscore test SUITE PATH...; see spanscore test --help")
+    _tell_suite_from_recordings(args)
     require_writable(args.output, args.junit, args.export)
     least = 1.0 if args.fail_under is None else _share("--fail-under", args.fail_under)
-    suite = _changed(suites.load(args.suite), args)
+    given = None if args.suite is None else suites.load(args.suite)
     settings = answers.applied(config.load(args.config) if args.config else config.default(), args)
     telemetry = recorded.loaded(args.path)
     traces = recorded.rebuilt(telemetry, args.path, settings.assemble.session_scope)
     prepared = suites.prepare(
-        suite,
+        _changed(given or suites.suite_of(traces), args),
         traces,
         attributes_of=attributes_of(telemetry.spans),
         skip_unmatched=args.skip_unmatched,
-        name=str(args.suite),
+        name=str(args.suite or args.path[0]),
     )
     require_models(settings, args.model)
     with progress("scoring", prepared.trials) as done:
@@ -100,6 +105,25 @@ def run(args: argparse.Namespace) -> int:
     write(args.junit, lambda: suites.to_junit(found))
     _export(args, settings, found)
     return _verdict(found, least)
+
+
+def _tell_suite_from_recordings(args: argparse.Namespace) -> None:
+    """Move what stands in the suite's place to the recordings, where it is one of them."""
+    if args.suite is None:
+        raise InputError("give a suite and what was recorded: spanscore test SUITE PATH...; see spanscore test --help")
+    is_suite = args.suite.suffix in _OF_SUITES or (args.path and not _is_recording(args.suite))
+    if not is_suite:
+        args.suite, args.path = None, [args.suite, *args.path]
+    elif not args.path:
+        raise InputError(f"give what was recorded, too: spanscore test {args.suite} PATH...; see spanscore test --help")
+
+
+def _is_recording(path: Path) -> bool:
+    return path.is_dir() or not _OF_RECORDINGS.isdisjoint(path.suffixes)
+
+
+_OF_SUITES = {".yaml", ".yml"}
+_OF_RECORDINGS = {".jsonl", ".pb", ".gz"}
 
 
 def _count(text: str) -> int:

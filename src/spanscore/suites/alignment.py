@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from spanscore.metrics.expected_tools import ExpectedCall
 from spanscore.metrics.session.agentic import Interaction
 from spanscore.model.trace import AgentTrace
 from spanscore.suites.matching import Recording, normalised
+from spanscore.suites.stated import completed, is_lost
 from spanscore.suites.suite import Expectation
 
 
@@ -15,11 +17,33 @@ class UnalignedError(Exception):
 
 def interactions(recording: Recording) -> list[Interaction]:
     """The interactions of which something is expected, in order. Raises UnalignedError."""
-    case = recording.case
-    if not case.conversation:
-        return [] if case.is_empty else [_interaction(_as_one(recording.traces), case)]
-    pairs = zip(case.conversation, _aligned(recording), strict=True)
-    return [_interaction(trace, turn) for turn, trace in pairs if not turn.is_empty]
+    return [_interaction(trace, expected) for expected, trace in _paired(recording) if not expected.is_empty]
+
+
+def expected_calls(recording: Recording) -> tuple[tuple[ExpectedCall, ...], bool]:
+    """The tool calls that are expected in all turns, and whether their order matters throughout."""
+    try:
+        expected = [x for x, _ in _paired(recording) if x.expected_tools]
+    except UnalignedError:
+        return recording.case.calls, recording.case.calls_are_ordered
+    calls = tuple(tool.call() for x in expected for tool in x.expected_tools or ())
+    return calls, all(x.tool_sequence_matters for x in expected)
+
+
+def _paired(recording: Recording) -> list[tuple[Expectation, AgentTrace]]:
+    """What is expected, by the case or else by the recording itself, with the turn of which it is. Raises."""
+    case, traces = recording.case, recording.traces
+    if case.conversation:
+        return [_completed(*pair) for pair in zip(case.conversation, _aligned(recording), strict=True)]
+    if case.is_empty or len(traces) == 1:  # what turns state is of each by itself
+        return [_completed(case, x) for x in traces]
+    return [(case, _as_one(traces))]
+
+
+def _completed(expectation: Expectation, trace: AgentTrace) -> tuple[Expectation, AgentTrace]:
+    if is_lost(expectation, trace):
+        raise UnalignedError("what the recording states that it should come to arrived cut or redacted")
+    return completed(expectation, trace), trace
 
 
 def _aligned(recording: Recording) -> list[AgentTrace]:

@@ -13,9 +13,10 @@ from spanscore.metrics.session.agentic import Agentic, Assessed, Interaction
 from spanscore.model.score import Evaluation, Failure, Outcome, Score, Skip, reaches
 from spanscore.model.trace import Session
 from spanscore.model.trace import Trial as Origin
-from spanscore.suites.alignment import UnalignedError, interactions
+from spanscore.suites.alignment import UnalignedError, expected_calls, interactions
 from spanscore.suites.answers import Answers, summed
 from spanscore.suites.matching import Recording
+from spanscore.suites.stated import outcomes
 from spanscore.suites.suite import Case, Suite
 
 _MAX_REASON_CHARS = 2_000
@@ -159,17 +160,19 @@ class Trying:
 
     async def _by_rubric(self, recording: Recording, conversation: Conversation) -> list[Evaluation]:
         case = recording.case
-        decides = bool(case.expected_outcomes) or self._is_left_to_the_rubric(recording, conversation)
+        expected_outcomes = outcomes(recording)
+        decides = bool(expected_outcomes) or self._is_left_to_the_rubric(recording, conversation)
         if not (decides or self._rubric or case.evaluation_criteria_override):
             return []
         names = tuple(x for x in self._metrics if is_rubric(x))
+        calls, are_ordered = expected_calls(recording)
         found = await self._engine.evaluate_rubric(
             _session(recording) if recording.session_id or len(recording.traces) > 1 else recording.traces[0],
             Overrides(metrics=(*names, OVERALL) if names else (RUBRIC,), model=self._model),
-            expected_outcomes=case.expected_outcomes,
+            expected_outcomes=expected_outcomes,
             evaluation_criteria_override=case.evaluation_criteria_override or "",
-            expected_tools=case.calls,
-            tool_sequence_matters=case.calls_are_ordered,
+            expected_tools=calls,
+            tool_sequence_matters=are_ordered,
             rubric=self._suite.rubric_of(case),
         )
         return [_of(recording, x) for x in found]
@@ -184,7 +187,7 @@ class Trying:
             yield conversation.obstacle
         overall = next((x for x in found if x.metric == OVERALL), None)
         left = overall is not None and self._is_left_to_the_rubric(recording, conversation)
-        if case.expected_outcomes or left:
+        if outcomes(recording) or left:
             yield _rubric_check(overall)
         for name, least in self._suite.thresholds_of(case).items():
             measured = [x for x in found if x.metric == name]
@@ -196,7 +199,7 @@ class Trying:
     def _is_left_to_the_rubric(self, recording: Recording, conversation: Conversation) -> bool:
         """Whether nothing else decides: nothing is expected, and the recording does not say how it came out."""
         case = recording.case
-        expects = case.expected_outcomes or self._suite.thresholds_of(case) or not conversation.is_empty
+        expects = outcomes(recording) or self._suite.thresholds_of(case) or not conversation.is_empty
         return not expects and not _stated(recording)
 
 
