@@ -3,6 +3,7 @@
 import argparse
 import ast
 import contextlib
+import gzip
 import inspect
 import io
 import os
@@ -53,6 +54,9 @@ def folder(tmp_path_factory):
     sent = sorted((ROOT / "examples/recordings/pydantic-ai").glob("*.pb"))
     requests = [ExportTraceServiceRequest.FromString(x.read_bytes()) for x in sent]
     (made / "traces.jsonl").write_text("".join(json_format.MessageToJson(x, indent=None) + "\n" for x in requests))
+    stated = gzip.decompress((ROOT / "tests/golden/semconv/shop-spanscore-sdk/traces.pb.gz").read_bytes())
+    request = ExportTraceServiceRequest.FromString(stated)
+    (made / "stated.jsonl").write_text(json_format.MessageToJson(request, indent=None) + "\n")
     for name in ("traces", "recorded", "PATH", "recordings/gpt", "recordings/sonnet"):
         shutil.copytree(ROOT / "examples/recordings/pydantic-ai", made / name)
     ids = [x.trace_ids[0] for x in recorded.agent_traces([made / "traces.jsonl"])]
