@@ -147,3 +147,8 @@ def test_the_json_lines_are_those_of_the_command(report, tmp_path):
     report.to_jsonl(tmp_path / "scores.jsonl")
     lines = (tmp_path / "scores.jsonl").read_text().splitlines()
     assert [json.loads(line)["metric"] for line in lines] == [x.metric for x in report]
+
+
+def test_a_report_becomes_a_page(report, tmp_path):
+    report.to_html(str(tmp_path / "nightly.html"))
+    assert "<title>nightly · spanscore</title>" in (tmp_path / "nightly.html").read_text()

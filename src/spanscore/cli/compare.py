@@ -153,7 +153,7 @@ def _print(output: "Console", a: runs.Run, b: runs.Run, found: Comparison) -> No
     for name, ids in (("A", found.only_in_a), ("B", found.only_in_b)):
         _print_ids(output, f"only in {name}", ids)
     _print_ids(output, "not unique, left out", [*a.ambiguous, *b.ambiguous])
-    output.print(f"\n{_counted(found)}\n{_sureness(found)}\nB against A: {found.verdict}.")
+    output.print(f"\n{counted(found)}\n{sureness(found)}\nB against A: {found.verdict}.")
 
 
 def _print_corrected(output: "Console", rates: list[list[PassRate]]) -> None:
@@ -225,7 +225,7 @@ def _print_ids(output: "Console", what: str, ids: Any) -> None:
         output.print(f"{what}: {', '.join(on_one_line(x, 60) for x in ids[:_MAX_SHOWN])}{more}")
 
 
-def _counted(found: Comparison) -> str:
+def counted(found: Comparison) -> str:
     """What both runs have, and what of it is independent."""
     independent = f"{found.units} {found.unit}{'s' * (found.units != 1)}"
     if found.unit == "case" or not found.members:
@@ -236,7 +236,8 @@ def _counted(found: Comparison) -> str:
     )
 
 
-def _sureness(found: Comparison) -> str:
+def sureness(found: Comparison) -> str:
+    """At which level the intervals are, and what is too little to tell anything."""
     count = len(found.measures)
     too_few = any(x.too_few for x in found.measures)
     few = f" Fewer than {found.least_units} {found.unit}s cannot tell." if too_few else ""

@@ -20,6 +20,7 @@ COMMANDS = {
     "test": "hold recorded traces against a suite of cases, as a gate in CI",
     "best-of": "find out which of several agents answers the conversations of a suite best",
     "compare": "say whether one run is better than another, and whether it is a regression",
+    "report": "write traces, scores and runs as an HTML page that shows what fails, and what each score rests on",
     "calibrate": "hold a judge's scores against human labels, and correct later pass rates for its error",
     "inspect": "show the agent traces in files as they are rebuilt",
     "metrics": "list the metrics, or explain one",

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from spanscore.calibration import Verdict
 from spanscore.errors import InputError
@@ -18,6 +18,9 @@ _SCHEMA = "spanscore.run/1"
 _MAX_START_CHARS, _MAX_SCHEMA_CHARS = 2**22, 200
 PROVENANCE = ("kind", "name", "version", "model", "prompt_hash", "embedding")
 """What says who scored, and how."""
+Content: TypeAlias = dict[str, Any] | list[dict[str, Any]]
+"""What a file contains: a run of a suite as its object, or scores."""
+
 _HOW = "give what `spanscore test --output` or `spanscore eval --jsonl` wrote"
 
 
@@ -69,21 +72,26 @@ class Run:
 
 def read_two(a: Path, b: Path) -> tuple[Run, Run]:
     """Both runs, their units under keys that pair them. Raises InputError where a file cannot be used."""
-    one, other = _content(a), _content(b)
+    return of_two((a, content(a)), (b, content(b)))
+
+
+def of_two(a: tuple[Path, Content], b: tuple[Path, Content]) -> tuple[Run, Run]:
+    """Both runs of what `content` gave, each with the name of its file. Raises InputError as `read_two`."""
+    one, other = a[1], b[1]
     if isinstance(one, dict) and isinstance(other, dict):
-        return _suite_run(a, one), _suite_run(b, other)
+        return _suite_run(a[0], one), _suite_run(b[0], other)
     if isinstance(one, list) and isinstance(other, list):
-        return _scores_paired((a, one), (b, other))
-    raise InputError(f"{a} and {b}: one is a run of a suite and the other are scores; give two of a kind")
+        return _scores_paired((a[0], one), (b[0], other))
+    raise InputError(f"{a[0]} and {b[0]}: one is a run of a suite and the other are scores; give two of a kind")
 
 
 def scores(path: Path) -> list[dict[str, Any]]:
     """All scores in a file of either kind. Raises InputError where it cannot be used."""
-    content = _content(path)
-    if isinstance(content, list):
-        return content
+    found = content(path)
+    if isinstance(found, list):
+        return found
     try:
-        return [score for case in content["cases"] for trial in case["trials"] for score in trial["evaluations"]]
+        return [score for case in found["cases"] for trial in case["trials"] for score in trial["evaluations"]]
     except (KeyError, TypeError) as error:
         raise InputError(f"{path}: no run of a suite as spanscore writes it ({_said(error)}); {_HOW}") from None
 
@@ -103,8 +111,8 @@ def is_readable(path: Path) -> bool:
     return isinstance(first, dict) and {"metric", "status", "evaluator"} <= first.keys()
 
 
-def _content(path: Path) -> dict[str, Any] | list[dict[str, Any]]:
-    """A run of a suite as its object, scores as a list."""
+def content(path: Path) -> Content:
+    """A run of a suite as its object, scores as a list. Raises InputError where the file contains neither."""
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise InputError(f"{path}: larger than {_MAX_BYTES >> 20} MiB; {_HOW}")

@@ -2,6 +2,8 @@
 
 from spanscore.report.page import MAX_BYTES, page, save
 from spanscore.report.results import Case, Change, Comparison, Difference, Figure, Results, Score, Trial
+from spanscore.report.runs import of_run
+from spanscore.report.scored import as_json
 
 __all__ = [
     "MAX_BYTES",
@@ -13,6 +15,8 @@ __all__ = [
     "Results",
     "Score",
     "Trial",
+    "as_json",
+    "of_run",
     "page",
     "save",
 ]

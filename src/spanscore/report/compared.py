@@ -31,7 +31,6 @@ def _difference(found: Difference) -> dict[str, Any]:
         "own": estimate(found.own),
         "difference": estimate(found.difference),
         "verdict": found.verdict,
-        "scale": None if found.scale is None else list(found.scale),
         "unit": found.unit,
         "regression": found.regression,
         "note": found.note,

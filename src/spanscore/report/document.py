@@ -37,14 +37,12 @@ class _Run:
         scores = [*results.scores, *(x for case in results.cases for trial in case.trials for x in trial.scores)]
         joined = join(results.traces, scores)
         found = rows.turns(results.traces, joined)
-        groups = (joined.of_turn, joined.of_session, joined.strays)
-        metrics = by_metric(x for group in groups for own in group.values() for x in own)
-        return cls(found[:MAX_TURNS], joined, metrics, max(0, len(found) - MAX_TURNS))
+        return cls(found[:MAX_TURNS], joined, by_metric(joined.all), max(0, len(found) - MAX_TURNS))
 
     @property
-    def numbers(self) -> dict[str, int]:
-        """The place of each metric."""
-        return {x["metric"]: place for place, x in enumerate(self.metrics)}
+    def numbers(self) -> dict[tuple[str, str | None], int]:
+        """The place of each metric, what others gave under its source."""
+        return {(x["metric"], x["source"]): place for place, x in enumerate(self.metrics)}
 
     @property
     def places(self) -> dict[str, int]:

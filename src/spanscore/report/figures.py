@@ -34,15 +34,15 @@ def figure(found: Figure) -> dict[str, Any]:
 
 
 def by_metric(scores: Iterable[Scored]) -> list[dict[str, Any]]:
-    """For each metric its counts, mean and pass rate; those with a failing score first.
+    """For each metric its counts, mean and pass rate; those with a failing score first, what others gave last.
 
     Sessions are the units of the estimates: scores of one session are not independent.
     """
-    groups: defaultdict[str, list[Scored]] = defaultdict(list)
+    groups: defaultdict[tuple[str, str | None], list[Scored]] = defaultdict(list)
     for scored in scores:
-        groups[scored.metric].append(scored)
-    rows = [_row(metric, own) for metric, own in groups.items()]
-    return sorted(rows, key=lambda x: (x["failing"] == 0, x["errors"] == 0, x["scored"] == 0))
+        groups[scored.name].append(scored)
+    rows = [{**_row(metric, own), "source": source} for (metric, source), own in groups.items()]
+    return sorted(rows, key=lambda x: (x["source"] is not None, x["failing"] == 0, x["errors"] == 0, x["scored"] == 0))
 
 
 def _row(metric: str, own: Sequence[Scored]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What a report shows: a run's turns, scores and tests, and how it differs from another run. Values alone."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from spanscore.model.score import Evaluation
@@ -77,6 +77,10 @@ class Results:
     started_at_ns: int | None = None
     notes: tuple[str, ...] = ()
 
+    def named(self, name: str) -> "Results":
+        """The same under another name."""
+        return replace(self, name=name)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
@@ -90,7 +94,6 @@ class Difference:
     own: Estimate
     difference: Estimate
     verdict: Verdict
-    scale: tuple[float, float] | None = (0.0, 1.0)
     unit: str = ""
     regression: str = ""
     note: str = ""

@@ -37,7 +37,7 @@ def turns(traces: Sequence[AgentTrace], joined: Joined) -> list[Turn]:
     return sorted(found, key=_urgency)
 
 
-def row(turn: Turn, texts: Texts, numbers: Mapping[str, int]) -> dict[str, Any]:
+def row(turn: Turn, texts: Texts, numbers: Mapping[tuple[str, str | None], int]) -> dict[str, Any]:
     """The turn's row. `numbers` are those of the metrics."""
     found: dict[str, Any] = {"id": turn.id, "state": turn.state, **_counts(turn.scores, numbers)}
     trace = turn.trace
@@ -63,7 +63,9 @@ def sessions(found: Iterable[Turn], joined: Joined) -> dict[str, list[Turn]]:
     }
 
 
-def session_row(key: str, own: Sequence[Turn], scores: Sequence[Scored], numbers: Mapping[str, int]) -> dict[str, Any]:
+def session_row(
+    key: str, own: Sequence[Turn], scores: Sequence[Scored], numbers: Mapping[tuple[str, str | None], int]
+) -> dict[str, Any]:
     """The session's row, without the places of its turns."""
     return {
         "key": key,
@@ -73,11 +75,14 @@ def session_row(key: str, own: Sequence[Turn], scores: Sequence[Scored], numbers
     }
 
 
-def _counts(scores: Sequence[Scored], numbers: Mapping[str, int]) -> dict[str, Any]:
+def _counts(scores: Sequence[Scored], numbers: Mapping[tuple[str, str | None], int]) -> dict[str, Any]:
     return {
-        "fails": list(dict.fromkeys(numbers[x.metric] for x in scores if x.passed is False))[:_MAX_NAMES],
-        "errors": list(dict.fromkeys(numbers[x.metric] for x in scores if x.status == "failed"))[:_MAX_NAMES],
+        "fails": list(dict.fromkeys(numbers[x.name] for x in scores if x.passed is False and x.source is None))[
+            :_MAX_NAMES
+        ],
+        "errors": list(dict.fromkeys(numbers[x.name] for x in scores if x.status == "failed"))[:_MAX_NAMES],
         "scored": sum(x.status == "scored" for x in scores),
+        "others": list(dict.fromkeys(numbers[x.name] for x in scores if x.source is not None))[:_MAX_NAMES],
     }
 
 
@@ -112,7 +117,7 @@ def _inputs(scores: Iterable[Scored]) -> Iterator[str]:
 
 
 def _urgency(turn: Turn) -> tuple[Any, ...]:
-    return ORDER.index(turn.state), -sum(x.passed is False for x in turn.scores), *_time(turn)
+    return ORDER.index(turn.state), -sum(x.passed is False and x.source is None for x in turn.scores), *_time(turn)
 
 
 def _session_urgency(own: Sequence[Turn], scores: Sequence[Scored]) -> tuple[int, int]:

@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import orjson
+
 from spanscore.model.json import Json, dumps, printed
 
 MAX_CHARS = 20_000
@@ -11,7 +13,7 @@ MAX_CHARS = 20_000
 
 _LEAST_CHARS = 200
 _LINE_CHARS = 160
-_MAX_PRETTY_CHARS = 200_000
+_INDENTED = orjson.OPT_NON_STR_KEYS | orjson.OPT_INDENT_2
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +72,18 @@ def cut(text: str, limit: int) -> str:
 
 
 def pretty(value: Json) -> str:
-    """A JSON value as text of several lines; one that is very long on one line.
+    """A JSON value as text of several lines.
 
     >>> print(pretty({"city": "Oslo"}))
     {
       "city": "Oslo"
     }
     """
-    compact = dumps(value)
-    if len(compact) > _MAX_PRETTY_CHARS:
-        return compact
+    try:
+        return orjson.dumps(value, default=str, option=_INDENTED).decode()
+    except TypeError:  # integers beyond 64 bits, lone surrogates, nested too deeply
+        pass
     try:
         return json.dumps(value, indent=2, ensure_ascii=False, default=str)
     except (TypeError, ValueError, RecursionError):
-        return compact
+        return dumps(value)

@@ -95,6 +95,8 @@ def score(scored: Scored, resolve: Any, texts: Texts, said: Sequence[str] | None
     by = data.get("evaluator") or {}
     found = {
         "metric": scored.metric,
+        "source": scored.source,
+        "author": _line((data.get("evaluator") or {}).get("author"), texts),
         "status": scored.status,
         "passed": scored.passed,
         "value": data.get("value"),

@@ -72,6 +72,18 @@ class Report:
         text = "".join(f"{dumps(x.to_json())}\n" for x in self.evaluations)
         private_files.write(Path(path), text.encode(errors="replace"))
 
+    def to_html(self, path: str | Path) -> None:
+        """Write a page that opens from disk: what fails first, each turn's steps, and what its scores rest on.
+
+        Only its owner can read the file. Raises InputError where it cannot be written, OutputError where it does not
+        fit.
+        """
+        from spanscore import report  # noqa: PLC0415 - who wants a table alone does not wait for it
+
+        name = Path(path).stem.replace("_", " ")
+        results = report.Results(name=name, traces=self.traces, scores=self.evaluations, notes=self.notes)
+        report.save(Path(path), results)
+
     def __repr__(self) -> str:
         shown = [_cells(x) for x in self._shown()]
         lines = [self._title(), *(["", *_aligned([_HEADINGS, *shown])] if shown else [])]

@@ -1,0 +1,54 @@
+"""The comparison of two runs, as `spanscore compare` makes it, in the words of a report."""
+
+from pathlib import Path
+
+from spanscore import report
+from spanscore.cli import compare, runs
+from spanscore.cli.comparison import LATENCY, PASS_RATE, CaseChange, Comparison, Limits, Measure
+from spanscore.cli.comparison import compare as compared_runs
+from spanscore.cli.report_inputs import Given
+
+_LEVEL = 0.95
+_UNITS = {PASS_RATE: "%", LATENCY: "s"}
+
+
+def compared(baseline: Given, own: Given) -> report.Comparison:
+    """How `own` differs from `baseline`. Raises InputError where one is the run of a suite and the other is none."""
+    a, b = runs.of_two((Path(baseline.name), baseline.content), (Path(own.name), own.content))
+    found = compared_runs(a, b, limits=Limits(), level=_LEVEL, certain=False)
+    changed = [x for x in found.cases if x.a != x.b or any(one != other for one, other in x.means.values())]
+    return report.Comparison(
+        baseline=baseline.name,
+        verdict=found.verdict,
+        differences=[_difference(x) for x in found.measures],
+        changes=[_change(x) for x in sorted(changed, key=lambda x: x.a == x.b)],
+        only_in_baseline=found.only_in_a,
+        only_in_own=found.only_in_b,
+        remarks=_remarks(found),
+    )
+
+
+def _remarks(found: Comparison) -> tuple[str, ...]:
+    if not found.measures:
+        return ("Nothing is in both runs, so nothing can be compared: they are paired by case, id, or user input.",)
+    unlike = [f"Not comparable, since it was scored differently in both runs: {x}" for x in found.not_comparable]
+    return (*unlike, compare.counted(found), compare.sureness(found))
+
+
+def _difference(x: Measure) -> report.Difference:
+    return report.Difference(
+        name=x.name,
+        baseline=x.a,
+        own=x.b,
+        difference=x.difference,
+        verdict=x.verdict,
+        unit=_UNITS.get(x.name, ""),
+        regression=x.regression,
+        note="; ".join(text for text in (x.unlike, x.too_few) if text),
+    )
+
+
+def _change(x: CaseChange) -> report.Change:
+    return report.Change(
+        name=x.name, baseline=x.a, own=x.b, measure=x.measure, values=x.means.get(x.measure), verdict=x.verdict
+    )

@@ -1,0 +1,155 @@
+"""What a report is made of, out of files of any kind that spanscore reads or writes."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from spanscore import report
+from spanscore.cli import runs
+from spanscore.cli.terminal import printable, progress
+from spanscore.config import Settings
+from spanscore.errors import InputError
+from spanscore.model.json import loads
+from spanscore.model.score import Evaluation
+from spanscore.model.trace import AgentTrace
+from spanscore.offline import OfflineScoring
+from spanscore.offline.recordings import Recordings
+from spanscore.otlp import files
+from spanscore.received_scores import read_own
+
+_MAX_START_CHARS = 2**24
+_OF_A_SCORE = ("scope", "status", "metric", "trace_id", "span_id", "evaluator")
+_OF_A_TRACE = {"trace_ids", "opening_span_id", "model_calls", "target"}
+
+
+@dataclass(slots=True)
+class Given:
+    """What files contain: agent traces, scores, and the run of a suite."""
+
+    paths: Sequence[Path]
+    traces: list[AgentTrace] = field(default_factory=list)
+    scores: list[report.Score] = field(default_factory=list)
+    run: dict[str, Any] | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """What the files are called."""
+        return ", ".join(x.name or str(x) for x in self.paths[:3]) + (", …" if len(self.paths) > 3 else "")
+
+    @property
+    def content(self) -> runs.Content:
+        """What `spanscore compare` takes."""
+        return [dict(report.as_json(x)) for x in self.scores] if self.run is None else self.run
+
+    def results(self, title: str | None) -> report.Results:
+        """What a report shows. Raises InputError where a score or a run is malformed."""
+        try:
+            if self.run is not None:
+                found = report.of_run(self.run, self.traces, self.scores)
+                return found.named(title) if title else found
+            return report.Results(
+                name=title or self.name, traces=self.traces, scores=self.scores, notes=tuple(self.notes)
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            raise InputError(f"{self.name}: no run as `spanscore test --output` writes it ({what})") from None
+
+
+def read(paths: Sequence[Path], settings: Settings, args: argparse.Namespace) -> Given:
+    """What is in `paths`; traces of which no score is there are scored as `spanscore eval` does.
+
+    Raises InputError where a file cannot be read, or there is nothing in them.
+    """
+    given = Given(paths)
+    telemetry: list[Path] = []
+    for path in paths:
+        if runs.is_readable(path):
+            _take_scores(given, path)
+        elif _has_agent_traces(path):
+            given.traces += _agent_traces(path)
+        else:
+            telemetry.append(path)
+    if telemetry:
+        _take_telemetry(given, telemetry, settings)
+    if given.traces and not given.scores and given.run is None:
+        given.scores += _measured(given.traces, settings, args)
+    return given
+
+
+def _take_scores(given: Given, path: Path) -> None:
+    content = runs.content(path)
+    _require_scores(path)
+    if isinstance(content, list):
+        given.scores += content
+    elif given.run is not None:
+        raise InputError(f"{path}: a report is of one run of a suite; give the other one as --baseline")
+    else:
+        given.run = content
+
+
+def _require_scores(path: Path) -> None:
+    """Raise InputError where a file contains a score that lacks what every score has."""
+    for score in runs.scores(path):
+        lacking = [name for name in _OF_A_SCORE if name not in score]
+        if lacking or not isinstance(score["evaluator"], dict):
+            what = f"{', '.join(map(repr, lacking))} is missing" if lacking else "its 'evaluator' is no object"
+            raise InputError(f"{path}: no scores as spanscore writes them ({what}); `spanscore eval --jsonl` does")
+
+
+def _take_telemetry(given: Given, paths: Sequence[Path], settings: Settings) -> None:
+    """The agent traces in files of OTLP, and the scores that spanscore exported among them."""
+    telemetry = files.load(paths)
+    scope = settings.assemble.session_scope
+    given.scores += read_own(telemetry.spans, telemetry.logs, session_scope=scope)
+    recordings = Recordings.of(telemetry, scope, given.notes.append)
+    try:
+        given.traces += [x for batch in recordings.batches() for x in batch]
+    except InputError:
+        if not given.scores:
+            raise
+    for note in given.notes:
+        print(f"spanscore: {printable(note)}", file=sys.stderr)
+
+
+def _measured(traces: Sequence[AgentTrace], settings: Settings, args: argparse.Namespace) -> list[Evaluation]:
+    print("spanscore: no scores were given, so the traces are scored now", file=sys.stderr)
+    scoring = OfflineScoring.prepared(settings, metrics=args.metric, model=args.model)
+
+    async def run() -> list[Evaluation]:
+        found: list[Evaluation] = []
+        with progress("scoring", len(traces)) as done:
+            async for _, evaluations in scoring.run([traces]):
+                found += evaluations
+                done()
+        return found
+
+    return asyncio.run(run())
+
+
+def _has_agent_traces(path: Path) -> bool:
+    """Whether a file begins with an agent trace as `spanscore inspect --jsonl` prints it."""
+    if not path.is_file():
+        return False
+    try:
+        with path.open(encoding="utf-8") as file:
+            found = loads(file.readline(_MAX_START_CHARS))
+    except (OSError, UnicodeDecodeError, ValueError):
+        return False
+    return isinstance(found, dict) and found.keys() >= _OF_A_TRACE
+
+
+def _agent_traces(path: Path) -> Iterator[AgentTrace]:
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                data = loads(line)
+                yield AgentTrace.from_json({name: x for name, x in data.items() if name != "explain"})
+            except (KeyError, TypeError, ValueError, AttributeError):
+                raise InputError(f"{path}:{number}: no agent trace as `spanscore inspect --jsonl` prints it") from None
