@@ -28,6 +28,10 @@ demo: env ## replay recorded traces through a server of its own and show their s
 test: env ## all tests
 	@$(BIN)/pytest -n 2 --dist worksteal
 
+.PHONY: test-packaging
+test-packaging: env ## the wheel in environments of its own, beside the newest frameworks and older versions (network)
+	@$(BIN)/pytest -m packaging tests/packaging
+
 .PHONY: collector
 collector: ## the OpenTelemetry Collector that the tests run, built once into a cache (Go)
 	@tests/live/collector/build/build.sh
@@ -63,7 +67,7 @@ lint: env
 	@$(BIN)/lint-imports --no-logo >$(VENV)/imports.log || { cat $(VENV)/imports.log; exit 1; }
 
 .PHONY: ci
-ci: check ## what CI runs; the tests with a collector only where one can be built
+ci: check test-packaging ## what CI runs; the tests with a collector only where one can be built
 	@tests/live/collector/build/build.sh >/dev/null; case $$? in \
 		0) $(MAKE) --no-print-directory test-collector ;; \
 		3) echo "the tests with a real collector were left out: it cannot be built here, see above" >&2 ;; \
@@ -99,9 +103,10 @@ docs: env ## write the pages that are made from the code
 	@$(BIN)/python docs/generate.py
 
 .PHONY: bench
-bench: env ## spans per CPU second of reading alone (also of the commit BEFORE) and of a server, with its peak memory
+bench: env ## spans per CPU second of reading alone (also of the commit BEFORE) and of a server, with its peak memory; time to import
 	@$(BIN)/python bench/reading.py $(if $(BEFORE),--before $(BEFORE))
 	@$(BIN)/python bench/throughput.py
+	@$(BIN)/python bench/importing.py
 
 .PHONY: checks-study
 checks-study: env ## how often each check fires on passed and failed runs in FILES of labelled trajectories

@@ -7,10 +7,10 @@
 """
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
     from spanscore.metrics.own import criterion, metric
     from spanscore.model.score import Evaluation, Failure, Outcome, Score, Skip
     from spanscore.model.trace import AgentTrace, Session
@@ -65,8 +65,6 @@ __all__ = [
     "turn",
 ]
 
-__version__ = version("spanscore")
-
 _HOMES = {
     "AgentTrace": "spanscore.model.trace",
     "Evaluation": "spanscore.model.score",
@@ -104,7 +102,14 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used, so that `spanscore --help` waits for none of them."""
+    """Import a public name when it is first used, so that nobody waits for what is not used."""
+    if name == "__version__":
+        return import_module("importlib.metadata").version("spanscore")
     if name not in _HOMES:
         raise AttributeError(f"module 'spanscore' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, for editors and notebooks."""
+    return __all__
