@@ -7,6 +7,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -21,6 +22,7 @@ from spanscore.export.port import Exporter
 from spanscore.export.sender import Sender
 from spanscore.export.sink import Sink
 from spanscore.judge import open_judge, redactor
+from spanscore.judge.port import Judge
 from spanscore.model.score import Evaluation
 from spanscore.model.session_scope import in_scope
 from spanscore.reading import Read, Reader, Source, Work
@@ -108,11 +110,14 @@ class Processing:
         store: Store,
         exporters: Mapping[str, Exporter],
         sinks: Mapping[str, Sink] | None = None,
+        judge: Judge | None = None,
         scored: Callable[[Sequence[Evaluation]], None] | None = None,
+        threads: Executor | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         """`exporters` and `sinks` are by the names that `settings.export` gives them.
 
+        `judge` answers in place of the configured models, `threads` wait for the store in place of its own, and
         `scored` is called with evaluations that were committed. Raises ConfigError where something cannot be opened.
         """
         self.meter = meter
@@ -126,12 +131,12 @@ class Processing:
         self.sender = Sender(settings.export, exporters, store, meter, sinks=sinks, clock_ns=clock_ns)
         engine = Engine(
             settings.evaluation,
-            open_judge(settings.judge, store, meter),
+            judge or open_judge(settings.judge, store, meter),
             open_embedder(settings.embedding, redact=redactor(settings.judge)),
             judge_config=settings.judge,
             clock_ns=clock_ns,
         )
-        self._trials = open_trials(settings, meter)
+        self._trials = open_trials(settings, meter) if judge is None else None
         self._scoring = Scoring(
             engine,
             store,
@@ -140,6 +145,7 @@ class Processing:
             judge_failed=self._trials.doubt if self._trials else None,
             budget_window_ns=settings.judge.budget.window_ns if settings.evaluation.ask_again.enabled else None,
             scored=scored,
+            threads=threads,
             clock_ns=clock_ns,
         )
         self._rescoring = Rescoring(
@@ -155,12 +161,14 @@ class Processing:
         self._sessions = Sessions(settings.assemble)
         self._cuts: asyncio.Queue[Work] = asyncio.Queue(_QUEUED)
         self._quiet_sessions: asyncio.Queue[str] = asyncio.Queue(_QUEUED)
+        self._under_way = 0
+        self._all_done = asyncio.Event()
         self._watch()
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         """All that has to run, for ever."""
         cutting = loop.run(
-            self._reader.cut,
+            self._cut,
             self._sessions,
             traces_out=self._cuts,
             sessions_out=self._quiet_sessions,
@@ -169,7 +177,7 @@ class Processing:
         )
         is_quick = not self._settings.judge.models
         batch, count = (_BATCH, _WORKERS) if is_quick else (_JUDGED_BATCH, _JUDGED_WORKERS)
-        workers = [loop.batches(self._cuts, batch, self._finish_all) for _ in range(count)]
+        workers = [loop.batches(self._cuts, batch, self._finish_some) for _ in range(count)]
         sessions = loop.batches(self._quiet_sessions, _BATCH, self._finish_sessions)
         trying = [self._trials.run()] if self._trials and self._settings.judge.try_at_start else []
         asking = [self._rescoring.run()] if self._settings.evaluation.ask_again.enabled else []
@@ -222,6 +230,36 @@ class Processing:
         """Wait until everything that was cut is scored."""
         await self._cuts.join()
         await self._quiet_sessions.join()
+
+    async def finish_by(self, time_ns: Callable[[], int]) -> None:
+        """Wait until all is scored that is complete by a time, which may be one to come: then it is now."""
+        while True:
+            works = self._cut(time_ns())
+            for work in works:
+                await self._cuts.put(work)
+            while self._under_way:
+                self._all_done.clear()
+                await self._all_done.wait()
+            if not works:
+                return
+
+    async def finish_sessions(self, time_ns: Callable[[], int]) -> None:
+        """Wait until all sessions are scored that are quiet by a time, as `finish_by`."""
+        for session_id in self._sessions.cut(time_ns()):
+            await self._quiet_sessions.put(session_id)
+        await self._quiet_sessions.join()
+
+    def _cut(self, now_ns: int) -> list[Work]:
+        works = self._reader.cut(now_ns)
+        self._under_way += len(works)
+        return works
+
+    async def _finish_some(self, works: Sequence[Work]) -> None:
+        try:
+            await self._finish_all(works)
+        finally:
+            self._under_way -= len(works)
+            self._all_done.set()
 
     def _watch(self) -> None:
         """Have the meter ask for what is not counted but is."""

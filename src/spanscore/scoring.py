@@ -5,7 +5,7 @@ import hashlib
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import copy_context
 from dataclasses import replace
@@ -53,13 +53,14 @@ class Scoring:
         judge_failed: Callable[[], None] | None = None,
         budget_window_ns: int | None = None,
         scored: Callable[[Sequence[Evaluation]], None] | None = None,
+        threads: Executor | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         """`judge_failed` is called when a score is missing since the judge gave no answer.
 
         What is missing is kept, to be asked for again, where `budget_window_ns` says how long the judge's budget lasts.
-        `scored` is called with evaluations that were committed; it must not raise.
+        `scored` is called with evaluations that were committed; it must not raise. `threads` wait for the store.
         """
         self._judge_failed = judge_failed
         self._budget_window_ns = budget_window_ns
@@ -71,7 +72,7 @@ class Scoring:
         self._meter = meter
         self._complaints = Complaints(clock_ns)
         self._sleep = sleep
-        self._threads = ThreadPoolExecutor(_STORE_THREADS, thread_name_prefix="store")
+        self._threads = threads or ThreadPoolExecutor(_STORE_THREADS, thread_name_prefix="store")
         self._revising: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._uncommitted: WeakValueDictionary[str, StoredTrace] = WeakValueDictionary()
 

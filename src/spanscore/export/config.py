@@ -241,6 +241,10 @@ class JsonFileConfig(_Exporter):
     """Let the file's group read it too, as for a collector that runs as another user; else only its owner may."""
 
 
+class InProcess(_Exporter):
+    """The application's own providers, for scoring in the agent's process; no configuration file can name it."""
+
+
 class SinkSettings(_Settings):
     """What all tools have in common that show scores natively, through an API of their own."""
 
@@ -373,7 +377,7 @@ class Config(_Settings):
     further one of a type `TYPE/NAME`. None: scores are kept in the store only."""
 
     @property
-    def otlp_exporters(self) -> dict[str, GrpcConfig | HttpConfig | JsonFileConfig]:
+    def otlp_exporters(self) -> dict[str, GrpcConfig | HttpConfig | JsonFileConfig | InProcess]:
         """Those of `exporters` that speak OTLP."""
         return {name: x for name, x in self.exporters.items() if isinstance(x, _Exporter)}
 

@@ -108,11 +108,20 @@ def _fill(point: HistogramDataPoint, series: _Series, measured: Sequence[Evaluat
         )
     point.explicit_bounds.extend(BOUNDS)
     point.bucket_counts.extend(counts)
+    encode.fill(point.attributes, _named(series))
+
+
+def attributes(evaluation: Evaluation) -> dict[str, str | bool]:
+    """What a point of the evaluation's series is told apart by."""
+    return _named(_series(evaluation))
+
+
+def _named(series: _Series) -> dict[str, str | bool]:
     _, metric, label, agent = series
-    named: dict[str, Value] = {
+    named: dict[str, str | bool | None] = {
         "gen_ai.evaluation.name": metric,
         "gen_ai.evaluation.score.label": label,
         "gen_ai.agent.name": agent,
         "spanscore.emitted": True,
     }
-    encode.fill(point.attributes, {key: value for key, value in named.items() if value is not None})
+    return {key: value for key, value in named.items() if value is not None}

@@ -7,6 +7,7 @@ from spanscore.export.config import (
     Config,
     GrpcConfig,
     HttpConfig,
+    InProcess,
     JsonFileConfig,
     LangfuseConfig,
     MlflowConfig,
@@ -22,7 +23,8 @@ def open_exporters(config: Config, authenticators: Mapping[str, Authenticator] |
 
     `authenticators` are those that `auth` of an exporter may name.
     """
-    return {name: open_exporter(x, authenticators) for name, x in config.otlp_exporters.items()}
+    exporters = config.otlp_exporters.items()
+    return {name: open_exporter(x, authenticators) for name, x in exporters if not isinstance(x, InProcess)}
 
 
 def open_sinks(config: Config) -> dict[str, Sink]:

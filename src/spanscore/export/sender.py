@@ -163,6 +163,8 @@ class Sender:
                     await self._progress.wait()
         except TimeoutError:
             return False
+        finally:
+            self._draining = False
         return True
 
     def _is_behind(self) -> bool:

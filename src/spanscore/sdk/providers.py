@@ -2,10 +2,8 @@
 
 import functools
 import gc
-import logging
 import threading
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any, Final
 from weakref import WeakSet
 
@@ -17,9 +15,7 @@ from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerPro
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
 from spanscore.sdk.capturing import Captures
-
-_LOGGER = logging.getLogger(__name__)
-
+from spanscore.sdk.global_providers import is_stand_in, set_replaceable
 
 class _Spans(SpanProcessor):
     """Hands spans on to the captures."""
@@ -74,10 +70,10 @@ class Attached:
 
     def require_providers(self) -> None:
         """Set a global provider of each kind where there is none, for agents whose tests set up none."""
-        if _is_stand_in(trace_globals.get_tracer_provider()):
-            _set_global(trace_globals, "_TRACER_PROVIDER", self._own_tracer_provider)
-        if _is_stand_in(logs_globals.get_logger_provider()):
-            _set_global(logs_globals, "_LOGGER_PROVIDER", self._own_logger_provider)
+        if is_stand_in(trace_globals.get_tracer_provider()):
+            set_replaceable(trace_globals, "_TRACER_PROVIDER", self._own_tracer_provider)
+        if is_stand_in(logs_globals.get_logger_provider()):
+            set_replaceable(logs_globals, "_LOGGER_PROVIDER", self._own_logger_provider)
 
     @functools.cached_property
     def _own_tracer_provider(self) -> TracerProvider:
@@ -107,22 +103,6 @@ class Attached:
         for found in gc.get_objects():
             if issubclass(type(found), kind):  # by its type: a proxy may do anything when asked for its class
                 attached_once(found)
-
-
-def _is_stand_in(provider: object) -> bool:
-    """Whether this is what the API gives while no provider is set."""
-    return type(provider).__name__.startswith("Proxy") and type(provider).__module__.startswith("opentelemetry.")
-
-
-def _set_global(module: ModuleType, name: str, provider: object) -> None:
-    """Set a global provider so that the agent may still set its own.
-
-    `set_tracer_provider` could be called once only, and the agent's call would be refused.
-    """
-    if hasattr(module, name):
-        setattr(module, name, provider)
-    else:
-        _LOGGER.warning("%s has no %s: call set_tracer_provider in a conftest.py", module.__name__, name)
 
 
 @functools.cache

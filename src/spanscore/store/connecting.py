@@ -11,11 +11,15 @@ from sqlalchemy import create_engine, event
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, InternalError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as NoConnectionError
+from sqlalchemy.pool import QueuePool
 
 from spanscore import private_files
 from spanscore.errors import ConfigError, PermanentError, RetryableError
 from spanscore.store import schema
 from spanscore.store.config import Config
+
+MEMORY = "sqlite://"
+"""The URL of a store in memory, for a process that keeps scores only as long as it lives."""
 
 _WRITES = "spanscore_writes"
 _PAGE_BYTES = 16384  # records are large: a tenth less CPU a commit than with 4096
@@ -124,12 +128,23 @@ def _server(url: URL) -> Engine:
     return create_engine(url, isolation_level="REPEATABLE READ")
 
 
-def _sqlite(url: URL, config: Config) -> Engine:
+def _in_memory() -> Engine:
+    """One connection, which is the database: threads take turns with it."""
+    return create_engine(
+        MEMORY, poolclass=QueuePool, pool_size=1, max_overflow=0, connect_args={"check_same_thread": False}
+    )
+
+
+def _in_file(url: URL) -> Engine:
     if not url.database or url.database == ":memory:":
         raise ConfigError("store.url: SQLite needs a file here: sqlite:///FILE (threads share no database in memory)")
     if not url.database.startswith("file:"):
         private_files.make(Path(url.database))
-    engine = create_engine(url)
+    return create_engine(url)
+
+
+def _sqlite(url: URL, config: Config) -> Engine:
+    engine = _in_memory() if config.url == MEMORY else _in_file(url)
     pragmas = (
         f"page_size = {_PAGE_BYTES}",
         "journal_mode = WAL",

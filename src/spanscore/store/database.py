@@ -34,6 +34,8 @@ class Database:
         self._file = connecting.file_of(config)
         self._faults: dict[Literal["damage", "writes", "reads"], str] = {}
         self._lock: Lock | None = None
+        if alone and config.url == connecting.MEMORY:
+            raise ConfigError("store.url: a server needs a store that outlives it: sqlite:///FILE, or a database's URL")
         if alone and self._file is not None:
             self._lock = FileLock(self._file, "store", "store.url")
         try:

@@ -231,6 +231,16 @@ INLINE_RELEASED_ROOTS = _counter(
 
 STORE_UP = _gauge("store_up", "", "Whether the store could be used when it last was tried: 1 or 0.")
 STORE_SIZE = _gauge("store_size", "By", "Bytes of the records in the store.")
+SDK_DROPPED_ITEMS = _counter(
+    "sdk_dropped_items",
+    "{item}",
+    "Spans and log records of an agent's own process that were not taken in: no memory was left, or others of the same "
+    "trace had been dropped.",
+    "reason",
+)
+SDK_DROPPED_TRACES = _counter(
+    "sdk_dropped_traces", "{trace}", "Traces that are not scored in an agent's own process, since a span was dropped."
+)
 STORE_PRUNED_TRACES = _counter("store_pruned_traces", "{trace}", "Agent traces that retention deleted.")
 STORE_RETRIES = _counter(
     "store_retries", "{operation}", "Operations that the store could not do and that were tried again."

@@ -1,0 +1,57 @@
+"""Threads that do not keep a process from ending, and work until its very end."""
+
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class DaemonThreads(ThreadPoolExecutor):
+    """A fixed number of daemon threads, which take work also after the main thread has ended.
+
+    The executor of the standard library refuses work from that moment on, which is when a short program's last traces
+    are scored. It is one by type only, since asyncio takes no other as the default.
+    """
+
+    def __init__(self, count: int, name: str, around: Callable[[], AbstractContextManager[object]]) -> None:
+        """`around` is entered by each thread for as long as it lives."""
+        super().__init__(count, name)
+        self._jobs: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
+        self._around = around
+        self._own = [threading.Thread(target=self._work, name=f"{name}-{i}", daemon=True) for i in range(count)]
+        for thread in self._own:
+            thread.start()
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
+        """Have a thread call `fn`."""
+        future: Future[T] = Future()
+        self._jobs.put((future, partial(fn, *args, **kwargs)))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Let the threads end when what they were given is done; waits for none of them."""
+        del wait, cancel_futures
+        for _ in self._own:
+            self._jobs.put(None)
+        self._own = []
+
+    def _work(self) -> None:
+        with self._around():
+            while (job := self._jobs.get()) is not None:
+                _do(*job)
+                del job  # or what the last job held stays until the next one
+
+
+def _do(future: "Future[Any]", call: Callable[[], Any]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(call())
+    except BaseException as error:  # noqa: BLE001 - it is raised where the result is waited for
+        future.set_exception(error)

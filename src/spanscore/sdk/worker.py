@@ -1,0 +1,398 @@
+"""The thread in which an application's traces are scored: an event loop of its own, and a bounded queue into it."""
+
+import asyncio
+import logging
+import os
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from spanscore.sdk.spans import to_log_record, to_span
+
+if TYPE_CHECKING:
+    from spanscore.config import Settings
+    from spanscore.judge.port import Judge
+    from spanscore.model.score import Evaluation
+    from spanscore.processing import HoldsBack, Processing
+    from spanscore.sdk.gathering import Ended, Gathered
+
+_log = logging.getLogger(__name__)
+
+QUEUE_SIZE: Final = 8192
+"""Spans, and log records, that wait for the thread; what comes while it is full is dropped, and counted."""
+
+_TAKEN_AT_ONCE: Final = 500
+_LOOK_EVERY_S: Final = 0.05
+_FOLLOW_EVERY_S: Final = 1.0
+_MAX_RUNNING: Final = 100_000
+"""Spans that have begun and not ended that are remembered; past it the oldest trace's are forgotten."""
+
+_THREADS: Final = 4
+_TELL_EVERY_S: Final = 60.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the thread is to do.
+
+    `opened` gives the exporters by name, where the loop runs; `holds_back` holds spans for their scores, if anybody
+    does. `scored` is called with what was scored, `follow` about every second.
+    """
+
+    settings: "Settings"
+    opened: "Callable[[Settings], Mapping[str, Any]]"
+    judge: "Judge | None" = None
+    holds_back: "HoldsBack | None" = None
+    scored: "Callable[[Sequence[Evaluation]], None] | None" = None
+    follow: Callable[[], None] = lambda: None
+
+
+class Worker:
+    """Takes spans and log records from any thread without waiting, and scores them in its own.
+
+    The thread starts with the first of them. After a fork the child has a worker without thread and with an empty
+    queue: what the parent took in is the parent's to score.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._is_closed = False
+        self._reset()
+
+    def _reset(self) -> None:
+        self._started: deque[Any] = deque(maxlen=QUEUE_SIZE)
+        self._ended: deque[Any] = deque()
+        self._logged: deque[Any] = deque()
+        self._lost: deque[int] = deque(maxlen=QUEUE_SIZE)
+        self._starting = threading.Lock()
+        self._running: _Running | None = None
+        self.dropped = 0
+        self._told_s = 0.0
+
+    def forked(self) -> None:
+        """In the child of a fork: begin anew. What the parent had open is left as it is, and never closed here."""
+        _of_parents.append(self._running)
+        self._reset()
+
+    @property
+    def running(self) -> "_Running | None":
+        """The thread's side; None before the first span."""
+        return self._running
+
+    def started(self, context: Any) -> None:
+        """A span has begun."""
+        self._started.append(context)
+
+    def ended(self, span: Any) -> None:
+        """A span has ended."""
+        if self._is_closed:
+            return
+        if len(self._ended) >= QUEUE_SIZE:
+            self._drop(span.context.trace_id)
+            return
+        self._ended.append(span)
+        running = self._running
+        if running is None:
+            self.start()
+        elif len(self._ended) == QUEUE_SIZE // 4:
+            running.wake()
+
+    def logged(self, record: Any) -> None:
+        """A log record was emitted."""
+        if self._is_closed:
+            return
+        if len(self._logged) >= QUEUE_SIZE:
+            self._drop(record.log_record.trace_id)
+            return
+        self._logged.append(record)
+        if self._running is None:
+            self.start()
+
+    def start(self) -> None:
+        """Start the thread, if it does not run yet."""
+        if self._is_closed:
+            return
+        with self._starting:
+            if self._running is not None:
+                return
+            running = _Running(self._job, self)
+            try:
+                running.thread.start()
+            except RuntimeError:  # the interpreter is ending
+                self.close()
+                return
+            self._running = running
+
+    def is_own_thread(self) -> bool:
+        """Whether the caller is the thread, or one that works for it: what it emits is not the application's."""
+        running = self._running
+        return running is not None and threading.get_ident() in running.own_threads
+
+    def flush(self, timeout_s: float, *, everything: bool = False) -> bool:
+        """Wait until what is complete is scored, and its scores have left; False: not within the time.
+
+        With `everything`, what is not complete and open sessions are scored as they are.
+        """
+        running = self._running
+        if running is None or self.is_own_thread():
+            return True
+        deadline_s = time.monotonic() + timeout_s
+        if not running.ready.wait(timeout_s) or running.loop is None:
+            return False
+        left_s = deadline_s - time.monotonic()
+        return running.wait_for(running.flush(everything=everything, timeout_s=left_s), left_s)
+
+    def shutdown(self, timeout_s: float) -> bool:
+        """Score everything that is there, then end the thread. What comes after is dropped. Idempotent."""
+        if self._is_closed:
+            return True
+        is_done = self.flush(timeout_s, everything=True)
+        self.close()
+        running = self._running
+        if running is not None and not self.is_own_thread():
+            running.stop()
+            running.thread.join(1.0)
+        return is_done
+
+    def close(self) -> None:
+        """Take in nothing more."""
+        self._is_closed = True
+        self.dropped += len(self._ended) + len(self._logged)
+        self._ended.clear()
+        self._logged.clear()
+
+    def take(self) -> tuple[list[Any], list[Any], list[Any], list[int]]:
+        """Some of what waits: ended spans, log records, begun spans, and the traces of which something was dropped."""
+        ended = _some(self._ended, _TAKEN_AT_ONCE)
+        logged = _some(self._logged, _TAKEN_AT_ONCE)
+        return ended, logged, _some(self._started, QUEUE_SIZE), _some(self._lost, QUEUE_SIZE)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits."""
+        return not (self._ended or self._logged)
+
+    def _drop(self, trace_id: int | None) -> None:
+        self.dropped += 1
+        if trace_id:
+            self._lost.append(trace_id)
+        now_s = time.monotonic()
+        if now_s - self._told_s > _TELL_EVERY_S:
+            self._told_s = now_s
+            _log.warning("spans come faster than they can be taken in: those that do not fit are not scored")
+
+
+class _Running:
+    """What lives in the thread."""
+
+    def __init__(self, job: Job, worker: Worker) -> None:
+        self._job = job
+        self._worker = worker
+        self.thread = threading.Thread(target=self._run, name="spanscore", daemon=True)
+        self.ready = threading.Event()
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.own_threads: set[int] = set()
+        self.processing: Processing | None = None
+        self._gathered: Gathered | None = None
+        self._wake = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._ahead_ns = 0
+        self._open_spans: OrderedDict[str, set[str]] = OrderedDict()
+
+    def wake(self) -> None:
+        """Have the thread look into the queue now."""
+        self._call(self._wake.set)
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._call(self._stopping.set)
+
+    def wait_for(self, work: Coroutine[Any, Any, bool], timeout_s: float) -> bool:
+        """The result of work in the loop; False: not within the time."""
+        if self.loop is None or not self.thread.is_alive():
+            work.close()
+            return False
+        future: Future[bool] = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return future.result(max(0.0, timeout_s) + 1.0)  # it ends by itself at the time
+        except TimeoutError:
+            future.cancel()
+            return False
+
+    async def flush(self, *, everything: bool, timeout_s: float) -> bool:
+        """See `Worker.flush`."""
+        if self.processing is None:
+            return False
+        deadline_s = time.monotonic() + timeout_s
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not self._worker.is_empty:
+                    self._take_in()
+                    await asyncio.sleep(0)
+                await self.processing.finish_by(lambda: self._complete_by_ns(everything=everything))
+                if everything:
+                    quiet_ns = self._job.settings.assemble.session_idle_after + 1
+                    await self.processing.finish_sessions(lambda: time.time_ns() + quiet_ns)
+        except TimeoutError:
+            return False
+        return await self.processing.sender.drain(deadline_s - time.monotonic())
+
+    def _complete_by_ns(self, *, everything: bool) -> int:
+        """A time to come: that of a flush, by which what is whole is complete, or the end of all waiting."""
+        config = self._job.settings.assemble
+        wait_ns = max(config.complete_after, config.idle_after, config.stitch_window) if everything else 0
+        return time.time_ns() + max(wait_ns, config.complete_after) + 1
+
+    def _call(self, what: Callable[[], object]) -> None:
+        if self.loop is not None:
+            try:
+                self.loop.call_soon_threadsafe(what)
+            except RuntimeError:  # it has been closed meanwhile
+                return
+
+    def _run(self) -> None:
+        with self._own_thread():
+            try:
+                asyncio.run(self._main())
+            except Exception:  # noqa: BLE001 - the application goes on without scores
+                _log.exception("spanscore cannot score in this process; nothing is scored from here on")
+                self._worker.close()
+            finally:
+                self.ready.set()
+
+    @contextmanager
+    def _own_thread(self) -> Iterator[None]:
+        """In this thread nothing is traced, whichever instrumentation the application has."""
+        from spanscore.sdk.untraced import untraced  # noqa: PLC0415 - not on the application's thread
+
+        self.own_threads.add(threading.get_ident())
+        with untraced():
+            yield
+
+    async def _main(self) -> None:
+        from spanscore.sdk.threads import DaemonThreads  # noqa: PLC0415 - likewise
+
+        threads = DaemonThreads(_THREADS, "spanscore", self._own_thread)
+        asyncio.get_running_loop().set_default_executor(threads)
+        self._open(threads)
+        self.loop = asyncio.get_running_loop()
+        self.ready.set()
+        processing = self.processing
+        assert processing is not None  # noqa: S101 - opened above
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                loops = [tasks.create_task(x) for x in (*processing.loops(), self._intake(), self._following())]
+                await processing.take_up_sessions()
+                await self._stopping.wait()
+                for task in loops:
+                    task.cancel()
+        finally:
+            await processing.sender.stop()
+            processing.store.close()
+
+    def _open(self, threads: Any) -> None:
+        from spanscore.processing import Processing  # noqa: PLC0415 - all that follows is loaded here, in the thread
+        from spanscore.sdk.gathering import Gathered  # noqa: PLC0415 - likewise
+        from spanscore.sdk.storing import open_store  # noqa: PLC0415 - likewise
+        from spanscore.telemetry import Meter  # noqa: PLC0415 - likewise
+
+        job, meter = self._job, Meter()
+        self._gathered = Gathered(job.settings.assemble, meter)
+        self.processing = Processing(
+            job.settings,
+            self._gathered,
+            meter,
+            store=open_store(job.settings.store),
+            exporters=job.opened(job.settings),
+            judge=job.judge,
+            scored=job.scored,
+            threads=threads,
+        )
+        self.processing.holds_back = job.holds_back
+
+    async def _intake(self) -> None:
+        """Take in what waits, for ever."""
+        while True:
+            self._wake.clear()
+            while not self._worker.is_empty:
+                self._take_in()
+                await asyncio.sleep(0)
+            try:
+                async with asyncio.timeout(_LOOK_EVERY_S):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    async def _following(self) -> None:
+        while True:
+            self._job.follow()
+            await asyncio.sleep(_FOLLOW_EVERY_S)
+
+    def _take_in(self) -> None:
+        gathered = self._gathered
+        if gathered is None:
+            return
+        ended, logged, started, lost = self._worker.take()  # in this order: no span is seen to end before it begins
+        for context in started:
+            self._begun(f"{context.trace_id:032x}", f"{context.span_id:016x}")
+        for trace_id in lost:
+            gathered.refuse(f"{trace_id:032x}")
+        gathered.add(
+            [x for span in ended if (x := self._read(span)) is not None],
+            [x for record in logged if (x := _guarded(to_log_record, record)) is not None],
+            time.time_ns(),
+            lambda trace_id: self._open_spans.get(trace_id, ()),
+        )
+
+    def _read(self, span: Any) -> "Ended | None":
+        from spanscore.sdk.gathering import Ended  # noqa: PLC0415 - loaded long ago
+
+        read = _guarded(to_span, span)
+        if read is None:
+            return None
+        open_spans = self._open_spans.get(read.trace_id)
+        if open_spans is not None:
+            open_spans.discard(read.span_id)
+            if not open_spans:
+                del self._open_spans[read.trace_id]
+        return Ended(read, is_local_root=not read.parent_span_id or bool(getattr(span.parent, "is_remote", False)))
+
+    def _begun(self, trace_id: str, span_id: str) -> None:
+        self._open_spans.setdefault(trace_id, set()).add(span_id)
+        if len(self._open_spans) > _MAX_RUNNING:
+            self._open_spans.popitem(last=False)
+
+
+_of_parents: list[Any] = []
+"""What a fork's parent had open, kept from being finalised in the child: its connections and locks are the parent's."""
+
+
+def _guarded(read: Callable[[Any], Any], item: Any) -> Any:
+    """What `read` gives; None where an item is nothing that it can read."""
+    try:
+        return read(item)
+    except Exception:  # noqa: BLE001 - one odd span must not stop the thread
+        _log.debug("a span or log record cannot be read and is left out", exc_info=True)
+        return None
+
+
+def _some(waiting: deque[Any], limit: int) -> list[Any]:
+    """At most `limit` of what waits, which waits no more."""
+    return [waiting.popleft() for _ in range(min(limit, len(waiting)))]
+
+
+def register_fork(worker: Callable[[], "Worker | None"]) -> None:
+    """Have the child of each fork begin anew."""
+
+    def in_child() -> None:
+        found = worker()
+        if found is not None:
+            found.forked()
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=in_child)
