@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from spanscore.sdk.evaluating import evaluate, evaluate_async
     from spanscore.sdk.experiment_result import Experiment
     from spanscore.sdk.experimenting import experiment, experiment_async
+    from spanscore.sdk.instrumenting import Instrumentation, instrument
     from spanscore.sdk.score_report import Report
     from spanscore.stats import pass_at_k, pass_pow_k
     from spanscore.suites import Suite, run_suite
@@ -34,6 +35,7 @@ __all__ = [
     "Evaluation",
     "Experiment",
     "Failure",
+    "Instrumentation",
     "ModelCall",
     "Outcome",
     "Report",
@@ -51,6 +53,7 @@ __all__ = [
     "expect",
     "experiment",
     "experiment_async",
+    "instrument",
     "load",
     "metric",
     "model_call",
@@ -70,6 +73,7 @@ _HOMES = {
     "Evaluation": "spanscore.model.score",
     "Experiment": "spanscore.sdk.experiment_result",
     "Failure": "spanscore.model.score",
+    "Instrumentation": "spanscore.sdk.instrumenting",
     "ModelCall": "spanscore.sdk.authoring.model_call",
     "Outcome": "spanscore.model.score",
     "Report": "spanscore.sdk.score_report",
@@ -86,6 +90,7 @@ _HOMES = {
     "expect": "spanscore.sdk.authoring.turn",
     "experiment": "spanscore.sdk.experimenting",
     "experiment_async": "spanscore.sdk.experimenting",
+    "instrument": "spanscore.sdk.instrumenting",
     "load": "spanscore.otlp.files",
     "metric": "spanscore.metrics.own",
     "model_call": "spanscore.sdk.authoring.model_call",

@@ -28,7 +28,7 @@ from spanscore.model.quantity import Duration, duration_ns, duration_text, size_
 from spanscore.receive.config import Auth, BearerToken, Endpoint, GrpcTls
 from spanscore.receive.config import Config as Receive
 from spanscore.store.config import Config as Store
-from spanscore.store.journal import Config as Journal
+from spanscore.store.journal_config import Config as Journal
 from spanscore.telemetry import Config as Telemetry
 from spanscore.telemetry import environment
 

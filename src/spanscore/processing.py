@@ -42,6 +42,7 @@ _BATCH, _WORKERS = 32, 4
 _JUDGED_BATCH, _JUDGED_WORKERS = 1, 32
 """The same with a judge: no trace waits for the answers about another."""
 
+_MAX_ROUNDS = 20
 _TIDY_EVERY_S = 60.0
 _LOOK_EVERY_S = 5.0
 
@@ -231,10 +232,28 @@ class Processing:
         await self._cuts.join()
         await self._quiet_sessions.join()
 
-    async def finish_by(self, time_ns: Callable[[], int]) -> None:
-        """Wait until all is scored that is complete by a time, which may be one to come: then it is now."""
+    async def finish_complete(self) -> None:
+        """Wait until all is scored that would be complete if nothing more came."""
+        await self._finish_by(self._settings.assemble.complete_after)
+
+    async def finish_everything(self) -> None:
+        """Wait until all is scored that is there, complete or not, and the sessions."""
+        config = self._settings.assemble
+        ahead_ns = max(config.complete_after, config.idle_after, config.stitch_window)
+        await self._finish_by(ahead_ns)
+        for _ in range(_MAX_ROUNDS):  # a turn waits on while a trace that it is compared with is in work
+            if not self._reader.waiting:
+                break
+            ahead_ns += config.complete_after
+            await self._finish_by(ahead_ns)
+        for session_id in self._sessions.cut(self._clock_ns() + config.session_idle_after):
+            await self._quiet_sessions.put(session_id)
+        await self._quiet_sessions.join()
+
+    async def _finish_by(self, ahead_ns: int) -> None:
+        """Wait until all is scored that is complete by a time to come."""
         while True:
-            works = self._cut(time_ns())
+            works = self._cut(self._clock_ns() + ahead_ns + 1)
             for work in works:
                 await self._cuts.put(work)
             while self._under_way:
@@ -242,12 +261,6 @@ class Processing:
                 await self._all_done.wait()
             if not works:
                 return
-
-    async def finish_sessions(self, time_ns: Callable[[], int]) -> None:
-        """Wait until all sessions are scored that are quiet by a time, as `finish_by`."""
-        for session_id in self._sessions.cut(time_ns()):
-            await self._quiet_sessions.put(session_id)
-        await self._quiet_sessions.join()
 
     def _cut(self, now_ns: int) -> list[Work]:
         works = self._reader.cut(now_ns)

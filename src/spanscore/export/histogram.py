@@ -9,7 +9,6 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_D
 
 from spanscore.export.resources import ByResource
 from spanscore.model.score import Evaluation
-from spanscore.model.span import Value
 from spanscore.otlp import encode
 
 NAME = "gen_ai.evaluation.score"

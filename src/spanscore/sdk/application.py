@@ -1,11 +1,11 @@
-"""Scores leave through the application's own providers: its processors and exporters take them like its own telemetry."""
+"""Scores leave through the application's own providers: its exporters take them like its own telemetry."""
 
 import asyncio
 import logging
 from collections.abc import Sequence
 from contextvars import Context
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from opentelemetry import metrics, trace
 from opentelemetry.sdk.resources import Resource
@@ -29,13 +29,21 @@ _log = logging.getLogger(__name__)
 _SAMPLED: Final = TraceFlags(TraceFlags.SAMPLED)
 
 
+class Providers(Protocol):
+    """The providers of an application."""
+
+    @property
+    def tracer_provider(self) -> Any: ...  # noqa: D102 # told by the class
+    @property
+    def logger_provider(self) -> Any: ...  # noqa: D102 # told by the class; None: no events are emitted
+
+
 class Application:
     """An `export.port.Exporter` into the providers of this process."""
 
-    def __init__(self, tracer_provider: Any, logger_provider: Any = None) -> None:
-        """`logger_provider` None: no events are emitted."""
-        self._tracer_provider = tracer_provider
-        self._logger_provider = logger_provider
+    def __init__(self, providers: Providers) -> None:
+        """`providers` are asked each time, since the application may set others."""
+        self._providers = providers
 
     async def send(self, signal: Signal, body: bytes, headers: Headers = ()) -> str | None:
         """Hand evaluation spans, or events, to the processors; in a thread, since some of them send at once.
@@ -46,33 +54,35 @@ class Application:
         request = WIRE[signal].request.FromString(body)
         if signal == "traces":
             await asyncio.to_thread(self._emit_spans, list(decode.spans(request)))
-        elif signal == "logs" and self._logger_provider is not None:
-            await asyncio.to_thread(self._emit_events, list(decode.log_records(request)))
+        elif signal == "logs":
+            if self._providers.logger_provider is not None:
+                await asyncio.to_thread(self._emit_events, list(decode.log_records(request)))
         else:
             raise UnsupportedSignalError(f"the application has no provider for {signal}")
+        return None
 
     async def close(self) -> None:
         """The providers are the application's to close."""
 
     def _emit_spans(self, spans: Sequence[Span]) -> None:
-        processor = span_processors(self._tracer_provider)
+        processor = span_processors(self._providers.tracer_provider)
         if processor is None:
-            raise UnsupportedSignalError(f"{type(self._tracer_provider).__name__} has no span processors")
+            raise UnsupportedSignalError(f"{type(self._providers.tracer_provider).__name__} has no span processors")
         for span in spans:
             _in_no_context(processor.on_end, readable(span))
 
     def _emit_events(self, records: Sequence[LogRecord]) -> None:
-        logger = self._logger_provider.get_logger(SCOPE_NAME, version("spanscore"))
+        logger = self._providers.logger_provider.get_logger(SCOPE_NAME, version("spanscore"))
         for record in records:
             _in_no_context(logger.emit, _emitted(record))
 
 
 class Histogram:
-    """The histogram `gen_ai.evaluation.score`, by the metrics API: of the application's MeterProvider, if it has one."""
+    """The histogram `gen_ai.evaluation.score` by the metrics API, for the application's MeterProvider if it has one."""
 
     def __init__(self) -> None:
         meter = metrics.get_meter(SCOPE_NAME, version("spanscore"))
-        about = {"unit": "1", "description": "Scores of evaluations, as a share of their scale."}
+        about: dict[str, Any] = {"unit": "1", "description": "Scores of evaluations, as a share of their scale."}
         try:
             self._scores = meter.create_histogram(
                 histogram.NAME, **about, explicit_bucket_boundaries_advisory=histogram.BOUNDS
@@ -106,9 +116,9 @@ def readable(span: Span) -> ReadableSpan:
         _context(span.trace_id, span.span_id),
         _context(span.trace_id, span.parent_span_id) if span.parent_span_id else None,
         _resource(span.resource),
-        dict(span.attributes),  # type: ignore[arg-type]  # OTLP has more types than the SDK lets users set
-        [Event(x.name, dict(x.attributes), x.time_ns) for x in span.events],  # type: ignore[arg-type]  # likewise
-        [Link(_context(x.trace_id, x.span_id), dict(x.attributes)) for x in span.links],  # type: ignore[arg-type]
+        dict(span.attributes),
+        [Event(x.name, dict(x.attributes), x.time_ns) for x in span.events],
+        [Link(_context(x.trace_id, x.span_id), dict(x.attributes)) for x in span.links],
         SpanKind(max(span.kind - 1, 0)),
         None,
         Status(StatusCode(span.status_code), span.status_message or None)
@@ -136,14 +146,15 @@ def _emitted(record: LogRecord) -> Any:
         around = trace.set_span_in_context(NonRecordingSpan(context))
         return ApiRecord(**facts, context=around, event_name=record.event_name)
     except TypeError:  # before 1.35 the SDK had a record of its own
-        from opentelemetry.sdk._logs import LogRecord as SdkRecord  # noqa: PLC0415 - only there
+        from opentelemetry.sdk import _logs  # noqa: PLC0415 - only there
 
+        sdk_logs: Any = _logs
         ids = {"trace_id": context.trace_id, "span_id": context.span_id, "trace_flags": context.trace_flags}
-        return SdkRecord(**facts, **ids, resource=_resource(record.resource))
+        return sdk_logs.LogRecord(**facts, **ids, resource=_resource(record.resource))
 
 
 def _resource(resource: SpanResource) -> Resource:
-    return Resource(dict(resource.attributes))  # type: ignore[arg-type]  # OTLP has more types than users may set
+    return Resource(dict(resource.attributes))
 
 
 def _context(trace_id: str, span_id: str) -> SpanContext:
@@ -151,7 +162,7 @@ def _context(trace_id: str, span_id: str) -> SpanContext:
 
 
 def _in_no_context(emit: Any, item: Any) -> None:
-    """Emit something; what this thread suppresses for its own sake is to leave. Raises PermanentError where it fails."""
+    """Emit, though this thread suppresses whatever it does itself. Raises PermanentError where it fails."""
     try:
         Context().run(emit, item)
     except Exception as error:

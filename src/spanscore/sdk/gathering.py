@@ -83,9 +83,9 @@ class Gathered:
         for log in logs:
             if unit := _unit(log, of_log=True):
                 self._add_log(log, *self._row(rows, unit))
-        for unit, (fragment, row) in rows.items():
+        for trace_id, (fragment, row) in rows.items():
             fragment.size_bytes = row.size_bytes
-            fragment.parents.update(bytes.fromhex(x) for x in running(unit.hex()))
+            fragment.parents.update(bytes.fromhex(x) for x in running(trace_id.hex()))
             self._push(fragment, row, now_ns)
         self._release()
 
@@ -161,7 +161,7 @@ class Gathered:
         if fragment.trace_id in self._refused:
             self._meter.add(declared.SDK_DROPPED_ITEMS, fragment.items, reason="of_dropped_trace")
             return
-        if not self._has_room(fragment, row.size_bytes):
+        if not self._has_room(row.size_bytes):
             self._meter.add(declared.SDK_DROPPED_ITEMS, fragment.items, reason="memory")
             self.refuse(fragment.trace_id.hex())
             return
@@ -171,7 +171,7 @@ class Gathered:
             self._drop(fragment.row)
             self._meter.add(declared.TRACES_LATE_ITEMS, fragment.items, signal="traces" if row.spans else "logs")
 
-    def _has_room(self, fragment: Fragment, size_bytes: int) -> bool:
+    def _has_room(self, size_bytes: int) -> bool:
         """Whether there is room, if need be without what is kept for late spans only."""
         while self._size_bytes + size_bytes > self._max_bytes and self.assembler.forget_oldest():
             self._release()

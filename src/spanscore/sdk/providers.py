@@ -17,6 +17,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from spanscore.sdk.capturing import Captures
 from spanscore.sdk.global_providers import is_stand_in, set_replaceable
 
+
 class _Spans(SpanProcessor):
     """Hands spans on to the captures."""
 

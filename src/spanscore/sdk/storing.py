@@ -3,15 +3,12 @@
 import logging
 
 from spanscore.errors import ConfigError
-from spanscore.model.quantity import duration_ns
-from spanscore.store.config import Config, Retention
+from spanscore.sdk.in_process import IN_MEMORY
+from spanscore.store.config import Config
 from spanscore.store.connecting import MEMORY
 from spanscore.store.store import Store
 
 _log = logging.getLogger(__name__)
-
-IN_MEMORY = Config(url=MEMORY, retention=Retention(max_age=duration_ns("1h"), max_bytes=32 * 2**20))
-"""A store that ends with the process; what is older than an hour, or too much, is forgotten."""
 
 
 def open_store(config: Config) -> Store:

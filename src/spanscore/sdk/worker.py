@@ -8,7 +8,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,6 +34,7 @@ _MAX_RUNNING: Final = 100_000
 
 _THREADS: Final = 4
 _TELL_EVERY_S: Final = 60.0
+_FORK_WAIT_S: Final = 10.0
 
 
 @dataclass(frozen=True)
@@ -201,7 +202,7 @@ class _Running:
         self._gathered: Gathered | None = None
         self._wake = asyncio.Event()
         self._stopping = asyncio.Event()
-        self._ahead_ns = 0
+        self._untraced: Callable[[], AbstractContextManager[None]]
         self._open_spans: OrderedDict[str, set[str]] = OrderedDict()
 
     def wake(self) -> None:
@@ -234,19 +235,10 @@ class _Running:
                 while not self._worker.is_empty:
                     self._take_in()
                     await asyncio.sleep(0)
-                await self.processing.finish_by(lambda: self._complete_by_ns(everything=everything))
-                if everything:
-                    quiet_ns = self._job.settings.assemble.session_idle_after + 1
-                    await self.processing.finish_sessions(lambda: time.time_ns() + quiet_ns)
+                await (self.processing.finish_everything() if everything else self.processing.finish_complete())
         except TimeoutError:
             return False
         return await self.processing.sender.drain(deadline_s - time.monotonic())
-
-    def _complete_by_ns(self, *, everything: bool) -> int:
-        """A time to come: that of a flush, by which what is whole is complete, or the end of all waiting."""
-        config = self._job.settings.assemble
-        wait_ns = max(config.complete_after, config.idle_after, config.stitch_window) if everything else 0
-        return time.time_ns() + max(wait_ns, config.complete_after) + 1
 
     def _call(self, what: Callable[[], object]) -> None:
         if self.loop is not None:
@@ -256,6 +248,9 @@ class _Running:
                 return
 
     def _run(self) -> None:
+        with no_fork:
+            from spanscore.sdk.untraced import untraced  # noqa: PLC0415 - not on the application's thread
+        self._untraced = untraced
         with self._own_thread():
             try:
                 asyncio.run(self._main())
@@ -268,18 +263,13 @@ class _Running:
     @contextmanager
     def _own_thread(self) -> Iterator[None]:
         """In this thread nothing is traced, whichever instrumentation the application has."""
-        from spanscore.sdk.untraced import untraced  # noqa: PLC0415 - not on the application's thread
-
         self.own_threads.add(threading.get_ident())
-        with untraced():
+        with self._untraced():
             yield
 
     async def _main(self) -> None:
-        from spanscore.sdk.threads import DaemonThreads  # noqa: PLC0415 - likewise
-
-        threads = DaemonThreads(_THREADS, "spanscore", self._own_thread)
-        asyncio.get_running_loop().set_default_executor(threads)
-        self._open(threads)
+        with no_fork:
+            self._open()
         self.loop = asyncio.get_running_loop()
         self.ready.set()
         processing = self.processing
@@ -295,12 +285,16 @@ class _Running:
             await processing.sender.stop()
             processing.store.close()
 
-    def _open(self, threads: Any) -> None:
+    def _open(self) -> None:
+        from spanscore.litellm_loading import load_litellm  # noqa: PLC0415 - likewise
         from spanscore.processing import Processing  # noqa: PLC0415 - all that follows is loaded here, in the thread
         from spanscore.sdk.gathering import Gathered  # noqa: PLC0415 - likewise
         from spanscore.sdk.storing import open_store  # noqa: PLC0415 - likewise
+        from spanscore.sdk.threads import DaemonThreads  # noqa: PLC0415 - likewise
         from spanscore.telemetry import Meter  # noqa: PLC0415 - likewise
 
+        threads = DaemonThreads(_THREADS, "spanscore", self._own_thread)
+        asyncio.get_running_loop().set_default_executor(threads)
         job, meter = self._job, Meter()
         self._gathered = Gathered(job.settings.assemble, meter)
         self.processing = Processing(
@@ -314,6 +308,9 @@ class _Running:
             threads=threads,
         )
         self.processing.holds_back = job.holds_back
+        if _calls_models(job):
+            with suppress(Exception):  # whoever asks a model first says what is wrong with it
+                load_litellm()
 
     async def _intake(self) -> None:
         """Take in what waits, for ever."""
@@ -386,13 +383,52 @@ def _some(waiting: deque[Any], limit: int) -> list[Any]:
     return [waiting.popleft() for _ in range(min(limit, len(waiting)))]
 
 
+def _calls_models(job: Job) -> bool:
+    judge = job.settings.judge
+    asks = job.judge is None and bool(judge.models) and judge.recorded_answers is None
+    return asks or job.settings.embedding.chosen == "litellm"
+
+
+class _NoFork:
+    """While it is held no fork begins: a child would have modules that are imported in half, and never the rest.
+
+    A fork waits some seconds at most, since the import may itself wait for the forking thread.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def before(self) -> None:
+        """A fork is about to begin."""
+        self._is_held = self._lock.acquire(timeout=_FORK_WAIT_S)
+
+    def after(self) -> None:
+        """A fork is over, here in the parent."""
+        if self._is_held:
+            self._lock.release()
+
+    def after_in_child(self) -> None:
+        """A fork is over, here in the child, which none of the parent's other threads is in."""
+        self._lock = threading.Lock()
+
+
+no_fork = _NoFork()
+
+
 def register_fork(worker: Callable[[], "Worker | None"]) -> None:
     """Have the child of each fork begin anew."""
 
     def in_child() -> None:
+        no_fork.after_in_child()
         found = worker()
         if found is not None:
             found.forked()
 
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=in_child)
+        os.register_at_fork(before=no_fork.before, after_in_parent=no_fork.after, after_in_child=in_child)

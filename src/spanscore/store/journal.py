@@ -13,16 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, TypeAlias
-
-from pydantic import BaseModel, ConfigDict, Field
 
 from spanscore.errors import RetryableError
 from spanscore.model.headers import Headers
-from spanscore.model.quantity import ByteSize
 from spanscore.store import leaving, ledger, quarantine, recovering
 from spanscore.store.commits import Commits
+from spanscore.store.journal_config import Config
 from spanscore.store.leaving import Leaving
 from spanscore.store.ledger import Entry
 from spanscore.store.locking import FileLock
@@ -32,24 +29,6 @@ _log = logging.getLogger(__name__)
 
 Loss: TypeAlias = Literal["missing", "damaged"]
 """How a request was lost: the journal lacks it, or what it has of it is not what was kept."""
-
-
-class Config(BaseModel):
-    """Where acknowledged requests are kept, and how many."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-    path: Path = Path("spanscore-journal.db")
-    """The journal's file. Its folder must be on a local disk."""
-
-    max_bytes: ByteSize = 2 * 2**30
-    """Bytes of requests at most; past it senders are told UNAVAILABLE and keep what they have. Empty, it takes any."""
-
-    synchronous: Literal["normal", "full"] = "normal"
-    """`normal` survives kill -9, `full` a power loss too, for one fsync a commit."""
-
-    max_quarantined: int = Field(default=1000, ge=0)
-    """Requests kept aside because they could not be read; above it the oldest is dropped."""
 
 
 @dataclass(frozen=True, slots=True)

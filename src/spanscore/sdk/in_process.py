@@ -1,0 +1,120 @@
+"""The settings of scoring in an agent's own process: those of the server, but for what has no meaning there."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from pydantic import BaseModel, ValidationError
+
+from spanscore import config as configuration
+from spanscore.config import Settings
+from spanscore.errors import ConfigError
+from spanscore.evaluate.config import Config as Evaluation
+from spanscore.export.config import Config as Export
+from spanscore.export.config import InProcess
+from spanscore.model.quantity import duration_ns
+from spanscore.store.config import Config as Store
+from spanscore.store.config import Retention
+
+CONFIG_VARIABLE: Final = "SPANSCORE_CONFIG"
+"""The environment variable that names a configuration file."""
+
+APPLICATION: Final = "application"
+"""The name of the exporter that stands for the application's own providers."""
+
+_COMPLETE_AFTER_NS: Final = duration_ns("1s")
+"""Spans come as they end, and it is known which still run: nothing has to be waited for but log records."""
+
+_LATE_WINDOW_NS: Final = duration_ns("1m")
+
+IN_MEMORY: Final = Store(
+    url="sqlite://",
+    retention=Retention().model_copy(update={"max_age": duration_ns("1h"), "max_bytes": 32 * 2**20}),
+)
+"""A store that ends with the process; what is older than an hour, or too much, is forgotten."""
+
+PathLike: TypeAlias = str | os.PathLike[str]
+
+
+def settings(
+    *,
+    judge: str | None = None,
+    metrics: Sequence[str] | Mapping[str, Any] | None = None,
+    embedding: str | Mapping[str, Any] | None = None,
+    export: str | None = None,
+    store: PathLike | None = None,
+    config: Settings | PathLike | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> Settings:
+    """What `instrument` was asked for, over the configuration file and the environment. Raises ConfigError."""
+    found = _base(config, environ)
+    changes: dict[str, BaseModel] = {"assemble": _assemble(found), "store": _store(found, store)}
+    changes["judge"] = _judge(found, judge)
+    if metrics is not None:
+        changes["evaluation"] = _evaluation(found, metrics)
+    if embedding is not None:
+        given = {"model": embedding} if isinstance(embedding, str) else dict(embedding)
+        changes["embedding"] = _checked(type(found.embedding), "embedding", given)
+    changes["export"] = _export(found, export)
+    return found.model_copy(update={**changes, "mode": "branch"})
+
+
+def _base(config: Settings | PathLike | None, environ: Mapping[str, str]) -> Settings:
+    if isinstance(config, Settings):
+        return config
+    path = config or environ.get(CONFIG_VARIABLE)
+    return configuration.load(Path(path), environ) if path else configuration.default(environ)
+
+
+def _assemble(found: Settings) -> BaseModel:
+    """Shorter waits than behind a network, where none are configured."""
+    own = {"complete_after": _COMPLETE_AFTER_NS, "late_window": _LATE_WINDOW_NS}
+    asked = found.assemble.model_fields_set
+    return found.assemble.model_copy(update={name: wait for name, wait in own.items() if name not in asked})
+
+
+def _judge(found: Settings, model: str | None) -> BaseModel:
+    """No trial question at the start of each process, unless one is configured: a short program would pay twice."""
+    changed: dict[str, Any] = {} if model is None else {"model": model}
+    if "try_at_start" not in found.judge.model_fields_set:
+        changed["try_at_start"] = False
+    return found.judge.model_copy(update=changed)
+
+
+def _store(found: Settings, store: PathLike | None) -> BaseModel:
+    if store is not None:
+        return found.store.model_copy(update={"url": f"sqlite:///{os.fspath(store)}"})
+    return found.store if "url" in found.store.model_fields_set else IN_MEMORY
+
+
+def _evaluation(found: Settings, metrics: Sequence[str] | Mapping[str, Any]) -> BaseModel:
+    """Only these metrics, each with its options as the configuration has them, or as they are given."""
+    if isinstance(metrics, str):
+        raise ConfigError(f"metrics: give a list of names, such as [{metrics!r}]")
+    configured = found.evaluation.metrics
+    given = dict(metrics) if isinstance(metrics, Mapping) else {name: configured.get(name) for name in metrics}
+    checked = _checked(Evaluation, "evaluation", {"metrics": given})
+    return found.evaluation.model_copy(update={"metrics": checked.metrics})
+
+
+def _export(found: Settings, export: str | None) -> BaseModel:
+    """Scores leave by the exporters that are configured; else, or where asked for, through the application's own."""
+    own = found.export
+    if export is None and own.exporters:
+        return own
+    if export is None or export == APPLICATION:
+        emit = own.emit.model_copy(update={"metrics": False})  # the metrics API has them
+        return own.model_copy(update={"exporters": {APPLICATION: InProcess()}, "emit": emit})
+    kind = "otlp_http" if export.startswith(("http://", "https://")) else "otlp_grpc"
+    checked = _checked(Export, "export", {"exporters": {kind: {"endpoint": export}}})
+    return own.model_copy(update={"exporters": checked.exporters})
+
+
+def _checked(kind: Any, key: str, given: Mapping[str, Any]) -> Any:
+    """A part of the configuration, validated. Raises ConfigError in the words of the configuration's own errors."""
+    try:
+        return kind.model_validate(given)
+    except ValidationError as error:
+        problems = [{**x, "loc": (key, *x["loc"])} for x in error.errors(include_url=False)]
+        raise ConfigError("\n".join(configuration.explain(x, Settings) for x in problems)) from error

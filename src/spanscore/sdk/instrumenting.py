@@ -1,0 +1,170 @@
+"""`spanscore.instrument`: an application's own traces, scored in its own process."""
+
+import atexit
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from spanscore.sdk import in_process
+from spanscore.sdk.in_process import APPLICATION, PathLike
+from spanscore.sdk.worker import Job, Worker, register_fork
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk._logs import LoggerProvider
+    from opentelemetry.sdk.trace import TracerProvider
+
+    from spanscore.config import Settings
+    from spanscore.judge.port import Judge
+    from spanscore.model.score import Evaluation
+
+_log = logging.getLogger(__name__)
+
+_lock = threading.Lock()
+_current: "Instrumentation | None" = None
+
+
+class Instrumentation:
+    """Scoring in this process, as `instrument` began it."""
+
+    def __init__(self, worker: Worker | None, timeout_s: float) -> None:
+        """`worker` None: nothing is scored, since OTEL_SDK_DISABLED says so."""
+        self._worker = worker
+        self._timeout_s = timeout_s
+
+    def force_flush(self, timeout_millis: int = 30000) -> bool:
+        """Wait until every trace that is complete is scored and its scores have left; False: not within the time."""
+        return self._worker.flush(timeout_millis / 1000) if self._worker else True
+
+    def shutdown(self, timeout_millis: int | None = None) -> bool:
+        """Score all that is there, open sessions too, and end; False: not within the time. Idempotent.
+
+        Without `timeout_millis`, `shutdown_timeout` of the configuration holds. It is called when the process ends, and
+        when the TracerProvider is shut down.
+        """
+        if self._worker is None:
+            return True
+        is_done = self._worker.shutdown(self._timeout_s if timeout_millis is None else timeout_millis / 1000)
+        if not is_done:
+            _log.warning("not all could be scored, or sent, before the process ended")
+        return is_done
+
+    def scores(self, *, trace_id: str | None = None, session_id: str | None = None) -> "list[Evaluation]":
+        """The newest scores of a trace, by its hex id, or of a session and its traces, as far as they are kept here."""
+        running = self._worker.running if self._worker else None
+        if running is None or running.processing is None:
+            return []
+        return running.processing.store.evaluations(trace_id=trace_id, session_id=session_id)
+
+    def health(self) -> dict[str, Any]:
+        """What waits, what was dropped, and how models and exporters do; for a health page or a person."""
+        if self._worker is None:
+            return {}
+        running = self._worker.running
+        known = running.processing if running is not None else None
+        counted = {"dropped": self._worker.dropped, **(known.meter.totals() if known else {})}
+        return {**(known.health() if known else {}), "counted": counted}
+
+
+def instrument(
+    *,
+    judge: "str | Judge | None" = None,
+    metrics: Sequence[str] | Mapping[str, Any] | None = None,
+    embedding: str | Mapping[str, Any] | None = None,
+    export: str | None = None,
+    store: PathLike | None = None,
+    config: "Settings | PathLike | None" = None,
+    on_scores: "Callable[[Sequence[Evaluation]], object] | None" = None,
+    tracer_provider: "TracerProvider | None" = None,
+    logger_provider: "LoggerProvider | None" = None,
+) -> Instrumentation:
+    """Score this application's own traces, in a thread of its own: one line after OpenTelemetry is set up.
+
+    `judge` is a model such as "gpt-4o-mini", or an object with `ask`. `metrics` are the names of those to measure, or
+    a mapping from name to options; without it those of the configuration. `embedding` is a provider's model, or what
+    stands under `embedding` in a configuration. `export` is an OTLP endpoint for the scores; without it, and without
+    exporters in the configuration, they leave through the application's own processors and exporters. `store` is an
+    SQLite file that keeps scores; without it they are kept in memory for an hour. `config` is a configuration file, or
+    its settings; without it SPANSCORE_CONFIG names a file, and SPANSCORE_JUDGE_MODEL a judge. `on_scores` is called
+    with the scores of a trace or session when they are there, in another thread.
+
+    Without providers, the application's global ones are used; where no TracerProvider is set, one without exporters is,
+    which the application may replace. Called again, it takes the place of the call before.
+
+    Raises ConfigError where a model, metric, option or file cannot be; from then on nothing is raised.
+    """
+    judge_model, judge_object = (judge, None) if isinstance(judge, str) else (None, judge)
+    asked = in_process.settings(
+        judge=judge_model, metrics=metrics, embedding=embedding, export=export, store=store, config=config
+    )
+    if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        _log.info("OTEL_SDK_DISABLED is true: nothing is scored")
+        return Instrumentation(None, 0.0)
+    _require_models(asked, judge_object)
+    from spanscore.sdk.attaching import Attached  # noqa: PLC0415 - needs the OpenTelemetry SDK
+
+    attached = Attached(tracer_provider, logger_provider)
+    scored = _told(attached.histogram if APPLICATION in asked.export.exporters else None, on_scores)
+    worker = Worker(Job(asked, attached.exporters, judge_object, None, scored, attached.follow))
+    instrumentation = Instrumentation(worker, asked.shutdown_timeout / 1e9)
+    attached.attach(worker, instrumentation.shutdown)
+    _take_over(instrumentation)
+    return instrumentation
+
+
+def _require_models(asked: "Settings", judge: "Judge | None") -> None:
+    """Raise ConfigError at once, and not in the thread, where a model is named that cannot be called."""
+    from spanscore.judge import open_judge  # noqa: PLC0415 - not before the environment was asked
+
+    if judge is None:
+        open_judge(asked.judge)
+
+
+def _told(histogram: Any, on_scores: "Callable[[Sequence[Evaluation]], object] | None") -> Any:
+    """Whom to tell of scores; what goes wrong there is logged."""
+    tell = [x for x in (histogram and histogram.record, on_scores) if x]
+
+    def scored(evaluations: "Sequence[Evaluation]") -> None:
+        for one in tell:
+            try:
+                one(evaluations)
+            except Exception:  # noqa: BLE001 - the scores themselves are safe
+                _log.exception("on_scores failed")
+
+    return scored
+
+
+def _take_over(instrumentation: Instrumentation) -> None:
+    """Have this instrumentation be the process's only one, and have it end with the process."""
+    global _current
+    with _lock:
+        before, _current = _current, instrumentation
+        if before is None:
+            _at_exit()
+    if before is not None:
+        _log.info("instrument was called again: the call before it ends")
+        before.shutdown()
+
+
+def _at_exit() -> None:
+    """Score what is there when the main thread ends, as long as threads can be used, and then what has come since.
+
+    The latter runs before the providers' own handlers, which were registered earlier: the scores leave before they do.
+    """
+    register_fork(lambda: _current._worker if _current else None)  # noqa: SLF001 - its own module
+    atexit.register(lambda: _current and _current.shutdown())
+    before_threads_end = getattr(threading, "_register_atexit", None)  # as concurrent.futures does
+    if before_threads_end is not None:
+        try:
+            before_threads_end(_main_thread_ended)
+        except RuntimeError:  # the process is ending already
+            return
+
+
+def _main_thread_ended() -> None:
+    """Only what is complete where other threads go on working; else all."""
+    if _current is None or _current._worker is None:  # noqa: SLF001 - its own module
+        return
+    others = [x for x in threading.enumerate() if x is not threading.main_thread() and not x.daemon]
+    _current._worker.flush(_current._timeout_s, everything=not others)  # noqa: SLF001 - likewise

@@ -1,0 +1,299 @@
+"""An application's own traces are scored in its process, and the scores leave by its own exporters."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+from application import METRICS, Application, HangingJudge, chatted
+
+from spanscore.errors import ConfigError
+from spanscore.sdk import worker as working
+
+
+@pytest.fixture
+def application():
+    return Application.made()
+
+
+@pytest.fixture
+def instrumented(application):
+    instrumentation = application.instrument()
+    yield instrumentation
+    instrumentation.shutdown()
+
+
+def run(script, **environ):
+    """What a program prints that exits as soon as its last span has ended."""
+    return subprocess.run(
+        [sys.executable, "-c", script],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environ},
+        timeout=100,
+    )
+
+
+def test_a_score_is_a_span_in_the_evaluated_trace(application, instrumented):
+    root = application.turn()
+    assert instrumented.force_flush()
+    (summary,) = application.emitted
+    assert (summary.context.trace_id, summary.parent.span_id) == (root.trace_id, root.span_id)
+
+
+def test_a_score_has_the_resource_of_the_application(application, instrumented):
+    application.turn()
+    instrumented.force_flush()
+    assert application.emitted[0].resource.attributes["service.name"] == "shop"
+
+
+def test_a_score_is_an_event_of_the_evaluated_span(application, instrumented):
+    root = application.turn()
+    instrumented.force_flush()
+    (event,) = [x.log_record for x in application.logs.get_finished_logs()]
+    assert event.event_name == "gen_ai.evaluation.result"
+    assert (event.trace_id, event.span_id) == (root.trace_id, root.span_id)
+
+
+def test_a_flush_of_the_provider_waits_for_the_scores(application, instrumented):
+    application.turn()
+    application.tracer_provider.force_flush()
+    assert application.emitted
+
+
+def test_scores_leave_before_the_exporters_are_shut_down(application, instrumented):
+    application.turn()
+    application.tracer_provider.shutdown()
+    assert application.emitted
+
+
+def test_content_in_log_records_is_read(application, instrumented):
+    with application.tracer.start_as_current_span("chat m") as span:
+        span.set_attributes({"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"})
+        application.logger_provider.get_logger("an.agent").emit(
+            event_name="gen_ai.client.inference.operation.details", attributes=chatted("Where is it?", "On its way.")
+        )
+    instrumented.force_flush()
+    (score,) = [x for x in instrumented.scores(trace_id=f"{span.context.trace_id:032x}") if x.metric == METRICS[0]]
+    assert score.label == "pass"
+
+
+def test_scores_can_be_asked_for(application, instrumented):
+    root = application.turn()
+    instrumented.force_flush()
+    assert {x.metric for x in instrumented.scores(trace_id=f"{root.trace_id:032x}")} == set(METRICS)
+
+
+def test_on_scores_is_told_of_each_score(application):
+    found = []
+    instrumentation = application.instrument(on_scores=found.extend)
+    application.turn()
+    instrumentation.force_flush()
+    instrumentation.shutdown()
+    assert {x.metric for x in found} == set(METRICS)
+
+
+def test_an_on_scores_that_fails_costs_no_score(application):
+    def fail(_scores):
+        raise ZeroDivisionError
+
+    instrumentation = application.instrument(on_scores=fail)
+    application.turn()
+    instrumentation.force_flush()
+    instrumentation.shutdown()
+    assert application.emitted
+
+
+def test_a_session_is_scored_at_the_end(application):
+    instrumentation = application.instrument(metrics=["loop_detection"], embedding={"provider": "ngrams"})
+    for answer in ("It is on its way.", "It is on its way."):
+        application.turn(answer=answer, **{"gen_ai.conversation.id": "s"})
+    instrumentation.force_flush()
+    assert not instrumentation.scores(session_id="s")
+    found = []
+    instrumentation._worker.running.processing._scoring._scored = found.extend
+    instrumentation.shutdown()
+    assert [x.metric for x in found if x.value is not None] == ["loop_detection"]
+
+
+def test_a_trace_of_which_a_span_still_runs_is_not_complete(application, instrumented):
+    tracer = application.tracer
+    root = tracer.start_span("invoke_agent shop", attributes={"gen_ai.operation.name": "invoke_agent"})
+    from opentelemetry import trace
+
+    late = tracer.start_span("chat m", context=trace.set_span_in_context(root), attributes=chatted("Where?", "There."))
+    root.end()
+    instrumented.force_flush()
+    before = list(application.emitted)
+    late.end()
+    instrumented.force_flush()
+    assert (before, len(application.emitted)) == ([], 1)
+
+
+def test_a_root_below_a_span_of_another_process_is_a_root(application, instrumented):
+    from opentelemetry import trace
+
+    remote = trace.SpanContext(1234, 5678, is_remote=True, trace_flags=trace.TraceFlags(1))
+    around = trace.set_span_in_context(trace.NonRecordingSpan(remote))
+    with application.tracer.start_as_current_span("chat m", context=around) as span:
+        span.set_attributes(chatted("Where is it?", "On its way."))
+    instrumented.force_flush()
+    assert application.emitted
+
+
+def test_a_span_that_is_not_sampled_is_not_scored(application, instrumented):
+    from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
+
+    class RecordOnly(Sampler):
+        def should_sample(self, *_, **__):
+            return SamplingResult(Decision.RECORD_ONLY)
+
+        def get_description(self):
+            return "RecordOnly"
+
+    application.tracer_provider.sampler = RecordOnly()
+    application.turn()
+    instrumented.force_flush()
+    assert not application.emitted
+
+
+def test_what_the_scoring_itself_emits_is_not_scored(application, instrumented):
+    class TracedJudge:
+        async def ask(self, prompt, schema, *, models=()):
+            application.turn(question="Judge this.")
+            raise RuntimeError("no answer")
+
+    instrumentation = application.instrument(metrics=["task_completion"], judge=TracedJudge())
+    root = application.turn()
+    instrumentation.force_flush()
+    instrumentation.shutdown()
+    assert {x.context.trace_id for x in application.emitted} <= {root.trace_id}
+
+
+def test_a_judge_that_hangs_holds_up_no_flush_for_longer_than_asked(application):
+    judge = HangingJudge()
+    instrumentation = application.instrument(metrics=["task_completion"], judge=judge)
+    application.turn()
+    is_done = instrumentation.force_flush(300)
+    instrumentation.shutdown(300)
+    assert (is_done, judge.asked.is_set()) == (False, True)
+
+
+def test_nothing_that_a_span_holds_raises(application, instrumented):
+    from opentelemetry.sdk.trace import ReadableSpan
+
+    processor = application.tracer_provider._active_span_processor
+    processor.on_end(ReadableSpan("no context"))
+
+
+def test_what_does_not_fit_is_dropped_and_counted(application, monkeypatch):
+    monkeypatch.setattr(working, "QUEUE_SIZE", 1)
+    monkeypatch.setattr(working.Worker, "start", lambda self: None)
+    instrumentation = application.instrument()
+    application.turn()
+    assert instrumentation.health()["counted"]["dropped"] == 1
+    instrumentation.shutdown()
+
+
+def test_a_trace_of_which_a_span_was_dropped_is_not_scored(application, monkeypatch):
+    start = working.Worker.start
+    monkeypatch.setattr(working, "QUEUE_SIZE", 1)
+    monkeypatch.setattr(working.Worker, "start", lambda self: None)
+    instrumentation = application.instrument()
+    application.turn()
+    monkeypatch.setattr(working, "QUEUE_SIZE", 100)
+    monkeypatch.setattr(working.Worker, "start", start)
+    whole = application.turn()
+    instrumentation.force_flush()
+    instrumentation.shutdown()
+    assert {x.context.trace_id for x in application.emitted} == {whole.trace_id}
+
+
+def test_instrumenting_again_takes_the_place_of_what_was_before(application, instrumented):
+    again = application.instrument(metrics=METRICS[:1])
+    root = application.turn()
+    again.force_flush()
+    assert not instrumented.scores(trace_id=f"{root.trace_id:032x}")
+    assert [x.metric for x in again.scores(trace_id=f"{root.trace_id:032x}")] == [METRICS[0]]
+    again.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"metrics": ["task_completio"]}, "task_completion"),
+        ({"metrics": "task_completion"}, r"\['task_completion'\]"),
+        ({"embedding": {"modle": "m"}}, "embedding.modle: unknown key; did you mean model"),
+        ({"config": "/nowhere.yaml"}, "/nowhere.yaml"),
+        ({"tracer_provider": object()}, "takes no span processors"),
+    ],
+)
+def test_what_cannot_be_is_said_at_once(application, options, told):
+    with pytest.raises(ConfigError, match=told):
+        application.instrument(**options)
+
+
+def test_no_thread_runs_before_the_first_span(application):
+    before = threading.active_count()
+    instrumentation = application.instrument()
+    assert threading.active_count() == before
+    instrumentation.shutdown()
+
+
+PROGRAM = """
+import os, time
+import spanscore
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+
+def tell(scores):
+    for score in scores:
+        print("scored", flush=True)
+
+def turn():
+    with spanscore.turn(input="Where is it?") as turn:
+        turn.answer("On its way.")
+
+scoring = spanscore.instrument(metrics=["check.answer_present"], on_scores=tell)
+turn()
+"""
+
+REPLACED = """
+own = TracerProvider()
+trace.set_tracer_provider(own)
+while not own._active_span_processor._span_processors:
+    time.sleep(0.1)
+turn()
+"""
+
+FORKED = """
+child = os.fork()
+if child:
+    os.waitpid(child, 0)
+    print("parent ends", flush=True)
+    scoring.shutdown()
+    os._exit(0)
+turn()
+"""
+
+
+def test_a_program_that_ends_at_once_is_scored():
+    assert run(PROGRAM).stdout.splitlines() == ["scored"]
+
+
+def test_a_program_without_a_provider_is_told_so():
+    assert "no TracerProvider was set up" in run(PROGRAM).stderr
+
+
+def test_a_provider_that_is_set_later_is_followed():
+    assert run(PROGRAM + REPLACED).stdout.splitlines() == ["scored", "scored"]
+
+
+def test_nothing_is_scored_where_the_sdk_is_disabled():
+    assert not run(PROGRAM, OTEL_SDK_DISABLED="true").stdout
+
+
+def test_a_fork_scores_its_own_spans_and_not_those_of_its_parent():
+    assert run(PROGRAM + FORKED).stdout.splitlines() == ["scored", "parent ends", "scored"]
