@@ -1,7 +1,7 @@
 """The settings of scoring in an agent's own process: those of the server, but for what has no meaning there."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -29,7 +29,7 @@ _COMPLETE_AFTER_NS: Final = duration_ns("1s")
 _LATE_WINDOW_NS: Final = duration_ns("1m")
 
 IN_MEMORY: Final = Store(
-    url="sqlite://",
+    url="sqlite+pysqlite://",
     retention=Retention().model_copy(update={"max_age": duration_ns("1h"), "max_bytes": 32 * 2**20}),
 )
 """A store that ends with the process; what is older than an hour, or too much, is forgotten."""
@@ -40,7 +40,7 @@ PathLike: TypeAlias = str | os.PathLike[str]
 def settings(
     *,
     judge: str | None = None,
-    metrics: Sequence[str] | Mapping[str, Any] | None = None,
+    metrics: Sequence[Any] | Mapping[str, Any] | None = None,
     embedding: str | Mapping[str, Any] | None = None,
     export: str | None = None,
     store: PathLike | None = None,
@@ -88,14 +88,21 @@ def _store(found: Settings, store: PathLike | None) -> BaseModel:
     return found.store if "url" in found.store.model_fields_set else IN_MEMORY
 
 
-def _evaluation(found: Settings, metrics: Sequence[str] | Mapping[str, Any]) -> BaseModel:
+def _evaluation(found: Settings, metrics: Sequence[Any] | Mapping[str, Any]) -> BaseModel:
     """Only these metrics, each with its options as the configuration has them, or as they are given."""
     if isinstance(metrics, str):
         raise ConfigError(f"metrics: give a list of names, such as [{metrics!r}]")
-    configured = found.evaluation.metrics
-    given = dict(metrics) if isinstance(metrics, Mapping) else {name: configured.get(name) for name in metrics}
-    checked = _checked(Evaluation, "evaluation", {"metrics": given})
-    return found.evaluation.model_copy(update={"metrics": checked.metrics})
+    own = found.evaluation
+    given = dict(metrics) if isinstance(metrics, Mapping) else {name: own.metrics.get(name) for name in _names(metrics)}
+    criteria = {name: criterion for name, criterion in own.criteria.items() if name in given}
+    named = {name: options for name, options in given.items() if name not in criteria}
+    checked = _checked(Evaluation, "evaluation", {"default_metrics": False, "metrics": named})
+    return own.model_copy(update={"default_metrics": False, "metrics": checked.metrics, "criteria": criteria})
+
+
+def _names(metrics: Iterable[Any]) -> list[str]:
+    """The names of metrics, which may be given as what they are."""
+    return [str(getattr(x, "name", x)) for x in metrics]
 
 
 def _export(found: Settings, export: str | None) -> BaseModel:

@@ -70,7 +70,7 @@ class Instrumentation:
 def instrument(
     *,
     judge: "str | Judge | None" = None,
-    metrics: Sequence[str] | Mapping[str, Any] | None = None,
+    metrics: Sequence[Any] | Mapping[str, Any] | None = None,
     embedding: str | Mapping[str, Any] | None = None,
     export: str | None = None,
     store: PathLike | None = None,
@@ -81,13 +81,13 @@ def instrument(
 ) -> Instrumentation:
     """Score this application's own traces, in a thread of its own: one line after OpenTelemetry is set up.
 
-    `judge` is a model such as "gpt-4o-mini", or an object with `ask`. `metrics` are the names of those to measure, or
-    a mapping from name to options; without it those of the configuration. `embedding` is a provider's model, or what
-    stands under `embedding` in a configuration. `export` is an OTLP endpoint for the scores; without it, and without
-    exporters in the configuration, they leave through the application's own processors and exporters. `store` is an
-    SQLite file that keeps scores; without it they are kept in memory for an hour. `config` is a configuration file, or
-    its settings; without it SPANSCORE_CONFIG names a file, and SPANSCORE_JUDGE_MODEL a judge. `on_scores` is called
-    with the scores of a trace or session when they are there, in another thread.
+    `judge` is a model such as "gpt-4o-mini", or an object with `ask`. `metrics` are the names of those to measure, and
+    no others, or a mapping from name to options; without it those of the configuration. `embedding` is a provider's
+    model, or what stands under `embedding` in a configuration. `export` is an OTLP endpoint for the scores; without it,
+    and without exporters in the configuration, they leave through the application's own processors and exporters.
+    `store` is an SQLite file that keeps scores; without it they are kept in memory for an hour. `config` is a
+    configuration file, or its settings; without it SPANSCORE_CONFIG names a file, and SPANSCORE_JUDGE_MODEL a judge.
+    `on_scores` is called with the scores of a trace or session when they are there, in another thread.
 
     Without providers, the application's global ones are used; where no TracerProvider is set, one without exporters is,
     which the application may replace. Called again, it takes the place of the call before.

@@ -18,7 +18,7 @@ from spanscore.errors import ConfigError, PermanentError, RetryableError
 from spanscore.store import schema
 from spanscore.store.config import Config
 
-MEMORY = "sqlite://"
+MEMORY = "sqlite+pysqlite://"
 """The URL of a store in memory, for a process that keeps scores only as long as it lives."""
 
 _WRITES = "spanscore_writes"
