@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from spanscore.sdk.instrumenting import Instrumentation, instrument
     from spanscore.sdk.score_report import Report
     from spanscore.stats import pass_at_k, pass_pow_k
-    from spanscore.suites import Suite, run_suite
-    from spanscore.suites.best_of import best_of
+    from spanscore.suites import Suite, run_suite, run_suite_async
+    from spanscore.suites.best_of import best_of, best_of_async
 
 __all__ = [
     "AgentTrace",
@@ -46,6 +46,7 @@ __all__ = [
     "Turn",
     "__version__",
     "best_of",
+    "best_of_async",
     "call_id",
     "criterion",
     "evaluate",
@@ -63,6 +64,7 @@ __all__ = [
     "rebuild_all",
     "record_score",
     "run_suite",
+    "run_suite_async",
     "session",
     "tool",
     "turn",
@@ -83,6 +85,7 @@ _HOMES = {
     "Suite": "spanscore.suites",
     "Turn": "spanscore.sdk.authoring.turn",
     "best_of": "spanscore.suites.best_of",
+    "best_of_async": "spanscore.suites.best_of",
     "call_id": "spanscore.sdk.authoring.tool",
     "criterion": "spanscore.metrics.own",
     "evaluate": "spanscore.sdk.evaluating",
@@ -100,6 +103,7 @@ _HOMES = {
     "rebuild_all": "spanscore.rebuild",
     "record_score": "spanscore.sdk.authoring.record_score",
     "run_suite": "spanscore.suites",
+    "run_suite_async": "spanscore.suites",
     "session": "spanscore.sdk.authoring.session",
     "tool": "spanscore.sdk.authoring.tool",
     "turn": "spanscore.sdk.authoring.turn",

@@ -284,3 +284,10 @@ def test_json_of_another_kind_that_was_asked_for_is_refused(tmp_path):
     path.write_text('{"name": "x"}')
     with pytest.raises(InputError, match="neither OTLP"):
         files.load([path])
+
+
+@pytest.mark.parametrize("given", [str, Path, lambda x: [str(x)], lambda x: (x,), lambda x: iter([x])])
+def test_a_path_may_be_a_text_a_path_or_one_of_several(given, tmp_path):
+    path = tmp_path / "traces.json"
+    path.write_text('{"resourceSpans": []}')
+    assert files.load(given(path)) == files.load([path])

@@ -152,3 +152,13 @@ def test_the_json_lines_are_those_of_the_command(report, tmp_path):
 def test_a_report_becomes_a_page(report, tmp_path):
     report.to_html(str(tmp_path / "nightly.html"))
     assert "<title>nightly · spanscore</title>" in (tmp_path / "nightly.html").read_text()
+
+
+def test_a_metric_may_be_named_by_its_function(make_trace):
+    @spanscore.metric
+    def polite(trace):
+        return True
+
+    report = spanscore.evaluate([make_trace()], metrics=[polite])
+    assert [(x.metric, x.value) for x in report.evaluations] == [("polite", 1.0)]
+    assert spanscore.evaluate([make_trace()], metrics=polite).evaluations[0].metric == "polite"

@@ -13,7 +13,7 @@ from spanscore.cli.main import main
 from spanscore.errors import JudgeUnavailableError
 from spanscore.judge import Answer
 from spanscore.model.score import JudgeUsage
-from spanscore.suites.best_of import Conversation, _Opinion, best_of, plan
+from spanscore.suites.best_of import Conversation, _Opinion, best_of_async, plan
 
 
 class Opinionated:
@@ -44,7 +44,7 @@ def held(said):
 
 
 def tournament(judge, *conversations, mode="round_robin"):
-    return asyncio.run(best_of(conversations, judge, mode=mode))
+    return asyncio.run(best_of_async(conversations, judge, mode=mode))
 
 
 def linear(judge, *conversations):

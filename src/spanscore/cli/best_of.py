@@ -15,7 +15,7 @@ from spanscore.cli.test import attributes_of, require_models
 from spanscore.errors import InputError
 from spanscore.judge import answers_file, open_judge
 from spanscore.judge.config import RULES
-from spanscore.suites.best_of import Conversation, best_of, plan
+from spanscore.suites.best_of import Conversation, best_of_async, plan
 from spanscore.suites.contests import Mode, Tournament
 from spanscore.suites.matching import Recording
 
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
     models = (args.model,) if args.model else ()
     with progress("judging", plan(conversations, _MODES[args.mode]).contests) as done:
         tournament = asyncio.run(
-            best_of(conversations, judge, settings.judge, models=models, mode=_MODES[args.mode], done=done)
+            best_of_async(conversations, judge, settings.judge, models=models, mode=_MODES[args.mode], done=done)
         )
     _print(console(), tournament)
     write(args.output, lambda: suites.as_text({"suite": suite.name, **tournament.to_json()}))

@@ -1,11 +1,12 @@
 """Recorded telemetry: the files that people, collectors and backends keep spans in, read into the model."""
 
 import gzip
+import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from google.protobuf.message import DecodeError, Message
 
@@ -38,8 +39,11 @@ class _NoTelemetryError(ValueError):
     """JSON of another kind."""
 
 
-def load(paths: Sequence[Path]) -> Telemetry:
-    """Everything that the files, and the folders with all below them, hold; metrics are passed over.
+PathLike: TypeAlias = str | os.PathLike[str]
+
+
+def load(paths: PathLike | Iterable[PathLike]) -> Telemetry:
+    """Everything that a file or folder, or several of them, contain; of a folder all below it. Metrics are passed over.
 
     A file is an export request in protobuf (`*.pb`, of logs where its name starts with `logs`), OTLP/JSON (one request,
     an array of them, or JSON Lines as the collector's file exporter writes them), Jaeger's JSON or a Tempo export;
@@ -47,7 +51,7 @@ def load(paths: Sequence[Path]) -> Telemetry:
     over in a folder that holds telemetry too.
     """
     found = Telemetry()
-    for path in paths:
+    for path in map(Path, [paths] if isinstance(paths, str | os.PathLike) else paths):
         if path.is_dir():
             _load_folder(path, found)
         else:

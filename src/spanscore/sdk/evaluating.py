@@ -9,24 +9,28 @@ from spanscore import config as configuration
 from spanscore.config import Settings
 from spanscore.errors import InputError
 from spanscore.judge.port import Judge
+from spanscore.looping import waited_for
 from spanscore.metrics import Metric
+from spanscore.metrics.own import name_of
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.offline import OfflineScoring
 from spanscore.offline.recordings import Recordings
 from spanscore.otlp.files import Telemetry
-from spanscore.sdk.looping import waited_for
 from spanscore.sdk.score_report import Report
 
 PathLike: TypeAlias = str | os.PathLike[str]
 Recorded: TypeAlias = PathLike | Telemetry | Iterable[PathLike] | Iterable[AgentTrace]
 """Files or folders of OTLP, what `spanscore.load` gives, or agent traces."""
 
+Measure: TypeAlias = str | type[Metric] | Callable[..., Any]
+"""A metric by its name, its class, or the function that `@spanscore.metric` decorates."""
+
 
 def evaluate(
     traces: Recorded,
     *,
-    metrics: Sequence[str | type[Metric]] | str | None = None,
+    metrics: Sequence[Measure] | Measure | None = None,
     judge: str | Judge | None = None,
     threshold: float | None = None,
     config: Settings | PathLike | None = None,
@@ -34,9 +38,10 @@ def evaluate(
     """Score recorded agent traces and their sessions, and wait for the scores; also inside a running event loop.
 
     `traces` is a file or folder of OTLP, several of them, what `spanscore.load` gives, or agent traces. `metrics` are
-    the names of those to measure; without it those of the configuration. `judge` is a model such as "gpt-4o-mini", or
-    an object with `ask`. `threshold` is the score from which on the label is pass. `config` is a configuration file,
-    or its settings; without it the defaults hold, and SPANSCORE_JUDGE_MODEL.
+    those to measure, by their names, or functions that `@spanscore.metric` decorates; without it those of the
+    configuration. `judge` is a model such as "gpt-4o-mini", or an object with `ask`. `threshold` is the score from
+    which on the label is pass. `config` is a configuration file, or its settings; without it the defaults hold, and
+    SPANSCORE_JUDGE_MODEL.
 
     Raises InputError where a file cannot be read or contains no agent trace, or a metric, model or threshold cannot
     be; ConfigError for the configuration. An error of a judge is no exception: it is an evaluation that failed.
@@ -47,7 +52,7 @@ def evaluate(
 async def evaluate_async(
     traces: Recorded,
     *,
-    metrics: Sequence[str | type[Metric]] | str | None = None,
+    metrics: Sequence[Measure] | Measure | None = None,
     judge: str | Judge | None = None,
     threshold: float | None = None,
     config: Settings | PathLike | None = None,
@@ -80,9 +85,9 @@ def _settings(config: Settings | PathLike | None, model: str | None) -> Settings
     return settings.model_copy(update={"judge": settings.judge.or_model(model)})
 
 
-def _names(metrics: Sequence[str | type[Metric]] | str) -> list[str]:
-    named = [metrics] if isinstance(metrics, str) else list(metrics)
-    return [str(getattr(x, "name", x)) for x in named]
+def _names(metrics: Sequence[Measure] | Measure) -> list[str]:
+    named = [metrics] if isinstance(metrics, str) or not isinstance(metrics, Sequence) else metrics
+    return [name_of(x) for x in named]
 
 
 def _batches(traces: Recorded, settings: Settings, note: Callable[[str], None]) -> Iterator[Sequence[AgentTrace]]:

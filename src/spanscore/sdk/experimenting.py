@@ -16,9 +16,9 @@ from spanscore import suites
 from spanscore.config import Settings, explain
 from spanscore.errors import InputError
 from spanscore.judge import Judge, answers_file
+from spanscore.looping import waited_for
 from spanscore.sdk.agent_runs import Agent, AgentRun, AgentRuns
 from spanscore.sdk.experiment_result import Experiment
-from spanscore.sdk.looping import waited_for
 from spanscore.sdk.progress import Steps, steps
 from spanscore.suites import Case, CaseResult, Suite, Trial
 from spanscore.suites.matching import Matched, Recording

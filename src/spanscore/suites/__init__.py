@@ -4,7 +4,7 @@ from spanscore.suites.exporting import send, to_file
 from spanscore.suites.junit import to_junit
 from spanscore.suites.loading import json_schema, load, parse
 from spanscore.suites.report import CaseResult, Run, as_text, to_json
-from spanscore.suites.running import prepare, run, run_suite, with_judge
+from spanscore.suites.running import prepare, run, run_suite, run_suite_async, with_judge
 from spanscore.suites.stated import suite_of
 from spanscore.suites.suite import Case, Suite
 from spanscore.suites.trying import Trial
@@ -22,6 +22,7 @@ __all__ = [
     "prepare",
     "run",
     "run_suite",
+    "run_suite_async",
     "send",
     "suite_of",
     "to_file",

@@ -15,6 +15,7 @@ from spanscore.judge.config import Config
 from spanscore.judge.excerpt import excerpt
 from spanscore.judge.fence import NOTICE
 from spanscore.judge.port import Judge, Prompt
+from spanscore.looping import waited_for
 from spanscore.model.score import JudgeUsage
 from spanscore.model.trace import AgentTrace
 from spanscore.suites.contests import Contest, Mode, Tournament, tournament
@@ -88,7 +89,20 @@ def plan(conversations: Iterable[Conversation], mode: Mode = "round_robin") -> P
     return Plan(sum(n * (n - 1) // 2 for n in counts))
 
 
-async def best_of(
+def best_of(
+    conversations: Iterable[Conversation],
+    judge: Judge,
+    config: Config | None = None,
+    *,
+    models: Sequence[str] = (),
+    mode: Mode = "round_robin",
+    done: Callable[[], Any] = lambda: None,
+) -> Tournament:
+    """Let agents meet, and wait for it; also inside a running event loop. Arguments and errors as `best_of_async`."""
+    return waited_for(lambda: best_of_async(conversations, judge, config, models=models, mode=mode, done=done))
+
+
+async def best_of_async(
     conversations: Iterable[Conversation],
     judge: Judge,
     config: Config | None = None,

@@ -14,6 +14,7 @@ from spanscore.embed import open_embedder
 from spanscore.errors import InputError
 from spanscore.evaluate import Engine, Overrides
 from spanscore.judge import Cache, Judge, open_judge, redactor
+from spanscore.looping import waited_for
 from spanscore.metrics.session.agentic import Agentic
 from spanscore.model.trace import AgentTrace
 from spanscore.suites.answers import Answers
@@ -118,14 +119,28 @@ def run_suite(
     model: str | None = None,
     skip_unmatched: bool = False,
 ) -> Run:
-    """Run a suite, or the one in a YAML file, over agent traces; for programs without an event loop of their own.
+    """Run a suite, or the one in a YAML file, over agent traces, and wait for it; also inside a running event loop.
 
     `settings` say who judges (by default SPANSCORE_JUDGE_MODEL, or nobody), `model` names another model. Raises
     InputError as `load` and `prepare`.
     """
+    return waited_for(
+        lambda: run_suite_async(suite, traces, settings=settings, model=model, skip_unmatched=skip_unmatched)
+    )
+
+
+async def run_suite_async(
+    suite: Suite | str | Path,
+    traces: Sequence[AgentTrace],
+    *,
+    settings: Settings | None = None,
+    model: str | None = None,
+    skip_unmatched: bool = False,
+) -> Run:
+    """What `run_suite` does, for whoever has an event loop and other things to do in it meanwhile."""
     read = suite if isinstance(suite, Suite) else load(Path(suite))
     prepared = prepare(read, traces, skip_unmatched=skip_unmatched)
-    return asyncio.run(run(prepared, settings or config.default(), model=model))
+    return await run(prepared, settings or config.default(), model=model)
 
 
 def with_judge(settings: Settings, model: str | None) -> Settings:

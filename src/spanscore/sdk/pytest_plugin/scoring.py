@@ -9,11 +9,11 @@ from spanscore.embed.port import Embedder
 from spanscore.evaluate import Engine, Overrides
 from spanscore.evaluate.rubric import is_rubric
 from spanscore.judge import Judge, answers_file, open_judge, redactor
+from spanscore.looping import Loop
 from spanscore.metrics import available
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.sdk.cassettes import Cassette, CassetteJudge, Mode
-from spanscore.sdk.looping import Loop
 
 
 class Scoring:
