@@ -102,6 +102,11 @@ proto-check: env $(PROTOC)
 docs: env ## write the pages that are made from the code
 	@$(BIN)/python docs/generate.py
 
+.PHONY: api
+api: docs ## record the public API as it is now, which a test holds
+	@$(BIN)/python -c 'import sys; sys.path.insert(0, "docs"); import api_page; print(api_page.signatures(), end="")' \
+		>tests/docs/public_api.txt
+
 .PHONY: bench
 bench: env ## spans per CPU second of reading alone (also of the commit BEFORE) and of a server, with its peak memory; time to import
 	@$(BIN)/python bench/reading.py $(if $(BEFORE),--before $(BEFORE))

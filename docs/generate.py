@@ -14,7 +14,8 @@ from spanscore.turns import _reference as sources
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER))  # also when a test runs this file from somewhere else
 
-import dialect_page  # noqa: E402  # beside this file, see above
+import api_page  # noqa: E402  # beside this file, see above
+import dialect_page  # noqa: E402  # likewise
 
 _INTRODUCTION = """\
 # Configuration
@@ -104,6 +105,7 @@ def watching() -> str:
 
 PAGES = {
     "agent-trace.md": agent_trace,
+    "api.md": api_page.page,
     "configuration.md": configuration,
     "dialects.md": dialect_page.page,
     "metrics.md": _reference.reference,

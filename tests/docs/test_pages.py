@@ -21,7 +21,7 @@ def name(path):
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("page", ["agent-trace.md", "configuration.md", "dialects.md", "watching.md"])
+@pytest.mark.parametrize("page", ["agent-trace.md", "api.md", "configuration.md", "dialects.md", "watching.md"])
 def test_a_page_that_is_made_is_fresh(page):
     made = runpy.run_path(str(ROOT / "docs/generate.py"))["PAGES"][page]()
     assert (ROOT / "docs" / page).read_text() == made, "run: make docs"
