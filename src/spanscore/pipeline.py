@@ -172,6 +172,10 @@ class Pipeline:
         """A page of the agent traces in the store."""
         return self._store.list_traces(query, limit, after)
 
+    async def finish_queued(self) -> None:
+        """Wait until everything that was cut is scored."""
+        await self._processing.finish_queued()
+
     async def evaluate(
         self, *, trace_id: str | None = None, session_id: str | None = None, overrides: Overrides | None = None
     ) -> list[Evaluation]:

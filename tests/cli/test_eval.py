@@ -1,6 +1,8 @@
 """Scores of the traces in files: the table, the JSON lines, the gates, the dry run."""
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -257,3 +259,39 @@ def test_what_is_not_set_up_is_said_once_with_what_to_do(evaluated):
 def test_json_lines_keep_every_skip(evaluated):
     skipped = [x for x in _lines(evaluated("--metric", "coherence", "--jsonl")[1]) if x["status"] == "skipped"]
     assert len(skipped) == 4
+
+
+def test_only_what_fails_is_shown_where_that_is_asked_for_and_the_summary_is_of_all(evaluated, ngrams):
+    words = ("-c", ngrams, "--metric", "coherence", "--threshold", "0.3")
+    everything, failing = evaluated(*words)[1], evaluated(*words, "--failing")[1]
+    assert 0 < failing.count("\ntrace ") < everything.count("\ntrace ")
+    assert _means(failing) == _means(everything)
+
+
+def test_failing_scores_are_the_only_json_lines_where_they_are_asked_for(evaluated, ngrams):
+    words = ("-c", ngrams, "--metric", "coherence", "--threshold", "0.3", "--jsonl", "--failing")
+    assert {x["label"] for x in _lines(evaluated(*words)[1])} == {"fail"}
+
+
+def test_the_scores_are_written_to_a_file_beside_the_table(evaluated, tmp_path):
+    file = tmp_path / "scores.jsonl"
+    out = evaluated("--metric", "loop_detection", "--output", str(file))[1]
+    assert [x["metric"] for x in _lines(file.read_text())] == ["loop_detection"] * 4
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert "loop_detection" in out
+
+
+def test_an_interrupt_keeps_what_is_finished_and_exits_with_130(evaluated, monkeypatch, tmp_path):
+    measured = metrics.available()["loop_detection"]
+    measure = measured.measure
+
+    def interrupted(self, trace, *rest, **more):
+        os.kill(os.getpid(), signal.SIGINT)
+        return measure(self, trace, *rest, **more)
+
+    monkeypatch.setattr(measured, "measure", interrupted)
+    file = tmp_path / "scores.jsonl"
+    code, _, err = evaluated("--metric", "loop_detection", "--output", str(file))
+    assert code == 130
+    assert "interrupted: these are the scores that were finished" in err
+    assert file.exists()

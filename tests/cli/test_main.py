@@ -105,7 +105,7 @@ def test_wrong_arguments_are_one_line_that_says_where_to_look(words, message, ca
 
 def test_an_unknown_command_is_bad_input_that_lists_those_there_are(capsys):
     assert entry.main(["evl"]) == 2
-    assert "choose from serve, eval, " in capsys.readouterr().err.replace("'", "")
+    assert "choose from serve, run, eval, " in capsys.readouterr().err.replace("'", "")
 
 
 def test_a_closed_pipe_ends_it_without_a_complaint():

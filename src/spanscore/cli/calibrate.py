@@ -12,11 +12,11 @@ from spanscore.calibration import Label, Matched, Measure, Verdict
 from spanscore.cli import answers, recorded, runs, unsure
 from spanscore.cli import eval as scoring
 from spanscore.cli.calibrations import listed, shown
-from spanscore.cli.metrics import require_on_scale
 from spanscore.cli.terminal import console, on_one_line, print_json
 from spanscore.config import Settings
 from spanscore.errors import InputError
 from spanscore.model.score import reaches
+from spanscore.offline import require_on_scale
 from spanscore.stats import Estimate
 from spanscore.store import calibrations
 

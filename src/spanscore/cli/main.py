@@ -16,6 +16,7 @@ from spanscore.errors import InputError, OutputError, SpanscoreError
 
 COMMANDS = {
     "serve": "receive OTLP, score agent traces, send the scores out",
+    "run": "run a program, receive what it emits, and show the scores when it has ended",
     "eval": "score the agent traces in files",
     "test": "hold recorded traces against a suite of cases, as a gate in CI",
     "best-of": "find out which of several agents answers the conversations of a suite best",

@@ -1,9 +1,8 @@
 """`spanscore metrics`: what can be measured, what each metric means, and what a judge is asked for it."""
 
 import argparse
-import difflib
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +14,10 @@ from spanscore.errors import InputError
 from spanscore.evaluate.config import FAMILY
 from spanscore.evaluate.rubric import NAME as RUBRIC
 from spanscore.evaluate.rubric import Config as RubricConfig
-from spanscore.evaluate.rubric import is_rubric
-from spanscore.evaluate.rubric import scale_of as rubric_scale
 from spanscore.metrics import Criterial, Criterion, Judged, Metric, RubricMetric
 from spanscore.metrics.session.agentic import Agentic
 from spanscore.model.json import dumps
+from spanscore.offline import metric_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,31 +48,8 @@ def run(args: argparse.Namespace) -> int:
     elif args.name is None:
         _list(list(metrics.available().values()), console())
     else:
-        _explain(named(args.name), console())
+        _explain(metric_of(args.name), console())
     return 0
-
-
-def named(name: str) -> type[Metric]:
-    """The metric of that name. Raises InputError, with the nearest name, where there is none."""
-    available = metrics.available()
-    if name in available:
-        return available[name]
-    near = difflib.get_close_matches(name, available, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(available))}"
-    raise InputError(f"no metric {name!r}; {hint}")
-
-
-def require_on_scale(option: str, value: float, names: Iterable[str] | None) -> None:
-    """Raise InputError where a score of one of these metrics (None: of any) cannot be `value`; `option` gave it."""
-    for name in sorted(metrics.available()) if names is None else names:
-        low, high = scale_of(name)
-        if not low <= value <= high:  # nor where it is no number
-            raise InputError(f"{option}: the scale of {name} is {low:g} to {high:g}")
-
-
-def scale_of(name: str) -> tuple[float, float]:
-    """The scale of a metric, which may be a criterion of the user's own. Raises InputError where there is none."""
-    return rubric_scale(name) if is_rubric(name) else named(name).scale
 
 
 def _list_criteria(known: Mapping[str, Criterion], *, as_json: bool) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from spanscore.calibration import PassRate
 from spanscore.cli import aggregates
-from spanscore.cli.eval import judges
+from spanscore.cli.scored import judges
 from spanscore.cli.terminal import on_one_line
 from spanscore.metrics.session.agentic import reading
 from spanscore.stats import Estimate, rate

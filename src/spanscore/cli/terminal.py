@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, Literal, TextIO, cast
 
 from spanscore.model.json import dumps
 
@@ -48,8 +48,8 @@ def print_json(value: object) -> None:
     print(_UNPRINTABLE.sub(lambda found: json.dumps(found[0])[1:-1], dumps(value)))
 
 
-def console() -> "Console":
-    """Standard output for tables and trees; nothing that is printed on it is read as markup.
+def console(*, to_stderr: bool = False) -> "Console":
+    """Standard output, or standard error, for tables and trees; nothing that is printed on it is read as markup.
 
     Colours only on a terminal and without NO_COLOR. Where it is no terminal, lines are 120 wide unless COLUMNS says
     otherwise.
@@ -63,28 +63,35 @@ def console() -> "Console":
             raise  # noqa: PLE0704 - rich calls this while it handles the BrokenPipeError
 
     plain = bool(os.environ.get("NO_COLOR"))
-    output = Output(markup=False, emoji=False, highlight=False, color_system=None if plain else "auto")
+    colours: Literal["auto"] | None = None if plain else "auto"
+    output = Output(markup=False, emoji=False, highlight=False, color_system=colours, stderr=to_stderr)
     if not output.is_terminal and "COLUMNS" not in os.environ:
         output.width = 120
     if not output.is_terminal:
-        output.file = cast("IO[str]", _Trimmed())
+        output.file = cast("IO[str]", _Trimmed("stderr" if to_stderr else "stdout"))
     return output
 
 
 class _Trimmed:
-    """Standard output without the blanks that fill the lines of a table up to its width."""
+    """A standard stream, by its name in `sys`, without the blanks that fill the lines of a table up to its width."""
 
-    def __init__(self) -> None:
-        self.encoding = sys.stdout.encoding  # which says what characters there are to draw with
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.encoding = self._stream.encoding  # which says what characters there are to draw with
+
+    @property
+    def _stream(self) -> TextIO:
+        stream: TextIO = getattr(sys, self._name)
+        return stream
 
     def write(self, text: str) -> int:
         """Print `text`, which comes in whole lines."""
-        sys.stdout.write(_TRAILING_BLANKS.sub("", text))
+        self._stream.write(_TRAILING_BLANKS.sub("", text))
         return len(text)
 
     def flush(self) -> None:
         """Hand on what was printed."""
-        sys.stdout.flush()
+        self._stream.flush()
 
 
 @contextlib.contextmanager

@@ -19,8 +19,14 @@ class Recordings:
         paths: Sequence[Path],
         session_scope: Sequence[str] = DEFAULT_SCOPE,
         warn: Callable[[str], None] = lambda _: None,
+        progress: Callable[[int, int], None] = lambda _done, _total: None,
     ) -> None:
-        """`session_scope` is that of the configuration. `warn` is told what was left out and what is not recorded."""
+        """`session_scope` is that of the configuration. `warn` is told what was left out and what is not recorded.
+
+        `progress` is told how many bytes were read, of how many. Both are called in the thread that reads.
+        """
+        self._progress = progress
+        self._is_stopped = False
         self._paths = paths
         self._session_scope = session_scope
         self._warn = warn
@@ -37,6 +43,10 @@ class Recordings:
         made = cls((), session_scope, warn)
         made._loaded = telemetry
         return made
+
+    def stop(self) -> None:
+        """Read no further; what was read is given."""
+        self._is_stopped = True
 
     def batches(self) -> Iterator[list[AgentTrace]]:
         """The agent traces, by their start.

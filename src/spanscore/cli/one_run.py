@@ -1,0 +1,173 @@
+"""A server for the run of one program: in this process, on free ports, and flushed when the program has ended."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+from spanscore.cli.demo_server import Ports
+from spanscore.config import Settings
+from spanscore.export.config import Config as Export
+from spanscore.model.quantity import duration_ns
+from spanscore.model.score import Evaluation
+from spanscore.model.trace import AgentTrace
+from spanscore.pipeline import Pipeline
+from spanscore.store.listing import ScoreQuery, TraceQuery
+
+_COMPLETE_AFTER, _IDLE_AFTER, _STITCH_WINDOW, _SESSION_IDLE_AFTER = map(duration_ns, ("1s", "2s", "2s", "30s"))
+_ROUNDS = 3
+"""How often parts of a turn may wait for others that wait themselves."""
+_STRAGGLERS_S = 0.3
+_LOOK_EVERY_S = 0.05
+_PAGE = 1000
+_HTTP2_PREFACE = b"PRI"
+
+
+class Clock:
+    """The time, which can be set forward: what waits for a while need not wait when nothing will come any more."""
+
+    def __init__(self) -> None:
+        self._ahead_ns = 0
+
+    def __call__(self) -> int:
+        """Unix nanoseconds."""
+        return time.time_ns() + self._ahead_ns
+
+    def forward(self, by_ns: int) -> None:
+        """Set it forward."""
+        self._ahead_ns += by_ns
+
+
+def settings_for(settings: Settings, folder: Path, ports: Ports, exporters: dict[str, Any] | None) -> Settings:
+    """`settings` for one run: everything in `folder`, on loopback ports, and nothing waits for long.
+
+    `exporters` are those of the backend that everything is passed on to, with the scores; None: the configured ones.
+    """
+    receive = settings.receive
+    local = {
+        "grpc": receive.grpc.model_copy(update=_at(ports.grpc)),
+        "http": receive.http.model_copy(update=_at(ports.http)),
+        "health": receive.health.model_copy(update=_at(ports.health)),
+    }
+    waits = {
+        "complete_after": _COMPLETE_AFTER,
+        "idle_after": _IDLE_AFTER,
+        "stitch_window": _STITCH_WINDOW,
+        "session_idle_after": _SESSION_IDLE_AFTER,
+    }
+    changed: dict[str, Any] = {
+        "receive": receive.model_copy(update=local),
+        "journal": settings.journal.model_copy(update={"path": folder / "journal.db"}),
+        "store": settings.store.model_copy(update={"url": f"sqlite:///{folder / 'store.db'}"}),
+        "assemble": settings.assemble.model_copy(update=waits),
+    }
+    if exporters is not None:
+        changed |= {"mode": "inline", "export": Export.model_validate({"exporters": exporters})}
+    return settings.model_copy(update=changed)
+
+
+def _at(port: int) -> dict[str, Any]:
+    """On loopback, for whoever is there: no token and no TLS."""
+    return {"endpoint": f"127.0.0.1:{port}", "auth": None, "tls": None}
+
+
+class OneRun:
+    """The running server; `endpoint` takes OTLP over gRPC and over HTTP."""
+
+    def __init__(self, settings: Settings, ports: Ports) -> None:
+        self._clock = Clock()
+        self._ports = ports
+        self._pipeline = Pipeline(settings, clock_ns=self._clock)
+        self.endpoint = ""
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        """Receive while the block runs. Raises ConfigError where a port cannot be bound."""
+        stopping, ready = asyncio.Event(), asyncio.Event()
+        running = asyncio.create_task(self._pipeline.run(stopping, ready.set))
+        door = await asyncio.start_server(self._pass, "127.0.0.1", 0)
+        self.endpoint = f"http://127.0.0.1:{door.sockets[0].getsockname()[1]}"
+        try:
+            await _first(ready.wait(), running)
+            yield
+        finally:
+            door.close()
+            stopping.set()
+            await running
+
+    async def finish(self) -> None:
+        """Score all that has come, and the sessions, as nothing will come any more."""
+        await asyncio.sleep(_STRAGGLERS_S)
+        for _ in range(_ROUNDS):
+            self._clock.forward(_IDLE_AFTER + _STITCH_WINDOW)
+            await self._until(lambda x: not (x["open_traces"] or x["waiting_traces"]))
+            if not self._pipeline.health()["waiting_parts"]:
+                break
+        self._clock.forward(_SESSION_IDLE_AFTER)
+        await self._until(lambda x: not x["open_sessions"])
+
+    async def found(self) -> tuple[list[AgentTrace], list[Evaluation]]:
+        """The agent traces, by their start, and the newest of each score, in the order in which they were made."""
+        return await asyncio.to_thread(self._found)
+
+    def _found(self) -> tuple[list[AgentTrace], list[Evaluation]]:
+        traces = [x.trace for x in _all(lambda place: self._pipeline.list_traces(TraceQuery(), _PAGE, place))]
+        query = ScoreQuery(skipped=True, source="spanscore")
+        scores = list(_all(lambda place: self._pipeline.list_scores(query, _PAGE, place)))
+        return sorted(traces, key=lambda x: x.started_ns), scores[::-1]
+
+    @property
+    def notices(self) -> list[str]:
+        """What kept scores from being made: instrumentations that record no content, a judge that does not answer."""
+        health = self._pipeline.health()
+        return [*health["without_content"], *([self._pipeline.notice] if self._pipeline.notice else [])]
+
+    async def _until(self, is_reached: Callable[[dict[str, Any]], bool]) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            if is_reached(self._pipeline.health()):
+                await self._pipeline.finish_queued()
+                if is_reached(self._pipeline.health()):
+                    return
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Hand a connection to the server of its protocol: gRPC begins with HTTP/2's preface."""
+        start = await reader.read(len(_HTTP2_PREFACE))
+        while start and len(start) < len(_HTTP2_PREFACE) and _HTTP2_PREFACE.startswith(start):
+            more = await reader.read(len(_HTTP2_PREFACE) - len(start))
+            if not more:
+                break
+            start += more
+        port = self._ports.grpc if start == _HTTP2_PREFACE else self._ports.http
+        inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", port)
+        inner_writer.write(start)
+        await asyncio.gather(_copied(reader, inner_writer), _copied(inner_reader, writer))
+
+
+async def _copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await reader.read(2**16):
+            writer.write(data)
+            await writer.drain()
+    with contextlib.suppress(OSError, RuntimeError):
+        writer.close()
+
+
+async def _first(ready: Any, running: "asyncio.Task[None]") -> None:
+    """Wait until the server is ready, or raise why it is not."""
+    waiting = asyncio.create_task(ready)
+    await asyncio.wait({waiting, running}, return_when=asyncio.FIRST_COMPLETED)
+    if running.done():
+        waiting.cancel()
+        await running
+
+
+def _all(page: Callable[[Any], Any]) -> Any:
+    place = None
+    while True:
+        found = page(place)
+        yield from found.items
+        if (place := found.next) is None:
+            return

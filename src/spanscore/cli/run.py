@@ -1,0 +1,178 @@
+"""`spanscore run -- PROGRAM`: receives what one program emits, scores it, and shows the scores when it has ended."""
+
+import argparse
+import asyncio
+import logging
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spanscore import config
+from spanscore.cli import answers, child, output_files, scored
+from spanscore.cli.backend import Backend, from_environment
+from spanscore.cli.terminal import console, printable
+from spanscore.config import Settings
+from spanscore.errors import InputError
+from spanscore.evaluate.config import Config as Measured
+from spanscore.evaluate.rubric import Config as Rubric
+from spanscore.evaluate.rubric import is_rubric
+from spanscore.export.config import Config as Export
+from spanscore.model.json import dumps
+from spanscore.model.score import Evaluation
+from spanscore.model.trace import AgentTrace
+from spanscore.offline import metric_names
+
+if TYPE_CHECKING:
+    from spanscore.cli.one_run import OneRun
+
+_NOTHING_CAME = (
+    "no agent trace came from the program. Is it instrumented, and does it end its spans? OTEL_EXPORTER_OTLP_ENDPOINT "
+    "is set for it, which an exporter with an endpoint in the program's own code does not read. A Python program may "
+    "need `spanscore run -- opentelemetry-instrument python ...`, with the instrumentation of its framework installed"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    parser.add_argument("program", metavar="PROGRAM", nargs=argparse.REMAINDER, help="what is run, after `--`")
+    parser.add_argument("-c", "--config", metavar="FILE", type=Path, help="the configuration; without it, the defaults")
+    parser.add_argument("--model", metavar="MODEL", help="the model that judges, in place of the configured one")
+    parser.add_argument(
+        "--metric", metavar="NAME", action="append", default=[], help="measure only this metric; may be given again"
+    )
+    parser.add_argument("--failing", action="store_true", help="show only what does not pass or was not measured")
+    parser.add_argument("--output", metavar="FILE", type=Path, help="write the scores there, one JSON object a line")
+    parser.add_argument(
+        "--keep", metavar="FOLDER", type=Path, help="keep the store there, for `spanscore scores --store` and `traces`"
+    )
+    answers.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the program, then show its scores on standard error. Returns the program's exit code."""
+    command = args.program[1:] if args.program[:1] == ["--"] else args.program
+    if not command:
+        raise InputError("say what to run: spanscore run -- python agent.py")
+    output_files.require_writable(args.output)
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    logging.getLogger("spanscore").setLevel(logging.ERROR)  # what a server warns of is in the scores and remarks here
+    settings = _configured(args)
+    folder = _folder(args.keep)
+    try:
+        return asyncio.run(_run(args, command, settings, folder))
+    except child.ProgramError as error:
+        print(f"spanscore: error: {printable(str(error))}", file=sys.stderr)
+        return error.code
+    finally:
+        if args.keep is None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _configured(args: argparse.Namespace) -> Settings:
+    settings = config.load(args.config) if args.config else config.default()
+    if args.config is None:
+        settings = settings.model_copy(update={"export": Export.model_validate({"exporters": {}})})
+    judge = settings.judge.or_model(args.model).model_copy(update={"try_at_start": False})
+    evaluation = _only(settings, args.metric) if args.metric else settings.evaluation
+    return answers.applied(settings.model_copy(update={"judge": judge, "evaluation": evaluation}), args)
+
+
+def _only(settings: Settings, wanted: Sequence[str]) -> Measured:
+    """What is measured where only these metrics are wanted, each with the options that it is configured with."""
+    configured = settings.evaluation
+    names = [x for name in wanted for x in metric_names(name, settings)]
+    plain = [x for x in names if not is_rubric(x) and x not in configured.criteria]
+    changed = {
+        "default_metrics": False,
+        "metrics": {x: configured.metrics.get(x) or {} for x in plain},
+        "criteria": {name: x for name, x in configured.criteria.items() if name in names},
+        "rubric": configured.rubric or Rubric() if any(map(is_rubric, names)) else None,
+    }
+    return configured.model_copy(update=changed)
+
+
+def _folder(keep: Path | None) -> Path:
+    if keep is None:
+        return Path(tempfile.mkdtemp(prefix="spanscore-run-"))
+    if keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
+        raise InputError(f"--keep {keep}: is there already; name a new folder")
+    keep.mkdir(parents=True, mode=0o700, exist_ok=True)
+    return keep.absolute()
+
+
+async def _run(args: argparse.Namespace, command: Sequence[str], settings: Settings, folder: Path) -> int:
+    from spanscore.cli.demo_server import Ports  # noqa: PLC0415 - the servers' libraries, which --help does not need
+    from spanscore.cli.one_run import OneRun, settings_for  # noqa: PLC0415 - likewise
+
+    backend = _backend()
+    ports = Ports.free()
+    server = OneRun(settings_for(settings, folder, ports, backend.exporter() if backend else None), ports)
+    async with server.serving():
+        env = child.environment(os.environ, server.endpoint, with_content=backend is None)
+        code = await child.run(command, env)
+        is_whole = await _finished(server)
+        traces, evaluations = await server.found()
+        notices = server.notices
+    _show(args, settings, traces, evaluations, [*notices, *_remarks(traces, is_whole=is_whole)])
+    return code
+
+
+def _backend() -> Backend | None:
+    """Where the program would have sent its telemetry, if anything listens there."""
+    backend = from_environment(os.environ)
+    if backend is not None and not backend.listens():
+        _say([f"nothing listens on OTEL_EXPORTER_OTLP_ENDPOINT ({backend.url}): nothing is passed on"])
+        return None
+    return backend
+
+
+async def _finished(server: "OneRun") -> bool:
+    """Wait for the scores. Returns whether they are all there: Ctrl-C, or SIGTERM, ends the wait."""
+    loop = asyncio.get_running_loop()
+    finishing = asyncio.create_task(server.finish())
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    for number in numbers:
+        loop.add_signal_handler(number, finishing.cancel)
+    try:
+        with console(to_stderr=True).status("scoring; Ctrl-C shows what is there"):
+            await asyncio.wait({finishing})
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+    if finishing.cancelled():
+        return False
+    finishing.result()
+    return True
+
+
+def _remarks(traces: Sequence[AgentTrace], *, is_whole: bool) -> list[str]:
+    interrupted = [] if is_whole else ["interrupted: these are the scores that were there"]
+    return interrupted if traces else [*interrupted, _NOTHING_CAME]
+
+
+def _show(
+    args: argparse.Namespace,
+    settings: Settings,
+    traces: Sequence[AgentTrace],
+    evaluations: Sequence[Evaluation],
+    remarks: Iterable[str],
+) -> None:
+    if args.output is not None:
+        output_files.write(args.output, lambda: "".join(f"{dumps(x.to_json())}\n" for x in evaluations))
+    if traces:
+        output = console(to_stderr=True)
+        output.print()
+        scored.print_all(output, settings, traces, evaluations, only_failing=args.failing)
+    _say(remarks)
+    if args.keep is not None:
+        _say([f"kept in {args.keep}: spanscore traces --store {args.keep / 'store.db'}"])
+
+
+def _say(lines: Iterable[str]) -> None:
+    for line in lines:
+        print(f"spanscore: {printable(line)}", file=sys.stderr)

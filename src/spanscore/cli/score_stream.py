@@ -1,0 +1,149 @@
+"""Scores while they are made: printed, written to a file, counted on a progress bar, kept for the summary."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from spanscore import private_files
+from spanscore.cli import scored
+from spanscore.cli.terminal import console, print_json, printable
+from spanscore.model.json import dumps
+from spanscore.model.score import Evaluation, Failure, Score, Skip
+from spanscore.model.trace import AgentTrace, Target
+from spanscore.offline import Scored
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+
+class Display:
+    """Prints traces and sessions with their scores, above a progress bar where a terminal shows one."""
+
+    def __init__(self, *, jsonl: bool = False, only_failing: bool = False, silent: bool = False) -> None:
+        """`silent`: nothing but the bar."""
+        self._jsonl = jsonl
+        self._only_failing = only_failing
+        self._silent = silent
+        self.output = console()
+        self._bar: Progress | None = None
+        self._task: Any = None
+        self._traces = 0
+
+    def __enter__(self) -> Self:
+        if (shown_on := self._shown_on()) is not None:
+            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn  # noqa: PLC0415 - a terminal's
+
+            columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+            self._bar = Progress(*columns, console=shown_on, transient=True)
+            self._bar.start()
+            self._task = self._bar.add_task("reading", total=None)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def print(self, found: Scored) -> None:
+        """Show the scores of a trace or session."""
+        self._traces += isinstance(found.subject, AgentTrace)
+        if self._bar is not None:
+            self._bar.update(self._task, description=f"scoring: {self._traces:,} traces")
+        if self._silent:
+            return
+        if self._jsonl:
+            for evaluation in found.evaluations:
+                if not self._only_failing or scored.is_failing(evaluation):
+                    print_json(evaluation.to_json())
+            sys.stdout.flush()
+        else:
+            scored.print_subject(self.output, *found, only_failing=self._only_failing)
+
+    def read(self, done_bytes: int, total_bytes: int) -> None:
+        """Show how much of the files was read. May be called from any thread."""
+        if self._bar is not None:
+            self._bar.update(self._task, completed=done_bytes, total=total_bytes)
+
+    def say(self, line: str) -> None:
+        """Say something on standard error. May be called from any thread."""
+        if self._bar is not None and self._bar.console is not self.output:
+            self._bar.console.print(f"spanscore: {printable(line)}", soft_wrap=True)
+        else:
+            print(f"spanscore: {printable(line)}", file=sys.stderr)
+
+    def _shown_on(self) -> "Console | None":
+        """Where the bar is: with what is printed, where that is a terminal, else on standard error if that is one."""
+        if self.output.is_terminal and not self._jsonl:
+            return self.output
+        if self.output.is_terminal or not sys.stderr.isatty():
+            return None
+        return console(to_stderr=True)
+
+
+class ScoreFile:
+    """A file that only its owner can read, with a line of JSON for each score as soon as it is made."""
+
+    def __init__(self, path: Path | None) -> None:
+        """None: nothing is written."""
+        self._path = path
+        self._file: int | None = None
+
+    def __enter__(self) -> Self:
+        if self._path is not None:
+            with self._errors_told():
+                self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, private_files.MODE)
+                if self._path.is_file():
+                    os.fchmod(self._file, private_files.MODE)
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        if self._file is not None:
+            os.close(self._file)
+
+    def write(self, evaluations: Iterable[Evaluation]) -> None:
+        """Write the scores. Raises OutputError where they do not fit."""
+        if self._file is None:
+            return
+        left = "".join(f"{dumps(x.to_json())}\n" for x in evaluations).encode(errors="replace")
+        with self._errors_told():
+            while left:
+                left = left[os.write(self._file, left) :]
+
+    @contextlib.contextmanager
+    def _errors_told(self) -> Any:
+        try:
+            yield
+        except OSError as error:
+            raise private_files.cannot_write(str(self._path), error) from error
+
+
+class Kept:
+    """The scores without their texts: what a summary needs, small enough for hundreds of thousands."""
+
+    def __init__(self) -> None:
+        self.evaluations: list[Evaluation] = []
+        self._outcomes: dict[Skip | Failure, Skip | Failure] = {}
+        self._target: Target | None = None
+
+    def add(self, evaluations: Iterable[Evaluation]) -> None:
+        """Keep these."""
+        self.evaluations += [replace(x, outcome=self._outcome(x), target=self._bare(x.target)) for x in evaluations]
+
+    def _outcome(self, evaluation: Evaluation) -> Any:
+        outcome = evaluation.outcome
+        if isinstance(outcome, Score):
+            return Score(outcome.value, "", {}, outcome.label)
+        return self._outcomes.setdefault(outcome, outcome) if isinstance(outcome, Skip | Failure) else outcome
+
+    def _bare(self, target: Target) -> Target:
+        """The target without its resource; neighbours share theirs."""
+        if self._target is None or (self._target.trace_id, self._target.span_id) != (target.trace_id, target.span_id):
+            self._target = replace(target, resource={})
+        return self._target

@@ -1,0 +1,84 @@
+"""Scores of a run as a person reads them: a block for each trace and session, then what they add up to."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from spanscore.cli import aggregates, recorded, score_blocks, unscored
+from spanscore.config import Settings
+from spanscore.model.score import Evaluation, JudgeUsage, Skip
+from spanscore.model.trace import AgentTrace, Session
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def print_all(
+    output: "Console",
+    settings: Settings,
+    traces: Sequence[AgentTrace],
+    evaluations: Sequence[Evaluation],
+    *,
+    only_failing: bool = False,
+) -> None:
+    """Print the traces with their scores, their sessions with theirs, and the summary."""
+    by_subject: dict[tuple[str, str], list[Evaluation]] = {}
+    for evaluation in evaluations:
+        by_subject.setdefault((evaluation.scope, evaluation.subject_id), []).append(evaluation)
+    for trace in traces:
+        print_subject(output, trace, by_subject.get(("trace", trace.id), ()), only_failing=only_failing)
+    for session in recorded.sessions(traces):
+        print_subject(output, session, by_subject.get(("session", session.id), ()), only_failing=only_failing)
+    print_summary(output, settings, evaluations)
+
+
+def print_subject(
+    output: "Console", subject: AgentTrace | Session, evaluations: Sequence[Evaluation], *, only_failing: bool = False
+) -> None:
+    """Print the scores of a trace or session, but for what no judge or embedding is configured for.
+
+    `only_failing`: only what does not pass or could not be measured. Nothing is printed where nothing is left.
+    """
+    shown = [x for x in evaluations if not unscored.is_not_set_up(x)]
+    if only_failing:
+        shown = [x for x in shown if is_failing(x)]
+    if not shown:
+        return
+    rows = [score_blocks.Row.of(x) for x in shown]
+    if isinstance(subject, AgentTrace):
+        score_blocks.print_block(output, f"trace {subject.trace_ids[0]}", subject.user_input, rows)
+    else:
+        count = "1 trace" if len(subject.traces) == 1 else f"{len(subject.traces)} traces"
+        score_blocks.print_block(output, f"session {subject.session_id}", count, rows)
+
+
+def print_summary(output: "Console", settings: Settings, evaluations: Sequence[Evaluation]) -> None:
+    """Print the means, what calibrations make of them, and who judged."""
+    aggregates.print_means(output, evaluations)
+    for line in aggregates.corrections(settings, evaluations):
+        output.print(line)
+    output.print(f"\n{judges(evaluations)}")
+
+
+def is_failing(evaluation: Evaluation) -> bool:
+    """Whether a score does not pass, or could not be measured."""
+    return evaluation.passed is False or evaluation.status == "failed"
+
+
+def judges(evaluations: Sequence[Evaluation]) -> str:
+    """Who judged, and at what cost."""
+    usage = sum((x.usage for x in evaluations), JudgeUsage())
+    models = ", ".join(sorted({x.evaluator.model for x in evaluations if x.evaluator.model}))
+    if models or usage.calls:
+        cost = "at a price that is not known" if usage.cost_usd is None else f"for {usage.cost_usd:.4f} USD"
+        asked = f"{usage.calls:,} calls, {usage.cached:,} from the cache"
+        tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+        if not (models or usage.input_tokens or usage.output_tokens):
+            return f"No model gave an answer: {usage.calls:,} {'call' if usage.calls == 1 else 'calls'} in vain."
+        return f"Judged by {models or 'a model'}: {asked}; {tokens}; {cost}."
+    unjudged = {x.metric for x in evaluations if isinstance(x.outcome, Skip) and x.outcome.cause == "no_judge"}
+    if unjudged:
+        return (
+            f"No model judges, so {', '.join(sorted(unjudged))} {'is' if len(unjudged) == 1 else 'are'} skipped; "
+            "--model, judge.model or SPANSCORE_JUDGE_MODEL names one."
+        )
+    return "No judge was asked."
