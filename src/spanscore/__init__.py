@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from spanscore.sdk.experimenting import experiment, experiment_async
     from spanscore.sdk.instrumenting import Instrumentation, instrument
     from spanscore.sdk.score_report import Report
+    from spanscore.sdk.scoring_exporter import ScoringExporter
     from spanscore.stats import pass_at_k, pass_pow_k
     from spanscore.suites import Suite, run_suite, run_suite_async
     from spanscore.suites.best_of import best_of, best_of_async
@@ -40,6 +41,7 @@ __all__ = [
     "Outcome",
     "Report",
     "Score",
+    "ScoringExporter",
     "Session",
     "Skip",
     "Suite",
@@ -80,6 +82,7 @@ _HOMES = {
     "Outcome": "spanscore.model.score",
     "Report": "spanscore.sdk.score_report",
     "Score": "spanscore.model.score",
+    "ScoringExporter": "spanscore.sdk.scoring_exporter",
     "Session": "spanscore.model.trace",
     "Skip": "spanscore.model.score",
     "Suite": "spanscore.suites",

@@ -15,36 +15,50 @@ _IDENTIFIER = "spanscore"
 
 
 def annotate(span: Span, evaluations: Iterable[Evaluation], *, max_text_length: int = 8192) -> None:
-    """Write scores into `span`: `spanscore.METRIC.score`, `.label`, `.reason`, and OpenInference's indexed form.
+    """Write scores into `span`, as `scored` has them, behind the attributes that it has.
 
-    How all metrics came out is `spanscore.summary` and `spanscore.verdict`.
-    A failed evaluation writes `spanscore.METRIC.error` with the error's type, a skipped one nothing. Evaluations that
-    the span carries already, from another evaluator, keep their places. Nothing marks the span as emitted by spanscore:
-    it is the user's.
+    Nothing marks the span as emitted by spanscore: it is the user's.
     """
-    place = 1 + max((int(found[1]) for x in span.attributes if (found := _INDEXED.match(x.key))), default=-1)
+    keys = (x.key for x in span.attributes)
+    encode.fill(span.attributes, scored(evaluations, keys, max_text_length=max_text_length))
+
+
+def scored(
+    evaluations: Iterable[Evaluation], keys: Iterable[str] = (), *, max_text_length: int = 8192
+) -> dict[str, Value]:
+    """Scores as attributes: `spanscore.METRIC.score`, `.label`, `.reason`, and OpenInference's indexed form.
+
+    How all metrics came out is `spanscore.summary` and `spanscore.verdict`. A failed evaluation gives
+    `spanscore.METRIC.error` with the error's type, a skipped one nothing. `keys` are those that the span has:
+    evaluations that it carries already, from another evaluator, keep their places.
+    """
+    place = 1 + max((int(found[1]) for key in keys if (found := _INDEXED.match(key))), default=-1)
+    written: dict[str, Value] = {}
     for evaluation in evaluations:
         outcome = evaluation.outcome
         if evaluation.tally is not None:
-            told = wording.tally_summary(evaluation.tally)
-            summed: dict[str, Value] = {"spanscore.summary": told, "spanscore.verdict": evaluation.tally.label}
-            encode.fill(span.attributes, {key: value for key, value in summed.items() if value is not None})
+            written["spanscore.summary"] = wording.tally_summary(evaluation.tally)
+            written["spanscore.verdict"] = evaluation.tally.label
         if isinstance(outcome, Score):
-            reason = wording.cut(outcome.reason, max_text_length)
-            value = wording.rounded(outcome.value, evaluation.threshold)
-            own, indexed = f"spanscore.{evaluation.metric}", f"evaluations.{place}.evaluation"
-            written: dict[str, Value] = {
-                f"{own}.score": value,
-                f"{own}.label": evaluation.label,
-                f"{own}.reason": reason,
-                f"{indexed}.name": evaluation.metric,
-                f"{indexed}.score": value,
-                f"{indexed}.label": evaluation.label,
-                f"{indexed}.explanation": reason,
-                f"{indexed}.annotator_kind": evaluation.evaluator.kind,
-                f"{indexed}.identifier": _IDENTIFIER,
-            }
-            encode.fill(span.attributes, {key: value for key, value in written.items() if value not in (None, "")})
+            written |= _of_score(evaluation, outcome, place, max_text_length)
             place += 1
         elif isinstance(outcome, Failure):
-            encode.fill(span.attributes, {f"spanscore.{evaluation.metric}.error": outcome.type})
+            written[f"spanscore.{evaluation.metric}.error"] = outcome.type
+    return {key: value for key, value in written.items() if value not in (None, "")}
+
+
+def _of_score(evaluation: Evaluation, outcome: Score, place: int, max_text_length: int) -> dict[str, Value]:
+    reason = wording.cut(outcome.reason, max_text_length)
+    value = wording.rounded(outcome.value, evaluation.threshold)
+    own, indexed = f"spanscore.{evaluation.metric}", f"evaluations.{place}.evaluation"
+    return {
+        f"{own}.score": value,
+        f"{own}.label": evaluation.label,
+        f"{own}.reason": reason,
+        f"{indexed}.name": evaluation.metric,
+        f"{indexed}.score": value,
+        f"{indexed}.label": evaluation.label,
+        f"{indexed}.explanation": reason,
+        f"{indexed}.annotator_kind": evaluation.evaluator.kind,
+        f"{indexed}.identifier": _IDENTIFIER,
+    }

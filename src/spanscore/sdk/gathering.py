@@ -145,7 +145,7 @@ class Gathered:
         row.size_bytes += _size_bytes(span)
         fragment.items += 1
         fragment.span_ids.add(bytes.fromhex(span.span_id))
-        fragment.genai = fragment.genai or _shows_genai(span)
+        fragment.genai = fragment.genai or shows_genai(span)
         if one.is_local_root:
             fragment.has_root = True
         else:
@@ -155,7 +155,7 @@ class Gathered:
         row.logs.append(log)
         row.size_bytes += _size_bytes(log)
         fragment.items += 1
-        fragment.genai = fragment.genai or _shows_genai(log)
+        fragment.genai = fragment.genai or shows_genai(log)
 
     def _push(self, fragment: Fragment, row: _Row, now_ns: int) -> None:
         if fragment.trace_id in self._refused:
@@ -197,7 +197,7 @@ def _unit(item: Span | LogRecord, *, of_log: bool) -> str:
         return item.trace_id
 
 
-def _shows_genai(item: Span | LogRecord) -> bool:
+def shows_genai(item: Span | LogRecord) -> bool:
     """Whether a dialect may read this: by the names in it, and the short texts, which may be names."""
     names = [item.scope.name, item.name if isinstance(item, Span) else item.event_name, *item.attributes]
     names += [x for x in item.attributes.values() if isinstance(x, str) and len(x) <= _SHORT]

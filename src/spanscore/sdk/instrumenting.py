@@ -5,8 +5,9 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from spanscore.errors import ConfigError
 from spanscore.sdk import in_process
 from spanscore.sdk.in_process import APPLICATION, PathLike
 from spanscore.sdk.worker import Job, Worker, register_fork
@@ -72,6 +73,7 @@ def instrument(
     judge: "str | Judge | None" = None,
     metrics: Sequence[Any] | Mapping[str, Any] | None = None,
     embedding: str | Mapping[str, Any] | None = None,
+    attach: Literal["spans", "attributes"] = "spans",
     export: str | None = None,
     store: PathLike | None = None,
     config: "Settings | PathLike | None" = None,
@@ -85,6 +87,7 @@ def instrument(
     no others, or a mapping from name to options; without it those of the configuration. `embedding` is a provider's
     model, or what stands under `embedding` in a configuration. `export` is an OTLP endpoint for the scores; without it,
     and without exporters in the configuration, they leave through the application's own processors and exporters.
+    `attach` "attributes" has them leave on the evaluated span itself, which waits for them in a `ScoringExporter`.
     `store` is an SQLite file that keeps scores; without it they are kept in memory for an hour. `config` is a
     configuration file, or its settings; without it SPANSCORE_CONFIG names a file, and SPANSCORE_JUDGE_MODEL a judge.
     `on_scores` is called with the scores of a trace or session when they are there, in another thread.
@@ -105,8 +108,9 @@ def instrument(
     from spanscore.sdk.attaching import Attached  # noqa: PLC0415 - needs the OpenTelemetry SDK
 
     attached = Attached(tracer_provider, logger_provider)
+    holds_back = _holds_back(attach, asked)
     scored = _told(attached.histogram if APPLICATION in asked.export.exporters else None, on_scores)
-    worker = Worker(Job(asked, attached.exporters, judge_object, None, scored, attached.follow))
+    worker = Worker(Job(asked, attached.exporters, judge_object, holds_back, scored, attached.follow))
     instrumentation = Instrumentation(worker, asked.shutdown_timeout / 1e9)
     attached.attach(worker, instrumentation.shutdown)
     _take_over(instrumentation)
@@ -119,6 +123,24 @@ def _require_models(asked: "Settings", judge: "Judge | None") -> None:
 
     if judge is None:
         open_judge(asked.judge)
+
+
+def _holds_back(attach: str, asked: "Settings") -> Any:
+    """The board by which scores leave on their spans; None where they leave as spans. Raises ConfigError."""
+    from spanscore.sdk import scoring_exporter  # noqa: PLC0415 - needs the OpenTelemetry SDK
+
+    if attach not in {"spans", "attributes"}:
+        raise ConfigError(f"attach: {attach!r} is not known here: use 'spans' or 'attributes'")
+    if attach == "spans":
+        scoring_exporter.board.close()
+        return None
+    if not scoring_exporter.exporters():
+        raise ConfigError(
+            "attach: 'attributes' needs an exporter in which spans wait for their scores: wrap yours, as in "
+            "BatchSpanProcessor(spanscore.ScoringExporter(OTLPSpanExporter()))"
+        )
+    scoring_exporter.board.open(asked.inline)
+    return scoring_exporter.board
 
 
 def _told(histogram: Any, on_scores: "Callable[[Sequence[Evaluation]], object] | None") -> Any:

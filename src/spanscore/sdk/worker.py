@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from spanscore.config import Settings
     from spanscore.judge.port import Judge
     from spanscore.model.score import Evaluation
-    from spanscore.processing import HoldsBack, Processing
+    from spanscore.processing import Processing
     from spanscore.sdk.gathering import Ended, Gathered
+    from spanscore.sdk.scoring_exporter import Board
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ class Job:
     settings: "Settings"
     opened: "Callable[[Settings], Mapping[str, Any]]"
     judge: "Judge | None" = None
-    holds_back: "HoldsBack | None" = None
+    holds_back: "Board | None" = None
     scored: "Callable[[Sequence[Evaluation]], None] | None" = None
     follow: Callable[[], None] = lambda: None
 
@@ -79,6 +80,8 @@ class Worker:
         """In the child of a fork: begin anew. What the parent had open is left as it is, and never closed here."""
         _of_parents.append(self._running)
         self._reset()
+        if self._job.holds_back is not None:
+            self._job.holds_back.forked()
 
     @property
     def running(self) -> "_Running | None":
@@ -166,6 +169,8 @@ class Worker:
         self.dropped += len(self._ended) + len(self._logged)
         self._ended.clear()
         self._logged.clear()
+        if self._job.holds_back is not None:
+            self._job.holds_back.close()
 
     def take(self) -> tuple[list[Any], list[Any], list[Any], list[int]]:
         """Some of what waits: ended spans, log records, begun spans, and the traces of which something was dropped."""
@@ -328,6 +333,8 @@ class _Running:
     async def _following(self) -> None:
         while True:
             self._job.follow()
+            if self._job.holds_back is not None:
+                await asyncio.to_thread(self._job.holds_back.look)
             await asyncio.sleep(_FOLLOW_EVERY_S)
 
     def _take_in(self) -> None:
@@ -339,8 +346,12 @@ class _Running:
             self._begun(f"{context.trace_id:032x}", f"{context.span_id:016x}")
         for trace_id in lost:
             gathered.refuse(f"{trace_id:032x}")
+        read = [x for span in ended if (x := self._read(span)) is not None]
+        if self._job.holds_back is not None:
+            for one in read:
+                self._job.holds_back.ended(one)
         gathered.add(
-            [x for span in ended if (x := self._read(span)) is not None],
+            read,
             [x for record in logged if (x := _guarded(to_log_record, record)) is not None],
             time.time_ns(),
             lambda trace_id: self._open_spans.get(trace_id, ()),
