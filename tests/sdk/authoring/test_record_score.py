@@ -6,6 +6,8 @@ from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 
 import spanscore
+from spanscore.received_scores import read_external
+from spanscore.sdk.spans import to_log_record, to_span
 
 
 @pytest.fixture
@@ -13,7 +15,7 @@ def logged(monkeypatch):
     exporter, provider = InMemoryLogRecordExporter(), LoggerProvider()
     provider.add_log_record_processor(SimpleLogRecordProcessor(exporter))
     monkeypatch.setattr(_logs._internal, "get_logger_provider", lambda: provider)
-    return lambda: [x.log_record for x in exporter.get_finished_logs()]
+    return exporter.get_finished_logs
 
 
 def score(recorded):
@@ -105,7 +107,7 @@ def test_a_score_of_nothing_is_said_and_lost(recorded, complaints):
 def test_a_score_may_be_an_event(recorded, logged):
     with spanscore.turn("Hi") as turn:
         spanscore.record_score("helpful", False, comment="Too short.", emit="event")
-    [event] = logged()
+    [event] = [x.log_record for x in logged()]
     assert (event.event_name, trace.format_trace_id(event.trace_id), trace.format_span_id(event.span_id)) == (
         "gen_ai.evaluation.result",
         turn.trace_id,
@@ -120,3 +122,26 @@ def test_without_a_provider_nothing_happens():
     with spanscore.turn("Hi"):
         spanscore.record_score("helpful", True)
         spanscore.record_score("helpful", True, emit="event", session="chat-7")
+
+
+def test_a_score_is_read_as_somebody_elses(recorded):
+    with spanscore.turn("Hi") as turn:
+        spanscore.record_score("helpful", True, comment="It greets.", author="ann")
+    [found] = read_external(map(to_span, recorded.spans))
+    assert (found.metric, found.value, found.label, found.reason) == ("helpful", 1.0, "pass", "It greets.")
+    assert (found.evaluator.source, found.evaluator.author) == ("human", "ann")
+    assert (found.target.trace_id, found.target.span_id) == (turn.trace_id, turn.span_id)
+
+
+@pytest.mark.parametrize("emit", ["span", "event"])
+def test_a_score_of_a_trace_id_alone_is_of_the_trace_and_no_span(recorded, logged, emit):
+    spanscore.record_score("stars", 4, trace="1" * 32, emit=emit)
+    [found] = read_external(map(to_span, recorded.spans), map(to_log_record, logged()))
+    assert (found.value, found.target.trace_id, found.target.span_id) == (4.0, "1" * 32, "")
+
+
+@pytest.mark.parametrize("emit", ["span", "event"])
+def test_a_score_of_a_session_is_read_as_one(recorded, logged, emit):
+    spanscore.record_score("mood", "glad", session="chat-7", emit=emit)
+    [found] = read_external(map(to_span, recorded.spans), map(to_log_record, logged()))
+    assert (found.scope, found.session_id, found.label) == ("session", "chat-7", "glad")

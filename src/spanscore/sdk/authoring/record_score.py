@@ -1,6 +1,5 @@
 """`spanscore.record_score`: what a person or a program thinks of a turn, as a span or an event in its trace."""
 
-import hashlib
 import re
 import time
 from typing import Literal, TypeAlias
@@ -10,6 +9,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 from spanscore import __version__
+from spanscore.model.external import stand_in_span_id
 from spanscore.sdk.authoring import attributes as names
 from spanscore.sdk.authoring.current import current_turn
 from spanscore.sdk.authoring.guarding import guarded, report_once
@@ -111,15 +111,14 @@ def _span_context(traced: Traced | None) -> SpanContext | None:
 
 
 def _of_text(text: str) -> SpanContext | None:
-    """The ids in a `traceparent`; a trace id alone has a span id made of it, since no span is known."""
+    """The ids in a `traceparent`; a trace id alone has a span id that stands in for the one that is not known."""
     found = _TRACEPARENT.fullmatch(text)
     if found is not None:
         return _remote(found[1], found[2], TraceFlags(int(found[3], 16)))
     plain = text.replace("-", "")
     if _TRACE_ID.fullmatch(plain) is None:
         return None
-    made_up = hashlib.sha256(f"spanscore score {plain}".encode()).hexdigest()[:16]
-    return _remote(plain, made_up, TraceFlags(TraceFlags.SAMPLED))
+    return _remote(plain, stand_in_span_id(plain), TraceFlags(TraceFlags.SAMPLED))
 
 
 def _remote(trace_id: str, span_id: str, flags: TraceFlags) -> SpanContext:
