@@ -6,7 +6,8 @@ the span, whose attributes others borrow. So one look-up of each kind decides fo
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from operator import attrgetter
 
 from spanscore.dialects import (
@@ -50,7 +51,7 @@ from spanscore.dialects import (
 from spanscore.dialects._again import Again
 from spanscore.dialects._authored import AUTHORED, authored
 from spanscore.dialects._base import Context, Dialect, Facts
-from spanscore.dialects._content import switch_for
+from spanscore.dialects._content import ContentSwitch, switch_for
 from spanscore.dialects._damage import marked
 from spanscore.dialects._enveloped import opened
 from spanscore.dialects._gathering import SCOPES as UNIT_SCOPES
@@ -109,15 +110,47 @@ _OWN: tuple[Dialect, ...] = (
 DIALECTS: tuple[Dialect, ...] = (*installed(_OWN), *_OWN)
 """All dialects, in the order in which they claim spans: those of other distributions, which may know better, first."""
 
-_RANKED = tuple(enumerate(DIALECTS))[::-1]  # of two that name the same scope or key, the first one stays
-_BY_SCOPE = {scope: rank for rank, dialect in _RANKED for scope in dialect.scopes}
-_BY_KEY = {key: rank for rank, dialect in _RANKED for key in dialect.keys}
-_KEYS = frozenset(_BY_KEY)
-_TOGETHER = {x.name: x.together for x in DIALECTS if x.together is not None}
+_BY_SCOPE: dict[str, int] = {}
+_BY_KEY: dict[str, int] = {}
+_KEYS: frozenset[str] = frozenset()
+_TOGETHER: dict[str, Callable[[Sequence[Step]], Sequence[Step]]] = {}
+_SWITCHES: dict[str, tuple[ContentSwitch, ...]] = {}
+_LOOKING: tuple[tuple[Dialect, Callable[[Span, Sequence[LogRecord]], bool]], ...] = ()
+_MARKS: tuple[bytes, ...] = ()
+
+
+def _arrange(dialects: tuple[Dialect, ...]) -> None:
+    """Have `dialects` claim spans, in this order."""
+    global DIALECTS, _BY_SCOPE, _BY_KEY, _KEYS, _TOGETHER, _SWITCHES, _LOOKING, _MARKS  # noqa: PLW0603 - the hot path's
+    ranked = tuple(enumerate(dialects))[::-1]  # of two that name the same scope or key, the first one stays
+    DIALECTS = dialects
+    _BY_SCOPE = {scope: rank for rank, dialect in ranked for scope in dialect.scopes}
+    _BY_KEY = {key: rank for rank, dialect in ranked for key in dialect.keys}
+    _KEYS = frozenset(_BY_KEY)
+    _TOGETHER = {x.name: x.together for x in dialects if x.together is not None}
+    _SWITCHES = {x.name: x.content for x in dialects}
+    _LOOKING = tuple((x, x.claims) for x in dialects if x.claims is not None)
+    _MARKS = tuple({mark: None for dialect in dialects for mark in dialect.marks})
+
+
+_arrange(DIALECTS)
+
+
+@contextmanager
+def tried(dialect: Dialect) -> Iterator[None]:
+    """Within the block `dialect` claims spans before all others, as if its distribution were installed; for tests.
+
+    One of the same name is not asked meanwhile. It holds for the whole process, threads included.
+    """
+    before = DIALECTS
+    _arrange((dialect, *(x for x in before if x.name != dialect.name)))
+    try:
+        yield
+    finally:
+        _arrange(before)
+
+
 _NAMING = IDENTIFYING | AUTHORED | frozenset({"session.id", "user.id", "enduser.id", "gen_ai.conversation.id"})
-_SWITCHES = {x.name: x.content for x in DIALECTS}
-_LOOKING = tuple((x, x.claims) for x in DIALECTS if x.claims is not None)
-_MARKS = tuple({mark: None for dialect in DIALECTS for mark in dialect.marks})
 _ANNOUNCES = "logfire.span_type"  # Logfire tells that a span has begun by a span, whose id is another one
 _HIDEABLE: tuple[tuple[str, tuple[StepFact, ...]], ...] = (
     ("session_id", ()),  # or all that are hidden would be one
@@ -158,6 +191,7 @@ __all__ = [
     "shows_genai",
     "told_apart",
     "told_together",
+    "tried",
     "unit_of",
     "unread",
 ]

@@ -1,0 +1,164 @@
+"""Judges that ask nobody: one that says what a test wants, one that fails, one that never answers."""
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from spanscore.errors import InputError, JudgeUnavailableError
+from spanscore.judge.answer import UnusableAnswerError, read, schema_of
+from spanscore.judge.port import Answer, AnswerT, Prompt
+from spanscore.metrics import Judged, available
+from spanscore.model.json import dumps
+from spanscore.model.score import JudgeUsage
+
+Said: TypeAlias = bool | float | str | tuple[Any, str] | Mapping[str, Any] | BaseException
+"""What a judge says: a score, a score with its reason, fields of the answer by name, or an error that it raises."""
+
+_CALL = re.compile(r"^step (\d+): ", re.MULTILINE)
+_HEAD_CHARACTERS = 200
+_SCORES = ("score", "passed")
+_REASONS = ("reason", "justification")
+
+
+class ScriptedJudge:
+    """Gives the answers that a test wants, in the form that is asked for; asks no model.
+
+    `answers` has what is said by the name of a metric or criterion (or by the key of one of its questions), `default`
+    is said to all else. A list is said in turn, its last item again and again. `prompts` are those that were sent.
+
+    >>> judge = ScriptedJudge({"task_completion": (0.2, "nothing was booked")}, default=0.9)
+    """
+
+    def __init__(self, answers: Mapping[str, Said | list[Said]] | None = None, *, default: Said = 1.0) -> None:
+        self.prompts: list[Prompt] = []
+        self._answers = {name: list(x) if isinstance(x, list) else [x] for name, x in (answers or {}).items()}
+        self._default = default
+
+    async def ask(self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()) -> Answer[AnswerT]:
+        """See `Judge.ask`. Raises InputError where what is to be said does not fit what is asked."""
+        self.prompts.append(prompt)
+        shape = schema_of(schema)
+        alone = bool({*_SCORES, *_REASONS} & set(shape["properties"]))
+        said = self._about_all(prompt) if alone else self._default
+        if isinstance(said, BaseException):
+            raise said
+        form = _Form(shape.get("$defs", {}), [int(x) for x in _CALL.findall(prompt.question)])
+        if alone:
+            given = form.filled(shape, said)
+        else:
+            given = {key: form.filled(inner, self._about(key)) for key, inner in shape["properties"].items()}
+        try:
+            value = read(dumps(given), schema)
+        except UnusableAnswerError as error:
+            raise InputError(
+                f"the scripted judge was to say {said!r}, which is no answer to what is asked: {error}"
+            ) from None
+        return Answer(value, models[0] if models else "scripted", JudgeUsage(calls=1))
+
+    def _about_all(self, prompt: Prompt) -> Said:
+        """What is said where one question is asked alone, whose metric its words tell."""
+        for name in self._answers:
+            if name in available() and _asks(available()[name], prompt):
+                return self._next(name)
+        return self._default
+
+    def _about(self, key: str) -> Said:
+        """What is said to the question of that key, where several share a call."""
+        name = next((x for x in self._answers if key in {x, f"criterion_{x.replace('.', '__')}"}), None)
+        said = self._default if name is None else self._next(name)
+        if isinstance(said, BaseException):
+            raise said
+        return said
+
+    def _next(self, name: str) -> Said:
+        said = self._answers[name]
+        return said.pop(0) if len(said) > 1 else said[0]
+
+
+class FailingJudge:
+    """Raises `error` whatever it is asked; by default as where no provider can be reached."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.prompts: list[Prompt] = []
+        self._error = error or JudgeUnavailableError("the provider cannot be reached")
+
+    async def ask(self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()) -> Answer[AnswerT]:
+        """See `Judge.ask`."""
+        del schema, models
+        self.prompts.append(prompt)
+        raise self._error
+
+
+class HangingJudge:
+    """Never answers."""
+
+    def __init__(self) -> None:
+        self.prompts: list[Prompt] = []
+
+    async def ask(self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()) -> Answer[AnswerT]:
+        """See `Judge.ask`."""
+        del schema, models
+        self.prompts.append(prompt)
+        await asyncio.Event().wait()
+        raise AssertionError("nobody sets the event")
+
+
+class _Form:
+    """Fills in a JSON schema: with what is said where it is a score, a reason or named, else with what is allowed."""
+
+    def __init__(self, definitions: Mapping[str, Any], calls: Sequence[int]) -> None:
+        self._definitions = definitions
+        self._calls = calls
+
+    def filled(self, schema: Mapping[str, Any], said: Any) -> Any:
+        """A value that `schema` allows."""
+        schema = self._resolved(schema)
+        if schema.get("type") == "object":
+            return {name: self._property(name, inner, said) for name, inner in schema.get("properties", {}).items()}
+        if isinstance(said, Mapping):
+            raise InputError(f"the scripted judge was to say {dict(said)!r}, but is asked for {schema.get('type')}")
+        return self._value("", schema, said)
+
+    def _property(self, name: str, schema: Mapping[str, Any], said: Any) -> Any:
+        if isinstance(said, Mapping):
+            return said[name] if name in said else self._value(name, self._resolved(schema), 1.0)
+        return self._value(name, self._resolved(schema), said)
+
+    def _value(self, name: str, schema: Mapping[str, Any], said: Any) -> Any:
+        score, reason = said if isinstance(said, tuple) else (said, "as scripted")
+        if name in _SCORES:
+            return score
+        if name in _REASONS:
+            return reason
+        return self._allowed(name, schema)
+
+    def _allowed(self, name: str, schema: Mapping[str, Any]) -> Any:
+        if "enum" in schema or "const" in schema:
+            return schema["enum"][0] if "enum" in schema else schema["const"]
+        if "anyOf" in schema:
+            return self._allowed(name, self._resolved(schema["anyOf"][0]))
+        if schema.get("type") == "object":
+            return {key: self._property(key, inner, 1.0) for key, inner in schema.get("properties", {}).items()}
+        if schema.get("type") == "array":
+            return self._list(self._resolved(schema["items"]))
+        plain = {"boolean": True, "integer": schema.get("minimum", 0), "number": schema.get("minimum", 0.0)}
+        return plain.get(schema.get("type", ""), f"{name or 'a text'}, as scripted")
+
+    def _list(self, element: Mapping[str, Any]) -> list[Any]:
+        if "call" not in element.get("properties", {}):
+            return ["a first text, as scripted", "a second one"] if element.get("type") == "string" else []
+        return [{**self._allowed("", element), "call": number} for number in self._calls]
+
+    def _resolved(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        while "$ref" in schema:
+            schema = self._definitions[schema["$ref"].rpartition("/")[2]]
+        return schema
+
+
+def _asks(metric: type[Any], prompt: Prompt) -> bool:
+    """Whether `prompt` asks the question that the metric is named after, or its only one."""
+    if not issubclass(metric, Judged):
+        return False
+    last = metric.stages[-1][-1].text.replace("$$", "$")
+    return last[:_HEAD_CHARACTERS].partition("$")[0].strip() in prompt.question
