@@ -8,6 +8,13 @@ from pathlib import Path
 import pytest
 
 from spanscore.cli.main import main
+from spanscore.export import spans
+from spanscore.model.score import Evaluation, Evaluator, Score
+from spanscore.model.trace import Target
+from spanscore.otlp.files import load
+from spanscore.received_scores import read_external
+from spanscore.store.config import Config as StoreConfig
+from spanscore.store.store import Store
 
 RECORDING = str(Path(__file__).parents[2] / "examples" / "recordings" / "pydantic-ai")
 JUDGE = {"kind": "LLM", "name": "judge", "version": "1", "model": "m", "prompt_hash": "0" * 16, "embedding": None}
@@ -286,3 +293,127 @@ def test_unsure_scores_of_two_judges_of_one_metric_are_not_written(ran, place):
 def test_a_share_of_errors_that_cannot_be_is_refused(ran, files):
     code, _, err = ran("calibrate", "labels.jsonl", "scores.jsonl", "--most-wrong", "1.5")
     assert (code, err) == (2, "spanscore: error: --most-wrong 1.5: give a share between 0 and 1, such as 0.05\n")
+
+
+def thumbs(number, value, *, name="helpful", at_ns=1, **more):
+    """One line of OTLP: what somebody thinks of a trace."""
+    attributes = {"gen_ai.evaluation.name": name, "spanscore.score.source": "human", **more}
+    given = {"boolValue": value} if isinstance(value, bool) else {"doubleValue": value}
+    record = {
+        "traceId": f"{number:032x}",
+        "spanId": "a" * 16,
+        "timeUnixNano": str(at_ns),
+        "eventName": "gen_ai.evaluation.result",
+        "attributes": [
+            {"key": "gen_ai.evaluation.score.value", "value": given},
+            *({"key": key, "value": {"stringValue": x}} for key, x in attributes.items()),
+        ],
+    }
+    return {"resourceLogs": [{"scopeLogs": [{"scope": {"name": "app"}, "logRecords": [record]}]}]}
+
+
+@pytest.fixture
+def liked(place):
+    """Ten scores, the first five of which pass, and the telemetry of ten thumbs, the last of which disagrees."""
+    (place / "scores.jsonl").write_text("\n".join(json.dumps(score(n, 0.9 if n <= 5 else 0.1)) for n in range(1, 11)))
+    lines = [thumbs(n, n <= 5 or n == 10) for n in range(1, 11)]
+    (place / "thumbs.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    return place
+
+
+RECORDED = ("calibrate", "--labels-from", "helpful", "--metric", METRIC, "thumbs.jsonl", "scores.jsonl", "--no-store")
+
+
+def test_a_thumbs_up_is_a_label(liked, ran):
+    code, out, err = ran(*RECORDED, "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["confusion"] == {"true_pass": 5, "false_fail": 1, "false_pass": 0, "true_fail": 4}
+
+
+def test_a_rating_is_a_label_from_the_value_that_passes(liked, ran):
+    ratings = [thumbs(n, 5.0 if n <= 5 else 2.0) for n in range(1, 11)]
+    (liked / "thumbs.jsonl").write_text("\n".join(map(json.dumps, ratings)))
+    code, out, _ = ran(*RECORDED, "--json", "--pass-from", "4")
+    assert (code, json.loads(out)["n"]) == (0, 10)
+
+
+def test_ratings_without_such_a_value_are_no_labels(liked, ran):
+    (liked / "thumbs.jsonl").write_text(json.dumps(thumbs(1, 5.0)))
+    code, _, err = ran(*RECORDED)
+    assert code == 2
+    assert "1 of 1 scores named helpful are no pass and no fail; --pass-from X" in err
+
+
+def test_labels_of_what_was_not_scored_are_counted_and_left_out(liked, ran):
+    with (liked / "thumbs.jsonl").open("a") as file:
+        file.write("\n" + json.dumps(thumbs(77, True)))
+    code, _, err = ran(*RECORDED)
+    assert (code, err) == (0, "spanscore: left out: 1 of 11 labels, of what was not scored\n")
+
+
+def test_who_changes_their_mind_counts_by_the_last_score(liked, ran):
+    with (liked / "thumbs.jsonl").open("a") as file:
+        file.write("\n" + json.dumps(thumbs(10, False, at_ns=2)))
+    _, out, _ = ran(*RECORDED, "--json")
+    assert json.loads(out)["confusion"]["false_fail"] == 0
+
+
+def test_only_people_label_unless_another_source_is_named(liked, ran):
+    lines = [thumbs(n, True, **{"spanscore.score.source": "programmatic"}) for n in range(1, 11)]
+    (liked / "thumbs.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    code, _, err = ran(*RECORDED)
+    assert code == 2
+    assert "no such label from the source human; --label-source any takes everybody's" in err
+    assert ran(*RECORDED, "--label-source", "programmatic")[0] == 0
+
+
+def test_which_metric_they_are_held_against_has_to_be_named(liked, ran):
+    code, _, err = ran("calibrate", "--labels-from", "helpful", "thumbs.jsonl", "scores.jsonl")
+    assert code == 2
+    assert "--labels-from helpful: give --metric NAME too" in err
+
+
+def test_scores_that_others_gave_are_no_verdicts(liked, ran):
+    other = score(20, 1.0, evaluator={**JUDGE, "source": "deepeval"}, scale=None)
+    with (liked / "scores.jsonl").open("a") as file:
+        file.write("\n" + json.dumps(other))
+    _, out, _ = ran(*RECORDED, "--json")
+    assert json.loads(out)["scored"] == 10
+
+
+def test_without_files_labels_and_scores_are_those_in_the_store(place, ran):
+    store = Store.open(StoreConfig(url=f"sqlite:///{place}/store.db"))
+    found = [score(n, 0.9 if n <= 5 else 0.1) for n in range(1, 11)]
+    lines = [json.dumps(thumbs(n, n <= 5)) for n in range(1, 11)]
+    (place / "thumbs.jsonl").write_text("\n".join(lines))
+    store.commit([], list(map(evaluation, found)))
+    store.put_external(read_external([], load([place / "thumbs.jsonl"]).logs))
+    store.close()
+    (place / "server.yaml").write_text(f"store: {{url: 'sqlite:///{place}/store.db'}}")
+    words = ("calibrate", "--labels-from", "scores:helpful", "--metric", METRIC, "-c", "server.yaml", "--json")
+    code, out, err = ran(*words)
+    assert (code, err) == (0, "")
+    assert json.loads(out)["confusion"] == {"true_pass": 5, "false_fail": 0, "false_pass": 0, "true_fail": 5}
+
+
+def evaluation(found):
+    return Evaluation(
+        scope="trace",
+        subject_id=found["trace_id"],
+        metric=found["metric"],
+        outcome=Score(found["value"], "because"),
+        threshold=0.5,
+        scale=(0.0, 1.0),
+        evaluator=Evaluator(**JUDGE),
+        target=Target(found["trace_id"], found["span_id"], 1, 2),
+        session_id=None,
+    )
+
+
+def test_scores_that_a_server_exported_are_read(place, ran):
+    request = spans.request([evaluation(score(n, 0.9 if n <= 5 else 0.1)) for n in range(1, 11)], "child", 8192)
+    (place / "exported.pb").write_bytes(request)
+    rows = [f"{n:032x},{METRIC},{'pass' if n <= 5 else 'fail'}" for n in range(1, 11)]
+    (place / "labels.csv").write_text("\n".join(["trace_id,metric,label", *rows]))
+    code, out, _ = ran("calibrate", "labels.csv", "exported.pb", "--no-store", "--json")
+    assert (code, json.loads(out)["n"]) == (0, 10)

@@ -8,6 +8,7 @@ import pytest
 from spanscore.cli import recorded
 from spanscore.cli.main import main
 from spanscore.model.trace import AgentTrace, ModelCall, Target, Tool, ToolCall, Trial, Usage
+from spanscore.otlp.files import Telemetry
 
 _RECORDING = str(Path(__file__).parents[2] / "examples" / "recordings" / "pydantic-ai")
 
@@ -30,7 +31,8 @@ def shown(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "200")
 
     def show(**facts):
-        monkeypatch.setattr(recorded, "agent_traces", lambda paths: [_trace(**facts)])
+        monkeypatch.setattr(recorded, "loaded", lambda _paths: Telemetry())
+        monkeypatch.setattr(recorded, "rebuilt", lambda _telemetry, _paths: [_trace(**facts)])
         assert main(["inspect", "anywhere.pb"]) == 0
         return capsys.readouterr().out
 
@@ -168,3 +170,36 @@ def test_traces_of_which_nothing_is_read_are_counted_on_standard_error(tmp_path,
 def test_where_every_trace_is_read_no_hint_is_given(capsys):
     main(["inspect", _RECORDING, "--jsonl"])
     assert capsys.readouterr().err == ""
+
+
+@pytest.fixture
+def liked(tmp_path, capsys):
+    """A recorded trace, and a file beside it with what two people and a program think of it."""
+    main(["inspect", _RECORDING, "--jsonl"])
+    trace = json.loads(capsys.readouterr().out.splitlines()[0])
+    given = [("helpful", "boolValue", True, "human"), ("stars", "doubleValue", 4.0, "human"), ("tone", "", "", "lint")]
+    records = []
+    for name, kind, value, source in given:
+        facts = {"gen_ai.evaluation.name": name, "spanscore.score.source": source}
+        facts |= {"gen_ai.evaluation.score.label": "polite"} if not kind else {}
+        attributes = [{"key": key, "value": {"stringValue": x}} for key, x in facts.items()]
+        attributes += [{"key": "gen_ai.evaluation.score.value", "value": {kind: value}}] if kind else []
+        ids = {"traceId": trace["trace_ids"][0], "spanId": trace["root_span_id"]}
+        records.append({**ids, "eventName": "gen_ai.evaluation.result", "attributes": attributes})
+    file = tmp_path / "logs.json"
+    file.write_text(json.dumps({"resourceLogs": [{"scopeLogs": [{"scope": {"name": "app"}, "logRecords": records}]}]}))
+    return str(file)
+
+
+def test_what_others_gave_is_shown_with_its_trace(liked, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(["inspect", _RECORDING, liked]) == 0
+    text = capsys.readouterr().out
+    assert all(x in text for x in ("helpful = 1  (by human)", "stars = 4  (by human)", "tone (polite)  (by lint)"))
+
+
+def test_json_lines_have_what_others_gave_and_read_back(liked, capsys):
+    assert main(["inspect", _RECORDING, liked, "--jsonl"]) == 0
+    first = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert sorted(x["metric"] for x in first["external_scores"]) == ["helpful", "stars", "tone"]
+    assert AgentTrace.from_json(first).trace_ids == tuple(first["trace_ids"])

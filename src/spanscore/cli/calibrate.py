@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from spanscore import calibration
 from spanscore.calibration import Label, Matched, Measure, Verdict
-from spanscore.cli import answers, recorded, runs, unsure
+from spanscore.cli import answers, recorded, recorded_labels, runs, unsure
 from spanscore.cli import eval as scoring
 from spanscore.cli.calibrations import listed, shown
 from spanscore.cli.terminal import console, on_one_line, print_json
@@ -42,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="MODEL", help="the model that judges, in place of the configured one")
     parser.add_argument("--threshold", metavar="X", type=float, help="the score from which on the judge passes")
     parser.add_argument("--level", metavar="SHARE", type=float, default=0.95, help="the level of all intervals")
+    recorded_labels.add_arguments(parser)
     answers.add_arguments(parser)
     unsure.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object for each metric and judge")
@@ -55,15 +56,15 @@ def run(args: argparse.Namespace) -> int:
         return listed(scoring.configured(args).store, as_json=args.json)
     _require_usable(args)
     settings = scoring.configured(args)
-    labels = calibration.read_labels(args.labels, args.metric)
+    labels, also_named, said_in = _labels(args, settings)
     if args.threshold is not None:
         require_on_scale(f"--threshold {args.threshold:g}", args.threshold, dict.fromkeys(x.metric for x in labels))
     verdicts, seen = _verdicts(args, settings, labels)
-    found = calibration.match(args.labels, labels, verdicts, seen)
+    if args.labels_from:
+        labels = recorded_labels.matching(labels, also_named, verdicts, seen)
+    found = calibration.match(said_in, labels, verdicts, seen)
     if not any(x.pairs for x in found):
-        raise InputError(
-            f"{args.labels}: the judge passed or failed nothing that is labelled; there is nothing to compare"
-        )
+        raise InputError(f"{said_in}: the judge passed or failed nothing that is labelled; there is nothing to compare")
     _print_all(args, found)
     if not args.no_store:
         _keep(settings, found)
@@ -72,8 +73,21 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _labels(args: argparse.Namespace, settings: Settings) -> tuple[list[Label], dict[str, str], Path]:
+    """The labels, further names of what they are of, and what errors call the place where they are."""
+    if not args.labels_from:
+        return calibration.read_labels(args.labels, args.metric), {}, args.labels
+    paths = ([args.labels] if args.labels else []) + args.path
+    scored = [path for path in paths if runs.holds_scores(path)]
+    telemetry = [path for path in paths if path not in scored]
+    args.path = scored or telemetry
+    labels, also_named = recorded_labels.read(args, settings, telemetry)
+    return labels, also_named, Path(f"scores named {args.labels_from}")
+
+
 def _require_usable(args: argparse.Namespace) -> None:
-    if args.labels is None or not args.path:
+    recorded_labels.require_usable(args)
+    if not args.labels_from and (args.labels is None or not args.path):
         raise InputError(
             "give labels and what they are about: spanscore calibrate LABELS PATH...; see spanscore calibrate --help"
         )
@@ -105,8 +119,13 @@ def _keep(settings: Settings, found: Sequence[Matched]) -> None:
 
 
 def _verdicts(args: argparse.Namespace, settings: Settings, labels: Sequence[Label]) -> tuple[list[Verdict], _Seen]:
-    """The verdicts in score files, or of what the other files hold; and everything that was to be scored."""
-    are_scores = [runs.is_readable(path) for path in args.path]
+    """The verdicts in score files, or of what the other files hold; and everything that was to be scored.
+
+    Without any file those in the store.
+    """
+    if not args.path:
+        return recorded_labels.verdicts(args, settings)
+    are_scores = [runs.holds_scores(path) for path in args.path]
     if not any(are_scores):
         return _scored_now(args, settings, list(dict.fromkeys(x.metric for x in labels)))
     if not all(are_scores):
@@ -116,7 +135,7 @@ def _verdicts(args: argparse.Namespace, settings: Settings, labels: Sequence[Lab
         )
     verdicts, seen = [], []
     for path in args.path:
-        for score in runs.scores(path):
+        for score in filter(runs.is_measured, runs.scores(path)):
             verdict, key = _read(path, score)
             verdicts += [_at(verdict, args.threshold)] if verdict else []
             seen.append(key)

@@ -75,6 +75,7 @@ def _outcome(score: Mapping[str, Any], by: Mapping[str, Any]) -> Outcome | Annot
         return Skip(reason, score.get("skip_cause") or "other")
     metadata = {name: x for name, x in (score.get("metadata") or {}).items() if name not in _ADDED}
     if by.get("source") is not None:
-        return Annotation(score.get("value"), label, reason, metadata)
+        passed = (score.get("metadata") or {}).get("success")
+        return Annotation(score.get("value"), label, reason, metadata, passed if isinstance(passed, bool) else None)
     is_of_threshold = score.get("threshold") is not None and label in {"pass", "fail"}
     return Score(float(score["value"]), reason, metadata, None if is_of_threshold else label)

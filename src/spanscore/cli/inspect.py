@@ -1,6 +1,7 @@
 """`spanscore inspect`: the agent traces in files as they are rebuilt, for a person to read or as JSON lines."""
 
 import argparse
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,10 +12,14 @@ from spanscore.cli.terminal import console, on_one_line, print_json, printable
 from spanscore.cli.trees import branch, cut, shown
 from spanscore.cli.unread import print_unread
 from spanscore.content import ContentWatch
+from spanscore.model import external
 from spanscore.model.json import Json
 from spanscore.model.plan import announced_steps
+from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, ToolCall
+from spanscore.otlp.files import Telemetry
 from spanscore.rebuild import explain_all, unread_all
+from spanscore.received_scores import read_external
 from spanscore.turns import Explanation
 
 if TYPE_CHECKING:
@@ -44,25 +49,69 @@ def run(args: argparse.Namespace) -> int:
         telemetry = recorded.loaded(args.path)
         print_unread(unread_all(telemetry.spans, telemetry.logs), as_json=args.jsonl)
         return 0
-    traces = _explained(args.path) if args.explain else [(x, None) for x in recorded.agent_traces(args.path)]
+    telemetry = recorded.loaded(args.path)
+    traces = _explained(telemetry, args.path) if args.explain else [(x, None) for x in _rebuilt(telemetry, args.path)]
+    scores = _external_scores(telemetry, [x for x, _ in traces])
     if args.jsonl:
         for trace, explanation in traces:
             added = {} if explanation is None else {"explain": explanation.to_json()}
-            print_json({**trace.to_json(), **added})
+            given = {"external_scores": [x.to_json() for x in own]} if (own := scores.get(trace.id)) else {}
+            print_json({**trace.to_json(), **given, **added})
         return 0
     output = console()
     for number, (trace, explanation) in enumerate(traces):
         if number:
             output.print()
         tree = _tree(trace)
+        _add_scores(tree, scores.get(trace.id, ()))
         if explanation is not None:
             explained.add_sources(tree, explanation)
         output.print(tree)
     return 0
 
 
-def _explained(paths: Sequence[Path]) -> Sequence[tuple[AgentTrace, Explanation | None]]:
-    telemetry = recorded.loaded(paths)
+def _rebuilt(telemetry: Telemetry, paths: Sequence[Path]) -> list[AgentTrace]:
+    traces = recorded.rebuilt(telemetry, paths)
+    recorded.say_unread(traces, telemetry)
+    return traces
+
+
+def _external_scores(telemetry: Telemetry, traces: Sequence[AgentTrace]) -> dict[str, list[Evaluation]]:
+    """What others gave, by agent trace; what is of a whole trace with several turns is with each of them."""
+    found: defaultdict[str, list[Evaluation]] = defaultdict(list)
+    turns_of: defaultdict[str, list[str]] = defaultdict(list)
+    for trace in traces:
+        turns_of[trace.id] = [trace.id]
+        for trace_id in trace.trace_ids:
+            turns_of[trace_id].append(trace.id)
+        if trace.session_key is not None:
+            turns_of[trace.session_key].append(trace.id)
+    for score in external.join(read_external(telemetry.spans, telemetry.logs), traces):
+        for trace_id in turns_of[score.subject_id]:
+            found[trace_id].append(score)
+    return found
+
+
+def _add_scores(tree: "Tree", scores: Sequence[Evaluation]) -> None:
+    from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
+
+    for score in scores:
+        by = f"by {score.evaluator.author or score.evaluator.source}"
+        of_session = ", of the session" if score.scope == "session" else ""
+        reason = f": {on_one_line(score.reason, 200)}" if score.reason else ""
+        told = f"{on_one_line(_said(score), 120)}  ({on_one_line(by, 80)}{of_session}){reason}"
+        tree.add(branch(Text("score  ", "bold"), told))
+
+
+def _said(score: Evaluation) -> str:
+    if score.status == "failed":
+        return f"{score.metric} failed"
+    value = "" if score.value is None else f" = {score.value:g}"
+    label = f" ({score.label})" if score.label else ""
+    return f"{score.metric}{value}{label}"
+
+
+def _explained(telemetry: Telemetry, paths: Sequence[Path]) -> Sequence[tuple[AgentTrace, Explanation | None]]:
     watch = ContentWatch()
     traces = explain_all(telemetry.spans, telemetry.logs, watch=watch)
     recorded.refuse_none(traces, telemetry, paths)

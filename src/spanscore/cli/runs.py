@@ -12,16 +12,20 @@ from typing import Any, TypeAlias
 from spanscore.calibration import Verdict
 from spanscore.errors import InputError
 from spanscore.model.score import reaches
+from spanscore.otlp import files
+from spanscore.rebuild import rebuild_all
+from spanscore.received_scores import EMITTED, read_own
 
 _MAX_BYTES = 512 * 2**20
 _SCHEMA = "spanscore.run/1"
+_GZIP = b"\x1f\x8b"
 _MAX_START_CHARS, _MAX_SCHEMA_CHARS = 2**22, 200
 PROVENANCE = ("kind", "name", "version", "model", "prompt_hash", "embedding")
 """What says who scored, and how."""
 Content: TypeAlias = dict[str, Any] | list[dict[str, Any]]
 """What a file contains: a run of a suite as its object, or scores."""
 
-_HOW = "give what `spanscore test --output` or `spanscore eval --jsonl` wrote"
+_HOW = "give what `spanscore test --output` or `spanscore eval --jsonl` wrote, or scores that a server exported by OTLP"
 
 
 @dataclass(slots=True)
@@ -77,12 +81,32 @@ def read_two(a: Path, b: Path) -> tuple[Run, Run]:
 
 def of_two(a: tuple[Path, Content], b: tuple[Path, Content]) -> tuple[Run, Run]:
     """Both runs of what `content` gave, each with the name of its file. Raises InputError as `read_two`."""
-    one, other = a[1], b[1]
+    one, other = _measured(a[1]), _measured(b[1])
     if isinstance(one, dict) and isinstance(other, dict):
         return _suite_run(a[0], one), _suite_run(b[0], other)
     if isinstance(one, list) and isinstance(other, list):
         return _scores_paired((a[0], one), (b[0], other))
     raise InputError(f"{a[0]} and {b[0]}: one is a run of a suite and the other are scores; give two of a kind")
+
+
+def is_measured(score: Mapping[str, Any]) -> bool:
+    """Whether spanscore measured a score, and nobody else gave it."""
+    by = score.get("evaluator")
+    return not isinstance(by, dict) or by.get("source") is None
+
+
+def _measured(found: Content) -> Content:
+    return [x for x in found if is_measured(x)] if isinstance(found, list) else found
+
+
+def holds_scores(path: Path) -> bool:
+    """Whether a file is of either kind, or OTLP with scores that spanscore exported and no agent's turn."""
+    if is_readable(path):
+        return True
+    if not path.is_file() or not _may_be_exported(path):
+        return False
+    telemetry = files.load([path])
+    return bool(read_own(telemetry.spans, telemetry.logs)) and not rebuild_all(telemetry.spans, telemetry.logs)
 
 
 def scores(path: Path) -> list[dict[str, Any]]:
@@ -111,8 +135,27 @@ def is_readable(path: Path) -> bool:
     return isinstance(first, dict) and {"metric", "status", "evaluator"} <= first.keys()
 
 
+def _may_be_exported(path: Path) -> bool:
+    """Whether OTLP has anything that spanscore exported, as far as its bytes show; what is compressed may have it."""
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            return False
+        content = path.read_bytes()
+    except OSError:
+        return False
+    return content.startswith(_GZIP) or EMITTED.encode() in content
+
+
+def _exported(path: Path) -> list[dict[str, Any]]:
+    """The scores that spanscore exported by OTLP into a file."""
+    telemetry = files.load([path])
+    return [x.to_json() for x in read_own(telemetry.spans, telemetry.logs)]
+
+
 def content(path: Path) -> Content:
     """A run of a suite as its object, scores as a list. Raises InputError where the file contains neither."""
+    if not is_readable(path) and _may_be_exported(path) and (found := _exported(path)):
+        return found
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise InputError(f"{path}: larger than {_MAX_BYTES >> 20} MiB; {_HOW}")

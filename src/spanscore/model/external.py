@@ -35,6 +35,15 @@ def joined(score: Evaluation, turns: Sequence[AgentTrace]) -> Evaluation:
     return replace(score, subject_id=found[0].id, session_id=session_id, session_key=found[0].session_key)
 
 
+def join(scores: Iterable[Evaluation], turns: Iterable[AgentTrace]) -> list[Evaluation]:
+    """`scores`, each joined to the one of `turns` that it is of, and only the newest of each source."""
+    turns_of: dict[str, list[AgentTrace]] = {}
+    for turn in turns:
+        for trace_id in turn.trace_ids:
+            turns_of.setdefault(trace_id, []).append(turn)
+    return newest(joined(x, turns_of.get(x.target.trace_id, ())) for x in scores)
+
+
 def spans_of(trace: AgentTrace) -> set[str]:
     """The ids of the spans that a turn is known to have: its target, its opening span and those of its calls."""
     found = {trace.target.span_id, trace.root_span_id, trace.opening_span_id}

@@ -2,7 +2,7 @@
 
 from spanscore.received_scores.external import may_hold
 from spanscore.received_scores.external import read as read_external
-from spanscore.received_scores.own import is_own
+from spanscore.received_scores.own import EMITTED, is_own
 from spanscore.received_scores.own import read as read_own
 
-__all__ = ["is_own", "may_hold", "read_external", "read_own"]
+__all__ = ["EMITTED", "is_own", "may_hold", "read_external", "read_own"]

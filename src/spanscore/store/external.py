@@ -4,15 +4,19 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Row, func, select
+from sqlalchemy import Row, func, inspect, select
 from sqlalchemy.engine import Connection
 
 from spanscore.model import external
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
-from spanscore.store import reading, records
+from spanscore.store import connecting, reading, records
+from spanscore.store.config import Config
 from spanscore.store.schema import agent_traces, external_scores, otel_traces, session_keys
 from spanscore.store.writing import chunks, key, put_rows
+
+MAX_NAMED = 100_000
+"""External scores of one name that are read at most, those that came last."""
 
 MAX_SCORES = 10_000
 """External scores of one trace or session that are read at most, those that came last."""
@@ -71,6 +75,29 @@ def _ids_of(connection: Connection, keys: Sequence[str]) -> list[str]:
         wanted = session_keys.c.session_key.in_(some)
         found.update(connection.execute(select(session_keys.c.session_id).where(wanted)).scalars())
     return sorted(found.difference(keys))
+
+
+def named(config: Config, name: str) -> list[Evaluation]:
+    """All that was given under a name, each joined to its agent trace, and only each source's last.
+
+    A server may use the store meanwhile. Raises ConfigError where there is no store, RetryableError or PermanentError
+    where it cannot be read.
+    """
+    engine = connecting.connect_reading(config)
+    if engine is None:
+        raise connecting.no_store(config)
+    try:
+        with connecting.snapshot(engine) as connection:
+            if not inspect(connection).has_table(external_scores.name):  # a store from before there were any
+                return []
+            query = select(external_scores.c.row, external_scores.c.record).where(external_scores.c.metric == name)
+            newest_first = query.order_by(external_scores.c.row.desc()).limit(MAX_NAMED)
+            rows: list[Any] = list(connection.execute(newest_first).all())
+            scores = _decoded(rows)
+            turns = _turns(connection, {x.target.trace_id for x in scores})
+            return external.newest(external.joined(x, turns.get(x.target.trace_id, ())) for x in scores)
+    finally:
+        engine.dispose()
 
 
 def otel_ids(connection: Connection, agent_trace_ids: Sequence[str]) -> set[str]:
