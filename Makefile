@@ -56,6 +56,10 @@ $(UIS): env
 test-ui: env ## tests with the real tracing UIs, installed once into a cache (not part of CI)
 	@$(BIN)/pytest -m ui tests/live/ui
 
+.PHONY: test-browser
+test-browser: env ## tests of the report in a real Chromium
+	@$(BIN)/pytest -m browser tests/report/browser
+
 .PHONY: check
 check: env lint proto-check test ## format, lint, types, import contract, generated code, tests
 
@@ -67,7 +71,12 @@ lint: env
 	@$(BIN)/lint-imports --no-logo >$(VENV)/imports.log || { cat $(VENV)/imports.log; exit 1; }
 
 .PHONY: ci
-ci: check test-packaging ## what CI runs; the tests with a collector only where one can be built
+ci: check test-packaging ## what CI runs; the tests with a collector or a browser only where there can be one
+	@$(BIN)/python tests/report/browser/ready.py; case $$? in \
+		0) $(MAKE) --no-print-directory test-browser ;; \
+		3) echo "the tests of the report in a browser were left out, see above" >&2 ;; \
+		*) exit 1 ;; \
+	esac
 	@tests/live/collector/build/build.sh >/dev/null; case $$? in \
 		0) $(MAKE) --no-print-directory test-collector ;; \
 		3) echo "the tests with a real collector were left out: it cannot be built here, see above" >&2 ;; \

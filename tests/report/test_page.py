@@ -9,7 +9,7 @@ from dataclasses import replace
 from report_turns import agent_trace, evaluation, failure
 
 from spanscore import report
-from spanscore.model.score import Score
+from spanscore.model.score import Annotation, Evaluator, Score
 from spanscore.model.trace import ToolCall
 
 _NASTY = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -160,3 +160,37 @@ def test_questions_that_were_asked_twice_pair_nothing(opened):
     own, *others = agent_trace(1), agent_trace(8, user_input="How?"), agent_trace(9, user_input="How?")
     found = opened([replace(own, user_input="How?")], baseline=report.Results(name="before", traces=others))
     assert "was" not in found.index["turns"][0]
+
+
+def test_a_turn_stands_beside_that_of_the_same_test_and_trial(opened):
+    own, other = (
+        [agent_trace(x, user_input="How?") for x in (1, 2)],
+        [agent_trace(x, user_input="How?") for x in (8, 9)],
+    )
+    cases = [_case_of(turns) for turns in (own, other)]
+    baseline = report.Results(name="before", traces=other, cases=[cases[1]])
+    found = opened(own, cases=[cases[0]], baseline=baseline).index
+    pairs = {x["id"]: found["baseline"]["turns"][x["was"]]["id"] for x in found["turns"]}
+    assert pairs == {own[0].id: other[0].id, own[1].id: other[1].id}
+
+
+def _case_of(turns):
+    return report.Case(
+        name="x", status="pass", trials=[report.Trial(status="pass", trace_ids=x.trace_ids) for x in turns]
+    )
+
+
+def test_what_a_person_gave_is_shown_and_is_no_verdict_of_the_turn(opened):
+    trace = agent_trace()
+    given = evaluation(trace, "helpful", value=0, outcome=Annotation(0, "fail", "no"), scale=None, threshold=None)
+    given = replace(given, evaluator=Evaluator("HUMAN", "helpful", "", source="human", author="ada"))
+    found = opened([trace], [evaluation(trace), given])
+    [row] = found.index["turns"]
+    by = [(x.get("source"), x.get("author")) for x in found.turn(trace)["scores"]]
+    assert (row["state"], by) == ("pass", [(None, None), ("human", "ada")])
+
+
+def test_the_turns_that_pass_have_an_interval_over_sessions(opened):
+    turns = [agent_trace(x, session_id=f"s{x // 2}") for x in range(8)]
+    rate = opened(turns, [evaluation(x) for x in turns]).index["turn_rate"]
+    assert (rate["value"], rate["n"]) == (1.0, 4)

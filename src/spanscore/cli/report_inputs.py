@@ -19,7 +19,7 @@ from spanscore.model.trace import AgentTrace
 from spanscore.offline import OfflineScoring
 from spanscore.offline.recordings import Recordings
 from spanscore.otlp import files
-from spanscore.received_scores import read_own
+from spanscore.received_scores import read_external, read_own
 
 _MAX_START_CHARS = 2**24
 _OF_A_SCORE = ("scope", "status", "metric", "trace_id", "span_id", "evaluator")
@@ -28,11 +28,12 @@ _OF_A_TRACE = {"trace_ids", "opening_span_id", "model_calls", "target"}
 
 @dataclass(slots=True)
 class Given:
-    """What files contain: agent traces, scores, and the run of a suite."""
+    """What files contain: agent traces, scores, those that others gave apart, and the run of a suite."""
 
     paths: Sequence[Path]
     traces: list[AgentTrace] = field(default_factory=list)
     scores: list[report.Score] = field(default_factory=list)
+    external: list[Evaluation] = field(default_factory=list)
     run: dict[str, Any] | None = None
     notes: list[str] = field(default_factory=list)
 
@@ -50,10 +51,13 @@ class Given:
         """What a report shows. Raises InputError where a score or a run is malformed."""
         try:
             if self.run is not None:
-                found = report.of_run(self.run, self.traces, self.scores)
+                found = report.of_run(self.run, self.traces, [*self.scores, *self.external])
                 return found.named(title) if title else found
             return report.Results(
-                name=title or self.name, traces=self.traces, scores=self.scores, notes=tuple(self.notes)
+                name=title or self.name,
+                traces=self.traces,
+                scores=[*self.scores, *self.external],
+                notes=tuple(self.notes),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
@@ -102,16 +106,18 @@ def _require_scores(path: Path) -> None:
 
 
 def _take_telemetry(given: Given, paths: Sequence[Path], settings: Settings) -> None:
-    """The agent traces in files of OTLP, and the scores that spanscore exported among them."""
+    """The agent traces in files of OTLP, and the scores among them: those that spanscore exported, and others'."""
     telemetry = files.load(paths)
     scope = settings.assemble.session_scope
     given.scores += read_own(telemetry.spans, telemetry.logs, session_scope=scope)
+    external = read_external(telemetry.spans, telemetry.logs, session_scope=scope)
     recordings = Recordings.of(telemetry, scope, given.notes.append)
     try:
         given.traces += [x for batch in recordings.batches() for x in batch]
     except InputError:
-        if not given.scores:
+        if not given.scores and not external:
             raise
+    given.external += external
     for note in given.notes:
         print(f"spanscore: {printable(note)}", file=sys.stderr)
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from spanscore.report import compared, pairing, rows, sessions, turns
 from spanscore.report.chunks import Chunks
-from spanscore.report.figures import by_metric, figure
+from spanscore.report.figures import by_metric, estimate, figure, passing_turns
 from spanscore.report.results import Comparison, Results
 from spanscore.report.rows import Turn
 from spanscore.report.scored import Joined, join
@@ -58,13 +58,14 @@ def blocks(
     run = _Run.of(results)
     index: Row = {"schema": SCHEMA, "version": version("spanscore"), "name": results.name}
     index["started"] = _started(results)
+    index["turn_rate"] = estimate(passing_turns([(x.state, x.key) for x in run.turns]))
     index["figures"] = [figure(x) for x in results.figures]
     index["cases"] = yield from _cases(results, run, chunks, texts)
     index |= yield from _listed(run, chunks, texts)
     if comparison is not None:
         index["comparison"] = compared.comparison(comparison, texts)
     if baseline is not None:
-        index["baseline"] = yield from _baseline(baseline, run, index["turns"], chunks, texts)
+        index["baseline"] = yield from _baseline(results, baseline, run, index["turns"], chunks, texts)
     yield from chunks.rest()
     index["notes"] = [*results.notes, *_left_out(chunks, run, max_bytes)]
     return index
@@ -72,10 +73,7 @@ def blocks(
 
 def _cases(results: Results, run: _Run, chunks: Chunks, texts: Texts) -> Generator[bytes, None, list[Row]]:
     """Write the details of tests; returns their rows."""
-    rows_of: defaultdict[str, list[int]] = defaultdict(list)
-    for place, turn in enumerate(run.turns if results.cases else ()):
-        for name in (turn.id, *(turn.trace.trace_ids if turn.trace else (turn.id.partition(":")[0],))):
-            rows_of[name].append(place)
+    rows_of = _rows_of(run) if results.cases else {}
     own = dict(enumerate(run.turns))
     found = []
     for case in results.cases:
@@ -84,6 +82,26 @@ def _cases(results: Results, run: _Run, chunks: Chunks, texts: Texts) -> Generat
         found.append({**row, "figures": detail["figures"], "at": chunks.add(detail)})
         yield from chunks.written()
     return found
+
+
+def _rows_of(run: _Run) -> dict[str, list[int]]:
+    """The rows of turns by agent trace id and by trace id."""
+    found: defaultdict[str, list[int]] = defaultdict(list)
+    for place, turn in enumerate(run.turns):
+        for name in (turn.id, *(turn.trace.trace_ids if turn.trace else (turn.id.partition(":")[0],))):
+            found[name].append(place)
+    return found
+
+
+def _of_trials(results: Results, run: _Run) -> dict[pairing.InTest, str]:
+    """The ids of turns by test, trial and place in the trial."""
+    rows_of = _rows_of(run) if results.cases else {}
+    return {
+        (case.name, number, place): run.turns[row].id
+        for case in results.cases
+        for number, trial in enumerate(case.trials)
+        for place, row in enumerate(dict.fromkeys(x for name in trial.trace_ids for x in rows_of.get(name, ())))
+    }
 
 
 def _listed(run: _Run, chunks: Chunks, texts: Texts) -> Generator[bytes, None, Row]:
@@ -116,12 +134,13 @@ def _detail(turn: Turn, texts: Texts) -> Row:
 
 
 def _baseline(
-    baseline: Results, run: _Run, own_rows: Sequence[Row], chunks: Chunks, texts: Texts
+    results: Results, baseline: Results, run: _Run, own_rows: Sequence[Row], chunks: Chunks, texts: Texts
 ) -> Generator[bytes, None, Row]:
     """Write the baseline's turns; each own row gets the place of its counterpart."""
     other = _Run.of(baseline)
     listed = yield from _listed(other, chunks, texts)
-    places, pairs = other.places, pairing.paired(run.turns, other.turns)
+    places = other.places
+    pairs = pairing.paired(run.turns, other.turns, tests=(_of_trials(results, run), _of_trials(baseline, other)))
     for turn, row in zip(run.turns, own_rows, strict=True):
         if turn.id in pairs:
             row["was"] = places[pairs[turn.id]]

@@ -8,7 +8,7 @@ from typing import Any
 from spanscore.calibration import Verdict, estimated, passing
 from spanscore.report.results import Figure
 from spanscore.report.scored import Scored, as_json
-from spanscore.stats import Estimate
+from spanscore.stats import Estimate, mean
 
 _LEVEL = 0.95
 
@@ -43,6 +43,15 @@ def by_metric(scores: Iterable[Scored]) -> list[dict[str, Any]]:
         groups[scored.name].append(scored)
     rows = [{**_row(metric, own), "source": source} for (metric, source), own in groups.items()]
     return sorted(rows, key=lambda x: (x["source"] is not None, x["failing"] == 0, x["errors"] == 0, x["scored"] == 0))
+
+
+def passing_turns(states: Sequence[tuple[str, str | None]]) -> Estimate | None:
+    """The share of turns that pass among those with a verdict, each given with its session; sessions are the units."""
+    decided = [(float(found == "pass"), session) for found, session in states if found in {"pass", "fail"}]
+    if not decided:
+        return None
+    clusters = [f"turn {place}" if session is None else session for place, (_, session) in enumerate(decided)]
+    return mean([x for x, _ in decided], level=_LEVEL, clusters=clusters)
 
 
 def _row(metric: str, own: Sequence[Scored]) -> dict[str, Any]:

@@ -121,8 +121,9 @@ def _urgency(turn: Turn) -> tuple[Any, ...]:
 
 
 def _session_urgency(own: Sequence[Turn], scores: Sequence[Scored]) -> tuple[int, int]:
-    failing = sum(x.state == "fail" for x in own)
-    return (ORDER.index(state(scores)), -failing)
+    """Sessions that fail, then those of which a turn does, then the others."""
+    failing, place = sum(x.state == "fail" for x in own), ORDER.index(state(scores))
+    return (place if place == 0 else 1 if failing else place + 1), -failing
 
 
 def _time(turn: Turn) -> tuple[int, str]:

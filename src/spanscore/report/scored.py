@@ -37,7 +37,8 @@ class Scored:
     def of(cls, raw: Score) -> "Scored":
         """The score of a value or a JSON object. Raises KeyError, TypeError or ValueError where it is none."""
         if isinstance(raw, Evaluation):
-            return cls(raw, raw.metric, raw.status, raw.passed, raw.evaluator.source)
+            passed = {"pass": True, "fail": False}.get(raw.label or "", raw.passed)
+            return cls(raw, raw.metric, raw.status, passed, raw.evaluator.source)
         source = (raw.get("evaluator") or {}).get("source")
         return cls(raw, str(raw["metric"]), str(raw["status"]), _passed(raw), None if source is None else str(source))
 

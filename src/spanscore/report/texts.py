@@ -13,6 +13,7 @@ MAX_CHARS = 20_000
 
 _LEAST_CHARS = 200
 _LINE_CHARS = 160
+_SHORT_CHARS = 90
 _INDENTED = orjson.OPT_NON_STR_KEYS | orjson.OPT_INDENT_2
 
 
@@ -72,13 +73,13 @@ def cut(text: str, limit: int) -> str:
 
 
 def pretty(value: Json) -> str:
-    """A JSON value as text of several lines.
+    """A JSON value for reading: on one line where it is short, else on several.
 
-    >>> print(pretty({"city": "Oslo"}))
-    {
-      "city": "Oslo"
-    }
+    >>> pretty({"city": "Oslo"})
+    '{"city": "Oslo"}'
     """
+    if len(dumps(value)) <= _SHORT_CHARS:
+        return json.dumps(value, ensure_ascii=False, default=str)
     try:
         return orjson.dumps(value, default=str, option=_INDENTED).decode()
     except TypeError:  # integers beyond 64 bits, lone surrogates, nested too deeply

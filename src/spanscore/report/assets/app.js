@@ -13,7 +13,11 @@ async function start(source, root) {
 
   app.turnNamed = (id) => index.turns[rowsById.get(id)] ?? null;
   app.placeOf = (kind) => (current.kind === kind ? current.place : -1);
-  app.open = (place) => { location.hash = addressOf(place); };
+  app.open = (place) => {
+    const address = addressOf(place);
+    if (location.hash === address || (address === "#" && location.hash === "")) route(); // on a narrow screen the list is before it
+    else location.hash = address;
+  };
   app.openRow = (kind, place, options) => {
     const row = index[kind][place];
     const address = addressOf(kind === "turns" ? { turn: row.id } : kind === "sessions" ? { session: place } : { test: place });
@@ -47,7 +51,7 @@ async function start(source, root) {
     app.page = found;
     replace(main, found.element);
     main.scrollTop = 0;
-    document.body.classList.toggle("reading", Object.keys(place).length > 0);
+    document.body.classList.add("reading");
     app.list.follow(current.kind, current.place);
     if (place.step !== undefined) found.showStep?.(place.step);
   }

@@ -2,6 +2,7 @@
 
 const ROW_HEIGHT = 62;
 const ROWS_AROUND = 6;
+const ID_LENGTH = 6; // so many digits of an id are no word that happens to be in it
 const KINDS = { turns: "Turns", sessions: "Sessions", cases: "Tests" };
 
 function makeList(app) {
@@ -26,7 +27,7 @@ function makeList(app) {
   function wordsOf(row, place) {
     const key = `${chosen.kind} ${place}`;
     if (!words.has(key)) {
-      const texts = [row.input, row.output, row.agent, row.service, row.id, row.trace, row.name, row.key, ...(row.tools ?? []), ...(row.fails ?? []).map((number) => index.metrics[number].metric)];
+      const texts = [row.input, row.output, row.agent, row.service, row.name, row.key, ...(row.tools ?? []), ...(row.fails ?? []).map((number) => index.metrics[number].metric)];
       words.set(key, texts.filter(Boolean).join("\n").toLowerCase());
     }
     return words.get(key);
@@ -34,12 +35,12 @@ function makeList(app) {
 
   function isChosen(row, place, parts) {
     if (chosen.states.size && !chosen.states.has(stateOf(row))) return false;
-    if (chosen.metric !== "" && !(row.fails ?? []).includes(Number(chosen.metric)) && !(row.errors ?? []).includes(Number(chosen.metric))) return false;
+    if (chosen.metric !== "" && ![...(row.fails ?? []), ...(row.errors ?? []), ...(row.others ?? [])].includes(Number(chosen.metric))) return false;
     if (chosen.agent && (row.agent ?? row.service) !== chosen.agent) return false;
     if (chosen.change && !isChange(row)) return false;
     if (parts.length === 0) return true;
     const text = wordsOf(row, place);
-    return parts.every((part) => text.includes(part));
+    return parts.every((part) => text.includes(part) || (part.length >= ID_LENGTH && (row.id?.startsWith(part) || row.trace?.startsWith(part))));
   }
 
   function isChange(row) {
@@ -87,11 +88,16 @@ function makeList(app) {
     return row.errors?.length ? h("span", { class: "error-word names" }, `not measured: ${names(row.errors)}`) : h("span", { class: "names" }, row.scored ? count(row.scored, "score") : "no scores");
   }
 
+  function sources(row) {
+    const names = new Set((row.others ?? []).map((number) => index.metrics[number].source));
+    return [...names].slice(0, 2).map((name) => h("span", { class: "tag" }, name));
+  }
+
   function turnItem(row) {
     const before = row.was === undefined ? null : index.baseline.turns[row.was].state;
     return [state(row.state),
       h("span", { class: "row-title", dir: "auto" }, row.input ?? (row.agent ? `A turn of ${row.agent}` : "No input was recorded")),
-      h("span", { class: "row-more" }, before && before !== row.state ? h("span", { class: ["was", before] }, `was ${STATES[before].sign}`) : null, failNames(row),
+      h("span", { class: "row-more" }, before && before !== row.state ? h("span", { class: ["was", before] }, `was ${STATES[before].sign}`) : null, failNames(row), sources(row),
         h("span", { class: "row-facts" }, [row.calls ? count(row.calls, "call") : "", duration(row.took)].filter(Boolean).join(" · ")))];
   }
 
@@ -136,7 +142,7 @@ function makeList(app) {
 
   function drawSelects() {
     const options = [];
-    const metrics = index.metrics.map((row, number) => [String(number), row.metric, row]).filter(([, , row]) => row.failing || row.errors);
+    const metrics = index.metrics.map((row, number) => [String(number), row.source ? `${row.metric} (${row.source})` : row.metric, row]).filter(([, , row]) => row.failing || row.errors || row.source);
     if (chosen.kind !== "cases" && metrics.length) options.push(select("metric", "Failing in any metric", metrics));
     const agents = agentNames();
     if (chosen.kind === "turns" && agents.length > 1) options.push(select("agent", "Any agent", agents.map((name) => [name, name])));

@@ -11,7 +11,7 @@ function overviewPage(app) {
       index.notes.length ? h("ul", { class: "remarks" }, index.notes.map((note) => h("li", null, note))) : null,
       h("div", { class: "tiles" },
         index.cases.length ? h("section", { class: "tile" }, h("h2", null, "Tests"), stack(testParts(index.cases), (part) => app.show("cases", { states: [part.state] }))) : null,
-        index.turns.length ? h("section", { class: "tile" }, h("h2", null, "Turns"), stack(stateParts(index.turns), (part) => app.show("turns", { states: [part.state] }))) : null,
+        index.turns.length ? h("section", { class: "tile" }, h("h2", null, "Turns"), stack(stateParts(index.turns), (part) => app.show("turns", { states: [part.state] })), passingTurns(index.turn_rate)) : null,
         index.sessions.some((row) => row.scored || row.errors.length) ? h("section", { class: "tile" }, h("h2", null, "Sessions, by their own scores"), stack(stateParts(index.sessions), (part) => app.show("sessions", { states: [part.state] }))) : null),
       index.figures.length ? h("section", { class: "part" }, h("h2", null, "The whole run"), figureTable(index.figures)) : null,
       index.comparison ? comparisonPart(index.comparison, app) : null,
@@ -19,6 +19,12 @@ function overviewPage(app) {
       h("footer", { class: "foot" }, `Written by spanscore ${index.version}. It contains what users and the agent said. Press `, h("kbd", null, "?"), " for keys."),
     ),
   };
+}
+
+function passingTurns(rate) {
+  if (!rate) return null;
+  const limits = rate.low === null ? "" : `, ${share(rate.low)} to ${share(rate.high)}`;
+  return h("p", { class: "muted small tile-note", title: `n = ${rate.n}` }, h("b", null, share(rate.value)), ` of those with a verdict pass${limits}`);
 }
 
 function stateParts(rows) {
@@ -30,10 +36,10 @@ function testParts(cases) {
 }
 
 function figureTable(figures) {
-  return h("table", { class: "grid figures-table" }, h("tbody", null, figures.map((figure) => h("tr", null,
+  return h("div", { class: "scrolls" }, h("table", { class: "grid figures-table" }, h("tbody", null, figures.map((figure) => h("tr", null,
     h("th", { scope: "row" }, figure.name, figure.note ? h("span", { class: "muted small block" }, figure.note) : null),
     h("td", null, estimateCell(figure.estimate, figure.scale, { unit: figure.unit })),
-    h("td", { class: "numeric muted" }, `n = ${NUMBER.format(figure.estimate.n)}`)))));
+    h("td", { class: "numeric muted" }, `n = ${NUMBER.format(figure.estimate.n)}`))))));
 }
 
 function metricsPart(index, app) {
@@ -44,7 +50,7 @@ function metricsPart(index, app) {
     h("div", { class: "scrolls" }, h("table", { class: "grid metrics" },
       h("thead", null, h("tr", null, ["metric", "pass rate", "mean", "n", "failing", "skipped", "not measured"].map((name, place) => h("th", { scope: "col", class: place > 2 ? "numeric" : "" }, name)))),
       h("tbody", null, index.metrics.map((row, number) => h("tr", { class: row.scored ? "" : "idle" },
-        h("th", { scope: "row" }, button(breakable(row.metric), () => app.show("turns", { metric: number }), { class: "link" })),
+        h("th", { scope: "row" }, metricName(row, number, app)),
         h("td", null, estimateCell(row.rate, [0, 1], { class: "rate", unit: "%" })),
         h("td", null, estimateCell(row.mean, row.scale ?? [0, 1], { chart: false })),
         h("td", { class: "numeric" }, row.mean ? NUMBER.format(row.mean.n) : "–"),
@@ -52,6 +58,12 @@ function metricsPart(index, app) {
         h("td", { class: "numeric muted" }, row.skipped ? NUMBER.format(row.skipped) : "–"),
         h("td", { class: "numeric" }, row.errors ? h("span", { class: "count error" }, NUMBER.format(row.errors)) : "–")))))),
     h("p", { class: "muted small" }, `Lines and limits are ${percent} % intervals. n counts what is independent: sessions, and turns that belong to none.`));
+}
+
+function metricName(row, number, app) {
+  const isListed = row.failing || row.errors || row.source;
+  return [isListed ? button(breakable(row.metric), () => app.show("turns", { metric: number }), { class: "link", title: "List these turns" }) : breakable(row.metric),
+    row.source ? h("span", { class: "tag" }, row.source) : null];
 }
 
 function comparisonPart(found, app) {

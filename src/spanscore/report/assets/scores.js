@@ -2,8 +2,10 @@
 
 const URGENCY = { fail: 0, error: 1, pass: 2, none: 3 };
 
+// What fails first; what others gave comes after spanscore's own.
 function inOrder(scores) {
-  return [...scores].sort((one, other) => URGENCY[scoreState(one)] - URGENCY[scoreState(other)]);
+  const rank = (score) => (score.source ? 4 : URGENCY[scoreState(score)]);
+  return [...scores].sort((one, other) => rank(one) - rank(other));
 }
 
 // All scores of a turn or session. `context.go(place, score)` shows a place that a score names.
@@ -28,7 +30,7 @@ function scoreCard(score, context) {
     "button",
     { type: "button", class: "score-head" },
     state(name),
-    h("span", { class: "metric" }, breakable(score.metric)),
+    h("span", { class: "metric" }, breakable(score.metric), score.source ? h("span", { class: "tag" }, score.source) : null),
     h("span", { class: "gist", dir: "auto" }, firstLine(textOf(score.reason), 200)),
     scaleBar(score),
     h("b", { class: "number" }, value(score.value)),
@@ -39,7 +41,7 @@ function scoreCard(score, context) {
   const notes = (score.notes ?? []).filter((note) => !reason.includes(note.text));
   const body = h("div", { class: "score-body" },
     h("p", { class: "reason", dir: "auto" }, segments(score.reason, score, context)),
-    score.error ? h("p", { class: "muted small" }, `Error: ${score.error}`) : null,
+    score.error ? h("p", { class: "reason muted small" }, score.error) : null,
     notes.length === 0 ? null : h("ul", { class: "notes" }, notes.map((note) => noteItem(note, score, context))),
     h("div", { class: "score-foot" },
       places.length > 0 ? button(`Show ${placesWord(places)}`, () => context.focus(score), { class: "link evidence-button" }) : null,
@@ -95,7 +97,7 @@ function moreOf(score, context) {
 }
 
 function byWhom(score) {
-  if (score.source) return score.author ? `${score.source}, ${score.author}` : score.source;
+  if (score.source) return score.author ?? "";
   if (score.by?.model) return score.by.model.replace(/^.*\//, "");
   return score.by?.kind === "CODE" ? "code" : "";
 }

@@ -67,11 +67,13 @@ function outerContext(app) {
 
 // A turn's scores beside those of the same task in the baseline.
 function changeTable(turn, was, app) {
-  const before = new Map((was.detail?.scores ?? []).map((score) => [score.metric, score]));
-  const rows = inOrder(turn.scores ?? []).filter((score) => score.status !== "skipped" && before.has(score.metric));
+  const before = new Map((was.detail?.scores ?? []).filter((score) => !score.source).map((score) => [score.metric, score]));
+  const both = inOrder(turn.scores ?? []).filter((score) => !score.source && score.status !== "skipped" && before.has(score.metric));
+  const rows = both.filter((score) => score.value !== before.get(score.metric).value || scoreState(score) !== scoreState(before.get(score.metric)));
+  const same = both.length - rows.length;
   return h("section", { class: "part change" },
     h("h2", null, "Against the baseline", h("span", { class: "tools" }, button("Show the baseline's turn", () => app.open({ baseline: was.row.id }), { class: "link" }))),
-    rows.length === 0 ? missing("No metric was scored in both.") : h("table", { class: "grid" },
+    both.length === 0 ? missing("No metric was scored in both.") : rows.length === 0 ? missing(`${count(same, "score")} as before.`) : h("table", { class: "grid" },
       h("thead", null, h("tr", null, ["metric", "baseline", "this run", "change"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", null, rows.map((score) => {
         const old = before.get(score.metric);
@@ -80,6 +82,7 @@ function changeTable(turn, was, app) {
           h("td", { class: "numeric" }, state(scoreState(old)), value(old.value)), h("td", { class: "numeric" }, state(scoreState(score)), value(score.value)),
           h("td", { class: "numeric" }, by === null ? "–" : `${by > 0 ? "+" : ""}${value(Number(by.toFixed(3)))}`));
       }))),
+    rows.length && same ? h("p", { class: "muted small" }, `${count(same, "further score")} as before.`) : null,
     was.detail?.output === undefined || was.detail.output === turn.output ? null
       : h("div", { class: "message agent past-output" }, h("h3", null, "The baseline's final output"), textBlock(was.detail.output)));
 }

@@ -37,7 +37,7 @@ function waterfall(turn, context) {
 }
 
 function timeAxis(end) {
-  const ticks = [0, 0.25, 0.5, 0.75, 1];
+  const ticks = [0, 0.5, 1];
   return h("div", { class: "axis-row", "aria-hidden": "true" }, h("span", { class: "axis-ticks" }, ticks.map((part) => h("i", { style: { left: `${100 * part}%` } }, duration(end * part)))));
 }
 

@@ -3,7 +3,7 @@
 function turnPage(turn, row, app, options = {}) {
   const scores = turn.scores ?? [];
   let active = null; // the score whose evidence alone is shown; null: that of all failing ones
-  const failing = scores.filter((score) => scoreState(score) === "fail");
+  const failing = scores.filter((score) => !score.source && scoreState(score) === "fail");
 
   const context = {
     quotes: () => [...new Set((active ? [active] : failing).flatMap((score) => score.quotes ?? []))],
@@ -107,9 +107,9 @@ function turnPage(turn, row, app, options = {}) {
 }
 
 function scoreSummary(scores) {
-  const of = (name) => scores.filter((score) => scoreState(score) === name && score.status !== "skipped").length;
-  const parts = [["fail", "fails", "fail"], ["error", "not measured", "not measured"], ["pass", "passes", "pass"]].filter(([name]) => of(name) > 0);
-  return h("span", { class: "summary" }, parts.map(([name, one, many]) => h("span", { class: ["count", name] }, `${of(name)} ${of(name) === 1 ? one : many}`)));
+  const of = (name) => scores.filter((score) => !score.source && scoreState(score) === name && score.status !== "skipped").length;
+  const parts = [["fail", "failing"], ["error", "not measured"], ["pass", "passing"]].filter(([name]) => of(name) > 0);
+  return h("span", { class: "summary" }, parts.map(([name, word]) => h("span", { class: ["count", name] }, `${of(name)} ${word}`)));
 }
 
 function turnHead(turn, row, app, options) {
@@ -169,7 +169,7 @@ function placeName(place, turn, app) {
 }
 
 function flash(element) {
-  element.scrollIntoView({ block: "center", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+  element.scrollIntoView({ block: element.offsetHeight > innerHeight / 2 ? "start" : "center" });
   element.classList.remove("flash");
   void element.offsetWidth; // starts the animation anew
   element.classList.add("flash");

@@ -7,9 +7,9 @@ const STATES = {
   none: { sign: "–", word: "no verdict" },
 };
 const TEST_STATES = {
-  pass: { sign: "✓", state: "pass" },
   fail: { sign: "✕", state: "fail" },
   error: { sign: "!", state: "error" },
+  pass: { sign: "✓", state: "pass" },
   skipped: { sign: "–", state: "none" },
   unmatched: { sign: "?", state: "none" },
 };
@@ -21,6 +21,7 @@ function count(number, word, plural) {
 
 function duration(ms) {
   if (ms === null || ms === undefined) return "";
+  if (ms === 0) return "0 ms";
   if (ms < 1) return `${ms.toFixed(2)} ms`;
   if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 60_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`;
