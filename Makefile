@@ -32,6 +32,10 @@ test: env ## all tests
 test-packaging: env ## the wheel in environments of its own, beside the newest frameworks and older versions (network)
 	@$(BIN)/pytest -m packaging tests/packaging
 
+.PHONY: test-examples
+test-examples: env ## the examples that need environments of their own (network)
+	@$(BIN)/pytest -m examples tests/examples
+
 .PHONY: collector
 collector: ## the OpenTelemetry Collector that the tests run, built once into a cache (Go)
 	@tests/live/collector/build/build.sh
@@ -71,7 +75,7 @@ lint: env
 	@$(BIN)/lint-imports --no-logo >$(VENV)/imports.log || { cat $(VENV)/imports.log; exit 1; }
 
 .PHONY: ci
-ci: check test-packaging ## what CI runs; the tests with a collector or a browser only where there can be one
+ci: check test-packaging test-examples ## what CI runs; the tests with a collector or a browser only where there can be one
 	@$(BIN)/python tests/report/browser/ready.py; case $$? in \
 		0) $(MAKE) --no-print-directory test-browser ;; \
 		3) echo "the tests of the report in a browser were left out, see above" >&2 ;; \

@@ -95,7 +95,7 @@ def ask_model(messages: list[dict[str, Any]]) -> dict[str, Any]:
         return message
 
 
-def answer(question: str, session_id: str) -> spanscore.Turn:
+def answer(question: str, session_id: str | None = None) -> spanscore.Turn:
     """One turn of the agent: models and tools are asked until the model has an answer."""
     messages: list[dict[str, Any]] = [
         {"role": "system", "content": INSTRUCTIONS},
