@@ -22,7 +22,7 @@ from spanscore.evaluate.tallying import tallied
 from spanscore.evaluate.unanswered import wait_for
 from spanscore.export.sender import Sender
 from spanscore.model.score import Evaluation, ScopeKind, Skip
-from spanscore.model.trace import AgentTrace
+from spanscore.model.trace import AgentTrace, Session
 from spanscore.store import records
 from spanscore.store.store import Missing, Store, StoredTrace
 from spanscore.telemetry import Complaints, Meter, about, declared
@@ -177,13 +177,22 @@ class Scoring:
                         signals.setdefault(score.subject_id, {})[score.metric] = score
                 revision = found.revision + 1
                 with about(session_id=found.session.session_id):
-                    scored = await self._engine.evaluate_session(found.session, signals, overrides, revision=revision)
+                    external = await self._external_scores(found.session)
+                    scored = await self._engine.evaluate_session(
+                        found.session, signals, overrides, revision=revision, external=external
+                    )
                 self._complain_of_no_signals(scored)
                 kept, again = _parted(scored, found.scores if overrides is None else ())
                 evaluations += self._placed(kept, found.scores, "session")
                 in_vain += again
             await self.commit([], evaluations, in_vain=in_vain)
         return evaluations
+
+    async def _external_scores(self, session: Session) -> list[Evaluation]:
+        if not self._engine.uses_external_scores:
+            return []
+        found: list[Evaluation] = await self.patiently(self._store.external_scores, session_id=session.id)
+        return found
 
     def _placed(
         self, evaluations: Sequence[Evaluation], before: Sequence[Evaluation], run: ScopeKind

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 from spanscore import metrics
 from spanscore.errors import ConfigError, InputError
+from spanscore.evaluate.external_signals import ExternalSignal
 from spanscore.evaluate.own import Criterion, load_plugins, make_known
 from spanscore.evaluate.rubric import NAME as RUBRIC
 from spanscore.evaluate.rubric import Config as RubricConfig
@@ -96,6 +97,10 @@ class Config(BaseModel):
     """How much a trace metric counts in the session metrics, where it is not to be the metric's own weight; with 0 it
     does not count."""
 
+    external_signals: dict[str, ExternalSignal] = {}
+    """Scores that others gave, by name, that count in the session metrics as the traces' own scores do: from the
+    session's next evaluation on."""
+
     sampling: float = Field(default=1.0, ge=0, le=1)
     """The share that is evaluated: of sessions, and of the traces that belong to none. Which ones is decided by their
     ids, so that a retry or another replica decides alike. A run that somebody asks for is never left out."""
@@ -137,6 +142,14 @@ class Config(BaseModel):
             _metric(name, options if isinstance(options, dict) else {})
         return configured
 
+    @field_validator("external_signals")
+    @classmethod
+    def _names_of_their_own(cls, signals: dict[str, ExternalSignal]) -> dict[str, ExternalSignal]:
+        for name, signal in signals.items():
+            if name in SIGNAL_WEIGHTS and signal.counts_as is None:
+                raise ValueError(f"{name!r} is a signal that spanscore measures; say so by counts_as: {name}")
+        return signals
+
     @field_validator("signal_weights")
     @classmethod
     def _known_signals(cls, weights: dict[str, float]) -> dict[str, float]:
@@ -158,7 +171,8 @@ class Config(BaseModel):
     def weights(self) -> dict[str, float]:
         """The weights of signals that the configuration gives: 0 for one that it says is not to run."""
         left_out = {name: 0.0 for name in SIGNAL_WEIGHTS if self.metrics.get(name) is False}
-        return {**left_out, **self.signal_weights}
+        external = {name: x.weight for name, x in self.external_signals.items() if x.counts_as is None}
+        return {**left_out, **external, **self.signal_weights}
 
     def build(self) -> list[Metric]:
         """The metrics that run, in the order of `measured`; then the signals that session metrics need."""

@@ -17,7 +17,7 @@ from spanscore.evaluate.planning import PlannedCall
 from spanscore.evaluate.rubric import Config as RubricConfig
 from spanscore.evaluate.rubric import Rubric, chosen
 from spanscore.evaluate.selection import Selection
-from spanscore.evaluate.signals import TraceSignals, is_lacking, read_signals
+from spanscore.evaluate.signals import TraceSignals, is_lacking, read_signals, replaced_weights, with_external
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.config import warn_of_rules
 from spanscore.judge.opening import renderer
@@ -66,6 +66,11 @@ class Engine:
             warn_of_rules()
 
     @property
+    def uses_external_scores(self) -> bool:
+        """Whether a session's evaluation uses scores that others gave."""
+        return bool(self._config.external_signals)
+
+    @property
     def looks_back(self) -> bool:
         """Whether a trace's evaluation uses the session's earlier turns: a judge reads them, and some checks do."""
         configured = self._selection.configured
@@ -101,9 +106,11 @@ class Engine:
         overrides: Overrides | None = None,
         *,
         revision: int = 1,
+        external: Iterable[Evaluation] = (),
     ) -> list[Evaluation]:
         """Run the session metrics on `session`, and before them the trace metrics that look at earlier traces.
 
+        `external` are the scores that others gave, which count as signals where they are configured to.
         `signals` are the traces' evaluations by agent trace id and metric name. A run that somebody asked for measures
         signals that are missing there, or that another model judged than the one it names, for itself: they are not
         returned. All that is returned has the session's `revision`. A session without traces, or outside the sample,
@@ -127,7 +134,11 @@ class Engine:
             await self._complete(known, session, [x for x in resting if x.run == "trace"], revision)
         of_session = [x for x in metrics if x.scope == "session" and not isinstance(x, SessionMetric)]
         found += await self._evaluated(of_session, session, revision)
-        rest_on = read_signals(session, known, self._selection.given_weights(overrides))
+        given_weights = self._selection.given_weights(overrides)
+        rest_on = read_signals(session, known, given_weights)
+        if self._config.external_signals:
+            rest_on = with_external(rest_on, session, external, self._config.external_signals)
+            weights |= {x: y for x, y in replaced_weights(self._config.external_signals) if x not in given_weights}
         computed = {x.name: measured_by_signals(x, session, rest_on, weights) for x in by_signals}
         found += self._made(graded(by_signals, computed), session, revision)
         if rubric := self._selection.rubric(overrides):

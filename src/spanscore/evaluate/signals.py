@@ -1,9 +1,10 @@
 """The signals of a session: the scores of its traces as the session metrics use them, and why some are missing."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from spanscore import metrics
+from spanscore.evaluate.external_signals import ExternalSignal
 from spanscore.metrics import SIGNAL_WEIGHTS, Judged, Metric, SessionMetric, Signals
 from spanscore.model.score import Evaluation, Skip, SkipCause
 from spanscore.model.trace import Session
@@ -71,6 +72,44 @@ def read_signals(session: Session, evaluations: Mapping[str, TraceSignals], weig
             else:
                 absent[trace.id][name] = _why(found)
     return Signals(values, absent, inapplicable)
+
+
+def with_external(
+    signals: Signals, session: Session, scores: Iterable[Evaluation], configured: Mapping[str, ExternalSignal]
+) -> Signals:
+    """The signals, with the external scores of the session's traces that are configured to be some.
+
+    Where several people gave one of the same trace, their mean counts. What is of a whole trace of several turns is of
+    each of them.
+    """
+    ids = {trace.id: {trace.id, *trace.trace_ids} for trace in session.traces}
+    given: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for score in scores:
+        signal = configured.get(score.metric)
+        value = signal.value_of(score) if signal is not None and score.scope == "trace" else None
+        if signal is not None and value is not None:
+            for trace_id, names in ids.items():
+                if score.subject_id in names:
+                    given[trace_id, signal.counts_as or score.metric].append(value)
+    values = {trace_id: dict(by_name) for trace_id, by_name in signals.values.items()}
+    for (trace_id, name), found in given.items():
+        values.setdefault(trace_id, {})[name] = sum(found) / len(found)
+    return Signals(values, _without(signals.absent, given), _without(signals.inapplicable, given))
+
+
+def replaced_weights(configured: Mapping[str, ExternalSignal]) -> Iterator[tuple[str, float]]:
+    """The usual weights of signals in whose place others' scores count: their scale is known, whatever embeds."""
+    for signal in configured.values():
+        if signal.counts_as is not None:
+            yield signal.counts_as, SIGNAL_WEIGHTS[signal.counts_as]
+
+
+def _without(whys: Mapping[str, Mapping[str, str]], given: Collection[tuple[str, str]]) -> dict[str, dict[str, str]]:
+    """Why signals are missing, but for those that were given."""
+    return {
+        trace_id: {name: why for name, why in by_name.items() if (trace_id, name) not in given}
+        for trace_id, by_name in whys.items()
+    }
 
 
 def _value(found: Evaluation, *, is_weighted: bool) -> float | None:

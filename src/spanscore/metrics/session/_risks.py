@@ -41,7 +41,8 @@ class TraceRisks:
     def shown(self) -> dict[str, float | None]:
         """As metadata: null for a signal that is missing."""
         by_key = {key: self.risks.get(signal) for signal, key in _RISK_KEYS.items()}
-        return {**by_key, "step_risk": self.step_risk}
+        external = {f"{signal}_risk": risk for signal, risk in self.risks.items() if signal not in _RISK_KEYS}
+        return {**by_key, **external, "step_risk": self.step_risk}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +51,13 @@ class Basis:
 
     present: tuple[str, ...]
     missing: Mapping[str, str]
+    known: int = len(SIGNAL_WEIGHTS)
 
     def told(self) -> str:
         """A sentence for the reason; "" where no signal is missing anywhere."""
-        if len(self.present) == len(SIGNAL_WEIGHTS) and not self.missing:
+        if len(self.present) == self.known and not self.missing:
             return ""
-        rests = f" It rests on {len(self.present)} of {len(SIGNAL_WEIGHTS)} signals ({', '.join(self.present)})"
+        rests = f" It rests on {len(self.present)} of {self.known} signals ({', '.join(self.present)})"
         if not self.missing:
             return f"{rests}."
         return f"{rests}; {listed([f'{signal} {why}' for signal, why in self.missing.items()])}."
@@ -70,7 +72,7 @@ def trace_risks(session: Session, signals: Signals, weights: Mapping[str, float]
     found = []
     for trace, name in zip(session.traces, _names(session.traces), strict=True):
         values = signals.values.get(trace.id, {})
-        risks = {signal: 1.0 - values[signal] for signal in SIGNAL_WEIGHTS if signal in values and weights[signal]}
+        risks = {signal: 1.0 - values[signal] for signal in weights if signal in values and weights[signal]}
         if risks:
             weighted = {signal: weights[signal] * risk for signal, risk in risks.items()}
             riskiest = max(weighted, key=weighted.__getitem__)
@@ -81,13 +83,14 @@ def trace_risks(session: Session, signals: Signals, weights: Mapping[str, float]
 def basis(session: Session, signals: Signals, weights: Mapping[str, float]) -> Basis:
     """What the score of a session rests on."""
     values = [signals.values.get(trace.id, {}) for trace in session.traces]
-    present = tuple(x for x in SIGNAL_WEIGHTS if weights[x] and any(x in found for found in values))
+    present = tuple(x for x in weights if weights[x] and any(x in found for found in values))
     missing = {}
     for signal in SIGNAL_WEIGHTS:
         why = _absence(session, signals, weights, signal, is_present=signal in present)
         if why:
             missing[signal] = why
-    return Basis(present, missing)
+    external = [x for x in present if x not in SIGNAL_WEIGHTS]  # which nobody misses where nobody gave any
+    return Basis(present, missing, len(SIGNAL_WEIGHTS) + len(external))
 
 
 def no_signals(
