@@ -186,3 +186,8 @@ def test_progress_is_told_on_standard_error(capsys):
 def test_what_cannot_be_run_is_refused(cases, options, told):
     with pytest.raises(InputError, match=told.replace("?", r"\?")):
         run(cases, **options)
+
+
+def test_it_is_written_as_a_page(tmp_path):
+    run(run_id="nightly").to_html(tmp_path / "out.html")
+    assert "agent, run nightly" in (tmp_path / "out.html").read_text()

@@ -63,8 +63,13 @@ class Cassette:
     recorded: int = 0
 
     @classmethod
-    def load(cls, path: Path) -> "Cassette":
-        """Read the file; one that is not there has no answers. Raises InputError where it cannot be used."""
+    def load(cls, path: Path, mode: Mode = "replay") -> "Cassette":
+        """Read the file; one that is not there has no answers. Raises InputError where it cannot be used.
+
+        With the mode `all` it has none either: the file stays until there is an answer to take its place.
+        """
+        if mode == "all":
+            return cls(path)
         try:
             if path.stat().st_size > _MAX_FILE_BYTES:
                 raise InputError(f"{path}: larger than {_MAX_FILE_BYTES >> 20} MiB; it is no file of recorded answers")
@@ -101,11 +106,6 @@ class Cassette:
         self.changed = True
         self.recorded += 1
 
-    def clear(self) -> None:
-        """Forget all answers."""
-        self.entries.clear()
-        self.changed = True
-
 
 class CassetteJudge:
     """A `Judge` that gives the recorded answers, and passes on to another one what its mode lets it."""
@@ -125,8 +125,6 @@ class CassetteJudge:
         self._mode = mode
         self._judge = judge
         self._rules = rules
-        if mode == "all":
-            cassette.clear()
 
     async def ask(self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()) -> Answer[AnswerT]:
         """See `Judge.ask`."""

@@ -54,6 +54,13 @@ class Experiment:
         """
         private_files.write(Path(path), suites.as_text(self.to_json()).encode("utf-8", "replace"))
 
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Write a page that opens from disk: the cases, their trials, each turn's steps; errors as of `save`."""
+        from spanscore import report  # noqa: PLC0415 - who wants a table alone does not wait for it
+        from spanscore.report.runs import of_run  # noqa: PLC0415 - likewise
+
+        report.save(Path(path), of_run(self.to_json(), self.traces))
+
     def __repr__(self) -> str:
         rows = [_HEADINGS, *map(_cells, self.run.cases)]
         widths = [max(len(row[x]) for row in rows) for x in range(len(_HEADINGS))]

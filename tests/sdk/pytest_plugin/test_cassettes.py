@@ -128,3 +128,25 @@ def test_the_configuration_may_name_mode_and_folder(judged):
     judged.makepyfile(test_shop=TEST.format(question="q"))
     judged.runpytest_inprocess().assert_outcomes(passed=1)
     assert (judged.path / "answers" / "test_shop" / "test_it.json").exists()
+
+
+def test_all_keeps_the_answers_of_the_whole_test(judged):
+    judged.makepyfile(
+        test_shop="""
+        from agent import agent
+
+        def test_it(spanscore):
+            agent("a")
+            spanscore.expect("task_completion", at_least=0.7)
+            spanscore.expect(answer="The money comes back.")
+        """
+    )
+    judged.runpytest_inprocess("--spanscore-record=all").assert_outcomes(passed=1)
+    judged.path.joinpath("conftest.py").unlink()
+    judged.runpytest_inprocess("--spanscore-record=none").assert_outcomes(passed=1)
+
+
+def test_all_leaves_a_file_for_which_no_new_answer_was_given(recorded):
+    before = cassette(recorded).read_bytes()
+    recorded.runpytest_inprocess("--spanscore-record=all").assert_outcomes(failed=1)
+    assert cassette(recorded).read_bytes() == before

@@ -1,5 +1,7 @@
 """Scores that a test expects: reached, missed, and not to be had."""
 
+import pytest
+
 pytest_plugins = ["pytester"]
 
 TEST = """
@@ -137,3 +139,57 @@ def test_a_session_metric_is_measured_on_the_whole_conversation(judged):
         """
     )
     judged.runpytest_inprocess().assert_outcomes(passed=1)
+
+
+def test_a_metric_of_ones_own_may_be_expected_by_name_or_as_it_is(project):
+    project.makepyfile(
+        """
+        import spanscore as library
+        from agent import agent
+
+        @library.metric
+        def brevity(trace):
+            return 1 / len(trace.final_output.split())
+
+        def test_it(spanscore):
+            agent("a", answer="In four words then.")
+            assert spanscore.expect("brevity", at_least=0.2).value == 0.25
+            spanscore.expect(brevity, at_most=0.3)
+        """
+    )
+    project.runpytest_inprocess().assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    "expectation",
+    [
+        'tools=["find_order", "refund"]',
+        'tools=["refund", "find_order"], in_order=False',
+        'tools=[("find_order", {"order": 7}), "refund"]',
+        'answer="The money comes back."',
+    ],
+)
+def test_what_a_turn_is_to_come_to_may_be_stated(judged, expectation):
+    lines_of(judged, expectation).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("expectation", "told"),
+    [
+        ('tools=["refund", "find_order"]', "*the turn is not what is expected: interaction 0: tools *"),
+        ('tools=["find_order"]', "*the turn is not what is expected: interaction 0: tools *"),
+        ('tools=[("find_order", {"order": 8}), "refund"]', "*the turn is not what is expected: interaction 0: tools *"),
+        ('"task_completion", tools=["refund"]', "*expect either a metric, such as task_completion, or an answer, *"),
+        ("", "*expect either a metric, such as task_completion, or an answer, *"),
+    ],
+)
+def test_a_turn_that_came_to_something_else_fails(judged, expectation, told):
+    run = lines_of(judged, expectation)
+    run.assert_outcomes(failed=1)
+    run.stdout.fnmatch_lines([f"E {told}"])
+
+
+def test_tool_calls_need_no_judge_and_an_answer_does(project):
+    lines_of(project, 'tools=["find_order", "refund"]').assert_outcomes(passed=1)
+    run = lines_of(project, 'answer="The money comes back."')
+    run.stdout.fnmatch_lines(["E * whether the turn is as expected cannot be told: *; name a judge with *"])

@@ -110,3 +110,18 @@ def test_content_that_is_not_recorded_is_named_with_what_turns_it_on(judged):
     )
     run = judged.runpytest_inprocess()
     run.stdout.fnmatch_lines(["E * To record them, *OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT*"])
+
+
+def test_a_score_that_the_test_records_is_shown_beside_the_others(project):
+    project.makepyfile(
+        """
+        from agent import agent
+
+        def test_it(spanscore):
+            agent("a")
+            spanscore.record_score("words", 5, comment="counted")
+            assert len(spanscore.turns()) == 1
+        """
+    )
+    project.runpytest_inprocess("--junit-xml=junit.xml").assert_outcomes(passed=1)
+    assert '<property name="spanscore.words" value="5"' in (project.path / "junit.xml").read_text()

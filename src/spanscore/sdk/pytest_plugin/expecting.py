@@ -3,9 +3,16 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from pydantic import ValidationError
+
 from spanscore.errors import InputError
+from spanscore.evaluate.measured import Measured
+from spanscore.model.json import loads
 from spanscore.model.score import Evaluation, Failure, Score, Skip, SkipCause, reaches
 from spanscore.model.trace import AgentTrace
+from spanscore.sdk.authoring import attributes as names
+from spanscore.sdk.authoring.expectations import ExpectedTools, expectation
+from spanscore.suites import Case, Trial
 
 _SHOWN_CHARS = 200
 _SHOWN_CALLS = 8
@@ -73,6 +80,42 @@ def require(
     if unknown or not scored:
         raise NotScoredError(_unknown(metric, (unknown or list(found))[:1], how))
     return min(scored, key=lambda x: x.value or 0.0)
+
+
+def case_of(
+    answer: object, tools: ExpectedTools | None, outcomes: str | Sequence[str], *, in_order: bool | None
+) -> Case:
+    """What a test expects of a turn, as a case of a suite. Raises InputError where it cannot be one."""
+    stated = expectation(answer, tools, outcomes, in_order=in_order)
+    calls = loads(str(stated[names.EXPECTED_TOOLS])) if stated[names.EXPECTED_TOOLS] is not None else []
+    case = {
+        "id": "test",
+        "expected_answer": stated[names.EXPECTED_ANSWER],
+        "expected_tools": [{"tool_name": x["name"], "parameters": x.get("arguments")} for x in calls],
+        "tool_sequence_matters": in_order is not False,
+        "final_answer_uses_tools": True,  # which nothing is said about here
+        "expected_outcomes": stated[names.EXPECTED_OUTCOMES] or [],
+    }
+    try:
+        return Case.model_validate(case)
+    except ValidationError as error:
+        told = "; ".join(f"{x['loc'][0]}: {x['msg']}" for x in error.errors(include_url=False))
+        raise InputError(f"expect: {told}") from None
+
+
+def require_outcome(trial: Trial, turn: AgentTrace, how: str) -> None:
+    """Require that a turn came to what is expected; `how` to name a judge. Raises NotReachedError or NotScoredError."""
+    __tracebackhide__ = True
+    told = "; ".join(trial.reasons)
+    if trial.status == "fail":
+        raise NotReachedError("\n".join([f"the turn is not what is expected: {told}", *described(turn)]))
+    if trial.status != "pass":
+        mend = f"; {how}" if _lacks_judge([*trial.evaluations, *trial.conversation.rulings]) else ""
+        raise NotScoredError(f"whether the turn is as expected cannot be told: {told.rstrip('.')}{mend}")
+
+
+def _lacks_judge(found: Sequence[Evaluation | Measured]) -> bool:
+    return any(isinstance(x.outcome, Skip) and x.outcome.cause == "no_judge" for x in found)
 
 
 def _fault(evaluation: Evaluation, bounds: Bounds, turns: Sequence[AgentTrace]) -> str:

@@ -1,20 +1,30 @@
 """What the fixture `spanscore` gives to a test: the turns that its agent emitted, and their scores."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, overload
 
 from spanscore.content import ContentWatch
+from spanscore.errors import InputError
+from spanscore.metrics import Metric
 from spanscore.model.score import Evaluation, SkipCause
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.rebuild import rebuild_all
+from spanscore.received_scores import read_external
+from spanscore.sdk.authoring.expectations import ExpectedTools
+from spanscore.sdk.authoring.record_score import record_score
 from spanscore.sdk.capturing import Capture
 from spanscore.sdk.cassettes import Cassette
-from spanscore.sdk.pytest_plugin.expecting import Bounds, NoTurnError, require
+from spanscore.sdk.pytest_plugin.expecting import Bounds, NoTurnError, case_of, require, require_outcome
 from spanscore.sdk.pytest_plugin.results import Gathered, scored
 from spanscore.sdk.pytest_plugin.scoring import Scoring, sessions
 
 WAIT_S = 2.0
 """How long is waited for spans that are still open when a test asks for its turns, in seconds."""
+
+
+Named: TypeAlias = str | type[Metric] | Callable[..., Any]
+"""A metric by its name, or one of one's own as what `spanscore.metric` or `spanscore.criterion` gave."""
 
 
 class Recorder:
@@ -50,16 +60,16 @@ class Recorder:
         return sessions(self.turns(timeout_s=timeout_s))[-1]
 
     def evaluate(
-        self, metrics: Sequence[str] | str | None = None, *, turn: AgentTrace | None = None
+        self, metrics: Sequence[Named] | Named | None = None, *, turn: AgentTrace | None = None
     ) -> list[Evaluation]:
         """The scores of the test's turns, or of one of them, and of their sessions.
 
-        `metrics` are those to measure, by name; None: those of the configuration. What was measured is not measured
-        again. Raises NoTurnError where there is no turn, and InputError on a metric that there is not.
+        `metrics` are those to measure, or their names; None: those of the configuration. What was measured is not
+        measured again. Raises NoTurnError where there is no turn, and InputError on a metric that there is not.
         """
         __tracebackhide__ = True
         turns = self.turns() if turn is None else [turn]
-        names = [metrics] if isinstance(metrics, str) else metrics
+        names = None if metrics is None else [_name(x) for x in _listed(metrics)]
         missing = None if names is None else [x for x in names if not self._known(turns, x)]
         if missing is None or missing:
             found = self._scoring.evaluated(turns, missing, self._cassette)
@@ -71,23 +81,81 @@ class Recorder:
                 return found
         return [x for name in names or () for x in self._known(turns, name)]
 
+    @overload
     def expect(
         self,
-        metric: str,
+        metric: Named,
         *,
         at_least: float | None = None,
         at_most: float | None = None,
         turn: AgentTrace | None = None,
-    ) -> Evaluation:
-        """Require that each turn of the test, or `turn`, scores well enough by a metric; gives the lowest score.
+    ) -> Evaluation: ...
 
-        Without a bound it is the metric's own threshold that decides. Raises NotReachedError, an AssertionError, where
-        a score is out of bounds, and NotScoredError, another one, where it cannot be told.
+    @overload
+    def expect(
+        self,
+        *,
+        answer: object = None,
+        tools: ExpectedTools | None = None,
+        outcomes: str | Sequence[str] = (),
+        in_order: bool | None = None,
+        turn: AgentTrace | None = None,
+    ) -> None: ...
+
+    def expect(
+        self,
+        metric: Named | None = None,
+        *,
+        at_least: float | None = None,
+        at_most: float | None = None,
+        answer: object = None,
+        tools: ExpectedTools | None = None,
+        outcomes: str | Sequence[str] = (),
+        in_order: bool | None = None,
+        turn: AgentTrace | None = None,
+    ) -> Evaluation | None:
+        """Require a score of each turn of the test, or of `turn`; or what the latest turn, or `turn`, is to come to.
+
+        With a metric: that each score is within bounds; without bounds its own threshold decides. Gives the lowest
+        score. Without one: that the answer says as much as `answer`, that the tool calls are `tools`, and that
+        `outcomes` are true in the end, each as in a suite.
+
+        Raises NotReachedError, an AssertionError, where it is not so, NotScoredError, another one, where it cannot be
+        told, and InputError where it makes no sense.
         """
         __tracebackhide__ = True
+        stated = answer is not None or tools is not None or bool(outcomes)
+        if (metric is not None) == stated:
+            raise InputError("expect either a metric, such as task_completion, or an answer, tools or outcomes")
+        if metric is None:
+            of = turn or self.turn()
+            trial = self._scoring.tried(of, case_of(answer, tools, outcomes, in_order=in_order), self._cassette)
+            self._cassette.save()
+            self._scored += [((of,), x) for x in trial.evaluations]
+            require_outcome(trial, of, self._how_to_score("no_judge"))
+            return None
         turns = self.turns() if turn is None else [turn]
         found = self.evaluate(metric, turn=turn)
-        return require(metric, found, Bounds(at_least, at_most), turns, self._how_to_score)
+        return require(_name(metric), found, Bounds(at_least, at_most), turns, self._how_to_score)
+
+    def record_score(
+        self,
+        name: str,
+        value: bool | float | str,
+        *,
+        comment: str | None = None,
+        source: str = "programmatic",
+        author: str | None = None,
+        turn: AgentTrace | None = None,
+    ) -> None:
+        """Record what the test itself found of its latest turn, or of `turn`, as `spanscore.record_score` does.
+
+        It is shown beside the other scores in reports, and leaves with the agent's own spans. Raises NoTurnError.
+        """
+        __tracebackhide__ = True
+        target = (turn or self.turn()).target
+        traceparent = f"00-{target.trace_id}-{target.span_id}-01"
+        record_score(name, value, comment=comment, source=source, author=author, trace=traceparent)
 
     def recorded(self, timeout_s: float = 0.0) -> list[AgentTrace]:
         """The turns so far, oldest first; none is no error."""
@@ -99,7 +167,8 @@ class Recorder:
     def gathered(self, *, is_unknown: bool = False) -> Gathered:
         """What the test recorded, for reports."""
         turns = [x.to_json() for x in self.recorded()]
-        scores = [scored(x) for _, x in self._scored]
+        given = read_external(*self._capture.telemetry())
+        scores = [scored(x) for x in (*(x for _, x in self._scored), *given)]
         answers = self._cassette
         return Gathered(turns, scores, is_unknown, self._capture.left_out, answers.replayed, answers.recorded)
 
@@ -132,3 +201,14 @@ class Recorder:
             f"no turn was recorded: of {count} spans, from {names}, none is known to be of an agent or a model; is the "
             "instrumentation one of GenAI spans?"
         )
+
+
+def _name(metric: Named) -> str:
+    """What a metric is called."""
+    if isinstance(metric, str):
+        return metric
+    return str(getattr(metric, "name", None) or getattr(metric, "__name__", metric))
+
+
+def _listed(metrics: Sequence[Named] | Named) -> Sequence[Named]:
+    return metrics if isinstance(metrics, Sequence) and not isinstance(metrics, str) else [metrics]

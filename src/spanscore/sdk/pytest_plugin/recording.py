@@ -37,7 +37,7 @@ def recording(item: pytest.Item, judge: Judge | str | None) -> Iterator[Recorder
     """Record what is emitted within the block, for the test that `item` is."""
     with _usable():
         scoring = _scoring(item.config, judge)
-        cassette = item.stash.setdefault(_CASSETTE, Cassette.load(cassette_path(item)))
+        cassette = _cassette(item, scoring.mode)
     providers = attached()
     providers.require_providers()
     with providers.captures.running() as capture:
@@ -48,6 +48,13 @@ def recording(item: pytest.Item, judge: Judge | str | None) -> Iterator[Recorder
             cassette.save()
             if judge is not None and not isinstance(judge, str):
                 scoring.close()
+
+
+def _cassette(item: pytest.Item, mode: Mode) -> Cassette:
+    """The recorded answers for a test, which all of its trials share."""
+    if _CASSETTE not in item.stash:
+        item.stash[_CASSETTE] = Cassette.load(cassette_path(item), mode)
+    return item.stash[_CASSETTE]
 
 
 def cassette_path(item: pytest.Item) -> Path:

@@ -14,6 +14,10 @@ from spanscore.metrics import available
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.sdk.cassettes import Cassette, CassetteJudge, Mode
+from spanscore.suites import Case, Suite, Trial
+from spanscore.suites.answers import Answers
+from spanscore.suites.matching import Recording
+from spanscore.suites.trying import Trying
 
 
 class Scoring:
@@ -37,7 +41,14 @@ class Scoring:
 
         Raises InputError on a metric that there is not.
         """
-        return self._loop.run(_evaluated(self._engine(cassette), turns, metrics))
+        return self._loop.run(_evaluated(self._engine(self._judge_of(cassette)), turns, metrics))
+
+    def tried(self, turn: AgentTrace, case: Case, cassette: Cassette) -> Trial:
+        """A turn held against what a case expects of it, as `spanscore test` does. Raises InputError as `evaluated`."""
+        judge = self._judge_of(cassette)
+        suite = Suite(name=case.id, cases=(case,))
+        trying = Trying(suite, self._engine(judge), Answers(judge, self.settings.judge))
+        return self._loop.run(trying.score(Recording(case, (turn,), is_session=False)))
 
     def close(self) -> None:
         """Stop the event loop."""
@@ -59,11 +70,13 @@ class Scoring:
     def _embedder(self) -> Embedder | None:
         return open_embedder(self.settings.embedding, redact=redactor(self.settings.judge))
 
-    def _engine(self, cassette: Cassette) -> Engine:
-        judge = None
-        if self.can_ask or cassette.entries or self.mode == "none":
-            rules = self.settings.judge.redact.rules
-            judge = CassetteJudge(cassette, self.mode, lambda: self._judge, rules)
+    def _judge_of(self, cassette: Cassette) -> Judge | None:
+        """Who answers the questions of a test; None where nobody can."""
+        if not (self.can_ask or cassette.entries or self.mode == "none"):
+            return None
+        return CassetteJudge(cassette, self.mode, lambda: self._judge, self.settings.judge.redact.rules)
+
+    def _engine(self, judge: Judge | None) -> Engine:
         return Engine(self.settings.evaluation, judge, self._embedder, judge_config=self.settings.judge)
 
 
