@@ -7,7 +7,7 @@ import threading
 import pytest
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 
 from spanscore.sdk import capturing
 from spanscore.sdk.providers import attached
@@ -143,3 +143,9 @@ def test_of_too_many_spans_the_rest_is_counted(captures, tracer, monkeypatch):
         for _ in range(5):
             tracer.start_span("x").end()
     assert (len(names(capture)), capture.left_out) == (2, 3)
+
+
+def test_a_span_without_ids_disturbs_nothing(captures):
+    with captures.running() as capture:
+        captures.ended(ReadableSpan("no context"))
+    assert names(capture) == []

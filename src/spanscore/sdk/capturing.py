@@ -125,9 +125,9 @@ class Captures:
             capture.started(span)
 
     def ended(self, span: Any) -> None:
-        """A span has ended."""
-        capture = self._running.get(self._owners.get(span.context.span_id, _NOBODY))
-        if capture is not None:
+        """A span has ended; one without ids, which nobody began, is of no work."""
+        number = self._owners.get(span.context.span_id, _NOBODY) if span.context else _NOBODY
+        if (capture := self._running.get(number)) is not None:
             capture.ended(span)
 
     def logged(self, emitted: Any) -> None:
