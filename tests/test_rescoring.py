@@ -31,7 +31,7 @@ JUDGED = Asked(frozenset({"a", "b", "loop_detection"}), {"a": ("m",), "b": ("m",
 class FakeEngine:
     """Gives each metric the outcome that `outcomes` has for it."""
 
-    looks_back = False
+    looks_back = uses_external_scores = False
     ranking: ClassVar = {}
 
     def __init__(self):
@@ -43,7 +43,7 @@ class FakeEngine:
         self.asked.append((trace.id, names))
         return [_evaluation(trace, name, self.outcomes[name], revision=revision) for name in names]
 
-    async def evaluate_session(self, session, signals, overrides, *, revision):
+    async def evaluate_session(self, session, signals, overrides, *, revision, external):
         facts = {"scope": "session", "subject_id": session.session_id, "revision": revision}
         return [_evaluation(session.traces[-1], x, outcome, **facts) for x, outcome in self.outcomes.items()]
 

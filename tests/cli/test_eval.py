@@ -295,3 +295,21 @@ def test_an_interrupt_keeps_what_is_finished_and_exits_with_130(evaluated, monke
     assert code == 130
     assert "interrupted: these are the scores that were finished" in err
     assert file.exists()
+
+
+def test_what_others_gave_is_shown_and_counts_in_no_mean_and_no_gate(tmp_path, capsys):
+    main(["inspect", _RECORDING, "--jsonl"])
+    trace = json.loads(capsys.readouterr().out.splitlines()[0])
+    facts = {"gen_ai.evaluation.name": "coherence", "spanscore.score.source": "human"}
+    attributes = [{"key": key, "value": {"stringValue": x}} for key, x in facts.items()]
+    attributes.append({"key": "gen_ai.evaluation.score.value", "value": {"doubleValue": -77.0}})
+    record = {"traceId": trace["trace_ids"][0], "eventName": "gen_ai.evaluation.result", "attributes": attributes}
+    scoped = {"scope": {"name": "app"}, "logRecords": [record]}
+    (tmp_path / "logs.json").write_text(json.dumps({"resourceLogs": [{"scopeLogs": [scoped]}]}))
+    main(["eval", _RECORDING, str(tmp_path), "--jsonl"])
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    [given] = [x for x in found if x["evaluator"]["source"]]
+    assert (given["metric"], given["value"], given["scale"]) == ("coherence", -77.0, None)
+    main(["eval", _RECORDING, str(tmp_path)])
+    rows = [line for line in capsys.readouterr().out.splitlines() if "coherence" in line]
+    assert [x.split()[:2] for x in rows if "-77" in x] == [["coherence", "(human)"]]

@@ -18,8 +18,8 @@ from spanscore.evaluate.rubric import OVERALL
 from spanscore.judge.config import RULES
 from spanscore.metrics import available
 from spanscore.model.score import Evaluation, reaches
-from spanscore.model.trace import AgentTrace
-from spanscore.offline import OfflineScoring, measurable, metric_names, require_on_scale, summary
+from spanscore.model.trace import AgentTrace, Session
+from spanscore.offline import OfflineScoring, Scored, measurable, metric_names, require_on_scale, summary
 from spanscore.offline.recordings import Recordings
 from spanscore.offline.selection import open_engine, require_providers
 
@@ -124,13 +124,21 @@ async def _stream(args: argparse.Namespace, settings: Settings, scoring: Offline
     with ScoreFile(args.output) as file, Display(jsonl=args.jsonl, only_failing=args.failing) as display:
         recordings = Recordings(args.path, settings.assemble.session_scope, warn=display.say, progress=display.read)
         _stop_on_interrupt(scoring, recordings)
-        async for found in scoring.run(recordings.batches()):
-            file.write(found.evaluations)
-            display.print(found)
+        async for found in scoring.run(recordings.batches(), recordings.given_to):
+            shown = _with_external(found, recordings)
+            file.write(shown.evaluations)
+            display.print(shown)
             kept.add(found.evaluations)
     if not args.jsonl:
         scored.print_summary(display.output, settings, kept.evaluations)
     return kept.evaluations
+
+
+def _with_external(found: Scored, recordings: Recordings) -> Scored:
+    """With what others gave, which is shown and counts in no mean and no gate."""
+    scope = "session" if isinstance(found.subject, Session) else "trace"
+    given = [x for x in recordings.given_to(found.subject) if x.scope == scope]
+    return Scored(found.subject, [*found.evaluations, *given])
 
 
 def _stop_on_interrupt(scoring: OfflineScoring, recordings: Recordings) -> None:

@@ -33,7 +33,9 @@ class Row:
         """The row of an evaluation."""
         cause = evaluation.outcome.cause if isinstance(evaluation.outcome, Skip) else ""
         label = evaluation.label or ""
-        return cls(evaluation.metric, evaluation.status, evaluation.value, label, evaluation.reason, cause)
+        by = evaluation.evaluator
+        name = f"{evaluation.metric} ({by.author or by.source})" if evaluation.is_external else evaluation.metric
+        return cls(name, evaluation.status, evaluation.value, label, evaluation.reason, cause)
 
 
 def print_block(output: "Console", title: str, subtitle: str | None, rows: Sequence[Row]) -> None:

@@ -1,14 +1,18 @@
 """The agent traces in files of recorded telemetry, and what is to be said about these files."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from spanscore.content import ContentWatch
 from spanscore.errors import InputError
+from spanscore.model import external
+from spanscore.model.score import Evaluation
 from spanscore.model.session_scope import DEFAULT_SCOPE, in_scope
-from spanscore.model.trace import AgentTrace
+from spanscore.model.trace import AgentTrace, Session
 from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all, unread_traces
+from spanscore.received_scores import read_external
 
 
 class Recordings:
@@ -31,6 +35,7 @@ class Recordings:
         self._session_scope = session_scope
         self._warn = warn
         self._loaded: files.Telemetry | None = None
+        self._external: defaultdict[str, list[Evaluation]] = defaultdict(list)
 
     @classmethod
     def of(
@@ -48,6 +53,14 @@ class Recordings:
         """Read no further; what was read is given."""
         self._is_stopped = True
 
+    def given_to(self, subject: AgentTrace | Session) -> list[Evaluation]:
+        """What others gave to a trace, or to a session and its traces, as far as `batches` has read."""
+        if isinstance(subject, Session):
+            names = [subject.id, *(x for trace in subject.traces for x in (trace.id, *trace.trace_ids))]
+        else:
+            names = [subject.id, *subject.trace_ids]
+        return [score for name in dict.fromkeys(names) for score in self._external.get(name, ())]
+
     def batches(self) -> Iterator[list[AgentTrace]]:
         """The agent traces, by their start.
 
@@ -58,6 +71,9 @@ class Recordings:
             self._warn(f"warning: left out {refused}")
         watch = ContentWatch()
         traces = in_scope(rebuild_all(telemetry.spans, telemetry.logs, watch=watch), self._session_scope)
+        scores = read_external(telemetry.spans, telemetry.logs, session_scope=self._session_scope)
+        for score in external.join(scores, traces):
+            self._external[score.subject_id].append(score)
         if not traces:
             raise none_found(self._paths, len(telemetry.spans), len(telemetry.logs))
         yield traces

@@ -1,7 +1,7 @@
 """Scores of recorded agent traces, given as soon as they are made."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from spanscore.config import Settings
@@ -23,6 +23,7 @@ class Scored(NamedTuple):
     evaluations: list[Evaluation]
 
 
+GivenTo: TypeAlias = Callable[[Session], Sequence[Evaluation]]
 _UnderWay: TypeAlias = asyncio.Task[Scored]
 
 
@@ -35,6 +36,7 @@ class OfflineScoring:
         self._wanted = wanted
         self._measured = measurable(wanted)
         self._turns = SessionTurns()
+        self._external: GivenTo = lambda _session: ()
         self._under_way: asyncio.Queue[_UnderWay | None] = asyncio.Queue(_AT_ONCE)
         self._stopping = asyncio.Event()
 
@@ -69,12 +71,17 @@ class OfflineScoring:
         """End the run: what is finished is still given, what is under way is not."""
         self._stopping.set()
 
-    async def run(self, batches: Iterable[Sequence[AgentTrace]]) -> AsyncIterator[Scored]:
+    async def run(
+        self,
+        batches: Iterable[Sequence[AgentTrace]],
+        external: GivenTo = lambda _session: (),
+    ) -> AsyncIterator[Scored]:
         """The traces with their scores, in their order, each as soon as it and all before it are scored; then sessions.
 
         `batches` are read in a thread, the next while the traces of the last are scored. Errors of `batches` are
-        raised here.
+        raised here. `external` says what others gave to a session and its traces, once all batches are read.
         """
+        self._external = external
         launching = asyncio.create_task(self._launch(iter(batches)))
         stopping = asyncio.create_task(self._stopping.wait())
         try:
@@ -122,7 +129,8 @@ class OfflineScoring:
         return Scored(trace, found)
 
     async def _session(self, session: Session, signals: Signals) -> Scored:
-        return Scored(session, await self._engine.evaluate_session(session, signals, self._wanted))
+        external = self._external(session)
+        return Scored(session, await self._engine.evaluate_session(session, signals, self._wanted, external=external))
 
     def _only_wanted(self, scored: Scored) -> Scored:
         names = self._wanted.metrics
