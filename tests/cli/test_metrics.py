@@ -1,6 +1,7 @@
 """The metrics, listed and explained."""
 
 import json
+import re
 
 import pytest
 
@@ -113,10 +114,27 @@ def test_criteria_of_a_configuration_are_listed_too(shown, tmp_path):
     assert listed["criteria"][-1]["rubric"] == {"5": "it was", "0": "it was not"}
 
 
-@pytest.mark.parametrize("words", [["--json"], ["coherence", "--criteria"], ["--criteria", "-c", "there-is-none.yaml"]])
+@pytest.mark.parametrize("words", [["--json"], ["coherence", "--criteria"], ["-c", "there-is-none.yaml"]])
 def test_what_goes_with_criteria_only_is_bad_input_elsewhere(words, capsys):
     assert main(["metrics", *words]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_metrics_of_a_configuration_are_listed_with_what_runs(shown, tmp_path):
+    path = tmp_path / "own.yaml"
+    path.write_text("evaluation: {criteria: {kind: {ask: 'Is it kind?'}}, metrics: {coherence: false}}")
+    found = shown("-c", str(path))
+    assert re.findall(r"^(kind|coherence|confidence) +(on|off) ", found, re.MULTILINE) == [
+        ("coherence", "off"),
+        ("confidence", "on"),
+        ("kind", "on"),
+    ]
+
+
+def test_a_metric_of_a_configuration_is_explained(shown, tmp_path):
+    path = tmp_path / "own.yaml"
+    path.write_text("evaluation: {criteria: {kind: {ask: 'Is it kind?'}}}")
+    assert "what the judge is asked" in shown("kind", "-c", str(path))
 
 
 def test_rubric_as_a_metric_lists_its_criteria(capsys):

@@ -46,9 +46,12 @@ def test_links_lead_to_files_that_are_there(path):
 
 
 @pytest.mark.parametrize("path", PAGES, ids=name)
-def test_shown_configurations_are_accepted(path):
+def test_shown_configurations_are_accepted(path, tmp_path):
+    """A file that a page shows, as a block of Python that begins with its name, is there."""
+    for file, code in re.findall(r"```python\n# (\w+\.py)\n(.*?)```", path.read_text(), re.DOTALL):
+        (tmp_path / file).write_text(code)
     for block in re.findall(r"```yaml\n(.*?)```", path.read_text(), re.DOTALL):
-        config.parse(block, name(path), {})
+        config.parse(block, name(path), {}, folder=tmp_path)
 
 
 def test_the_example_configuration_is_accepted():

@@ -11,7 +11,6 @@ from pydantic import TypeAdapter
 from spanscore import config, metrics
 from spanscore.cli.terminal import console, on_one_line, print_json, printable
 from spanscore.errors import InputError
-from spanscore.evaluate.config import FAMILY
 from spanscore.evaluate.rubric import NAME as RUBRIC
 from spanscore.evaluate.rubric import Config as RubricConfig
 from spanscore.metrics import Criterial, Criterion, Judged, Metric, RubricMetric
@@ -32,7 +31,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--criteria", action="store_true", help="list the criteria of the rubric judge")
     parser.add_argument("--json", action="store_true", help="with --criteria: print one JSON object")
     parser.add_argument(
-        "-c", "--config", metavar="FILE", type=Path, help="with --criteria: list those of this configuration too"
+        "-c",
+        "--config",
+        metavar="FILE",
+        type=Path,
+        help="a configuration, whose own metrics and criteria are known too",
     )
 
 
@@ -40,13 +43,13 @@ def run(args: argparse.Namespace) -> int:
     """List the metrics or explain one. Returns the exit code."""
     if args.criteria and args.name is not None:
         raise InputError(f"--criteria lists all criteria; leave out {args.name}, or --criteria")
-    if not (args.criteria or args.name == RUBRIC) and (args.json or args.config):
-        raise InputError("--json and --config say how to list criteria; give --criteria too")
+    if args.json and not (args.criteria or args.name == RUBRIC):
+        raise InputError("--json says how to list criteria; give --criteria too")
+    evaluation = (config.load(args.config) if args.config else config.default()).evaluation
     if args.criteria or args.name == RUBRIC:
-        rubric = (config.load(args.config) if args.config else config.default()).evaluation.rubric
-        _list_criteria((rubric or RubricConfig()).known(), as_json=args.json)
+        _list_criteria((evaluation.rubric or RubricConfig()).known(), as_json=args.json)
     elif args.name is None:
-        _list(list(metrics.available().values()), console())
+        _list(list(metrics.available().values()), frozenset(evaluation.measured()), console())
     else:
         _explain(metric_of(args.name), console())
     return 0
@@ -93,19 +96,19 @@ def _described(criterion: Criterion) -> dict[str, Any]:
     }
 
 
-def _list(found: list[type[Metric]], output: "Console") -> None:
+def _list(found: list[type[Metric]], running: frozenset[str], output: "Console") -> None:
     from rich.table import Table  # noqa: PLC0415 - only what prints a table needs it
     from rich.text import Text  # noqa: PLC0415 - likewise
 
     narrow = output.width < _WIDE
     table = Table(box=None, pad_edge=False)
     table.add_column("metric", no_wrap=not narrow, min_width=40 if narrow else None)
-    for heading in ("default", "scope", "method"):
+    for heading in ("runs", "scope", "method"):
         table.add_column(heading, no_wrap=True)
     if not narrow:
         table.add_column("what it asks")
     for metric in sorted(found, key=lambda x: (issubclass(x, RubricMetric), x.scope == "session", x.name)):
-        facts = ("on" if metric.name in FAMILY else "off", metric.scope, metric.method)
+        facts = ("on" if metric.name in running else "off", metric.scope, metric.method)
         if narrow:
             table.add_row(Text.assemble((metric.name, "bold"), f"\n{metric.summary}"), *facts)
         else:
