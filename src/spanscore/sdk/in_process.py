@@ -13,6 +13,7 @@ from spanscore.errors import ConfigError
 from spanscore.evaluate.config import Config as Evaluation
 from spanscore.export.config import Config as Export
 from spanscore.export.config import InProcess
+from spanscore.metrics.own import name_of
 from spanscore.model.quantity import duration_ns
 from spanscore.store.config import Config as Store
 from spanscore.store.config import Retention
@@ -102,7 +103,7 @@ def _evaluation(found: Settings, metrics: Sequence[Any] | Mapping[str, Any]) -> 
 
 def _names(metrics: Iterable[Any]) -> list[str]:
     """The names of metrics, which may be given as what they are."""
-    return [str(getattr(x, "name", x)) for x in metrics]
+    return [name_of(x) for x in metrics]
 
 
 def _export(found: Settings, export: str | None) -> BaseModel:
