@@ -97,7 +97,8 @@ def _home(module: ModuleType, name: str) -> tuple[ast.Module, Any]:
     found = getattr(module, name)
     homes = getattr(module, "_HOMES", {})
     is_defined = inspect.isclass(found) or inspect.isfunction(found)
-    home = importlib.import_module(found.__module__ if is_defined else homes.get(name, module.__name__))
+    says_where = is_defined and found.__module__ != module.__name__  # an error may say that it is of the package
+    home = importlib.import_module(found.__module__ if says_where else homes.get(name, module.__name__))
     tree = _tree(str(home.__file__))
     defined = found.__name__ if is_defined else name
     return tree, next(x for x in reversed(tree.body) if defined in _names(x))

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from spanscore.sdk.experiment_result import Experiment
     from spanscore.sdk.experimenting import experiment, experiment_async
     from spanscore.sdk.instrumenting import Instrumentation, instrument
+    from spanscore.sdk.pytest_plugin.expecting import NotReachedError, NotScoredError, NoTurnError
+    from spanscore.sdk.pytest_plugin.recorder import Recorder
     from spanscore.sdk.score_report import Report
     from spanscore.sdk.scoring_exporter import ScoringExporter
     from spanscore.stats import pass_at_k, pass_pow_k
@@ -38,7 +40,11 @@ __all__ = [
     "Failure",
     "Instrumentation",
     "ModelCall",
+    "NoTurnError",
+    "NotReachedError",
+    "NotScoredError",
     "Outcome",
+    "Recorder",
     "Report",
     "Score",
     "ScoringExporter",
@@ -79,7 +85,11 @@ _HOMES = {
     "Failure": "spanscore.model.score",
     "Instrumentation": "spanscore.sdk.instrumenting",
     "ModelCall": "spanscore.sdk.authoring.model_call",
+    "NoTurnError": "spanscore.sdk.pytest_plugin.expecting",
+    "NotReachedError": "spanscore.sdk.pytest_plugin.expecting",
+    "NotScoredError": "spanscore.sdk.pytest_plugin.expecting",
     "Outcome": "spanscore.model.score",
+    "Recorder": "spanscore.sdk.pytest_plugin.recorder",
     "Report": "spanscore.sdk.score_report",
     "Score": "spanscore.model.score",
     "ScoringExporter": "spanscore.sdk.scoring_exporter",
