@@ -43,8 +43,10 @@ class Evidence:
     quotes: dict[str, None] = field(default_factory=dict)
 
 
-def linked(text: str, resolve: Resolve, evidence: Evidence) -> list[Segment]:
+def linked(text: str, resolve: Resolve, evidence: Evidence, *, has_quotes: bool = True) -> list[Segment]:
     """`text` in parts, each number of a step, call, turn or trace that is there being one; notes them in `evidence`.
+
+    Not `has_quotes`: what it quotes is not noted.
 
     >>> found = Evidence()
     >>> linked("Steps 1 to 3 failed.", lambda _, number: Place(number - 1), found)
@@ -63,7 +65,8 @@ def linked(text: str, resolve: Resolve, evidence: Evidence) -> list[Segment]:
             parts += [text[end:start], {"t": text[start:stop], **place.to_json()}]
             end = stop
     parts.append(text[end:])
-    _note_quotes(text, evidence)
+    if has_quotes:
+        _note_quotes(text, evidence)
     return [x for x in parts if x]
 
 

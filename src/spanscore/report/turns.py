@@ -84,7 +84,7 @@ def score(scored: Scored, resolve: Any, texts: Texts, said: Sequence[str] | None
     reason = linked(texts.text(str(data.get("reason") or "")) or "", resolve, evidence)
     facts = {name: x for name, x in metadata.items() if name not in _SHOWN_APART}
     spoken = {
-        name: linked(texts.text(x) or "", resolve, evidence)
+        name: linked(texts.text(x) or "", resolve, evidence, has_quotes=False)
         for name, x in facts.items()
         if isinstance(x, str) and name != "user_input"
     }

@@ -189,3 +189,11 @@ def test_a_test_shows_its_trials_and_leads_to_their_turns(show):
     page.locator(".turn-card").last.click()
     page.wait_for_selector(".page.turn")
     assert "question 2" in page.locator("h1").inner_text()
+
+
+def test_a_session_of_very_many_turns_shows_the_first_and_more_on_request(show):
+    turns = [agent_trace(x, session_id="s") for x in range(450)]
+    page = show(turns, at="#session=0")
+    assert page.locator(".turn-card").count() == 200
+    page.locator(".more", has_text="more of 450").click()
+    assert page.locator(".turn-card").count() == 400

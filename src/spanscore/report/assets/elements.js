@@ -39,6 +39,21 @@ function button(label, onclick, props) {
   return h("button", { type: "button", onclick, ...props }, label);
 }
 
+// Many parts, of which the first ones are made at once and the others when they are asked for.
+function inPages(items, size, make, list) {
+  let shown = 0;
+  const more = button("", () => next(), { class: "more" });
+  function next() {
+    const upTo = Math.min(shown + size, items.length);
+    add(list, items.slice(shown, upTo).map((item, place) => make(item, shown + place)));
+    shown = upTo;
+    more.hidden = shown >= items.length;
+    more.textContent = `Show ${Math.min(size, items.length - shown)} more of ${items.length}`;
+  }
+  next();
+  return [list, more];
+}
+
 // A part that opens on a click; what is inside is made when it is opened for the first time.
 function opening(summary, make, props) {
   const element = h("details", props, h("summary", null, summary));

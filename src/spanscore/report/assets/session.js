@@ -1,5 +1,8 @@
 // The pages of a session, a test and a pair of runs: scores of the whole, then the turns.
 
+const CARDS_AT_ONCE = 200;
+const TRIALS_AT_ONCE = 50;
+
 function sessionPage(session, row, app) {
   const context = outerContext(app);
   const turns = row.turns.map((place) => app.index.turns[place]);
@@ -33,18 +36,18 @@ function casePage(test, row, app) {
       figures.length ? h("section", { class: "part" }, figureTable(figures)) : null,
       test?.reasons?.length ? h("section", { class: "part" }, h("h2", null, "Why"), h("ul", { class: "reasons" }, test.reasons.map((reason) => h("li", { dir: "auto" }, reason)))) : null,
       test?.detail ? h("section", { class: "part" }, textBlock(test.detail, { mono: true })) : null,
-      (test?.trials ?? []).map((trial, number) => h("section", { class: "part trial" },
+      inPages(test?.trials ?? [], TRIALS_AT_ONCE, (trial, number) => h("section", { class: "part trial" },
         h("h2", null, testState(trial.status), `Trial ${number + 1}`,
           h("span", { class: "summary" }, trial.score === undefined ? null : h("span", null, `score ${value(trial.score)}`), trial.took === undefined ? null : h("span", null, duration(trial.took)))),
         test.trials.length > 1 && trial.reasons ? h("ul", { class: "reasons" }, trial.reasons.map((reason) => h("li", { dir: "auto" }, reason))) : null,
         trial.scores ? scoreList(trial.scores, context) : null,
-        trial.turns ? turnCards(trial.turns.map((place) => app.index.turns[place]), app, 0) : missing(trial.input ? `“${trial.input}”: its turns are not part of this report.` : "Its turns are not part of this report."))),
+        trial.turns ? turnCards(trial.turns.map((place) => app.index.turns[place]), app, 0) : missing(trial.input ? `“${trial.input}”: its turns are not part of this report.` : "Its turns are not part of this report.")), h("div", { class: "trials" })),
     ),
   };
 }
 
 function turnCards(turns, app, first) {
-  return h("ol", { class: "turn-cards" }, turns.map((row, place) => h("li", null,
+  return inPages(turns, CARDS_AT_ONCE, (row, place) => h("li", null,
     button([
       h("span", { class: "turn-number" }, String(first + place)),
       state(row.state),
@@ -54,7 +57,7 @@ function turnCards(turns, app, first) {
         row.output ? h("span", { class: "turn-output", dir: "auto" }, row.output) : null,
         row.fails?.length ? h("span", { class: "turn-fails" }, row.fails.map((number) => h("span", { class: "flag fail" }, app.index.metrics[number].metric))) : null),
       h("span", { class: "step-took" }, duration(row.took)),
-    ], () => app.open({ turn: row.id }), { class: "turn-card" }))));
+    ], () => app.open({ turn: row.id }), { class: "turn-card" })), h("ol", { class: "turn-cards" }));
 }
 
 function outerContext(app) {
