@@ -126,6 +126,10 @@ bench: env ## spans per CPU second of reading alone (also of the commit BEFORE) 
 	@$(BIN)/python bench/throughput.py
 	@$(BIN)/python bench/importing.py
 
+.PHONY: bench-in-process
+bench-in-process: env ## what scoring in its own process costs an agent: a span's end, and a turn under load
+	@$(BIN)/python bench/in_process.py
+
 .PHONY: checks-study
 checks-study: env ## how often each check fires on passed and failed runs in FILES of labelled trajectories
 	@$(BIN)/python bench/checks.py $(FILES)
