@@ -1,7 +1,7 @@
 """What scoring in its own process costs an agent: ending a span, and a turn under load, with and without it.
 
-Each figure is the best of several runs, since others may use the machine. Turns are those of an agent that waits for its
-model for some milliseconds, as all do; with 0 the agent has nothing to wait for, and shares its CPU with the scoring.
+The time of a span is the best of several rounds, since others may use the machine. Turns are those of an agent that
+waits for its model for some milliseconds, as all do; with 0 it waits for nothing, and shares its CPU with scoring.
 """
 
 import argparse
@@ -31,7 +31,7 @@ CALLS = 5
 class Nowhere(SpanExporter):
     """Sends nothing, so that only the processors are measured."""
 
-    def export(self, spans: object) -> SpanExportResult:
+    def export(self, spans: object) -> SpanExportResult:  # noqa: ARG002 # as the SDK has it
         return SpanExportResult.SUCCESS
 
 
