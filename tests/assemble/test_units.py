@@ -68,3 +68,13 @@ def test_what_comes_past_the_late_window_is_read_only_where_the_unit_goes_on(tra
     assembler.cut(config.idle_after)
     assembler.cut(config.idle_after + config.late_window)
     assert assembler.push(fragments.Fragment(trace_id, 2), config.idle_after + config.late_window + 1) is is_read
+
+
+def test_scores_that_others_gave_open_no_trace():
+    spans = ExportTraceServiceRequest()
+    scoped = spans.resource_spans.add().scope_spans.add()
+    scoped.scope.name = "spanscore.sdk"
+    scoped.spans.add(name="evaluation helpful", trace_id=TRACE, span_id=b"s" * 8)
+    events = logs("app", trace_id=TRACE)
+    events.resource_logs[0].scope_logs[0].log_records[0].event_name = "gen_ai.evaluation.result"
+    assert [*fragments.of_traces(spans, 1), *fragments.of_logs(events, 1)] == []

@@ -8,7 +8,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1 import trace_pb2
 
 from spanscore.export import attributes, events, spans
-from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Score, Skip, Tally
+from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Result, Score, Skip, Tally
 from spanscore.model.span import Resource, Scope
 from spanscore.model.trace import Target, Trial
 from spanscore.otlp import decode
@@ -141,10 +141,14 @@ def test_a_failure_on_the_agents_own_span_is_read():
     assert (found.status, found.outcome.type) == ("failed", "JudgeTimeoutError")
 
 
-def test_the_summary_of_all_scores_is_none():
-    one = replace(score(), tally=Tally(()))
-    assert len(as_spans(one)) == 2
-    assert len(read_own(as_spans(one))) == 1
+def test_what_has_no_span_of_its_own_is_read_from_the_summary():
+    passing, failing = Result("coherence", 0.9, "pass", 0.5), Result("task_completion", 0.2, "fail", 0.5)
+    one = replace(score(outcome=Score(0.2, "no")), tally=Tally((failing, passing)))
+    found = {x.metric: (x.value, x.label, x.subject_id, x.reason) for x in read_own(as_spans(one))}
+    assert found == {
+        "task_completion": (0.2, "fail", one.subject_id, "no"),
+        "coherence": (0.9, "pass", one.subject_id, ""),
+    }
 
 
 def test_what_has_no_time_has_no_latency():

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import create_engine, text
 
+from spanscore.model.headers import with_headers
 from spanscore.model.score import Annotation, Evaluation, Evaluator, Failure
 from spanscore.model.trace import ModelCall, Target
 from spanscore.store.writing import key
@@ -159,3 +160,11 @@ def test_a_store_of_an_older_spanscore_gets_their_table(open_store, tmp_path):
     store = open_store()
     store.put_external([given("a" * 32)])
     assert len(store.external_scores(trace_id="a" * 32)) == 1
+
+
+def test_what_one_tenant_sends_is_not_put_to_anothers_trace(store, make):
+    trace = make.trace(1)
+    store.commit([make.stored(trace)], [])
+    resource = with_headers({}, (("x-tenant", "other"),))
+    store.put_external([given(trace.trace_ids[0], target=Target(trace.trace_ids[0], "", 0, 0, resource))])
+    assert store.external_scores(trace_id=trace.id) == []

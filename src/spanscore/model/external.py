@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from spanscore.model.headers import headers_of
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 
@@ -28,11 +29,17 @@ def joined(score: Evaluation, turns: Sequence[AgentTrace]) -> Evaluation:
     """
     if score.scope == "session":
         return score
+    turns = [x for x in turns if is_of_one_tenant(score, x)]
     found = list(turns) if len(turns) == 1 else [x for x in turns if score.target.span_id in spans_of(x)]
     if len(found) != 1:
         return score
     session_id = score.session_id or found[0].session_id
     return replace(score, subject_id=found[0].id, session_id=session_id, session_key=found[0].session_key)
+
+
+def is_of_one_tenant(score: Evaluation, turn: AgentTrace) -> bool:
+    """Whether a score came with the headers that a turn came with: what one tenant sends is not put to another's."""
+    return headers_of(score.target.resource) == headers_of(turn.target.resource)
 
 
 def join(scores: Iterable[Evaluation], turns: Iterable[AgentTrace]) -> list[Evaluation]:

@@ -44,8 +44,9 @@ def read(
     """The scores in what spanscore exported, in the order of their evaluation, each once.
 
     Of a score that was exported in several forms the fullest counts: the span, then the event, then the attributes on
-    the agent's span. Of several revisions the newest, unless `superseded` asks for all. What is not exported is not
-    there: values are rounded to four digits, and only where the agent's spans are among `spans` the target has times.
+    the summary's span or the agent's own. Of several revisions the newest, unless `superseded` asks for all. What is
+    not exported is not there: values are rounded to four digits, and only where the agent's spans are among `spans` the
+    target has times.
     `session_scope` is that of the configuration.
     """
     known = list(spans)
@@ -53,7 +54,8 @@ def read(
     found = [*_of_spans(known, targets), *_of_events(logs, targets)]
     once = {x.uid: x for x in reversed(found)}
     scored = {_subject(x) for x in once.values()}
-    found = [*once.values(), *(x for x in _of_attributes(targets.values()) if _subject(x) not in scored)]
+    briefly = [*_of_summaries(known, targets), *_of_attributes(targets.values())]
+    found = [*once.values(), *(x for x in briefly if _subject(x) not in scored)]
     found = [_in_scope(x, session_scope) for x in found]
     found.sort(key=lambda x: (x.evaluated_at_ns, x.revision, x.uid))
     return found if superseded else _newest(found)
@@ -70,8 +72,8 @@ def _newest(scores: Iterable[Evaluation]) -> list[Evaluation]:
     return list(last.values())
 
 
-def _subject(score: Evaluation) -> tuple[str, str, str]:
-    return score.target.trace_id, score.target.span_id, score.metric
+def _subject(score: Evaluation) -> tuple[str, str, str, str]:
+    return score.scope, score.target.trace_id, score.target.span_id, score.metric
 
 
 def _of_spans(spans: Iterable[Span], targets: Mapping[tuple[str, str], Span]) -> Iterator[Evaluation]:
@@ -189,6 +191,31 @@ def _evaluated_at_ns(attributes: Attributes) -> int | None:
         return None
 
 
+def _of_summaries(spans: Iterable[Span], targets: Mapping[tuple[str, str], Span]) -> Iterator[Evaluation]:
+    """The scores that summaries list: value and label, where most have no span of their own and events are off."""
+    for span in spans:
+        if not is_own(span) or _NAME in span.attributes:
+            continue
+        link = span.links[0] if span.links and not span.parent_span_id else None
+        ids = (span.trace_id, span.parent_span_id) if link is None else (link.trace_id, link.span_id)
+        target = _target(ids, targets, span.resource, span.attributes, end_ns=span.end_ns)
+        for key in span.attributes:
+            if found := _ON_SPAN.fullmatch(key):
+                attributes = {**span.attributes, **_facts(found[1], span)}
+                yield _evaluation(found[1], attributes, target, _digest(span.span_id, found[1]), 0)
+
+
+def _facts(metric: str, span: Span) -> dict[str, Value]:
+    """What the attributes of one metric say, by the names that a score's own span has for it."""
+    own = f"spanscore.{metric}"
+    return {
+        _VALUE: span.attributes.get(f"{own}.score"),
+        _LABEL: span.attributes.get(f"{own}.label"),
+        _EXPLANATION: span.attributes.get(f"{own}.reason"),
+        "error.type": span.attributes.get(f"{own}.error"),
+    }
+
+
 def _of_attributes(spans: Iterable[Span]) -> Iterator[Evaluation]:
     """The scores that inline mode wrote on agents' spans. When they were given is not recorded: at the span's end."""
     for span in spans:
@@ -198,19 +225,12 @@ def _of_attributes(spans: Iterable[Span]) -> Iterator[Evaluation]:
 
 
 def _on_span(metric: str, span: Span) -> Evaluation:
-    own = f"spanscore.{metric}"
-    attributes: dict[str, Value] = {
-        _VALUE: span.attributes.get(f"{own}.score"),
-        _LABEL: span.attributes.get(f"{own}.label"),
-        _EXPLANATION: span.attributes.get(f"{own}.reason"),
-        "error.type": span.attributes.get(f"{own}.error"),
-    }
     service = span.resource.service_name
     return Evaluation(
         scope="trace",
         subject_id=span.trace_id,
         metric=metric,
-        outcome=_outcome(attributes),
+        outcome=_outcome(_facts(metric, span)),
         threshold=None,
         scale=None,
         evaluator=Evaluator(None, "", ""),

@@ -43,7 +43,8 @@ def of_traces(connection: Connection, trace_ids: Collection[str]) -> list[Evalua
         rows.extend(connection.execute(_LATEST.where(*wanted)).all())
     scores = _decoded(rows)
     turns = _turns(connection, {x.target.trace_id for x in scores})
-    return [external.joined(x, turns.get(x.target.trace_id, ())) for x in scores]
+    found = [(x, turns.get(x.target.trace_id, ())) for x in scores]
+    return [external.joined(x, own) for x, own in found if not own or any(external.is_of_one_tenant(x, y) for y in own)]
 
 
 def of_sessions(connection: Connection, keys: Sequence[str]) -> list[Evaluation]:
