@@ -48,7 +48,7 @@ class Attempt:
 
 
 def outcome_of(error: Exception) -> Skip | Failure:
-    """A Skip where the budget is spent, since that is nobody's error; else a Failure."""
+    """A Skip where the budget is spent, since that is nobody's error; else a Failure, with the error's notes."""
     if isinstance(error, BudgetExhaustedError):
         return Skip(str(error), "budget")
-    return Failure(type(error).__name__, str(error) or "no message")
+    return Failure(type(error).__name__, " ".join([str(error) or "no message", *getattr(error, "__notes__", ())]))

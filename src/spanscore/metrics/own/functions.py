@@ -3,8 +3,10 @@
 import asyncio
 import dataclasses
 import inspect
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar, overload
 
 from spanscore.errors import InputError
@@ -82,8 +84,21 @@ class FunctionMetric(Metric):
     async def measure(self, subject: AgentTrace | Session, earlier: Sequence[AgentTrace] = ()) -> Outcome:
         """Measure a trace, with the session's turns before it, or a session. Raises what the function raises."""
         options = {x.name: getattr(self, x.name) for x in dataclasses.fields(self) if x.name != "threshold"}
-        returned = await self.call(self.name, subject, earlier, options)
+        try:
+            returned = await self.call(self.name, subject, earlier, options)
+        except Exception as error:
+            if place := _place(error, self.call.function):
+                error.add_note(f"({place})")
+            raise
         return outcome_of(returned, self.name, self.scale)
+
+
+def _place(error: BaseException, function: Callable[..., Any]) -> str | None:
+    """The line in the function's file from which `error` comes; None where it does not come from there."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    frames = traceback.extract_tb((error.__cause__ or error).__traceback__)
+    lines = [x.lineno for x in frames if code is not None and x.filename == code.co_filename]
+    return f"{Path(code.co_filename).name}, line {lines[-1]}" if code is not None and lines else None
 
 
 @overload
