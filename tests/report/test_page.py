@@ -194,3 +194,14 @@ def test_the_turns_that_pass_have_an_interval_over_sessions(opened):
     turns = [agent_trace(x, session_id=f"s{x // 2}") for x in range(8)]
     rate = opened(turns, [evaluation(x) for x in turns]).index["turn_rate"]
     assert (rate["value"], rate["n"]) == (1.0, 4)
+
+
+def test_a_test_that_fails_comes_before_one_that_passes(opened):
+    cases = [report.Case(name=x, status=x) for x in ("pass", "skipped", "fail", "error")]
+    assert [x["name"] for x in opened(cases=cases).index["cases"]] == ["fail", "error", "skipped", "pass"]
+
+
+def test_the_share_of_turns_that_pass_is_as_sure_as_that_of_a_metric(opened):
+    turns = [agent_trace(x) for x in range(4)]
+    found = opened(turns, [evaluation(x) for x in turns]).index
+    assert found["turn_rate"]["low"] == found["metrics"][0]["rate"]["low"]

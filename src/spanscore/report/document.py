@@ -22,6 +22,8 @@ MAX_TURNS = 100_000
 
 Row: TypeAlias = dict[str, Any]
 
+_CASE_ORDER = ("fail", "error", "unmatched", "skipped", "pass")
+
 
 @dataclass(frozen=True, slots=True)
 class _Run:
@@ -76,7 +78,7 @@ def _cases(results: Results, run: _Run, chunks: Chunks, texts: Texts) -> Generat
     rows_of = _rows_of(run) if results.cases else {}
     own = dict(enumerate(run.turns))
     found = []
-    for case in results.cases:
+    for case in sorted(results.cases, key=lambda x: _CASE_ORDER.index(x.status)):
         detail = sessions.case(case, rows_of, own, texts)
         row = {"name": detail["name"], "status": case.status, "trials": [x.status for x in case.trials]}
         found.append({**row, "figures": detail["figures"], "at": chunks.add(detail)})

@@ -51,7 +51,8 @@ def passing_turns(states: Sequence[tuple[str, str | None]]) -> Estimate | None:
     if not decided:
         return None
     clusters = [f"turn {place}" if session is None else session for place, (_, session) in enumerate(decided)]
-    return mean([x for x, _ in decided], level=_LEVEL, clusters=clusters)
+    are_independent = len(set(clusters)) == len(clusters)
+    return mean([x for x, _ in decided], level=_LEVEL, clusters=None if are_independent else clusters)
 
 
 def _row(metric: str, own: Sequence[Scored]) -> dict[str, Any]:

@@ -22,14 +22,10 @@ def of_run(run: Mapping[str, Any], traces: Sequence[AgentTrace] = (), scores: Se
         name=f"{run['suite']}, run {run['run_id']}",
         traces=traces,
         scores=scores,
-        cases=sorted(map(_case, run["cases"]), key=_urgency),
+        cases=list(map(_case, run["cases"])),
         figures=list(_whole(run["overall"])),
         started_at_ns=int(datetime.fromisoformat(run["started_at"]).timestamp()) * 10**9,
     )
-
-
-def _urgency(case: Case) -> int:
-    return ("fail", "error", "unmatched", "skipped", "pass").index(case.status)
 
 
 def _case(case: Mapping[str, Any]) -> Case:
