@@ -1,12 +1,15 @@
 """A turn of an agent that is written by hand."""
 
 import asyncio
+import contextvars
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from opentelemetry import trace
 
 import spanscore
+from spanscore.telemetry.suppression import instrumentation_suppressed
 
 
 def test_a_turn_is_rebuilt_as_its_author_told_it(recorded):
@@ -280,3 +283,35 @@ def test_a_lone_surrogate_is_no_reason_to_lose_a_batch(recorded):
         turn.answer("\ud800")
     for value in recorded.span("invoke_agent").attributes.values():
         value.encode()
+
+
+def test_a_turn_that_ends_in_another_context_than_it_began_in_logs_nothing(recorded, caplog):
+    def streaming():
+        with spanscore.turn("Hi") as turn:
+            yield "Hello."
+            turn.answer("Hello.")
+
+    answers = streaming()
+    assert [contextvars.copy_context().run(next, answers, None) for _ in range(2)] == ["Hello.", None]
+    assert (recorded.turn().final_output, caplog.records) == ("Hello.", [])
+
+
+def test_nothing_is_recorded_where_nothing_is_to_be_traced(recorded):
+    @spanscore.tool
+    def find(city):
+        return city
+
+    with instrumentation_suppressed(), spanscore.turn("Hi") as turn:
+        find("Rome")
+        turn.answer("Hello.")
+    assert recorded.spans == ()
+
+
+def test_a_turn_in_another_thread_is_that_threads(recorded):
+    def agent(question):
+        with spanscore.turn(question):
+            spanscore.plan(f"answer {question}")
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(agent, map(str, range(8))))
+    assert {x.plan for x in recorded.turns()} == {f"answer {x}" for x in range(8)}

@@ -10,7 +10,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind
 
 from spanscore.sdk.authoring import attributes as names
-from spanscore.sdk.authoring.current import current_turn
+from spanscore.sdk.authoring.current import current_turn, detach
 from spanscore.sdk.authoring.definitions import definitions_of
 from spanscore.sdk.authoring.guarding import guarded
 from spanscore.sdk.authoring.messages import instructions_of, messages_of, requested_calls
@@ -98,7 +98,7 @@ class ModelCall:
     @guarded
     def _end(self, error: BaseException | None) -> None:
         if self._token is not None:
-            context.detach(self._token)
+            detach(self._token)
             self._token = None
         if self._span is not None:
             self._span.end() if error is None else self._span.fail(error)

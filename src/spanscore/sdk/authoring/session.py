@@ -6,7 +6,7 @@ from typing import Self
 from opentelemetry import context
 from opentelemetry.context import Context
 
-from spanscore.sdk.authoring.current import NAMED, Named, current_turn
+from spanscore.sdk.authoring.current import NAMED, Named, current_turn, detach
 
 
 class session:  # noqa: N801 - it is used as a function is
@@ -29,7 +29,7 @@ class session:  # noqa: N801 - it is used as a function is
 
     def __exit__(self, *exception: object) -> None:
         if self._token is not None:
-            context.detach(self._token)
+            detach(self._token)
 
     async def __aenter__(self) -> Self:
         return self.__enter__()

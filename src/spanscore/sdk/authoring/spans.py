@@ -8,10 +8,11 @@ from typing import TypeAlias
 
 from opentelemetry import context, trace
 from opentelemetry.context import Context
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, Status, StatusCode
 
 from spanscore import __version__
 from spanscore.sdk.authoring import attributes as names
+from spanscore.sdk.authoring.current import detach, is_suppressed
 from spanscore.sdk.authoring.guarding import guarded
 from spanscore.sdk.authoring.values import bounded
 
@@ -73,7 +74,9 @@ class OpenSpan:
 
 
 def open_span(name: str, attributes: Mapping[str, Attribute | None], *, kind: SpanKind = SpanKind.INTERNAL) -> OpenSpan:
-    """Begin a span inside of the current one."""
+    """Begin a span inside of the current one; one that records nothing, where nothing is to be traced."""
+    if is_suppressed():
+        return OpenSpan(INVALID_SPAN, context.get_current())
     tracer = trace.get_tracer(names.SCOPE, __version__)
     given = {key: value for key, value in attributes.items() if value is not None}
     span = tracer.start_span(well_named(name), kind=kind, attributes=given)
@@ -102,7 +105,7 @@ class Active:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._token is not None:
-            context.detach(self._token)
+            detach(self._token)
 
 
 def _qualified(kind: type[BaseException]) -> str:

@@ -12,7 +12,7 @@ from spanscore.model.json import Json
 from spanscore.sdk.authoring import attributes as names
 from spanscore.sdk.authoring import running
 from spanscore.sdk.authoring.arguments import Arguments
-from spanscore.sdk.authoring.current import TURN, current_names, current_turn
+from spanscore.sdk.authoring.current import TURN, current_names, current_turn, detach
 from spanscore.sdk.authoring.definitions import definitions_of
 from spanscore.sdk.authoring.expectations import ExpectedTools, expectation
 from spanscore.sdk.authoring.guarding import guarded, report_once
@@ -162,7 +162,7 @@ class Turn:
     @guarded
     def _end(self, error: BaseException | None) -> None:
         if self._token is not None:
-            context.detach(self._token)
+            detach(self._token)
             self._token = None
         self.finished(error)
 
