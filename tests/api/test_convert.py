@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from spanscore.api.convert import decode_trace, encode_score, encode_trace
 from spanscore.api.v1 import score_pb2
+from spanscore.model.expected import Expected, ExpectedTool
 from spanscore.model.json import loads
 from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Score, Skip
 from spanscore.model.trace import (
@@ -76,6 +77,22 @@ _traces = st.builds(
     dialects=_tuples(_texts),
     unread_spans=st.integers(0, 2**32 - 1),
     trial=st.none() | st.builds(Trial, _maybe, _maybe, _maybe, _maybe),
+    expected=st.none()
+    | st.builds(
+        Expected,
+        answer=_maybe,
+        tools=st.none()
+        | _tuples(
+            st.builds(
+                ExpectedTool,
+                _texts,
+                st.none() | st.dictionaries(_texts, _json, max_size=2),
+                st.none() | st.integers(0, 9),
+            )
+        ),
+        outcomes=_tuples(_texts),
+        in_order=st.none() | st.booleans(),
+    ),
 )
 
 _TARGET = Target("a" * 32, "b" * 16, 1, 2)
@@ -128,7 +145,8 @@ def test_a_token_count_beyond_64_bits_is_cut_and_does_not_fail():
 
 
 def test_a_trace_message_has_every_fact_of_the_json_line():
-    facts = set(_trace(trial=Trial(case="c"), session_id="s", session_key="other:s").to_json())
+    stated = {"trial": Trial(case="c"), "expected": Expected(answer="sunny")}
+    facts = set(_trace(**stated, session_id="s", session_key="other:s").to_json())
     fields = {field.name for field in encode_trace(_trace()).DESCRIPTOR.fields}
     assert fields - facts == {"history_recorded"}  # which tells an empty history from none
     assert facts <= fields

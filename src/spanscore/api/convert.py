@@ -1,9 +1,11 @@
 """AgentTrace and Evaluation as the control service's messages."""
 
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
+from spanscore.api.expectations import decode_expected, encode_expected
+from spanscore.api.text import text_of
 from spanscore.api.v1 import agent_trace_pb2 as trace_pb
 from spanscore.api.v1 import control_service_pb2 as control_pb
 from spanscore.api.v1 import score_pb2 as score_pb
@@ -78,6 +80,7 @@ def encode_trace(trace: AgentTrace) -> trace_pb.AgentTrace:
         dialects=trace.dialects,
         unread_spans=trace.unread_spans,
         trial=None if trace.trial is None else _encode_trial(trace.trial),
+        expected=None if trace.expected is None else encode_expected(trace.expected),
     )
 
 
@@ -110,6 +113,7 @@ def decode_trace(message: trace_pb.AgentTrace) -> AgentTrace:
         dialects=tuple(message.dialects),
         unread_spans=message.unread_spans,
         trial=_decode_trial(message.trial) if message.HasField("trial") else None,
+        expected=decode_expected(message.expected) if message.HasField("expected") else None,
     )
 
 
@@ -338,15 +342,6 @@ def _json(value: Json) -> str | None:
 
 def _decode_json(message: "Message", field: str) -> Json:
     return loads(getattr(message, field)) if message.HasField(field) else None
-
-
-@overload
-def text_of(text: str) -> str: ...
-@overload
-def text_of(text: None) -> None: ...
-def text_of(text: str | None) -> str | None:
-    """`text` with "?" for lone surrogates, which a JSON string may hold and protobuf refuses."""
-    return text if text is None or text.isascii() else text.encode(errors="replace").decode()
 
 
 def _int64(number: int | None) -> int | None:

@@ -6,7 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
-from spanscore.api.convert import encode_score, text_of
+from spanscore.api.convert import encode_score
+from spanscore.api.text import text_of
 from spanscore.api.v1 import control_service_pb2 as pb
 from spanscore.errors import InputError
 from spanscore.model.score import Evaluation

@@ -129,6 +129,8 @@ def _tree(trace: AgentTrace) -> "Tree":
     for name, text in (("when", _when(trace)), ("who", _who(trace)), ("test", _test(trace))):
         if text:
             root.add(_line(name, text))
+    if stated := _expected(trace):
+        root.add(_line("expects", stated))
     root.add(_line("input", _cut(trace.user_input)))
     root.add(_line("plan", _plan(trace.plan)))
     calls = root.add(_line("calls", _count_of_calls(trace)))
@@ -147,7 +149,8 @@ def _tree(trace: AgentTrace) -> "Tree":
 def _plan(plan: str | None) -> str:
     if plan is None:
         return "none announced"
-    return f"{len(announced_steps(plan))} steps: {_cut(plan)}"
+    steps = len(announced_steps(plan))
+    return f"{steps} steps: {_cut(plan)}" if steps else _cut(plan)
 
 
 def _add_call(calls: "Tree", number: int, call: ToolCall, *, by_other: bool) -> None:
@@ -192,6 +195,15 @@ def _test(trace: AgentTrace) -> str:
     if trial is None:
         return ""
     return _listed({"suite": trial.suite, "run": trial.run, "case": trial.case, "result": trial.status})
+
+
+def _expected(trace: AgentTrace) -> str:
+    """What the trace states that the turn should come to; nothing where it states nothing, as mostly."""
+    stated = trace.expected
+    if stated is None:
+        return ""
+    tools = None if stated.tools is None else ", ".join(x.name for x in stated.tools) or "no tool"
+    return _listed({"answer": stated.answer, "tools": tools, "outcomes": "; ".join(stated.outcomes)})
 
 
 def _listed(facts: Mapping[str, str | None]) -> str:

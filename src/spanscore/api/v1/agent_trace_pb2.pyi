@@ -82,6 +82,7 @@ class AgentTrace(_message.Message):
     TRIAL_FIELD_NUMBER: _builtins.int
     SESSION_KEY_FIELD_NUMBER: _builtins.int
     HISTORY_RECORDED_FIELD_NUMBER: _builtins.int
+    EXPECTED_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """32 hex digits; the same however often, and in whatever order, the turn's spans arrive."""
     root_span_id: _builtins.str
@@ -133,6 +134,10 @@ class AgentTrace(_message.Message):
     def trial(self) -> Global___Trial:
         """Set only on a turn that was recorded for a test."""
 
+    @_builtins.property
+    def expected(self) -> Global___Expected:
+        """What the turn's own spans state that it should come to. Set only where they state something."""
+
     def __init__(
         self,
         *,
@@ -164,15 +169,18 @@ class AgentTrace(_message.Message):
         trial: Global___Trial | None = ...,
         session_key: _builtins.str | None = ...,
         history_recorded: _builtins.bool = ...,
+        expected: Global___Expected | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_available_tools", b"_available_tools", "_final_output", b"_final_output", "_plan", b"_plan", "_root_span_id", b"_root_span_id", "_service_name", b"_service_name", "_session_id", b"_session_id", "_session_key", b"_session_key", "_system_instructions", b"_system_instructions", "_tool_calls", b"_tool_calls", "_trial", b"_trial", "_user_id", b"_user_id", "_user_input", b"_user_input", "agent_name", b"agent_name", "available_tools", b"available_tools", "final_output", b"final_output", "plan", b"plan", "root_span_id", b"root_span_id", "service_name", b"service_name", "session_id", b"session_id", "session_key", b"session_key", "system_instructions", b"system_instructions", "target", b"target", "tool_calls", b"tool_calls", "trial", b"trial", "usage", b"usage", "user_id", b"user_id", "user_input", b"user_input"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_available_tools", b"_available_tools", "_expected", b"_expected", "_final_output", b"_final_output", "_plan", b"_plan", "_root_span_id", b"_root_span_id", "_service_name", b"_service_name", "_session_id", b"_session_id", "_session_key", b"_session_key", "_system_instructions", b"_system_instructions", "_tool_calls", b"_tool_calls", "_trial", b"_trial", "_user_id", b"_user_id", "_user_input", b"_user_input", "agent_name", b"agent_name", "available_tools", b"available_tools", "expected", b"expected", "final_output", b"final_output", "plan", b"plan", "root_span_id", b"root_span_id", "service_name", b"service_name", "session_id", b"session_id", "session_key", b"session_key", "system_instructions", b"system_instructions", "target", b"target", "tool_calls", b"tool_calls", "trial", b"trial", "usage", b"usage", "user_id", b"user_id", "user_input", b"user_input"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_available_tools", b"_available_tools", "_final_output", b"_final_output", "_plan", b"_plan", "_root_span_id", b"_root_span_id", "_service_name", b"_service_name", "_session_id", b"_session_id", "_session_key", b"_session_key", "_system_instructions", b"_system_instructions", "_tool_calls", b"_tool_calls", "_trial", b"_trial", "_user_id", b"_user_id", "_user_input", b"_user_input", "agent_name", b"agent_name", "available_tools", b"available_tools", "completeness", b"completeness", "damaged", b"damaged", "dialects", b"dialects", "ended_ns", b"ended_ns", "final_output", b"final_output", "history", b"history", "history_recorded", b"history_recorded", "id", b"id", "model_calls", b"model_calls", "opening_span_id", b"opening_span_id", "plan", b"plan", "retrieved", b"retrieved", "root_span_id", b"root_span_id", "service_name", b"service_name", "session_id", b"session_id", "session_key", b"session_key", "started_ns", b"started_ns", "system_instructions", b"system_instructions", "target", b"target", "tool_calls", b"tool_calls", "trace_ids", b"trace_ids", "trial", b"trial", "unread_spans", b"unread_spans", "usage", b"usage", "user_id", b"user_id", "user_input", b"user_input"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_available_tools", b"_available_tools", "_expected", b"_expected", "_final_output", b"_final_output", "_plan", b"_plan", "_root_span_id", b"_root_span_id", "_service_name", b"_service_name", "_session_id", b"_session_id", "_session_key", b"_session_key", "_system_instructions", b"_system_instructions", "_tool_calls", b"_tool_calls", "_trial", b"_trial", "_user_id", b"_user_id", "_user_input", b"_user_input", "agent_name", b"agent_name", "available_tools", b"available_tools", "completeness", b"completeness", "damaged", b"damaged", "dialects", b"dialects", "ended_ns", b"ended_ns", "expected", b"expected", "final_output", b"final_output", "history", b"history", "history_recorded", b"history_recorded", "id", b"id", "model_calls", b"model_calls", "opening_span_id", b"opening_span_id", "plan", b"plan", "retrieved", b"retrieved", "root_span_id", b"root_span_id", "service_name", b"service_name", "session_id", b"session_id", "session_key", b"session_key", "started_ns", b"started_ns", "system_instructions", b"system_instructions", "target", b"target", "tool_calls", b"tool_calls", "trace_ids", b"trace_ids", "trial", b"trial", "unread_spans", b"unread_spans", "usage", b"usage", "user_id", b"user_id", "user_input", b"user_input"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__agent_name: _TypeAlias = _typing.Literal["agent_name"]  # noqa: Y015
     _WhichOneofArgType__agent_name: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name"]  # noqa: Y015
     _WhichOneofReturnType__available_tools: _TypeAlias = _typing.Literal["available_tools"]  # noqa: Y015
     _WhichOneofArgType__available_tools: _TypeAlias = _typing.Literal["_available_tools", b"_available_tools"]  # noqa: Y015
+    _WhichOneofReturnType__expected: _TypeAlias = _typing.Literal["expected"]  # noqa: Y015
+    _WhichOneofArgType__expected: _TypeAlias = _typing.Literal["_expected", b"_expected"]  # noqa: Y015
     _WhichOneofReturnType__final_output: _TypeAlias = _typing.Literal["final_output"]  # noqa: Y015
     _WhichOneofArgType__final_output: _TypeAlias = _typing.Literal["_final_output", b"_final_output"]  # noqa: Y015
     _WhichOneofReturnType__plan: _TypeAlias = _typing.Literal["plan"]  # noqa: Y015
@@ -200,6 +208,8 @@ class AgentTrace(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__available_tools) -> _WhichOneofReturnType__available_tools | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__expected) -> _WhichOneofReturnType__expected | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__final_output) -> _WhichOneofReturnType__final_output | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__plan) -> _WhichOneofReturnType__plan | None: ...
@@ -223,6 +233,88 @@ class AgentTrace(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__user_input) -> _WhichOneofReturnType__user_input | None: ...
 
 Global___AgentTrace: _TypeAlias = AgentTrace  # noqa: Y015
+
+@_typing.final
+class Expected(_message.Message):
+    """What the author of an agent, or of its test, stated that a turn should come to."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ANSWER_FIELD_NUMBER: _builtins.int
+    TOOLS_FIELD_NUMBER: _builtins.int
+    TOOLS_STATED_FIELD_NUMBER: _builtins.int
+    OUTCOMES_FIELD_NUMBER: _builtins.int
+    IN_ORDER_FIELD_NUMBER: _builtins.int
+    answer: _builtins.str
+    tools_stated: _builtins.bool
+    """Whether the spans state tool calls at all: then an empty `tools` is what they state."""
+    in_order: _builtins.bool
+    """Whether the order of the tool calls matters."""
+    @_builtins.property
+    def tools(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExpectedTool]: ...
+    @_builtins.property
+    def outcomes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Statements that should be true in the end."""
+
+    def __init__(
+        self,
+        *,
+        answer: _builtins.str | None = ...,
+        tools: _abc.Iterable[Global___ExpectedTool] | None = ...,
+        tools_stated: _builtins.bool = ...,
+        outcomes: _abc.Iterable[_builtins.str] | None = ...,
+        in_order: _builtins.bool | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_answer", b"_answer", "_in_order", b"_in_order", "answer", b"answer", "in_order", b"in_order"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_answer", b"_answer", "_in_order", b"_in_order", "answer", b"answer", "in_order", b"in_order", "outcomes", b"outcomes", "tools", b"tools", "tools_stated", b"tools_stated"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__answer: _TypeAlias = _typing.Literal["answer"]  # noqa: Y015
+    _WhichOneofArgType__answer: _TypeAlias = _typing.Literal["_answer", b"_answer"]  # noqa: Y015
+    _WhichOneofReturnType__in_order: _TypeAlias = _typing.Literal["in_order"]  # noqa: Y015
+    _WhichOneofArgType__in_order: _TypeAlias = _typing.Literal["_in_order", b"_in_order"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__answer) -> _WhichOneofReturnType__answer | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__in_order) -> _WhichOneofReturnType__in_order | None: ...
+
+Global___Expected: _TypeAlias = Expected  # noqa: Y015
+
+@_typing.final
+class ExpectedTool(_message.Message):
+    """A tool call that should be made."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    ARGUMENTS_JSON_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    arguments_json: _builtins.str
+    """All arguments, one JSON object; not set: any."""
+    step: _builtins.int
+    """At which step, counted from 1; not set: its place in the list."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        arguments_json: _builtins.str | None = ...,
+        step: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_arguments_json", b"_arguments_json", "_step", b"_step", "arguments_json", b"arguments_json", "step", b"step"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_arguments_json", b"_arguments_json", "_step", b"_step", "arguments_json", b"arguments_json", "name", b"name", "step", b"step"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__arguments_json: _TypeAlias = _typing.Literal["arguments_json"]  # noqa: Y015
+    _WhichOneofArgType__arguments_json: _TypeAlias = _typing.Literal["_arguments_json", b"_arguments_json"]  # noqa: Y015
+    _WhichOneofReturnType__step: _TypeAlias = _typing.Literal["step"]  # noqa: Y015
+    _WhichOneofArgType__step: _TypeAlias = _typing.Literal["_step", b"_step"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__arguments_json) -> _WhichOneofReturnType__arguments_json | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__step) -> _WhichOneofReturnType__step | None: ...
+
+Global___ExpectedTool: _TypeAlias = ExpectedTool  # noqa: Y015
 
 @_typing.final
 class Trial(_message.Message):
