@@ -167,15 +167,16 @@ def _gathered(spans: Iterable[Span], logs: Iterable[LogRecord]) -> dict[str, Rec
     for span in spans:
         if span.scope is not scope:  # that of the span before it, mostly
             scope, is_plain = span.scope, not span.scope.name.startswith(dialects.UNIT_SCOPES)
-        received[span.trace_id if is_plain else _unit(span, of_log=False)][0].append(span)
+        received[span.trace_id if is_plain else unit_of(span, of_log=False)][0].append(span)
     for log in logs:
-        unit = _unit(log, of_log=True)
+        unit = unit_of(log, of_log=True)
         if unit:
             received[unit][1].append(log)
     return received
 
 
-def _unit(item: Span | LogRecord, *, of_log: bool) -> str:
+def unit_of(item: Span | LogRecord, *, of_log: bool) -> str:
+    """By which id a span or log record is read together with others: mostly its trace's; "" where by none."""
     return dialects.unit_of(item.scope.name, item.trace_id, lambda: item.attributes, of_log=of_log)
 
 
@@ -207,6 +208,6 @@ def unread_traces(spans: Iterable[Span], logs: Iterable[LogRecord], traces: Iter
 def unread_all(spans: Iterable[Span], logs: Iterable[LogRecord] = ()) -> list[dialects.Unread]:
     """The spans that no dialect reads, and the log records of no span that one reads."""
     logs = list(logs)
-    gathered = [*_gathered(spans, logs).values(), ([], [x for x in logs if not _unit(x, of_log=True)])]
+    gathered = [*_gathered(spans, logs).values(), ([], [x for x in logs if not unit_of(x, of_log=True)])]
     parts = [part for received in gathered for part in dialects.told_apart(*received)]
     return dialects.unread([dialects.read(*part) for part in parts], [log for _, records in parts for log in records])

@@ -9,10 +9,16 @@ from spanscore.errors import InputError
 from spanscore.model import external
 from spanscore.model.score import Evaluation
 from spanscore.model.session_scope import DEFAULT_SCOPE, in_scope
+from spanscore.model.span import LogRecord, Span
 from spanscore.model.trace import AgentTrace, Session
+from spanscore.offline.windows import windows
 from spanscore.otlp import files
+from spanscore.otlp.documents import Documents
 from spanscore.rebuild import rebuild_all, unread_traces
 from spanscore.received_scores import read_external
+
+_WHOLE_BYTES = 32 * 2**20
+"""Files that are larger together are not loaded at once."""
 
 
 class Recordings:
@@ -31,6 +37,7 @@ class Recordings:
         """
         self._progress = progress
         self._is_stopped = False
+        self._unread = self._read_bytes = 0
         self._paths = paths
         self._session_scope = session_scope
         self._warn = warn
@@ -62,25 +69,61 @@ class Recordings:
         return [score for name in dict.fromkeys(names) for score in self._external.get(name, ())]
 
     def batches(self) -> Iterator[list[AgentTrace]]:
-        """The agent traces, by their start.
+        """The agent traces, of each batch by their start.
+
+        Of small files there is one batch. Large ones are read by the time of their documents; a turn that is spread
+        over several traces is one where these are within 30 seconds, and 16 MiB.
 
         Raises InputError when a file cannot be read, or none of them contains an agent trace.
         """
-        telemetry = files.load(self._paths) if self._loaded is None else self._loaded
-        for refused in telemetry.refused:
-            self._warn(f"warning: left out {refused}")
         watch = ContentWatch()
-        traces = in_scope(rebuild_all(telemetry.spans, telemetry.logs, watch=watch), self._session_scope)
-        scores = read_external(telemetry.spans, telemetry.logs, session_scope=self._session_scope)
-        for score in external.join(scores, traces):
-            self._external[score.subject_id].append(score)
-        if not traces:
-            raise none_found(self._paths, len(telemetry.spans), len(telemetry.logs))
-        yield traces
+        if self._loaded is None and (total := sum(size for _, size in files.listed(self._paths))) > _WHOLE_BYTES:
+            yield from self._windows(watch, total)
+        else:
+            yield self._whole(watch)
         for silent in watch.silent:
             self._warn(str(silent))
-        if unread := unread_traces(telemetry.spans, telemetry.logs, traces):
-            self._warn(unread_notice(unread))
+        if self._unread:
+            self._warn(unread_notice(self._unread))
+
+    def _whole(self, watch: ContentWatch) -> list[AgentTrace]:
+        """All agent traces at once."""
+        telemetry = files.load(self._paths) if self._loaded is None else self._loaded
+        self._refuse(telemetry.refused)
+        traces = in_scope(rebuild_all(telemetry.spans, telemetry.logs, watch=watch), self._session_scope)
+        self._note_external(telemetry.spans, telemetry.logs, traces)
+        if not traces:
+            raise none_found(self._paths, len(telemetry.spans), len(telemetry.logs))
+        self._unread = unread_traces(telemetry.spans, telemetry.logs, traces)
+        return traces
+
+    def _windows(self, watch: ContentWatch, total_bytes: int) -> Iterator[list[AgentTrace]]:
+        """The agent traces as they are read, in bounded memory."""
+        spans = logs = count = 0
+        for window in windows(Documents(self._paths), watch, lambda size: self._go_on(size, total_bytes)):
+            self._refuse(window.refused)
+            spans, logs, count = spans + len(window.spans), logs + len(window.logs), count + len(window.traces)
+            self._unread += unread_traces(window.spans, window.logs, window.traces)
+            traces = in_scope(window.traces, self._session_scope)
+            self._note_external(window.spans, window.logs, traces)
+            yield traces
+        if not count and not self._is_stopped:
+            raise none_found(self._paths, spans, logs)
+
+    def _go_on(self, size_bytes: int, total_bytes: int) -> bool:
+        self._read_bytes += size_bytes
+        self._progress(self._read_bytes, max(total_bytes, self._read_bytes))
+        return not self._is_stopped
+
+    def _refuse(self, refused: Sequence[str]) -> None:
+        for what in refused:
+            self._warn(f"warning: left out {what}")
+
+    def _note_external(self, spans: Sequence[Span], logs: Sequence[LogRecord], traces: Sequence[AgentTrace]) -> None:
+        """Note what others gave to these traces, to others, and to sessions."""
+        scores = read_external(spans, logs, session_scope=self._session_scope)
+        for score in external.join(scores, traces):
+            self._external[score.subject_id].append(score)
 
 
 def none_found(paths: Sequence[Path], spans: int, logs: int) -> InputError:

@@ -17,7 +17,7 @@ from spanscore.otlp.check import Refusal
 from spanscore.otlp.mend import mend
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
 
-_GZIP: Final = b"\x1f\x8b"
+GZIP: Final = b"\x1f\x8b"
 _SUFFIXES: Final = (".pb", ".json", ".jsonl", ".ndjson")
 _KNOWN: Final = "OTLP (*.pb, JSON or JSON Lines), Jaeger JSON or a Tempo export"
 
@@ -59,8 +59,21 @@ def load(paths: PathLike | Iterable[PathLike]) -> Telemetry:
     return found
 
 
+def listed(paths: Iterable[Path]) -> list[tuple[Path, int]]:
+    """Every file that `load` would read, in its order, with its size in bytes. Raises InputError where one is not."""
+    found = [x for path in paths for x in (_inside(path) if path.is_dir() else [path])]
+    try:
+        return [(path, path.stat().st_size) for path in found]
+    except OSError as error:
+        raise InputError(f"{error.filename}: cannot be read ({error.strerror}): give {_KNOWN}") from None
+
+
+def _inside(folder: Path) -> list[Path]:
+    return sorted(x for x in folder.rglob("*") if x.name.removesuffix(".gz").endswith(_SUFFIXES) and x.is_file())
+
+
 def _load_folder(folder: Path, found: Telemetry) -> None:
-    inside = sorted(x for x in folder.rglob("*") if x.name.removesuffix(".gz").endswith(_SUFFIXES) and x.is_file())
+    inside = _inside(folder)
     foreign: list[str] = []
     for path in inside:
         try:
@@ -74,7 +87,21 @@ def _load_folder(folder: Path, found: Telemetry) -> None:
 
 
 def _load_file(path: Path, found: Telemetry) -> None:
-    for signal, request, undecodable in requests(path):
+    _add(found, path, requests(path))
+
+
+def decode_into(found: Telemetry, path: Path, content: bytes, place: str) -> None:
+    """Add what a document of a file contains. Raises InputError where it is damaged, naming `place`."""
+    if not content.strip():
+        return
+    if is_binary(path, content):
+        _add(found, path, [_binary_request(path, content)])
+    else:
+        _add(found, path, _of_document(place, content))
+
+
+def _add(found: Telemetry, path: Path, requests: Iterable[tuple[Signal, Message, list[str]]]) -> None:
+    for signal, request, undecodable in requests:
         if signal == "traces":
             found.refused += undecodable + _named(path, signal, check.remove_damaged(request))
             found.spans += decode.spans(request)
@@ -88,10 +115,25 @@ def requests(path: Path) -> Iterator[tuple[Signal, Message, list[str]]]:
     content = _content(path)
     if not content.strip():
         raise ForeignFileError(f"{path}: the file is empty: give {_KNOWN}")
-    if content[:64].lstrip()[:1] in (b"{", b"[") and not path.name.removesuffix(".gz").endswith(".pb"):
-        yield from _json_requests(path, content)
-    else:
+    if is_binary(path, content):
         yield _binary_request(path, content)
+    else:
+        for place, text in _documents(path, content):
+            yield from _of_document(place, text)
+
+
+def is_binary(path: Path, content: bytes) -> bool:
+    """Whether a file is in protobuf, by its name and by how it begins."""
+    return content[:64].lstrip()[:1] not in (b"{", b"[") or path.name.removesuffix(".gz").endswith(".pb")
+
+
+def is_json(text: bytes) -> bool:
+    """Whether a text is JSON by itself."""
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _named(path: Path, signal: Signal, refused: list[Refusal]) -> list[str]:
@@ -120,34 +162,30 @@ def _binary_request(path: Path, content: bytes) -> tuple[Signal, Message, list[s
 def _content(path: Path) -> bytes:
     try:
         content = path.read_bytes()
-        return gzip.decompress(content) if content.startswith(_GZIP) else content
+        return gzip.decompress(content) if content.startswith(GZIP) else content
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise InputError(f"{path}: damaged gzip ({error}): fetch the file again") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}): give {_KNOWN}") from None
 
 
-def _json_requests(path: Path, content: bytes) -> Iterator[tuple[Signal, Message, list[str]]]:
-    for place, text in _documents(path, content):
-        try:
-            parsed, replaced = json.loads(text)
-            told = _replaced(place, replaced)
-            for signal, request in _from_json(parsed):
-                yield signal, request, told
-                told = []
-        except _NoTelemetryError as error:
-            raise ForeignFileError(f"{place}: {error}: give {_KNOWN}") from None
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            fault = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-            raise InputError(f"{place}: {fault}: give {_KNOWN}, whole and unchanged") from None
+def _of_document(place: str, text: bytes) -> Iterator[tuple[Signal, Message, list[str]]]:
+    try:
+        parsed, replaced = json.loads(text)
+        told = _replaced(place, replaced)
+        for signal, request in _from_json(parsed):
+            yield signal, request, told
+            told = []
+    except _NoTelemetryError as error:
+        raise ForeignFileError(f"{place}: {error}: give {_KNOWN}") from None
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        fault = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise InputError(f"{place}: {fault}: give {_KNOWN}, whole and unchanged") from None
 
 
 def _documents(path: Path, content: bytes) -> Iterator[tuple[str, bytes]]:
     """(place, JSON text) of each document: each line, where the first one is a document by itself; else the whole."""
-    first = content.lstrip().split(b"\n", 1)[0]
-    try:
-        json.loads(first)
-    except ValueError:
+    if not is_json(content.lstrip().split(b"\n", 1)[0]):
         yield str(path), content
         return
     for number, line in enumerate(content.split(b"\n"), start=1):

@@ -1,0 +1,127 @@
+"""The traces of recordings that are too large for memory, a window at a time: what has been read, and waits no more."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from spanscore.model.span import LogRecord, Span
+from spanscore.model.trace import AgentTrace
+from spanscore.otlp.documents import Document, Documents, Place
+from spanscore.rebuild import rebuild_all, unit_of
+from spanscore.turns import Watch
+
+_FIRST_BYTES, _MAX_BYTES = 2 * 2**20, 16 * 2**20
+"""How much is read for a window: little for the first, so that its scores are there soon, then ever more."""
+_JOIN_WITHIN_NS = 30 * 10**9
+_MAX_WAITING_BYTES = 16 * 2**20
+"""How long, in the time of the recording, a trace waits for others of its turn; and in what was read at most."""
+
+
+@dataclass(slots=True)
+class _Unit:
+    """What is read together: the spans and log records of one trace, mostly."""
+
+    last: Place
+    last_bytes: int = 0
+    spans: list[tuple[Place, Span]] = field(default_factory=list)
+    logs: list[tuple[Place, LogRecord]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Agent traces, and the spans and log records that were dealt with, also those of which no agent trace came."""
+
+    traces: list[AgentTrace]
+    spans: list[Span]
+    logs: list[LogRecord]
+    refused: list[str]
+
+
+class Windows:
+    """Rebuilds agent traces from documents that come one after the other.
+
+    A trace is rebuilt once no later document mentions it, together with those around it, so that a turn that is spread
+    over several traces is one.
+    """
+
+    def __init__(self, documents: Documents, watch: Watch) -> None:
+        self._documents = documents
+        self._watch = watch
+        self._units: dict[str, _Unit] = {}
+        self._read_bytes = 0
+        self._now_ns = 0
+        self._refused: list[str] = []
+        self._of_no_trace: list[LogRecord] = []
+
+    def add(self, document: Document) -> None:
+        """Take in what a document contains."""
+        self._read_bytes += document.size_bytes
+        self._now_ns = document.place.time_ns
+        self._refused += document.telemetry.refused
+        for span in document.telemetry.spans:
+            self._unit(unit_of(span, of_log=False), document.place).spans.append((document.place, span))
+        for log in document.telemetry.logs:
+            if unit := unit_of(log, of_log=True):
+                self._unit(unit, document.place).logs.append((document.place, log))
+            else:
+                self._of_no_trace.append(log)
+
+    def give(self, *, is_end: bool) -> Window:
+        """The agent traces that wait for nothing any more; at the end, all that are left."""
+        ready = {name: x for name, x in self._units.items() if is_end or not self._is_open(name, x)}
+        traces = rebuild_all(_spans(ready.values()), _logs(ready.values()), watch=self._watch)
+        names = {name: name for name in ready} | {
+            span.trace_id: name for name, unit in ready.items() for _, span in unit.spans
+        }
+        waiting = set() if is_end else {name for name, x in ready.items() if self._may_be_joined(x)}
+        groups = [{names[x] for x in trace.trace_ids if x in names} for trace in traces]
+        while more := {name for group in groups if group & waiting for name in group - waiting}:
+            waiting |= more
+        given = [ready[name] for name in ready if name not in waiting]
+        for name in ready:
+            if name not in waiting:
+                del self._units[name]
+        found = [trace for trace, group in zip(traces, groups, strict=True) if not group & waiting]
+        refused, self._refused = self._refused, []
+        logs, self._of_no_trace = [*_logs(given), *self._of_no_trace], []
+        return Window(found, _spans(given), logs, refused)
+
+    def _unit(self, name: str, place: Place) -> _Unit:
+        unit = self._units.setdefault(name, _Unit(place))
+        unit.last, unit.last_bytes = place, self._read_bytes
+        return unit
+
+    def _is_open(self, name: str, unit: _Unit) -> bool:
+        return not self._documents.is_last(name, unit.last)
+
+    def _may_be_joined(self, unit: _Unit) -> bool:
+        """Whether another trace of its turn may still come."""
+        is_recent = self._now_ns - unit.last.time_ns < _JOIN_WITHIN_NS
+        return is_recent and self._read_bytes - unit.last_bytes < _MAX_WAITING_BYTES
+
+
+def windows(documents: Documents, watch: Watch, read: Callable[[int], bool]) -> Iterator[Window]:
+    """The windows of all documents; `read` is told how many bytes each had, and says whether to go on."""
+    found = Windows(documents, watch)
+    wanted, size_bytes = _FIRST_BYTES, 0
+    for document in documents:
+        found.add(document)
+        size_bytes += document.size_bytes
+        if not read(document.size_bytes):
+            return
+        if size_bytes >= wanted:
+            yield found.give(is_end=False)
+            wanted, size_bytes = min(2 * wanted, _MAX_BYTES), 0
+    yield found.give(is_end=True)
+
+
+def _spans(units: Iterable[_Unit]) -> list[Span]:
+    """The spans of units in the order of their files, as if these had been loaded whole."""
+    return [x for _, x in sorted((y for unit in units for y in unit.spans), key=_order)]
+
+
+def _logs(units: Iterable[_Unit]) -> list[LogRecord]:
+    return [x for _, x in sorted((y for unit in units for y in unit.logs), key=_order)]
+
+
+def _order(item: tuple[Place, object]) -> tuple[int, int]:
+    return item[0].file, item[0].number

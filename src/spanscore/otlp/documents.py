@@ -1,0 +1,159 @@
+"""Large recordings read a document at a time: the lines of all files by their time, and when a trace has been read."""
+
+import base64
+import binascii
+import gzip
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from spanscore.errors import InputError
+from spanscore.otlp import files
+
+_TRACE_ID = re.compile(rb'"trace_?I[dD]"\s*:\s*"([^"]+)"')
+_TIME = re.compile(rb'imeUnixNano"\s*:\s*"?(\d{1,19})')
+_JAEGER_TIME = re.compile(rb'"startTime"\s*:\s*(\d{1,16})')
+_HEX_CHARS, _ID_BYTES = 32, 16
+
+
+class Place(NamedTuple):
+    """Where a document comes among those of all files: by its time, or that of one before it in its file."""
+
+    time_ns: int
+    file: int
+    number: int
+
+
+class Document(NamedTuple):
+    """Telemetry that was exported together; `read_bytes` is how much of all files was read when it had been."""
+
+    place: Place
+    telemetry: files.Telemetry
+    size_bytes: int
+
+
+class Documents:
+    """The documents of files that are too large to be in memory, by their time: traces and logs meet."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        """Look through the files, without decoding them. Raises InputError where one cannot be read."""
+        self._files = [path for path, _ in files.listed(paths)]
+        self._last: dict[str, Place] = {}
+        self._firsts: list[tuple[int, int]] = []
+        for file, path in enumerate(self._files):
+            for place, content in self._of_file(file):
+                if not self._firsts or self._firsts[-1][1] != file:
+                    self._firsts.append((place.time_ns, file))
+                for trace_id in trace_ids(path, content):
+                    self._last[trace_id] = max(place, self._last.get(trace_id, place))
+        self._firsts.sort()
+
+    def __iter__(self) -> Iterator[Document]:
+        """Each document. Raises InputError where one is damaged."""
+        for place, content in self._merged():
+            path = self._files[place.file]
+            telemetry = files.Telemetry()
+            try:
+                files.decode_into(telemetry, path, content, f"{path}:{place.number}")
+            except files.ForeignFileError as error:
+                if len(self._files) == 1:
+                    raise
+                telemetry.refused.append(str(error))
+            yield Document(place, telemetry, len(content))
+
+    def is_last(self, trace_id: str, place: Place) -> bool:
+        """Whether no document after this one mentions a trace."""
+        return self._last.get(trace_id, place) <= place
+
+    def _merged(self) -> Iterator[tuple[Place, bytes]]:
+        """The documents of all files by their place; a file is open only while its documents are read."""
+        waiting = deque(self._firsts)
+        heads: list[tuple[Place, bytes, Iterator[tuple[Place, bytes]]]] = []
+        while waiting or heads:
+            while waiting and (not heads or waiting[0] <= heads[0][0][:2]):
+                _push(heads, self._of_file(waiting.popleft()[1]))
+            place, content, following = heappop(heads)
+            yield place, content
+            _push(heads, following)
+
+    def _of_file(self, file: int) -> Iterator[tuple[Place, bytes]]:
+        latest_ns = 0
+        for number, content in contents(self._files[file]):
+            latest_ns = max(latest_ns, time_ns(content))
+            yield Place(latest_ns, file, number), content
+
+
+def _push(
+    heads: list[tuple[Place, bytes, Iterator[tuple[Place, bytes]]]], documents: Iterator[tuple[Place, bytes]]
+) -> None:
+    """Add the next of a file's documents, which has a place of its own, so that nothing else is compared."""
+    if (first := next(documents, None)) is not None:
+        heappush(heads, (*first, documents))
+
+
+def contents(path: Path) -> Iterator[tuple[int, bytes]]:
+    """(number of the line, text) of each line where the first is JSON by itself, else (1, the whole content)."""
+    try:
+        with _opened(path) as file:
+            if path.name.removesuffix(".gz").endswith(".pb"):
+                yield 1, file.read()
+            else:
+                yield from _lines(file)
+    except (EOFError, gzip.BadGzipFile) as error:
+        raise InputError(f"{path}: damaged gzip ({error}): fetch the file again") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}): give another file") from None
+
+
+def time_ns(content: bytes) -> int:
+    """The first time that a document in JSON names, in Unix nanoseconds; 0 where it names none."""
+    if (found := _TIME.search(content)) is not None:
+        return int(found[1])
+    found = _JAEGER_TIME.search(content)
+    return int(found[1]) * 1000 if found else 0
+
+
+def trace_ids(path: Path, content: bytes) -> set[str]:
+    """The ids of the traces that a document mentions, as spans have them."""
+    if path.name.removesuffix(".gz").endswith(".pb"):
+        telemetry = files.Telemetry()
+        files.decode_into(telemetry, path, content, str(path))
+        return {x.trace_id for x in telemetry.spans} | {x.trace_id for x in telemetry.logs}
+    return {_as_hex(x) for x in set(_TRACE_ID.findall(content))}
+
+
+def _as_hex(text: bytes) -> str:
+    """An id in hex, whichever way it is written: protobuf's own JSON has Base64."""
+    if len(text) < _HEX_CHARS:
+        try:
+            decoded = base64.b64decode(text, validate=True)
+        except (binascii.Error, ValueError):
+            decoded = b""
+        if len(decoded) == _ID_BYTES:
+            return decoded.hex()
+    return text.decode(errors="replace").lower().zfill(_HEX_CHARS)
+
+
+def _opened(path: Path) -> IO[bytes]:
+    with path.open("rb") as file:
+        is_zipped = file.read(2) == files.GZIP
+    return gzip.open(path) if is_zipped else path.open("rb")  # type: ignore[return-value] # it has the same methods
+
+
+def _lines(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
+    first = b""
+    number = 0
+    while not first.strip():
+        first, number = file.readline(), number + 1
+        if not first:
+            return
+    if not files.is_json(first):
+        yield 1, first + file.read()
+        return
+    yield number, first
+    for later, line in enumerate(file, start=number + 1):
+        if line.strip():
+            yield later, line
