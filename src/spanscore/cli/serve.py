@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from spanscore.config import Settings
+    from spanscore.pipeline import Pipeline
 
 _log = logging.getLogger(__name__)
 
@@ -60,11 +61,20 @@ async def _serve(settings: "Settings") -> None:
     sys.setswitchinterval(_SWITCH_EVERY_S)
     serving = asyncio.create_task(pipeline.run(stopping, started=lambda: _log.info("ready")))
     asked_to_stop = asyncio.create_task(stopping.wait())
+    saying = asyncio.create_task(_say_how_it_goes(settings, pipeline))
     await asyncio.wait({serving, asked_to_stop}, return_when=asyncio.FIRST_COMPLETED)
     asked_to_stop.cancel()
+    saying.cancel()
     await control.stop()  # while the store that it asks is still open
     await serving
     _log.info("stopped")
+
+
+async def _say_how_it_goes(settings: "Settings", pipeline: "Pipeline") -> None:
+    from spanscore.cli import status_line  # noqa: PLC0415 - as above
+
+    exporters = list(settings.export.exporters)
+    await status_line.run(lambda: status_line.status(pipeline.meter, pipeline.health(), exporters))
 
 
 def _allow_open_files(settings: "Settings") -> None:
