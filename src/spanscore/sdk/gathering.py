@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from spanscore import dialects
+from spanscore import dialects, received_scores
 from spanscore.assemble.assembler import Assembler, Cut
 from spanscore.assemble.config import Config
 from spanscore.assemble.fragments import Fragment
@@ -199,11 +199,20 @@ def _unit(item: Span | LogRecord, *, of_log: bool) -> str:
 
 def shows_genai(item: Span | LogRecord) -> bool:
     """Whether a dialect may read this: by the names in it, and the short texts, which may be names."""
+    return dialects.shows_genai(_named(item))
+
+
+def may_hold_scores(item: Span | LogRecord) -> bool:
+    """Whether this may be a score that somebody else gave."""
+    return received_scores.may_hold(_named(item))
+
+
+def _named(item: Span | LogRecord) -> bytes:
     names = [item.scope.name, item.name if isinstance(item, Span) else item.event_name, *item.attributes]
     names += [x for x in item.attributes.values() if isinstance(x, str) and len(x) <= _SHORT]
     if isinstance(item, Span):
         names += [name for event in item.events for name in (event.name, *event.attributes)]
-    return dialects.shows_genai("\n".join(names).encode("utf-8", "replace"))
+    return "\n".join(names).encode("utf-8", "replace")
 
 
 def _size_bytes(item: Span | LogRecord) -> int:

@@ -52,11 +52,16 @@ class Instrumentation:
         return is_done
 
     def scores(self, *, trace_id: str | None = None, session_id: str | None = None) -> "list[Evaluation]":
-        """The newest scores of a trace, by its hex id, or of a session and its traces, as far as they are kept here."""
+        """The newest scores of a trace, by its hex id, or of a session and its traces, as far as they are kept here.
+
+        Those that others gave, as by `record_score`, come last.
+        """
         running = self._worker.running if self._worker else None
         if running is None or running.processing is None:
             return []
-        return running.processing.store.evaluations(trace_id=trace_id, session_id=session_id)
+        store = running.processing.store
+        ours = store.evaluations(trace_id=trace_id, session_id=session_id)
+        return [*ours, *store.external_scores(trace_id=trace_id, session_id=session_id)]
 
     def health(self) -> dict[str, Any]:
         """What waits, what was dropped, and how models and exporters do; for a health page or a person."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from spanscore.config import Settings
     from spanscore.judge.port import Judge
     from spanscore.model.score import Evaluation
+    from spanscore.model.span import LogRecord, Span
     from spanscore.processing import Processing
     from spanscore.sdk.gathering import Ended, Gathered
     from spanscore.sdk.scoring_exporter import Board
@@ -207,6 +208,7 @@ class _Running:
         self._gathered: Gathered | None = None
         self._wake = asyncio.Event()
         self._stopping = asyncio.Event()
+        self._keeping: set[asyncio.Future[Any]] = set()
         self._untraced: Callable[[], AbstractContextManager[None]]
         self._open_spans: OrderedDict[str, set[str]] = OrderedDict()
 
@@ -240,6 +242,7 @@ class _Running:
                 while not self._worker.is_empty:
                     self._take_in()
                     await asyncio.sleep(0)
+                await asyncio.gather(*self._keeping, return_exceptions=True)
                 await (self.processing.finish_everything() if everything else self.processing.finish_complete())
         except TimeoutError:
             return False
@@ -350,12 +353,34 @@ class _Running:
         if self._job.holds_back is not None:
             for one in read:
                 self._job.holds_back.ended(one)
+        logs = [x for record in logged if (x := _guarded(to_log_record, record)) is not None]
+        self._keep_scores_of_others([x.span for x in read], logs)
         gathered.add(
             read,
-            [x for record in logged if (x := _guarded(to_log_record, record)) is not None],
+            logs,
             time.time_ns(),
             lambda trace_id: self._open_spans.get(trace_id, ()),
         )
+
+    def _keep_scores_of_others(self, spans: Sequence["Span"], logs: Sequence["LogRecord"]) -> None:
+        """Put scores that people and other evaluators gave into the store, beside ours."""
+        from spanscore.received_scores import read_external  # noqa: PLC0415 - loaded long ago
+        from spanscore.sdk.gathering import may_hold_scores  # noqa: PLC0415 - likewise
+
+        found = list(filter(may_hold_scores, spans)), list(filter(may_hold_scores, logs))
+        if not any(found) or self.processing is None:
+            return
+        scope = self._job.settings.assemble.session_scope
+        scores = _guarded(lambda both: read_external(*both, session_scope=scope), found)
+        if scores:
+            keeping = asyncio.ensure_future(self.processing.patiently(self.processing.store.put_external, scores))
+            self._keeping.add(keeping)
+            keeping.add_done_callback(self._kept)
+
+    def _kept(self, keeping: "asyncio.Future[Any]") -> None:
+        self._keeping.discard(keeping)
+        if not keeping.cancelled() and (error := keeping.exception()) is not None:
+            _log.error("scores that others gave cannot be stored: %s", error)
 
     def _read(self, span: Any) -> "Ended | None":
         from spanscore.sdk.gathering import Ended  # noqa: PLC0415 - loaded long ago
