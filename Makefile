@@ -32,8 +32,12 @@ test: env ## all tests
 test-packaging: env ## the wheel in environments of its own, beside the newest frameworks and older versions (network)
 	@$(BIN)/pytest -m packaging tests/packaging
 
+.PHONY: example
+example: env ## run the example NAME, asking QUESTION: see examples/README.md (network, once)
+	@$(BIN)/python examples/run.py $(NAME) $(if $(QUESTION),"$(QUESTION)")
+
 .PHONY: test-examples
-test-examples: env ## the examples that need environments of their own (network)
+test-examples: env ## all examples, each in an environment of its own (network)
 	@$(BIN)/pytest -m examples tests/examples
 
 .PHONY: collector

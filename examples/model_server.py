@@ -34,8 +34,8 @@ class Turn:
     tools: Sequence[str]
 
     def number(self, default: str) -> str:
-        """The first whole number in the question."""
-        found = re.search(r"\d+", self.question)
+        """The first number in the question, such as 77 or SO-4821."""
+        found = re.search(r"[A-Z]+-?\d+|\d+", self.question)
         return found[0] if found else default
 
     def found(self, pattern: str, default: str) -> str:
@@ -74,7 +74,9 @@ SCRIPT: Mapping[str, Sequence[Step]] = {
             "Plan:\n1. Find the order.\n2. Refund it.", [("find_order", {"order_id": turn.number("4821")})]
         ),
         lambda turn: Reply(calls=[("refund", {"order_id": turn.number("4821"), "amount_usd": _amount(turn)})]),
-        lambda turn: Reply(f"Your order {turn.number('4821')} is refunded: {_amount(turn):.2f} USD, in five days."),
+        lambda turn: Reply(
+            f"I have refunded {_amount(turn):.2f} USD for order {turn.number('4821')}; it takes five days."
+        ),
     ),
     r"where is|has my order": (
         lambda turn: Reply(calls=[("find_order", {"order_id": turn.number("4821")})]),
