@@ -164,7 +164,9 @@ def check_python(command, *_):
 
 def check_pip(command, folder, _environ):
     """What is to be installed is there, with these extras; `make env` installs it for real."""
-    [wanted] = [x for x in shlex.split(command)[2:] if not x.startswith("-")]
+    wanted, *options = shlex.split(command)[2:]
+    files = [ROOT / option for option, before in zip(options, [wanted, *options], strict=False) if before == "-r"]
+    assert [x for x in files if not x.exists()] == []
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     place, _, named = wanted.rstrip("]").partition("[")
     assert place in {".", "spanscore"}

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+CACHE = Path(os.environ.get("SPANSCORE_CACHE") or Path(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "spanscore"))
+"""The user's own cache, read before a test has one of its own."""
+
 NAMES = sorted(path.parent.name for path in EXAMPLES.glob("*/agent.*"))
 FRAMEWORKS = {"langgraph", "openai_agents", "openai_loop", "pydantic_ai", "vercel_ai"}
 PASSED = ("check.arguments_match_schema", "check.arguments_grounded", "check.claims_backed_by_calls")
@@ -19,8 +22,9 @@ def run(name, *question):
     """What an example prints, on both of its outputs."""
     private = ("OPENAI_", "OTEL_", "SPANSCORE_JUDGE")
     environment = {key: value for key, value in os.environ.items() if not key.startswith(private)}
+    environment |= {"COLUMNS": "200", "SPANSCORE_CACHE": str(CACHE.expanduser())}
     words = [sys.executable, str(EXAMPLES / "run.py"), name, *question]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment | {"COLUMNS": "200"})
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
     if done.returncode == 3:
         pytest.skip(f"{name}: what it needs cannot be installed here: {done.stderr[-500:]}")
     assert done.returncode == 0, done.stderr
