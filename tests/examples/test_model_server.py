@@ -55,7 +55,7 @@ def test_a_tools_result_leads_to_the_next_call(server):
 def test_after_the_last_result_comes_the_answer(server):
     results = [{"role": "tool", "tool_call_id": f"call_{i}", "content": "12.50"} for i in range(2)]
 
-    assert chat(server, QUESTION, *results)["content"] == "Your order 77 is refunded: 12.50 USD, in five days."
+    assert chat(server, QUESTION, *results)["content"] == "I have refunded 12.50 USD for order 77; it takes five days."
 
 
 def test_a_new_question_begins_anew(server):
