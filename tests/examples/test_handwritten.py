@@ -30,7 +30,7 @@ def shown():
 
 
 def test_it_answers_its_questions(shown):
-    assert "agent: Your order 4821 is refunded: 59.90 USD, in five days." in shown.stdout
+    assert "agent: I have refunded 59.90 USD for order 4821; it takes five days." in shown.stdout
 
 
 def test_it_ends_with_the_scores_of_each_turn(shown):
