@@ -14,6 +14,9 @@ from typing import Any
 MODULES = {
     "spanscore": "What an agent's author, a script and a notebook use. Each name is imported when it is first used.",
     "spanscore.errors": "What is raised on purpose.",
+    "spanscore.report": "A run as one HTML file. `Report.to_html` and `spanscore report` are made of it.",
+    "spanscore.testing": "What the authors of metrics and dialects test theirs with. See [own-metrics.md](own-metrics.md).",
+    "spanscore.dialects.reading": "What a dialect is written with. See [add-a-dialect.md](add-a-dialect.md).",
 }
 
 _INTRODUCTION = """\
@@ -101,7 +104,14 @@ def _home(module: ModuleType, name: str) -> tuple[ast.Module, Any]:
     home = importlib.import_module(found.__module__ if says_where else homes.get(name, module.__name__))
     tree = _tree(str(home.__file__))
     defined = found.__name__ if is_defined else name
-    return tree, next(x for x in reversed(tree.body) if defined in _names(x))
+    node = next((x for x in reversed(tree.body) if defined in _names(x)), None)
+    return (tree, node) if node is not None else _home(_imported_from(tree, name), name)
+
+
+def _imported_from(tree: ast.Module, name: str) -> ModuleType:
+    """The module from which another one has a name."""
+    imports = (x for x in tree.body if isinstance(x, ast.ImportFrom))
+    return importlib.import_module(next(str(x.module) for x in imports if name in {y.name for y in x.names}))
 
 
 def _names(node: ast.stmt) -> set[str]:
