@@ -15,7 +15,7 @@ MODULES = {
     "spanscore": "What an agent's author, a script and a notebook use. Each name is imported when it is first used.",
     "spanscore.errors": "What is raised on purpose.",
     "spanscore.report": "A run as one HTML file. `Report.to_html` and `spanscore report` are made of it.",
-    "spanscore.testing": "What the authors of metrics and dialects test theirs with. See [own-metrics.md](own-metrics.md).",
+    "spanscore.testing": "What authors of metrics and dialects test theirs with. See [own-metrics.md](own-metrics.md).",
     "spanscore.dialects.reading": "What a dialect is written with. See [add-a-dialect.md](add-a-dialect.md).",
 }
 
