@@ -8,6 +8,7 @@ import threading
 import pytest
 from application import METRICS, Application, HangingJudge, chatted
 
+import spanscore
 from spanscore.errors import ConfigError
 from spanscore.sdk import worker as working
 
@@ -67,6 +68,22 @@ def test_scores_leave_before_the_exporters_are_shut_down(application, instrument
     application.turn()
     application.tracer_provider.shutdown()
     assert application.emitted
+
+
+def test_a_session_around_a_frameworks_agent_is_that_of_its_turn(application, instrumented):
+    with spanscore.session("chat-7", user_id="u-1"):
+        root = application.turn()
+    instrumented.force_flush()
+    found = instrumented.scores(trace_id=f"{root.trace_id:032x}")
+    assert found
+    assert {x.session_id for x in found} == {"chat-7"}
+
+
+def test_a_session_that_a_framework_names_itself_stays(application, instrumented):
+    with spanscore.session("chat-7"), application.tracer.start_as_current_span("x", attributes={"session.id": "own"}):
+        pass
+    (span,) = application.spans.get_finished_spans()
+    assert span.attributes["session.id"] == "own"
 
 
 def test_content_in_log_records_is_read(application, instrumented):
@@ -294,8 +311,12 @@ def test_a_program_that_ends_at_once_is_scored():
     assert run(PROGRAM).stdout.splitlines() == ["scored"]
 
 
-def test_a_program_without_a_provider_is_told_so():
-    assert "no TracerProvider was set up" in run(PROGRAM).stderr
+def test_a_program_whose_scores_nobody_gets_is_told_so():
+    assert "no TracerProvider was set up" in run(PROGRAM.replace(", on_scores=tell", "")).stderr
+
+
+def test_who_takes_the_scores_needs_no_provider():
+    assert "no TracerProvider" not in run(PROGRAM).stderr
 
 
 def test_a_provider_that_is_set_later_is_followed():

@@ -27,10 +27,13 @@ _NO_PROVIDER = (
 class Attached:
     """The providers of an application: the given ones, else the global ones, also where these are replaced later."""
 
-    def __init__(self, tracer_provider: Any = None, logger_provider: Any = None) -> None:
-        """Find the providers. Raises ConfigError where a given one takes no processors."""
+    def __init__(self, tracer_provider: Any = None, logger_provider: Any = None, *, needs_exporters: bool) -> None:
+        """Find the providers. Raises ConfigError where a given one takes no processors.
+
+        `needs_exporters` says that nobody gets the scores but the application's own exporters.
+        """
         self._given_tracer, self._given_logger = tracer_provider, logger_provider
-        self.tracer_provider = tracer_provider or _global_tracer_provider()
+        self.tracer_provider = tracer_provider or _global_tracer_provider(warns=needs_exporters)
         self.logger_provider = logger_provider or _global_logger_provider()
         self._processors: tuple[Spans, Logs] | None = None
         if not hasattr(self.tracer_provider, "add_span_processor"):
@@ -89,11 +92,12 @@ class Attached:
         )
 
 
-def _global_tracer_provider() -> Any:
+def _global_tracer_provider(*, warns: bool) -> Any:
     found = trace_globals.get_tracer_provider()
     if not is_stand_in(found):
         return found
-    _log.warning(_NO_PROVIDER)
+    if warns:
+        _log.warning(_NO_PROVIDER)
     made = TracerProvider()
     set_replaceable(trace_globals, "_TRACER_PROVIDER", made)
     return made

@@ -112,7 +112,8 @@ def instrument(
     _require_models(asked, judge_object)
     from spanscore.sdk.attaching import Attached  # noqa: PLC0415 - needs the OpenTelemetry SDK
 
-    attached = Attached(tracer_provider, logger_provider)
+    needs_exporters = on_scores is None and set(asked.export.exporters) <= {APPLICATION}
+    attached = Attached(tracer_provider, logger_provider, needs_exporters=needs_exporters)
     holds_back = _holds_back(attach, asked)
     scored = _told(attached.histogram if APPLICATION in asked.export.exporters else None, on_scores)
     worker = Worker(Job(asked, attached.exporters, judge_object, holds_back, scored, attached.follow))

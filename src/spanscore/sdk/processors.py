@@ -7,6 +7,8 @@ from opentelemetry.context import Context
 from opentelemetry.sdk._logs import LogRecordProcessor
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 
+from spanscore.sdk.authoring.current import Named, current_names
+from spanscore.sdk.authoring.turn import named
 from spanscore.sdk.worker import Worker
 
 _MILLIS = 1000
@@ -21,12 +23,15 @@ class Spans(SpanProcessor):
         self._worker = worker
         self._closed = closed
 
-    def on_start(self, span: Span, parent_context: Context | None = None) -> None:  # noqa: ARG002 # as the SDK has it
-        """A span has begun: its trace is not complete before it has ended."""
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:  # as the SDK has it
+        """A span has begun: its trace is not complete before it has ended. A session named around it is set on it."""
         try:
             context = span.context
             if context is not None and context.trace_flags.sampled:
                 self._worker.started(context)
+                names = current_names(parent_context)
+                if names.session_id is not None or names.user_id is not None:
+                    _name(span, names)
         except Exception:  # noqa: BLE001, S110 - it is the application's span, and only its score is at stake
             pass
 
@@ -46,6 +51,13 @@ class Spans(SpanProcessor):
     def shutdown(self) -> None:
         """Score what is there, and end."""
         self._closed()
+
+
+def _name(span: Span, names: Named) -> None:
+    """Set the attributes of a session and a user that the span itself does not have."""
+    own = span.attributes or {}
+    found = named(names.session_id, names.user_id).items()
+    span.set_attributes({key: value for key, value in found if value is not None and key not in own})
 
 
 class Logs(LogRecordProcessor):

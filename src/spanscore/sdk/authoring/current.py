@@ -53,7 +53,7 @@ def current_turn() -> "Turn | None":
     return found
 
 
-def current_names() -> Named:
-    """The session and user around the calling code."""
-    found = context.get_value(NAMED)
+def current_names(within: Context | None = None) -> Named:
+    """The session and user around the calling code; or those in another context than the current one."""
+    found = context.get_value(NAMED, within)
     return found if isinstance(found, Named) else Named()
