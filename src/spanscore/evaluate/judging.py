@@ -1,7 +1,8 @@
 """How judged metrics ask a judge: staged (each metric on its own, stage by stage) or fused (all in shared calls)."""
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from spanscore.evaluate.answering import answer
 from spanscore.evaluate.asking import Questions, distinct
@@ -52,10 +53,10 @@ class Judging:
         async with asyncio.TaskGroup() as group:
             if self._config.plan == "fused":
                 for sharing in by_models(cases):
-                    group.create_task(self._bounded(fused(sharing, inquiry)))
+                    group.create_task(self._bounded(partial(fused, sharing, inquiry)))
             else:
                 for case in cases:
-                    group.create_task(self._bounded(staged(case, inquiry)))
+                    group.create_task(self._bounded(partial(staged, case, inquiry)))
         transcript = await inquiry.transcript()
         for case in cases:
             case.note(transcript.metadata)
@@ -74,9 +75,10 @@ class Judging:
     def _cases(self, metrics: Sequence[Judged], subject: AgentTrace | Session) -> list[Case]:
         return [Case(metric, subject, max_calls=self._config.max_verdicts) for metric in metrics]
 
-    async def _bounded(self, judged: Awaitable[None]) -> None:
+    async def _bounded(self, judged: Callable[[], Awaitable[None]]) -> None:
+        """Wait for a place, and only then begin: who is cancelled before leaves nothing behind that was never run."""
         async with self._slots:
-            await judged
+            await judged()
 
 
 async def staged(case: Case, inquiry: Inquiry) -> None:
