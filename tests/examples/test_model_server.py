@@ -1,5 +1,6 @@
 """The scripted model of the examples: it speaks OpenAI's API as OpenAI's own client and others expect it."""
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -17,13 +18,19 @@ QUESTION = {"role": "user", "content": "I want my money back for order 77."}
 @pytest.fixture(autouse=True)
 def _without_key(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.syspath_prepend(str(EXAMPLES))
 
 
 @pytest.fixture
-def server():
-    import model_server
+def model_server():
+    """The module of the examples; the recordings have another one of its name."""
+    spec = importlib.util.spec_from_file_location("examples_model_server", EXAMPLES / "model_server.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
+
+@pytest.fixture
+def server(model_server):
     with model_server.serving() as url:
         yield url
 
@@ -108,9 +115,7 @@ def test_a_program_is_run_against_it_and_its_exit_code_kept():
     assert subprocess.run(words, check=False).returncode == 7
 
 
-def test_with_a_key_the_real_api_is_left_in_place(monkeypatch):
-    import model_server
-
+def test_with_a_key_the_real_api_is_left_in_place(monkeypatch, model_server):
     monkeypatch.setenv("OPENAI_API_KEY", "a key")
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     with model_server.serving() as url:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from spanscore.model.expected import Expected
 from spanscore.model.span import Resource, Scope, Span
 from spanscore.model.trace import Tool
 from spanscore.otlp import files
@@ -184,6 +185,8 @@ def test_every_fact_names_the_parts_of_its_span_that_hold_it(request, of_case):
 
 
 def leaves(value):
+    if isinstance(value, Expected):
+        value = value.to_json()
     if isinstance(value, dict) and value:
         return [x for each in value.values() for x in leaves(each)]
     if isinstance(value, (list, tuple)) and value:

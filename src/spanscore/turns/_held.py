@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeAlias
 
+from spanscore.model.expected import Expected
 from spanscore.model.json import dumps
 from spanscore.model.step import Step
 
@@ -166,6 +167,8 @@ def _leaves(value: Any) -> Iterator[Any]:
         if not waiting:
             return
         node = waiting.pop()
+        if isinstance(node, Expected):
+            node = node.to_json()
         if isinstance(node, dict) and node:
             waiting += node.values()
         elif isinstance(node, (list, tuple)) and node:
