@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from spanscore.errors import ConfigError
 from spanscore.sdk import in_process
+from spanscore.sdk.forking import register_fork
 from spanscore.sdk.in_process import APPLICATION, PathLike
-from spanscore.sdk.worker import Job, Worker, register_fork
+from spanscore.sdk.worker import Job, Worker
 
 if TYPE_CHECKING:
     from opentelemetry.sdk._logs import LoggerProvider

@@ -2,16 +2,17 @@
 
 import asyncio
 import logging
-import os
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from spanscore.sdk.forking import no_fork
+from spanscore.sdk.open_spans import OpenSpans
 from spanscore.sdk.spans import to_log_record, to_span
 
 if TYPE_CHECKING:
@@ -31,12 +32,8 @@ QUEUE_SIZE: Final = 8192
 _TAKEN_AT_ONCE: Final = 500
 _LOOK_EVERY_S: Final = 0.05
 _FOLLOW_EVERY_S: Final = 1.0
-_MAX_RUNNING: Final = 100_000
-"""Spans that have begun and not ended that are remembered; past it the oldest trace's are forgotten."""
-
 _THREADS: Final = 4
 _TELL_EVERY_S: Final = 60.0
-_FORK_WAIT_S: Final = 10.0
 
 
 @dataclass(frozen=True)
@@ -210,7 +207,7 @@ class _Running:
         self._stopping = asyncio.Event()
         self._keeping: set[asyncio.Future[Any]] = set()
         self._untraced: Callable[[], AbstractContextManager[None]]
-        self._open_spans: OrderedDict[str, set[str]] = OrderedDict()
+        self._open_spans = OpenSpans()
 
     def wake(self) -> None:
         """Have the thread look into the queue now."""
@@ -346,21 +343,17 @@ class _Running:
             return
         ended, logged, started, lost = self._worker.take()  # in this order: no span is seen to end before it begins
         for context in started:
-            self._begun(f"{context.trace_id:032x}", f"{context.span_id:016x}")
+            self._open_spans.begun(f"{context.trace_id:032x}", f"{context.span_id:016x}")
         for trace_id in lost:
             gathered.refuse(f"{trace_id:032x}")
+            self._open_spans.forget(f"{trace_id:032x}")  # whose end was dropped would stay open for ever
         read = [x for span in ended if (x := self._read(span)) is not None]
         if self._job.holds_back is not None:
             for one in read:
                 self._job.holds_back.ended(one)
         logs = [x for record in logged if (x := _guarded(to_log_record, record)) is not None]
         self._keep_scores_of_others([x.span for x in read], logs)
-        gathered.add(
-            read,
-            logs,
-            time.time_ns(),
-            lambda trace_id: self._open_spans.get(trace_id, ()),
-        )
+        gathered.add(read, logs, time.time_ns(), self._open_spans.of_trace)
 
     def _keep_scores_of_others(self, spans: Sequence["Span"], logs: Sequence["LogRecord"]) -> None:
         """Put scores that people and other evaluators gave into the store, beside ours."""
@@ -388,17 +381,8 @@ class _Running:
         read = _guarded(to_span, span)
         if read is None:
             return None
-        open_spans = self._open_spans.get(read.trace_id)
-        if open_spans is not None:
-            open_spans.discard(read.span_id)
-            if not open_spans:
-                del self._open_spans[read.trace_id]
+        self._open_spans.ended(read.trace_id, read.span_id)
         return Ended(read, is_local_root=not read.parent_span_id or bool(getattr(span.parent, "is_remote", False)))
-
-    def _begun(self, trace_id: str, span_id: str) -> None:
-        self._open_spans.setdefault(trace_id, set()).add(span_id)
-        if len(self._open_spans) > _MAX_RUNNING:
-            self._open_spans.popitem(last=False)
 
 
 _of_parents: list[Any] = []
@@ -423,48 +407,3 @@ def _calls_models(job: Job) -> bool:
     judge = job.settings.judge
     asks = job.judge is None and bool(judge.models) and judge.recorded_answers is None
     return asks or job.settings.embedding.chosen == "litellm"
-
-
-class _NoFork:
-    """While it is held no fork begins: a child would have modules that are imported in half, and never the rest.
-
-    A fork waits some seconds at most, since the import may itself wait for the forking thread.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
-
-    def before(self) -> None:
-        """A fork is about to begin."""
-        self._is_held = self._lock.acquire(timeout=_FORK_WAIT_S)
-
-    def after(self) -> None:
-        """A fork is over, here in the parent."""
-        if self._is_held:
-            self._lock.release()
-
-    def after_in_child(self) -> None:
-        """A fork is over, here in the child, which none of the parent's other threads is in."""
-        self._lock = threading.Lock()
-
-
-no_fork = _NoFork()
-
-
-def register_fork(worker: Callable[[], "Worker | None"]) -> None:
-    """Have the child of each fork begin anew."""
-
-    def in_child() -> None:
-        no_fork.after_in_child()
-        found = worker()
-        if found is not None:
-            found.forked()
-
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=no_fork.before, after_in_parent=no_fork.after, after_in_child=in_child)
