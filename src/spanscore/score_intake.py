@@ -82,7 +82,14 @@ class ScoreIntake:
         try:
             await self._keep(scores)
         except Exception:  # noqa: BLE001 - what the store refuses for good must not stop the server
-            _log.exception("%d scores that others gave cannot be stored, and are lost", len(scores))
+            if len(scores) > 1:  # one that cannot be stored costs no others, which may be of other senders
+                for score in scores:
+                    await self._commit([score])
+                return
+            lost = scores[0]
+            _log.exception(
+                "a score that others gave, %r of trace %s, cannot be stored", lost.metric, lost.target.trace_id
+            )
             return
         for source, count in Counter(map(_kind_of_source, scores)).items():
             self._meter.add(declared.EXTERNAL_SCORES, count, source=source)

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 _MAX_SHOWN, _MAX_GROUPS = 50, 20
 """Scores of one exporter and reason that are shown, and such groups of them; --json lists all."""
 _MAX_ERROR_CHARS = 300
+_OF_LISTS = (
+    *("path", "store", "server", "token_file", "ca_file"),
+    *("failing", "skipped", "since", "service", "session", "metric", "source"),
+)
+"""Options of the lists of scores; taken for nothing here, they would have more forgotten than was meant."""
 _REASONS = {
     "fault": "the backend failed at them",
     "refused": "the backend refused them",
@@ -48,6 +53,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """List them, or note what is to become of them. Returns the exit code."""
+    others = [x for x in _OF_LISTS if getattr(args, x, None)]
+    if others:
+        name = others[0].replace("_", "-")
+        raise InputError(
+            f"{'PATH' if name == 'path' else f'--{name}'}: does not go with --undelivered, --resend or --forget, which "
+            "are about the store of the configuration (-c) and its exporters (--exporter)"
+        )
     if args.json and not args.undelivered:
         raise InputError("--json: goes with --undelivered, not with --resend or --forget")
     settings = config.load(args.config) if args.config else config.default()

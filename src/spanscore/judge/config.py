@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 
-from spanscore.judge import redact
+from spanscore.judge import price_list, redact
 from spanscore.model.quantity import ByteSize, Duration, duration_ns
 
 RULES = "rules"
@@ -296,6 +296,19 @@ class Config(BaseModel):
     def first_asked(self) -> tuple[str, ...]:
         """The model that is asked before `model`, where there is a cascade."""
         return (self.cascade.model,) if self.cascade else ()
+
+    def with_model(self, model: str) -> Self:
+        """This configuration with `model` as the judge.
+
+        Key, address and fallbacks are for the configured model's provider: none of them goes to another one's.
+        """
+        changes: dict[str, Any] = {"model": model}
+        configured = None if self.model == RULES else self.model
+        if configured not in {None, model}:
+            owner = price_list.provider(model)
+            if owner is None or owner != price_list.provider(str(configured)):
+                changes |= {"api_key": None, "api_base": None, "fallback_models": ()}
+        return self.model_copy(update=changes)
 
     def or_model(self, model: str | None) -> Self:
         """This configuration; where it names no model, with `model` for one.

@@ -101,8 +101,8 @@ class OfflineScoring:
         """The next task; None where there is none any more."""
         getting = asyncio.create_task(self._under_way.get())
         await asyncio.wait({getting, launching, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if launching.done():
-            launching.result()  # raises what went wrong
+        if launching.done() and not getting.done() and self._under_way.empty():
+            launching.result()  # raises what went wrong, once all that was scored before is given
         if self.is_stopped and not getting.done():
             getting.cancel()
             return None

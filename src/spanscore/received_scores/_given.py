@@ -13,6 +13,10 @@ from spanscore.model.trace import Target
 from spanscore.received_scores._attributes import MAX_TEXT_CHARS
 
 MAX_NAME_CHARS = 256
+_LATEST_NS = 2**63 - 1
+"""The last moment that a store can keep; a sender may claim any."""
+
+_OURS = "spanscore"
 _PASSES = frozenset({"pass", "passed", "true", "yes", "correct", "thumbs_up", "thumbs-up", "thumbs up", "👍"})
 _FAILS = frozenset({"fail", "failed", "false", "no", "incorrect", "thumbs_down", "thumbs-down", "thumbs down", "👎"})
 _SOURCES: Mapping[EvaluatorKind, str] = {"HUMAN": HUMAN, "CODE": PROGRAMMATIC}
@@ -82,7 +86,7 @@ class Given:
         return Evaluation(
             scope="session" if place.is_session else "trace",
             subject_id=(key or "") if place.is_session else place.trace_id,
-            metric=self.name[:MAX_NAME_CHARS],
+            metric=_short(self.name),
             outcome=self._outcome(),
             threshold=self.threshold,
             scale=self.scale,
@@ -91,15 +95,17 @@ class Given:
             session_id=place.session_id,
             session_key=key,
             service_name=place.resource.service_name,
-            evaluated_at_ns=self.at_ns,
-            received_uid=digest(*self.seed),
+            evaluated_at_ns=min(self.at_ns, _LATEST_NS),
+            received_uid=digest(
+                *self.seed, place.session_id, self.source, self.author, *scope_of(resource, session_scope)
+            ),
         )
 
     def _outcome(self) -> Annotation | Failure:
         if self.error is not None:
             return Failure(self.error[:MAX_NAME_CHARS], (self.reason or "")[:MAX_TEXT_CHARS])
         value = None if self.value is None else float(self.value)
-        label = self.label[:MAX_NAME_CHARS] if self.label else None
+        label = _short(self.label) if self.label else None
         if label is None and value is None and self.passed is not None:
             label = "pass" if self.passed else "fail"
         return Annotation(value, label, (self.reason or "")[:MAX_TEXT_CHARS], self.metadata, self._passed())
@@ -115,11 +121,18 @@ class Given:
 
     def _evaluator(self) -> Evaluator:
         source = self.source or (_SOURCES.get(self.kind) if self.kind else None) or library(self.scope_name)
-        source = source[:MAX_NAME_CHARS]
-        name = (self.evaluator or source)[:MAX_NAME_CHARS]
-        author = self.author[:MAX_NAME_CHARS] if self.author else None
-        version = (self.version or "")[:MAX_NAME_CHARS]
+        source = _short(source)
+        if source == _OURS:  # what is ours comes under our own scope, and is not read here
+            source = _short(library(self.scope_name))
+        name = _short(self.evaluator or source)
+        author = _short(self.author) if self.author else None
+        version = _short(self.version or "")
         return Evaluator(self.kind or _KINDS.get(source), name, version, source=source, author=author)
+
+
+def _short(text: str) -> str:
+    """A name of bounded length that every store takes: without NUL, and without halves of surrogate pairs."""
+    return text[:MAX_NAME_CHARS].replace("\0", "").encode("utf-8", "replace").decode()
 
 
 def library(scope_name: str) -> str:

@@ -9,7 +9,7 @@ from spanscore.received_scores import _openinference, _platforms, _semconv
 from spanscore.received_scores._given import Given
 from spanscore.received_scores.own import is_own
 
-_MARKS = (b"evaluation", b"annotation", b"EVALUATOR", b"logfire.feedback", b"eval_root")
+_MARKS = (b"evaluation", b"guardrail", b"annotation", b"EVALUATOR", b"logfire.feedback", b"eval_root")
 
 
 def may_hold(body: bytes) -> bool:

@@ -113,7 +113,7 @@ def _listed(run: _Run, chunks: Chunks, texts: Texts) -> Generator[bytes, None, R
     session_of: dict[int, int] = {}
     for key, own in rows.sessions(run.turns, run.joined).items():
         scores = run.joined.of_session.get(key, [])
-        row = rows.session_row(key, own, scores, numbers) | {"turns": [places[x.id] for x in own]}
+        row = rows.session_row(key, own, scores, texts, numbers) | {"turns": [places[x.id] for x in own]}
         session_of |= dict.fromkeys(row["turns"], len(of_sessions))
         detail = sessions.session(key, own, scores, texts)
         of_sessions.append({**row, "name": detail["id"], "at": chunks.add(detail)})

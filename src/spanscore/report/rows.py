@@ -64,11 +64,11 @@ def sessions(found: Iterable[Turn], joined: Joined) -> dict[str, list[Turn]]:
 
 
 def session_row(
-    key: str, own: Sequence[Turn], scores: Sequence[Scored], numbers: Mapping[tuple[str, str | None], int]
+    key: str, own: Sequence[Turn], scores: Sequence[Scored], texts: Texts, numbers: Mapping[tuple[str, str | None], int]
 ) -> dict[str, Any]:
     """The session's row, without the places of its turns."""
     return {
-        "key": key,
+        "key": texts.line(key, 300),
         "state": state(scores),
         "failing_turns": sum(x.state == "fail" for x in own),
         **_counts(scores, numbers),

@@ -43,8 +43,13 @@ class Texts:
         >>> Texts().line("Book   me", 6)
         'Book…'
         """
-        start = " ".join(self.redact(text[: max_chars * 8]).split())
-        if len(start) <= max_chars and len(text) <= max_chars * 8:
+        read = text
+        if len(text) > max_chars * 8:
+            read = (
+                " ".join(text[: max_chars * 8].split()[:-1]) or text[:max_chars]
+            )  # no half of a word: it may be a secret
+        start = " ".join(self.redact(read).split())
+        if len(start) <= max_chars and read is text:
             return start
         return f"{start[: max_chars - 1].rstrip()}…"
 

@@ -131,8 +131,13 @@ class Captures:
             capture.ended(span)
 
     def logged(self, emitted: Any) -> None:
-        """A log record was emitted."""
-        record = to_log_record(emitted)
+        """A log record was emitted. No exception leaves it, whatever the record is."""
+        if not self._running:
+            return
+        try:
+            record = to_log_record(emitted)
+        except Exception:  # noqa: BLE001 - it is the application's own, and no test's turn
+            return
         span_id = int(record.span_id, 16) if record.span_id else None
         if (capture := self._running.get(self._owner(None, span_id))) is not None:
             capture.logged(record)

@@ -166,7 +166,7 @@ def _settings(config: Settings | str | os.PathLike[str] | None, judge: str | Jud
         settings = configuration.default() if config is None else configuration.load(Path(config))
     if not isinstance(judge, str):
         return settings
-    return settings.model_copy(update={"judge": settings.judge.model_copy(update={"model": judge})})
+    return settings.model_copy(update={"judge": settings.judge.with_model(judge)})
 
 
 def _recordings(ran: Sequence[AgentRun]) -> dict[str, list[Recording]]:

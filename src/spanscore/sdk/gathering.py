@@ -216,7 +216,7 @@ def _named(item: Span | LogRecord) -> bytes:
 
 
 def _size_bytes(item: Span | LogRecord) -> int:
-    texts = sum(len(x) if isinstance(x, str | bytes | list) else 50 for x in item.attributes.values())
+    texts = sum(len(x) if isinstance(x, str | bytes) else len(str(x)) for x in item.attributes.values())
     if isinstance(item, LogRecord):
         return _ITEM_BYTES + texts + len(str(item.body))
     return _ITEM_BYTES + texts + sum(len(str(x)) for event in item.events for x in event.attributes.values())

@@ -77,10 +77,9 @@ def _assemble(found: Settings) -> BaseModel:
 
 def _judge(found: Settings, model: str | None) -> BaseModel:
     """No trial question at the start of each process, unless one is configured: a short program would pay twice."""
-    changed: dict[str, Any] = {} if model is None else {"model": model}
-    if "try_at_start" not in found.judge.model_fields_set:
-        changed["try_at_start"] = False
-    return found.judge.model_copy(update=changed)
+    judge = found.judge if model is None else found.judge.with_model(model)
+    asked = "try_at_start" in found.judge.model_fields_set
+    return judge if asked else judge.model_copy(update={"try_at_start": False})
 
 
 def _store(found: Settings, store: PathLike | None) -> BaseModel:

@@ -3,6 +3,7 @@
 import atexit
 import logging
 import os
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -121,6 +122,8 @@ def instrument(
     instrumentation = Instrumentation(worker, asked.shutdown_timeout / 1e9)
     attached.attach(worker, instrumentation.shutdown)
     _take_over(instrumentation)
+    if holds_back is not None:
+        holds_back.open(asked.inline)  # once more: the shutdown of the one before has closed it
     return instrumentation
 
 
@@ -134,13 +137,14 @@ def _require_models(asked: "Settings", judge: "Judge | None") -> None:
 
 def _holds_back(attach: str, asked: "Settings") -> Any:
     """The board by which scores leave on their spans; None where they leave as spans. Raises ConfigError."""
-    from spanscore.sdk import scoring_exporter  # noqa: PLC0415 - needs the OpenTelemetry SDK
-
     if attach not in {"spans", "attributes"}:
         raise ConfigError(f"attach: {attach!r} is not known here: use 'spans' or 'attributes'")
     if attach == "spans":
-        scoring_exporter.board.close()
+        if (loaded := sys.modules.get("spanscore.sdk.scoring_exporter")) is not None:
+            loaded.board.close()
         return None
+    from spanscore.sdk import scoring_exporter  # noqa: PLC0415 - heavy, and only for who has wrapped an exporter
+
     if not scoring_exporter.exporters():
         raise ConfigError(
             "attach: 'attributes' needs an exporter in which spans wait for their scores: wrap yours, as in "

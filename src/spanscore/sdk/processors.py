@@ -27,7 +27,7 @@ class Spans(SpanProcessor):
         """A span has begun: its trace is not complete before it has ended. A session named around it is set on it."""
         try:
             context = span.context
-            if context is not None and context.trace_flags.sampled:
+            if context is not None and context.trace_flags.sampled and not self._worker.is_own_thread():
                 self._worker.started(context)
                 names = current_names(parent_context)
                 if names.session_id is not None or names.user_id is not None:

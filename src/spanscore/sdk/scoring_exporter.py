@@ -1,6 +1,7 @@
 """`ScoringExporter`: an exporter around another, through which the scored spans leave with their scores on them."""
 
 import logging
+import os
 import threading
 import time
 from collections import OrderedDict
@@ -82,12 +83,17 @@ class ScoringExporter(SpanExporter):
 
     def _taken(self, span: ReadableSpan, now_ns: int) -> ReadableSpan | None:
         """The span as it leaves now; None where it waits."""
+        if not board.is_open:
+            return span
         with suppress(Exception):  # what cannot be read leaves as it is
             read = to_span(span)
             key = read.trace_id, read.span_id
             if shows_genai(read):
                 _remember(self._genai, read.trace_id)
-            if not board.is_open or read.trace_id not in self._genai or not is_candidate(span, read):
+            if not is_candidate(span, read):
+                return span
+            if read.trace_id not in self._genai:
+                board.left(key)
                 return span
             if board.is_scored(read.trace_id):
                 return board.annotated(span, key)
@@ -181,7 +187,7 @@ class Board:
     def annotated(self, span: ReadableSpan, key: tuple[str, str]) -> ReadableSpan:
         """A span with its scores, if it has any."""
         with self._lock:
-            scores = self._scored.get(key[0], {}).pop(key[1], None)
+            scores = self._scored.get(key[0], {}).get(key[1])  # it stays: another exporter may send the span too
             _remember(self._left, key)
         return _with_scores(span, scores) if scores else span
 
@@ -197,7 +203,7 @@ class Board:
         named = trace_id.hex()
         with self._lock:
             ids = self._ended.pop(named, set())
-            return [_Spot(named, x) for x in ids if (named, x) not in self._left]
+            return [_Spot(named, x) for x in ids if self.is_open and (named, x) not in self._left]
 
     def release(
         self, held: Sequence[_Spot], evaluations: Iterable[Evaluation], left: Callable[[], None] = lambda: None
@@ -209,7 +215,8 @@ class Board:
         traces = {x.trace_id for x in held}
         with self._lock:
             for trace_id in traces:
-                self._scored[trace_id] = {x.span_id: by_span[x.span_id] for x in held if x.span_id in by_span}
+                found = {x.span_id: by_span[x.span_id] for x in held if x.span_id in by_span}
+                self._scored.setdefault(trace_id, {}).update(found)
             _trim(self._scored)
         for exporter in list(_exporters):
             for trace_id in traces:
@@ -224,6 +231,9 @@ class Board:
 
 board = Board()
 """The process's one."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=board.forked)  # whether or not anything is scored: a lock may have been held
 
 
 def exporters() -> list[ScoringExporter]:

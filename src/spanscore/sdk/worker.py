@@ -78,8 +78,6 @@ class Worker:
         """In the child of a fork: begin anew. What the parent had open is left as it is, and never closed here."""
         _of_parents.append(self._running)
         self._reset()
-        if self._job.holds_back is not None:
-            self._job.holds_back.forked()
 
     @property
     def running(self) -> "_Running | None":
@@ -177,13 +175,18 @@ class Worker:
         return ended, logged, _some(self._started, QUEUE_SIZE), _some(self._lost, QUEUE_SIZE)
 
     @property
+    def is_closed(self) -> bool:
+        """Whether nothing more is taken in."""
+        return self._is_closed
+
+    @property
     def is_empty(self) -> bool:
         """Whether nothing waits."""
         return not (self._ended or self._logged)
 
     def _drop(self, trace_id: int | None) -> None:
         self.dropped += 1
-        if trace_id:
+        if trace_id and not (self._lost and self._lost[-1] == trace_id):
             self._lost.append(trace_id)
         now_s = time.monotonic()
         if now_s - self._told_s > _TELL_EVERY_S:
@@ -222,10 +225,15 @@ class _Running:
         if self.loop is None or not self.thread.is_alive():
             work.close()
             return False
-        future: Future[bool] = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            future: Future[bool] = asyncio.run_coroutine_threadsafe(work, self.loop)
+        except RuntimeError:  # it has been closed meanwhile
+            work.close()
+            return False
         try:
             return future.result(max(0.0, timeout_s) + 1.0)  # it ends by itself at the time
-        except TimeoutError:
+        except Exception:  # noqa: BLE001 - also where another thread has ended it: the application goes on
+            _log.debug("the flush did not come to its end", exc_info=True)
             future.cancel()
             return False
 
@@ -277,6 +285,8 @@ class _Running:
             self._open()
         self.loop = asyncio.get_running_loop()
         self.ready.set()
+        if self._worker.is_closed:  # while all was loaded
+            self._stopping.set()
         processing = self.processing
         assert processing is not None  # noqa: S101 - opened above
         try:

@@ -113,11 +113,14 @@ class _Items:
         self._chars = 0
 
     def add(self, item: object) -> None:
+        left = MAX_CHARS - self._chars
         self._chars += len(item) if isinstance(item, str) else 1
         if len(self.kept) < _MAX_ITEMS and self._chars <= MAX_CHARS:
             self.kept.append(item)
-        else:
-            self.is_whole = False
+            return
+        if self.is_whole and isinstance(item, str) and len(self.kept) < _MAX_ITEMS:
+            self.kept.append(item[:left])
+        self.is_whole = False
 
 
 class Beginning(Protocol):

@@ -15,7 +15,7 @@ from spanscore.sdk.authoring.current import CALL_ID, current_turn
 from spanscore.sdk.authoring.definitions import DESCRIBED, Described, described
 from spanscore.sdk.authoring.guarding import guarded
 from spanscore.sdk.authoring.spans import Active, OpenSpan, captures_content, open_span
-from spanscore.sdk.authoring.values import Plain, bounded, json_of, result_of
+from spanscore.sdk.authoring.values import TRUNCATED, Plain, bounded, json_of, result_of
 
 _FunctionT = TypeVar("_FunctionT", bound=Callable[..., Any])
 
@@ -139,7 +139,7 @@ class _Call:
     def yielded(self, items: list[Any], value: object, *, is_whole: bool) -> None:
         """Record what a generator gave."""
         given = items if value is None else value
-        self.returned(given if is_whole or value is not None else [*items, "[truncated by spanscore]"])
+        self.returned(given if is_whole or value is not None else [*items, TRUNCATED])
 
     def failed(self, error: BaseException) -> None:
         """Record why there is no result."""

@@ -18,7 +18,7 @@ from spanscore.sdk.authoring.expectations import ExpectedTools, expectation
 from spanscore.sdk.authoring.guarding import guarded, report_once
 from spanscore.sdk.authoring.messages import instructions_of, messages_of
 from spanscore.sdk.authoring.spans import Attribute, OpenSpan, captures_content, open_span
-from spanscore.sdk.authoring.values import bounded
+from spanscore.sdk.authoring.values import TRUNCATED, bounded
 
 Input: TypeAlias = str | Mapping[str, Any] | Sequence[Any] | None
 """What the user said: a text, or the messages of the conversation up to it."""
@@ -301,12 +301,13 @@ class _DecoratedTurn:
         self._turn.finished()
 
     def yielded(self, items: list[Any], value: object, *, is_whole: bool) -> None:
-        del is_whole
         given: object = items
         if value is not None:
             given = value
         elif all(isinstance(x, str) for x in items):
-            given = "".join(items)
+            given = "".join(items) + ("" if is_whole else TRUNCATED)
+        elif not is_whole:
+            given = [*items, TRUNCATED]
         self.returned(given)
 
     def failed(self, error: BaseException) -> None:

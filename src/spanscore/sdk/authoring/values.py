@@ -13,6 +13,9 @@ from uuid import UUID
 
 from spanscore.model.json import Json
 
+TRUNCATED = "… [truncated by spanscore]"
+"""Stands where the rest of a value was; what reads a trace knows it as damaged."""
+
 MAX_CHARS = 100_000
 """Of one attribute. What is longer is cut, and says so in a form that spanscore reads as cut."""
 
@@ -68,7 +71,7 @@ def bounded(text: str) -> str:
 
 
 def _cut(text: str, max_chars: int) -> str:
-    return f"{well_formed(text[:max_chars])}… [truncated by spanscore]"
+    return f"{well_formed(text[:max_chars])}{TRUNCATED}"
 
 
 def well_formed(text: str) -> str:

@@ -57,7 +57,9 @@ class Bounds(NamedTuple):
         least = None if self.at_least is None else f"at least {self.at_least:g}"
         most = None if self.at_most is None else f"at most {self.at_most:g}"
         told = " and ".join(x for x in (least, most) if x)
-        return told or f"at least {evaluation.threshold:g}, which is its threshold" if evaluation.threshold else told
+        if told or evaluation.threshold is None:
+            return told
+        return f"at least {evaluation.threshold:g}, which is its threshold"
 
 
 def require(

@@ -40,8 +40,10 @@ class Plan:
         for name, number in (("trials", count), ("k", k)):
             if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= _MAX_TRIALS:
                 raise InputError(f"@pytest.mark.spanscore: {name}={number!r}; give a number from 1 to {_MAX_TRIALS}")
-        if isinstance(required, bool) or not isinstance(required, int | float) or not 0 <= required <= 1:
-            raise InputError(f"@pytest.mark.spanscore: required_pass_rate={required!r}; give a share from 0 to 1")
+        if isinstance(required, bool) or not isinstance(required, int | float) or not 0 < required <= 1:
+            raise InputError(
+                f"@pytest.mark.spanscore: required_pass_rate={required!r}; give a share above 0, and 1 at most"
+            )
         return cls(count, k, float(required))
 
 
