@@ -45,9 +45,8 @@ class Texts:
         """
         read = text
         if len(text) > max_chars * 8:
-            read = (
-                " ".join(text[: max_chars * 8].split()[:-1]) or text[:max_chars]
-            )  # no half of a word: it may be a secret
+            words = text[: max_chars * 8].split()
+            read = " ".join(words[:-1]) or text[:max_chars]  # half a word may be half a secret, which nothing finds
         start = " ".join(self.redact(read).split())
         if len(start) <= max_chars and read is text:
             return start

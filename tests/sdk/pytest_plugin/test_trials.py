@@ -189,7 +189,7 @@ def test_a_junit_file_has_the_scores(judged):
     [
         ("trails=3", "unknown option 'trails'; there are trials, k, required_pass_rate"),
         ("trials=0", "trials=0; give a number from 1 to 1000"),
-        ("trials=3, required_pass_rate=60", "required_pass_rate=60; give a share from 0 to 1"),
+        ("trials=3, required_pass_rate=60", "required_pass_rate=60; give a share above 0, up to 1"),
         ("3", "options are given by name"),
     ],
 )

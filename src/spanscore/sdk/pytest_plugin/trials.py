@@ -41,9 +41,7 @@ class Plan:
             if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= _MAX_TRIALS:
                 raise InputError(f"@pytest.mark.spanscore: {name}={number!r}; give a number from 1 to {_MAX_TRIALS}")
         if isinstance(required, bool) or not isinstance(required, int | float) or not 0 < required <= 1:
-            raise InputError(
-                f"@pytest.mark.spanscore: required_pass_rate={required!r}; give a share above 0, and 1 at most"
-            )
+            raise InputError(f"@pytest.mark.spanscore: required_pass_rate={required!r}; give a share above 0, up to 1")
         return cls(count, k, float(required))
 
 
