@@ -24,8 +24,8 @@ from trajectories import Trajectory
 
 from spanscore import metrics, stats
 from spanscore.errors import JudgeError, SpanscoreError
-from spanscore.evaluate import Config, Engine, Overrides
-from spanscore.evaluate.rubric import Config as Rubric
+from spanscore.evaluation import Config, Engine, Overrides
+from spanscore.evaluation.rubric import Config as Rubric
 from spanscore.judge import Config as JudgeConfig
 from spanscore.judge import Judge, open_judge
 from spanscore.judge.recorded import RecordedJudge, RecordingJudge

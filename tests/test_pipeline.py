@@ -7,7 +7,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from spanscore import config, pipeline, rebuild, scoring
 from spanscore.errors import InputError, RetryableError
-from spanscore.evaluate import Overrides
+from spanscore.evaluation import Overrides
 from spanscore.store import quarantine
 
 GENAI = "gen_ai.operation.name"

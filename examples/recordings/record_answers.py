@@ -12,12 +12,12 @@ import datetime as dt
 from pathlib import Path
 
 import yaml
+from spanscore.evaluate import Engine
 
 from spanscore import config
 from spanscore.cli import demo_server, recorded
 from spanscore.config import Settings
 from spanscore.embed import open_embedder
-from spanscore.evaluate import Engine
 from spanscore.judge import Judge, open_judge
 from spanscore.judge.recorded import RecordingJudge
 from spanscore.model.score import Evaluation

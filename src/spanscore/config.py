@@ -17,8 +17,8 @@ from pydantic_core.core_schema import WithDefaultSchema
 from spanscore.assemble.config import Config as Assemble
 from spanscore.embed.config import Config as Embedding
 from spanscore.errors import ConfigError
-from spanscore.evaluate.config import Config as Evaluation
-from spanscore.evaluate.config import check_bands
+from spanscore.evaluation.config import Config as Evaluation
+from spanscore.evaluation.config import check_bands
 from spanscore.export.config import Config as Export
 from spanscore.export.config import GrpcConfig, HttpConfig, Inline, NamedByType, name_the_types
 from spanscore.export.headers_setter import HeadersSetter

@@ -11,7 +11,7 @@ from spanscore import dialects
 from spanscore.assemble.backlog import Backlog, Kept
 from spanscore.assemble.units import Units
 from spanscore.config import Settings
-from spanscore.evaluate import Overrides
+from spanscore.evaluation import Overrides
 from spanscore.export.inline import Passing
 from spanscore.export.opening import open_exporters, open_sinks
 from spanscore.export.reporting import open_reportings

@@ -17,7 +17,7 @@ from spanscore.assemble.sessions import Sessions
 from spanscore.config import Settings
 from spanscore.content import ContentWatch
 from spanscore.embed import open_embedder
-from spanscore.evaluate import Engine, Overrides
+from spanscore.evaluation import Engine, Overrides
 from spanscore.export.port import Exporter
 from spanscore.export.sender import Sender
 from spanscore.export.sink import Sink

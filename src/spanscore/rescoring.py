@@ -10,8 +10,8 @@ from functools import partial
 
 from spanscore import metrics
 from spanscore.config import Settings
-from spanscore.evaluate import rubric
-from spanscore.evaluate.config import AskAgain
+from spanscore.evaluation import rubric
+from spanscore.evaluation.config import AskAgain
 from spanscore.judge import open_for_trial
 from spanscore.judge.trial import Trials
 from spanscore.model.score import ScopeKind

@@ -16,10 +16,10 @@ from weakref import WeakValueDictionary
 from spanscore import metrics
 from spanscore.assemble.assembler import Cut
 from spanscore.errors import InputError, RetryableError
-from spanscore.evaluate import MAX_EARLIER_TURNS, Engine, Overrides, outcomes, unanswered
-from spanscore.evaluate.rubric import is_rubric
-from spanscore.evaluate.tallying import tallied
-from spanscore.evaluate.unanswered import wait_for
+from spanscore.evaluation import MAX_EARLIER_TURNS, Engine, Overrides, outcomes, unanswered
+from spanscore.evaluation.rubric import is_rubric
+from spanscore.evaluation.tallying import tallied
+from spanscore.evaluation.unanswered import wait_for
 from spanscore.export.sender import Sender
 from spanscore.model.score import Evaluation, ScopeKind, Skip
 from spanscore.model.trace import AgentTrace, Session

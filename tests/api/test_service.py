@@ -20,7 +20,7 @@ from spanscore.api.v1 import score_pb2
 from spanscore.api.v1.control_service_pb2_grpc import ControlServiceStub
 from spanscore.config import Api
 from spanscore.errors import ConfigError, InputError, RetryableError
-from spanscore.evaluate.config import Overrides
+from spanscore.evaluation.config import Overrides
 from spanscore.model.json import loads
 from spanscore.model.score import Evaluation, Evaluator, Score
 from spanscore.model.trace import AgentTrace, Target

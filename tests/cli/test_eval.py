@@ -9,7 +9,7 @@ import pytest
 
 from spanscore import metrics
 from spanscore.cli.main import main
-from spanscore.evaluate.config import FAMILY
+from spanscore.evaluation.config import FAMILY
 
 _RECORDING = str(Path(__file__).parents[2] / "examples" / "recordings" / "pydantic-ai")
 _MODEL = "openai/gpt-4o-mini"

@@ -7,7 +7,7 @@ import pytest
 
 from spanscore import metrics
 from spanscore.cli.main import main
-from spanscore.evaluate.config import FAMILY
+from spanscore.evaluation.config import FAMILY
 
 
 @pytest.fixture

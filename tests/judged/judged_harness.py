@@ -8,7 +8,7 @@ from judge_harness import World, config_for
 
 from spanscore.embed import Config as EmbedConfig
 from spanscore.embed import open_embedder
-from spanscore.evaluate import Config, Engine
+from spanscore.evaluation import Config, Engine
 from spanscore.judge import ModelJudge
 from spanscore.judge.litellm import LiteLLM
 from spanscore.model.score import JudgeUsage

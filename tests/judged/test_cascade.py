@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from scripted_server import ScriptedServer, refusal
 
 from spanscore.config import Settings
-from spanscore.evaluate import Overrides
+from spanscore.evaluation import Overrides
 from spanscore.judge.config import Cascade
 
 ALONE = {"confidence": {}}

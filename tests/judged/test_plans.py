@@ -5,7 +5,7 @@ from judged_harness import STAGES, engine_for, evaluate, recorded
 from obliging_model import ObligingModel, asked_for, listed_calls, question_of
 from scripted_server import ScriptedServer
 
-from spanscore.evaluate import Overrides
+from spanscore.evaluation import Overrides
 
 WRONG = {"verdict": "no"}
 METADATA = {

@@ -13,7 +13,7 @@ from scripted_server import ScriptedServer, answer, refusal
 
 from spanscore.embed import Config as EmbedConfig
 from spanscore.embed import open_embedder
-from spanscore.evaluate import Config, Engine
+from spanscore.evaluation import Config, Engine
 from spanscore.judge import ModelJudge
 from spanscore.judge.cache import MemoryCache
 from spanscore.judge.litellm import LiteLLM

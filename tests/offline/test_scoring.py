@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spanscore.evaluate import Overrides
+from spanscore.evaluation import Overrides
 from spanscore.model.trace import AgentTrace
 from spanscore.offline.recordings import Recordings
 from spanscore.offline.scoring import OfflineScoring

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from spanscore.evaluate import Config, Engine, Overrides
+from spanscore.evaluation import Config, Engine, Overrides
 
 
 @pytest.fixture

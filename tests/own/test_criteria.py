@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 import spanscore
 from spanscore.errors import InputError
-from spanscore.evaluate import Config, Engine
+from spanscore.evaluation import Config, Engine
 from spanscore.judge.answer import UnusableAnswerError, read
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.port import Answer

@@ -11,7 +11,7 @@ import pytest
 
 import spanscore
 from spanscore.errors import InputError
-from spanscore.evaluate import Config, Engine
+from spanscore.evaluation import Config, Engine
 from spanscore.metrics import available
 from spanscore.metrics.own import name_of
 from spanscore.model.trace import AgentTrace, Session

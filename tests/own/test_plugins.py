@@ -8,8 +8,8 @@ import pytest
 import spanscore
 from spanscore import config, discovery, metrics
 from spanscore.errors import ConfigError
-from spanscore.evaluate import Config
-from spanscore.evaluate.config import FAMILY
+from spanscore.evaluation import Config
+from spanscore.evaluation.config import FAMILY
 from spanscore.metrics import available
 
 SHORT = """\

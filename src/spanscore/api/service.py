@@ -17,9 +17,9 @@ from spanscore.api.v1 import control_service_pb2 as pb
 from spanscore.api.v1.control_service_pb2_grpc import ControlServiceServicer, add_ControlServiceServicer_to_server
 from spanscore.config import Api
 from spanscore.errors import ConfigError, InputError, RetryableError
-from spanscore.evaluate.config import Overrides, check_signals
-from spanscore.evaluate.rubric import is_rubric
-from spanscore.evaluate.rubric import scale_of as rubric_scale
+from spanscore.evaluation.config import Overrides, check_signals
+from spanscore.evaluation.rubric import is_rubric
+from spanscore.evaluation.rubric import scale_of as rubric_scale
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.receive.auth import BearerTokens, UnauthenticatedError

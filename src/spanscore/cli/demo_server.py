@@ -20,7 +20,7 @@ from spanscore.api.v1.control_service_pb2_grpc import ControlServiceStub
 from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_TRACE, Score
 from spanscore.cli.backend import Backend
 from spanscore.errors import SpanscoreError
-from spanscore.evaluate.config import FAMILY
+from spanscore.evaluation.config import FAMILY
 from spanscore.model.trace import Session
 
 NGRAMS_THRESHOLD = 0.15

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from spanscore.cli import recorded
 from spanscore.cli.terminal import console, on_one_line, print_json, printable, progress
 from spanscore.config import Settings
-from spanscore.evaluate import Engine, Overrides, PlannedCall
+from spanscore.evaluation import Engine, Overrides, PlannedCall
 from spanscore.judge import Config, Estimate, Prompt, estimate
 from spanscore.judge.config import RULES
 from spanscore.judge.redact import redacted

@@ -13,8 +13,8 @@ from spanscore.cli import aggregates, answers, dry_run, output_files, recorded, 
 from spanscore.cli.score_stream import Display, Kept, ScoreFile
 from spanscore.config import Settings
 from spanscore.errors import InputError
-from spanscore.evaluate import Overrides
-from spanscore.evaluate.rubric import OVERALL
+from spanscore.evaluation import Overrides
+from spanscore.evaluation.rubric import OVERALL
 from spanscore.judge.config import RULES
 from spanscore.metrics import available
 from spanscore.model.score import Evaluation, reaches

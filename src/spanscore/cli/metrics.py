@@ -11,8 +11,8 @@ from pydantic import TypeAdapter
 from spanscore import config, metrics
 from spanscore.cli.terminal import console, on_one_line, print_json, printable
 from spanscore.errors import InputError
-from spanscore.evaluate.rubric import NAME as RUBRIC
-from spanscore.evaluate.rubric import Config as RubricConfig
+from spanscore.evaluation.rubric import NAME as RUBRIC
+from spanscore.evaluation.rubric import Config as RubricConfig
 from spanscore.metrics import Criterial, Criterion, Judged, Metric, RubricMetric
 from spanscore.metrics.session.agentic import Agentic
 from spanscore.model.json import dumps

@@ -8,7 +8,7 @@ from pathlib import Path
 from spanscore.cli.terminal import printable
 from spanscore.content import ContentWatch
 from spanscore.errors import InputError
-from spanscore.evaluate import MAX_EARLIER_TURNS
+from spanscore.evaluation import MAX_EARLIER_TURNS
 from spanscore.model.session_scope import DEFAULT_SCOPE, in_scope
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.otlp import files

@@ -12,7 +12,7 @@ from spanscore.calibration import Label, Verdict
 from spanscore.cli import recorded
 from spanscore.config import Settings
 from spanscore.errors import InputError
-from spanscore.evaluate.rubric import is_rubric
+from spanscore.evaluation.rubric import is_rubric
 from spanscore.metrics import available
 from spanscore.model import external
 from spanscore.model.score import Evaluation, reaches

@@ -18,9 +18,9 @@ from spanscore.cli.backend import Backend, from_environment
 from spanscore.cli.terminal import console, printable
 from spanscore.config import Settings
 from spanscore.errors import InputError
-from spanscore.evaluate.config import Config as Measured
-from spanscore.evaluate.rubric import Config as Rubric
-from spanscore.evaluate.rubric import is_rubric
+from spanscore.evaluation.config import Config as Measured
+from spanscore.evaluation.rubric import Config as Rubric
+from spanscore.evaluation.rubric import is_rubric
 from spanscore.export.config import Config as Export
 from spanscore.model.json import dumps
 from spanscore.model.score import Evaluation

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from spanscore.cli.terminal import on_one_line
-from spanscore.evaluate.rubric import is_rubric
+from spanscore.evaluation.rubric import is_rubric
 from spanscore.metrics import Judged, available
 from spanscore.model.score import Evaluation, Skip, SkipCause
 

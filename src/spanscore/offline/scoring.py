@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterat
 from typing import Any, NamedTuple, TypeAlias
 
 from spanscore.config import Settings
-from spanscore.evaluate import Engine, Overrides
+from spanscore.evaluation import Engine, Overrides
 from spanscore.judge.port import Judge
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, Session

@@ -9,10 +9,10 @@ from spanscore import metrics
 from spanscore.config import Settings
 from spanscore.embed import open_embedder
 from spanscore.errors import InputError
-from spanscore.evaluate import Engine, Overrides
-from spanscore.evaluate.rubric import NAME as RUBRIC
-from spanscore.evaluate.rubric import OVERALL, chosen, is_rubric
-from spanscore.evaluate.rubric import scale_of as rubric_scale
+from spanscore.evaluation import Engine, Overrides
+from spanscore.evaluation.rubric import NAME as RUBRIC
+from spanscore.evaluation.rubric import OVERALL, chosen, is_rubric
+from spanscore.evaluation.rubric import scale_of as rubric_scale
 from spanscore.judge import answers_file, check_models, open_judge, redactor
 from spanscore.judge.config import RULES
 from spanscore.judge.port import Judge

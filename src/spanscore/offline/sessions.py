@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from tempfile import SpooledTemporaryFile
 from typing import IO, NamedTuple
 
-from spanscore.evaluate import MAX_EARLIER_TURNS
+from spanscore.evaluation import MAX_EARLIER_TURNS
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.store import records

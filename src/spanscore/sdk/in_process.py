@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from spanscore import config as configuration
 from spanscore.config import Settings
 from spanscore.errors import ConfigError
-from spanscore.evaluate.config import Config as Evaluation
+from spanscore.evaluation.config import Config as Evaluation
 from spanscore.export.config import Config as Export
 from spanscore.export.config import InProcess
 from spanscore.metrics.own import name_of

@@ -2,12 +2,12 @@
 
 from collections.abc import Collection, Sequence
 
-from spanscore.evaluate.attempt import Attempt
-from spanscore.evaluate.case import Case
-from spanscore.evaluate.inquiry import Inquiry, Transcripts
-from spanscore.evaluate.judging import staged
-from spanscore.evaluate.measured import Measured, given
-from spanscore.evaluate.unjudged import no_judge
+from spanscore.evaluation.attempt import Attempt
+from spanscore.evaluation.case import Case
+from spanscore.evaluation.inquiry import Inquiry, Transcripts
+from spanscore.evaluation.judging import staged
+from spanscore.evaluation.measured import Measured, given
+from spanscore.evaluation.unjudged import no_judge
 from spanscore.judge.config import RULES, Config
 from spanscore.judge.excerpt import excerpt
 from spanscore.judge.port import Judge

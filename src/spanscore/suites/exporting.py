@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from spanscore.errors import PermanentError
-from spanscore.evaluate.tallying import tallied
+from spanscore.evaluation.tallying import tallied
 from spanscore.export import events, histogram, spans
 from spanscore.export.config import Config, JsonFileConfig
 from spanscore.export.destinations import without_spans

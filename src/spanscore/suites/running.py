@@ -12,7 +12,7 @@ from spanscore import config
 from spanscore.config import Settings
 from spanscore.embed import open_embedder
 from spanscore.errors import InputError
-from spanscore.evaluate import Engine, Overrides
+from spanscore.evaluation import Engine, Overrides
 from spanscore.judge import Cache, Judge, open_judge, redactor
 from spanscore.looping import waited_for
 from spanscore.metrics.session.agentic import Agentic

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Self, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from spanscore.errors import InputError
-from spanscore.evaluate import Overrides
-from spanscore.evaluate.rubric import NAME as RUBRIC
-from spanscore.evaluate.rubric import Config as RubricConfig
-from spanscore.evaluate.rubric import is_rubric
-from spanscore.evaluate.rubric import scale_of as rubric_scale
+from spanscore.evaluation import Overrides
+from spanscore.evaluation.rubric import NAME as RUBRIC
+from spanscore.evaluation.rubric import Config as RubricConfig
+from spanscore.evaluation.rubric import is_rubric
+from spanscore.evaluation.rubric import scale_of as rubric_scale
 from spanscore.metrics import available
 from spanscore.metrics.expected_tools import MAX_EXPECTED_CALLS, ExpectedCall
 from spanscore.metrics.session.agentic import Agentic

@@ -4,10 +4,10 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from spanscore.evaluate import Engine, Overrides
-from spanscore.evaluate.measured import Measured
-from spanscore.evaluate.rubric import NAME as RUBRIC
-from spanscore.evaluate.rubric import OVERALL, is_rubric
+from spanscore.evaluation import Engine, Overrides
+from spanscore.evaluation.measured import Measured
+from spanscore.evaluation.rubric import NAME as RUBRIC
+from spanscore.evaluation.rubric import OVERALL, is_rubric
 from spanscore.metrics import available
 from spanscore.metrics.session.agentic import Agentic, Assessed, Interaction
 from spanscore.model.score import Evaluation, Failure, Outcome, Score, Skip, reaches

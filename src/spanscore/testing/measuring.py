@@ -10,10 +10,10 @@ from pydantic import TypeAdapter, ValidationError
 from spanscore.embed.ngrams import Ngrams
 from spanscore.embed.port import Embedder
 from spanscore.errors import InputError
-from spanscore.evaluate.evaluations import evaluations, graded
-from spanscore.evaluate.judging import Judging
-from spanscore.evaluate.measuring import Measuring, measured_by_signals
-from spanscore.evaluate.panel import Panel
+from spanscore.evaluation.evaluations import evaluations, graded
+from spanscore.evaluation.judging import Judging
+from spanscore.evaluation.measuring import Measuring, measured_by_signals
+from spanscore.evaluation.panel import Panel
 from spanscore.judge.config import Config
 from spanscore.judge.opening import renderer
 from spanscore.judge.port import Judge

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from spanscore.config import Settings
 from spanscore.embed import open_embedder
 from spanscore.embed.port import Embedder
-from spanscore.evaluate import Engine, Overrides
-from spanscore.evaluate.rubric import is_rubric
+from spanscore.evaluation import Engine, Overrides
+from spanscore.evaluation.rubric import is_rubric
 from spanscore.judge import Judge, answers_file, open_judge, redactor
 from spanscore.looping import Loop
 from spanscore.metrics import available

@@ -5,7 +5,7 @@ import functools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from spanscore.evaluate.asking import Call, Item, Reading, listed
+from spanscore.evaluation.asking import Call, Item, Reading, listed
 from spanscore.judge.port import Judge
 from spanscore.judge.transcript import Refit, Renderer, Transcript
 from spanscore.model.score import JudgeUsage

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spanscore.evaluate.asking import Item
+from spanscore.evaluation.asking import Item
 
 _ANSWER_TOKENS = 300
 """About how long the answer to a question is: a few sentences and a number."""

@@ -10,12 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 from spanscore import metrics
 from spanscore.errors import ConfigError, InputError
-from spanscore.evaluate.external_signals import ExternalSignal
-from spanscore.evaluate.own import Criterion, load_plugins, make_known
-from spanscore.evaluate.rubric import NAME as RUBRIC
-from spanscore.evaluate.rubric import Config as RubricConfig
-from spanscore.evaluate.rubric import Rubric, chosen, is_rubric
-from spanscore.evaluate.signals import needed
+from spanscore.evaluation.external_signals import ExternalSignal
+from spanscore.evaluation.own import Criterion, load_plugins, make_known
+from spanscore.evaluation.rubric import NAME as RUBRIC
+from spanscore.evaluation.rubric import Config as RubricConfig
+from spanscore.evaluation.rubric import Rubric, chosen, is_rubric
+from spanscore.evaluation.signals import needed
 from spanscore.judge.config import RULES
 from spanscore.metrics import SIGNAL_WEIGHTS, Judged, Metric, RubricMetric
 from spanscore.metrics.check import Check

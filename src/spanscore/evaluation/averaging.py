@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from spanscore.evaluate.evaluations import Graded
-from spanscore.evaluate.measured import Measured
-from spanscore.evaluate.rubric import OVERALL, Rubric
-from spanscore.evaluate.spread import combined
+from spanscore.evaluation.evaluations import Graded
+from spanscore.evaluation.measured import Measured
+from spanscore.evaluation.rubric import OVERALL, Rubric
+from spanscore.evaluation.spread import combined
 from spanscore.model.score import JudgeUsage, Outcome, Score, reaches
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spanscore.evaluate import Config, Engine
+from spanscore.evaluation import Config, Engine
 from spanscore.judge.answer import read
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.port import Answer

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from spanscore.evaluate.asking import Questions, distinct
-from spanscore.evaluate.batches import Batch, dealt
-from spanscore.evaluate.case import Case, items_of
-from spanscore.evaluate.inquiry import Transcripts
+from spanscore.evaluation.asking import Questions, distinct
+from spanscore.evaluation.batches import Batch, dealt
+from spanscore.evaluation.case import Case, items_of
+from spanscore.evaluation.inquiry import Transcripts
 from spanscore.judge.port import Prompt
 
 _LATER = "(what the judge answers before)"

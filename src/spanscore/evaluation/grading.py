@@ -9,17 +9,17 @@ from typing import Any
 from pydantic import BaseModel
 
 from spanscore.errors import InputError, JudgeAnswerError, JudgeTooLongError
-from spanscore.evaluate.asking import digest
-from spanscore.evaluate.attempt import Attempt
-from spanscore.evaluate.averaging import averaged
-from spanscore.evaluate.evaluations import Graded
-from spanscore.evaluate.inquiry import LEAST_TOKENS
-from spanscore.evaluate.measured import Measured, given
-from spanscore.evaluate.overall import Findings, overall
-from spanscore.evaluate.planning import PlannedCall
-from spanscore.evaluate.rubric import OVERALL, Rubric
-from spanscore.evaluate.unjudged import no_judge
-from spanscore.evaluate.usage import shares, spent_on
+from spanscore.evaluation.asking import digest
+from spanscore.evaluation.attempt import Attempt
+from spanscore.evaluation.averaging import averaged
+from spanscore.evaluation.evaluations import Graded
+from spanscore.evaluation.inquiry import LEAST_TOKENS
+from spanscore.evaluation.measured import Measured, given
+from spanscore.evaluation.overall import Findings, overall
+from spanscore.evaluation.planning import PlannedCall
+from spanscore.evaluation.rubric import OVERALL, Rubric
+from spanscore.evaluation.unjudged import no_judge
+from spanscore.evaluation.usage import shares, spent_on
 from spanscore.judge.config import RULES
 from spanscore.judge.port import Answer, Judge, Prompt
 from spanscore.judge.transcript import Renderer, Transcript, estimate_tokens

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from spanscore.errors import JudgeTimeoutError
-from spanscore.evaluate import Overrides
+from spanscore.evaluation import Overrides
 from spanscore.model.score import Failure, JudgeUsage, Score
 from spanscore.model.trace import Session
 

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from rubric_judge import RubricJudge
 
 from spanscore.errors import BudgetExhaustedError, ConfigError, InputError, JudgeAnswerError
-from spanscore.evaluate import Config, Overrides
+from spanscore.evaluation import Config, Overrides
 from spanscore.judge.transcript import estimate_tokens
 from spanscore.metrics.expected_tools import ExpectedCall
 from spanscore.model.score import Failure, JudgeUsage, Skip

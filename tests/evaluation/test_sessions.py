@@ -8,7 +8,7 @@ import pytest
 from spanscore.embed import scales
 from spanscore.embed.scales import Scale
 from spanscore.errors import InputError, JudgeTimeoutError
-from spanscore.evaluate import Overrides
+from spanscore.evaluation import Overrides
 from spanscore.model.score import Skip
 from spanscore.model.trace import Session
 

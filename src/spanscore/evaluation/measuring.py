@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 
 from spanscore.embed.ngrams import Ngrams
 from spanscore.embed.port import Embedder
-from spanscore.evaluate.attempt import Attempt
-from spanscore.evaluate.measured import Measured, given
-from spanscore.evaluate.panel import Panel
-from spanscore.evaluate.planning import PlannedCall
-from spanscore.evaluate.unjudged import no_judge
+from spanscore.evaluation.attempt import Attempt
+from spanscore.evaluation.measured import Measured, given
+from spanscore.evaluation.panel import Panel
+from spanscore.evaluation.planning import PlannedCall
+from spanscore.evaluation.unjudged import no_judge
 from spanscore.judge.config import RULES
 from spanscore.metrics import Computed, Embedded, Judged, Metric, SessionMetric, Signals
 from spanscore.metrics.own import FunctionMetric

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from spanscore.evaluate.attempt import Attempt
-from spanscore.evaluate.measured import Measured, given
-from spanscore.evaluate.readable import readable
-from spanscore.evaluate.valued import valued
+from spanscore.evaluation.attempt import Attempt
+from spanscore.evaluation.measured import Measured, given
+from spanscore.evaluation.readable import readable
+from spanscore.evaluation.valued import valued
 from spanscore.metrics import Metric
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, Session

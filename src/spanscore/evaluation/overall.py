@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spanscore.evaluate.rubric import Rubric
+from spanscore.evaluation.rubric import Rubric
 from spanscore.metrics import rubric as criterial
 from spanscore.metrics.rubric import Expected
 from spanscore.model.score import Evaluator, Failure, JudgeUsage, Outcome, Score, Skip, reaches

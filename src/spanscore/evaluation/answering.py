@@ -4,12 +4,12 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from spanscore.errors import JudgeAnswerError, JudgeTooLongError
-from spanscore.evaluate.asking import Item, Reading, quoted
-from spanscore.evaluate.attempt import Attempt, outcome_of
-from spanscore.evaluate.batches import Batch, dealt
-from spanscore.evaluate.case import Case
-from spanscore.evaluate.inquiry import Inquiry
-from spanscore.evaluate.usage import shares
+from spanscore.evaluation.asking import Item, Reading, quoted
+from spanscore.evaluation.attempt import Attempt, outcome_of
+from spanscore.evaluation.batches import Batch, dealt
+from spanscore.evaluation.case import Case
+from spanscore.evaluation.inquiry import Inquiry
+from spanscore.evaluation.usage import shares
 from spanscore.judge.parts import Invalid, Parts
 from spanscore.judge.transcript import Transcript
 

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from spanscore.evaluate.case import Case
-from spanscore.evaluate.judging import Judging
-from spanscore.evaluate.planning import PlannedCall
-from spanscore.evaluate.spread import combined
-from spanscore.evaluate.valued import valued
+from spanscore.evaluation.case import Case
+from spanscore.evaluation.judging import Judging
+from spanscore.evaluation.planning import PlannedCall
+from spanscore.evaluation.spread import combined
+from spanscore.evaluation.valued import valued
 from spanscore.judge.config import Cascade, Config
 from spanscore.metrics import Judged
 from spanscore.model.score import JudgeUsage, Score

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from pydantic import ValidationError
 
-from spanscore.evaluate import Config
+from spanscore.evaluation import Config
 from spanscore.model.score import Annotation, Evaluation, Evaluator
 from spanscore.model.trace import Session, Target
 

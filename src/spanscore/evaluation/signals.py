@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from spanscore import metrics
-from spanscore.evaluate.external_signals import ExternalSignal
+from spanscore.evaluation.external_signals import ExternalSignal
 from spanscore.metrics import SIGNAL_WEIGHTS, Judged, Metric, SessionMetric, Signals
 from spanscore.model.score import Evaluation, Skip, SkipCause
 from spanscore.model.trace import Session

@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from spanscore.embed.port import Embedder
-from spanscore.evaluate.config import Config, Overrides
-from spanscore.evaluate.evaluations import Graded, evaluations, graded
-from spanscore.evaluate.grading import Grading
-from spanscore.evaluate.judging import Judging
-from spanscore.evaluate.measuring import Measuring, measured_by_signals
-from spanscore.evaluate.panel import Panel
-from spanscore.evaluate.planning import PlannedCall
-from spanscore.evaluate.rubric import Config as RubricConfig
-from spanscore.evaluate.rubric import Rubric, chosen
-from spanscore.evaluate.selection import Selection
-from spanscore.evaluate.signals import TraceSignals, is_lacking, read_signals, replaced_weights, with_external
+from spanscore.evaluation.config import Config, Overrides
+from spanscore.evaluation.evaluations import Graded, evaluations, graded
+from spanscore.evaluation.grading import Grading
+from spanscore.evaluation.judging import Judging
+from spanscore.evaluation.measuring import Measuring, measured_by_signals
+from spanscore.evaluation.panel import Panel
+from spanscore.evaluation.planning import PlannedCall
+from spanscore.evaluation.rubric import Config as RubricConfig
+from spanscore.evaluation.rubric import Rubric, chosen
+from spanscore.evaluation.selection import Selection
+from spanscore.evaluation.signals import TraceSignals, is_lacking, read_signals, replaced_weights, with_external
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.config import warn_of_rules
 from spanscore.judge.opening import renderer

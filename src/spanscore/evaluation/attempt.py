@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Self
 
 from spanscore.errors import BudgetExhaustedError, JudgeError, SpanscoreError
-from spanscore.evaluate.usage import spent_on
+from spanscore.evaluation.usage import spent_on
 from spanscore.model.score import Failure, JudgeUsage, Outcome, Skip
 
 _LOGGER = logging.getLogger(__name__)

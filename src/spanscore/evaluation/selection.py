@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from spanscore.embed.port import Embedder
 from spanscore.errors import InputError
-from spanscore.evaluate.config import Config, Overrides, check_signals, model_named
-from spanscore.evaluate.rubric import Rubric
-from spanscore.evaluate.signals import needed, usual_weights
+from spanscore.evaluation.config import Config, Overrides, check_signals, model_named
+from spanscore.evaluation.rubric import Rubric
+from spanscore.evaluation.signals import needed, usual_weights
 from spanscore.judge.config import RULES, warn_of_rules
 from spanscore.metrics import Metric
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from spanscore.evaluate import Overrides
+from spanscore.evaluation import Overrides
 
 
 @pytest.mark.parametrize(("plan", "calls"), [("staged", 14), ("fused", 2)])

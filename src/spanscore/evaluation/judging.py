@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from spanscore.evaluate.answering import answer
-from spanscore.evaluate.asking import Questions, distinct
-from spanscore.evaluate.attempt import Attempt, outcome_of
-from spanscore.evaluate.case import Case, items_of
-from spanscore.evaluate.inquiry import Inquiry, Transcripts
-from spanscore.evaluate.planning import PlannedCall, Planner
+from spanscore.evaluation.answering import answer
+from spanscore.evaluation.asking import Questions, distinct
+from spanscore.evaluation.attempt import Attempt, outcome_of
+from spanscore.evaluation.case import Case, items_of
+from spanscore.evaluation.inquiry import Inquiry, Transcripts
+from spanscore.evaluation.planning import PlannedCall, Planner
 from spanscore.judge.config import Config
 from spanscore.judge.port import Judge
 from spanscore.judge.transcript import Renderer

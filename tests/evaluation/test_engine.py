@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from spanscore import metrics
 from spanscore.errors import ConfigError, EmbeddingError, InputError
-from spanscore.evaluate import Config, Overrides
+from spanscore.evaluation import Config, Overrides
 from spanscore.judge.config import warn_of_rules
 from spanscore.metrics import Computed
 from spanscore.model.score import Failure, Score

@@ -4,8 +4,8 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spanscore.evaluate.asking import Item, Questions, prompt_hash
-from spanscore.evaluate.attempt import Attempt
+from spanscore.evaluation.asking import Item, Questions, prompt_hash
+from spanscore.evaluation.attempt import Attempt
 from spanscore.metrics import Judged, OfCalls, Question
 from spanscore.model.score import Evaluator, Failure, JudgeUsage, Outcome, Score
 from spanscore.model.trace import AgentTrace, Session

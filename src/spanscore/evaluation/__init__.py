@@ -1,0 +1,8 @@
+"""Which metrics run on what, in which order, and what becomes of their errors."""
+
+from spanscore.evaluation.config import Config, Overrides
+from spanscore.evaluation.engine import Engine
+from spanscore.evaluation.measuring import MAX_EARLIER_TURNS
+from spanscore.evaluation.planning import PlannedCall
+
+__all__ = ["MAX_EARLIER_TURNS", "Config", "Engine", "Overrides", "PlannedCall"]
