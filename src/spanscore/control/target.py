@@ -1,0 +1,211 @@
+"""What is to be evaluated of what is stored, and how: the part that runs and monitors have in common."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+
+from spanscore.errors import InputError
+from spanscore.model.score import ScopeKind
+from spanscore.model.trace import AgentTrace
+
+SpecT = TypeVar("SpecT", bound=BaseModel)
+
+MAX_IDS = 50_000
+MAX_SAMPLE = 1_000_000
+_DRAWS = 1 << 63
+_MAX_TEXT = 1024
+
+_Text = Annotated[str, Field(min_length=1, max_length=_MAX_TEXT)]
+_Id = Annotated[str, Field(min_length=1, max_length=_MAX_TEXT)]
+_Name = Annotated[str, Field(min_length=1, max_length=256)]
+_Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class _Spec(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class TraceFilter(_Spec):
+    """Conditions on an agent trace, all of which must hold; one that is not set always does.
+
+    A session is wanted where one of its traces is.
+    """
+
+    service: _Text | None = None
+    """`service.name` of the trace's resource."""
+
+    agent: _Text | None = None
+    """The agent's name."""
+
+    environment: _Text | None = None
+    """`deployment.environment.name` of the trace's resource, or its former name `deployment.environment`."""
+
+    user: _Text | None = None
+    """The user's id."""
+
+    resource: dict[_Name, _Text] = {}
+    """Attributes of the trace's resource with the values that they must have, compared as text."""
+
+    started_after_ns: int | None = Field(default=None, ge=0)
+    """Only traces that started then or later, in ns since the Unix epoch."""
+
+    started_before_ns: int | None = Field(default=None, ge=0)
+    """Only traces that started earlier than that, in ns since the Unix epoch."""
+
+    has_error: bool | None = None
+    """Whether a tool call of the trace failed."""
+
+    min_duration_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """How long the trace took at least, in seconds."""
+
+    min_tokens: int | None = Field(default=None, ge=0)
+    """Input and output tokens together at least; a trace that records none is left out."""
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> Self:
+        after_ns, before_ns = self.started_after_ns, self.started_before_ns
+        if after_ns is not None and before_ns is not None and after_ns >= before_ns:
+            raise ValueError("started_after_ns is not before started_before_ns: no trace can be in between")
+        return self
+
+    def accepts(self, trace: AgentTrace) -> bool:
+        """Whether all conditions hold for `trace`."""
+        wanted = {"service_name": self.service, "agent_name": self.agent, "user_id": self.user}
+        return (
+            all(value is None or getattr(trace, name) == value for name, value in wanted.items())
+            and self._accepts_resource(trace.target.resource)
+            and self._accepts_time(trace)
+            and (self.has_error is None or _has_error(trace) == self.has_error)
+            and (self.min_tokens is None or _tokens(trace) >= self.min_tokens)
+        )
+
+    def _accepts_resource(self, resource: Mapping[str, Any]) -> bool:
+        names = ("deployment.environment.name", "deployment.environment")
+        environment = next((resource[name] for name in names if name in resource), None)
+        if self.environment is not None and environment != self.environment:
+            return False
+        return all(name in resource and str(resource[name]) == value for name, value in self.resource.items())
+
+    def _accepts_time(self, trace: AgentTrace) -> bool:
+        if self.started_after_ns is not None and trace.started_ns < self.started_after_ns:
+            return False
+        if self.started_before_ns is not None and trace.started_ns >= self.started_before_ns:
+            return False
+        return self.min_duration_s is None or trace.ended_ns - trace.started_ns >= self.min_duration_s * 1e9
+
+
+class Sampling(_Spec):
+    """How many of what the target names are evaluated, and which.
+
+    Each trace or session has a number that derives from the seed and its id alone. With `share`, those with a number
+    below the share are evaluated; with `count`, those with the lowest numbers. The same seed draws the same ones.
+    """
+
+    share: float = Field(default=1.0, gt=0, le=1)
+    """The chance of each to be drawn."""
+
+    count: int | None = Field(default=None, ge=1, le=MAX_SAMPLE)
+    """How many are drawn; all, where there are fewer."""
+
+    seed: int = Field(default=0, ge=0, lt=1 << 63)
+    """Another seed draws others."""
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if self.count is not None and self.share < 1:
+            raise ValueError("give share or count, not both")
+        return self
+
+    def draw(self, subject_id: str) -> int:
+        """The number of a trace or session, from 0 up to 2**63 - 1, each as likely as any other.
+
+        >>> Sampling(seed=7).draw("a") == Sampling(seed=7, share=0.5).draw("a") != Sampling(seed=8).draw("a")
+        True
+        """
+        key = self.seed.to_bytes(8, "big")
+        digest = hashlib.blake2b(subject_id.encode("utf-8", "surrogatepass"), digest_size=8, key=key).digest()
+        return int.from_bytes(digest, "big") >> 1
+
+    def is_in_share(self, subject_id: str) -> bool:
+        """Whether `share` draws a trace or session."""
+        return self.share >= 1 or self.draw(subject_id) < self.share * _DRAWS
+
+    def probability(self, candidates: int) -> float:
+        """The chance that each of so many candidates had of being drawn."""
+        if self.count is None:
+            return self.share
+        return 1.0 if candidates <= self.count else self.count / candidates
+
+
+class TargetSpec(_Spec):
+    """Stored traces or sessions: all that a filter accepts, or those with the given ids; of these a sample."""
+
+    scope: ScopeKind = "trace"
+    """Whether traces are evaluated, or sessions."""
+
+    filter: TraceFilter | None = None
+    """Which of all that is stored; neither a filter nor ids: everything."""
+
+    trace_ids: tuple[_Id, ...] = Field(default=(), max_length=MAX_IDS)
+    """Ids of agent traces or of OpenTelemetry traces; one of the latter stands for each agent trace in it."""
+
+    session_ids: tuple[_Id, ...] = Field(default=(), max_length=MAX_IDS)
+    """Ids or keys of sessions; where traces are evaluated, they stand for the traces of these sessions."""
+
+    sampling: Sampling = Sampling()
+    """Which share of them."""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        given = [name for name in ("filter", "trace_ids", "session_ids") if getattr(self, name)]
+        if len(given) > 1:
+            raise ValueError(f"give {' or '.join(given)}, not {'both' if len(given) == 2 else 'all'}")
+        if self.scope == "session" and self.trace_ids:
+            raise ValueError("trace_ids name no sessions; give session_ids, or evaluate traces")
+        return self
+
+
+class MeasureSpec(_Spec):
+    """By what a target is evaluated; what is not set is as configured under `evaluation` and `judge`."""
+
+    metrics: tuple[_Name, ...] = Field(default=(), max_length=500)
+    """Names of metrics; empty: the configured ones that run with what is evaluated."""
+
+    model: _Name | None = None
+    """The model that judges all of them."""
+
+    thresholds: dict[_Name, _Finite] = Field(default={}, max_length=500)
+    """By metric the score from which on its label is `pass`; a threshold never changes a score."""
+
+    signal_weights: dict[_Name, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(default={}, max_length=500)
+    """How much the traces' metrics count in the session metrics."""
+
+    options: dict[_Name, dict[_Name, JsonValue]] = Field(default={}, max_length=500)
+    """By metric the options that it has in place of the configured ones."""
+
+
+def read_spec(kind: type[SpecT], given: Any) -> SpecT:
+    """`given`, a JSON object or its text, as a spec. Raises InputError that names each field that is wrong."""
+    try:
+        return kind.model_validate_json(given) if isinstance(given, str) else kind.model_validate(given)
+    except ValidationError as error:
+        raise InputError("; ".join(_faults(error))) from None
+
+
+def _faults(error: ValidationError) -> Iterable[str]:
+    for fault in error.errors(include_url=False):
+        where = ".".join(map(str, fault["loc"]))
+        message = fault["msg"].removeprefix("Value error, ")
+        yield f"{where}: {message}" if where else message
+
+
+def _has_error(trace: AgentTrace) -> bool:
+    return any(x.error is not None for x in trace.tool_calls or ())
+
+
+def _tokens(trace: AgentTrace) -> int:
+    """Tokens of a trace; -1 where it records none."""
+    known = [x for x in (trace.usage.input_tokens, trace.usage.output_tokens) if x is not None]
+    return sum(known) if known else -1
