@@ -246,6 +246,11 @@ def test_scores_are_paired_by_their_trace(measured):
     assert found["coherence"]["n"] == 1
 
 
+def test_a_text_with_line_separators_in_it_is_one_line(compared):
+    scores = json.dumps(score(reason="a\u2028b\x85c"), ensure_ascii=False)
+    assert compared(scores, scores)[0] == 0
+
+
 def test_scores_of_sessions_are_paired_by_the_session(measured):
     one = [score(scope="session", session_id="s", trace_id="1")]
     other = [score(scope="session", session_id="s", trace_id="2")]

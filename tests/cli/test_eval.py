@@ -281,6 +281,11 @@ def test_the_scores_are_written_to_a_file_beside_the_table(evaluated, tmp_path):
     assert "loop_detection" in out
 
 
+def test_each_score_names_what_it_is_of(evaluated):
+    scores = [json.loads(line) for line in evaluated("--jsonl", "--metric", "agent_reliability")[1].splitlines()]
+    assert [x["subject_id"] for x in scores if x["scope"] == "session"] == [x["session_key"] for x in scores]
+
+
 def test_an_interrupt_keeps_what_is_finished_and_exits_with_130(evaluated, monkeypatch, tmp_path):
     measured = metrics.available()["loop_detection"]
     measure = measured.measure

@@ -1,11 +1,14 @@
 """`spanscore report`: what it takes, and what it writes."""
 
 import json
+import os
+import signal
 import stat
 
 import pytest
 from report_turns import Opened
 
+from spanscore import metrics
 from spanscore.cli import main, replay
 from spanscore.cli.demo import recorded_judge
 
@@ -121,14 +124,57 @@ def test_the_file_is_its_owners_alone_and_that_is_said(report, scores, tmp_path,
         (["{scores}", "--baseline", "{run}"], "give two of a kind"),
         (["{run}", "{run}"], "give the other one as --baseline"),
         (["{broken}"], "('trace_id', 'span_id' is missing)"),
+        (["{traces}"], "traces.jsonl:2: no agent trace as `spanscore inspect --jsonl` prints it"),
     ],
 )
 def test_what_cannot_be_used_is_one_line(words, said, scores, run, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     broken = tmp_path / "broken.jsonl"
     broken.write_text('{"metric": "x", "status": "scored", "evaluator": {}, "scope": "trace"}\n')
-    known = {"{scores}": scores, "{run}": run, "{broken}": broken}
     capsys.readouterr()
+    main.main(["inspect", "--jsonl", _RECORDINGS])
+    traces = tmp_path / "traces.jsonl"
+    traces.write_bytes(capsys.readouterr().out.splitlines()[0].encode() + b"\n\xff\xfe\n")
+    known = {"{scores}": scores, "{run}": run, "{broken}": broken, "{traces}": traces}
     assert main.main(["report", *(str(known.get(x, x)) for x in words)]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert said in line
+
+
+def _interrupt(monkeypatch, *, after):
+    """Have Ctrl-C come while a metric measures for the `after`th time."""
+    measured = metrics.available()["loop_detection"]
+    measure, left = measured.measure, [after]
+
+    def interrupted(self, trace, *rest, **more):
+        left[0] -= 1
+        if not left[0]:
+            os.kill(os.getpid(), signal.SIGINT)
+        return measure(self, trace, *rest, **more)
+
+    monkeypatch.setattr(measured, "measure", interrupted)
+
+
+@pytest.fixture
+def interrupted(tmp_path, monkeypatch, capsys):
+    """The exit code and standard error of a report whose scoring Ctrl-C ended, and the report."""
+    monkeypatch.chdir(tmp_path)
+    _interrupt(monkeypatch, after=1)
+    code = main.main(["report", _RECORDINGS, "--metric", "loop_detection", "--baseline", _RECORDINGS])
+    return code, capsys.readouterr().err, Opened((tmp_path / "report.html").read_bytes())
+
+
+def test_an_interrupt_writes_the_report_of_what_is_scored_and_exits_with_130(interrupted):
+    code, said, found = interrupted
+    assert code == 130
+    assert "interrupted when" in said
+    assert len(found.index["turns"]) == 4
+
+
+def test_a_report_of_an_interrupted_scoring_says_so(interrupted):
+    assert "of 4 turns were scored" in "".join(interrupted[2].index["notes"])
+
+
+def test_after_an_interrupt_no_baseline_is_scored(interrupted):
+    assert "the baseline is left out" in interrupted[1]
+    assert interrupted[2].index.get("comparison") is None

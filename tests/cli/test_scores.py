@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from spanscore.cli import sources
 from spanscore.cli.main import main
 from spanscore.export import spans
 from spanscore.model.score import Evaluation, Evaluator, Score
@@ -136,6 +137,11 @@ def test_json_lines_are_scores_as_eval_prints_them(store, run):
         ("plan_adherence", 0.25, "fail"),
         ("task_completion", 0.25, "fail"),
     ]
+
+
+@pytest.mark.parametrize("moment", ["9999-12-31", "0001-01-01", "1000000d", "1969-12-31T23:59+01:00"])
+def test_a_time_that_no_store_can_keep_is_the_nearest_one_that_it_can(moment):
+    assert 0 <= sources.since_ns(moment) < 2**63
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from spanscore import calibration
 from spanscore.calibration import Label, Matched, Measure, Verdict
-from spanscore.cli import answers, recorded, recorded_labels, runs, unsure
-from spanscore.cli import eval as scoring
+from spanscore.cli import answers, eval, recorded, recorded_labels, runs, unsure  # noqa: A004 - the command's name
 from spanscore.cli.calibrations import listed, shown
+from spanscore.cli.measuring import measured
 from spanscore.cli.terminal import console, on_one_line, print_json
 from spanscore.config import Settings
 from spanscore.errors import InputError
@@ -53,9 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compare, report and keep. Returns the exit code."""
     if args.list:
-        return listed(scoring.configured(args).store, as_json=args.json)
+        return listed(eval.configured(args).store, as_json=args.json)
     _require_usable(args)
-    settings = scoring.configured(args)
+    settings = eval.configured(args)
     labels, also_named, said_in = _labels(args, settings)
     if args.threshold is not None:
         require_on_scale(f"--threshold {args.threshold:g}", args.threshold, dict.fromkeys(x.metric for x in labels))
@@ -147,7 +147,8 @@ def _scored_now(args: argparse.Namespace, settings: Settings, metrics: list[str]
     ids = {trace.id: (trace.id, *trace.trace_ids) for trace in traces}
     verdicts: list[Verdict] = []
     seen: _Seen = []
-    for evaluation in scoring.measured(settings, metrics, args, traces):
+    scored = measured(settings, traces, metrics=metrics, model=args.model, threshold=args.threshold)
+    for evaluation in scored.evaluations:
         is_session = evaluation.scope == "session"
         names = (evaluation.subject_id,) if is_session else ids[evaluation.subject_id]
         seen += [(name, is_session, evaluation.metric) for name in names]

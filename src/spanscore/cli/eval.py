@@ -3,13 +3,13 @@
 import argparse
 import asyncio
 import math
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from spanscore import config
 from spanscore.cli import aggregates, answers, dry_run, output_files, recorded, scored, unscored
+from spanscore.cli.measuring import INTERRUPTED, stop_on_interrupt
 from spanscore.cli.score_stream import Display, Kept, ScoreFile
 from spanscore.config import Settings
 from spanscore.errors import InputError
@@ -18,12 +18,10 @@ from spanscore.evaluation.rubric import OVERALL
 from spanscore.judge.config import RULES
 from spanscore.metrics import available
 from spanscore.model.score import Evaluation, reaches
-from spanscore.model.trace import AgentTrace, Session
+from spanscore.model.trace import Session
 from spanscore.offline import OfflineScoring, Scored, measurable, metric_names, require_on_scale, summary
 from spanscore.offline.recordings import Recordings
 from spanscore.offline.selection import open_engine, require_providers
-
-_INTERRUPTED = 130
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,28 +80,7 @@ def run(args: argparse.Namespace) -> int:
         print("spanscore: interrupted: these are the scores that were finished", file=sys.stderr)
     unscored.say(evaluations, but=None if args.jsonl else "no_judge")  # the table's last line is about that
     verdict = _verdict(gates, evaluations, any_failed=args.fail_on == "failed")
-    return _INTERRUPTED if scoring.is_stopped else verdict
-
-
-def measured(
-    settings: Settings, names: Sequence[str], args: argparse.Namespace, traces: Sequence[AgentTrace]
-) -> list[Evaluation]:
-    """The scores of `traces` by the metrics of these names. Raises InputError as `run`."""
-    wanted = _wanted(names, args, settings)
-    require_providers(settings, measurable(wanted))
-    scoring = OfflineScoring(open_engine(settings), wanted)
-
-    async def collect() -> list[Evaluation]:
-        found: list[Evaluation] = []
-        with Display(silent=True) as display:
-            async for one in scoring.run([traces]):
-                display.print(one)
-                found += one.evaluations
-        return found
-
-    evaluations = asyncio.run(collect())
-    unscored.say(evaluations)
-    return evaluations
+    return INTERRUPTED if scoring.is_stopped else verdict
 
 
 def configured(args: argparse.Namespace) -> Settings:
@@ -123,7 +100,7 @@ async def _stream(args: argparse.Namespace, settings: Settings, scoring: Offline
     kept = Kept()
     with ScoreFile(args.output) as file, Display(jsonl=args.jsonl, only_failing=args.failing) as display:
         recordings = Recordings(args.path, settings.assemble.session_scope, warn=display.say, progress=display.read)
-        _stop_on_interrupt(scoring, recordings)
+        stop_on_interrupt(recordings.stop, scoring.stop)
         async for found in scoring.run(recordings.batches(), recordings.given_to):
             shown = _with_external(found, recordings)
             file.write(shown.evaluations)
@@ -139,18 +116,6 @@ def _with_external(found: Scored, recordings: Recordings) -> Scored:
     scope = "session" if isinstance(found.subject, Session) else "trace"
     given = [x for x in recordings.given_to(found.subject) if x.scope == scope]
     return Scored(found.subject, [*found.evaluations, *given])
-
-
-def _stop_on_interrupt(scoring: OfflineScoring, recordings: Recordings) -> None:
-    """Have the first Ctrl-C end the run with what is finished, and the next one end it at once."""
-    loop = asyncio.get_running_loop()
-
-    def stop() -> None:
-        loop.remove_signal_handler(signal.SIGINT)
-        recordings.stop()
-        scoring.stop()
-
-    loop.add_signal_handler(signal.SIGINT, stop)
 
 
 def _gate(text: str, settings: Settings) -> tuple[str, float]:

@@ -1,10 +1,12 @@
 """`spanscore report`: recorded traces, their scores and the runs of suites as one HTML file to look at."""
 
 import argparse
+import sys
 from pathlib import Path
 
 from spanscore import report
 from spanscore.cli import answers, eval, recorded, report_comparison, report_inputs  # noqa: A004 - the command's name
+from spanscore.cli.measuring import INTERRUPTED
 from spanscore.cli.output_files import require_writable
 from spanscore.cli.terminal import printable
 from spanscore.errors import InputError
@@ -54,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the report. Returns the exit code."""
+    """Write the report. Returns the exit code: 130 where Ctrl-C ended the scoring; what was scored by then is in it."""
     if not args.max_size >= 1:
         raise InputError(f"--max-size {args.max_size:g}: give a number of MiB from 1 on")
     require_writable(args.output)
@@ -62,10 +64,14 @@ def run(args: argparse.Namespace) -> int:
     given = report_inputs.read(args.path, settings, args)
     results = given.results(args.title)
     baseline = comparison = None
-    if args.baseline:
+    is_complete = given.is_complete
+    if args.baseline and not is_complete:
+        print("spanscore: the baseline is left out of the report", file=sys.stderr)
+    elif args.baseline:
         before = report_inputs.read(args.baseline, settings, args)
         baseline = before.results(None)
         comparison = report_comparison.compared(before, given)
+        is_complete = before.is_complete
     report.save(
         args.output,
         results,
@@ -75,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
         max_bytes=int(args.max_size * _MIB),
     )
     _say(args, results)
-    return 0
+    return 0 if is_complete else INTERRUPTED
 
 
 def _say(args: argparse.Namespace, results: report.Results) -> None:

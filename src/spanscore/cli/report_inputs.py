@@ -1,7 +1,6 @@
 """What a report is made of, out of files of any kind that spanscore reads or writes."""
 
 import argparse
-import asyncio
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,25 +9,28 @@ from typing import Any
 
 from spanscore import report
 from spanscore.cli import runs
-from spanscore.cli.terminal import printable, progress
+from spanscore.cli.measuring import measured
+from spanscore.cli.terminal import printable
 from spanscore.config import Settings
 from spanscore.errors import InputError
 from spanscore.model.json import loads
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
-from spanscore.offline import OfflineScoring
 from spanscore.offline.recordings import Recordings
 from spanscore.otlp import files
 from spanscore.received_scores import read_external, read_own
 
-_MAX_START_CHARS = 2**24
+_MAX_START_BYTES = 2**24
 _OF_A_SCORE = ("scope", "status", "metric", "trace_id", "span_id", "evaluator")
 _OF_A_TRACE = {"trace_ids", "opening_span_id", "model_calls", "target"}
 
 
 @dataclass(slots=True)
 class Given:
-    """What files contain: agent traces, scores, those that others gave apart, and the run of a suite."""
+    """What files contain: agent traces, scores, those that others gave apart, and the run of a suite.
+
+    `is_complete`: False where Ctrl-C ended the scoring of the traces.
+    """
 
     paths: Sequence[Path]
     traces: list[AgentTrace] = field(default_factory=list)
@@ -36,6 +38,7 @@ class Given:
     external: list[Evaluation] = field(default_factory=list)
     run: dict[str, Any] | None = None
     notes: list[str] = field(default_factory=list)
+    is_complete: bool = True
 
     @property
     def name(self) -> str:
@@ -81,7 +84,7 @@ def read(paths: Sequence[Path], settings: Settings, args: argparse.Namespace) ->
     if telemetry:
         _take_telemetry(given, telemetry, settings)
     if given.traces and not given.scores and given.run is None:
-        given.scores += _measured(given.traces, settings, args)
+        _score(given, settings, args)
     return given
 
 
@@ -122,19 +125,17 @@ def _take_telemetry(given: Given, paths: Sequence[Path], settings: Settings) -> 
         print(f"spanscore: {printable(note)}", file=sys.stderr)
 
 
-def _measured(traces: Sequence[AgentTrace], settings: Settings, args: argparse.Namespace) -> list[Evaluation]:
+def _score(given: Given, settings: Settings, args: argparse.Namespace) -> None:
+    """Score the traces; where Ctrl-C ends that, the scores that were finished are kept."""
     print("spanscore: no scores were given, so the traces are scored now", file=sys.stderr)
-    scoring = OfflineScoring.prepared(settings, metrics=args.metric, model=args.model)
-
-    async def run() -> list[Evaluation]:
-        found: list[Evaluation] = []
-        with progress("scoring", len(traces)) as done:
-            async for _, evaluations in scoring.run([traces]):
-                found += evaluations
-                done()
-        return found
-
-    return asyncio.run(run())
+    found = measured(settings, given.traces, metrics=args.metric, model=args.model, keeps_part=True)
+    given.scores += found.evaluations
+    given.is_complete = found.is_complete
+    if not found.is_complete:
+        count = len({x.subject_id for x in found.evaluations if x.scope == "trace"})
+        told = f"interrupted when {count:,} of {len(given.traces):,} turns were scored; sessions were not"
+        given.notes.append(f"Scoring was {told}.")
+        print(f"spanscore: {told}", file=sys.stderr)
 
 
 def _has_agent_traces(path: Path) -> bool:
@@ -142,20 +143,20 @@ def _has_agent_traces(path: Path) -> bool:
     if not path.is_file():
         return False
     try:
-        with path.open(encoding="utf-8") as file:
-            found = loads(file.readline(_MAX_START_CHARS))
+        with path.open("rb") as file:  # text would be decoded beyond the line
+            found = loads(file.readline(_MAX_START_BYTES).decode())
     except (OSError, UnicodeDecodeError, ValueError):
         return False
     return isinstance(found, dict) and found.keys() >= _OF_A_TRACE
 
 
 def _agent_traces(path: Path) -> Iterator[AgentTrace]:
-    with path.open(encoding="utf-8") as file:
+    with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
             try:
-                data = loads(line)
+                data = loads(line.decode())
                 yield AgentTrace.from_json({name: x for name, x in data.items() if name != "explain"})
             except (KeyError, TypeError, ValueError, AttributeError):
                 raise InputError(f"{path}:{number}: no agent trace as `spanscore inspect --jsonl` prints it") from None

@@ -19,7 +19,7 @@ from spanscore.received_scores import EMITTED, read_own
 _MAX_BYTES = 512 * 2**20
 _SCHEMA = "spanscore.run/1"
 _GZIP = b"\x1f\x8b"
-_MAX_START_CHARS, _MAX_SCHEMA_CHARS = 2**22, 200
+_MAX_START_BYTES, _MAX_SCHEMA_CHARS = 2**22, 200
 PROVENANCE = ("kind", "name", "version", "model", "prompt_hash", "embedding")
 """What says who scored, and how."""
 Content: TypeAlias = dict[str, Any] | list[dict[str, Any]]
@@ -125,8 +125,9 @@ def is_readable(path: Path) -> bool:
     if not path.is_file():
         return False
     try:
-        with path.open(encoding="utf-8") as file:
-            start = next((x for x in iter(lambda: file.readline(_MAX_START_CHARS), "") if x.strip()), "")
+        with path.open("rb") as file:  # text would be decoded beyond the line
+            first_line = next((x for x in iter(lambda: file.readline(_MAX_START_BYTES), b"") if x.strip()), b"")
+        start = first_line.decode()
     except (OSError, UnicodeDecodeError):
         return False
     if start.lstrip().startswith("{") and f'"{_SCHEMA.partition("/")[0]}/' in start[:_MAX_SCHEMA_CHARS]:
@@ -164,7 +165,7 @@ def content(path: Path) -> Content:
         raise InputError(f"{path}: {error.strerror or error}; {_HOW}") from None
     except UnicodeDecodeError:
         raise InputError(f"{path}: not UTF-8 text; {_HOW}") from None
-    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if not lines:
         raise InputError(f"{path}: the file is empty; {_HOW}")
     whole = _parsed(text) if text.lstrip().startswith("{") else None

@@ -8,7 +8,6 @@ from spanscore.api.decoding import decode_score as evaluation
 from spanscore.api.v1.control_service_pb2 import TraceSummary
 from spanscore.cli.terminal import console, on_one_line
 from spanscore.model.score import Evaluation
-from spanscore.store.listing import is_failing
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -57,7 +56,7 @@ def _print_score(output: "Console", score: Evaluation) -> None:
 def _print_trace(output: "Console", trace: TraceSummary) -> None:
     scores = [evaluation(x) for x in trace.scores]
     labelled = [x for x in scores if x.passed is not None]
-    failing = [x for x in scores if is_failing(x)]
+    failing = [x for x in scores if x.is_failing]
     verdict = f"{len(failing)} of {len(labelled)} failing" if failing else f"{len(labelled)} pass"
     seconds = max(trace.ended_ns - trace.started_ns, 0) / 1e9
     parts = (

@@ -58,7 +58,7 @@ class Display:
             return
         if self._jsonl:
             for evaluation in found.evaluations:
-                if not self._only_failing or scored.is_failing(evaluation):
+                if not self._only_failing or evaluation.is_failing:
                     print_json(evaluation.to_json())
             sys.stdout.flush()
         else:

@@ -40,7 +40,7 @@ def print_subject(
     """
     shown = [x for x in evaluations if not unscored.is_not_set_up(x)]
     if only_failing:
-        shown = [x for x in shown if is_failing(x)]
+        shown = [x for x in shown if x.is_failing]
     if not shown:
         return
     rows = [score_blocks.Row.of(x) for x in shown]
@@ -57,11 +57,6 @@ def print_summary(output: "Console", settings: Settings, evaluations: Sequence[E
     for line in aggregates.corrections(settings, evaluations):
         output.print(line)
     output.print(f"\n{judges(evaluations)}")
-
-
-def is_failing(evaluation: Evaluation) -> bool:
-    """Whether a score does not pass, or could not be measured."""
-    return evaluation.passed is False or evaluation.status == "failed"
 
 
 def judges(evaluations: Sequence[Evaluation]) -> str:

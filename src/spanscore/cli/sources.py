@@ -24,6 +24,7 @@ ItemT = TypeVar("ItemT")
 PAGE = 200
 """How many items are asked for at once."""
 
+_LAST_NS = 2**63 - 1
 _TIMEOUT_S = 30.0
 
 
@@ -64,12 +65,19 @@ def check(args: argparse.Namespace) -> None:
 
 
 def since_ns(text: str | None) -> int | None:
-    """The Unix nanoseconds that `--since` names, a duration before now or a time. Raises InputError."""
+    """The Unix nanoseconds that `--since` names, a duration before now or a time. Raises InputError.
+
+    What lies before 1970 or after 2262 is the first or the last moment that a store can keep.
+    """
     if text is None:
         return None
+    return min(max(_moment_ns(text), 0), _LAST_NS)
+
+
+def _moment_ns(text: str) -> int:
     try:
         return time.time_ns() - duration_ns(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         pass
     try:
         moment = datetime.fromisoformat(text)

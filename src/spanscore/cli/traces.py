@@ -51,7 +51,7 @@ def _as_json(trace: TraceSummary) -> dict[str, Any]:
         "ended_ns": trace.ended_ns,
         **{field.name: value for field, value in trace.ListFields() if field.name in _OPTIONAL},
         "model_calls": trace.model_calls,
-        "failing": sorted({x.metric for x in scores if listing.is_failing(x)}),
+        "failing": sorted({x.metric for x in scores if x.is_failing}),
         "scores": [x.to_json() for x in scores],
     }
 

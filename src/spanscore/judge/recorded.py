@@ -14,6 +14,7 @@ from spanscore.judge.answer import UnusableAnswerError, read, schema_of
 from spanscore.judge.port import Answer, AnswerT, Judge, Prompt
 from spanscore.model.json import dumps, loads
 from spanscore.model.score import JudgeUsage
+from spanscore.naming import short_path
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?: UTC, a [A-Z][a-z]{2,5}day)?")
 _MAX_FILE_BYTES = 64 * 2**20
@@ -67,13 +68,15 @@ class RecordedJudge:
         answer = self._recording.answers.get(question_key(prompt, schema_of(schema)))
         if answer is None:
             raise JudgeUnavailableError(
-                f"{self._path} has no answer to this question: the trace or the question differs from the recorded "
-                "one; name a model that can be asked, or record again"
+                f"{short_path(self._path)} has no answer to this question: the trace or the question differs from the "
+                "recorded one; name a model that can be asked, or record again"
             )
         try:
             value = read(dumps(answer), schema)
         except UnusableAnswerError as error:
-            raise JudgeUnavailableError(f"{self._path}: a recorded answer cannot be used: {error}") from None
+            raise JudgeUnavailableError(
+                f"{short_path(self._path)}: a recorded answer cannot be used: {error}"
+            ) from None
         return Answer(value, self._recording.model, JudgeUsage(cached=1))
 
 

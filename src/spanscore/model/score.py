@@ -282,6 +282,11 @@ class Evaluation:
         return reaches(self.outcome.value, self.threshold)
 
     @property
+    def is_failing(self) -> bool:
+        """Whether the score does not pass, or could not be measured."""
+        return self.passed is False or self.status == "failed"
+
+    @property
     def latency_s(self) -> float | None:
         """How long the agent worked, in seconds.
 
@@ -308,6 +313,7 @@ class Evaluation:
         failure = self.outcome if isinstance(self.outcome, Failure) else None
         return {
             "scope": self.scope,
+            "subject_id": self.subject_id,
             "status": self.status,
             "metric": self.metric,
             "value": self.value,

@@ -20,7 +20,10 @@ _OURS = "spanscore"
 _PASSES = frozenset({"pass", "passed", "true", "yes", "correct", "thumbs_up", "thumbs-up", "thumbs up", "👍"})
 _FAILS = frozenset({"fail", "failed", "false", "no", "incorrect", "thumbs_down", "thumbs-down", "thumbs down", "👎"})
 _SOURCES: Mapping[EvaluatorKind, str] = {"HUMAN": HUMAN, "CODE": PROGRAMMATIC}
-_KINDS: Mapping[str, EvaluatorKind] = {HUMAN: "HUMAN", PROGRAMMATIC: "CODE"}
+_KIND_OF_SOURCE: Mapping[str, EvaluatorKind] = {HUMAN: "HUMAN", PROGRAMMATIC: "CODE"}
+KINDS: Mapping[str, EvaluatorKind] = {"HUMAN": "HUMAN", "LLM": "LLM", "CODE": "CODE"}
+"""The kinds of evaluators, as attributes name them."""
+
 _LIBRARIES = {
     "opentelemetry.util.genai": "splunk-otel-util-genai",
     "azure.ai.evaluation": "azure-ai-evaluation",
@@ -127,7 +130,7 @@ class Given:
         name = _short(self.evaluator or source)
         author = _short(self.author) if self.author else None
         version = _short(self.version or "")
-        return Evaluator(self.kind or _KINDS.get(source), name, version, source=source, author=author)
+        return Evaluator(self.kind or _KIND_OF_SOURCE.get(source), name, version, source=source, author=author)
 
 
 def _short(text: str) -> str:

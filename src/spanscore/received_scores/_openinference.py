@@ -5,18 +5,16 @@ And evaluators that are spans themselves, whose output is the score.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from spanscore.model.score import EvaluatorKind
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.received_scores._attributes import flag, json_object, numeric, text
-from spanscore.received_scores._given import Given, Place, session_of
+from spanscore.received_scores._given import KINDS, Given, Place, session_of
 from spanscore.received_scores._semconv import NAME, place_of
 
 _ITEM = re.compile(
     r"(?:(trace|session)\.)?(annotation|evaluation)s\.([0-9]{1,6})\.\2\.(name|score|label|explanation|annotator_kind|identifier|metadata)"
 )
-_KINDS: Mapping[str, EvaluatorKind] = {"HUMAN": "HUMAN", "LLM": "LLM", "CODE": "CODE"}
 _OWN = "spanscore"
 """How the identifiers begin of what spanscore itself writes in this form."""
 
@@ -38,7 +36,7 @@ def _annotation(span: Span, item: tuple[str, str, str], facts: Attributes) -> It
     name, identifier = text(facts, "name"), text(facts, "identifier")
     if name is None or (identifier or "").split(":")[0] == _OWN:
         return
-    kind = _KINDS.get(str(facts.get("annotator_kind")).upper())
+    kind = KINDS.get(str(facts.get("annotator_kind")).upper())
     given = Given(
         name=name,
         place=_place(span, item[0]),
@@ -78,7 +76,7 @@ def _evaluator(span: Span) -> Iterator[Given]:
         label=text(output, "label"),
         passed=flag(output, "passed"),
         reason=text(output, "explanation", "reason"),
-        kind=_KINDS.get(str(output.get("kind")).upper()),
+        kind=KINDS.get(str(output.get("kind")).upper()),
         source=library_of(span),
     )
     if given.has_outcome:

@@ -9,17 +9,15 @@ from dataclasses import replace
 from typing import Any
 
 from spanscore.model.external import stand_in_span_id
-from spanscore.model.score import EvaluatorKind
 from spanscore.model.span import Attributes, LogRecord, Span
 from spanscore.received_scores._attributes import flag, json_object, numeric, text
-from spanscore.received_scores._given import Given, Place, session_of
+from spanscore.received_scores._given import KINDS, Given, Place, session_of
 
 NAME = "gen_ai.evaluation.name"
 _RESULTS = frozenset({"gen_ai.evaluation.result", "gen_ai.evaluation"})
 _SEVERAL = "gen_ai.evaluation.results"
 _MOST = 1000  # results in one event
 _OPERATIONS = frozenset({"evaluation", "data_evaluation_results"})
-_KINDS: Mapping[str, EvaluatorKind] = {"HUMAN": "HUMAN", "LLM": "LLM", "CODE": "CODE"}
 
 
 def of_log(log: LogRecord) -> Iterator[Given]:
@@ -113,7 +111,7 @@ def _given(
         error=text(attributes, "error.type"),
         source=text(attributes, "spanscore.score.source"),
         author=text(attributes, "spanscore.score.author"),
-        kind=_KINDS.get(str(attributes.get("spanscore.score.kind"))),
+        kind=KINDS.get(str(attributes.get("spanscore.score.kind"))),
         evaluator=_evaluator(attributes),
         version=text(attributes, "gen_ai.evaluation.evaluator.version"),
         scale=_scale(attributes),

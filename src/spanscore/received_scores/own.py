@@ -1,6 +1,5 @@
 """Scores that spanscore itself exported, read back: evaluation spans, events, and attributes on agents' spans."""
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,6 +11,7 @@ from spanscore.model.session_scope import DEFAULT_SCOPE, scope_of, session_key
 from spanscore.model.span import Attributes, LogRecord, Resource, Span, Value
 from spanscore.model.trace import Target, Trial
 from spanscore.received_scores._attributes import count, finite, json_object, number, text
+from spanscore.received_scores._given import digest
 
 SCOPE, EMITTED = "spanscore", "spanscore.emitted"
 """The instrumentation scope of all that spanscore exports, and the attribute that is true on it."""
@@ -90,7 +90,7 @@ def _of_events(logs: Iterable[LogRecord], targets: Mapping[tuple[str, str], Span
         if log.event_name == _EVENT and is_own(log) and (metric := text(log.attributes, _NAME)):
             target = _target((log.trace_id, log.span_id), targets, log.resource, log.attributes)
             target = replace(target, response_id=text(log.attributes, "gen_ai.response.id"))
-            uid = text(log.attributes, "log.record.uid") or _digest(log.trace_id, log.span_id, metric, log.time_ns)
+            uid = text(log.attributes, "log.record.uid") or digest(log.trace_id, log.span_id, metric, log.time_ns)
             yield _evaluation(metric, log.attributes, target, uid, log.time_ns)
 
 
@@ -202,7 +202,7 @@ def _of_summaries(spans: Iterable[Span], targets: Mapping[tuple[str, str], Span]
         for key in span.attributes:
             if found := _ON_SPAN.fullmatch(key):
                 attributes = {**span.attributes, **_facts(found[1], span)}
-                yield _evaluation(found[1], attributes, target, _digest(span.span_id, found[1]), 0)
+                yield _evaluation(found[1], attributes, target, digest(span.span_id, found[1]), 0)
 
 
 def _facts(metric: str, span: Span) -> dict[str, Value]:
@@ -239,7 +239,7 @@ def _on_span(metric: str, span: Span) -> Evaluation:
         service_name=service,
         evaluated_at_ns=span.end_ns,
         inline=True,
-        received_uid=_digest(span.trace_id, span.span_id, metric),
+        received_uid=digest(span.trace_id, span.span_id, metric),
     )
 
 
@@ -249,8 +249,3 @@ def _in_scope(score: Evaluation, names: Sequence[str]) -> Evaluation:
         return score
     key = session_key(score.session_id, scope_of(score.target.resource, names))
     return replace(score, session_key=key, subject_id=key if score.scope == "session" else score.subject_id)
-
-
-def _digest(*parts: object) -> str:
-    seed = "\n".join(map(str, parts))
-    return hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -14,7 +14,7 @@ Status: TypeAlias = Literal["pass", "fail", "error", "skipped", "unmatched"]
 Verdict: TypeAlias = Literal["better", "worse", "cannot tell"]
 
 Score: TypeAlias = Evaluation | Mapping[str, Any]
-"""A score, or its JSON object as `Evaluation.to_json` gives it; that may have `subject_id` besides."""
+"""A score, or its JSON object as `Evaluation.to_json` gives it; one of an older version may lack `subject_id`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

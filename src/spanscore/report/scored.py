@@ -16,8 +16,8 @@ ORDER = (FAIL, ERROR, PASS, UNSCORED)
 
 
 def as_json(score: Score) -> Mapping[str, Any]:
-    """The score's JSON object, with `subject_id` where that is known."""
-    return {**score.to_json(), "subject_id": score.subject_id} if isinstance(score, Evaluation) else score
+    """The score's JSON object."""
+    return score.to_json() if isinstance(score, Evaluation) else score
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from spanscore.judge.parts import kept_text
 from spanscore.judge.port import AnswerT
 from spanscore.model.json import Json, dumps, loads
 from spanscore.model.score import JudgeUsage
+from spanscore.naming import short_path
 
 SCHEMA = "spanscore.cassette/1"
 
@@ -70,20 +71,21 @@ class Cassette:
         """
         if mode == "all":
             return cls(path)
+        name = short_path(path)
         try:
             if path.stat().st_size > _MAX_FILE_BYTES:
-                raise InputError(f"{path}: larger than {_MAX_FILE_BYTES >> 20} MiB; it is no file of recorded answers")
+                raise InputError(f"{name}: larger than {_MAX_FILE_BYTES >> 20} MiB; it is no file of recorded answers")
             data = json.loads(path.read_text(encoding="utf-8"))
             if data["schema"] != SCHEMA:
-                raise InputError(f"{path}: its schema is {data['schema']!r}, and {SCHEMA} is what can be read")
+                raise InputError(f"{name}: its schema is {data['schema']!r}, and {SCHEMA} is what can be read")
             entries = {x["key"]: Entry(tuple(x["asked"]), x["model"], x["answer"]) for x in data["answers"]}
         except FileNotFoundError:
             return cls(path)
         except OSError as error:
-            raise InputError(f"{path}: {error.strerror or error}; it is to hold recorded answers") from None
+            raise InputError(f"{name}: {error.strerror or error}; it is to hold recorded answers") from None
         except (ValueError, KeyError, TypeError) as error:
             what = f"{type(error).__name__}: {error}"
-            raise InputError(f"{path}: no file of recorded answers ({what}); delete it, and record again") from None
+            raise InputError(f"{name}: no file of recorded answers ({what}); delete it, and record again") from None
         return cls(path, entries, was_there=True)
 
     def save(self) -> None:
@@ -97,7 +99,7 @@ class Cassette:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.write_bytes(f"{text}\n".encode("utf-8", "replace"))
         except OSError as error:
-            raise InputError(f"{self.path}: cannot be written ({error.strerror or error})") from None
+            raise InputError(f"{short_path(self.path)}: cannot be written ({error.strerror or error})") from None
         self.changed = False
 
     def record(self, key: str, entry: Entry) -> None:
@@ -137,7 +139,7 @@ class CassetteJudge:
         if judge is None:
             raise JudgeUnavailableError(self._missing(asked))
         answer = await judge.ask(prompt, schema, models=models)
-        if self._mode in {"none", "replay"}:
+        if self._mode == "replay":
             return answer
         entry = Entry(asked, answer.model, _redacted(_parsed(answer.value), self._rules))
         try:  # the caller gets what is written: a later question may quote it, and must be the same in a replay
@@ -156,14 +158,14 @@ class CassetteJudge:
             value = _value(entry, schema)
         except UnusableAnswerError as error:
             raise JudgeUnavailableError(
-                f"{self._cassette.path}: a recorded answer cannot be used ({error}); record it again"
+                f"{short_path(self._cassette.path)}: a recorded answer cannot be used ({error}); record it again"
             ) from None
         self._cassette.replayed += 1
         return Answer(value, entry.model, JudgeUsage(cached=1))
 
     def _missing(self, asked: Sequence[str]) -> str:
         """Why there is no answer, and what is to be done about it."""
-        path, entries = self._cassette.path, self._cassette.entries.values()
+        path, entries = short_path(self._cassette.path), self._cassette.entries.values()
         if not self._may_ask:
             how = "record it with --spanscore-record=new, or all of them again with --spanscore-record=all"
         else:

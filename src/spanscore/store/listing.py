@@ -34,7 +34,7 @@ class TraceScores(NamedTuple):
     @property
     def is_failing(self) -> bool:
         """Whether a score does not pass, or could not be measured."""
-        return any(map(is_failing, self.scores))
+        return any(x.is_failing for x in self.scores)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class ScoreQuery:
         """Whether a score is wanted, but for the time at which it was stored."""
         return (
             (self.skipped or score.status != "skipped")
-            and (not self.failing or is_failing(score))
+            and (not self.failing or score.is_failing)
             and self.service in {None, score.service_name}
             and self.session_id in {None, score.session_id, score.session_key}
             and self.source in {None, score.evaluator.source or "spanscore"}
@@ -101,11 +101,6 @@ class Page(Generic[ItemT]):
 
     items: list[ItemT]
     next: Place | None
-
-
-def is_failing(score: Evaluation) -> bool:
-    """Whether a score does not pass, or could not be measured."""
-    return score.passed is False or score.status == "failed"
 
 
 def scores(connection: Connection, query: ScoreQuery, limit: int, after: Place | None = None) -> Page[Evaluation]:

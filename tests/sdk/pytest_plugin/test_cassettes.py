@@ -66,7 +66,11 @@ def test_a_question_that_is_not_recorded_fails_with_what_has_changed(recorded):
     run = recorded.runpytest_inprocess("--spanscore-record=none")
     run.assert_outcomes(failed=1)
     run.stdout.fnmatch_lines(
-        ["E * has no answer to this question; *--spanscore-record=new*", "E *-*my money back*", "E *+*a new one*"]
+        [
+            "E *: cassettes/test_shop/test_it.json has no answer to this question; *--spanscore-record=new*",
+            "E *-*my money back*",
+            "E *+*a new one*",
+        ]
     )
 
 

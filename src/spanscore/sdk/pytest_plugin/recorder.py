@@ -16,7 +16,7 @@ from spanscore.sdk.authoring.record_score import record_score
 from spanscore.sdk.capturing import Capture
 from spanscore.sdk.cassettes import Cassette
 from spanscore.sdk.pytest_plugin.expecting import Bounds, NoTurnError, case_of, require, require_outcome
-from spanscore.sdk.pytest_plugin.results import Gathered, scored
+from spanscore.sdk.pytest_plugin.results import Gathered
 from spanscore.sdk.pytest_plugin.scoring import Scoring, sessions
 
 WAIT_S = 2.0
@@ -168,7 +168,7 @@ class Recorder:
         """What the test recorded, for reports."""
         turns = [x.to_json() for x in self.recorded()]
         given = read_external(*self._capture.telemetry())
-        scores = [scored(x) for x in (*(x for _, x in self._scored), *given)]
+        scores = [x.to_json() for x in (*(x for _, x in self._scored), *given)]
         answers = self._cassette
         return Gathered(turns, scores, is_unknown, self._capture.left_out, answers.replayed, answers.recorded)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from spanscore.model.score import Evaluation, reaches
+from spanscore.model.score import reaches
 from spanscore.stats import Estimate, posterior_pass_pow_k, rate
 
 
@@ -136,11 +136,6 @@ class Verdict:
 
 
 _LEFT_OUT = {"error": "cannot be told", "skipped": "skipped"}
-
-
-def scored(evaluation: Evaluation) -> dict[str, Any]:
-    """An evaluation as plain JSON, with the id of what was evaluated."""
-    return {**evaluation.to_json(), "subject_id": evaluation.subject_id}
 
 
 def _with_interval(estimate: Estimate) -> str:
