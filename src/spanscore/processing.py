@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from spanscore.assemble import loop
 from spanscore.assemble.assembler import Cut
 from spanscore.assemble.sessions import Sessions
+from spanscore.assemble.work_queue import WorkQueue
 from spanscore.config import Settings
 from spanscore.content import ContentWatch
 from spanscore.embed import open_embedder
@@ -34,7 +35,7 @@ from spanscore.telemetry import Meter, declared
 _log = logging.getLogger(__name__)
 
 _QUEUED = 1000
-"""Cut traces that wait for a worker; they are small, and what is behind them waits in the assembler."""
+"""Cut traces that wait for a worker before no more are cut; they are small."""
 
 _BATCH, _WORKERS = 32, 4
 """Traces that a worker reads, evaluates and commits together, and workers, where no judge is asked: few commits."""
@@ -160,16 +161,14 @@ class Processing:
             clock_ns=clock_ns,
         )
         self._sessions = Sessions(settings.assemble)
-        self._cuts: asyncio.Queue[Work] = asyncio.Queue(_QUEUED)
-        self._quiet_sessions: asyncio.Queue[str] = asyncio.Queue(_QUEUED)
-        self._under_way = 0
-        self._all_done = asyncio.Event()
+        self._cuts: WorkQueue[Work] = WorkQueue(_QUEUED)
+        self._quiet_sessions: WorkQueue[str] = WorkQueue(_QUEUED)
         self._watch()
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         """All that has to run, for ever."""
         cutting = loop.run(
-            self._cut,
+            self._reader.cut,
             self._sessions,
             traces_out=self._cuts,
             sessions_out=self._quiet_sessions,
@@ -178,8 +177,8 @@ class Processing:
         )
         is_quick = not self._settings.judge.models
         batch, count = (_BATCH, _WORKERS) if is_quick else (_JUDGED_BATCH, _JUDGED_WORKERS)
-        workers = [loop.batches(self._cuts, batch, self._finish_some) for _ in range(count)]
-        sessions = loop.batches(self._quiet_sessions, _BATCH, self._finish_sessions)
+        workers = [self._cuts.run(batch, self._finish_all) for _ in range(count)]
+        sessions = self._quiet_sessions.run(_BATCH, self._finish_sessions)
         trying = [self._trials.run()] if self._trials and self._settings.judge.try_at_start else []
         asking = [self._rescoring.run()] if self._settings.evaluation.ask_again.enabled else []
         own = [self._tidy(), self._look_for_undelivered()]
@@ -196,7 +195,7 @@ class Processing:
             "judge": {x: state.to_json() for x, state in self._trials.states.items()} if self._trials else {},
             "open_traces": self._spans.assembler.open_traces,
             "open_sessions": len(self._sessions),
-            "waiting_traces": self._cuts.qsize(),
+            "waiting_traces": len(self._cuts),
             "waiting_parts": self._reader.waiting,
             "store": self.store.trouble or "ok",
             "scores_to_export": self.sender.behind(),
@@ -246,38 +245,20 @@ class Processing:
                 break
             ahead_ns += config.complete_after
             await self._finish_by(ahead_ns)
-        for session_id in self._sessions.cut(self._clock_ns() + config.session_idle_after):
-            await self._quiet_sessions.put(session_id)
+        await self._quiet_sessions.fill(lambda: self._sessions.cut(self._clock_ns() + config.session_idle_after))
         await self._quiet_sessions.join()
 
     async def _finish_by(self, ahead_ns: int) -> None:
         """Wait until all is scored that is complete by a time to come."""
-        while True:
-            works = self._cut(self._clock_ns() + ahead_ns + 1)
-            for work in works:
-                await self._cuts.put(work)
-            while self._under_way:
-                self._all_done.clear()
-                await self._all_done.wait()
-            if not works:
-                return
-
-    def _cut(self, now_ns: int) -> list[Work]:
-        works = self._reader.cut(now_ns)
-        self._under_way += len(works)
-        return works
-
-    async def _finish_some(self, works: Sequence[Work]) -> None:
-        try:
-            await self._finish_all(works)
-        finally:
-            self._under_way -= len(works)
-            self._all_done.set()
+        found = 1
+        while found:
+            found = await self._cuts.fill(lambda: self._reader.cut(self._clock_ns() + ahead_ns + 1))
+            await self._cuts.join()
 
     def _watch(self) -> None:
         """Have the meter ask for what is not counted but is."""
         meter = self.meter
-        meter.watch(declared.TRACES_WAITING, self._cuts.qsize)
+        meter.watch(declared.TRACES_WAITING, lambda: len(self._cuts))
         meter.watch(declared.TRACES_WAITING_CAPACITY, lambda: _QUEUED)
         meter.watch(declared.TRACES_WAITING_PARTS, lambda: self._reader.waiting)
         meter.watch(declared.SESSIONS_OPEN, lambda: len(self._sessions))

@@ -1,5 +1,6 @@
 """An application for the tests: providers of its own, whose exporters keep what leaves."""
 
+import asyncio
 import threading
 from dataclasses import dataclass
 
@@ -77,7 +78,25 @@ class HangingJudge:
         self.asked = threading.Event()
 
     async def ask(self, prompt, schema, *, models=()):
-        import asyncio
-
         self.asked.set()
         await asyncio.Event().wait()
+
+
+class LateJudge:
+    """A judge whose answers come when the test allows them."""
+
+    def __init__(self, judge):
+        self.asked = threading.Event()
+        self._judge = judge
+        self._may_answer = asyncio.Event()
+        self._loop = None
+
+    async def ask(self, prompt, schema, *, models=()):
+        self._loop = asyncio.get_running_loop()
+        self.asked.set()
+        await self._may_answer.wait()
+        return await self._judge.ask(prompt, schema, models=models)
+
+    def answer(self):
+        """From now on there are answers."""
+        self._loop.call_soon_threadsafe(self._may_answer.set)

@@ -6,11 +6,13 @@ import sys
 import threading
 
 import pytest
-from application import METRICS, Application, HangingJudge, chatted
+from application import METRICS, Application, HangingJudge, LateJudge, chatted
 
 import spanscore
+from spanscore import processing
 from spanscore.errors import ConfigError
 from spanscore.sdk import worker as working
+from spanscore.testing import ScriptedJudge
 
 
 @pytest.fixture
@@ -207,6 +209,23 @@ def test_a_judge_that_hangs_holds_up_no_flush_for_longer_than_asked(application)
     is_done = instrumentation.force_flush(300)
     instrumentation.shutdown(300)
     assert (is_done, judge.asked.is_set()) == (False, True)
+
+
+@pytest.mark.parametrize("session", [{}, {"session.id": "s"}])
+def test_a_flush_that_runs_out_of_time_costs_no_trace_its_scores(application, monkeypatch, session):
+    for bound in ("_QUEUED", "_BATCH", "_WORKERS"):
+        monkeypatch.setattr(processing, bound, 1)
+    judge = LateJudge(ScriptedJudge())
+    instrumentation = application.instrument(metrics=["task_completion"], judge=judge)
+    for _ in range(4):
+        application.turn(**session)
+    while not judge.asked.is_set():
+        instrumentation.force_flush(300)
+    assert not instrumentation.force_flush(300)
+    judge.answer()
+    assert instrumentation.force_flush()
+    assert len(application.emitted) == 4
+    instrumentation.shutdown()
 
 
 def test_nothing_that_a_span_holds_raises(application, instrumented):

@@ -1,11 +1,12 @@
-"""The assembler's clock, the only place that asks what time it is when traces are cut; and who takes what is cut."""
+"""The assembler's clock, the only place that asks what time it is when traces are cut."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from spanscore.assemble.config import Config
 from spanscore.assemble.sessions import Sessions
+from spanscore.assemble.work_queue import WorkQueue
 
 WorkT = TypeVar("WorkT")
 
@@ -20,8 +21,8 @@ async def run(
     cut: Callable[[int], Iterable[WorkT]],
     sessions: Sessions,
     *,
-    traces_out: "asyncio.Queue[WorkT]",
-    sessions_out: "asyncio.Queue[str]",
+    traces_out: WorkQueue[WorkT],
+    sessions_out: WorkQueue[str],
     clock_ns: Callable[[], int],
     every_s: float,
 ) -> None:
@@ -30,19 +31,6 @@ async def run(
     `cut` gives, for a time, what is to be done with the traces that are complete by then.
     """
     while True:
-        for work in cut(clock_ns()):
-            await traces_out.put(work)
-        for session_id in sessions.cut(clock_ns()):
-            await sessions_out.put(session_id)
+        await traces_out.fill(lambda: cut(clock_ns()))
+        await sessions_out.fill(lambda: sessions.cut(clock_ns()))
         await asyncio.sleep(every_s)
-
-
-async def batches(waiting: "asyncio.Queue[WorkT]", size: int, work: Callable[[list[WorkT]], Awaitable[None]]) -> None:
-    """Do `work` on what is waiting, at most `size` at a time, for ever."""
-    while True:
-        batch = [await waiting.get()]
-        while len(batch) < size and not waiting.empty():
-            batch.append(waiting.get_nowait())
-        await work(batch)
-        for _ in batch:
-            waiting.task_done()
