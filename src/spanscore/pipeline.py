@@ -67,7 +67,7 @@ class Pipeline:
             if settings.mode == "inline"
             else None
         )
-        self._processing.holds_back = self._passing
+        self._processing.hold_back(self._passing)
         self._score_intake = ScoreIntake(
             self._backlog,
             partial(self._processing.patiently, self._store.put_external),

@@ -6,13 +6,11 @@ Whoever uses it holds the spans of the traces (a `Source`) and owns the event lo
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from spanscore.assemble import loop
-from spanscore.assemble.assembler import Cut
 from spanscore.assemble.sessions import Sessions
 from spanscore.assemble.work_queue import WorkQueue
 from spanscore.config import Settings
@@ -22,14 +20,14 @@ from spanscore.evaluation import Engine, Overrides
 from spanscore.export.port import Exporter
 from spanscore.export.sender import Sender
 from spanscore.export.sink import Sink
+from spanscore.finishing import Finishing, HoldsBack, Spans
 from spanscore.judge import open_judge, redactor
 from spanscore.judge.port import Judge
 from spanscore.model.score import Evaluation
-from spanscore.model.session_scope import in_scope
-from spanscore.reading import Read, Reader, Source, Work
+from spanscore.reading import Reader, Work
 from spanscore.rescoring import Rescoring, asked_by, open_trials
 from spanscore.scoring import Scoring, refuse_misplaced
-from spanscore.store.store import Store, StoredTrace
+from spanscore.store.store import Store
 from spanscore.telemetry import Meter, declared
 
 _log = logging.getLogger(__name__)
@@ -48,60 +46,8 @@ _TIDY_EVERY_S = 60.0
 _LOOK_EVERY_S = 5.0
 
 
-class Spans(Source, Protocol):
-    """Who holds the spans of traces that were cut."""
-
-    def finish(self, cuts: Sequence[Cut], *, parts: Sequence[Cut] = ()) -> None:
-        """These traces were dealt with; `parts` of them may yet be parts of turns with others."""
-        ...
-
-    def put_aside(self, cut: Cut, reason: str) -> None:
-        """A trace cannot be scored. Called from any thread."""
-        ...
-
-    def tidy(self) -> None:
-        """Forget what nothing needs any more."""
-        ...
-
-
-class HeldSpan(Protocol):
-    """A span that waits for its scores."""
-
-    @property
-    def span_id(self) -> str: ...  # noqa: D102 # told by the class
-
-
-class HoldsBack(Protocol):
-    """Who holds evaluated spans back, so that their scores leave as attributes on them."""
-
-    def take(self, trace_id: bytes, /) -> Sequence[Any]:
-        """The `HeldSpan`s of a trace, which are held no more; the caller must `release` them."""
-        ...
-
-    def release(self, held: Sequence[Any], evaluations: Iterable[Evaluation], left: Callable[[], None], /) -> None:
-        """Send held spans on, each with its own of `evaluations`; `left` is called when all are delivered."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Finished:
-    """Traces that were read, the agent traces in them that are new or have changed, and their scores.
-
-    `gone` are the ids of agent traces that traces gave by themselves, before they were known to be parts of one turn.
-    """
-
-    read: Read
-    traces: Sequence[StoredTrace]
-    gone: Sequence[str] = ()
-    evaluations: Sequence[Evaluation] = ()
-    held: Sequence[HeldSpan] = ()
-
-
 class Processing:
-    """Reads, evaluates, commits and sends. Belongs to one event loop.
-
-    `holds_back` may be set before the loops run.
-    """
+    """Reads, evaluates, commits and sends. Belongs to one event loop."""
 
     def __init__(
         self,
@@ -124,8 +70,8 @@ class Processing:
         """
         self.meter = meter
         self.store = store
-        self.holds_back: HoldsBack | None = None
         self._settings = settings
+        self._is_judged = judge is not None or bool(settings.judge.models)
         self._spans = spans
         self._clock_ns = clock_ns
         self._content = ContentWatch(lambda silent: _log.warning("%s", silent))
@@ -161,9 +107,22 @@ class Processing:
             clock_ns=clock_ns,
         )
         self._sessions = Sessions(settings.assemble)
+        self._finishing = Finishing(
+            self._reader,
+            self._scoring,
+            spans,
+            self._sessions,
+            meter,
+            session_scope=settings.assemble.session_scope,
+            clock_ns=clock_ns,
+        )
         self._cuts: WorkQueue[Work] = WorkQueue(_QUEUED)
         self._quiet_sessions: WorkQueue[str] = WorkQueue(_QUEUED)
         self._watch()
+
+    def hold_back(self, holds_back: HoldsBack | None) -> None:
+        """Have scores leave on the spans that are held back for them. To be called before the loops run."""
+        self._finishing.holds_back = holds_back
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         """All that has to run, for ever."""
@@ -175,9 +134,8 @@ class Processing:
             clock_ns=self._clock_ns,
             every_s=loop.interval_s(self._settings.assemble),
         )
-        is_quick = not self._settings.judge.models
-        batch, count = (_BATCH, _WORKERS) if is_quick else (_JUDGED_BATCH, _JUDGED_WORKERS)
-        workers = [self._cuts.run(batch, self._finish_all) for _ in range(count)]
+        batch, count = (_JUDGED_BATCH, _JUDGED_WORKERS) if self._is_judged else (_BATCH, _WORKERS)
+        workers = [self._cuts.run(batch, self._finishing.batch) for _ in range(count)]
         sessions = self._quiet_sessions.run(_BATCH, self._finish_sessions)
         trying = [self._trials.run()] if self._trials and self._settings.judge.try_at_start else []
         asking = [self._rescoring.run()] if self._settings.evaluation.ask_again.enabled else []
@@ -265,96 +223,6 @@ class Processing:
         meter.watch(declared.AGENT_TRACES_WITHOUT_CONTENT, lambda: self._content.count)
         meter.watch(declared.STORE_SIZE, lambda: self.store.size_bytes)
         meter.watch(declared.STORE_UP, lambda: 0.0 if self.store.trouble else 1.0)
-
-    async def _finish_all(self, works: Sequence[Work]) -> None:
-        """Finish a batch; where that fails, each by itself, and what fails by itself is put aside."""
-        try:
-            await self._finish(works)
-        except Exception as error:  # noqa: BLE001 - one trace must not stop the server, nor stop it again at every start
-            if len(works) > 1:
-                for work in works:
-                    await self._finish_all([work])
-                return
-            self._give_up(works[0], error)
-            self._reader.finished(works[0], self._clock_ns())
-            self._forget(works[0])
-            self.meter.add(declared.TRACES_FINISHED, len(works[0].cuts))
-
-    async def _finish(self, works: Sequence[Work]) -> None:
-        """Read, evaluate and commit what was cut, but for what waits; then let go of its requests."""
-        started_s = time.monotonic()
-        rebuilt = await self._scoring.patiently(self._rebuild, works)
-        now_ns = self._clock_ns()
-        rebuilt = [x for x in rebuilt if not self._reader.keeps(x.read, now_ns)]
-        finished = [self._with_held(x) for x in await asyncio.gather(*map(self._evaluated, rebuilt))]
-        traces = [stored for x in finished for stored in x.traces]
-        gone = [id_ for x in finished for id_ in x.gone]
-        await self._scoring.commit(traces, [evaluation for x in finished for evaluation in x.evaluations], gone=gone)
-        now_ns = self._clock_ns()
-        for one in finished:
-            self._reader.finished(one.read.work, now_ns)
-        for stored in traces:
-            if stored.trace.session_key is not None:
-                self._sessions.push(stored.trace.session_key, now_ns)
-        if self.holds_back is None:
-            self._forget(*(x.read.work for x in finished))
-        else:
-            for one in finished:
-                self._release_held(self.holds_back, one)
-        self.meter.add(declared.TRACES_FINISHED, sum(len(x.read.work.cuts) for x in finished))
-        self.meter.observe(declared.EVALUATIONS_DURATION, time.monotonic() - started_s)
-
-    def _forget(self, *works: Work) -> None:
-        """These traces were dealt with; what held them is let go, unless late spans may still need it."""
-        cuts = [cut for work in works for cut in work.cuts]
-        self._spans.finish(cuts, parts=[cut for cut in cuts if self._reader.is_part(cut)])
-
-    def _rebuild(self, works: Sequence[Work]) -> list[_Finished]:
-        """The agent traces in what was cut that were not evaluated just so before. Runs in a thread."""
-        found = [self._read(work) for work in works]
-        new = {x.trace.id: x for x in self._scoring.new([trace for read in found for trace in read.traces])}
-        return [
-            _Finished(x, [new[y.id] for y in x.traces if y.id in new], self._scoring.left_over(x.work.cuts, x.traces))
-            for x in found
-        ]
-
-    def _read(self, work: Work) -> Read:
-        if not any(cut.genai for cut in work.cuts):
-            self.meter.add(declared.TRACES_WITHOUT_GENAI)
-            return Read(work)
-        try:
-            read = self._reader.read(work)
-            return replace(read, traces=in_scope(read.traces, self._settings.assemble.session_scope))
-        except Exception as error:  # noqa: BLE001 - what crashes a reader would crash it again after every restart
-            self._give_up(work, error)
-            return Read(work)
-
-    def _give_up(self, work: Work, error: Exception) -> None:
-        for cut in work.cuts:
-            trace_id = cut.trace_id.hex()
-            told = "a trace cannot be scored; its requests are put aside"
-            _log.error(told, exc_info=error, extra={"trace_id": trace_id})
-            self.meter.add(declared.TRACES_QUARANTINED)
-            self._spans.put_aside(cut, f"trace {trace_id} cannot be scored: {type(error).__name__}")
-
-    async def _evaluated(self, finished: _Finished) -> _Finished:
-        evaluations: list[Evaluation] = []
-        for stored in finished.traces:
-            evaluations += await self._scoring.evaluate(stored)
-        return replace(finished, evaluations=evaluations)
-
-    def _with_held(self, finished: _Finished) -> _Finished:
-        """With the traces' spans that are still held back: from here on they leave with their scores."""
-        if self.holds_back is None:
-            return finished
-        held = [span for cut in finished.read.work.cuts for span in self.holds_back.take(cut.trace_id)]
-        waiting = {span.span_id for span in held}
-        placed = [replace(x, inline=True) if x.target.span_id in waiting else x for x in finished.evaluations]
-        return replace(finished, evaluations=placed, held=held)
-
-    def _release_held(self, holds_back: HoldsBack, finished: _Finished) -> None:
-        """Send held spans on with their scores; until they are delivered, what they came in is kept."""
-        holds_back.release(finished.held, finished.evaluations, lambda: self._forget(finished.read.work))
 
     async def _finish_sessions(self, ids: Sequence[str]) -> None:
         try:

@@ -213,7 +213,7 @@ def test_a_judge_that_hangs_holds_up_no_flush_for_longer_than_asked(application)
 
 @pytest.mark.parametrize("session", [{}, {"session.id": "s"}])
 def test_a_flush_that_runs_out_of_time_costs_no_trace_its_scores(application, monkeypatch, session):
-    for bound in ("_QUEUED", "_BATCH", "_WORKERS"):
+    for bound in ("_QUEUED", "_JUDGED_WORKERS"):
         monkeypatch.setattr(processing, bound, 1)
     judge = LateJudge(ScriptedJudge())
     instrumentation = application.instrument(metrics=["task_completion"], judge=judge)

@@ -140,7 +140,7 @@ class _Spot:
 class Board:
     """What all exporters of the process know of traces: which spans may still get scores, and the scores of those.
 
-    The `processing.HoldsBack` of the process. Thread-safe.
+    The `finishing.HoldsBack` of the process. Thread-safe.
     """
 
     def __init__(self) -> None:

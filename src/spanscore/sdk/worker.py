@@ -322,7 +322,7 @@ class _Running:
             scored=job.scored,
             threads=threads,
         )
-        self.processing.holds_back = job.holds_back
+        self.processing.hold_back(job.holds_back)
         if _calls_models(job):
             with suppress(Exception):  # whoever asks a model first says what is wrong with it
                 load_litellm()

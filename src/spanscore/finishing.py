@@ -1,0 +1,200 @@
+"""From traces that were cut to committed scores: read, evaluate, commit, and let go of what held the spans."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from spanscore.assemble.assembler import Cut
+from spanscore.assemble.sessions import Sessions
+from spanscore.model.score import Evaluation
+from spanscore.model.session_scope import in_scope
+from spanscore.reading import Read, Reader, Source, Work
+from spanscore.scoring import Scoring
+from spanscore.store.store import StoredTrace
+from spanscore.telemetry import Meter, declared
+
+_log = logging.getLogger(__name__)
+
+
+class Spans(Source, Protocol):
+    """Who holds the spans of traces that were cut."""
+
+    def finish(self, cuts: Sequence[Cut], *, parts: Sequence[Cut] = ()) -> None:
+        """These traces were dealt with; `parts` of them may yet be parts of turns with others."""
+        ...
+
+    def put_aside(self, cut: Cut, reason: str) -> None:
+        """A trace cannot be scored. Called from any thread."""
+        ...
+
+    def tidy(self) -> None:
+        """Forget what nothing needs any more."""
+        ...
+
+
+class HeldSpan(Protocol):
+    """A span that waits for its scores."""
+
+    @property
+    def span_id(self) -> str: ...  # noqa: D102 # told by the class
+
+
+class HoldsBack(Protocol):
+    """Who holds evaluated spans back, so that their scores leave as attributes on them."""
+
+    def take(self, trace_id: bytes, /) -> Sequence[Any]:
+        """The `HeldSpan`s of a trace, which are held no more; the caller must `release` them."""
+        ...
+
+    def release(self, held: Sequence[Any], evaluations: Iterable[Evaluation], left: Callable[[], None], /) -> None:
+        """Send held spans on, each with its own of `evaluations`; `left` is called when all are delivered."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Finished:
+    """Traces that were read, the agent traces in them that are new or have changed, and their scores.
+
+    `gone` are the ids of agent traces that traces gave by themselves, before they were known to be parts of one turn.
+    """
+
+    read: Read
+    traces: Sequence[StoredTrace]
+    gone: Sequence[str] = ()
+    evaluations: Sequence[Evaluation] = ()
+    held: Sequence[HeldSpan] = ()
+
+
+class Finishing:
+    """Finishes batches of cut traces, for ever. Belongs to one event loop.
+
+    `holds_back` may be set before the first batch.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        scoring: Scoring,
+        spans: Spans,
+        sessions: Sessions,
+        meter: Meter,
+        *,
+        session_scope: Sequence[str],
+        clock_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        """`sessions` hear of each agent trace that was committed; `session_scope` as `in_scope` wants it."""
+        self.holds_back: HoldsBack | None = None
+        self._reader = reader
+        self._scoring = scoring
+        self._spans = spans
+        self._sessions = sessions
+        self._meter = meter
+        self._session_scope = session_scope
+        self._clock_ns = clock_ns
+
+    async def batch(self, works: Sequence[Work]) -> None:
+        """Finish a batch; where that fails, each by itself, and what fails by itself is put aside."""
+        try:
+            await self._finish(works)
+        except Exception as error:  # noqa: BLE001 - one trace must not stop the server, nor stop it again at every start
+            if len(works) > 1:
+                for work in works:
+                    await self.batch([work])
+                return
+            self._give_up(works[0], error)
+            self._reader.finished(works[0], self._clock_ns())
+            self._forget(works[0])
+            self._meter.add(declared.TRACES_FINISHED, len(works[0].cuts))
+
+    async def _finish(self, works: Sequence[Work]) -> None:
+        """Read, evaluate and commit what was cut, but for what waits; then let go of its requests."""
+        started_s = time.monotonic()
+        rebuilt = await self._scoring.patiently(self._rebuild, works)
+        now_ns = self._clock_ns()
+        rebuilt = [x for x in rebuilt if not self._reader.keeps(x.read, now_ns)]
+        finished = [self._with_held(x) for x in await asyncio.gather(*map(self._evaluated, rebuilt))]
+        await self._commit(finished)
+        self._let_go(finished)
+        self._meter.add(declared.TRACES_FINISHED, sum(len(x.read.work.cuts) for x in finished))
+        self._meter.observe(declared.EVALUATIONS_DURATION, time.monotonic() - started_s)
+
+    async def _commit(self, finished: Sequence[_Finished]) -> None:
+        """Keep traces and scores; where that fails, the spans that were held back for them leave without scores."""
+        traces = [stored for x in finished for stored in x.traces]
+        evaluations = [evaluation for x in finished for evaluation in x.evaluations]
+        try:
+            await self._scoring.commit(traces, evaluations, gone=[id_ for x in finished for id_ in x.gone])
+        except Exception:
+            for one in finished:
+                if self.holds_back is not None:
+                    self.holds_back.release(one.held, (), lambda: None)
+            raise
+
+    def _let_go(self, finished: Sequence[_Finished]) -> None:
+        """All is committed: others may be read now, sessions go on, and held spans leave."""
+        now_ns = self._clock_ns()
+        for one in finished:
+            self._reader.finished(one.read.work, now_ns)
+        for key in [stored.trace.session_key for x in finished for stored in x.traces]:
+            if key is not None:
+                self._sessions.push(key, now_ns)
+        if self.holds_back is None:
+            self._forget(*(x.read.work for x in finished))
+            return
+        for one in finished:
+            self._release_held(self.holds_back, one)
+
+    def _forget(self, *works: Work) -> None:
+        """These traces were dealt with; what held them is let go, unless late spans may still need it."""
+        cuts = [cut for work in works for cut in work.cuts]
+        self._spans.finish(cuts, parts=[cut for cut in cuts if self._reader.is_part(cut)])
+
+    def _rebuild(self, works: Sequence[Work]) -> list[_Finished]:
+        """The agent traces in what was cut that were not evaluated just so before. Runs in a thread."""
+        found = [self._read(work) for work in works]
+        new = {x.trace.id: x for x in self._scoring.new([trace for read in found for trace in read.traces])}
+        return [
+            _Finished(x, [new[y.id] for y in x.traces if y.id in new], self._scoring.left_over(x.work.cuts, x.traces))
+            for x in found
+        ]
+
+    def _read(self, work: Work) -> Read:
+        if not any(cut.genai for cut in work.cuts):
+            self._meter.add(declared.TRACES_WITHOUT_GENAI)
+            return Read(work)
+        try:
+            read = self._reader.read(work)
+            return replace(read, traces=in_scope(read.traces, self._session_scope))
+        except Exception as error:  # noqa: BLE001 - what crashes a reader would crash it again after every restart
+            self._give_up(work, error)
+            return Read(work)
+
+    def _give_up(self, work: Work, error: Exception) -> None:
+        for cut in work.cuts:
+            trace_id = cut.trace_id.hex()
+            told = "a trace cannot be scored; its requests are put aside"
+            _log.error(told, exc_info=error, extra={"trace_id": trace_id})
+            self._meter.add(declared.TRACES_QUARANTINED)
+            self._spans.put_aside(cut, f"trace {trace_id} cannot be scored: {type(error).__name__}")
+
+    async def _evaluated(self, finished: _Finished) -> _Finished:
+        evaluations: list[Evaluation] = []
+        for stored in finished.traces:
+            evaluations += await self._scoring.evaluate(stored)
+        return replace(finished, evaluations=evaluations)
+
+    def _with_held(self, finished: _Finished) -> _Finished:
+        """With the traces' spans that are still held back: from here on they leave with their scores."""
+        if self.holds_back is None:
+            return finished
+        held = [span for cut in finished.read.work.cuts for span in self.holds_back.take(cut.trace_id)]
+        waiting = {span.span_id for span in held}
+        placed = [replace(x, inline=True) if x.target.span_id in waiting else x for x in finished.evaluations]
+        return replace(finished, evaluations=placed, held=held)
+
+    def _release_held(self, holds_back: HoldsBack, finished: _Finished) -> None:
+        """Send held spans on with their scores; until they are delivered, what they came in is kept."""
+        holds_back.release(finished.held, finished.evaluations, lambda: self._forget(finished.read.work))

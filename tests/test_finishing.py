@@ -1,0 +1,81 @@
+"""What becomes of spans that are held back for their scores."""
+
+import asyncio
+
+from spanscore.assemble.assembler import Cut
+from spanscore.assemble.config import Config
+from spanscore.assemble.sessions import Sessions
+from spanscore.finishing import Finishing
+from spanscore.reading import Read, Work
+from spanscore.telemetry import Meter
+
+TRACE = b"t" * 16
+HELD = "the root"
+
+
+class AnyReader:
+    """Reads nothing, and has nothing wait."""
+
+    def read(self, work):
+        return Read(work)
+
+    def keeps(self, read, now_ns):
+        return False
+
+    def finished(self, work, now_ns):
+        pass
+
+    def is_part(self, cut):
+        return False
+
+
+class FullStore:
+    """The scoring over a store that refuses what it is given."""
+
+    async def patiently(self, ask, *arguments):
+        return ask(*arguments)
+
+    def new(self, traces):
+        return []
+
+    def left_over(self, cuts, traces):
+        return []
+
+    async def commit(self, traces, evaluations, *, gone):
+        raise OverflowError
+
+
+class Spans:
+    """Holds the spans of cut traces."""
+
+    def __init__(self):
+        self.reasons = []
+
+    def finish(self, cuts, *, parts=()):
+        pass
+
+    def put_aside(self, cut, reason):
+        self.reasons.append(reason)
+
+
+class HoldsBack:
+    """Holds one span."""
+
+    def __init__(self):
+        self.held, self.released = [HELD], []
+
+    def take(self, trace_id):
+        held, self.held = self.held, []
+        return [type("Held", (), {"span_id": x}) for x in held]
+
+    def release(self, held, evaluations, left):
+        self.released += [(x.span_id, list(evaluations)) for x in held]
+        left()
+
+
+def test_a_held_span_leaves_without_scores_where_its_trace_cannot_be_stored():
+    finishing = Finishing(AnyReader(), FullStore(), Spans(), Sessions(Config()), Meter(), session_scope=())
+    finishing.holds_back = HoldsBack()
+    cut = Cut(TRACE, rows=(1,), completeness="complete", genai=True, reopened=False)
+    asyncio.run(finishing.batch([Work((cut,))]))
+    assert finishing.holds_back.released == [(HELD, [])]
