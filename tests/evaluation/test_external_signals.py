@@ -1,6 +1,7 @@
 """What others gave counts in the session metrics, where the configuration says as what."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from pydantic import ValidationError
@@ -62,6 +63,11 @@ def test_a_number_on_a_scale_that_is_not_known_does_not_count(make_engine, sessi
 def test_of_several_people_the_mean_counts(make_engine, session):
     scores = [given(session.traces[0], passed=x, value=float(x), author=str(x)) for x in (True, False)]
     assert reliability(make_engine, session, scores, helpful={}).value == pytest.approx(0.5)
+
+
+def test_what_is_of_a_whole_trace_with_several_turns_is_a_signal_of_none(make_engine, session):
+    whole = replace(given(session.traces[0], passed=False), subject_id=session.traces[0].trace_ids[0])
+    assert reliability(make_engine, session, [whole], helpful={}).value is None
 
 
 def test_it_may_weigh_less(make_engine, session):

@@ -8,6 +8,8 @@ from sqlalchemy import create_engine, text
 from spanscore.model.headers import with_headers
 from spanscore.model.score import Annotation, Evaluation, Evaluator, Failure
 from spanscore.model.trace import ModelCall, Target
+from spanscore.store.config import Config
+from spanscore.store.external import named
 from spanscore.store.writing import key
 
 ADA = Evaluator("HUMAN", "human", "", source="human", author="ada")
@@ -94,11 +96,37 @@ def test_of_several_turns_in_a_trace_it_is_of_the_one_that_has_the_span(store, m
     assert [x.subject_id for x in store.external_scores(trace_id=other.id)] == [other.id]
 
 
-def test_what_is_of_the_whole_trace_is_shown_with_each_of_its_turns(store, make):
-    one, other = (make.trace(1, opening_span_id=x * 16) for x in "ab")
-    store.commit([make.stored(one), make.stored(other)], [])
-    store.put_external([given(one.trace_ids[0])])
-    assert [len(store.external_scores(trace_id=x.id)) for x in (one, other)] == [1, 1]
+@pytest.fixture
+def two_turns(store, make):
+    """Two stored turns of one trace and one session, and a score of the whole trace."""
+    turns = [make.trace(1, opening_span_id=x * 16, session_id="s") for x in "ab"]
+    store.commit([make.stored(x) for x in turns], [])
+    store.put_external([given(turns[0].trace_ids[0])])
+    return turns
+
+
+def test_what_is_of_a_whole_trace_with_several_turns_is_of_none_of_them(store, two_turns):
+    assert [store.external_scores(trace_id=x.id) for x in two_turns] == [[], []]
+    assert store.external_scores(session_id="s") == []
+
+
+def test_what_is_of_a_whole_trace_with_several_turns_is_found_by_that_trace(store, two_turns):
+    [trace_id] = two_turns[0].trace_ids
+    assert [x.subject_id for x in store.external_scores(trace_id=trace_id)] == [trace_id]
+
+
+def test_labels_of_a_whole_trace_with_several_turns_are_apart_from_those_of_a_turn(two_turns, tmp_path):
+    found = named(Config(url=f"sqlite:///{tmp_path}/spanscore.db"), "helpful")
+    assert (found.scores, len(found.of_no_turn)) == ([], 1)
+
+
+def test_a_damaged_score_costs_no_other(store, tmp_path):
+    store.put_external([given("a" * 32, n, evaluator=replace(ADA, author=str(n))) for n in range(3)])
+    engine = create_engine(f"sqlite:///{tmp_path}/spanscore.db")
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE external_scores SET record = '[1' WHERE uid = '0000000000000001'"))
+    engine.dispose()
+    assert [x.evaluator.author for x in store.external_scores(trace_id="a" * 32)] == ["0", "2"]
 
 
 def test_a_session_has_its_own_and_those_of_its_traces(store, make):
@@ -168,3 +196,11 @@ def test_what_one_tenant_sends_is_not_put_to_anothers_trace(store, make):
     resource = with_headers({}, (("x-tenant", "other"),))
     store.put_external([given(trace.trace_ids[0], target=Target(trace.trace_ids[0], "", 0, 0, resource))])
     assert store.external_scores(trace_id=trace.id) == []
+
+
+def test_what_one_tenant_sends_is_no_label_of_anothers_trace(store, make, tmp_path):
+    trace = make.trace(1)
+    store.commit([make.stored(trace)], [])
+    resource = with_headers({}, (("x-tenant", "other"),))
+    store.put_external([given(trace.trace_ids[0], target=Target(trace.trace_ids[0], "", 0, 0, resource))])
+    assert named(Config(url=f"sqlite:///{tmp_path}/spanscore.db"), "helpful") == ([], [])

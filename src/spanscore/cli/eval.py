@@ -18,7 +18,6 @@ from spanscore.evaluation.rubric import OVERALL
 from spanscore.judge.config import RULES
 from spanscore.metrics import available
 from spanscore.model.score import Evaluation, reaches
-from spanscore.model.trace import Session
 from spanscore.offline import OfflineScoring, Scored, measurable, metric_names, require_on_scale, summary
 from spanscore.offline.recordings import Recordings
 from spanscore.offline.selection import open_engine, require_providers
@@ -101,11 +100,14 @@ async def _stream(args: argparse.Namespace, settings: Settings, scoring: Offline
     with ScoreFile(args.output) as file, Display(jsonl=args.jsonl, only_failing=args.failing) as display:
         recordings = Recordings(args.path, settings.assemble.session_scope, warn=display.say, progress=display.read)
         stop_on_interrupt(recordings.stop, scoring.stop)
-        async for found in scoring.run(recordings.batches(), recordings.given_to):
+        async for found in scoring.run(recordings.batches(), recordings.given.of):
             shown = _with_external(found, recordings)
             file.write(shown.evaluations)
             display.print(shown)
             kept.add(found.evaluations)
+        if not scoring.is_stopped:
+            file.write(recordings.given.not_shown)
+            display.print_given(recordings.given.not_shown)
     if not args.jsonl:
         scored.print_summary(display.output, settings, kept.evaluations)
     return kept.evaluations
@@ -113,9 +115,7 @@ async def _stream(args: argparse.Namespace, settings: Settings, scoring: Offline
 
 def _with_external(found: Scored, recordings: Recordings) -> Scored:
     """With what others gave, which is shown and counts in no mean and no gate."""
-    scope = "session" if isinstance(found.subject, Session) else "trace"
-    given = [x for x in recordings.given_to(found.subject) if x.scope == scope]
-    return Scored(found.subject, [*found.evaluations, *given])
+    return Scored(found.subject, [*found.evaluations, *recordings.given.show(found.subject)])
 
 
 def _gate(text: str, settings: Settings) -> tuple[str, float]:

@@ -1,6 +1,7 @@
 """`spanscore inspect`: the agent traces in files as they are rebuilt, for a person to read or as JSON lines."""
 
 import argparse
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from spanscore.model.json import Json
 from spanscore.model.plan import announced_steps
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, ToolCall
+from spanscore.offline.given import external_notices
 from spanscore.otlp.files import Telemetry
 from spanscore.rebuild import explain_all, unread_all
 from spanscore.received_scores import read_external
@@ -77,19 +79,14 @@ def _rebuilt(telemetry: Telemetry, paths: Sequence[Path]) -> list[AgentTrace]:
 
 
 def _external_scores(telemetry: Telemetry, traces: Sequence[AgentTrace]) -> dict[str, list[Evaluation]]:
-    """What others gave, by agent trace; what is of a whole trace with several turns is with each of them."""
+    """What others gave, by agent trace; what is of a session is with each of its traces."""
     found: defaultdict[str, list[Evaluation]] = defaultdict(list)
-    turns_of: defaultdict[str, list[str]] = defaultdict(list)
-    for trace in traces:
-        turns_of[trace.id] = [trace.id]
-        for trace_id in trace.trace_ids:
-            turns_of[trace_id].append(trace.id)
-        if trace.session_key is not None:
-            turns_of[trace.session_key].append(trace.id)
-    for score in external.join(read_external(telemetry.spans, telemetry.logs), traces):
-        for trace_id in turns_of[score.subject_id]:
-            found[trace_id].append(score)
-    return found
+    given = external.join(read_external(telemetry.spans, telemetry.logs), traces)
+    for score in given.scores:
+        found[score.subject_id].append(score)
+    for notice in external_notices(given.of_no_turn):
+        print(f"spanscore: {printable(notice)}", file=sys.stderr)
+    return {x.id: [*found[x.id], *(found[x.session_key] if x.session_key else ())] for x in traces}
 
 
 def _add_scores(tree: "Tree", scores: Sequence[Evaluation]) -> None:

@@ -18,6 +18,7 @@ from spanscore.model import external
 from spanscore.model.score import Evaluation, reaches
 from spanscore.model.session_scope import in_scope
 from spanscore.offline import metric_of
+from spanscore.offline.given import external_notices
 from spanscore.rebuild import rebuild_all
 from spanscore.received_scores import read_external
 
@@ -66,7 +67,10 @@ def read(args: argparse.Namespace, settings: Settings, telemetry: Sequence[Path]
     Scores that are no pass and no fail are counted on standard error. Raises InputError where no label is left.
     """
     metric = _metric(args)
-    wanted = [x for x in _given(args, settings, telemetry) if _is_wanted(args, x)]
+    given = _given(args, settings, telemetry)
+    wanted = [x for x in given.scores if _is_wanted(args, x)]
+    for notice in external_notices([x for x in given.of_no_turn if _is_wanted(args, x)]):
+        print(f"spanscore: left out: {notice}", file=sys.stderr)
     labels = [x for number, score in enumerate(wanted, 1) if (x := _label(score, metric, number, args.pass_from))]
     if len(labels) < len(wanted):
         what = f"{len(wanted) - len(labels)} of {len(wanted)} scores named {args.labels_from} are no pass and no fail"
@@ -147,7 +151,7 @@ def _metric(args: argparse.Namespace) -> str:
     return str(name) if is_rubric(name) else metric_of(name).name
 
 
-def _given(args: argparse.Namespace, settings: Settings, telemetry: Sequence[Path]) -> list[Evaluation]:
+def _given(args: argparse.Namespace, settings: Settings, telemetry: Sequence[Path]) -> external.Joined:
     if not telemetry:
         from spanscore.store import external as stored  # noqa: PLC0415 - SQLAlchemy, which files do not need
 

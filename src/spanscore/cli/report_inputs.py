@@ -13,6 +13,7 @@ from spanscore.cli.measuring import measured
 from spanscore.cli.terminal import printable
 from spanscore.config import Settings
 from spanscore.errors import InputError
+from spanscore.model import external
 from spanscore.model.json import loads
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
@@ -83,6 +84,8 @@ def read(paths: Sequence[Path], settings: Settings, args: argparse.Namespace) ->
             telemetry.append(path)
     if telemetry:
         _take_telemetry(given, telemetry, settings)
+    joined = external.join(given.external, given.traces)
+    given.external = [*joined.scores, *joined.of_no_turn]
     if given.traces and not given.scores and given.run is None:
         _score(given, settings, args)
     return given
@@ -113,14 +116,14 @@ def _take_telemetry(given: Given, paths: Sequence[Path], settings: Settings) -> 
     telemetry = files.load(paths)
     scope = settings.assemble.session_scope
     given.scores += read_own(telemetry.spans, telemetry.logs, session_scope=scope)
-    external = read_external(telemetry.spans, telemetry.logs, session_scope=scope)
+    from_others = read_external(telemetry.spans, telemetry.logs, session_scope=scope)
     recordings = Recordings.of(telemetry, scope, given.notes.append)
     try:
         given.traces += [x for batch in recordings.batches() for x in batch]
     except InputError:
-        if not given.scores and not external:
+        if not given.scores and not from_others:
             raise
-    given.external += external
+    given.external += from_others
     for note in given.notes:
         print(f"spanscore: {printable(note)}", file=sys.stderr)
 

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -57,12 +57,22 @@ class Display:
         if self._silent:
             return
         if self._jsonl:
-            for evaluation in found.evaluations:
-                if not self._only_failing or evaluation.is_failing:
-                    print_json(evaluation.to_json())
-            sys.stdout.flush()
+            self._print_lines(found.evaluations)
         else:
             scored.print_subject(self.output, *found, only_failing=self._only_failing)
+
+    def print_given(self, evaluations: Sequence[Evaluation]) -> None:
+        """Show scores that others gave, by the trace or the session that they name."""
+        if self._jsonl:
+            self._print_lines(evaluations)
+        else:
+            scored.print_given(self.output, evaluations, only_failing=self._only_failing)
+
+    def _print_lines(self, evaluations: Iterable[Evaluation]) -> None:
+        for evaluation in evaluations:
+            if not self._only_failing or evaluation.is_failing:
+                print_json(evaluation.to_json())
+        sys.stdout.flush()
 
     def read(self, done_bytes: int, total_bytes: int) -> None:
         """Show how much of the files was read. May be called from any thread."""

@@ -51,6 +51,17 @@ def print_subject(
         score_blocks.print_block(output, f"session {subject.session_id}", count, rows)
 
 
+def print_given(output: "Console", evaluations: Sequence[Evaluation], *, only_failing: bool) -> None:
+    """Print scores that others gave, by the trace or the session that they name."""
+    by_title: dict[str, list[score_blocks.Row]] = {}
+    for x in evaluations:
+        title = f"session {x.session_id}" if x.scope == "session" else f"trace {x.target.trace_id}"
+        if x.is_failing or not only_failing:
+            by_title.setdefault(title, []).append(score_blocks.Row.of(x))
+    for title, rows in by_title.items():
+        score_blocks.print_block(output, title, None, rows)
+
+
 def print_summary(output: "Console", settings: Settings, evaluations: Sequence[Evaluation]) -> None:
     """Print the means, what calibrations make of them, and who judged."""
     aggregates.print_means(output, evaluations)

@@ -79,18 +79,16 @@ def with_external(
 ) -> Signals:
     """The signals, with the external scores of the session's traces that are configured to be some.
 
-    Where several people gave one of the same trace, their mean counts. What is of a whole trace of several turns is of
-    each of them.
+    Where several people gave one of the same trace, their mean counts. What is of none of these agent traces, as of a
+    whole OTel trace with several turns, counts for none of them.
     """
-    ids = {trace.id: {trace.id, *trace.trace_ids} for trace in session.traces}
+    ids = {trace.id for trace in session.traces}
     given: dict[tuple[str, str], list[float]] = defaultdict(list)
     for score in scores:
         signal = configured.get(score.metric)
         value = signal.value_of(score) if signal is not None and score.scope == "trace" else None
-        if signal is not None and value is not None:
-            for trace_id, names in ids.items():
-                if score.subject_id in names:
-                    given[trace_id, signal.counts_as or score.metric].append(value)
+        if signal is not None and value is not None and score.subject_id in ids:
+            given[score.subject_id, signal.counts_as or score.metric].append(value)
     values = {trace_id: dict(by_name) for trace_id, by_name in signals.values.items()}
     for (trace_id, name), found in given.items():
         values.setdefault(trace_id, {})[name] = sum(found) / len(found)

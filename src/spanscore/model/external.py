@@ -1,10 +1,11 @@
 """External scores, which people, programs and other evaluators gave, joined to the turns that they are of."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from spanscore.model.headers import headers_of
+from spanscore.model.headers import Headers, headers_of
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 
@@ -21,34 +22,84 @@ def stand_in_span_id(trace_id: str) -> str:
     return hashlib.sha256(f"spanscore score {trace_id}".encode()).hexdigest()[:16]
 
 
-def joined(score: Evaluation, turns: Sequence[AgentTrace]) -> Evaluation:
-    """`score` with the agent trace that it is of as its subject, where that is known.
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What tells whether a score is of a turn: its OTel traces and spans, and the headers that it came with."""
 
-    `turns` are the agent traces of its OTel trace. Where there are several, it is of the one that has its span; of a
-    span that none has, or that they share, it is of the whole trace and stays as it is.
+    id: str
+    trace_ids: tuple[str, ...]
+    span_ids: str
+    session_id: str | None
+    session_key: str | None
+    headers: Headers
+
+    @classmethod
+    def of(cls, trace: AgentTrace) -> "Turn":
+        """These facts of an agent trace."""
+        span_ids = " ".join(sorted(spans_of(trace)))  # as one text, since whoever reads large files keeps many
+        key = trace.session_key
+        return cls(trace.id, trace.trace_ids, span_ids, trace.session_id, key, headers_of(trace.target.resource))
+
+    def has_span(self, span_id: str) -> bool:
+        """Whether a span is known to be one of the turn's."""
+        return bool(span_id) and span_id in self.span_ids.split(" ")
+
+
+class Joined(NamedTuple):
+    """Scores by what they are of. `of_no_turn` are of a trace with several turns, and of none that can be named.
+
+    `scores` has the others: those that are joined to a turn, those of sessions, and those of traces that are not known.
     """
-    if score.scope == "session":
-        return score
-    turns = [x for x in turns if is_of_one_tenant(score, x)]
-    found = list(turns) if len(turns) == 1 else [x for x in turns if score.target.span_id in spans_of(x)]
-    if len(found) != 1:
-        return score
-    session_id = score.session_id or found[0].session_id
-    return replace(score, subject_id=found[0].id, session_id=session_id, session_key=found[0].session_key)
+
+    scores: list[Evaluation]
+    of_no_turn: list[Evaluation]
 
 
-def is_of_one_tenant(score: Evaluation, turn: AgentTrace) -> bool:
-    """Whether a score came with the headers that a turn came with: what one tenant sends is not put to another's."""
-    return headers_of(score.target.resource) == headers_of(turn.target.resource)
+def join(scores: Iterable[Evaluation], turns: Iterable[AgentTrace]) -> Joined:
+    """`scores`, each joined to the one of `turns` that it is of; of each source only the newest. See `Turns.join`."""
+    return Turns(map(Turn.of, turns)).join(scores)
 
 
-def join(scores: Iterable[Evaluation], turns: Iterable[AgentTrace]) -> list[Evaluation]:
-    """`scores`, each joined to the one of `turns` that it is of, and only the newest of each source."""
-    turns_of: dict[str, list[AgentTrace]] = {}
-    for turn in turns:
+class Turns:
+    """Turns, by the traces that scores name."""
+
+    def __init__(self, turns: Iterable[Turn] = ()) -> None:
+        self._of_trace: dict[str, list[Turn]] = {}
+        for turn in turns:
+            self.add(turn)
+
+    def add(self, turn: Turn) -> None:
+        """Know a turn."""
         for trace_id in turn.trace_ids:
-            turns_of.setdefault(trace_id, []).append(turn)
-    return newest(joined(x, turns_of.get(x.target.trace_id, ())) for x in scores)
+            self._of_trace.setdefault(trace_id, []).append(turn)
+
+    def join(self, scores: Iterable[Evaluation]) -> Joined:
+        """`scores`, each with the agent trace that it is of as its subject, and of each source only the newest.
+
+        Where a trace has several turns, a score is of the one that has its span; of a span that none has, or that
+        several share, it is of none. What one tenant gave to a trace of another's is left out.
+        """
+        found, of_no_turn = [], []
+        for score in scores:
+            turns = self._of_trace.get(score.target.trace_id, []) if score.scope == "trace" else []
+            own = [x for x in turns if x.headers == headers_of(score.target.resource)]
+            named = own if len(own) == 1 else [x for x in own if x.has_span(score.target.span_id)]
+            if len(named) == 1:
+                found.append(_of_turn(score, named[0]))
+            elif own:
+                of_no_turn.append(score)
+            elif not turns:
+                found.append(score)
+        return Joined(newest(found), newest(of_no_turn))
+
+    def knows(self, trace_id: str) -> bool:
+        """Whether a turn of this trace is among them."""
+        return trace_id in self._of_trace
+
+
+def _of_turn(score: Evaluation, turn: Turn) -> Evaluation:
+    session_id = score.session_id or turn.session_id
+    return replace(score, subject_id=turn.id, session_id=session_id, session_key=turn.session_key)
 
 
 def spans_of(trace: AgentTrace) -> set[str]:

@@ -1,16 +1,14 @@
 """The agent traces in files of recorded telemetry, and what is to be said about these files."""
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from spanscore.content import ContentWatch
 from spanscore.errors import InputError
-from spanscore.model import external
-from spanscore.model.score import Evaluation
 from spanscore.model.session_scope import DEFAULT_SCOPE, in_scope
 from spanscore.model.span import LogRecord, Span
-from spanscore.model.trace import AgentTrace, Session
+from spanscore.model.trace import AgentTrace
+from spanscore.offline.given import GivenScores
 from spanscore.offline.windows import windows
 from spanscore.otlp import files
 from spanscore.otlp.documents import Documents
@@ -42,7 +40,8 @@ class Recordings:
         self._session_scope = session_scope
         self._warn = warn
         self._loaded: files.Telemetry | None = None
-        self._external: defaultdict[str, list[Evaluation]] = defaultdict(list)
+        self.given = GivenScores()
+        """What others gave, as far as `batches` has read."""
 
     @classmethod
     def of(
@@ -59,14 +58,6 @@ class Recordings:
     def stop(self) -> None:
         """Read no further; what was read is given."""
         self._is_stopped = True
-
-    def given_to(self, subject: AgentTrace | Session) -> list[Evaluation]:
-        """What others gave to a trace, or to a session and its traces, as far as `batches` has read."""
-        if isinstance(subject, Session):
-            names = [subject.id, *(x for trace in subject.traces for x in (trace.id, *trace.trace_ids))]
-        else:
-            names = [subject.id, *subject.trace_ids]
-        return [score for name in dict.fromkeys(names) for score in self._external.get(name, ())]
 
     def batches(self) -> Iterator[list[AgentTrace]]:
         """The agent traces, of each batch by their start.
@@ -85,6 +76,8 @@ class Recordings:
             self._warn(str(silent))
         if self._unread:
             self._warn(unread_notice(self._unread))
+        for notice in self.given.notices:
+            self._warn(notice)
 
     def _whole(self, watch: ContentWatch) -> list[AgentTrace]:
         """All agent traces at once."""
@@ -121,9 +114,7 @@ class Recordings:
 
     def _note_external(self, spans: Sequence[Span], logs: Sequence[LogRecord], traces: Sequence[AgentTrace]) -> None:
         """Note what others gave to these traces, to others, and to sessions."""
-        scores = read_external(spans, logs, session_scope=self._session_scope)
-        for score in external.join(scores, traces):
-            self._external[score.subject_id].append(score)
+        self.given.add(read_external(spans, logs, session_scope=self._session_scope), traces)
 
 
 def none_found(paths: Sequence[Path], spans: int, logs: int) -> InputError:

@@ -67,7 +67,7 @@ def join(traces: Sequence[AgentTrace], scores: Iterable[Score]) -> Joined:
     """Scores by their turns and sessions; those of turns that are not among `traces` by trace id and span id.
 
     Where several turns share a span and the score does not say of which one it is, each metric's first score is of the
-    first turn, and so on, as they are written. What somebody else gave to any span of a turn is of that turn. Of
+    first turn, and so on, as they are written. What somebody else gave to any span of one turn is of that turn. Of
     several revisions the newest counts.
     """
     places = _Places(traces)
@@ -101,17 +101,19 @@ class _Places:
         """The id of the agent trace."""
         if subject in self._known:
             return subject
+        if scored.source is not None:
+            return self._with_span(*target)
         if turns := self._of_target.get(target):
             place = self._seen[target, scored.name]
             self._seen[target, scored.name] += 1
             return turns[min(place, len(turns) - 1)]
-        return self._with_span(*target) if scored.source is not None else None
+        return None
 
     def _with_span(self, trace_id: str, span_id: str) -> str | None:
-        """The turn of an OTel trace that has a span; the only one whichever span it is."""
+        """The one turn of an OTel trace that has a span; the only one whichever span it is; else None."""
         turns = self._of_trace.get(trace_id, [])
         found = turns if len(turns) == 1 else [x for x in turns if span_id in spans_of(x)]
-        return found[0].id if found else None
+        return found[0].id if len(found) == 1 else None
 
 
 def newest(scores: Iterable[Score]) -> list[Score]:

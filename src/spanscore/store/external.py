@@ -35,16 +35,14 @@ def put(connection: Connection, scores: Sequence[Evaluation], now_ns: int) -> tu
     return len(rows), sum(x[-2] for x in rows)
 
 
-def of_traces(connection: Connection, trace_ids: Collection[str]) -> list[Evaluation]:
-    """What was given to these OTel traces and their spans, each joined to its agent trace, in the order received."""
+def of_traces(connection: Connection, trace_ids: Collection[str]) -> external.Joined:
+    """What was given to these OTel traces and their spans, each joined to its agent trace, each source's last."""
     rows: list[Any] = []
     for some in chunks(sorted(trace_ids)):
         wanted = external_scores.c.trace_id.in_(some), external_scores.c.scope == "trace"
         rows.extend(connection.execute(_LATEST.where(*wanted)).all())
     scores = _decoded(rows)
-    turns = _turns(connection, {x.target.trace_id for x in scores})
-    found = [(x, turns.get(x.target.trace_id, ())) for x in scores]
-    return [external.joined(x, own) for x, own in found if not own or any(external.is_of_one_tenant(x, y) for y in own)]
+    return external.join(scores, _turns(connection, {x.target.trace_id for x in scores}))
 
 
 def of_sessions(connection: Connection, keys: Sequence[str]) -> list[Evaluation]:
@@ -78,7 +76,7 @@ def _ids_of(connection: Connection, keys: Sequence[str]) -> list[str]:
     return sorted(found.difference(keys))
 
 
-def named(config: Config, name: str) -> list[Evaluation]:
+def named(config: Config, name: str) -> external.Joined:
     """All that was given under a name, each joined to its agent trace, and only each source's last.
 
     A server may use the store meanwhile. Raises ConfigError where there is no store, RetryableError or PermanentError
@@ -90,13 +88,16 @@ def named(config: Config, name: str) -> list[Evaluation]:
     try:
         with connecting.snapshot(engine) as connection:
             if not inspect(connection).has_table(external_scores.name):  # a store from before there were any
-                return []
+                return external.Joined([], [])
             query = select(external_scores.c.row, external_scores.c.record).where(external_scores.c.metric == name)
             newest_first = query.order_by(external_scores.c.row.desc()).limit(MAX_NAMED)
             rows: list[Any] = list(connection.execute(newest_first).all())
             scores = _decoded(rows)
-            turns = _turns(connection, {x.target.trace_id for x in scores})
-            return external.newest(external.joined(x, turns.get(x.target.trace_id, ())) for x in scores)
+            known = external.Turns()
+            for some in chunks(sorted({x.target.trace_id for x in scores})):
+                for trace in _turns(connection, some):
+                    known.add(external.Turn.of(trace))
+            return known.join(scores)
     finally:
         engine.dispose()
 
@@ -110,16 +111,14 @@ def otel_ids(connection: Connection, agent_trace_ids: Sequence[str]) -> set[str]
     return found
 
 
-def _turns(connection: Connection, trace_ids: Collection[str]) -> dict[str, list[AgentTrace]]:
-    """The agent traces of these OTel traces."""
-    found: dict[str, list[AgentTrace]] = {}
-    pairs = select(otel_traces.c.trace_id, agent_traces.c.record).join(
-        agent_traces, agent_traces.c.id == otel_traces.c.agent_trace_id
-    )
+def _turns(connection: Connection, trace_ids: Collection[str]) -> list[AgentTrace]:
+    """The agent traces of these OTel traces; those whose records are damaged are left out."""
+    found: dict[str, AgentTrace] = {}
+    pairs = select(agent_traces.c.record).join(otel_traces, agent_traces.c.id == otel_traces.c.agent_trace_id)
     for some in chunks(sorted(trace_ids)):
-        for trace_id, record in connection.execute(pairs.where(otel_traces.c.trace_id.in_(some))):
-            found.setdefault(trace_id, []).append(records.decode_trace(record))
-    return found
+        for record in connection.execute(pairs.where(otel_traces.c.trace_id.in_(some))).scalars():
+            found.update((x.id, x) for x in records.undamaged(records.decode_trace, record))
+    return list(found.values())
 
 
 def _row(score: Evaluation, row: int, now_ns: int) -> tuple[Any, ...]:
@@ -139,7 +138,9 @@ def _row(score: Evaluation, row: int, now_ns: int) -> tuple[Any, ...]:
 
 
 def _decoded(rows: Iterable[Row[Any]]) -> list[Evaluation]:
-    return records.decode_evaluations(x.record for x in sorted(rows, key=lambda x: x.row))
+    """The scores in the order received; those whose records are damaged are left out."""
+    ordered = sorted(rows, key=lambda x: x.row)
+    return [x for row in ordered for x in records.undamaged(records.decode_evaluation, row.record)]
 
 
 _LATEST = (

@@ -22,8 +22,6 @@ _MAX_LOOKED_AT = 20_000
 
 ItemT = TypeVar("ItemT")
 
-_DAMAGED_RECORD = (ValueError, LookupError, TypeError)
-
 
 class TraceScores(NamedTuple):
     """An agent trace with the newest of each of its scores."""
@@ -186,7 +184,7 @@ def _merged(streams: Mapping[str, Iterator[Row[Any]]]) -> Iterator[tuple[str, Ro
 
 def _with_scores(connection: Connection, rows: Sequence[Row[Any]]) -> Iterator[tuple[int, TraceScores]]:
     """The agent traces of these rows, each with its number and scores; one whose record is damaged is left out."""
-    found = [(row.number, trace) for row in rows for trace in _undamaged(row, _decode_trace)]
+    found = [(row.number, trace) for row in rows for trace in records.undamaged(records.decode_trace, row.record)]
     by_trace: dict[str, list[Evaluation]] = {trace.id: [] for _, trace in found}
     for row in reading.newest_scores(connection, list(by_trace), []):
         by_trace[row.subject_id] += _decoded(row)
@@ -215,15 +213,4 @@ def _keys(connection: Connection, session_id: str) -> list[str]:
 
 def _decoded(row: Row[Any]) -> list[Evaluation]:
     """The score of a row; none where it is damaged."""
-    return _undamaged(row, lambda x: records.decode_evaluations([x.record])[0])
-
-
-def _decode_trace(row: Row[Any]) -> AgentTrace:
-    return records.decode_trace(row.record)
-
-
-def _undamaged(row: Row[Any], decode: Callable[[Row[Any]], ItemT]) -> list[ItemT]:
-    try:
-        return [decode(row)]
-    except _DAMAGED_RECORD:
-        return []
+    return records.undamaged(records.decode_evaluation, row.record)

@@ -27,6 +27,7 @@ ItemT = TypeVar("ItemT")
 
 _BYTES_KEY = "$bytes"
 _MAX_DEPTH = 128
+_DAMAGED = (ValueError, LookupError, TypeError, AttributeError)
 
 
 def encode(item: AgentTrace | Evaluation) -> str:
@@ -71,6 +72,19 @@ def decode_evaluations(texts: Iterable[str]) -> list[Evaluation]:
             data["tally"] = _tally(data["tally"])
         found.append(Evaluation(**data))
     return found
+
+
+def decode_evaluation(text: str) -> Evaluation:
+    """The evaluation that `encode` printed."""
+    return decode_evaluations([text])[0]
+
+
+def undamaged(decode: Callable[[str], ItemT], text: str) -> list[ItemT]:
+    """What a record contains; nothing where it is damaged."""
+    try:
+        return [decode(text)]
+    except _DAMAGED:
+        return []
 
 
 class _Shared(Generic[ItemT]):

@@ -175,18 +175,18 @@ class Store:
         """The scores that others gave, each source's last, in the order in which they were given.
 
         Of a trace, by agent trace id or OTel trace id, whether or not it is stored; of a session, by its key or its id:
-        its own and those of its traces. The arguments are as for `evaluations`.
+        its own and those of its traces. What is of an OTel trace with several turns, and of none of them, is given for
+        that OTel trace alone. The arguments are as for `evaluations`.
         """
         with self._database.reading() as connection:
             traces = [] if trace_id is None else reading.turns(connection, trace_id)
             sessions = [] if session_id is None else reading.session_keys(connection, writing.key(session_id))
             wanted = {*traces, *reading.session_trace_ids(connection, sessions)}
-            otel = external.otel_ids(connection, sorted(wanted)) | ({trace_id.lower()} if trace_id else set())
-            found = external.of_traces(connection, otel)
-            if session_id is not None:
-                found += external.of_sessions(connection, sessions)
-        foreign = {x.subject_id for x in found if x.scope == "trace"} - wanted - otel  # other turns of the same traces
-        return newest(x for x in found if x.subject_id not in foreign)
+            named = {trace_id.lower()} if trace_id else set()
+            given = external.of_traces(connection, external.otel_ids(connection, sorted(wanted)) | named)
+            of_sessions = [] if session_id is None else external.of_sessions(connection, sessions)
+        own = [x for x in given.scores if x.subject_id in wanted | named]  # and not of other turns of the same traces
+        return newest([*own, *(x for x in given.of_no_turn if x.subject_id in named), *of_sessions])
 
     def list_scores(
         self, query: listing.ScoreQuery, limit: int, after: listing.Place | None = None
