@@ -25,6 +25,9 @@ _log = logging.getLogger(__name__)
 _REMEMBERED: Final = 20_000
 """Traces of which it is remembered that they show GenAI, what of them has left, and what their scores are."""
 
+_AT_SHUTDOWN_S: Final = 5.0
+"""How long an exporter that is shut down waits for scores that are being stored."""
+
 _exporters: "WeakSet[ScoringExporter]" = WeakSet()
 
 
@@ -50,7 +53,7 @@ class ScoringExporter(SpanExporter):
         now_ns = time.time_ns()
         with self._lock:
             leaving = [x for span in spans if (x := self._taken(span, now_ns)) is not None]
-            leaving += [x.span for x in self._pop(board.overdue(self._held.values(), now_ns))]
+            leaving += [x.span for x in self._pop(board.leave_overdue(self._held.values(), now_ns))]
         return self._send(leaving)
 
     def release(self, trace_id: str) -> None:
@@ -62,7 +65,7 @@ class ScoringExporter(SpanExporter):
     def release_overdue(self) -> None:
         """Send on what has waited for as long as it may."""
         with self._lock:
-            found = self._pop(board.overdue(self._held.values(), time.time_ns()))
+            found = self._pop(board.leave_overdue(self._held.values(), time.time_ns()))
         self._send([x.span for x in found])
 
     def force_flush(self, timeout_millis: int = 30000) -> bool:
@@ -71,6 +74,9 @@ class ScoringExporter(SpanExporter):
 
     def shutdown(self) -> None:
         """Send on what waits, scored or not, and shut down the exporter inside."""
+        with self._lock:
+            waiting = list(self._held)
+        board.wait_for_release(waiting, _AT_SHUTDOWN_S)
         with self._lock:
             left = self._pop(list(self._held.values()))
         self._send([board.annotated(x.span, x.key) for x in left])
@@ -92,8 +98,7 @@ class ScoringExporter(SpanExporter):
                 _remember(self._genai, read.trace_id)
             if not is_candidate(span, read):
                 return span
-            if read.trace_id not in self._genai:
-                board.left(key)
+            if read.trace_id not in self._genai and board.leave(key):
                 return span
             if board.is_scored(read.trace_id):
                 return board.annotated(span, key)
@@ -105,7 +110,6 @@ class ScoringExporter(SpanExporter):
         found = list(waiting)
         for x in found:
             del self._held[x.key]
-            board.left(x.key)
         return found
 
     def _send(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
@@ -151,6 +155,8 @@ class Board:
     def forked(self) -> None:
         """In the child of a fork: begin anew."""
         self._lock = threading.Lock()
+        self._released = threading.Condition(self._lock)
+        self._taken: set[tuple[str, str]] = set()
         self._ended: OrderedDict[str, set[str]] = OrderedDict()
         self._left: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._scored: OrderedDict[str, dict[str, list[Evaluation]]] = OrderedDict()
@@ -162,10 +168,16 @@ class Board:
         self._config, self.is_open = config, True
 
     def close(self) -> None:
-        """From now on no span waits."""
+        """From now on no span waits, but for those whose scores are being stored."""
         self.is_open = False
-        for exporter in list(_exporters):
-            exporter.release_overdue()
+        self.look()
+
+    def give_up(self) -> None:
+        """After `close`, where nothing is scored any more: what was taken will not be released, and leaves as it is."""
+        with self._lock:
+            self._taken.clear()
+            self._released.notify_all()
+        self.look()
 
     def ended(self, one: Ended) -> None:
         """A span has ended: if it may get scores, they leave on it."""
@@ -174,10 +186,13 @@ class Board:
                 self._ended.setdefault(one.span.trace_id, set()).add(one.span.span_id)
                 _trim(self._ended)
 
-    def left(self, key: tuple[str, str]) -> None:
-        """A span has left without scores."""
+    def leave(self, key: tuple[str, str]) -> bool:
+        """A span is about to leave without scores; False: it must not, since they are on their way to it."""
         with self._lock:
+            if key in self._taken:
+                return False
             _remember(self._left, key)
+            return True
 
     def is_scored(self, trace_id: str) -> bool:
         """Whether a trace was scored, so that none of its spans has to wait."""
@@ -191,19 +206,30 @@ class Board:
             _remember(self._left, key)
         return _with_scores(span, scores) if scores else span
 
-    def overdue(self, waiting: Iterable[_Waiting], now_ns: int) -> list[_Waiting]:
-        """Those that have waited for as long as they may, and the oldest of too many."""
-        every = list(waiting)
+    def leave_overdue(self, waiting: Iterable[_Waiting], now_ns: int) -> list[_Waiting]:
+        """Those that leave without scores, having waited for as long as they may, and the oldest of too many."""
         oldest_ns = now_ns - self._config.max_delay if self.is_open else now_ns
-        too_many = len(every) - self._config.max_held_roots
-        return [x for place, x in enumerate(every) if x.since_ns <= oldest_ns or place < too_many]
+        with self._lock:
+            every = [x for x in waiting if x.key not in self._taken]
+            too_many = len(every) - self._config.max_held_roots
+            leaving = [x for place, x in enumerate(every) if x.since_ns <= oldest_ns or place < too_many]
+            for x in leaving:
+                _remember(self._left, x.key)
+        return leaving
+
+    def wait_for_release(self, keys: Iterable[tuple[str, str]], timeout_s: float) -> None:
+        """Wait until none of these spans is taken, or the time is up."""
+        with self._released:
+            self._released.wait_for(lambda: self._taken.isdisjoint(keys), timeout_s)
 
     def take(self, trace_id: bytes) -> Sequence[_Spot]:
-        """The spans of a trace whose scores can still leave on them."""
+        """The spans of a trace whose scores can still leave on them: until `release` they leave no other way."""
         named = trace_id.hex()
         with self._lock:
             ids = self._ended.pop(named, set())
-            return [_Spot(named, x) for x in ids if self.is_open and (named, x) not in self._left]
+            found = [_Spot(named, x) for x in ids if self.is_open and (named, x) not in self._left]
+            self._taken.update((x.trace_id, x.span_id) for x in found)
+            return found
 
     def release(
         self, held: Sequence[_Spot], evaluations: Iterable[Evaluation], left: Callable[[], None] = lambda: None
@@ -218,6 +244,8 @@ class Board:
                 found = {x.span_id: by_span[x.span_id] for x in held if x.span_id in by_span}
                 self._scored.setdefault(trace_id, {}).update(found)
             _trim(self._scored)
+            self._taken.difference_update((x.trace_id, x.span_id) for x in held)
+            self._released.notify_all()
         for exporter in list(_exporters):
             for trace_id in traces:
                 _guarded(exporter.release, trace_id)

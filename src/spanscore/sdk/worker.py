@@ -157,6 +157,7 @@ class Worker:
         if running is not None and not self.is_own_thread():
             running.stop()
             running.thread.join(1.0)
+        self._give_up()
         return is_done
 
     def close(self) -> None:
@@ -167,6 +168,15 @@ class Worker:
         self._logged.clear()
         if self._job.holds_back is not None:
             self._job.holds_back.close()
+
+    def ended_early(self) -> None:
+        """The thread has ended by itself: nothing is scored any more."""
+        self.close()
+        self._give_up()
+
+    def _give_up(self) -> None:
+        if self._job.holds_back is not None:
+            self._job.holds_back.give_up()
 
     def take(self) -> tuple[list[Any], list[Any], list[Any], list[int]]:
         """Some of what waits: ended spans, log records, begun spans, and the traces of which something was dropped."""
@@ -269,7 +279,7 @@ class _Running:
                 asyncio.run(self._main())
             except Exception:  # noqa: BLE001 - the application goes on without scores
                 _log.exception("spanscore cannot score in this process; nothing is scored from here on")
-                self._worker.close()
+                self._worker.ended_early()
             finally:
                 self.ready.set()
 
