@@ -96,6 +96,35 @@ def test_a_call_that_a_recorded_model_asked_for_has_its_id(recorded):
     assert (found.call_id, found.result) == ("c1", "LH1")
 
 
+def test_a_call_outside_of_any_turn_is_the_one_that_a_model_asked_for(recorded):
+    @spanscore.tool
+    def book(flight):
+        return flight
+
+    function = {"name": "book", "arguments": '{"flight": "LH1"}'}
+    asked = {"role": "assistant", "tool_calls": [{"id": "c1", "function": function}]}
+    with recorded.provider.get_tracer("a.framework").start_as_current_span("invoke_agent clerk"):
+        with spanscore.model_call("gpt-4o-mini", "Do it.") as call:
+            call.answer(asked)
+        book("LH1")
+    [found] = calls(recorded)
+    assert (found.call_id, found.result) == ("c1", "LH1")
+
+
+def test_a_call_that_is_taken_up_while_others_are_asked_for_is_taken_up_once(recorded):
+    turn = spanscore.turn("Do it.")
+    turn.note_requests([("book", {}, "c1")])
+    taken = []
+
+    def asked_for():
+        taken.append(turn.requested_id("book", {}))
+        yield "book", {}, "c2"
+
+    turn.note_requests(asked_for())
+    taken.append(turn.requested_id("book", {}))
+    assert taken == ["c1", "c2"]
+
+
 def test_a_tools_exception_passes_and_is_its_error(recorded):
     @spanscore.tool
     def book(flight):

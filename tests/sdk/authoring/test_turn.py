@@ -2,7 +2,9 @@
 
 import asyncio
 import contextvars
+import gc
 import json
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -225,6 +227,34 @@ def test_a_decorated_agent_that_streams_answers_with_all_of_it(recorded):
 
     assert list(agent("Hi")) == ["Hel", "lo."]
     assert recorded.turn().final_output == "Hello."
+
+
+def test_an_agent_whose_methods_were_on_offer_is_not_kept_alive(recorded):
+    class Agent:
+        def book(self, flight: str):
+            """Book it."""
+
+    agent = Agent()
+    with spanscore.turn("Do it.", tools=[agent.book]):
+        pass
+    is_alive = weakref.ref(agent)
+    del agent
+    gc.collect()
+    assert is_alive() is None
+
+
+@pytest.mark.parametrize("first", ["function", "method"])
+def test_a_method_is_on_offer_without_its_object(recorded, first):
+    class Agent:
+        def book(this, flight: str):  # noqa: N805 - Python asks for no name
+            """Book it."""
+
+    listed = {"function": Agent.book, "method": Agent().book}
+    spanscore.turn(tools=[listed[first]]).begun(None)
+    with spanscore.turn("Do it.", tools=[listed["method"]]):
+        pass
+    [tool] = recorded.turn().available_tools
+    assert list(tool.parameters["properties"]) == ["flight"]
 
 
 def test_tools_on_offer_are_functions_definitions_and_names(recorded):

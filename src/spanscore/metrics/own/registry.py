@@ -60,12 +60,6 @@ def origins() -> dict[str, Origin]:
     return {name: origin for name, (origin, _) in _registered.items()}
 
 
-def restore(before: dict[str, type[Metric]]) -> None:
-    """Forget what was made since `before`, which `registered` gave; for tests, which are not to see each other's."""
-    for name in [x for x in _registered if x not in before]:
-        del _registered[name]
-
-
 def attach(function: Any, metric: type[Metric]) -> None:
     """Note on a decorated function which metric was made of it. Raises InputError where nothing can be noted on it."""
     try:

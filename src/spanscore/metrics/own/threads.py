@@ -13,24 +13,31 @@ _MAX_LOST = 32
 
 
 class _Job:
-    """A function to be called once in a thread, for a coroutine that waits in `loop`."""
+    """A function to be called once in a thread, for a coroutine that waits in `loop`.
+
+    The futures are what the coroutine waits for, and cancelled with it; how far the thread is, the flags say.
+    """
 
     def __init__(self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
         self.begun: asyncio.Future[None] = loop.create_future()
         self.ended: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+        self.has_begun = False
         self.is_over = False
         self.is_given_up = False
         self._function = function
         self._loop = loop
         self._context = contextvars.copy_context()
 
-    def run(self) -> None:
-        """Call the function and report how it ended."""
+    def run(self) -> tuple[Any, BaseException | None]:
+        """Call the function; returns what it returned, or what it raised."""
         self._report(self.begun, None)
         try:
-            result: tuple[Any, BaseException | None] = (self._context.run(self._function), None)
+            return self._context.run(self._function), None
         except BaseException as error:  # noqa: BLE001 - a function that calls sys.exit() must end no thread
-            result = (None, error)
+            return None, error
+
+    def report(self, result: tuple[Any, BaseException | None]) -> None:
+        """Let the coroutine have what `run` returned."""
         self._report(self.ended, result)
 
     def _report(self, future: asyncio.Future[Any], result: Any) -> None:
@@ -78,8 +85,7 @@ class Threads:
         except TimeoutError:
             raise TimeoutError(too_long(name, timeout_s)) from None
         finally:
-            if not job.ended.done():
-                self._give_up(job)
+            self._let_go(job)
         if error is None:
             return value
         if isinstance(error, Exception) and not isinstance(error, StopIteration):
@@ -104,18 +110,25 @@ class Threads:
     def _work(self) -> None:
         while True:
             job = self._jobs.get()
-            if not job.is_given_up:  # as where nobody waits for it any more
-                job.run()
+            with self._lock:
+                job.has_begun = not job.is_given_up
+            if not job.has_begun:  # nobody waits for it any more
+                continue
+            result = job.run()
             with self._lock:
                 job.is_over = True
-                if job.is_given_up and job.begun.done():
+                if job.is_given_up:
                     self._lost -= 1  # another thread has taken the place of this one
                     return
+            job.report(result)
 
-    def _give_up(self, job: _Job) -> None:
+    def _let_go(self, job: _Job) -> None:
+        """Nobody waits for a job any more: if it has begun and is not over, another thread takes this one's place."""
         with self._lock:
+            if job.is_over:
+                return
             job.is_given_up = True
-            if job.begun.done() and not job.is_over:
+            if job.has_begun:
                 self._lost += 1
                 self._working -= 1
                 self._start_thread()

@@ -1,12 +1,12 @@
 """Tools on offer as OpenTelemetry lists them, made of functions, of a provider's definitions, or of names."""
 
 import enum
-import functools
 import inspect
 import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from weakref import WeakKeyDictionary
 
 from spanscore.model.json import Json
 from spanscore.sdk.authoring.guarding import guarded
@@ -61,10 +61,7 @@ def _definition(tool: Any) -> Json:
         return _flat(given) if isinstance(given, dict) else given
     if isinstance(getattr(tool, "name", None), str) and not inspect.isroutine(tool):
         return _of_object(tool)
-    try:
-        return _known(tool)
-    except TypeError:  # an object that cannot be a key
-        return _of_function(tool)
+    return _of_callable(tool)
 
 
 def _flat(given: dict[str, Json]) -> dict[str, Json]:
@@ -94,9 +91,22 @@ def _of_object(tool: Any) -> Json:
 _SCHEMAS = ("params_json_schema", "parameters", "input_schema")
 
 
-@functools.lru_cache(maxsize=1024)  # every turn of an agent lists the same functions
-def _known(function: Callable[..., Any]) -> dict[str, Json]:
-    return _of_function(function)
+_of_functions: WeakKeyDictionary[types.FunctionType, dict[str, Json]] = WeakKeyDictionary()
+_of_methods: WeakKeyDictionary[types.FunctionType, dict[str, Json]] = WeakKeyDictionary()
+"""What is known of functions, and of methods by their functions: no object that a method is bound to is kept alive."""
+
+
+def _of_callable(called: Any) -> dict[str, Json]:
+    """The definition of what can be called, made once of a function: every turn of an agent lists the same ones."""
+    is_method = isinstance(called, types.MethodType)
+    function = called.__func__ if is_method else called
+    if not isinstance(function, types.FunctionType):
+        return _of_function(called)
+    known = _of_methods if is_method else _of_functions
+    found = known.get(function)
+    if found is None:
+        found = known[function] = _of_function(called)
+    return found
 
 
 def _of_function(function: Callable[..., Any]) -> dict[str, Json]:

@@ -7,7 +7,6 @@ from typing import Any, TypeVar, overload
 from opentelemetry import context
 from opentelemetry.context import Context
 
-from spanscore.model.json import Json
 from spanscore.sdk.authoring import attributes as names
 from spanscore.sdk.authoring import running
 from spanscore.sdk.authoring.arguments import Arguments
@@ -154,6 +153,6 @@ def _given_id() -> str | None:
 
 
 def _requested_id(name: str, arguments: dict[str, Any]) -> str | None:
+    """The id that a model of the turn gave the call; without a turn, the call is found when the trace is rebuilt."""
     turn = current_turn()
-    given: Json = Plain().value(arguments)
-    return None if turn is None else turn.requested_id(name, given)
+    return None if turn is None else turn.requested_id(name, Plain().value(arguments))

@@ -1,5 +1,6 @@
 """`spanscore.turn`: one turn of an agent that is written by hand, as a span of OpenTelemetry's `invoke_agent`."""
 
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import Token
 from types import TracebackType
@@ -37,6 +38,7 @@ class Turn:
         self._span: OpenSpan | None = None
         self._token: Token[Context] | None = None
         self._requested: list[tuple[str, Json, str]] = []
+        self._requesting = threading.Lock()  # an agent may run its tools in threads
 
     @property
     def span_context(self) -> trace.SpanContext | None:
@@ -104,14 +106,17 @@ class Turn:
     @guarded
     def note_requests(self, calls: Iterable[tuple[str, Json, str]]) -> None:
         """Remember the calls that a model asked for, so that the tools that run next have their ids."""
-        self._requested = [*self._requested, *calls][-_MAX_REQUESTED:]
+        noted = list(calls)
+        with self._requesting:
+            self._requested = [*self._requested, *noted][-_MAX_REQUESTED:]
 
     def requested_id(self, name: str, arguments: Json) -> str | None:
         """The id of the first call of a tool with these arguments that a model asked for and none took up yet."""
-        for at, (asked, given, call_id) in enumerate(self._requested):
-            if asked == name and given == arguments:
-                del self._requested[at]
-                return call_id
+        with self._requesting:
+            for at, (asked, given, call_id) in enumerate(self._requested):
+                if asked == name and given == arguments:
+                    del self._requested[at]
+                    return call_id
         return None
 
     def __enter__(self) -> Self:
