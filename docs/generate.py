@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,13 @@ def configuration() -> str:
     return "\n".join(lines)
 
 
-def _rows(prefix: str, model: dict[str, Any], schema: dict[str, Any]) -> Iterator[str]:
+def _rows(
+    prefix: str, model: dict[str, Any], schema: dict[str, Any], above: Sequence[dict[str, Any]] = ()
+) -> Iterator[str]:
+    """The rows of a model's keys; one that contains itself, as a selector does, is shown once."""
+    if any(model is x for x in above):
+        return
+    above = (*above, model)
     for key, value in model.get("properties", {}).items():
         held = _resolve(value, schema)
         text = " ".join((value.get("description") or held.get("description", "")).split()).replace("|", "\\|")
@@ -54,13 +60,13 @@ def _rows(prefix: str, model: dict[str, Any], schema: dict[str, Any]) -> Iterato
         )
         yield f"| `{prefix}{key}` | {default} | {text} |"
         if "properties" in held:
-            yield from _rows(f"{prefix}{key}.", held, schema)
-        yield from _rows(f"{prefix}{key}[].", _resolve(held.get("items", {}), schema), schema)
+            yield from _rows(f"{prefix}{key}.", held, schema, above)
+        yield from _rows(f"{prefix}{key}[].", _resolve(held.get("items", {}), schema), schema, above)
         if isinstance(named := held.get("additionalProperties"), dict) and "$ref" in named:
-            yield from _rows(f"{prefix}{key}.NAME.", _resolve(named, schema), schema)
+            yield from _rows(f"{prefix}{key}.NAME.", _resolve(named, schema), schema, above)
         for pattern, inner in held.get("patternProperties", {}).items():
             name = pattern.strip("^$").removesuffix("(/.+)?")
-            yield from _rows(f"{prefix}{key}.{name}.", _resolve(inner, schema), schema)
+            yield from _rows(f"{prefix}{key}.{name}.", _resolve(inner, schema), schema, above)
 
 
 def _resolve(value: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:

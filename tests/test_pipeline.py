@@ -7,6 +7,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from spanscore import config, pipeline, rebuild, scoring
 from spanscore.errors import InputError, RetryableError
+from spanscore.evaluation import Config as Evaluation
 from spanscore.evaluation import Overrides
 from spanscore.store import quarantine
 
@@ -252,3 +253,23 @@ def test_an_instrumentation_that_records_no_content_is_told_once(settings, caplo
     told = [x for x in caplog.messages if "records no questions" in x]
     assert told == found
     assert len(told) == 1
+
+
+def test_a_rule_by_an_attribute_of_a_span_decides_and_decides_alike_when_the_stored_trace_is_evaluated_again(settings):
+    rule = {"name": "gold", "when": {"attributes": {"plan": "gold"}}, "thresholds": {"coherence": 0.9}}
+    ruled = settings.model_copy(update={"evaluation": Evaluation.model_validate({"rules": [rule]})})
+    message = request()
+    message.resource_spans[0].scope_spans[0].spans[0].attributes.add(key="plan").value.string_value = "gold"
+    found = []
+
+    async def evaluate_twice(running):
+        await accept(running, message)
+        await reached(running, lambda x: x.get("traces_finished"))
+        trace_id = (b"t" * 16).hex()
+        found.append(running.evaluations(trace_id=trace_id))
+        found.append(await running.evaluate(trace_id=trace_id))
+
+    counted = served(ruled, evaluate_twice, lambda _: True)
+    of_trace = [x for evaluations in found for x in evaluations if x.metric == "coherence"]
+    assert [(x.rule, x.threshold) for x in of_trace] == [("gold", 0.9)] * 2
+    assert counted["rules_decisions"] >= 1

@@ -38,12 +38,12 @@ class FakeEngine:
         self.outcomes = {}
         self.asked = []
 
-    async def evaluate_trace(self, trace, overrides, *, revision, earlier):
+    async def evaluate_trace(self, trace, overrides, *, revision, earlier, before=()):
         names = tuple(self.outcomes) if overrides is None else overrides.metrics
         self.asked.append((trace.id, names))
         return [_evaluation(trace, name, self.outcomes[name], revision=revision) for name in names]
 
-    async def evaluate_session(self, session, signals, overrides, *, revision, external):
+    async def evaluate_session(self, session, signals, overrides, *, revision, external, before=()):
         facts = {"scope": "session", "subject_id": session.session_id, "revision": revision}
         return [_evaluation(session.traces[-1], x, outcome, **facts) for x, outcome in self.outcomes.items()]
 

@@ -76,7 +76,7 @@ class Remembering:
         self.given = {}
         self._then = then
 
-    async def evaluate_trace(self, trace, overrides=None, *, revision=1, earlier=()):
+    async def evaluate_trace(self, trace, overrides=None, *, revision=1, earlier=(), before=()):
         self.given[trace.started_ns] = [x.started_ns for x in earlier]
         if self._then is not None:
             then, self._then = self._then, None

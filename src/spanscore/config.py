@@ -313,7 +313,7 @@ def _keys_of(kind: Any) -> Mapping[str, Any]:
     """The keys of a model or dataclass, with their types; none for any other kind of value."""
     if dataclasses.is_dataclass(kind):
         return {x.name: x.type for x in dataclasses.fields(kind) if x.init}
-    return {name: x.annotation for name, x in getattr(kind, "model_fields", {}).items()}
+    return {x.alias or name: x.annotation for name, x in getattr(kind, "model_fields", {}).items()}
 
 
 def _bare(kind: Any) -> Any:

@@ -75,7 +75,7 @@ class Processing:
         self._spans = spans
         self._clock_ns = clock_ns
         self._content = ContentWatch(lambda silent: _log.warning("%s", silent))
-        self._reader = Reader(settings.assemble, spans, self._content)
+        self._reader = Reader(settings.assemble, spans, self._content, attributes=settings.evaluation.span_attributes)
         self.sender = Sender(settings.export, exporters, store, meter, sinks=sinks, clock_ns=clock_ns)
         engine = Engine(
             settings.evaluation,
@@ -83,6 +83,7 @@ class Processing:
             open_embedder(settings.embedding, redact=redactor(settings.judge)),
             judge_config=settings.judge,
             clock_ns=clock_ns,
+            meter=meter,
         )
         self._trials = open_trials(settings, meter) if judge is None else None
         self._scoring = Scoring(

@@ -1,7 +1,7 @@
 """Cut traces in, agent traces out, as they come: most by themselves, the parts of one turn when they are all there."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -11,6 +11,7 @@ from spanscore.assemble.config import Config
 from spanscore.assemble.parts import Parts
 from spanscore.assemble.recent import Recent
 from spanscore.model.trace import AgentTrace
+from spanscore.span_attributes import SpanAttributes
 
 _MAX_TEXTS = 50_000
 """Questions, and texts of tool calls' arguments, that are remembered, some 20 MB: above it the oldest are forgotten."""
@@ -64,9 +65,20 @@ class Read:
 class Reader:
     """Reads traces and has those wait that are parts of turns. Belongs to one event loop, but for `read`."""
 
-    def __init__(self, config: Config, source: Source, watch: turns.Watch | None = None) -> None:
-        """`watch` is told of each agent trace that is rebuilt, in the thread that reads it."""
+    def __init__(
+        self,
+        config: Config,
+        source: Source,
+        watch: turns.Watch | None = None,
+        *,
+        attributes: Collection[str] = (),
+    ) -> None:
+        """`watch` is told of each agent trace that is rebuilt, in the thread that reads it.
+
+        `attributes` are those of spans that the agent traces are given with.
+        """
         self._watch = watch
+        self._attributes = attributes
         self._source = source
         self._parts = Parts[turns.Ends](
             config,
@@ -110,10 +122,13 @@ class Reader:
     def read(self, work: Work) -> Read:
         """Read what is to be read. May be called from any thread. Raises whatever a reader does on content."""
         loaded = [self._source.load(cut) for cut in work.cuts]
+        watch = SpanAttributes(self._attributes, self._watch) if self._attributes else None
         if work.is_turn:
             completeness = [cut.completeness for cut in work.cuts]
-            traces = rebuild.rebuild_together(loaded, completeness=completeness, within=work.within, watch=self._watch)
-            return Read(work, [self._unjoined.marked(x) for x in traces])
+            traces = rebuild.rebuild_together(
+                loaded, completeness=completeness, within=work.within, watch=watch or self._watch
+            )
+            return Read(work, [self._unjoined.marked(x) for x in _with_attributes(traces, watch)])
 
         said: turns.Talk | None = None
 
@@ -124,9 +139,11 @@ class Reader:
             return self._is_sought(_id(work), ids_of_calls) or bool(self._talking_with(_id(work), said))
 
         part = rebuild.rebuild_part(
-            *loaded[0], completeness=work.cuts[0].completeness, is_sought=is_sought, watch=self._watch
+            *loaded[0], completeness=work.cuts[0].completeness, is_sought=is_sought, watch=watch or self._watch
         )
-        return Read(work, () if work.is_again else part.traces, part.ends, part.ids_of_calls, said)
+        return Read(
+            work, () if work.is_again else _with_attributes(part.traces, watch), part.ends, part.ids_of_calls, said
+        )
 
     def keeps(self, read: Read, now_ns: int) -> bool:
         """Whether what was read has to wait for the rest of its turn; then `cut` gives it again. Else it is done."""
@@ -262,6 +279,10 @@ class Reader:
         cuts = (cut or assembler.again(bytes.fromhex(part.trace_id), now_ns) for part, cut in parts)
         within = turns.asked_within(part for part, _ in parts)
         return Work(tuple(x for x in cuts if x is not None), is_turn=True, within=within)
+
+
+def _with_attributes(traces: Sequence[AgentTrace], watch: SpanAttributes | None) -> Sequence[AgentTrace]:
+    return traces if watch is None else watch.added_to(traces)
 
 
 def _keys(trace_id: str, ids_of_calls: Sequence[str]) -> Iterator[str]:

@@ -222,7 +222,9 @@ def asked_by(settings: Settings) -> Asked:
     """What a configuration asks for."""
     evaluation = settings.evaluation
     own = settings.judge.models
-    return Asked(frozenset(x.name for x in evaluation.build()), evaluation.models(own), own)
+    return Asked(
+        frozenset(x.name for variant in evaluation.variants() for x in variant.build()), evaluation.models(own), own
+    )
 
 
 def _runs_with_session(metric: str) -> bool:

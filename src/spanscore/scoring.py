@@ -94,13 +94,13 @@ class Scoring:
         target = stored.trace.target
         self._uncommitted[stored.trace.id] = stored
         earlier = await self._turns_before(stored.trace)
-        with about(trace_id=target.trace_id, span_id=target.span_id, session_id=stored.trace.session_id):
-            evaluations = await self._engine.evaluate_trace(
-                stored.trace, overrides, revision=stored.revision, earlier=earlier
-            )
         before: list[Evaluation] = []
         if stored.revision > 1:
             before = await self.patiently(self._store.evaluations, trace_id=stored.trace.id)
+        with about(trace_id=target.trace_id, span_id=target.span_id, session_id=stored.trace.session_id):
+            evaluations = await self._engine.evaluate_trace(
+                stored.trace, overrides, revision=stored.revision, earlier=earlier, before=before
+            )
         return self._placed(evaluations, before, "trace")
 
     async def _turns_before(self, trace: AgentTrace) -> list[AgentTrace]:
@@ -179,7 +179,7 @@ class Scoring:
                 with about(session_id=found.session.session_id):
                     external = await self._external_scores(found.session)
                     scored = await self._engine.evaluate_session(
-                        found.session, signals, overrides, revision=revision, external=external
+                        found.session, signals, overrides, revision=revision, external=external, before=found.scores
                     )
                 self._complain_of_no_signals(scored)
                 kept, again = _parted(scored, found.scores if overrides is None else ())

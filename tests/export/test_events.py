@@ -48,6 +48,10 @@ def test_it_says_with_what_chance_its_trace_was_drawn(make):
     assert make.attributes(only_record(make.score(sampling=0.25)))["spanscore.sampling"] == 0.25
 
 
+def test_it_has_the_rule_that_decided(make):
+    assert make.attributes(only_record(make.score(rule="failed")))["spanscore.rule"] == "failed"
+
+
 def test_its_time_is_that_of_the_evaluation(make):
     assert only_record(make.score()).time_unix_nano == make.score().evaluated_at_ns
 

@@ -68,6 +68,11 @@ def test_it_says_with_what_chance_its_trace_was_drawn_where_not_all_are(make):
     assert "spanscore.sampling" not in facts(make, make.score())
 
 
+def test_it_has_the_rule_that_decided_where_one_did(make):
+    assert facts(make, make.score(rule="failed"))["spanscore.rule"] == "failed"
+    assert "spanscore.rule" not in facts(make, make.score())
+
+
 def test_it_is_internal(make):
     assert only_span(make.score()).kind == 1
 

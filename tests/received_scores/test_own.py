@@ -75,7 +75,7 @@ EXPORTED = [
     score(),
     score(outcome=Failure("JudgeTimeoutError", "no answer within 30 s")),
     score(threshold=None, evaluator=Evaluator("CODE", "loops", "2", embedding="model2vec")),
-    score(revision=3, supersedes="d" * 16, label_before="fail", sampling=0.25),
+    score(revision=3, supersedes="d" * 16, label_before="fail", sampling=0.25, rule="failed"),
     score(trial=Trial("suite", "run-1", "case-1", "pass")),
     session_score(),
     session_score(outcome=Skip("confidence is missing", "no_signals")),

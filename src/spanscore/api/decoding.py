@@ -51,6 +51,7 @@ def decode_score(message: pb.Score) -> Evaluation:
         supersedes=message.supersedes if message.HasField("supersedes") else None,
         evaluated_at_ns=message.evaluated_at_ns,
         sampling=message.sampling,
+        rule=message.rule if message.HasField("rule") else None,
         session_key=message.session_key if message.HasField("session_key") else None,
     )
 

@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     require_providers(settings, measurable(wanted))
     output_files.require_writable(args.output)
     if args.dry_run:
-        traces = recorded.agent_traces(args.path, settings.assemble.session_scope)
+        traces = recorded.agent_traces(args.path, settings.assemble.session_scope, settings.evaluation.span_attributes)
         engine = open_engine(settings)
         return dry_run.run(engine, settings, measurable(wanted), traces, jsonl=args.jsonl, verbose=args.verbose)
     scoring = OfflineScoring(open_engine(settings), wanted)
@@ -98,7 +98,13 @@ async def _stream(args: argparse.Namespace, settings: Settings, scoring: Offline
     """Print scores as they are made, and then their summary. Returns them without their texts."""
     kept = Kept()
     with ScoreFile(args.output) as file, Display(jsonl=args.jsonl, only_failing=args.failing) as display:
-        recordings = Recordings(args.path, settings.assemble.session_scope, warn=display.say, progress=display.read)
+        recordings = Recordings(
+            args.path,
+            settings.assemble.session_scope,
+            warn=display.say,
+            progress=display.read,
+            attributes=settings.evaluation.span_attributes,
+        )
         stop_on_interrupt(recordings.stop, scoring.stop)
         async for found in scoring.run(recordings.batches(), recordings.given.of):
             shown = _with_external(found, recordings)

@@ -62,6 +62,7 @@ def _evaluation(score: Mapping[str, Any]) -> Evaluation:
         revision=int(score.get("revision") or 1),
         evaluated_at_ns=int(score.get("evaluated_at_ns") or 0),
         sampling=float(score.get("sampling") or 1.0),
+        rule=score.get("rule"),
         session_key=session_key,
     )
 

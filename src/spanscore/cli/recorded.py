@@ -13,6 +13,7 @@ from spanscore.model.session_scope import DEFAULT_SCOPE, in_scope
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all, unread_traces
+from spanscore.span_attributes import SpanAttributes
 
 PATH_HELP = (
     "a file or folder of OTLP in protobuf (*.pb; logs in logs*.pb), OTLP JSON (also JSON Lines or Tempo's) or Jaeger "
@@ -20,28 +21,36 @@ PATH_HELP = (
 )
 
 
-def agent_traces(paths: Sequence[Path], session_scope: Sequence[str] = DEFAULT_SCOPE) -> list[AgentTrace]:
+def agent_traces(
+    paths: Sequence[Path], session_scope: Sequence[str] = DEFAULT_SCOPE, attributes: Collection[str] = ()
+) -> list[AgentTrace]:
     """Every agent trace in `paths`, by its start; spans that had to be left out are named on standard error.
 
-    `session_scope` is that of the configuration: what keeps sessions with one id apart.
+    `session_scope` is that of the configuration: what keeps sessions with one id apart. `attributes` are those of spans
+    that the traces are given with.
 
     Raises InputError when a file cannot be read, or none of them holds an agent trace.
     """
     telemetry = loaded(paths)
-    traces = rebuilt(telemetry, paths, session_scope)
+    traces = rebuilt(telemetry, paths, session_scope, attributes)
     say_unread(traces, telemetry)
     return traces
 
 
 def rebuilt(
-    telemetry: files.Telemetry, paths: Sequence[Path], session_scope: Sequence[str] = DEFAULT_SCOPE
+    telemetry: files.Telemetry,
+    paths: Sequence[Path],
+    session_scope: Sequence[str] = DEFAULT_SCOPE,
+    attributes: Collection[str] = (),
 ) -> list[AgentTrace]:
     """Every agent trace in what was loaded from `paths`; instrumentations without content are named on standard error.
 
     Raises InputError where there is none.
     """
     watch = ContentWatch()
-    traces = in_scope(rebuild_all(telemetry.spans, telemetry.logs, watch=watch), session_scope)
+    noting = SpanAttributes(attributes, watch)
+    rebuilt_traces = noting.added_to(rebuild_all(telemetry.spans, telemetry.logs, watch=noting))
+    traces = in_scope(rebuilt_traces, session_scope)
     refuse_none(traces, telemetry, paths)
     say_silent(watch)
     return traces

@@ -88,6 +88,7 @@ def _only(settings: Settings, wanted: Sequence[str]) -> Measured:
     names = [x for name in wanted for x in metric_names(name, settings)]
     plain = [x for x in names if not is_rubric(x) and x not in configured.criteria]
     changed = {
+        "rules": [],
         "default_metrics": False,
         "metrics": {x: configured.metrics.get(x) or {} for x in plain},
         "criteria": {name: x for name, x in configured.criteria.items() if name in names},

@@ -4,17 +4,27 @@ import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from spanscore import metrics
 from spanscore.errors import ConfigError, InputError
 from spanscore.evaluation.external_signals import ExternalSignal
 from spanscore.evaluation.own import Criterion, load_plugins, make_known
 from spanscore.evaluation.rubric import NAME as RUBRIC
+from spanscore.evaluation.rubric import OVERALL, Rubric, chosen, is_rubric
 from spanscore.evaluation.rubric import Config as RubricConfig
-from spanscore.evaluation.rubric import Rubric, chosen, is_rubric
+from spanscore.evaluation.rules import Rule, attribute_names, check_rules
 from spanscore.evaluation.signals import needed
 from spanscore.judge.config import RULES
 from spanscore.metrics import SIGNAL_WEIGHTS, Judged, Metric, RubricMetric
@@ -114,6 +124,9 @@ class Config(BaseModel):
     rubric: RubricConfig | None = None
     """The rubric judge, with its criteria; off unless it is there, and `{}` for its defaults."""
 
+    rules: list[Rule] = []
+    """What holds for some traces in place of the above: of these rules the first that takes a trace decides."""
+
     @field_validator("plugins")
     @classmethod
     def _loaded(cls, plugins: list[str], info: ValidationInfo) -> list[str]:
@@ -156,6 +169,37 @@ class Config(BaseModel):
         check_signals(weights)
         return weights
 
+    @model_validator(mode="after")
+    def _rules_can_be_used(self) -> Self:
+        check_rules(self.rules)
+        for place, rule in enumerate(self.rules):
+            try:
+                self.under(rule).build()
+            except ValueError as error:
+                raise ValueError(f"rules.{place} ({rule.name}): {error}") from None
+        return self
+
+    @property
+    def span_attributes(self) -> frozenset[str]:
+        """The attributes of spans that the rules read."""
+        return attribute_names(x.when for x in self.rules)
+
+    def under(self, rule: Rule) -> "Config":
+        """This configuration as it is for the traces that a rule takes. Raises ValueError where it cannot be."""
+        changes: dict[str, Any] = {"rules": [], "sampling": self.sampling if rule.sampling is None else rule.sampling}
+        if not isinstance(rule.metrics, dict):
+            changes |= {"default_metrics": False, "criteria": {}, "metrics": {}, "rubric": None}
+            _refuse_thresholds(rule.thresholds)
+            return self.model_copy(update=changes)
+        changes["metrics"] = {name: _merged(self.metrics.get(name), options) for name, options in rule.metrics.items()}
+        if rule.default_metrics:
+            changes["metrics"] = {**self.metrics, **changes["metrics"]}
+        else:
+            changes |= {"default_metrics": False, "criteria": {}}
+        if not (rule.default_metrics if rule.rubric is None else rule.rubric):
+            changes["rubric"] = None
+        return _with_thresholds(self.model_copy(update=changes), rule.thresholds)
+
     def measured(self) -> dict[str, dict[str, Any]]:
         """The metrics that run, by name, each with its options: the defaults, then the criteria, then what is named."""
         found: dict[str, dict[str, Any]] = {name: {} for name in FAMILY} if self.default_metrics else {}
@@ -180,19 +224,29 @@ class Config(BaseModel):
         configured = [_metric(name, options) for name, options in measured.items()]
         return configured + [_metric(x, {}) for x in needed(configured, self.weights()) if x not in measured]
 
+    def variants(self) -> list["Config"]:
+        """This configuration as it is for traces that no rule takes, and as it is for those of each rule."""
+        return [self.without_rules(), *map(self.under, self.rules)]
+
+    def without_rules(self) -> "Config":
+        """This configuration as it is for traces that no rule takes."""
+        return self.model_copy(update={"rules": []})
+
     def models(self, of_judge: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
         """The models that each judged metric may ask, by its name; what the rubric asks is under `rubric`.
 
         `of_judge` are the judge's own, in their order, for those that name none.
         """
-        named: dict[str, str | None] = {x.name: x.model for x in self.build() if isinstance(x, Judged)}
-        if (rubric := chosen(self.rubric)) is not None:
-            named[RUBRIC] = rubric.model
-        return {name: (model,) if model else of_judge for name, model in named.items() if model != RULES}
+        found: dict[str, tuple[str, ...]] = {}
+        for variant in self.variants():
+            for name, models in _models_of_metrics(variant, of_judge).items():
+                found[name] = tuple(dict.fromkeys((*found.get(name, ()), *models)))
+        return found
 
     def refuse_models(self) -> None:
         """Raise ConfigError where a metric or the rubric names a model: it is to be called where there is no judge."""
-        if model := model_named(self.build(), chosen(self.rubric)):
+        named = (model_named(x.build(), chosen(x.rubric)) for x in self.variants())
+        if model := next((x for x in named if x), None):
             raise ConfigError(
                 f"evaluation: a metric's model is {model!r}, but judge.model names none: there is no judge to "
                 "ask it; set judge.model, to the same model for instance"
@@ -208,12 +262,19 @@ class Config(BaseModel):
 
     def names_rules(self) -> bool:
         """Whether a metric or the rubric names `rules` where a model is to be named."""
-        return RULES in _models(self.build(), chosen(self.rubric))
+        return any(RULES in _models(x.build(), chosen(x.rubric)) for x in self.variants())
 
 
 def model_named(run: Iterable[Metric], rubric: Rubric | None) -> str | None:
     """The first model that a metric, or the rubric, names in place of the judge's."""
     return next((model for model in _models(run, rubric) if model not in {None, RULES}), None)
+
+
+def _models_of_metrics(config: Config, of_judge: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    named: dict[str, str | None] = {x.name: x.model for x in config.build() if isinstance(x, Judged)}
+    if (rubric := chosen(config.rubric)) is not None:
+        named[RUBRIC] = rubric.model
+    return {name: (model,) if model else of_judge for name, model in named.items() if model != RULES}
 
 
 def _models(run: Iterable[Metric], rubric: Rubric | None) -> list[str | None]:
@@ -258,6 +319,34 @@ class Overrides:
         if self.model is not None and isinstance(metric, Judged):
             changes["model"] = self.model
         return replace(metric, **changes) if changes else metric
+
+
+def _merged(configured: Any, options: Any) -> Any:
+    """A metric's options in a rule on top of the configured ones."""
+    return {**configured, **(options or {})} if isinstance(configured, dict) and options is not False else options
+
+
+def _with_thresholds(config: Config, thresholds: Mapping[str, float]) -> Config:
+    """With these thresholds, by metric. Raises ValueError for a metric that does not run, or whose scale lacks it."""
+    measured, rubric = config.measured(), config.rubric
+    changed = dict(config.metrics)
+    for name, threshold in thresholds.items():
+        if name not in measured and (name != OVERALL or rubric is None):
+            scored = [*measured, *([OVERALL] if rubric is not None else [])]
+            raise ValueError(f"thresholds: {name!r} does not run here; {nearest(name, scored)}")
+        low, high = metrics.available()[name].scale
+        if not low <= threshold <= high:
+            raise ValueError(f"thresholds: {threshold:g} is no score of {name}, whose scale is {low:g} to {high:g}")
+        if name in measured:
+            changed[name] = {**measured[name], "threshold": threshold}
+        elif rubric is not None:
+            rubric = rubric.model_copy(update={"pass_threshold": threshold})
+    return config.model_copy(update={"metrics": changed, "rubric": rubric})
+
+
+def _refuse_thresholds(thresholds: Mapping[str, float]) -> None:
+    if thresholds:
+        raise ValueError("thresholds: nothing is measured, so no threshold holds; leave them out")
 
 
 def check_signals(weights: Mapping[str, float]) -> None:

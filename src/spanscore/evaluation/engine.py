@@ -2,8 +2,7 @@
 
 import asyncio
 import time
-import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from spanscore.embed.port import Embedder
@@ -14,8 +13,11 @@ from spanscore.evaluation.judging import Judging
 from spanscore.evaluation.measuring import Measuring, measured_by_signals
 from spanscore.evaluation.panel import Panel
 from spanscore.evaluation.planning import PlannedCall
+from spanscore.evaluation.procedure import Procedure
+from spanscore.evaluation.revising import drawn_before, withdrawn
 from spanscore.evaluation.rubric import Config as RubricConfig
 from spanscore.evaluation.rubric import Rubric, chosen
+from spanscore.evaluation.rules import DEFAULT, Decision, Rules
 from spanscore.evaluation.selection import Selection
 from spanscore.evaluation.signals import TraceSignals, is_lacking, read_signals, replaced_weights, with_external
 from spanscore.judge.config import Config as JudgeConfig
@@ -25,11 +27,11 @@ from spanscore.judge.port import Judge
 from spanscore.metrics import Judged, JudgedSession, Metric, SessionMetric
 from spanscore.metrics.expected_tools import ExpectedCall
 from spanscore.metrics.rubric import NOTHING_EXPECTED, Expected
-from spanscore.model.score import Evaluation
+from spanscore.model.score import Evaluation, ScopeKind
 from spanscore.model.trace import AgentTrace, Session
+from spanscore.telemetry import Meter, declared
 
 _TRACES_AT_ONCE = 16
-_ALL = 1 << 32
 
 
 class Engine:
@@ -43,27 +45,25 @@ class Engine:
         *,
         judge_config: JudgeConfig = JudgeConfig(),  # noqa: B008 - frozen
         clock_ns: Callable[[], int] = time.time_ns,
+        meter: Meter | None = None,
     ) -> None:
         """`judge` None: judged metrics are skipped. `embedder` None: no embedding is configured.
 
-        `judge_config` says how `judge` is asked and what it is shown.
+        `judge_config` says how `judge` is asked and what it is shown. `meter` counts what rules decide.
 
         Raises ConfigError where a metric names a model and there is no judge.
         """
         self._config = config
         self._clock_ns = clock_ns
-        self._has_judge = judge is not None
-        self._selection = Selection(config, embedder, has_judge=self._has_judge)
-        render = renderer(judge_config)
-        slots = asyncio.Semaphore(config.max_concurrent)
-        panel = Panel(Judging(judge, judge_config, render, slots), judge_config) if judge else None
-        self._measuring = Measuring(panel, embedder)
-        self._grading = Grading(judge, render, judge_config.max_transcript_tokens, slots, judge_config.samples)
-        self.ranking = self._selection.ranking()
-        if judge is None:
-            config.refuse_models()
-        if config.names_rules():
-            warn_of_rules()
+        self._meter = meter or Meter()
+        self._embedder = embedder
+        self._slots = asyncio.Semaphore(config.max_concurrent)
+        self._rules = Rules(config.rules, config.sampling)
+        self._usual = self._procedure(config, judge, judge_config)
+        self._by_rule = {
+            x.name: self._procedure(config.under(x), judge, judge_config) for x in config.rules if x.measures
+        }
+        self.ranking = self._usual.selection.ranking()
 
     @property
     def uses_external_scores(self) -> bool:
@@ -73,8 +73,15 @@ class Engine:
     @property
     def looks_back(self) -> bool:
         """Whether a trace's evaluation uses the session's earlier turns: a judge reads them, and some checks do."""
-        configured = self._selection.configured
-        return self._has_judge or any(x.looks_back for x in configured)
+        return any(x.looks_back for x in (self._usual, *self._by_rule.values()))
+
+    def decide(self, trace: AgentTrace) -> Decision:
+        """Which rule takes a trace, and with what chance it is evaluated."""
+        return self._rules.decide(trace)
+
+    def decide_session(self, session: Session) -> Decision:
+        """Which rule takes a session, and with what chance it is evaluated: see `Rules.decide_session`."""
+        return self._rules.decide_session(session.traces)
 
     async def evaluate_trace(
         self,
@@ -83,21 +90,20 @@ class Engine:
         *,
         revision: int = 1,
         earlier: Sequence[AgentTrace] = (),
+        before: Sequence[Evaluation] = (),
     ) -> list[Evaluation]:
         """Run the trace metrics on `trace`, but those that run with its session; of one without, the rubric too.
 
         `earlier` are the session's turns before this one, as far as they are known, oldest first; the newest
-        `MAX_EARLIER_TURNS` count. Signals that only session metrics need are measured too. Without `overrides`, which
-        mean that somebody asked for it, a trace outside the sample gives []. Raises InputError where `overrides` name
-        what there is not.
+        `MAX_EARLIER_TURNS` count. `before` are the newest evaluations of this trace so far. Signals that only session
+        metrics need are measured too. Without `overrides`, which mean that somebody asked for it, a trace outside the
+        sample gives []. Raises InputError where `overrides` name what there is not.
         """
-        if self._is_left_out(trace.session_id or trace.id, overrides):
-            return []
-        metrics = [x for x in self._selection.metrics(overrides) if x.run == "trace"]
-        found = await self._evaluated(metrics, trace, revision, earlier)
-        if trace.session_id is None and (rubric := self._selection.rubric(overrides)):
-            found += await self._by_rubric(rubric, trace, revision)
-        return self._drawn(found, overrides)
+        decision = self._rules.decide(trace)
+        found: list[Evaluation] = []
+        if self._is_taken_in(decision, trace.session_id or trace.id, overrides, before, "trace"):
+            found = await self._of_trace(self._following(decision), trace, overrides, revision, earlier)
+        return self._decided(found, decision, overrides, before, run="trace", revision=revision)
 
     async def evaluate_session(
         self,
@@ -107,43 +113,83 @@ class Engine:
         *,
         revision: int = 1,
         external: Iterable[Evaluation] = (),
+        before: Sequence[Evaluation] = (),
     ) -> list[Evaluation]:
         """Run the session metrics on `session`, and before them the trace metrics that look at earlier traces.
 
         `external` are the scores that others gave, which count as signals where they are configured to.
         `signals` are the traces' evaluations by agent trace id and metric name. A run that somebody asked for measures
         signals that are missing there, or that another model judged than the one it names, for itself: they are not
-        returned. All that is returned has the session's `revision`. A session without traces, or outside the sample,
-        gives []; for the latter and for errors see `evaluate_trace`.
+        returned. The same holds for the signals of traces that were left out of the sample while their session is in
+        it. `before` are the newest evaluations of the session and its traces so far. All that is returned has the
+        session's `revision`. A session without traces, or outside the sample, gives []; for the latter and for errors
+        see `evaluate_trace`.
         """
-        if not session.traces or self._is_left_out(session.session_id, overrides):
+        if not session.traces:
             return []
-        weights = self._selection.weights(overrides)
-        metrics = [x for x in self._selection.metrics(overrides) if x.run == "session"]
+        decision = self._rules.decide_session(session.traces)
+        found: list[Evaluation] = []
+        if self._is_taken_in(decision, session.session_id, overrides, before, "session"):
+            found = await self._of_session(self._following(decision), session, signals, overrides, revision, external)
+        return self._decided(found, decision, overrides, before, run="session", revision=revision)
+
+    async def _of_trace(
+        self,
+        procedure: Procedure,
+        trace: AgentTrace,
+        overrides: Overrides | None,
+        revision: int,
+        earlier: Sequence[AgentTrace],
+    ) -> list[Evaluation]:
+        metrics = [x for x in procedure.selection.metrics(overrides) if x.run == "trace"]
+        found = await self._evaluated(procedure, metrics, trace, revision, earlier)
+        if trace.session_id is None and (rubric := procedure.selection.rubric(overrides)):
+            found += await self._by_rubric(procedure, rubric, trace, revision)
+        return found
+
+    async def _of_session(
+        self,
+        procedure: Procedure,
+        session: Session,
+        signals: Mapping[str, TraceSignals],
+        overrides: Overrides | None,
+        revision: int,
+        external: Iterable[Evaluation],
+    ) -> list[Evaluation]:
+        selection = procedure.selection
+        weights = selection.weights(overrides)
+        metrics = [x for x in selection.metrics(overrides) if x.run == "session"]
         by_signals = [x for x in metrics if isinstance(x, SessionMetric)]
         of_traces = {x.name: x for x in metrics if x.scope == "trace"}
-        resting = self._selection.signals(by_signals, overrides)
+        resting = selection.signals(by_signals, overrides)
         looking_back = {x.name: x for x in resting if x.run == "session"} | of_traces
         known = {trace_id: dict(by_metric) for trace_id, by_metric in signals.items()}
         found: list[Evaluation] = []
+        idle = {x.id for x in session.traces if overrides is None and not self._rules.decide(x).measures}
         for place, trace in enumerate(session.traces):
-            measured = await self._evaluated([*looking_back.values()], trace, revision, session.traces[:place])
+            if trace.id in idle:
+                continue
+            measured = await self._evaluated(
+                procedure, [*looking_back.values()], trace, revision, session.traces[:place]
+            )
             known.setdefault(trace.id, {}).update((x.metric, x) for x in measured)
             found += [x for x in measured if x.metric in of_traces]
-        if overrides is not None:
-            await self._complete(known, session, [x for x in resting if x.run == "trace"], revision)
+        left_out = {x.id for x in session.traces} if overrides is not None else self._left_out(session, signals)
+        await self._complete(
+            procedure, known, session, left_out - idle, [x for x in resting if x.run == "trace"], revision
+        )
         of_session = [x for x in metrics if x.scope == "session" and not isinstance(x, SessionMetric)]
-        found += await self._evaluated(of_session, session, revision)
-        given_weights = self._selection.given_weights(overrides)
+        found += await self._evaluated(procedure, of_session, session, revision)
+        given_weights = selection.given_weights(overrides)
         rest_on = read_signals(session, known, given_weights)
         if self._config.external_signals:
             rest_on = with_external(rest_on, session, external, self._config.external_signals)
             weights |= {x: y for x, y in replaced_weights(self._config.external_signals) if x not in given_weights}
         computed = {x.name: measured_by_signals(x, session, rest_on, weights) for x in by_signals}
         found += self._made(graded(by_signals, computed), session, revision)
-        if rubric := self._selection.rubric(overrides):
-            found += await self._by_rubric(rubric, session, revision)
-        return self._drawn(found, overrides)
+        if rubric := selection.rubric(overrides):
+            found += await self._by_rubric(procedure, rubric, session, revision)
+        return found
 
     async def evaluate_rubric(
         self,
@@ -170,71 +216,147 @@ class Engine:
         expected = Expected(
             tuple(expected_outcomes), evaluation_criteria_override, tuple(expected_tools), tool_sequence_matters
         )
-        return await self._by_rubric(selected, subject, revision, expected) if selected else []
+        return await self._by_rubric(self._usual, selected, subject, revision, expected) if selected else []
 
     def plan(
         self, trace: AgentTrace, overrides: Overrides | None = None, *, earlier: Sequence[AgentTrace] = ()
     ) -> list[PlannedCall]:
         """The calls that a judge would get for `trace`; nothing is sent. Arguments and errors as `evaluate_trace`."""
-        metrics = self._selection.metrics(overrides)
+        decision = self._rules.decide(trace)
+        if not _is_measured(decision, overrides):
+            return []
+        procedure = self._following(decision)
+        metrics = procedure.selection.metrics(overrides)
         judged = [x for x in metrics if x.run == "trace" and isinstance(x, Judged)]
-        return self._measuring.planned(judged, trace, earlier)
+        return procedure.measuring.planned(judged, trace, earlier)
 
     def plan_session(self, session: Session, overrides: Overrides | None = None) -> list[PlannedCall]:
         """The calls that a judge would get for the judged metrics of `session`, and for its rubric; as `plan`."""
-        judged = [x for x in self._selection.metrics(overrides) if isinstance(x, JudgedSession)]
-        return self._measuring.planned(judged, session) + self.plan_rubric(session, overrides)
+        decision = self._rules.decide_session(session.traces)
+        if not _is_measured(decision, overrides):
+            return []
+        procedure = self._following(decision)
+        judged = [x for x in procedure.selection.metrics(overrides) if isinstance(x, JudgedSession)]
+        return procedure.measuring.planned(judged, session) + self.plan_rubric(session, overrides)
 
     def plan_rubric(self, subject: AgentTrace | Session, overrides: Overrides | None = None) -> list[PlannedCall]:
         """The call that a judge would get for the rubric of `subject`; as `plan`."""
-        rubric = self._selection.rubric(overrides)
-        return self._grading.planned(rubric, _as_session(subject)) if rubric else []
+        session = _as_session(subject)
+        decision = self._rules.decide_session(session.traces)
+        procedure = self._following(decision)
+        rubric = procedure.selection.rubric(overrides) if _is_measured(decision, overrides) else None
+        return procedure.grading.planned(rubric, session) if rubric else []
 
-    def _is_left_out(self, subject_id: str, overrides: Overrides | None) -> bool:
-        """Whether a subject is outside the sample; none is that somebody asked for."""
-        share = self._config.sampling
-        if overrides is not None or share >= 1:
-            return False
-        return zlib.crc32(subject_id.encode("utf-8", "surrogatepass")) >= share * _ALL
+    def _procedure(self, config: Config, judge: Judge | None, judge_config: JudgeConfig) -> Procedure:
+        if judge is None:
+            config.refuse_models()
+        if config.names_rules():
+            warn_of_rules()
+        render = renderer(judge_config)
+        panel = Panel(Judging(judge, judge_config, render, self._slots), judge_config) if judge else None
+        return Procedure(
+            Selection(config, self._embedder, has_judge=judge is not None),
+            Measuring(panel, self._embedder),
+            Grading(judge, render, judge_config.max_transcript_tokens, self._slots, judge_config.samples),
+        )
 
-    def _drawn(self, found: list[Evaluation], overrides: Overrides | None) -> list[Evaluation]:
-        """The evaluations, with the chance that their subject had of being evaluated."""
-        share = self._config.sampling
-        return found if overrides is not None or share >= 1 else [replace(x, sampling=share) for x in found]
+    def _following(self, decision: Decision) -> Procedure:
+        """How what was decided is done."""
+        return self._usual if decision.rule is None else self._by_rule.get(decision.rule, self._usual)
+
+    def _is_taken_in(
+        self,
+        decision: Decision,
+        subject_id: str,
+        overrides: Overrides | None,
+        before: Sequence[Evaluation],
+        run: ScopeKind,
+    ) -> bool:
+        """Whether a subject is evaluated; one that somebody asked for is, unless its rule has nothing measured."""
+        if overrides is not None:
+            return _is_measured(decision, overrides)
+        is_in = decision.takes_in(subject_id, drawn_before(before, run))
+        outcome = "evaluated" if is_in else "left_out" if decision.measures else "not_measured"
+        self._meter.add(declared.RULES_DECISIONS, rule=decision.rule or DEFAULT, scope=run, outcome=outcome)
+        return is_in
+
+    def _decided(
+        self,
+        found: Sequence[Evaluation],
+        decision: Decision,
+        overrides: Overrides | None,
+        before: Sequence[Evaluation],
+        *,
+        run: ScopeKind,
+        revision: int,
+    ) -> list[Evaluation]:
+        """The evaluations with the rule that decided them and the chance that their subject had of being evaluated.
+
+        What was drawn with a greater chance before keeps that: its place among all was the same then.
+        """
+        if overrides is not None:
+            return [x if decision.rule is None else replace(x, rule=decision.rule) for x in found]
+        given = [*found, *withdrawn(before, found, decision, run=run, revision=revision, now_ns=self._clock_ns())]
+        chance = max(decision.share, drawn_before(before, run)) or 1.0
+        if chance >= 1 and decision.rule is None:
+            return given
+        return [replace(x, sampling=chance, rule=decision.rule) for x in given]
+
+    def _left_out(self, session: Session, signals: Mapping[str, TraceSignals]) -> set[str]:
+        """The traces that were not evaluated since they were left out of the sample, while their session is in it."""
+        unmeasured = [x for x in session.traces if not drawn_before(signals.get(x.id, {}).values(), "trace")]
+        return {x.id for x in unmeasured if self._rules.decide(x).share < 1}
 
     async def _evaluated(
         self,
+        procedure: Procedure,
         metrics: Sequence[Metric],
         subject: AgentTrace | Session,
         revision: int,
         earlier: Sequence[AgentTrace] = (),
     ) -> list[Evaluation]:
         """The evaluations of a trace, or of a session by a judge."""
-        measured = await self._measuring.measured(metrics, subject, earlier)
+        measured = await procedure.measuring.measured(metrics, subject, earlier)
         return self._made(graded(metrics, measured), subject, revision)
 
     async def _complete(
-        self, known: dict[str, dict[str, Evaluation]], session: Session, signals: Sequence[Metric], revision: int
+        self,
+        procedure: Procedure,
+        known: dict[str, dict[str, Evaluation]],
+        session: Session,
+        lacking_in: Collection[str],
+        signals: Sequence[Metric],
+        revision: int,
     ) -> None:
-        """Measure the signals that traces lack, some traces at a time, and add them to `known`."""
+        """Measure the signals that traces of these ids lack, some at a time, and add them to `known`."""
 
         async def complete(place: int, trace: AgentTrace) -> None:
             lacking = [x for x in signals if is_lacking(x, known[trace.id].get(x.name))]
-            found = await self._evaluated(lacking, trace, revision, session.traces[:place])
+            found = await self._evaluated(procedure, lacking, trace, revision, session.traces[:place])
             known[trace.id].update((x.metric, x) for x in found)
 
-        places = list(enumerate(session.traces))
+        places = [(place, x) for place, x in enumerate(session.traces) if x.id in lacking_in]
         for first in range(0, len(places), _TRACES_AT_ONCE):
             await asyncio.gather(*(complete(*x) for x in places[first : first + _TRACES_AT_ONCE]))
 
     async def _by_rubric(
-        self, rubric: Rubric, subject: AgentTrace | Session, revision: int, expected: Expected = NOTHING_EXPECTED
+        self,
+        procedure: Procedure,
+        rubric: Rubric,
+        subject: AgentTrace | Session,
+        revision: int,
+        expected: Expected = NOTHING_EXPECTED,
     ) -> list[Evaluation]:
-        found = await self._grading.graded(rubric, _as_session(subject), expected)
+        found = await procedure.grading.graded(rubric, _as_session(subject), expected)
         return self._made(found, subject, revision)
 
     def _made(self, found: Iterable[Graded], subject: AgentTrace | Session, revision: int) -> list[Evaluation]:
         return evaluations(found, subject, revision=revision, now_ns=self._clock_ns())
+
+
+def _is_measured(decision: Decision, overrides: Overrides | None) -> bool:
+    """Whether anything is measured; where a run names metrics, these are, whatever the rule says."""
+    return decision.measures or (overrides is not None and overrides.metrics is not None)
 
 
 def _as_session(subject: AgentTrace | Session) -> Session:

@@ -17,7 +17,7 @@ class Selection:
     def __init__(self, config: Config, embedder: Embedder | None, *, has_judge: bool) -> None:
         """`embedder` None: no embedding is configured."""
         self._config = config
-        self._has_judge = has_judge
+        self.has_judge = has_judge
         self._embedder = embedder
         self.configured = config.build()
 
@@ -29,7 +29,7 @@ class Selection:
             warn_of_rules()
         selected = overrides.applied(self.configured)
         rubric = self.rubric(overrides)
-        if not self._has_judge and (model := model_named((*selected, *self.signals(selected, overrides)), rubric)):
+        if not self.has_judge and (model := model_named((*selected, *self.signals(selected, overrides)), rubric)):
             raise InputError(f"model {model!r} cannot judge: judge.model names none, so there is no judge to ask it")
         return selected
 

@@ -21,6 +21,7 @@ _UID = wire.text_attribute(LogRecord, "log.record.uid")
 _VALUE = wire.Double(LogRecord, "gen_ai.evaluation.score.value")
 _EXPLANATION = wire.text_attribute(LogRecord, "gen_ai.evaluation.explanation")
 _SAMPLING = wire.Double(LogRecord, "spanscore.sampling")
+_RULE = wire.text_attribute(LogRecord, "spanscore.rule")
 _SKIP_CAUSE = wire.text_attribute(LogRecord, "spanscore.skip_cause")
 _ERROR_TYPE = wire.text_attribute(LogRecord, "error.type")
 _AGENT_TRACE_ID = wire.text_attribute(LogRecord, "spanscore.agent_trace_id")
@@ -82,6 +83,8 @@ def _subject(evaluation: Evaluation) -> Iterator[bytes]:
         yield wire.attributes(LogRecord, wording.trial(evaluation))
     if evaluation.sampling < 1:
         yield _SAMPLING(evaluation.sampling)
+    if evaluation.rule is not None:
+        yield _RULE(evaluation.rule)
     if evaluation.scope == "trace":
         yield _AGENT_TRACE_ID(evaluation.subject_id)
         if evaluation.session_id is not None:

@@ -37,6 +37,7 @@ _VALUE = wire.Double(Span, "gen_ai.evaluation.score.value")
 _EXPLANATION = wire.text_attribute(Span, "gen_ai.evaluation.explanation")
 _METADATA = wire.text_attribute(Span, "spanscore.metadata")
 _SAMPLING = wire.Double(Span, "spanscore.sampling")
+_RULE = wire.text_attribute(Span, "spanscore.rule")
 _SKIP_CAUSE = wire.text_attribute(Span, "spanscore.skip_cause")
 _ERROR_TYPE = wire.text_attribute(Span, "error.type")
 _AGENT_TRACE_ID = wire.text_attribute(Span, "spanscore.agent_trace_id")
@@ -213,6 +214,8 @@ def _subject(evaluation: Evaluation) -> Iterator[bytes]:
     """The agent trace and the session that were evaluated, and with what chance they had been drawn."""
     if evaluation.sampling < 1:
         yield _SAMPLING(evaluation.sampling)
+    if evaluation.rule is not None:
+        yield _RULE(evaluation.rule)
     if evaluation.scope == "trace":
         yield _AGENT_TRACE_ID(evaluation.subject_id)
         if evaluation.session_id is not None:

@@ -171,7 +171,8 @@ class Evaluation:
     them where that is news. `inline` says that the score left as attributes on the evaluated span, so that no
     evaluation span follows. `trial` is the test that the evaluated turn was recorded for; in a run of a suite its
     status is the case's. `sampling` is the chance with which what was evaluated had been drawn; a mean over a
-    population weights by its inverse. `first_trace_id` is, for a session, the `trace_id` that its first agent
+    population weights by its inverse. `rule` is the name of the rule of `evaluation.rules` by which it was evaluated;
+    None where no rule took it. `first_trace_id` is, for a session, the `trace_id` that its first agent
     trace's scores have. `digest` is, in a run of a suite, of what the score says.
 
     Of an external score, one that somebody else gave, `target` is what it was given to, mostly without times, and
@@ -204,6 +205,7 @@ class Evaluation:
     digest: str = ""
     session_key: str | None = None
     received_uid: str | None = None
+    rule: str | None = None
 
     @property
     def uid(self) -> str:
@@ -333,6 +335,7 @@ class Evaluation:
             "error": {"type": failure.type, "message": failure.message} if failure else None,
             "revision": self.revision,
             "sampling": self.sampling,
+            "rule": self.rule,
             "evaluated_at_ns": self.evaluated_at_ns,
         }
 

@@ -9,6 +9,9 @@ from spanscore.model.record import record
 Value: TypeAlias = "None | str | bool | int | float | bytes | list[Value] | dict[str, Value]"
 """An OTLP AnyValue: arrays are lists, kvlists are dicts, an empty AnyValue is None."""
 
+Scalar: TypeAlias = str | bool | int | float
+"""An AnyValue that holds no others."""
+
 Attributes: TypeAlias = Mapping[str, Value]
 
 STATUS_UNSET, STATUS_OK, STATUS_ERROR = 0, 1, 2

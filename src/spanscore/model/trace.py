@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from spanscore.model.expected import Expected
 from spanscore.model.json import Json
 from spanscore.model.record import record
-from spanscore.model.span import Attributes
+from spanscore.model.span import Attributes, Scalar
 
 Completeness: TypeAlias = Literal["complete", "idle", "truncated"]
 
@@ -139,7 +139,8 @@ class AgentTrace:
     when the first request shows that nothing did.
     `damaged` names the facts (fields of this class) that arrived cut or redacted. `session_key` is what sessions are
     joined by: the session id, behind a digest of the service namespace and tenant where there are such. `expected` is
-    what the spans themselves state that the turn should come to.
+    what the spans themselves state that the turn should come to. `attributes` has the values, each once, that spans of
+    the turn have under those names that `evaluation.rules` reads, and no others.
 
     `id` is 32 hex digits that stay the same however often, and in whatever order, the turn's spans arrive. It derives
     from the first of the trace ids, in which the turn opens, and the span that opens it, since several turns can share
@@ -173,6 +174,7 @@ class AgentTrace:
     trial: Trial | None = None
     expected: Expected | None = None
     session_key: str | None = None
+    attributes: Mapping[str, tuple[Scalar, ...]] = field(default_factory=dict)
     id: str = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -184,12 +186,13 @@ class AgentTrace:
     def to_json(self) -> dict[str, Any]:
         """The JSON object that `spanscore inspect --jsonl` prints on one line; some have more.
 
-        Only a turn of a test has `trial`, only one whose spans state an expectation `expected`, and only one whose
-        session key is not the session id `session_key`.
+        Only a turn of a test has `trial`, only one whose spans state an expectation `expected`, only one whose session
+        key is not the session id `session_key`, and only one with attributes that rules read `attributes`.
         """
         trial = {} if self.trial is None else {"trial": _plain(self.trial)}
         expected = {} if self.expected is None else {"expected": self.expected.to_json()}
         scoped = {} if self.session_key == self.session_id else {"session_key": self.session_key}
+        attributes = {"attributes": _plain_attributes(self.attributes)} if self.attributes else {}
         return {
             "id": self.id,
             "trace_ids": list(self.trace_ids),
@@ -219,6 +222,7 @@ class AgentTrace:
             **trial,
             **expected,
             **scoped,
+            **attributes,
         }
 
     @classmethod
@@ -234,11 +238,16 @@ class AgentTrace:
         fields["retrieved"] = tuple(Retrieval(**{**x, "documents": tuple(x["documents"])}) for x in fields["retrieved"])
         for name in ("trace_ids", "damaged", "dialects"):
             fields[name] = tuple(fields[name])
+        fields["attributes"] = {name: tuple(x) for name, x in (fields.get("attributes") or {}).items()}
         if fields.get("trial") is not None:
             fields["trial"] = Trial(**fields["trial"])
         if fields.get("expected") is not None:
             fields["expected"] = Expected.from_json(fields["expected"])
         return cls(**{**fields, "usage": Usage(**fields["usage"]), "target": Target(**fields["target"])})
+
+
+def _plain_attributes(attributes: Mapping[str, tuple[Scalar, ...]]) -> dict[str, list[Scalar]]:
+    return {name: list(values) for name, values in attributes.items()}
 
 
 _AskingT = TypeVar("_AskingT", ModelCall, PastMessage)

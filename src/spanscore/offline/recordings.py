@@ -1,6 +1,6 @@
 """The agent traces in files of recorded telemetry, and what is to be said about these files."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from spanscore.content import ContentWatch
@@ -14,6 +14,7 @@ from spanscore.otlp import files
 from spanscore.otlp.documents import Documents
 from spanscore.rebuild import rebuild_all, unread_traces
 from spanscore.received_scores import read_external
+from spanscore.span_attributes import SpanAttributes
 
 _WHOLE_BYTES = 32 * 2**20
 """Files that are larger together are not loaded at once."""
@@ -28,12 +29,16 @@ class Recordings:
         session_scope: Sequence[str] = DEFAULT_SCOPE,
         warn: Callable[[str], None] = lambda _: None,
         progress: Callable[[int, int], None] = lambda _done, _total: None,
+        *,
+        attributes: Collection[str] = (),
     ) -> None:
-        """`session_scope` is that of the configuration. `warn` is told what was left out and what is not recorded.
+        """`session_scope` is that of the configuration, `attributes` are those of spans that its rules read.
 
-        `progress` is told how many bytes were read, of how many. Both are called in the thread that reads.
+        `warn` is told what was left out and what is not recorded; `progress` is told how many bytes were read, of how
+        many. Both are called in the thread that reads.
         """
         self._progress = progress
+        self._attributes = attributes
         self._is_stopped = False
         self._unread = self._read_bytes = 0
         self._paths = paths
@@ -49,9 +54,11 @@ class Recordings:
         telemetry: files.Telemetry,
         session_scope: Sequence[str] = DEFAULT_SCOPE,
         warn: Callable[[str], None] = lambda _: None,
+        *,
+        attributes: Collection[str] = (),
     ) -> "Recordings":
         """The agent traces in what was loaded; arguments as for files."""
-        made = cls((), session_scope, warn)
+        made = cls((), session_scope, warn, attributes=attributes)
         made._loaded = telemetry
         return made
 
@@ -83,7 +90,9 @@ class Recordings:
         """All agent traces at once."""
         telemetry = files.load(self._paths) if self._loaded is None else self._loaded
         self._refuse(telemetry.refused)
-        traces = in_scope(rebuild_all(telemetry.spans, telemetry.logs, watch=watch), self._session_scope)
+        noting = SpanAttributes(self._attributes, watch)
+        rebuilt = noting.added_to(rebuild_all(telemetry.spans, telemetry.logs, watch=noting))
+        traces = in_scope(rebuilt, self._session_scope)
         self._note_external(telemetry.spans, telemetry.logs, traces)
         if not traces:
             raise none_found(self._paths, len(telemetry.spans), len(telemetry.logs))
@@ -93,11 +102,12 @@ class Recordings:
     def _windows(self, watch: ContentWatch, total_bytes: int) -> Iterator[list[AgentTrace]]:
         """The agent traces as they are read, in bounded memory."""
         spans = logs = count = 0
-        for window in windows(Documents(self._paths), watch, lambda size: self._go_on(size, total_bytes)):
+        noting = SpanAttributes(self._attributes, watch)
+        for window in windows(Documents(self._paths), noting, lambda size: self._go_on(size, total_bytes)):
             self._refuse(window.refused)
             spans, logs, count = spans + len(window.spans), logs + len(window.logs), count + len(window.traces)
             self._unread += unread_traces(window.spans, window.logs, window.traces)
-            traces = in_scope(window.traces, self._session_scope)
+            traces = in_scope(noting.added_to(window.traces), self._session_scope)
             self._note_external(window.spans, window.logs, traces)
             yield traces
         if not count and not self._is_stopped:

@@ -60,10 +60,12 @@ def measurable(wanted: Overrides) -> Overrides:
 
 def require_providers(settings: Settings, wanted: Overrides) -> None:
     """Refuse a model that no provider is known for before anything is measured. Raises ConfigError."""
-    judged = [x for x in wanted.applied(settings.evaluation.build()) if isinstance(x, Judged)]
-    models = {model for x in judged for model in _models(x.model, settings)}
-    if rubric := wanted.rubric(settings.evaluation.rubric):
-        models.update(_models(rubric.model, settings))
+    models: set[str] = set()
+    for variant in settings.evaluation.variants():
+        judged = [x for x in wanted.applied(variant.build()) if isinstance(x, Judged)]
+        models.update(model for x in judged for model in _models(x.model, settings))
+        if rubric := wanted.rubric(variant.rubric):
+            models.update(_models(rubric.model, settings))
     models.update(settings.judge.first_asked)
     if asked := sorted(models - {RULES}):
         check_models(settings.judge, asked)

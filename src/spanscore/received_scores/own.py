@@ -137,6 +137,7 @@ def _evaluation(metric: str, attributes: Attributes, target: Target, uid: str, a
         evaluated_at_ns=_evaluated_at_ns(attributes) or at_ns,
         trial=_trial(attributes),
         sampling=number(attributes, "spanscore.sampling") or 1.0,
+        rule=text(attributes, "spanscore.rule"),
         received_uid=uid,
     )
 

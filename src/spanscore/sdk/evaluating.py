@@ -91,9 +91,9 @@ def _names(metrics: Sequence[Measure] | Measure) -> list[str]:
 
 
 def _batches(traces: Recorded, settings: Settings, note: Callable[[str], None]) -> Iterator[Sequence[AgentTrace]]:
-    scope = settings.assemble.session_scope
+    scope, attributes = settings.assemble.session_scope, settings.evaluation.span_attributes
     if isinstance(traces, Telemetry):
-        yield from Recordings.of(traces, scope, note).batches()
+        yield from Recordings.of(traces, scope, note, attributes=attributes).batches()
         return
     given: list[Any] = [traces] if isinstance(traces, str | os.PathLike) else list(traces)
     if all(isinstance(x, AgentTrace) for x in given):
@@ -105,4 +105,4 @@ def _batches(traces: Recorded, settings: Settings, note: Callable[[str], None]) 
             f"traces: {type(wrong).__name__} is neither a path nor an AgentTrace: give files, folders, what "
             "spanscore.load gives, or agent traces"
         )
-    yield from Recordings([Path(x) for x in given], scope, note).batches()
+    yield from Recordings([Path(x) for x in given], scope, note, attributes=attributes).batches()

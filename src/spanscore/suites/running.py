@@ -155,7 +155,7 @@ def _opened(settings: Settings, model: str | None, cache: Cache | None) -> Judge
 def _trying(suite: Suite, settings: Settings, model: str | None, judge: Judge | None) -> Trying:
     settings = with_judge(settings, model)
     engine = Engine(
-        settings.evaluation,
+        settings.evaluation.without_rules(),  # a suite says itself what is measured
         judge,
         open_embedder(settings.embedding, redact=redactor(settings.judge)),
         judge_config=settings.judge,

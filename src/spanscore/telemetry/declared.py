@@ -134,6 +134,15 @@ EXTERNAL_SCORES = _counter(
 SESSIONS_OPEN = _gauge("sessions_open", "{session}", "Sessions that have not fallen quiet.")
 SESSIONS_EVALUATED = _counter("sessions_evaluated", "{session}", "Sessions that fell quiet and were evaluated.")
 
+RULES_DECISIONS = _counter(
+    "rules_decisions",
+    "{decision}",
+    "Traces and sessions by the rule of evaluation.rules that took them (default: none did), and what came of it: "
+    "evaluated, left_out of the sample, or not_measured.",
+    "rule",
+    "scope",
+    "outcome",
+)
 EVALUATIONS_SCORED = _counter("evaluations_scored", "{evaluation}", "Scores that were committed.", "metric", "label")
 EVALUATIONS_SKIPPED = _counter(
     "evaluations_skipped", "{evaluation}", "Metrics that could not be measured, for nobody's fault.", "metric", "reason"

@@ -77,7 +77,8 @@ class Scoring:
         return CassetteJudge(cassette, self.mode, lambda: self._judge, self.settings.judge.redact.rules)
 
     def _engine(self, judge: Judge | None) -> Engine:
-        return Engine(self.settings.evaluation, judge, self._embedder, judge_config=self.settings.judge)
+        evaluation = self.settings.evaluation.without_rules()  # a test says itself what is measured
+        return Engine(evaluation, judge, self._embedder, judge_config=self.settings.judge)
 
 
 async def _evaluated(engine: Engine, turns: Sequence[AgentTrace], metrics: Sequence[str] | None) -> list[Evaluation]:

@@ -1,0 +1,71 @@
+"""One rule of `evaluation.rules`, and what is wrong with a list of them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from spanscore.evaluation.rules.coverage import covers
+from spanscore.evaluation.rules.selector import Selector
+
+DEFAULT = "default"
+"""What traces that no rule takes are counted under; no rule can have this name."""
+
+_MAX_RULES = 200
+
+
+def _named_or_none(given: Any) -> Any:
+    if given == "none" or isinstance(given, Mapping):
+        return given
+    raise ValueError("write the metrics, by name, each with its options or with nothing; or none")
+
+
+class Rule(BaseModel):
+    """What holds for the traces that it takes, in place of the configuration of the same name."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
+    """What the rule is called; each score has the name of the rule that decided it."""
+
+    when: Selector = Selector()
+    """The traces that it takes; without it, all that no earlier rule takes."""
+
+    metrics: Annotated[Literal["none"] | dict[str, dict[str, Any] | bool | None], BeforeValidator(_named_or_none)] = {}
+    """The metrics to run besides those that are configured, by name, each with its options or with nothing; also other
+    options of those. `false` in place of options: it does not run. `none`: nothing is measured."""
+
+    default_metrics: bool = True
+    """Whether what is configured otherwise runs beside what `metrics` names; false: only these."""
+
+    rubric: bool | None = None
+    """Whether the configured rubric runs. Not set: as `default_metrics`."""
+
+    thresholds: dict[str, float] = {}
+    """The score from which on the label is pass, by metric."""
+
+    sampling: float | None = Field(default=None, ge=0, le=1)
+    """The share that is evaluated, as `evaluation.sampling`. Not set: the share there."""
+
+    @property
+    def measures(self) -> bool:
+        """Whether anything is measured."""
+        return self.metrics != "none"
+
+
+def check_rules(rules: Sequence[Rule]) -> None:
+    """Raise ValueError on rules of one name, and on one that can never take a trace."""
+    if len(rules) > _MAX_RULES:
+        raise ValueError(f"rules: there are {len(rules)}; write at most {_MAX_RULES}")
+    for place, rule in enumerate(rules):
+        where = f"rules.{place} ({rule.name})"
+        if rule.name == DEFAULT:
+            raise ValueError(f"{where}: {DEFAULT} stands for what no rule takes; choose another name")
+        for earlier in rules[:place]:
+            if earlier.name == rule.name:
+                raise ValueError(f"{where}: an earlier rule has this name; choose another")
+            if covers(earlier.when, rule.when):
+                raise ValueError(
+                    f"{where}: can never match, since the earlier rule {earlier.name} takes all that it would take; "
+                    "put it before that one"
+                )

@@ -1,0 +1,113 @@
+"""The attributes of spans that rules read, kept with the agent traces that are rebuilt: these alone, and bounded."""
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
+
+from spanscore.evaluation.rules import MAX_TEXT, STATUS
+from spanscore.model.span import STATUS_ERROR, STATUS_OK, Scalar, Span, Value
+from spanscore.model.step import Reading
+from spanscore.model.trace import AgentTrace
+from spanscore.turns import Turn, Watch
+
+MAX_VALUES = 16
+"""Values of one attribute that are kept of a turn; of more, the first ones by the spans' start."""
+
+_STATUSES = {STATUS_OK: "OK", STATUS_ERROR: "ERROR"}
+_MAX_DEPTH = 100
+
+_Values = dict[str, dict[Scalar, None]]
+"""By name, the values in the order in which they were found, each once."""
+
+
+class SpanAttributes:
+    """A `turns.Watch` that notes what spans of each turn have under some names; `added_to` gives it to the traces.
+
+    To a turn belong the spans of its steps with what lies below these, the spans around it, and those that are near no
+    step at all. For the traces of one call of `rebuild`.
+    """
+
+    def __init__(self, names: Collection[str], beside: Watch | None = None) -> None:
+        """`beside` is told of each trace too."""
+        self._names = tuple(names)
+        self._beside = beside
+        self._found: dict[str, dict[str, tuple[Scalar, ...]]] = {}
+        self._reading: Reading | None = None
+        self._by_step: dict[str, _Values] = {}
+
+    def __call__(self, trace: AgentTrace, turn: Turn, reading: Reading) -> None:
+        """Note what the spans of a turn have."""
+        if self._beside is not None:
+            self._beside(trace, turn, reading)
+        if not self._names:
+            return
+        if self._reading is not reading:
+            self._reading, self._by_step = reading, self._sorted(reading)
+        found: _Values = defaultdict(dict)
+        if self._by_step:
+            own = (self._by_step.get(step.span.span_id) for step in turn.steps)
+            for values in (self._by_step.get(""), *own):
+                _add(found, values or {})
+            for span in _above(trace.target.span_id, turn):
+                _add(found, self._of(span))
+        self._found[trace.id] = {name: tuple(values)[:MAX_VALUES] for name, values in found.items()}
+
+    def added_to(self, traces: Iterable[AgentTrace]) -> list[AgentTrace]:
+        """The traces, each with what was noted of it."""
+        given = [replace(x, attributes=noted) if (noted := self._found.get(x.id)) else x for x in traces]
+        self._found.clear()
+        self._reading = None
+        return given
+
+    def _sorted(self, reading: Reading) -> dict[str, _Values]:
+        """What spans have, by the id of the nearest step above or at each; "" for those that are near none."""
+        steps = {x.span.span_id for x in reading.steps}
+        parents = {x.span_id: x.parent_span_id for x in reading.spans}
+        found: dict[str, _Values] = {}
+        for span in reading.spans:
+            values = self._of(span)
+            if values:
+                _add(found.setdefault(_nearest(span.span_id, steps, parents), defaultdict(dict)), values)
+        return found
+
+    def _of(self, span: Span) -> _Values:
+        found: _Values = {}
+        for name in self._names:
+            value = _STATUSES.get(span.status_code) if name == STATUS else span.attributes.get(name)
+            if value is not None:
+                found[name] = dict.fromkeys(_scalars(value))
+        return found
+
+
+def _scalars(value: Value) -> Iterator[Scalar]:
+    for item in value[:MAX_VALUES] if isinstance(value, list) else [value]:
+        if isinstance(item, str):
+            yield item[:MAX_TEXT]
+        elif isinstance(item, bool | int) or (isinstance(item, float) and math.isfinite(item)):
+            yield item
+
+
+def _add(found: _Values, values: _Values) -> None:
+    for name, items in values.items():
+        known = found[name]
+        if len(known) < MAX_VALUES:
+            known.update(items)
+
+
+def _nearest(span_id: str, steps: Collection[str], parents: dict[str, str]) -> str:
+    for _ in range(_MAX_DEPTH):
+        if span_id in steps or not span_id:
+            return span_id
+        span_id = parents.get(span_id, "")
+    return ""
+
+
+def _above(span_id: str, turn: Turn) -> Iterator[Span]:
+    """The spans around a turn, from its target up."""
+    span = turn.tree.span(span_id)
+    for _ in range(_MAX_DEPTH):
+        span = None if span is None else turn.tree.parent(span)
+        if span is None:
+            return
+        yield span
