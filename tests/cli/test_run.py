@@ -1,5 +1,6 @@
 """`spanscore run`: one program's telemetry received, scored and shown."""
 
+import asyncio
 import json
 import os
 import signal
@@ -11,6 +12,7 @@ import pytest
 
 from spanscore.cli import child
 from spanscore.cli.main import main
+from spanscore.pipeline import Pipeline
 
 _AGENT = """
 import sys
@@ -133,6 +135,30 @@ def test_a_signal_is_passed_on_to_the_program(tmp_path):
         ready.accept()
         running.send_signal(signal.SIGTERM)
         assert running.wait(60) == 7
+
+
+@pytest.fixture
+def dying(monkeypatch):
+    """A server that an error ends as soon as it serves."""
+
+    async def run(self, stopping, started):
+        started()
+        await asyncio.sleep(0)
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(Pipeline, "run", run)
+
+
+@pytest.mark.parametrize(("of_program", "code"), [(0, 1), (3, 3)])
+def test_a_server_that_ends_by_an_error_is_not_waited_for(agent, dying, of_program, code):
+    found, out, err = agent(code=of_program)
+    assert (found, out) == (code, "the agent's own output\n")
+    assert "nothing is scored: OSError: the disk is gone" in err
+
+
+def test_the_program_inherits_no_setting_that_is_for_this_process_alone(run, monkeypatch):
+    monkeypatch.delenv("GRPC_VERBOSITY", raising=False)
+    assert "GRPC_VERBOSITY" not in run("--", "env")[1]
 
 
 def test_the_environment_of_the_program_leads_to_the_receiver_alone():

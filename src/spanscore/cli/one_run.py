@@ -9,6 +9,7 @@ from typing import Any
 
 from spanscore.cli.demo_server import Ports
 from spanscore.config import Settings
+from spanscore.errors import SpanscoreError
 from spanscore.export.config import Config as Export
 from spanscore.model.quantity import duration_ns
 from spanscore.model.score import Evaluation
@@ -73,6 +74,10 @@ def _at(port: int) -> dict[str, Any]:
     return {"endpoint": f"127.0.0.1:{port}", "auth": None, "tls": None}
 
 
+class ServerEndedError(SpanscoreError):
+    """An error has ended the server while it was needed; the message names it."""
+
+
 class OneRun:
     """The running server; `endpoint` takes OTLP over gRPC and over HTTP."""
 
@@ -80,25 +85,48 @@ class OneRun:
         self._clock = Clock()
         self._ports = ports
         self._pipeline = Pipeline(settings, clock_ns=self._clock)
+        self._running: asyncio.Task[None]
         self.endpoint = ""
 
     @contextlib.asynccontextmanager
-    async def serving(self) -> AsyncIterator[None]:
-        """Receive while the block runs. Raises ConfigError where a port cannot be bound."""
+    async def serving(self, ended: Callable[[str], None]) -> AsyncIterator[None]:
+        """Receive while the block runs; `ended` is told at once why, where an error ends the server meanwhile.
+
+        Raises ConfigError where a port cannot be bound, and ServerEndedError at the end of the block.
+        """
         stopping, ready = asyncio.Event(), asyncio.Event()
-        running = asyncio.create_task(self._pipeline.run(stopping, ready.set))
+        running = self._running = asyncio.create_task(self._pipeline.run(stopping, ready.set))
         door = await asyncio.start_server(self._pass, "127.0.0.1", 0)
         self.endpoint = f"http://127.0.0.1:{door.sockets[0].getsockname()[1]}"
+
+        def has_ended(_: object) -> None:
+            door.close()  # who sends is refused at once, and does not wait for an answer
+            if not stopping.is_set():
+                ended(_why(running))
+
         try:
-            await _first(ready.wait(), running)
+            await _ready(ready, running)
+            running.add_done_callback(has_ended)
             yield
         finally:
             door.close()
             stopping.set()
-            await running
+            await asyncio.wait({running})
+        if running.exception() is not None:
+            raise ServerEndedError(_why(running))
 
     async def finish(self) -> None:
-        """Score all that has come, and the sessions, as nothing will come any more."""
+        """Score all that has come, and the sessions, as nothing will come any more. Raises ServerEndedError."""
+        finishing = asyncio.create_task(self._finish())
+        try:
+            await asyncio.wait({finishing, self._running}, return_when=asyncio.FIRST_COMPLETED)
+            if not finishing.done():
+                raise ServerEndedError(_why(self._running))
+            await finishing
+        finally:
+            finishing.cancel()
+
+    async def _finish(self) -> None:
         await asyncio.sleep(_STRAGGLERS_S)
         for _ in range(_ROUNDS):
             self._clock.forward(_IDLE_AFTER + _STITCH_WINDOW)
@@ -141,7 +169,11 @@ class OneRun:
                 break
             start += more
         port = self._ports.grpc if start == _HTTP2_PREFACE else self._ports.http
-        inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:  # the server has ended
+            writer.close()
+            return
         inner_writer.write(start)
         await asyncio.gather(_copied(reader, inner_writer), _copied(inner_reader, writer))
 
@@ -155,13 +187,21 @@ async def _copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
         writer.close()
 
 
-async def _first(ready: Any, running: "asyncio.Task[None]") -> None:
+async def _ready(ready: asyncio.Event, running: "asyncio.Task[None]") -> None:
     """Wait until the server is ready, or raise why it is not."""
-    waiting = asyncio.create_task(ready)
+    waiting = asyncio.create_task(ready.wait())
     await asyncio.wait({waiting, running}, return_when=asyncio.FIRST_COMPLETED)
-    if running.done():
-        waiting.cancel()
+    waiting.cancel()
+    if not ready.is_set():
         await running
+
+
+def _why(running: "asyncio.Task[None]") -> str:
+    """What ended the server."""
+    error = running.exception()
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"
 
 
 def _all(page: Callable[[Any], Any]) -> Any:

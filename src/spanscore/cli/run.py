@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,12 +59,13 @@ def run(args: argparse.Namespace) -> int:
     if not command:
         raise InputError("say what to run: spanscore run -- python agent.py")
     output_files.require_writable(args.output)
+    environ = dict(os.environ)  # the program's own: what is set for this process is not for it
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     logging.getLogger("spanscore").setLevel(logging.ERROR)  # what a server warns of is in the scores and remarks here
     settings = _configured(args)
     folder = _folder(args.keep)
     try:
-        return asyncio.run(_run(args, command, settings, folder))
+        return asyncio.run(_run(args, command, settings, folder, environ))
     except child.ProgramError as error:
         print(f"spanscore: error: {printable(str(error))}", file=sys.stderr)
         return error.code
@@ -106,26 +107,38 @@ def _folder(keep: Path | None) -> Path:
     return keep.absolute()
 
 
-async def _run(args: argparse.Namespace, command: Sequence[str], settings: Settings, folder: Path) -> int:
+async def _run(
+    args: argparse.Namespace, command: Sequence[str], settings: Settings, folder: Path, environ: Mapping[str, str]
+) -> int:
     from spanscore.cli.demo_server import Ports  # noqa: PLC0415 - the servers' libraries, which --help does not need
-    from spanscore.cli.one_run import OneRun, settings_for  # noqa: PLC0415 - likewise
+    from spanscore.cli.one_run import OneRun, ServerEndedError, settings_for  # noqa: PLC0415 - likewise
 
-    backend = _backend()
+    backend = _backend(environ)
     ports = Ports.free()
     server = OneRun(settings_for(settings, folder, ports, backend.exporter() if backend else None), ports)
-    async with server.serving():
-        env = child.environment(os.environ, server.endpoint, with_content=backend is None)
-        code = await child.run(command, env)
-        is_whole = await _finished(server)
-        traces, evaluations = await server.found()
-        notices = server.notices
+    code: int | None = None
+
+    def server_ended(why: str) -> None:
+        if code is None:
+            _say([f"the receiver has ended by an error, and the program goes on without it ({why})"])
+
+    try:
+        async with server.serving(server_ended):
+            env = child.environment(environ, server.endpoint, with_content=backend is None)
+            code = await child.run(command, env)
+            is_whole = await _finished(server)
+            traces, evaluations = await server.found()
+            notices = server.notices
+    except ServerEndedError as error:
+        print(f"spanscore: error: nothing is scored: {printable(str(error))}", file=sys.stderr)
+        return code or 1
     _show(args, settings, traces, evaluations, [*notices, *_remarks(traces, is_whole=is_whole)])
     return code
 
 
-def _backend() -> Backend | None:
+def _backend(environ: Mapping[str, str]) -> Backend | None:
     """Where the program would have sent its telemetry, if anything listens there."""
-    backend = from_environment(os.environ)
+    backend = from_environment(environ)
     if backend is not None and not backend.listens():
         _say([f"nothing listens on OTEL_EXPORTER_OTLP_ENDPOINT ({backend.url}): nothing is passed on"])
         return None
