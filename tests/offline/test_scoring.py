@@ -119,6 +119,47 @@ async def _all(run):
     return [x async for x in run]
 
 
+def test_who_asks_for_no_more_leaves_nothing_running(scoring, engine, traces):
+    async def left():
+        engine.waiting = {x.id: asyncio.Event() for x in traces[1:]}
+        run = scoring.run([traces])
+        await anext(run)
+        await run.aclose()
+        return asyncio.all_tasks() - {asyncio.current_task()}
+
+    assert asyncio.run(left()) == set()
+
+
+def test_an_error_of_scoring_is_raised_and_leaves_nothing_running(scoring, engine, traces):
+    async def fail(*_args, **_facts):
+        raise ZeroDivisionError
+
+    async def left():
+        engine.evaluate_trace = fail
+        with pytest.raises(ZeroDivisionError):
+            await _all(scoring.run([traces]))
+        return asyncio.all_tasks() - {asyncio.current_task()}
+
+    assert asyncio.run(left()) == set()
+
+
+def test_sessions_that_fill_the_room_are_scored_one_after_the_other(engine, traces, monkeypatch):
+    monkeypatch.setattr("spanscore.offline.scoring._MAX_SESSION_BYTES", 1)
+    inside, most = [0], [0]
+
+    async def count(*_args, **_facts):
+        inside[0] += 1
+        most[0] = max(most[0], inside[0])
+        await asyncio.sleep(0)
+        inside[0] -= 1
+        return []
+
+    engine.evaluate_session = count
+    sessions = [replace(x, session_id=str(n), session_key=str(n)) for n, x in enumerate(traces)]
+    assert len(scored(OfflineScoring(engine, Overrides()), sessions)) == 2 * len(traces)
+    assert most == [1]
+
+
 def test_a_trace_is_scored_knowing_the_turns_before_it(scoring, engine, traces):
     one_session = [replace(x, session_id="one", session_key="one") for x in traces]
     scored(scoring, one_session[:2], one_session[2:])
@@ -135,4 +176,4 @@ def test_turns_that_memory_has_no_room_for_come_back_as_they_were(traces):
     turns = SessionTurns(max_memory_bytes=1)
     for trace in traces:
         turns.add(trace)
-    assert [x for session, _ in turns for x in session.traces] == traces
+    assert [x for key in turns.keys for x in turns.session(key)[0].traces] == traces

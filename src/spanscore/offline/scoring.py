@@ -9,11 +9,15 @@ from spanscore.evaluation import Engine, Overrides
 from spanscore.judge.port import Judge
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, Session
+from spanscore.offline.room import Room
 from spanscore.offline.selection import measurable, metric_names, open_engine, require_on_scale, require_providers
 from spanscore.offline.sessions import SessionTurns, Signals
 
 _AT_ONCE = 64
 """Traces, or sessions, under way. More would wait for the judge's own limit, each with its transcript in memory."""
+
+_MAX_SESSION_BYTES = 32 * 2**20
+"""Records of the sessions under way: of large ones there are fewer. As objects they take several times as much."""
 
 
 class Scored(NamedTuple):
@@ -24,7 +28,13 @@ class Scored(NamedTuple):
 
 
 GivenTo: TypeAlias = Callable[[Session], Sequence[Evaluation]]
-_UnderWay: TypeAlias = asyncio.Task[Scored]
+
+
+class _UnderWay(NamedTuple):
+    """What is being scored; of a session with the room that it takes until its scores are given."""
+
+    task: asyncio.Task[Scored]
+    size_bytes: int = 0
 
 
 class OfflineScoring:
@@ -38,6 +48,8 @@ class OfflineScoring:
         self._turns = SessionTurns()
         self._external: GivenTo = lambda _session: ()
         self._under_way: asyncio.Queue[_UnderWay | None] = asyncio.Queue(_AT_ONCE)
+        self._tasks: set[asyncio.Task[Scored]] = set()
+        self._room = Room(_MAX_SESSION_BYTES)
         self._stopping = asyncio.Event()
 
     @classmethod
@@ -85,20 +97,21 @@ class OfflineScoring:
         launching = asyncio.create_task(self._launch(iter(batches)))
         stopping = asyncio.create_task(self._stopping.wait())
         try:
-            while (task := await self._next(launching, stopping)) is not None:
-                await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
-                if not task.done():
-                    task.cancel()
+            while (next_ := await self._next(launching, stopping)) is not None:
+                await asyncio.wait({next_.task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                if not next_.task.done():
                     break
-                yield self._only_wanted(task.result())
+                yield self._only_wanted(next_.task.result())
                 self._under_way.task_done()
+                if next_.size_bytes:
+                    self._room.leave(next_.size_bytes)
             for finished in self._finished():
                 yield self._only_wanted(finished)
         finally:
             await self._end([launching, stopping])
 
     async def _next(self, launching: asyncio.Task[None], stopping: asyncio.Task[Any]) -> _UnderWay | None:
-        """The next task; None where there is none any more."""
+        """The next one; None where there is none any more."""
         getting = asyncio.create_task(self._under_way.get())
         await asyncio.wait({getting, launching, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if launching.done() and not getting.done() and self._under_way.empty():
@@ -116,12 +129,17 @@ class OfflineScoring:
                 self._turns.add(trace)
                 await self._start(self._trace(trace, earlier))
         await self._under_way.join()
-        for session, signals in self._turns:
-            await self._start(self._session(session, signals))
+        for key in self._turns.keys:
+            size_bytes = self._turns.size_bytes(key)
+            await self._room.enter(size_bytes)
+            await self._start(self._session(*self._turns.session(key)), size_bytes)
         await self._under_way.put(None)
 
-    async def _start(self, scoring: Coroutine[Any, Any, Scored]) -> None:
-        await self._under_way.put(asyncio.create_task(scoring))
+    async def _start(self, scoring: Coroutine[Any, Any, Scored], size_bytes: int = 0) -> None:
+        task = asyncio.create_task(scoring)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        await self._under_way.put(_UnderWay(task, size_bytes))
 
     async def _trace(self, trace: AgentTrace, earlier: Sequence[AgentTrace]) -> Scored:
         found = await self._engine.evaluate_trace(trace, self._measured, earlier=earlier)
@@ -137,17 +155,24 @@ class OfflineScoring:
         return Scored(scored.subject, [x for x in scored.evaluations if names is None or x.metric in names])
 
     def _finished(self) -> Iterator[Scored]:
-        """What is scored but was not given yet; the rest is cancelled."""
+        """What is scored but was not given yet."""
         while not self._under_way.empty():
-            task = self._under_way.get_nowait()
-            if task is None or task.cancel():
-                continue
-            yield task.result()
+            found = self._under_way.get_nowait()
+            if found is not None and _has_result(found.task):
+                yield found.task.result()
 
     async def _end(self, tasks: Sequence[asyncio.Task[Any]]) -> None:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        for _ in self._finished():
-            pass
-        self._turns.close()
+        """Cancel these and all that is under way; nobody asks for their results any more."""
+        ending = {*tasks, *self._tasks}
+        try:
+            for task in ending:
+                task.cancel()
+            await asyncio.gather(*ending, return_exceptions=True)
+            for _ in self._finished():  # a task whose error nobody reads is logged by asyncio
+                pass
+        finally:
+            self._turns.close()
+
+
+def _has_result(task: asyncio.Task[Any]) -> bool:
+    return task.done() and not task.cancelled() and task.exception() is None

@@ -1,7 +1,7 @@
 """The sessions of a run over recorded traces: their turns are kept in a file once they fill a bound in memory."""
 
-import functools
-from collections.abc import Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from tempfile import SpooledTemporaryFile
 from typing import IO, NamedTuple
@@ -15,8 +15,8 @@ _MAX_MEMORY_BYTES = 64 * 2**20
 _MAX_TURNS = 1000
 """Turns of a session that its metrics see at most, the newest, as on a server."""
 
-_MAX_DECODED = 256
-"""Turns that stay in memory after they were asked for: neighbours in a file are often of the same sessions."""
+_MAX_RECENT_BYTES = 8 * 2**20
+"""Records of turns that stay in memory after they were asked for: neighbours in a file are often of one session."""
 
 Signals = dict[str, dict[str, Evaluation]]
 """The evaluations of a session's traces, by agent trace id and metric."""
@@ -43,7 +43,8 @@ class SessionTurns:
         self._file: IO[bytes] = SpooledTemporaryFile(max_memory_bytes)  # noqa: SIM115 - closed by `close`
         self._sessions: dict[str, list[_Turn]] = {}
         self._turns: dict[str, _Turn] = {}
-        self._decoded = functools.lru_cache(_MAX_DECODED)(self._decode)
+        self._recent: OrderedDict[_Place, AgentTrace] = OrderedDict()
+        self._recent_bytes = 0
 
     def add(self, trace: AgentTrace) -> None:
         """Keep a turn, after those of its session that are here already."""
@@ -68,21 +69,41 @@ class SessionTurns:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def __iter__(self) -> Iterator[tuple[Session, Signals]]:
-        """Each session, in the order in which their first turns were kept, with its turns by their start."""
-        for key, turns in self._sessions.items():
-            newest = sorted(turns, key=lambda x: x.order)[-_MAX_TURNS:]
-            traces = tuple(self._decoded(x.trace) for x in newest)
-            scores = ((x, self._evaluations(turn)) for x, turn in zip(traces, newest, strict=True))
-            signals = {trace.id: {x.metric: x for x in found} for trace, found in scores}
-            yield Session(traces[0].session_id or key, traces), signals
+    @property
+    def keys(self) -> Sequence[str]:
+        """The keys of all sessions, in the order in which their first turns were kept."""
+        return list(self._sessions)
+
+    def size_bytes(self, key: str) -> int:
+        """Bytes of the records of a session that its metrics see."""
+        return sum(place.size_bytes for turn in self._newest(key) for place in (turn.trace, *turn.evaluations))
+
+    def session(self, key: str) -> tuple[Session, Signals]:
+        """A session with its turns by their start, and their evaluations."""
+        turns = self._newest(key)
+        traces = tuple(self._decoded(x.trace) for x in turns)
+        scores = ((x, self._evaluations(turn)) for x, turn in zip(traces, turns, strict=True))
+        return Session(traces[0].session_id or key, traces), {
+            trace.id: {x.metric: x for x in found} for trace, found in scores
+        }
+
+    def _newest(self, key: str) -> list[_Turn]:
+        return sorted(self._sessions[key], key=lambda x: x.order)[-_MAX_TURNS:]
 
     def close(self) -> None:
         """Let go of the file."""
         self._file.close()
 
-    def _decode(self, place: _Place) -> AgentTrace:
-        return records.decode_trace(self._read(place))
+    def _decoded(self, place: _Place) -> AgentTrace:
+        if place in self._recent:
+            self._recent.move_to_end(place)
+            return self._recent[place]
+        found = self._recent[place] = records.decode_trace(self._read(place))
+        self._recent_bytes += place.size_bytes
+        while self._recent_bytes > _MAX_RECENT_BYTES:
+            oldest, _ = self._recent.popitem(last=False)
+            self._recent_bytes -= oldest.size_bytes
+        return found
 
     def _evaluations(self, turn: _Turn) -> list[Evaluation]:
         return records.decode_evaluations(map(self._read, turn.evaluations))

@@ -1,7 +1,7 @@
 """`spanscore.evaluate`: recorded agent traces scored from a script or a notebook."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,7 +13,7 @@ from spanscore.looping import waited_for
 from spanscore.metrics import Metric
 from spanscore.metrics.own import name_of
 from spanscore.model.score import Evaluation
-from spanscore.model.trace import AgentTrace
+from spanscore.model.trace import AgentTrace, Session
 from spanscore.offline import OfflineScoring
 from spanscore.offline.recordings import Recordings
 from spanscore.otlp.files import Telemetry
@@ -70,7 +70,9 @@ async def evaluate_async(
     notes: list[str] = []
     found: list[AgentTrace] = []
     evaluations: list[Evaluation] = []
-    async for subject, scores in scoring.run(_batches(traces, settings, notes.append)):
+    recorded = _recorded(traces, settings, notes.append)
+    batches, given = ([recorded], _nothing) if isinstance(recorded, list) else (recorded.batches(), recorded.given.of)
+    async for subject, scores in scoring.run(batches, given):
         if isinstance(subject, AgentTrace):
             found.append(subject)
         evaluations += scores
@@ -90,19 +92,22 @@ def _names(metrics: Sequence[Measure] | Measure) -> list[str]:
     return [name_of(x) for x in named]
 
 
-def _batches(traces: Recorded, settings: Settings, note: Callable[[str], None]) -> Iterator[Sequence[AgentTrace]]:
+def _recorded(traces: Recorded, settings: Settings, note: Callable[[str], None]) -> Recordings | list[AgentTrace]:
     scope, attributes = settings.assemble.session_scope, settings.evaluation.span_attributes
     if isinstance(traces, Telemetry):
-        yield from Recordings.of(traces, scope, note, attributes=attributes).batches()
-        return
+        return Recordings.of(traces, scope, note, attributes=attributes)
     given: list[Any] = [traces] if isinstance(traces, str | os.PathLike) else list(traces)
     if all(isinstance(x, AgentTrace) for x in given):
-        yield given
-        return
+        return given
     if not all(isinstance(x, str | os.PathLike) for x in given):
         wrong = next(x for x in given if not isinstance(x, str | os.PathLike))
         raise InputError(
             f"traces: {type(wrong).__name__} is neither a path nor an AgentTrace: give files, folders, what "
             "spanscore.load gives, or agent traces"
         )
-    yield from Recordings([Path(x) for x in given], scope, note, attributes=attributes).batches()
+    return Recordings([Path(x) for x in given], scope, note, attributes=attributes)
+
+
+def _nothing(_subject: Session) -> Sequence[Evaluation]:
+    """What others gave where only agent traces are known."""
+    return ()
