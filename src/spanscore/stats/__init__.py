@@ -20,11 +20,24 @@ from spanscore.stats.ranking import auc, best_threshold
 from spanscore.stats.rates import rate
 from spanscore.stats.tasks import over_tasks
 from spanscore.stats.unsure import Unsure, unsure_scores
+from spanscore.stats.weighted import (
+    Crossed,
+    Moments,
+    corrected_mean,
+    crossed,
+    moments,
+    population_mean,
+    weighted_difference,
+    weighted_mean,
+    weighted_total,
+)
 
 __all__ = [
     "Confusion",
+    "Crossed",
     "Estimate",
     "Interval",
+    "Moments",
     "NotEstimableError",
     "Unsure",
     "agreement",
@@ -32,17 +45,21 @@ __all__ = [
     "best_threshold",
     "confusion",
     "connected",
+    "corrected_mean",
     "corrected_rate",
+    "crossed",
     "design_effect",
     "effective_number",
     "finite_rate",
     "kappa",
     "kappa_standard_error",
     "mean",
+    "moments",
     "over_tasks",
     "paired_difference",
     "pass_at_k",
     "pass_pow_k",
+    "population_mean",
     "posterior_pass_at_k",
     "posterior_pass_pow_k",
     "prediction_powered_mean",
@@ -51,4 +68,7 @@ __all__ = [
     "unbiased_pass_pow_k",
     "unpaired_difference",
     "unsure_scores",
+    "weighted_difference",
+    "weighted_mean",
+    "weighted_total",
 ]

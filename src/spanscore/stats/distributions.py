@@ -12,6 +12,7 @@ _PRECISION = 1e-14
 _NEAR = 1e-8  # a step of Newton's that is so small has the square of it left as its error
 _MAX_TERMS = 5_000
 _MAX_STEPS = 200
+_FAR = 1e10
 _MAX_LOGIT = 700.0  # beyond it a float is 0 or 1
 
 _log_gamma = np.frompyfunc(math.lgamma, 1, 1)
@@ -84,6 +85,17 @@ def beta_quantile(share: Any, a: Any, b: Any) -> Any:
         if np.all(near | (high - low <= _PRECISION * np.maximum(1, np.abs(logit)))):
             break
     return 1 / (1 + np.exp(-logit))
+
+
+def gamma_quantile(share: Any, shape: Any) -> Any:
+    """Where the gamma distribution of this shape and of scale 1 has `share` below, for shares between 0 and 1.
+
+    It is the limit of a beta distribution whose other parameter grows; four digits of it are right.
+
+    >>> round(float(gamma_quantile(0.975, 1)), 3)
+    3.689
+    """
+    return beta_quantile(share, shape, _FAR) * _FAR
 
 
 def student_quantile(share: float, degrees: Any) -> Any:

@@ -18,6 +18,9 @@ _FEW, _ENOUGH = 15.0, 30.0
 Found by simulation: higher ones cover close scores too often at n = 100, lower ones leave skewed scores less room.
 """
 
+_HEAVY = 8.0
+"""By how much heavy units that were seen count less at most; found by simulation, see docs/statistics.md."""
+
 
 def mean(
     values: Sequence[float],
@@ -44,7 +47,7 @@ def mean(
     x = _scaled(values, bounds)
     if weights is None and clusters is None and np.isin(x, (0, 1)).all():
         counted = rate(int(x.sum()), len(x), level=level)
-        return counted if bounds == (0, 1) else _rescaled(counted, bounds)
+        return counted if bounds == (0, 1) else rescaled(counted, bounds)
     shares = shares_of(len(x), weights)
     center = float(shares @ x)
     pulls = shares * (x - center)
@@ -53,7 +56,7 @@ def mean(
     low, high = bounded_limits(center, shares, pulls, level)
     effective = None if weights is None and clusters is None else float(1 / (shares @ shares))
     interval = Interval(float(low), float(high), level)
-    return _rescaled(Estimate(center, len(shares), interval, _method(weights, clusters), effective), bounds)
+    return rescaled(Estimate(center, len(shares), interval, _method(weights, clusters), effective), bounds)
 
 
 def bounded_limits(
@@ -69,21 +72,45 @@ def bounded_limits(
     variance rests on the few large ones, and has as many degrees of freedom as the squared sum of their squares by
     the sum of their fourth powers, less one. `variance` is a further one of the mean, known well.
     """
-    square, quartic = (shares**2).sum(-1), (shares**4).sum(-1)
+    sums = ((shares**2).sum(-1), (shares**4).sum(-1)), ((pulls**2).sum(-1), (pulls**4).sum(-1))
+    return limits_from_sums(center, *sums, level, variance=variance)
+
+
+def limits_from_sums(
+    center: Any,
+    of_shares: tuple[Any, Any],
+    of_pulls: tuple[Any, Any],
+    level: float,
+    *,
+    variance: Any = 0.0,
+    heaviest: Any = None,
+) -> tuple[Any, Any]:
+    """As `bounded_limits`, from the sums of squares and of fourth powers of the shares and of the pulls.
+
+    `heaviest` is the share of the weight that one unit more may have, where weights are the inverse of inclusion
+    probabilities: the added unit then has this share, and it fades out only as far as such heavy units were seen. A
+    stratum of which few units are drawn may have given none of the kind that would move the mean.
+    """
+    (square, quartic), (spread, fourth) = of_shares, of_pulls
     n, carriers = 1 / square, square**2 / quartic
-    spread, fourth = (pulls**2).sum(-1), (pulls**4).sum(-1)
     rests_on = np.divide(spread**2, fourth, out=np.zeros_like(spread), where=fourth > 1e-60)
-    # Uneven weights are reckoned with below too; half of what they do to the count is enough here.
-    added = np.clip((_ENOUGH - rests_on * np.sqrt(n / carriers)) / (_ENOUGH - _FEW), 0, 1)
+    if heaviest is None:
+        # Uneven weights are reckoned with below too; half of what they do to the count is enough here.
+        units, seen = 1.0, rests_on * np.sqrt(n / carriers)
+    else:
+        units = np.maximum(heaviest * n, 1.0)
+        seen = np.minimum(rests_on, n / units**2 / np.minimum(units, _HEAVY))
+    added = np.clip((_ENOUGH - seen) / (_ENOUGH - _FEW), 0, 1)
     even, uneven = (student_quantile((1 + level) / 2, np.maximum(x - 1, 1)) for x in (n, carriers))
     ratio = even / normal_quantile((1 + level) / 2)
     widened = (uneven / even) ** 2 * (1 + (1 - added) * (ratio**2 * (n + 1) / np.maximum(n - 1, 1) - 1))
     within = spread * n * n  # equal shares: the sum of squared distances
     limits = []
     for bound, share in ((0.0, (1 - level) / 2), (1.0, (1 + level) / 2)):
-        total = n + added
-        shifted = center + added / total * (bound - center)
-        own = (within + n * added / total * (bound - center) ** 2) / (total * (total + 1)) * widened
+        more = added * units
+        total = n + more
+        shifted = center + more / total * (bound - center)
+        own = (within + n * more * units / total * (bound - center) ** 2) / (total * (total + 1)) * widened
         limits.append(_matched(shifted, own + variance, share))
     return np.where(center <= 0, 0.0, limits[0]), np.where(center >= 1, 1.0, limits[1])
 
@@ -126,7 +153,8 @@ def _scaled(values: Sequence[float], bounds: tuple[float, float]) -> Numbers:
     return np.clip(x, 0, 1)
 
 
-def _rescaled(estimate: Estimate, bounds: tuple[float, float]) -> Estimate:
+def rescaled(estimate: Estimate, bounds: tuple[float, float]) -> Estimate:
+    """An estimate on the scale 0..1, on that of `bounds`."""
     low, width = bounds[0], bounds[1] - bounds[0]
     interval = estimate.interval
     if interval is not None:
