@@ -1,6 +1,7 @@
 """Statistics with their intervals: pure functions of numbers, on numpy alone."""
 
 from spanscore.stats.agreement import Confusion, agreement, confusion, kappa, kappa_standard_error
+from spanscore.stats.anytime import DropTest, Evidence, confidence_sequence, lower_limit, watch
 from spanscore.stats.clusters import connected, design_effect, effective_number
 from spanscore.stats.correction import corrected_rate
 from spanscore.stats.differences import paired_difference, unpaired_difference
@@ -35,7 +36,9 @@ from spanscore.stats.weighted import (
 __all__ = [
     "Confusion",
     "Crossed",
+    "DropTest",
     "Estimate",
+    "Evidence",
     "Interval",
     "Moments",
     "NotEstimableError",
@@ -43,6 +46,7 @@ __all__ = [
     "agreement",
     "auc",
     "best_threshold",
+    "confidence_sequence",
     "confusion",
     "connected",
     "corrected_mean",
@@ -53,6 +57,7 @@ __all__ = [
     "finite_rate",
     "kappa",
     "kappa_standard_error",
+    "lower_limit",
     "mean",
     "moments",
     "over_tasks",
@@ -68,6 +73,7 @@ __all__ = [
     "unbiased_pass_pow_k",
     "unpaired_difference",
     "unsure_scores",
+    "watch",
     "weighted_difference",
     "weighted_mean",
     "weighted_total",
