@@ -68,6 +68,10 @@ test-ui: env ## tests with the real tracing UIs, installed once into a cache (no
 test-browser: env ## tests of the report in a real Chromium
 	@$(BIN)/pytest -m browser tests/report/browser
 
+.PHONY: test-postgresql
+test-postgresql: env ## tests of the store on a PostgreSQL of their own (Debian: postgresql)
+	@$(BIN)/pytest -n 2 --dist worksteal -m postgresql tests
+
 .PHONY: check
 check: env lint proto-check test ## format, lint, types, import contract, generated code, tests
 
@@ -79,10 +83,15 @@ lint: env
 	@$(BIN)/lint-imports --no-logo >$(VENV)/imports.log || { cat $(VENV)/imports.log; exit 1; }
 
 .PHONY: ci
-ci: check test-packaging test-examples ## what CI runs; the tests with a collector or a browser only where there can be one
+ci: check test-packaging test-examples ## what CI runs; those with a collector, a browser or PostgreSQL where there can be one
 	@$(BIN)/python tests/report/browser/ready.py; case $$? in \
 		0) $(MAKE) --no-print-directory test-browser ;; \
 		3) echo "the tests of the report in a browser were left out, see above" >&2 ;; \
+		*) exit 1 ;; \
+	esac
+	@$(BIN)/python tests/postgresql/postgresql_server.py; case $$? in \
+		0) $(MAKE) --no-print-directory test-postgresql ;; \
+		3) echo "the tests on PostgreSQL were left out, see above" >&2 ;; \
 		*) exit 1 ;; \
 	esac
 	@tests/live/collector/build/build.sh >/dev/null; case $$? in \

@@ -10,6 +10,8 @@ from hypothesis import settings
 
 from spanscore.metrics.own import registry
 from spanscore.model.trace import AgentTrace, Target, Tool, ToolCall
+from spanscore.store.config import Config
+from spanscore.store.store import Store
 
 settings.register_profile("spanscore", deadline=None)  # a busy machine must not fail a test
 settings.load_profile("spanscore")
@@ -49,6 +51,32 @@ def logging_as_it_was():
     own.setLevel(levels[1])
     for handler in [x for x in root.handlers if type(x) is logging.StreamHandler]:
         root.removeHandler(handler)
+
+
+@pytest.fixture(scope="session")
+def postgresql_server():
+    """A PostgreSQL that ends with the tests; those that use it have the marker `postgresql`."""
+    import postgresql_server
+
+    server = postgresql_server.Server()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
+def database_url(request, tmp_path):
+    """The store.url of an empty database: each test is run on SQLite and, with the marker, on PostgreSQL."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/spanscore.db"
+    return request.getfixturevalue("postgresql_server").create()
+
+
+@pytest.fixture
+def any_store(database_url):
+    """An empty store, on each database that there is."""
+    store = Store.open(Config(url=database_url))
+    yield store
+    store.close()
 
 
 @pytest.fixture

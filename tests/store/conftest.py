@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+from sqlalchemy import create_engine, text
 
 from spanscore.model.score import Evaluation, Evaluator, Score
 from spanscore.model.trace import AgentTrace, Target
@@ -67,12 +68,12 @@ def clock():
 
 
 @pytest.fixture
-def open_store(tmp_path, clock):
-    """`open_store(**retention)`: the store in this test's file; every call opens it anew, as a restart does."""
+def open_store(database_url, clock):
+    """`open_store(**retention)`: the store in this test's database; every call opens it anew, as a restart does."""
     opened = []
 
     def open_it(**retention):
-        config = Config.model_validate({"url": f"sqlite:///{tmp_path}/spanscore.db", "retention": retention})
+        config = Config.model_validate({"url": database_url, "retention": retention})
         opened.append(Store.open(config, clock_ns=clock))
         return opened[-1]
 
@@ -84,3 +85,17 @@ def open_store(tmp_path, clock):
 @pytest.fixture
 def store(open_store):
     return open_store()
+
+
+@pytest.fixture
+def sql(database_url):
+    """`sql(statement, **parameters)` behind the store's back; returns the rows, where there are any."""
+    engine = create_engine(database_url)
+
+    def execute(statement, **parameters):
+        with engine.begin() as connection:
+            found = connection.execute(text(statement), parameters)
+            return found.all() if found.returns_rows else None
+
+    yield execute
+    engine.dispose()

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import create_engine, text
 
 from spanscore.model.headers import with_headers
 from spanscore.model.score import Annotation, Evaluation, Evaluator, Failure
@@ -115,17 +114,14 @@ def test_what_is_of_a_whole_trace_with_several_turns_is_found_by_that_trace(stor
     assert [x.subject_id for x in store.external_scores(trace_id=trace_id)] == [trace_id]
 
 
-def test_labels_of_a_whole_trace_with_several_turns_are_apart_from_those_of_a_turn(two_turns, tmp_path):
-    found = named(Config(url=f"sqlite:///{tmp_path}/spanscore.db"), "helpful")
+def test_labels_of_a_whole_trace_with_several_turns_are_apart_from_those_of_a_turn(two_turns, database_url):
+    found = named(Config(url=database_url), "helpful")
     assert (found.scores, len(found.of_no_turn)) == ([], 1)
 
 
-def test_a_damaged_score_costs_no_other(store, tmp_path):
+def test_a_damaged_score_costs_no_other(store, sql):
     store.put_external([given("a" * 32, n, evaluator=replace(ADA, author=str(n))) for n in range(3)])
-    engine = create_engine(f"sqlite:///{tmp_path}/spanscore.db")
-    with engine.begin() as connection:
-        connection.execute(text("UPDATE external_scores SET record = '[1' WHERE uid = '0000000000000001'"))
-    engine.dispose()
+    sql("UPDATE external_scores SET record = '[1' WHERE uid = '0000000000000001'")
     assert [x.evaluator.author for x in store.external_scores(trace_id="a" * 32)] == ["0", "2"]
 
 
@@ -179,17 +175,6 @@ def test_retention_deletes_them_by_their_age(open_store, clock):
     assert store.size_bytes == 0
 
 
-def test_a_store_of_an_older_spanscore_gets_their_table(open_store, tmp_path):
-    open_store().close()
-    engine = create_engine(f"sqlite:///{tmp_path}/spanscore.db")
-    with engine.begin() as connection:
-        connection.execute(text("DROP TABLE external_scores"))
-    engine.dispose()
-    store = open_store()
-    store.put_external([given("a" * 32)])
-    assert len(store.external_scores(trace_id="a" * 32)) == 1
-
-
 def test_what_one_tenant_sends_is_not_put_to_anothers_trace(store, make):
     trace = make.trace(1)
     store.commit([make.stored(trace)], [])
@@ -198,9 +183,9 @@ def test_what_one_tenant_sends_is_not_put_to_anothers_trace(store, make):
     assert store.external_scores(trace_id=trace.id) == []
 
 
-def test_what_one_tenant_sends_is_no_label_of_anothers_trace(store, make, tmp_path):
+def test_what_one_tenant_sends_is_no_label_of_anothers_trace(store, make, database_url):
     trace = make.trace(1)
     store.commit([make.stored(trace)], [])
     resource = with_headers({}, (("x-tenant", "other"),))
     store.put_external([given(trace.trace_ids[0], target=Target(trace.trace_ids[0], "", 0, 0, resource))])
-    assert named(Config(url=f"sqlite:///{tmp_path}/spanscore.db"), "helpful") == ([], [])
+    assert named(Config(url=database_url), "helpful") == ([], [])

@@ -1,6 +1,5 @@
 """Scores and traces of a store, newest first and page by page."""
 
-import sqlite3
 from dataclasses import replace
 
 import pytest
@@ -141,29 +140,19 @@ def test_a_page_ends_where_too_much_was_looked_at_and_the_next_goes_on(store, ma
     assert [x.value for x in store.list_scores(ScoreQuery(failing=True), 10, first.next).items] == [0.1]
 
 
-def test_a_damaged_record_is_left_out(store, make, commit, tmp_path):
+def test_a_damaged_record_is_left_out(store, make, commit, sql):
     commit(make.score(make.trace(1), "damaged"))
     commit(make.score(make.trace(2), "sound"))
-    with sqlite3.connect(tmp_path / "spanscore.db") as database:
-        database.execute("UPDATE evaluations SET record = '{' WHERE metric = 'damaged'")
+    sql("UPDATE evaluations SET record = '{' WHERE metric = 'damaged'")
     assert metrics_of(store.list_scores(ScoreQuery(), 10)) == ["sound"]
 
 
-def test_a_store_is_read_without_being_opened(store, make, commit, tmp_path):
+def test_a_store_is_read_without_being_opened(store, make, commit, database_url):
     for number in range(5):
         commit(make.score(make.trace(number), f"m{number}"))
-    config = Config(url=f"sqlite:///{tmp_path}/spanscore.db")
+    config = Config(url=database_url)
     found = listing.pages(config, lambda connection, place: listing.scores(connection, ScoreQuery(), 2, place), 3)
     assert [x.metric for x in found] == ["m4", "m3", "m2"]
-
-
-def test_a_store_from_before_there_were_external_scores_is_read(store, make, commit, tmp_path):
-    commit(make.score(make.trace(1), "coherence"))
-    with sqlite3.connect(tmp_path / "spanscore.db") as database:
-        database.execute("DROP TABLE external_scores")
-    config = Config(url=f"sqlite:///{tmp_path}/spanscore.db")
-    found = listing.pages(config, lambda connection, place: listing.scores(connection, ScoreQuery(), 2, place))
-    assert [x.metric for x in found] == ["coherence"]
 
 
 def test_a_store_that_is_not_there_is_refused(tmp_path):

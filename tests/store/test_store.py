@@ -354,18 +354,25 @@ def test_a_judge_is_not_told_of_a_locked_file(tmp_path):
     assert store.get("key") is None
 
 
-def test_a_full_disk_is_a_fault_that_may_pass(store, make):
+def test_a_full_disk_is_a_fault_that_may_pass(tmp_path, make):
+    store = Store.open(Config(url=f"sqlite:///{tmp_path}/spanscore.db"))
     with store._database.engine.connect() as connection:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
         connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(RetryableError, match="full"):
         store.commit([make.stored(make.trace(user_input="x" * 10**6))], [])
+    store.close()
 
 
-def test_a_newer_schema_is_refused(open_store, tmp_path):
+def test_text_that_no_database_takes_as_it_is_comes_back(store, make):
+    trace = make.trace(session_id="a\0b", user_input="nul \0, 100 %, :name")
+    store.commit([make.stored(trace)], [make.score(trace)])
+    assert (store.trace(trace.id), store.sessions(["a\0b"])[0].session.traces) == (trace, (trace,))
+
+
+def test_a_newer_schema_is_refused(open_store, sql):
     open_store().close()
-    with sqlite3.connect(tmp_path / "spanscore.db") as db:
-        db.execute("UPDATE spanscore_schema SET version = 99")
+    sql("UPDATE spanscore_schema SET version = 99")
     with pytest.raises(ConfigError, match="newer spanscore"):
         open_store()
 

@@ -17,10 +17,10 @@ def missed(seq, exporter="otlp_grpc", **facts):
 
 
 @pytest.fixture
-def config(store, make, tmp_path):
+def config(store, make, database_url):
     """The configuration of a store with three scores, of which a server has it open."""
     store.commit([], [make.score(make.trace(), metric) for metric in ("m1", "m2", "m3")])
-    return Config(url=f"sqlite:///{tmp_path}/spanscore.db")
+    return Config(url=database_url)
 
 
 def test_what_is_noted_with_a_place_is_listed_with_its_score(store, config):
@@ -79,11 +79,11 @@ def test_a_note_goes_with_its_score(open_store, clock, make):
     assert store.undelivered() == {}
 
 
-def test_many_are_read_in_pages(open_store, make, tmp_path):
+def test_many_are_read_in_pages(open_store, make, database_url):
     store = open_store()
     store.commit([], [make.score(make.trace(), f"m{n}") for n in range(1100)])
     store.set_cursor("otlp_grpc", 1100, [missed(n) for n in range(1, 1101)])
-    found = undelivered.kept(Config(url=f"sqlite:///{tmp_path}/spanscore.db"))
+    found = undelivered.kept(Config(url=database_url))
     assert [x.note.seq for x in found] == list(range(1, 1101))
 
 

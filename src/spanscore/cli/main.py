@@ -30,6 +30,7 @@ COMMANDS = {
     "scores": "list the scores of a server, or of files; and those that exporters could not deliver",
     "traces": "list the agent traces of a server, with their verdicts",
     "quarantine": "list the requests that a server put aside since it could not read them",
+    "migrate": "change the tables of a store that an older version wrote, as the server's start does",
     "repair": "save what can be read of a damaged journal or store, and put the damaged file aside",
     "demo": "replay recorded traces through a server of its own and show their scores",
 }

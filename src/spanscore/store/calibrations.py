@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-from sqlalchemy import delete, insert, inspect, select
+from sqlalchemy import delete, insert, select
 
-from spanscore.store import connecting
+from spanscore.store import connecting, transactions
 from spanscore.store.config import Config
 from spanscore.store.schema import calibrations
 
@@ -17,7 +17,7 @@ def keep(config: Config, records: dict[str, dict[str, Any]], now_ns: int) -> Non
     """
     engine = connecting.connect(config)
     try:
-        with connecting.transaction(engine) as connection:
+        with transactions.transaction(engine) as connection:
             for key, record in records.items():
                 connection.execute(delete(calibrations).where(calibrations.c.key == key))
                 text = json.dumps(record, separators=(",", ":"))
@@ -35,9 +35,7 @@ def kept(config: Config) -> list[Any]:
     if engine is None:
         return []
     try:
-        with connecting.snapshot(engine) as connection:
-            if not inspect(connection).has_table(calibrations.name):  # a store from before there were any
-                return []
+        with transactions.snapshot(engine) as connection:
             found = connection.execute(select(calibrations.c.record).order_by(calibrations.c.stored_ns.desc()))
             return [json.loads(text) for text in found.scalars()]
     finally:

@@ -1,6 +1,5 @@
-"""How the store reaches its database: one engine for SQLite and PostgreSQL, and errors sorted by what to do."""
+"""How the store reaches its database: one engine for SQLite and PostgreSQL, its tables as this version has them."""
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,63 +8,76 @@ from urllib.parse import quote
 
 from sqlalchemy import create_engine, event
 from sqlalchemy.engine import URL, Connection, Engine, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, InternalError, OperationalError, SQLAlchemyError
-from sqlalchemy.exc import TimeoutError as NoConnectionError
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
 from spanscore import private_files
 from spanscore.errors import ConfigError, PermanentError, RetryableError
-from spanscore.store import schema
+from spanscore.store import migrating, schema
 from spanscore.store.config import Config
+from spanscore.store.locking import DatabaseLock, FileLock, Lock
+from spanscore.store.transactions import WRITES, snapshot, transaction
 
 MEMORY = "sqlite+pysqlite://"
 """The URL of a store in memory, for a process that keeps scores only as long as it lives."""
 
-_WRITES = "spanscore_writes"
 _PAGE_BYTES = 16384  # records are large: a tenth less CPU a commit than with 4096
-DAMAGE = "store_damaged"
-"""Why a RetryableError is raised where the file is damaged: it passes only once somebody has repaired it."""
-
-_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_REPAIR = "it is damaged: stop the server and run `spanscore repair` with its configuration"
-_MAY_PASS = (OperationalError, InterfaceError, InternalError)
 
 
-def connect(config: Config) -> Engine:
-    """An engine for `config.url`, its tables created where there are none.
+def connect(config: Config, *, is_locked: bool = False) -> Engine:
+    """An engine for `config.url`, its tables created where there are none, and changed where their version is older.
 
-    Raises ConfigError where it cannot be opened, or a newer spanscore has written it.
+    `is_locked`: the caller has the lock of the file, which they are changed under. Raises ConfigError where the store
+    cannot be opened, a newer spanscore has written it, or another one uses it while its tables need a change.
     """
     url = _url(config)
     shown = url.render_as_string(hide_password=True)
-    try:
+    with _config_errors(shown):
         engine = _sqlite(url, config) if url.get_backend_name() == "sqlite" else _server(url)
-        with transaction(engine) as connection:
-            schema.prepare(connection, shown)
-    except ModuleNotFoundError as error:
-        raise ConfigError(f"store.url: {shown} needs the Python package {error.name}; install it") from error
-    except (RetryableError, PermanentError, SQLAlchemyError, OSError) as error:
-        raise ConfigError(f"store.url: {shown} cannot be opened ({error})") from error
+        try:
+            if _version(engine, shown) < schema.VERSION:
+                with _lock(engine, file_of(config), shown, is_locked=is_locked):
+                    migrating.migrate(engine, shown)
+        except BaseException:
+            engine.dispose()
+            raise
     return engine
 
 
 def connect_reading(config: Config) -> Engine | None:
-    """An engine that writes nothing, not even tables; None where `config.url` is an SQLite file that is not there.
+    """An engine that writes nothing, not even tables; None where there is no store at `config.url`.
 
-    Raises ConfigError where the URL is none, or its database has no driver here.
+    Raises ConfigError where the URL is none, its database has no driver here, or the store has the tables of another
+    version; RetryableError or PermanentError where it cannot be read.
+    """
+    found = version(config)
+    if found is None:
+        return None
+    url = _url(config)
+    shown = url.render_as_string(hide_password=True)
+    if found < schema.VERSION:
+        raise ConfigError(
+            f"store.url: {shown}: an older spanscore made its tables (version {found}, this one reads version "
+            f"{schema.VERSION}); run `spanscore migrate` with the server's configuration, or start its server"
+        )
+    return _reader(url, shown)
+
+
+def version(config: Config) -> int | None:
+    """The version of the tables at `config.url`; None where there is no store.
+
+    Raises ConfigError where a newer spanscore has made them, else as `connect_reading` does.
     """
     url = _url(config)
     shown = url.render_as_string(hide_password=True)
-    try:
-        if url.get_backend_name() != "sqlite":
-            return _server(url)
-    except ModuleNotFoundError as error:
-        raise ConfigError(f"store.url: {shown} needs the Python package {error.name}; install it") from error
-    except SQLAlchemyError as error:
-        raise ConfigError(f"store.url: {shown} cannot be opened ({error})") from error
-    if not url.database or not Path(url.database).is_file():
+    engine = _reader(url, shown)
+    if engine is None:
         return None
-    return create_engine(f"sqlite:///file:{quote(url.database)}?mode=ro&uri=true")
+    try:
+        with snapshot(engine) as connection:
+            return schema.version_of(connection, shown)
+    finally:
+        engine.dispose()
 
 
 def file_of(config: Config) -> Path | None:
@@ -87,40 +99,52 @@ def _url(config: Config) -> URL:
         raise ConfigError("store.url: not a database URL such as sqlite:///spanscore.db") from error
 
 
-@contextmanager
-def transaction(engine: Engine) -> Iterator[Connection]:
-    """A transaction that writes. Raises RetryableError where the fault may pass, else PermanentError."""
-    with _sorted_errors(), engine.execution_options(**{_WRITES: True}).begin() as connection:
-        yield connection
+def _reader(url: URL, shown: str) -> Engine | None:
+    with _config_errors(shown):
+        if url.get_backend_name() != "sqlite":
+            return _server(url)
+        if not url.database or not Path(url.database).is_file():
+            return None
+        return create_engine(f"sqlite:///file:{quote(url.database)}?mode=ro&uri=true")
 
 
 @contextmanager
-def snapshot(engine: Engine) -> Iterator[Connection]:
-    """A transaction that only reads; it waits for no writer. Raises as `transaction` does."""
-    with _sorted_errors(), engine.begin() as connection:
-        yield connection
-
-
-def is_damaged(error: BaseException | None) -> bool:
-    """Whether SQLite says that a file is damaged, or no database at all."""
-    return isinstance(error, sqlite3.DatabaseError) and getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
-
-
-@contextmanager
-def _sorted_errors() -> Iterator[None]:
+def _config_errors(shown: str) -> Iterator[None]:
     try:
         yield
-    except NoConnectionError as error:
-        raise RetryableError("the store cannot be used: all of its connections are in use") from error
-    except DBAPIError as error:
-        what = f"the store cannot be used: {error.orig}"
-        if is_damaged(error.orig):
-            raise RetryableError(f"{what}; {_REPAIR}", retry_after_s=30.0, why=DAMAGE) from error
-        if "Could not decode to UTF-8" in str(error.orig):
-            raise PermanentError("a record in the store is damaged: its text is not UTF-8") from error
-        if error.connection_invalidated or isinstance(error, _MAY_PASS):  # locked, disk full, server gone
-            raise RetryableError(what, retry_after_s=5.0) from error
-        raise PermanentError(what) from error
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"store.url: {shown} needs the Python package {error.name}; install it") from error
+    except (RetryableError, PermanentError, SQLAlchemyError, OSError) as error:
+        raise ConfigError(f"store.url: {shown} cannot be opened ({error})") from error
+
+
+def _version(engine: Engine, shown: str) -> int:
+    """The version of the tables; where there are none they are made."""
+    with snapshot(engine) as connection:
+        found = schema.version_of(connection, shown)
+    if found is not None:
+        return found
+    with transaction(engine) as connection:
+        return schema.create(connection, shown)
+
+
+@contextmanager
+def _lock(engine: Engine, file: Path | None, shown: str, *, is_locked: bool) -> Iterator[None]:
+    """Keep everybody else from the store while its tables are changed."""
+    if is_locked:
+        yield
+        return
+    try:
+        lock: Lock = DatabaseLock(engine, shown) if file is None else FileLock(file, "store", "store.url")
+    except ConfigError as error:
+        raise ConfigError(
+            f"store.url: {shown}: an older spanscore made its tables, which nobody else may use while they are changed "
+            f"({error})"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.close()
 
 
 def _server(url: URL) -> Engine:
@@ -161,7 +185,7 @@ def _sqlite(url: URL, config: Config) -> Engine:
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         # A writer takes the lock at once: one that has read before could not wait for it, it would fail.
-        writes = connection.get_execution_options().get(_WRITES)
+        writes = connection.get_execution_options().get(WRITES)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine

@@ -10,7 +10,7 @@ from typing import Literal
 from sqlalchemy.engine import Connection, Engine
 
 from spanscore.errors import ConfigError, PermanentError, RetryableError
-from spanscore.store import connecting
+from spanscore.store import connecting, transactions
 from spanscore.store.config import Config
 from spanscore.store.locking import DatabaseLock, FileLock, Lock
 
@@ -39,7 +39,7 @@ class Database:
         if alone and self._file is not None:
             self._lock = FileLock(self._file, "store", "store.url")
         try:
-            self.engine = connecting.connect(config)
+            self.engine = connecting.connect(config, is_locked=self._lock is not None)
             if alone and self._file is None:
                 self._lock = _database_lock(self.engine)
         except BaseException:
@@ -61,7 +61,7 @@ class Database:
         """A transaction that writes. Raises RetryableError where the fault may pass, else PermanentError."""
         with self.one_at_a_time, self._noting("writes"):
             self._look()
-            with connecting.transaction(self.engine) as connection:
+            with transactions.transaction(self.engine) as connection:
                 yield connection
 
     @contextmanager
@@ -71,7 +71,7 @@ class Database:
             if self._file is not None and _identity(self._file) != self._identity:
                 with self.one_at_a_time:
                     self._look()
-            with connecting.snapshot(self.engine) as connection:
+            with transactions.snapshot(self.engine) as connection:
                 yield connection
 
     def close(self) -> None:
@@ -84,7 +84,7 @@ class Database:
         try:
             yield
         except RetryableError as error:
-            self._faults["damage" if error.why == connecting.DAMAGE else what] = str(error)
+            self._faults["damage" if error.why == transactions.DAMAGE else what] = str(error)
             raise
         else:
             self._faults.pop(what, None)
@@ -96,17 +96,17 @@ class Database:
         if identity != self._identity:
             self._open_anew()
         elif not is_ours:
-            with connecting.snapshot(self.engine) as connection:
+            with transactions.snapshot(self.engine) as connection:
                 self.changed(connection)
 
     def _open_anew(self) -> None:
         """Go on with the file that is there now: what is written to one that was removed is lost with the process."""
         self.engine.dispose()
         try:
-            self.engine = connecting.connect(self._config)
+            self.engine = connecting.connect(self._config, is_locked=isinstance(self._lock, FileLock))
         except ConfigError as error:
             raise RetryableError(str(error), retry_after_s=5.0, why="store") from error
-        with connecting.snapshot(self.engine) as connection:
+        with transactions.snapshot(self.engine) as connection:
             self.changed(connection)
         self._identity = _identity(self._file)
         self._faults.pop("damage", None)

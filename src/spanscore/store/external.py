@@ -4,13 +4,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Row, func, inspect, select
+from sqlalchemy import Row, func, select
 from sqlalchemy.engine import Connection
 
 from spanscore.model import external
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
-from spanscore.store import connecting, reading, records
+from spanscore.store import connecting, reading, records, transactions
 from spanscore.store.config import Config
 from spanscore.store.schema import agent_traces, external_scores, otel_traces, session_keys
 from spanscore.store.writing import chunks, key, put_rows
@@ -86,9 +86,7 @@ def named(config: Config, name: str) -> external.Joined:
     if engine is None:
         raise connecting.no_store(config)
     try:
-        with connecting.snapshot(engine) as connection:
-            if not inspect(connection).has_table(external_scores.name):  # a store from before there were any
-                return external.Joined([], [])
+        with transactions.snapshot(engine) as connection:
             query = select(external_scores.c.row, external_scores.c.record).where(external_scores.c.metric == name)
             newest_first = query.order_by(external_scores.c.row.desc()).limit(MAX_NAMED)
             rows: list[Any] = list(connection.execute(newest_first).all())

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from sqlalchemy import Column, Row, Table, exists, inspect, or_, select, tuple_
+from sqlalchemy import Column, Row, Table, exists, or_, select, tuple_
 from sqlalchemy.engine import Connection
 
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
-from spanscore.store import connecting, reading, records
+from spanscore.store import connecting, reading, records, transactions
 from spanscore.store.config import Config
 from spanscore.store.schema import agent_traces, evaluations, external_scores
 from spanscore.store.writing import key
@@ -105,9 +105,8 @@ def scores(connection: Connection, query: ScoreQuery, limit: int, after: Place |
     """At most `limit` scores, of each measured one only the newest revision; those that others gave among them."""
     place = after or _BEGIN
     streams = {"row": _newest_first(connection, evaluations, query.since_ns, place.row, _own_wanted(query))}
-    if inspect(connection).has_table(external_scores.name):  # a store from before there were any has none
-        wanted = _metric_wanted(external_scores.c.metric, query.metric)
-        streams["external_row"] = _newest_first(connection, external_scores, query.since_ns, place.external_row, wanted)
+    wanted = _metric_wanted(external_scores.c.metric, query.metric)
+    streams["external_row"] = _newest_first(connection, external_scores, query.since_ns, place.external_row, wanted)
     items: list[Evaluation] = []
     for looked_at, (stream, row) in enumerate(_merged(streams), start=1):
         place = place._replace(**{stream: row.number})
@@ -148,7 +147,7 @@ def pages(
     count, place = 0, None
     try:
         while limit is None or count < limit:
-            with connecting.snapshot(engine) as connection:
+            with transactions.snapshot(engine) as connection:
                 page = read(connection, place)
             yield from page.items if limit is None else page.items[: limit - count]
             count, place = count + len(page.items), page.next

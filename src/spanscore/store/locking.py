@@ -19,6 +19,7 @@ _SHOWN_BYTES: Final = 300
 _LOOK_EVERY_S: Final = 5.0
 
 # Of the table, so that stores in several schemas of one database do not stop each other.
+_LET_GO: Final = text("SELECT pg_advisory_unlock_all()")
 _TAKE: Final = text("SELECT pg_try_advisory_lock(1936748899, 'evaluations'::regclass::oid::integer)")
 _NAME: Final = text("SELECT set_config('application_name', :name, false)")
 _KEEPALIVES: Final = text(
@@ -120,6 +121,8 @@ class DatabaseLock:
         """Let go. Calling it again does nothing."""
         connection, self._connection = self._connection, None
         if connection is not None:
+            with suppress(SQLAlchemyError):  # else it is free only once the database has seen that the connection ended
+                connection.execute(_LET_GO)
             connection.invalidate()  # a lock goes with its connection, never back into the pool
             connection.close()
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from spanscore import private_files
 from spanscore.errors import InputError
-from spanscore.store import connecting, ledger, records, recovering, schema, writing
+from spanscore.store import connecting, ledger, records, recovering, schema, transactions, writing
 from spanscore.store.config import Config
 from spanscore.store.ledger import Entry
 from spanscore.store.pages import Pages, Record
@@ -97,7 +97,7 @@ def store(config: Config, file: Path) -> Salvaged:
     made = _new(file)
     engine = connecting.connect(config.model_copy(update={"url": f"sqlite:///{made}"}))
     try:
-        with Pages(file) as pages, connecting.transaction(engine) as connection:
+        with Pages(file) as pages, transactions.transaction(engine) as connection:
             found = _read(pages, _STORE_TABLES)
             result.unreadable = pages.damaged
             traces = _newest_revisions(found["agent_traces"], result)

@@ -6,25 +6,38 @@ from sqlalchemy import (
     Index,
     Integer,
     MetaData,
+    PrimaryKeyConstraint,
     String,
     Table,
     Text,
     UniqueConstraint,
     insert,
+    inspect,
     select,
+    text,
 )
 from sqlalchemy.engine import Connection
 
 from spanscore.errors import ConfigError
 
-VERSION = 1
-"""Raised whenever a table changes in a way that an older spanscore cannot work with."""
+VERSION = 2
+"""The number of the last of the `migrations`, which every change of a table here has."""
 
 tables = MetaData()
 
+_CREATING = 1936748898  # PostgreSQL's advisory lock while tables are made
 _BIG = BigInteger().with_variant(Integer, "sqlite")  # SQLite's row ids are INTEGER, which has 64 bits there
 
 versions = Table("spanscore_schema", tables, Column("version", Integer, primary_key=True, autoincrement=False))
+"""One row: the version of the tables, by which a spanscore of any version knows whether it can use them."""
+
+alembic_versions = Table(
+    "alembic_version",
+    tables,
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)
+"""One row, as Alembic has it: the last migration that was made, `VERSION` in four digits."""
 
 agent_traces = Table(
     "agent_traces",
@@ -147,14 +160,30 @@ calibrations = Table(
 """Judges' errors as measured on human labels. Retention leaves them: there is one for each judge that was labelled."""
 
 
-def prepare(connection: Connection, url: str) -> None:
-    """Create the tables in an empty database. Raises ConfigError where a newer spanscore has written it."""
-    tables.create_all(connection)
-    found = connection.execute(select(versions.c.version)).scalar()
-    if found is None:
-        connection.execute(insert(versions).values(version=VERSION))
-    elif found > VERSION:
+def version_of(connection: Connection, url: str) -> int | None:
+    """The version of the tables in a database; None where there are none.
+
+    Raises ConfigError where a newer spanscore has made them.
+    """
+    if not inspect(connection).has_table(versions.name):
+        return None
+    found: int | None = connection.execute(select(versions.c.version)).scalar()
+    if found is not None and found > VERSION:
         raise ConfigError(
             f"{url}: written by a newer spanscore (schema {found}, this one knows {VERSION}); "
             "use that version, or another store.url"
         )
+    return found
+
+
+def create(connection: Connection, url: str) -> int:
+    """Make the tables, unless another process has made them meanwhile; returns their version, as `version_of` does."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SET TRANSACTION ISOLATION LEVEL READ COMMITTED"))  # what others commit is to be seen
+        connection.execute(text(f"SELECT pg_advisory_xact_lock({_CREATING})"))
+    found = version_of(connection, url)
+    if found is None:
+        tables.create_all(connection)
+        connection.execute(insert(versions).values(version=VERSION))
+        connection.execute(insert(alembic_versions).values(version_num=f"{VERSION:04}"))
+    return VERSION if found is None else found

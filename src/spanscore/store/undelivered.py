@@ -7,12 +7,12 @@ connection to the server, and no score that has arrived is sent again.
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Row, delete, exists, func, insert, inspect, select, tuple_, update
+from sqlalchemy import Row, delete, exists, func, insert, select, tuple_, update
 from sqlalchemy.engine import Connection, Engine
 
 from spanscore.model.score import Evaluation
 from spanscore.model.undelivered import MAX_ERROR_CHARS, Undelivered
-from spanscore.store import connecting, records
+from spanscore.store import connecting, records, transactions
 from spanscore.store.config import Config
 from spanscore.store.schema import evaluations, undelivered
 from spanscore.store.writing import chunks
@@ -85,30 +85,30 @@ def forget(config: Config, exporters: Sequence[str] = ()) -> int:
 
 
 def _changed(config: Config, exporters: Sequence[str], *, forget: bool) -> int:
-    if connecting.connect_reading(config) is None:
+    reader = connecting.connect_reading(config)
+    if reader is None:
         raise connecting.no_store(config)
+    reader.dispose()
     statement = delete(undelivered) if forget else update(undelivered).values(asked=1)
     if exporters:
         statement = statement.where(undelivered.c.exporter.in_(exporters))
     engine = connecting.connect(config)
     try:
-        with connecting.transaction(engine) as connection:
+        with transactions.transaction(engine) as connection:
             return connection.execute(statement).rowcount
     finally:
         engine.dispose()
 
 
 def _exporters(engine: Engine) -> list[str]:
-    with connecting.snapshot(engine) as connection:
-        if not inspect(connection).has_table(undelivered.name):  # a store from before there were any
-            return []
+    with transactions.snapshot(engine) as connection:
         return sorted(connection.execute(select(undelivered.c.exporter).distinct()).scalars())
 
 
 def _pages(engine: Engine, exporter: str) -> Iterator[Listed]:
     after = 0
     while True:
-        with connecting.snapshot(engine) as connection:
+        with transactions.snapshot(engine) as connection:
             found = _listed(connection, exporter, after=after, limit=_PAGE)
         yield from found
         if not found:

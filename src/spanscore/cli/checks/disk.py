@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from sqlalchemy import text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -44,10 +43,7 @@ def _store(settings: Settings, url: URL) -> Finding:
         return _sqlite("store", "store.url", Path(url.database or ""), wanted)
     shown = url.render_as_string(hide_password=True)
     try:
-        engine = connecting.connect(settings.store)
-        with engine.connect() as connection:
-            connection.execute(text("SELECT 1"))
-        engine.dispose()
+        connecting.version(settings.store)
     except (SpanscoreError, OSError) as error:
         return fail("store", told(error), "start the database, or mend store.url")
     return ok("store", f"{shown} answers")

@@ -1,0 +1,58 @@
+"""Transactions on the store's database, their errors sorted by what to do."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.exc import DBAPIError, InterfaceError, InternalError, OperationalError
+from sqlalchemy.exc import TimeoutError as NoConnectionError
+
+from spanscore.errors import PermanentError, RetryableError
+
+DAMAGE: Final = "store_damaged"
+"""Why a RetryableError is raised where the file is damaged: it passes only once somebody has repaired it."""
+
+WRITES: Final = "spanscore_writes"
+"""The execution option of a connection that is going to write."""
+
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_REPAIR = "it is damaged: stop the server and run `spanscore repair` with its configuration"
+_MAY_PASS = (OperationalError, InterfaceError, InternalError)
+
+
+@contextmanager
+def transaction(engine: Engine) -> Iterator[Connection]:
+    """A transaction that writes. Raises RetryableError where the fault may pass, else PermanentError."""
+    with _sorted_errors(), engine.execution_options(**{WRITES: True}).begin() as connection:
+        yield connection
+
+
+@contextmanager
+def snapshot(engine: Engine) -> Iterator[Connection]:
+    """A transaction that only reads; it waits for no writer. Raises as `transaction` does."""
+    with _sorted_errors(), engine.begin() as connection:
+        yield connection
+
+
+def is_damaged(error: BaseException | None) -> bool:
+    """Whether SQLite says that a file is damaged, or no database at all."""
+    return isinstance(error, sqlite3.DatabaseError) and getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
+
+
+@contextmanager
+def _sorted_errors() -> Iterator[None]:
+    try:
+        yield
+    except NoConnectionError as error:
+        raise RetryableError("the store cannot be used: all of its connections are in use") from error
+    except DBAPIError as error:
+        what = f"the store cannot be used: {error.orig}"
+        if is_damaged(error.orig):
+            raise RetryableError(f"{what}; {_REPAIR}", retry_after_s=30.0, why=DAMAGE) from error
+        if "Could not decode to UTF-8" in str(error.orig):
+            raise PermanentError("a record in the store is damaged: its text is not UTF-8") from error
+        if error.connection_invalidated or isinstance(error, _MAY_PASS):  # locked, disk full, server gone
+            raise RetryableError(what, retry_after_s=5.0) from error
+        raise PermanentError(what) from error
