@@ -113,27 +113,41 @@ def _together(
 
 
 def rebuild_all(
-    spans: Iterable[Span], logs: Iterable[LogRecord] = (), *, watch: turns.Watch | None = None
+    spans: Iterable[Span],
+    logs: Iterable[LogRecord] = (),
+    *,
+    watch: turns.Watch | None = None,
+    truncated: Collection[str] = (),
 ) -> list[AgentTrace]:
     """The agent traces in the spans and log records of any number of traces, ordered by their start.
 
-    A turn that is spread over several traces is one agent trace. `watch` is told of each that is built.
+    A turn that is spread over several traces is one agent trace. `watch` is told of each that is built. `truncated`
+    has the ids of the traces that are known not to be all there.
     """
     received = _gathered(spans, logs)
-    parts = {unit: rebuild_part(*received[unit], watch=watch) for unit in received}
+    known: dict[str, Completeness] = {unit: "truncated" if unit in truncated else "complete" for unit in received}
+    parts = {unit: rebuild_part(*received[unit], completeness=known[unit], watch=watch) for unit in received}
     found = {unit: part.traces for unit, part in parts.items()}
     for unit in _sought(parts):
-        parts[unit] = rebuild_part(*received[unit], is_sought=lambda _ids, _talk: True)
+        parts[unit] = rebuild_part(*received[unit], completeness=known[unit], is_sought=lambda _ids, _talk: True)
     readings = {unit: part.reading for unit, part in parts.items() if part.reading is not None}
     for together in turns.group(part.ends for part in parts.values() if part.ends is not None):
         ids = [x.trace_id for x in together]
         if len(ids) > 1:
             found.update({x: [] for x in ids})
             if all(received[x][0] for x in ids):
-                found[ids[0]] = _together([readings[x] for x in ids], turns.asked_within(together), watch=watch)
+                found[ids[0]] = _together(
+                    [readings[x] for x in ids],
+                    turns.asked_within(together),
+                    completeness=[known[x] for x in ids],
+                    watch=watch,
+                )
             else:  # log records of no span, which are now held against those of the others
                 found[ids[0]] = rebuild_together(
-                    (received[x] for x in ids), within=turns.asked_within(together), watch=watch
+                    (received[x] for x in ids),
+                    completeness=[known[x] for x in ids],
+                    within=turns.asked_within(together),
+                    watch=watch,
                 )
     traces = in_order(trace for traces in found.values() for trace in traces)
     unjoined = turns.Unjoined(traces)
@@ -181,7 +195,11 @@ def unit_of(item: Span | LogRecord, *, of_log: bool) -> str:
 
 
 def explain_all(
-    spans: Iterable[Span], logs: Iterable[LogRecord] = (), *, watch: turns.Watch | None = None
+    spans: Iterable[Span],
+    logs: Iterable[LogRecord] = (),
+    *,
+    watch: turns.Watch | None = None,
+    truncated: Collection[str] = (),
 ) -> list[tuple[AgentTrace, turns.Explanation]]:
     """What `rebuild_all` gives, each agent trace with where its facts came from."""
     built: dict[str, tuple[turns.Turn, Reading]] = {}
@@ -191,7 +209,7 @@ def explain_all(
         if watch is not None:
             watch(trace, turn, reading)
 
-    traces = rebuild_all(spans, logs, watch=note)
+    traces = rebuild_all(spans, logs, watch=note, truncated=truncated)
     return [
         (x, turns.explain(turn, dialects.again(reading), reading)) for x in traces for turn, reading in (built[x.id],)
     ]

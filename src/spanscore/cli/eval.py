@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from spanscore import config
+from spanscore import config, sources
 from spanscore.cli import aggregates, answers, dry_run, output_files, recorded, scored, unscored
 from spanscore.cli.measuring import INTERRUPTED, stop_on_interrupt
 from spanscore.cli.score_stream import Display, Kept, ScoreFile
@@ -25,7 +25,7 @@ from spanscore.offline.selection import open_engine, require_providers
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument("path", metavar="PATH", nargs="+", type=Path, help=recorded.PATH_HELP)
+    parser.add_argument("path", metavar="PATH", nargs="+", type=sources.place, help=recorded.PLACE_HELP)
     parser.add_argument("-c", "--config", metavar="FILE", type=Path, help="the configuration; without it, the defaults")
     parser.add_argument(
         "--metric",
@@ -43,7 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="show what a judge would be asked and what it may cost; send nothing"
     )
-    parser.add_argument("-v", "--verbose", action="store_true", help="with --dry-run: show the whole prompts")
+    parser.add_argument(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="say how a backend is asked for its traces; with --dry-run: show the whole prompts",
+    )
     parser.add_argument(
         "--fail-under",
         metavar="METRIC=VALUE",
@@ -60,6 +65,8 @@ def run(args: argparse.Namespace) -> int:
 
     Returns the exit code: 1 where a gate is not met, 130 where Ctrl-C ended it; what was scored by then is printed.
     """
+    if args.verbose:
+        recorded.say_requests()
     settings = configured(args)
     if args.model == RULES:
         settings = settings.model_copy(update={"evaluation": settings.evaluation.with_checks()})

@@ -5,9 +5,9 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spanscore import sources
 from spanscore.cli import explained, recorded
 from spanscore.cli.terminal import console, on_one_line, print_json, printable
 from spanscore.cli.trees import branch, cut, shown
@@ -34,7 +34,8 @@ _SAID = ("user_input", "final_output", "system_instructions", "available_tools",
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument("path", metavar="PATH", nargs="+", type=Path, help=recorded.PATH_HELP)
+    parser.add_argument("path", metavar="PATH", nargs="+", type=sources.place, help=recorded.PLACE_HELP)
+    parser.add_argument("-v", "--verbose", action="store_true", help="say how a backend is asked for its traces")
     parser.add_argument("--jsonl", action="store_true", help="print one JSON object a line for each agent trace")
     asked = parser.add_mutually_exclusive_group()
     asked.add_argument(
@@ -47,6 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print every agent trace. Returns the exit code."""
+    if args.verbose:
+        recorded.say_requests()
     if args.unread:
         telemetry = recorded.loaded(args.path)
         print_unread(unread_all(telemetry.spans, telemetry.logs), as_json=args.jsonl)
@@ -72,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _rebuilt(telemetry: Telemetry, paths: Sequence[Path]) -> list[AgentTrace]:
+def _rebuilt(telemetry: Telemetry, paths: Sequence[recorded.Place]) -> list[AgentTrace]:
     traces = recorded.rebuilt(telemetry, paths)
     recorded.say_unread(traces, telemetry)
     return traces
@@ -108,9 +111,12 @@ def _said(score: Evaluation) -> str:
     return f"{score.metric}{value}{label}"
 
 
-def _explained(telemetry: Telemetry, paths: Sequence[Path]) -> Sequence[tuple[AgentTrace, Explanation | None]]:
+def _explained(
+    telemetry: Telemetry, paths: Sequence[recorded.Place]
+) -> Sequence[tuple[AgentTrace, Explanation | None]]:
     watch = ContentWatch()
-    traces = explain_all(telemetry.spans, telemetry.logs, watch=watch)
+    truncated = telemetry.truncated
+    traces = explain_all(telemetry.spans, telemetry.logs, watch=watch, truncated=truncated)
     recorded.refuse_none(traces, telemetry, paths)
     recorded.say_unread([x for x, _ in traces], telemetry)
     recorded.say_silent(watch)

@@ -1,28 +1,37 @@
 """The agent traces in the files that a command was given, and the sessions they make up."""
 
+import logging
 import sys
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
+from spanscore import sources
 from spanscore.cli.terminal import printable
 from spanscore.content import ContentWatch
-from spanscore.errors import InputError
 from spanscore.evaluation import MAX_EARLIER_TURNS
 from spanscore.model.session_scope import DEFAULT_SCOPE, in_scope
 from spanscore.model.trace import AgentTrace, Session
+from spanscore.offline.recordings import none_found
+from spanscore.offline.stored import load_stored, truncated_notice
 from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all, unread_traces
+from spanscore.sources import Location
 from spanscore.span_attributes import SpanAttributes
 
 PATH_HELP = (
     "a file or folder of OTLP in protobuf (*.pb; logs in logs*.pb), OTLP JSON (also JSON Lines or Tempo's) or Jaeger "
-    "JSON, or of these compressed by gzip"
+    "JSON, or of these compressed by gzip or zstd"
 )
+PLACE_HELP = f"{PATH_HELP}; or the URL of stored traces, such as jaeger://localhost:16686?service=shop&since=24h"
+
+Place: TypeAlias = Path | Location
+"""What a command reads: a path, or a URL of stored traces."""
 
 
 def agent_traces(
-    paths: Sequence[Path], session_scope: Sequence[str] = DEFAULT_SCOPE, attributes: Collection[str] = ()
+    paths: Sequence[Place], session_scope: Sequence[str] = DEFAULT_SCOPE, attributes: Collection[str] = ()
 ) -> list[AgentTrace]:
     """Every agent trace in `paths`, by its start; spans that had to be left out are named on standard error.
 
@@ -39,7 +48,7 @@ def agent_traces(
 
 def rebuilt(
     telemetry: files.Telemetry,
-    paths: Sequence[Path],
+    paths: Sequence[Place],
     session_scope: Sequence[str] = DEFAULT_SCOPE,
     attributes: Collection[str] = (),
 ) -> list[AgentTrace]:
@@ -49,32 +58,36 @@ def rebuilt(
     """
     watch = ContentWatch()
     noting = SpanAttributes(attributes, watch)
-    rebuilt_traces = noting.added_to(rebuild_all(telemetry.spans, telemetry.logs, watch=noting))
-    traces = in_scope(rebuilt_traces, session_scope)
+    found = rebuild_all(telemetry.spans, telemetry.logs, watch=noting, truncated=telemetry.truncated)
+    traces = in_scope(noting.added_to(found), session_scope)
     refuse_none(traces, telemetry, paths)
     say_silent(watch)
     return traces
 
 
-def loaded(paths: Sequence[Path]) -> files.Telemetry:
-    """The spans and log records in `paths`. Raises InputError when a file cannot be read."""
-    telemetry = files.load(paths)
+def loaded(paths: Sequence[Place]) -> files.Telemetry:
+    """The spans and log records in `paths`. Raises InputError when a file or a URL cannot be read."""
+    telemetry = files.load([x for x in paths if isinstance(x, Path)])
+    for location in paths:
+        if isinstance(location, Location):
+            load_stored(telemetry, location)
+    for trace_id, why in telemetry.truncated.items():
+        print(f"spanscore: {printable(truncated_notice(trace_id, why))}", file=sys.stderr)
     for refused in telemetry.refused:
         print(f"spanscore: warning: left out {printable(refused)}", file=sys.stderr)
     return telemetry
 
 
-def refuse_none(traces: Collection[object], telemetry: files.Telemetry, paths: Sequence[Path]) -> None:
+def say_requests() -> None:
+    """Say on standard error what is asked of backends, and what is not."""
+    logging.basicConfig(format="spanscore: %(message)s")
+    logging.getLogger(sources.__name__).setLevel(logging.INFO)
+
+
+def refuse_none(traces: Collection[object], telemetry: files.Telemetry, paths: Sequence[Place]) -> None:
     """Raise InputError where no agent trace was found."""
-    if traces:
-        return
-    places = ", ".join(str(path) for path in paths)
-    if not telemetry.spans and not telemetry.logs:
-        raise InputError(f"{places}: there is no span and no log record in it; give what an agent's telemetry sent")
-    raise InputError(
-        f"{places}: no agent trace in {len(telemetry.spans)} spans and {len(telemetry.logs)} log records; "
-        "is the agent's instrumentation one of GenAI spans? `spanscore inspect --unread` shows what is there"
-    )
+    if not traces:
+        raise none_found(paths, len(telemetry.spans), len(telemetry.logs))
 
 
 def say_unread(traces: Sequence[AgentTrace], telemetry: files.Telemetry) -> None:

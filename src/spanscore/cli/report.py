@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from spanscore import report
+from spanscore import report, sources
 from spanscore.cli import answers, eval, recorded, report_comparison, report_inputs  # noqa: A004 - the command's name
 from spanscore.cli.measuring import INTERRUPTED
 from spanscore.cli.output_files import require_writable
@@ -21,8 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "path",
         metavar="PATH",
         nargs="+",
-        type=Path,
-        help=f"{recorded.PATH_HELP}; what `spanscore test --output`, `eval --jsonl` or `inspect --jsonl` wrote; or "
+        type=sources.place,
+        help=f"{recorded.PLACE_HELP}; what `spanscore test --output`, `eval --jsonl` or `inspect --jsonl` wrote; or "
         "scores that spanscore exported by OTLP",
     )
     parser.add_argument(
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--baseline",
         metavar="PATH",
         action="append",
-        type=Path,
+        type=sources.place,
         default=[],
         help="another run to compare with, as PATH; may be given again, for its traces and its scores",
     )

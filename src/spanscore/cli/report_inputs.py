@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from spanscore import report
-from spanscore.cli import runs
+from spanscore.cli import recorded, runs
 from spanscore.cli.measuring import measured
+from spanscore.cli.recorded import Place
 from spanscore.cli.terminal import printable
 from spanscore.config import Settings
 from spanscore.errors import InputError
@@ -18,8 +19,8 @@ from spanscore.model.json import loads
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.offline.recordings import Recordings
-from spanscore.otlp import files
 from spanscore.received_scores import read_external, read_own
+from spanscore.sources import Location
 
 _MAX_START_BYTES = 2**24
 _OF_A_SCORE = ("scope", "status", "metric", "trace_id", "span_id", "evaluator")
@@ -33,7 +34,7 @@ class Given:
     `is_complete`: False where Ctrl-C ended the scoring of the traces.
     """
 
-    paths: Sequence[Path]
+    paths: Sequence[Place]
     traces: list[AgentTrace] = field(default_factory=list)
     scores: list[report.Score] = field(default_factory=list)
     external: list[Evaluation] = field(default_factory=list)
@@ -68,15 +69,17 @@ class Given:
             raise InputError(f"{self.name}: no run as `spanscore test --output` writes it ({what})") from None
 
 
-def read(paths: Sequence[Path], settings: Settings, args: argparse.Namespace) -> Given:
+def read(paths: Sequence[Place], settings: Settings, args: argparse.Namespace) -> Given:
     """What is in `paths`; traces of which no score is there are scored as `spanscore eval` does.
 
     Raises InputError where a file cannot be read, or there is nothing in them.
     """
     given = Given(paths)
-    telemetry: list[Path] = []
+    telemetry: list[Place] = []
     for path in paths:
-        if runs.is_readable(path):
+        if isinstance(path, Location):
+            telemetry.append(path)
+        elif runs.is_readable(path):
             _take_scores(given, path)
         elif _has_agent_traces(path):
             given.traces += _agent_traces(path)
@@ -111,9 +114,9 @@ def _require_scores(path: Path) -> None:
             raise InputError(f"{path}: no scores as spanscore writes them ({what}); `spanscore eval --jsonl` does")
 
 
-def _take_telemetry(given: Given, paths: Sequence[Path], settings: Settings) -> None:
+def _take_telemetry(given: Given, paths: Sequence[Place], settings: Settings) -> None:
     """The agent traces in files of OTLP, and the scores among them: those that spanscore exported, and others'."""
-    telemetry = files.load(paths)
+    telemetry = recorded.loaded(paths)
     scope = settings.assemble.session_scope
     given.scores += read_own(telemetry.spans, telemetry.logs, session_scope=scope)
     from_others = read_external(telemetry.spans, telemetry.logs, session_scope=scope)

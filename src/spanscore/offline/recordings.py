@@ -1,6 +1,6 @@
-"""The agent traces in files of recorded telemetry, and what is to be said about these files."""
+"""The agent traces in files of recorded telemetry or stored elsewhere, and what is to be said about these."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from spanscore.content import ContentWatch
@@ -9,11 +9,14 @@ from spanscore.model.session_scope import DEFAULT_SCOPE, in_scope
 from spanscore.model.span import LogRecord, Span
 from spanscore.model.trace import AgentTrace
 from spanscore.offline.given import GivenScores
-from spanscore.offline.windows import windows
+from spanscore.offline.stored import stored_windows, truncated_notice
+from spanscore.offline.windows import Window, windows
 from spanscore.otlp import files
 from spanscore.otlp.documents import Documents
 from spanscore.rebuild import rebuild_all, unread_traces
 from spanscore.received_scores import read_external
+from spanscore.sources import Location
+from spanscore.sources.loading import Stopped
 from spanscore.span_attributes import SpanAttributes
 
 _WHOLE_BYTES = 32 * 2**20
@@ -21,11 +24,11 @@ _WHOLE_BYTES = 32 * 2**20
 
 
 class Recordings:
-    """The agent traces in files and folders of OTLP, or in what was loaded from them."""
+    """The agent traces in files and folders of OTLP, at URLs of stored traces, or in what was loaded from them."""
 
     def __init__(
         self,
-        paths: Sequence[Path],
+        places: Sequence[Path | Location],
         session_scope: Sequence[str] = DEFAULT_SCOPE,
         warn: Callable[[str], None] = lambda _: None,
         progress: Callable[[int, int], None] = lambda _done, _total: None,
@@ -34,14 +37,15 @@ class Recordings:
     ) -> None:
         """`session_scope` is that of the configuration, `attributes` are those of spans that its rules read.
 
-        `warn` is told what was left out and what is not recorded; `progress` is told how many bytes were read, of how
-        many. Both are called in the thread that reads.
+        `warn` is told what was left out and what is not recorded; `progress` is told how many bytes of files were read,
+        of how many. Both are called in the thread that reads.
         """
         self._progress = progress
         self._attributes = attributes
-        self._is_stopped = False
+        self._stopped = Stopped()
         self._unread = self._read_bytes = 0
-        self._paths = paths
+        self._paths = [x for x in places if isinstance(x, Path)]
+        self._locations = [x for x in places if isinstance(x, Location)]
         self._session_scope = session_scope
         self._warn = warn
         self._loaded: files.Telemetry | None = None
@@ -64,21 +68,24 @@ class Recordings:
 
     def stop(self) -> None:
         """Read no further; what was read is given."""
-        self._is_stopped = True
+        self._stopped.set()
 
     def batches(self) -> Iterator[list[AgentTrace]]:
         """The agent traces, of each batch by their start.
 
         Of small files there is one batch. Large ones are read by the time of their documents; a turn that is spread
-        over several traces is one where these are within 30 seconds, and 16 MiB.
+        over several traces is one where these are within 30 seconds, and 16 MiB. So are stored traces.
 
-        Raises InputError when a file cannot be read, or none of them contains an agent trace.
+        Raises InputError when a file or URL cannot be read, or none of the files, or a URL, contains an agent trace;
+        RetryableError where what a URL names cannot be reached.
         """
         watch = ContentWatch()
-        if self._loaded is None and (total := sum(size for _, size in files.listed(self._paths))) > _WHOLE_BYTES:
-            yield from self._windows(watch, total)
-        else:
-            yield self._whole(watch)
+        noting = SpanAttributes(self._attributes, watch)
+        if self._loaded is not None or self._paths:
+            yield from self._of_files(noting)
+        for location in self._locations:
+            found = stored_windows(location, noting, lambda _size: not self._stopped, self._stopped)
+            yield from self._of_windows(found, noting, [location])
         for silent in watch.silent:
             self._warn(str(silent))
         if self._unread:
@@ -86,12 +93,22 @@ class Recordings:
         for notice in self.given.notices:
             self._warn(notice)
 
-    def _whole(self, watch: ContentWatch) -> list[AgentTrace]:
+    def _of_files(self, noting: SpanAttributes) -> Iterator[list[AgentTrace]]:
+        total = sum(size for _, size in files.listed(self._paths)) if self._loaded is None else 0
+        if total > _WHOLE_BYTES:
+            found = windows(Documents(self._paths), noting, lambda size: self._go_on(size, total))
+            yield from self._of_windows(found, noting, self._paths)
+        else:
+            yield self._whole(noting)
+
+    def _whole(self, noting: SpanAttributes) -> list[AgentTrace]:
         """All agent traces at once."""
         telemetry = files.load(self._paths) if self._loaded is None else self._loaded
         self._refuse(telemetry.refused)
-        noting = SpanAttributes(self._attributes, watch)
-        rebuilt = noting.added_to(rebuild_all(telemetry.spans, telemetry.logs, watch=noting))
+        self._say_truncated(telemetry.truncated)
+        rebuilt = noting.added_to(
+            rebuild_all(telemetry.spans, telemetry.logs, watch=noting, truncated=telemetry.truncated)
+        )
         traces = in_scope(rebuilt, self._session_scope)
         self._note_external(telemetry.spans, telemetry.logs, traces)
         if not traces:
@@ -99,37 +116,45 @@ class Recordings:
         self._unread = unread_traces(telemetry.spans, telemetry.logs, traces)
         return traces
 
-    def _windows(self, watch: ContentWatch, total_bytes: int) -> Iterator[list[AgentTrace]]:
+    def _of_windows(
+        self, found: Iterator[Window], noting: SpanAttributes, places: Sequence[Path | Location]
+    ) -> Iterator[list[AgentTrace]]:
         """The agent traces as they are read, in bounded memory."""
         spans = logs = count = 0
-        noting = SpanAttributes(self._attributes, watch)
-        for window in windows(Documents(self._paths), noting, lambda size: self._go_on(size, total_bytes)):
+        for window in found:
             self._refuse(window.refused)
+            self._say_truncated(window.truncated)
             spans, logs, count = spans + len(window.spans), logs + len(window.logs), count + len(window.traces)
             self._unread += unread_traces(window.spans, window.logs, window.traces)
             traces = in_scope(noting.added_to(window.traces), self._session_scope)
             self._note_external(window.spans, window.logs, traces)
             yield traces
-        if not count and not self._is_stopped:
-            raise none_found(self._paths, spans, logs)
+        if not count and not self._stopped:
+            raise none_found(places, spans, logs)
 
     def _go_on(self, size_bytes: int, total_bytes: int) -> bool:
         self._read_bytes += size_bytes
         self._progress(self._read_bytes, max(total_bytes, self._read_bytes))
-        return not self._is_stopped
+        return not self._stopped
 
     def _refuse(self, refused: Sequence[str]) -> None:
         for what in refused:
             self._warn(f"warning: left out {what}")
+
+    def _say_truncated(self, truncated: Mapping[str, str]) -> None:
+        for trace_id, why in truncated.items():
+            self._warn(truncated_notice(trace_id, why))
 
     def _note_external(self, spans: Sequence[Span], logs: Sequence[LogRecord], traces: Sequence[AgentTrace]) -> None:
         """Note what others gave to these traces, to others, and to sessions."""
         self.given.add(read_external(spans, logs, session_scope=self._session_scope), traces)
 
 
-def none_found(paths: Sequence[Path], spans: int, logs: int) -> InputError:
-    """The error where files contain no agent trace."""
-    places = ", ".join(str(path) for path in paths) or "telemetry"
+def none_found(given: Sequence[Path | Location], spans: int, logs: int) -> InputError:
+    """The error where files, or a URL, contain no agent trace."""
+    places = ", ".join(str(x) for x in given) or "telemetry"
+    if not spans and not logs and (searched := [x for x in given if isinstance(x, Location)]):
+        return InputError(f"{places}: no trace there {searched[0].wanted}; ask for others, such as by since=7d")
     if not spans and not logs:
         return InputError(f"{places}: there is no span and no log record in it; give what an agent's telemetry sent")
     return InputError(

@@ -1,13 +1,16 @@
 """The traces of recordings that are too large for memory, a window at a time: what has been read, and waits no more."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
 
 from spanscore.model.span import LogRecord, Span
 from spanscore.model.trace import AgentTrace
-from spanscore.otlp.documents import Document, Documents, Place
+from spanscore.otlp.documents import Document, Place
 from spanscore.rebuild import rebuild_all, unit_of
 from spanscore.turns import Watch
+
+Accepts: TypeAlias = Callable[[Sequence[Span], Sequence[LogRecord]], bool]
 
 _FIRST_BYTES, _MAX_BYTES = 2 * 2**20, 16 * 2**20
 """How much is read for a window: little for the first, so that its scores are there soon, then ever more."""
@@ -34,6 +37,18 @@ class Window:
     spans: list[Span]
     logs: list[LogRecord]
     refused: list[str]
+    truncated: dict[str, str]
+    """Which of these traces are known not to be all there, by id, and why."""
+
+
+class Ordered(Protocol):
+    """Documents by their time; it is known which of them is the last to mention a trace."""
+
+    def __iter__(self) -> Iterator[Document]: ...
+
+    def is_last(self, trace_id: str, place: Place) -> bool:
+        """Whether no document after this one mentions a trace."""
+        ...
 
 
 class Windows:
@@ -43,9 +58,12 @@ class Windows:
     over several traces is one.
     """
 
-    def __init__(self, documents: Documents, watch: Watch) -> None:
+    def __init__(self, documents: Ordered, watch: Watch, accepts: Accepts | None = None) -> None:
+        """`accepts` says of the spans and log records of a trace whether it is read; None: each is."""
         self._documents = documents
         self._watch = watch
+        self._accepts = accepts
+        self._truncated: dict[str, str] = {}
         self._units: dict[str, _Unit] = {}
         self._read_bytes = 0
         self._now_ns = 0
@@ -57,6 +75,7 @@ class Windows:
         self._read_bytes += document.size_bytes
         self._now_ns = document.place.time_ns
         self._refused += document.telemetry.refused
+        self._truncated.update(document.telemetry.truncated)
         for span in document.telemetry.spans:
             self._unit(unit_of(span, of_log=False), document.place).spans.append((document.place, span))
         for log in document.telemetry.logs:
@@ -68,7 +87,11 @@ class Windows:
     def give(self, *, is_end: bool) -> Window:
         """The agent traces that wait for nothing any more; at the end, all that are left."""
         ready = {name: x for name, x in self._units.items() if is_end or not self._is_open(name, x)}
-        traces = rebuild_all(_spans(ready.values()), _logs(ready.values()), watch=self._watch)
+        for name in [x for x in ready if not self._is_wanted(ready[x])]:
+            del self._units[name], ready[name]
+        traces = rebuild_all(
+            _spans(ready.values()), _logs(ready.values()), watch=self._watch, truncated=self._truncated
+        )
         names = {name: name for name in ready} | {
             span.trace_id: name for name, unit in ready.items() for _, span in unit.spans
         }
@@ -83,12 +106,16 @@ class Windows:
         found = [trace for trace, group in zip(traces, groups, strict=True) if not group & waiting]
         refused, self._refused = self._refused, []
         logs, self._of_no_trace = [*_logs(given), *self._of_no_trace], []
-        return Window(found, _spans(given), logs, refused)
+        truncated = {x: self._truncated.pop(x) for x in [*self._truncated] if x not in self._units}
+        return Window(found, _spans(given), logs, refused, truncated)
 
     def _unit(self, name: str, place: Place) -> _Unit:
         unit = self._units.setdefault(name, _Unit(place))
         unit.last, unit.last_bytes = place, self._read_bytes
         return unit
+
+    def _is_wanted(self, unit: _Unit) -> bool:
+        return self._accepts is None or self._accepts([x for _, x in unit.spans], [x for _, x in unit.logs])
 
     def _is_open(self, name: str, unit: _Unit) -> bool:
         return not self._documents.is_last(name, unit.last)
@@ -99,9 +126,11 @@ class Windows:
         return is_recent and self._read_bytes - unit.last_bytes < _MAX_WAITING_BYTES
 
 
-def windows(documents: Documents, watch: Watch, read: Callable[[int], bool]) -> Iterator[Window]:
+def windows(
+    documents: Ordered, watch: Watch, read: Callable[[int], bool], accepts: Accepts | None = None
+) -> Iterator[Window]:
     """The windows of all documents; `read` is told how many bytes each had, and says whether to go on."""
-    found = Windows(documents, watch)
+    found = Windows(documents, watch, accepts)
     wanted, size_bytes = _FIRST_BYTES, 0
     for document in documents:
         found.add(document)

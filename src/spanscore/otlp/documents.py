@@ -4,11 +4,14 @@ import base64
 import binascii
 import gzip
 import re
+import tempfile
 from collections import deque
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from pathlib import Path
 from typing import IO, NamedTuple
+
+import cramjam
 
 from spanscore.errors import InputError
 from spanscore.otlp import files
@@ -98,12 +101,14 @@ def contents(path: Path) -> Iterator[tuple[int, bytes]]:
     """(number of the line, text) of each line where the first is JSON by itself, else (1, the whole content)."""
     try:
         with _opened(path) as file:
-            if path.name.removesuffix(".gz").endswith(".pb"):
+            if files.without_compression(path.name).endswith(".pb"):
                 yield 1, file.read()
             else:
                 yield from _lines(file)
     except (EOFError, gzip.BadGzipFile) as error:
         raise InputError(f"{path}: damaged gzip ({error}): fetch the file again") from None
+    except cramjam.DecompressionError as error:
+        raise InputError(f"{path}: damaged zstd ({error}): fetch the file again") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}): give another file") from None
 
@@ -118,7 +123,7 @@ def time_ns(content: bytes) -> int:
 
 def trace_ids(path: Path, content: bytes) -> set[str]:
     """The ids of the traces that a document mentions, as spans have them."""
-    if path.name.removesuffix(".gz").endswith(".pb"):
+    if files.without_compression(path.name).endswith(".pb"):
         telemetry = files.Telemetry()
         files.decode_into(telemetry, path, content, str(path))
         return {x.trace_id for x in telemetry.spans} | {x.trace_id for x in telemetry.logs}
@@ -139,8 +144,18 @@ def _as_hex(text: bytes) -> str:
 
 def _opened(path: Path) -> IO[bytes]:
     with path.open("rb") as file:
-        is_zipped = file.read(2) == files.GZIP
-    return gzip.open(path) if is_zipped else path.open("rb")  # type: ignore[return-value] # it has the same methods
+        start = file.read(len(files.ZSTD))
+    if start == files.ZSTD:
+        return _unpacked(path)
+    return gzip.open(path) if start.startswith(files.GZIP) else path.open("rb")  # type: ignore[return-value] # alike
+
+
+def _unpacked(path: Path) -> IO[bytes]:
+    """The content of a file that zstd compressed, as an unnamed file of its own."""
+    unpacked = tempfile.NamedTemporaryFile()  # noqa: SIM115 - the caller closes it
+    cramjam.zstd.decompress_into(cramjam.File(str(path)), cramjam.File(unpacked.name, read=False, write=True))
+    unpacked.seek(0)
+    return unpacked
 
 
 def _lines(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+import cramjam
 from google.protobuf.message import DecodeError, Message
 
 from spanscore.errors import InputError
@@ -18,6 +19,9 @@ from spanscore.otlp.mend import mend
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
 
 GZIP: Final = b"\x1f\x8b"
+ZSTD: Final = b"\x28\xb5\x2f\xfd"
+"""How compressed files begin."""
+
 _SUFFIXES: Final = (".pb", ".json", ".jsonl", ".ndjson")
 _KNOWN: Final = "OTLP (*.pb, JSON or JSON Lines), Jaeger JSON or a Tempo export"
 
@@ -28,11 +32,15 @@ class ForeignFileError(InputError):
 
 @dataclass(slots=True)
 class Telemetry:
-    """What files held, in their order. `refused` names what was left out, a span or a file, with the reason."""
+    """What files contain, in their order. `refused` names what was left out, a span or a file, with the reason.
+
+    `truncated` has the ids of the traces that are known not to be all there, each with the reason.
+    """
 
     spans: list[Span] = field(default_factory=list)
     logs: list[LogRecord] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
+    truncated: dict[str, str] = field(default_factory=dict)
 
 
 class _NoTelemetryError(ValueError):
@@ -47,8 +55,8 @@ def load(paths: PathLike | Iterable[PathLike]) -> Telemetry:
 
     A file is an export request in protobuf (`*.pb`, of logs where its name starts with `logs`), OTLP/JSON (one request,
     an array of them, or JSON Lines as the collector's file exporter writes them), Jaeger's JSON or a Tempo export;
-    each may be gzipped. Raises InputError where something is not; an empty file and JSON of another kind are passed
-    over in a folder that holds telemetry too.
+    each may be compressed by gzip or zstd. Raises InputError where something is not; an empty file and JSON of another
+    kind are passed over in a folder that holds telemetry too.
     """
     found = Telemetry()
     for path in map(Path, [paths] if isinstance(paths, str | os.PathLike) else paths):
@@ -68,8 +76,18 @@ def listed(paths: Iterable[Path]) -> list[tuple[Path, int]]:
         raise InputError(f"{error.filename}: cannot be read ({error.strerror}): give {_KNOWN}") from None
 
 
+def is_telemetry(name: str) -> bool:
+    """Whether a file is taken for telemetry, by its name, when its folder is read."""
+    return without_compression(name).endswith(_SUFFIXES)
+
+
+def without_compression(name: str) -> str:
+    """The name of a file without the suffix of its compression."""
+    return name.removesuffix(".gz").removesuffix(".zst")
+
+
 def _inside(folder: Path) -> list[Path]:
-    return sorted(x for x in folder.rglob("*") if x.name.removesuffix(".gz").endswith(_SUFFIXES) and x.is_file())
+    return sorted(x for x in folder.rglob("*") if is_telemetry(x.name) and x.is_file())
 
 
 def _load_folder(folder: Path, found: Telemetry) -> None:
@@ -124,7 +142,7 @@ def requests(path: Path) -> Iterator[tuple[Signal, Message, list[str]]]:
 
 def is_binary(path: Path, content: bytes) -> bool:
     """Whether a file is in protobuf, by its name and by how it begins."""
-    return content[:64].lstrip()[:1] not in (b"{", b"[") or path.name.removesuffix(".gz").endswith(".pb")
+    return content[:64].lstrip()[:1] not in (b"{", b"[") or without_compression(path.name).endswith(".pb")
 
 
 def is_json(text: bytes) -> bool:
@@ -162,9 +180,13 @@ def _binary_request(path: Path, content: bytes) -> tuple[Signal, Message, list[s
 def _content(path: Path) -> bytes:
     try:
         content = path.read_bytes()
+        if content.startswith(ZSTD):
+            return bytes(cramjam.zstd.decompress(content))
         return gzip.decompress(content) if content.startswith(GZIP) else content
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise InputError(f"{path}: damaged gzip ({error}): fetch the file again") from None
+    except cramjam.DecompressionError as error:
+        raise InputError(f"{path}: damaged zstd ({error}): fetch the file again") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}): give {_KNOWN}") from None
 

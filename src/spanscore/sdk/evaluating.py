@@ -18,10 +18,11 @@ from spanscore.offline import OfflineScoring
 from spanscore.offline.recordings import Recordings
 from spanscore.otlp.files import Telemetry
 from spanscore.sdk.score_report import Report
+from spanscore.sources import place
 
 PathLike: TypeAlias = str | os.PathLike[str]
 Recorded: TypeAlias = PathLike | Telemetry | Iterable[PathLike] | Iterable[AgentTrace]
-"""Files or folders of OTLP, what `spanscore.load` gives, or agent traces."""
+"""Files or folders of OTLP, URLs of stored traces, what `spanscore.load` gives, or agent traces."""
 
 Measure: TypeAlias = str | type[Metric] | Callable[..., Any]
 """A metric by its name, its class, or the function that `@spanscore.metric` decorates."""
@@ -37,14 +38,15 @@ def evaluate(
 ) -> Report:
     """Score recorded agent traces and their sessions, and wait for the scores; also inside a running event loop.
 
-    `traces` is a file or folder of OTLP, several of them, what `spanscore.load` gives, or agent traces. `metrics` are
-    those to measure, by their names, or functions that `@spanscore.metric` decorates; without it those of the
-    configuration. `judge` is a model such as "gpt-4o-mini", or an object with `ask`. `threshold` is the score from
-    which on the label is pass. `config` is a configuration file, or its settings; without it the defaults hold, and
-    SPANSCORE_JUDGE_MODEL.
+    `traces` is a file or folder of OTLP, the URL of a backend's stored traces, several of these, what `spanscore.load`
+    gives, or agent traces. `metrics` are those to measure, by their names, or functions that `@spanscore.metric`
+    decorates; without it those of the configuration. `judge` is a model such as "gpt-4o-mini", or an object with `ask`.
+    `threshold` is the score from which on the label is pass. `config` is a configuration file, or its settings; without
+    it the defaults hold, and SPANSCORE_JUDGE_MODEL.
 
     Raises InputError where a file cannot be read or contains no agent trace, or a metric, model or threshold cannot
-    be; ConfigError for the configuration. An error of a judge is no exception: it is an evaluation that failed.
+    be; ConfigError for the configuration; RetryableError where a backend cannot be reached. An error of a judge is no
+    exception: it is an evaluation that failed.
     """
     return waited_for(lambda: evaluate_async(traces, metrics=metrics, judge=judge, threshold=threshold, config=config))
 
@@ -105,7 +107,8 @@ def _recorded(traces: Recorded, settings: Settings, note: Callable[[str], None])
             f"traces: {type(wrong).__name__} is neither a path nor an AgentTrace: give files, folders, what "
             "spanscore.load gives, or agent traces"
         )
-    return Recordings([Path(x) for x in given], scope, note, attributes=attributes)
+    places = [place(x) if isinstance(x, str) else Path(x) for x in given]
+    return Recordings(places, scope, note, attributes=attributes)
 
 
 def _nothing(_subject: Session) -> Sequence[Evaluation]:

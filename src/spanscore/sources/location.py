@@ -1,0 +1,280 @@
+"""Where stored traces are, as one URL: the backend, how to reach it, and which of its traces are wanted."""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
+
+from spanscore.errors import InputError
+from spanscore.model.moment import moment_ns
+from spanscore.model.quantity import duration_ns
+from spanscore.sources.query import Query
+
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_REFERENCE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_ESCAPED: Final = re.compile(r"%24%7B.*?%7D")
+_TRACE_ID: Final = re.compile(r"[0-9a-fA-F]{1,32}")
+_CONDITIONS: Final = ("service", "since", "until", "errors", "min_duration", "trace_id", "limit")
+_CONNECTION: Final = ("timeout", "retries", "token", "insecure_skip_verify", "ca_file", "cert_file", "key_file")
+_PREFIXES: Final = ("attribute.", "header.")
+_TRUTHS: Final = {"true": True, "1": True, "": True, "false": False, "0": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """How to reach a backend over HTTP. `repr` has no secret in it."""
+
+    base_url: str
+    """Scheme, host, port and path, without a slash at its end."""
+
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    timeout_s: float = 30.0
+    """For one request, its whole answer included."""
+
+    retries: int = 5
+    """How often a request is sent again that got no answer, or 429 or a 5xx one."""
+
+    insecure_skip_verify: bool = False
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A parsed URL. `str` shows it without credentials."""
+
+    scheme: str
+    """The backend's name, or the protocol of files."""
+
+    url: str = field(repr=False)
+    """Of files: what fsspec is given."""
+
+    shown: str
+    """The URL as messages have it: without credentials."""
+
+    connection: Connection
+    query: Query
+    options: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """What only this backend has, such as Phoenix's `project`."""
+
+    has_since: bool = False
+
+    def __str__(self) -> str:
+        return self.shown
+
+    @property
+    def name(self) -> str:
+        """What a report is called that is made of it."""
+        return self.shown
+
+    @property
+    def wanted(self) -> str:
+        """Which traces are wanted, in words."""
+        query = self.query
+        told = [f"that started since {_time(query.since_ns)}"] if query.since_ns is not None else []
+        told += [f"that started before {_time(query.until_ns)}"] if query.until_ns is not None else []
+        told += [f"for {x}" for x in query.conditions if x not in {"since", "until"}]
+        return ", ".join(told)
+
+    def option(self, name: str, default: str = "") -> str:
+        """The last value of an option of this backend."""
+        return self.options.get(name, [default])[-1]
+
+
+def is_url(text: str) -> bool:
+    """Whether a text is a URL rather than the path of a file."""
+    return _SCHEME.match(text) is not None
+
+
+def parse_location(
+    text: str, *, options: Collection[str], port: int | None, now_ns: int, environ: Mapping[str, str] | None
+) -> Location:
+    """`text` as a location whose backend has these options of its own, and listens on `port` unless it names another.
+
+    `${env:NAME}` and `${env:NAME:-default}` are filled in from `environ`; None: they stay as they are, for a URL that
+    came over the network. `port` None: it is a URL of files. Raises InputError, which never shows a credential.
+    """
+    try:
+        return _Parsing(_split(text, environ), options, environ, now_ns).location(port)
+    except ValueError as error:
+        raise InputError(f"{_shown_text(text)}: {error}") from None
+
+
+class _Parsing:
+    def __init__(
+        self, parts: SplitResult, options: Collection[str], environ: Mapping[str, str] | None, now_ns: int
+    ) -> None:
+        self._parts = parts
+        self._environ = environ
+        self._now_ns = now_ns
+        self._own = options
+        self._given: dict[str, list[str]] = {}
+        for name, value in parse_qsl(parts.query, keep_blank_values=True):
+            self._given.setdefault(name, []).append(self._filled(value))
+
+    def location(self, port: int | None) -> Location:
+        parts, is_http = self._parts, port is not None
+        scheme, _, secure = parts.scheme.partition("+")
+        known = (*_CONDITIONS, *(_CONNECTION if is_http else ()), *self._own)
+        unknown = [x for x in self._given if x not in known and not x.startswith(_PREFIXES)]
+        if unknown:
+            raise ValueError(
+                f"{unknown[0]!r} is no parameter of it; there are {', '.join(known)}, attribute.NAME"
+                + (", header.NAME" if is_http else "")
+            )
+        shown = _shown(parts)
+        connection = self._connection(secure, port) if port is not None else Connection("")
+        return Location(
+            scheme,
+            parts._replace(query="", fragment="").geturl(),
+            shown,
+            connection,
+            self._query(),
+            {name: self._given[name] for name in self._own if name in self._given},
+            has_since="since" in self._given,
+        )
+
+    def _query(self) -> Query:
+        attributes = {
+            name.removeprefix("attribute."): values[-1]
+            for name, values in self._given.items()
+            if name.startswith("attribute.")
+        }
+        query = Query(
+            service=self._last("service") or None,
+            since_ns=self._moment("since"),
+            until_ns=self._moment("until"),
+            attributes=attributes,
+            errors=self._truth("errors"),
+            min_duration_ns=self._duration("min_duration"),
+            trace_ids=tuple(dict.fromkeys(map(_trace_id, self._given.get("trace_id", ())))),
+            limit=self._count("limit", least=1),
+        )
+        if query.since_ns is not None and query.until_ns is not None and query.since_ns >= query.until_ns:
+            raise ValueError("since is not before until: no trace can be in between")
+        return query
+
+    def _connection(self, secure: str, port: int) -> Connection:
+        parts = self._parts
+        if not parts.hostname:
+            raise ValueError("it names no host: write SCHEME://HOST:PORT")
+        if secure not in {"", "http", "https"}:
+            raise ValueError(f"write {parts.scheme.partition('+')[0]}:// or {parts.scheme.partition('+')[0]}+https://")
+        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        scheme = secure or "http"
+        headers = {
+            name.removeprefix("header."): values[-1]
+            for name, values in self._given.items()
+            if name.startswith("header.")
+        }
+        if token := self._last("token"):
+            headers["Authorization"] = f"Bearer {token}"
+        if "authorization" in map(str.lower, headers) and parts.username is not None:
+            raise ValueError("give one kind of credentials: user:password@, token or header.Authorization")
+        _require_sendable(headers)
+        return Connection(
+            f"{scheme}://{host}:{parts.port or port}{parts.path.rstrip('/')}",
+            headers,
+            self._credential(parts.username),
+            self._credential(parts.password),
+            (self._duration("timeout") or 30 * 10**9) / 1e9,
+            self._count("retries", least=0, default=5) or 0,
+            self._truth("insecure_skip_verify"),
+            *(Path(x) if (x := self._last(name)) else None for name in ("ca_file", "cert_file", "key_file")),
+        )
+
+    def _credential(self, text: str | None) -> str | None:
+        return None if text is None else self._filled(unquote(text))
+
+    def _filled(self, text: str) -> str:
+        return _filled(text, self._environ)
+
+    def _last(self, name: str) -> str:
+        return self._given.get(name, [""])[-1]
+
+    def _truth(self, name: str) -> bool:
+        text = self._given.get(name, ["false"])[-1].lower()
+        if text not in _TRUTHS:
+            raise ValueError(f"{name}={text}: write true or false")
+        return _TRUTHS[text]
+
+    def _moment(self, name: str) -> int | None:
+        if name not in self._given:
+            return None
+        try:
+            return moment_ns(self._last(name).replace(" ", "+"), self._now_ns)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+
+    def _duration(self, name: str) -> int | None:
+        if name not in self._given:
+            return None
+        try:
+            return duration_ns(self._last(name))
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+
+    def _count(self, name: str, *, least: int, default: int | None = None) -> int | None:
+        if name not in self._given:
+            return default
+        text = self._last(name)
+        if not text.isascii() or not text.isdecimal() or len(text) > 9 or int(text) < least:
+            raise ValueError(f"{name}={text}: write a number of at least {least}")
+        return int(text)
+
+
+def _time(ns: int) -> str:
+    return f"{datetime.fromtimestamp(ns // 10**9, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def since_default(location: Location, since_ns: int) -> Location:
+    """The location with this `since` where neither it nor a trace id is given."""
+    query = location.query
+    if query.since_ns is not None or query.trace_ids:
+        return location
+    return replace(location, query=replace(query, since_ns=since_ns))
+
+
+def _split(text: str, environ: Mapping[str, str] | None) -> SplitResult:
+    """The parts of a URL; a reference has characters that would end a part, so these are escaped meanwhile."""
+    parts = urlsplit(_REFERENCE.sub(lambda x: quote(x[0], safe=""), text))
+    user, at, host = parts.netloc.rpartition("@")
+    host, path = (_filled(_ESCAPED.sub(lambda x: unquote(x[0]), x), environ) for x in (host, parts.path))
+    return parts._replace(netloc=f"{user}{at}{host}", path=path)
+
+
+def _filled(text: str, environ: Mapping[str, str] | None) -> str:
+    if environ is None:
+        return text
+    return _REFERENCE.sub(lambda x: environ.get(x[1]) or x[2] or "", text)
+
+
+def _trace_id(text: str) -> str:
+    if not _TRACE_ID.fullmatch(text):
+        raise ValueError(f"trace_id={text}: write up to 32 hexadecimal digits")
+    return text.lower().zfill(32)
+
+
+def _require_sendable(headers: Mapping[str, str]) -> None:
+    for name, value in headers.items():
+        if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) or re.search(r"[\r\n\0]", value):
+            raise ValueError(f"the header {name!r} cannot be sent: it has a line break or a character of no header")
+
+
+def _shown(parts: SplitResult) -> str:
+    """A URL without what may be a credential: the user, values of headers and tokens."""
+    netloc = parts.netloc.rpartition("@")[2]
+    pairs = [x for x in parts.query.split("&") if x and not x.startswith(("header.", "token="))]
+    return parts._replace(netloc=netloc, query="&".join(pairs), fragment="").geturl()
+
+
+def _shown_text(text: str) -> str:
+    """The start of a URL that cannot be parsed, without its user."""
+    scheme, _, rest = text.partition("://")
+    return f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}"
