@@ -19,5 +19,5 @@ rm -f "$out"/*.py "$out"/*.pyi
 echo '"""The control service in Python: generated from proto/ by `make proto`, never edited."""' >"$out/__init__.py"
 # protoc names a Python module after the path of its proto, and the code lives in spanscore.api.v1.
 for file in "$made"/spanscore/v1/*; do
-    sed 's/^from spanscore\.v1 import/from spanscore.api.v1 import/' "$file" >"$out/$(basename "$file")"
+    sed -E 's/^from spanscore\.v1(\.[a-z_0-9]+)? import/from spanscore.api.v1\1 import/' "$file" >"$out/$(basename "$file")"
 done

@@ -4,7 +4,11 @@
 
     SpanscoreError
     ├── InputError            a file, argument or request is wrong: say what, where, what to do (CLI exit code 2)
-    │   └── ConfigError       the same, for the configuration file
+    │   ├── ConfigError       the same, for the configuration file
+    │   ├── FieldError        the same, for one field of a request
+    │   ├── NotFoundError     nothing is stored under a name
+    │   ├── ExistsError       something else is stored under a name already
+    │   └── StateError        what is stored is in a state that does not allow it
     ├── OutputError           what was to be printed or written does not fit: say where (CLI exit code 74)
     ├── RetryableError        may pass: an OTLP client is told UNAVAILABLE / 503 and when to come back
     ├── PermanentError        will not pass: an OTLP client is told INVALID_ARGUMENT / 400
@@ -29,6 +33,27 @@ class InputError(SpanscoreError):
 
 class ConfigError(InputError):
     """The configuration cannot be used; the message names the key."""
+
+
+class FieldError(InputError):
+    """A field of a request is wrong: `field` is its path, such as `target.filter`; `problem` what is wrong with it."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field}: {problem}")
+        self.field = field
+        self.problem = problem
+
+
+class NotFoundError(InputError):
+    """Nothing is stored under a name, or nothing that who asks may see."""
+
+
+class ExistsError(InputError):
+    """Something else is stored under a name already."""
+
+
+class StateError(InputError):
+    """What is stored is in a state that does not allow what is asked, such as pausing a run that has ended."""
 
 
 class OutputError(SpanscoreError):

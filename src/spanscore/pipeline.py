@@ -27,7 +27,8 @@ from spanscore.receive.server import Server
 from spanscore.score_intake import ScoreIntake
 from spanscore.store.journal import Journal
 from spanscore.store.listing import Page, Place, ScoreQuery, TraceQuery, TraceScores
-from spanscore.store.store import Store
+from spanscore.store.session_listing import SessionQuery
+from spanscore.store.store import SessionRecord, Store
 from spanscore.telemetry import Meter, declared, process, resource
 
 _log = logging.getLogger(__name__)
@@ -171,6 +172,14 @@ class Pipeline:
     def list_traces(self, query: TraceQuery, limit: int, after: Place | None = None) -> Page[TraceScores]:
         """A page of the agent traces in the store."""
         return self._store.list_traces(query, limit, after)
+
+    def list_sessions(self, query: SessionQuery, limit: int, after: Place | None = None) -> Page[SessionRecord]:
+        """A page of the sessions in the store."""
+        return self._store.list_sessions(query, limit, after)
+
+    def sessions(self, session_id: str) -> list[SessionRecord]:
+        """The sessions with this key or id."""
+        return self._store.sessions(self._store.session_keys(session_id))
 
     async def finish_queued(self) -> None:
         """Wait until everything that was cut is scored."""

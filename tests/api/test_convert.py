@@ -148,7 +148,7 @@ def test_a_trace_message_has_every_fact_of_the_json_line():
     stated = {"trial": Trial(case="c"), "expected": Expected(answer="sunny")}
     facts = set(_trace(**stated, session_id="s", session_key="other:s").to_json())
     fields = {field.name for field in encode_trace(_trace()).DESCRIPTOR.fields}
-    assert fields - facts == {"history_recorded"}  # which tells an empty history from none
+    assert fields - facts == {"history_recorded", "name"}  # whether an empty history is one; the resource's name
     assert facts <= fields
 
 

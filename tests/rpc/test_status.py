@@ -6,7 +6,7 @@ from google.rpc import error_details_pb2, status_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanscore.rpc.status import Status, read_status, write_status
+from spanscore.rpc.status import ErrorInfo, FieldViolation, Status, read_status, write_status
 
 STATUSES = st.builds(
     Status,
@@ -33,14 +33,31 @@ def test_the_published_messages_read_what_is_written(status):
     assert found == ([] if status.retry_after_s is None else [pytest.approx(status.retry_after_s)])
 
 
+def test_the_published_messages_read_the_reason_and_the_wrong_fields():
+    status = Status(3, "no", None, ErrorInfo("BAD", "spanscore", {"a": "b"}), (FieldViolation("filter", "odd"),))
+    read = status_pb2.Status.FromString(write_status(status))
+    info, bad = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest()
+    assert read.details[0].Unpack(info)
+    assert read.details[1].Unpack(bad)
+    assert (info.reason, info.domain, dict(info.metadata)) == ("BAD", "spanscore", {"a": "b"})
+    assert [(x.field, x.description) for x in bad.field_violations] == [("filter", "odd")]
+
+
+def test_the_reason_and_the_wrong_fields_are_read():
+    info = error_details_pb2.ErrorInfo(reason="BAD", domain="d", metadata={"a": "b"})
+    bad = error_details_pb2.BadRequest(field_violations=[{"field": "filter", "description": "odd"}])
+    status = Status(3, "no", None, ErrorInfo("BAD", "d", {"a": "b"}), (FieldViolation("filter", "odd"),))
+    assert read_status(published(3, "no", info, bad).SerializeToString()) == status
+
+
 @given(STATUSES)
 def test_what_is_written_is_read_again(status):
     assert read_status(write_status(status)).message == status.message
 
 
-def test_other_details_than_a_retry_info_are_passed_over():
+def test_details_of_other_kinds_are_passed_over():
     wait = error_details_pb2.RetryInfo(retry_delay=Duration(seconds=3))
-    status = published(14, "later", error_details_pb2.ErrorInfo(reason="full"), wait)
+    status = published(14, "later", error_details_pb2.QuotaFailure(), wait)
 
     assert read_status(status.SerializeToString()) == Status(14, "later", 3.0)
 

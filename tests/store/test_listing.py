@@ -5,10 +5,13 @@ from dataclasses import replace
 import pytest
 
 from spanscore.errors import ConfigError
+from spanscore.filters import parse
 from spanscore.model.score import Annotation, Evaluator, Failure, Skip
 from spanscore.store import listing
 from spanscore.store.config import Config
+from spanscore.store.fields import SCORE_FIELDS, TRACE_FIELDS
 from spanscore.store.listing import ScoreQuery, TraceQuery
+from spanscore.store.session_listing import SESSION_FIELDS, SessionQuery
 
 HUMAN = Evaluator("HUMAN", "helpful", "", source="human")
 
@@ -42,6 +45,70 @@ def test_pages_follow_each_other_without_gap_or_repetition(store, make, commit):
         page = store.list_scores(ScoreQuery(), 3, place)
         found, place = found + metrics_of(page), page.next
     assert found == [f"m{x}" for x in reversed(range(7))]
+
+
+def test_the_oldest_scores_come_first_where_that_is_asked_for(store, make, commit):
+    for number in range(5):
+        commit(make.score(make.trace(number), f"m{number}"))
+    found, place = [], None
+    while not found or place:
+        page = store.list_scores(ScoreQuery(oldest_first=True), 2, place)
+        found, place = found + metrics_of(page), page.next
+    assert found == [f"m{x}" for x in range(5)]
+
+
+def test_scores_that_come_while_pages_are_read_move_nothing(store, make, commit):
+    for number in range(4):
+        commit(make.score(make.trace(number), f"m{number}"))
+    first = store.list_scores(ScoreQuery(), 2)
+    commit(make.score(make.trace(9), "later"))
+    assert metrics_of(first) + metrics_of(store.list_scores(ScoreQuery(), 2, first.next)) == ["m3", "m2", "m1", "m0"]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("metric = m1", ["m1"]),
+        ('metric = "m*" AND NOT metric = m1', ["m2", "m0"]),
+        ("metric = m1 OR value < 0.2", ["m1", "m0"]),
+        ("NOT (metric = m1 AND value > 0)", ["m2", "m0"]),
+        ("metric = m1 value > 0.9", []),
+        ("scope = session", []),
+        ("evaluated_at_ns >= 0", ["m2", "m1", "m0"]),
+        ("metric:M2", ["m2"]),
+    ],
+)
+def test_a_filter_is_met_by_what_the_database_and_the_record_contain(store, make, commit, text, wanted):
+    for number in range(3):
+        commit(make.score(make.trace(number), f"m{number}", 0.1 + 0.3 * number))
+    assert metrics_of(store.list_scores(ScoreQuery(filter=parse(text, SCORE_FIELDS)), 10)) == wanted
+
+
+def test_traces_are_filtered_by_their_scores_and_resource(store, make, commit):
+    trace = make.trace(1)
+    commit(make.score(trace, "coherence", 0.25), trace=trace)
+    commit(make.score(make.trace(2), "coherence", 0.75), trace=make.trace(2))
+    query = TraceQuery(filter=parse("score.coherence < 0.5", TRACE_FIELDS))
+    assert [x.trace.id for x in store.list_traces(query, 10).items] == [trace.id]
+
+
+def test_sessions_come_page_by_page_those_that_went_on_last_first(store, make, commit):
+    for number, session in enumerate(["a", "b", "c", "a"]):
+        trace = make.trace(number, session_id=session)
+        commit(make.score(trace, "coherence"), trace=trace)
+    found, place = [], None
+    while not found or place:
+        page = store.list_sessions(SessionQuery(), 1, place)
+        found, place = found + [(x.session.id, len(x.session.traces)) for x in page.items], page.next
+    assert found == [("a", 2), ("c", 1), ("b", 1)]
+
+
+def test_sessions_are_filtered_by_what_their_scores_are(store, make, commit):
+    for session, value in (("a", 0.25), ("b", 0.75)):
+        trace = make.trace(1 if session == "a" else 2, session_id=session)
+        commit(make.score(trace, "coherence", value), trace=trace)
+    page = store.list_sessions(SessionQuery(filter=parse("failing = true", SESSION_FIELDS)), 10)
+    assert [x.session.id for x in page.items] == ["a"]
 
 
 def test_what_others_gave_is_listed_among_ours_by_its_time(store, make, commit, clock):

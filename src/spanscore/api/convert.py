@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from spanscore.api.expectations import decode_expected, encode_expected
+from spanscore.api.requests import name_of
 from spanscore.api.text import text_of
 from spanscore.api.v1 import agent_trace_pb2 as trace_pb
 from spanscore.api.v1 import control_service_pb2 as control_pb
@@ -50,6 +51,7 @@ def encode_trace(trace: AgentTrace) -> trace_pb.AgentTrace:
     """The message of `trace`; whatever it holds, it can be sent."""
     tools, calls = trace.available_tools, trace.tool_calls
     return trace_pb.AgentTrace(
+        name=name_of("traces", trace.id),
         id=trace.id,
         trace_ids=trace.trace_ids,
         root_span_id=trace.root_span_id,
@@ -135,6 +137,7 @@ def encode_score(evaluation: Evaluation) -> score_pb.Score:
     """The message of `evaluation`; whatever it holds, it can be sent."""
     outcome, judge = evaluation.outcome, evaluation.usage
     return score_pb.Score(
+        name=name_of("scores", evaluation.uid),
         scope=_SCOPE[evaluation.scope],
         status=_STATUS[evaluation.status],
         metric=evaluation.metric,

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _serve(settings: "Settings") -> None:
-    from spanscore.api.service import Server  # noqa: PLC0415 - as above
+    from spanscore.api.server import Server  # noqa: PLC0415 - as above
     from spanscore.pipeline import Pipeline  # noqa: PLC0415 - as above
 
     stopping = asyncio.Event()

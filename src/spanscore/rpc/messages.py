@@ -44,10 +44,12 @@ def _field(given: Field) -> FieldDescriptorProto:
 
 
 def new_file(path: str, package: str, messages: Mapping[str, Sequence[Field]], *needed: str) -> FileDescriptorProto:
-    """A proto3 file with these messages, which needs the files `needed`."""
+    """A proto3 file with these messages, which needs the files `needed`. `Outer.Inner` stands after `Outer`."""
     file = FileDescriptorProto(name=path, package=package, syntax="proto3", dependency=needed)
     for name, fields in messages.items():
-        message = file.message_type.add(name=name)
+        outer, _, inner = name.rpartition(".")
+        around = next((x.nested_type for x in file.message_type if x.name == outer), file.message_type)
+        message = around.add(name=inner)
         message.field.extend(map(_field, fields))
         if any(kind.startswith("one ") for _, kind, _ in fields):
             message.oneof_decl.add(name="kind")

@@ -8,10 +8,12 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from sqlalchemy import Column, Row, Table, exists, or_, select, tuple_
 from sqlalchemy.engine import Connection
 
+from spanscore.filters import Filter
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
-from spanscore.store import connecting, reading, records, transactions
+from spanscore.store import connecting, filtering, reading, records, transactions
 from spanscore.store.config import Config
+from spanscore.store.fields import SCORE_FIELDS
 from spanscore.store.schema import agent_traces, evaluations, external_scores
 from spanscore.store.writing import key
 
@@ -42,6 +44,7 @@ class ScoreQuery:
     `failing`: only those that do not pass and those that could not be measured; skips are listed only with `skipped`.
     `since_ns`: only what was stored from then on (Unix ns). `service` and `session_id` are compared as they are,
     `metric` names a metric or a family of them, such as rubric. `source` is "spanscore", "human" or whoever gave it.
+    `filter` is of `fields.SCORE_FIELDS`. `oldest_first`: first what was stored first.
     """
 
     failing: bool = False
@@ -51,6 +54,8 @@ class ScoreQuery:
     metric: str | None = None
     session_id: str | None = None
     source: str | None = None
+    filter: Filter[Evaluation] | None = None
+    oldest_first: bool = False
 
     def wants(self, score: Evaluation) -> bool:
         """Whether a score is wanted, but for the time at which it was stored."""
@@ -61,17 +66,23 @@ class ScoreQuery:
             and self.session_id in {None, score.session_id, score.session_key}
             and self.source in {None, score.evaluator.source or "spanscore"}
             and (self.metric is None or f"{score.metric}.".startswith(f"{self.metric}."))
+            and (self.filter is None or self.filter.matches(score))
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceQuery:
-    """Which agent traces are wanted, as `ScoreQuery`. `failing`: only those of which a score is failing."""
+    """Which agent traces are wanted, as `ScoreQuery`. `failing`: only those of which a score is failing.
+
+    `filter` is of `fields.TRACE_FIELDS`.
+    """
 
     failing: bool = False
     since_ns: int | None = None
     service: str | None = None
     session_id: str | None = None
+    filter: "Filter[TraceScores] | None" = None
+    oldest_first: bool = False
 
     def wants(self, found: TraceScores) -> bool:
         """Whether an agent trace is wanted, but for the time at which it was stored."""
@@ -80,17 +91,19 @@ class TraceQuery:
             (not self.failing or found.is_failing)
             and self.service in {None, trace.service_name}
             and self.session_id in {None, trace.session_id, trace.session_key}
+            and (self.filter is None or self.filter.matches(found))
         )
 
 
 class Place(NamedTuple):
-    """Where a page ends: the numbers of the records below which the next one begins."""
+    """Where a page ends: the numbers of the records after which the next one begins."""
 
     row: int
     external_row: int = 0
 
 
-_BEGIN = Place(2**63 - 1, 2**63 - 1)
+_NEWEST = Place(2**63 - 1, 2**63 - 1)
+_OLDEST = Place(-1, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +116,12 @@ class Page(Generic[ItemT]):
 
 def scores(connection: Connection, query: ScoreQuery, limit: int, after: Place | None = None) -> Page[Evaluation]:
     """At most `limit` scores, of each measured one only the newest revision; those that others gave among them."""
-    place = after or _BEGIN
-    streams = {"row": _newest_first(connection, evaluations, query.since_ns, place.row, _own_wanted(query))}
-    wanted = _metric_wanted(external_scores.c.metric, query.metric)
-    streams["external_row"] = _newest_first(connection, external_scores, query.since_ns, place.external_row, wanted)
+    place = after or (_OLDEST if query.oldest_first else _NEWEST)
+    streams = {"row": _in_order(connection, evaluations, query, place.row, _own_wanted(query))}
+    wanted = [*_metric_wanted(external_scores.c.metric, query.metric), *_filtered(query, _EXTERNAL_COLUMNS)]
+    streams["external_row"] = _in_order(connection, external_scores, query, place.external_row, wanted)
     items: list[Evaluation] = []
-    for looked_at, (stream, row) in enumerate(_merged(streams), start=1):
+    for looked_at, (stream, row) in enumerate(_merged(streams, query), start=1):
         place = place._replace(**{stream: row.number})
         items += [x for x in _decoded(row) if query.wants(x)]
         if len(items) == limit or looked_at == _MAX_LOOKED_AT:
@@ -118,9 +131,9 @@ def scores(connection: Connection, query: ScoreQuery, limit: int, after: Place |
 
 def traces(connection: Connection, query: TraceQuery, limit: int, after: Place | None = None) -> Page[TraceScores]:
     """At most `limit` agent traces, those that were stored last first."""
-    place = after or _BEGIN
+    place = after or (_OLDEST if query.oldest_first else _NEWEST)
     wanted = [] if query.session_id is None else [agent_traces.c.session_id.in_(_keys(connection, query.session_id))]
-    rows = _newest_first(connection, agent_traces, query.since_ns, place.row, wanted)
+    rows = _in_order(connection, agent_traces, query, place.row, wanted)
     items: list[TraceScores] = []
     looked_at = 0
     while chunk := list(islice(rows, min(limit, _CHUNK))):
@@ -157,26 +170,29 @@ def pages(
         engine.dispose()
 
 
-def _newest_first(
-    connection: Connection, table: Table, since_ns: int | None, below: int, conditions: Sequence[Any]
+def _in_order(
+    connection: Connection, table: Table, wanted: ScoreQuery | TraceQuery, place: int, conditions: Sequence[Any]
 ) -> Iterator[Row[Any]]:
-    """(number, stored_ns, record) of what was stored since, with numbers under `below`; read some at a time."""
+    """(number, stored_ns, record) of what was stored since, with numbers past `place`; read some at a time."""
     number: Column[int] = table.c.seq if table is evaluations else table.c.row
-    query = select(number.label("number"), table.c.stored_ns, table.c.record).where(*conditions)
-    query = query.order_by(number.desc()).limit(_CHUNK)
-    while found := connection.execute(query.where(number < below)).all():
+    query = select(number.label("number"), table.c.stored_ns, table.c.record).where(*conditions).limit(_CHUNK)
+    if wanted.oldest_first and wanted.since_ns is not None:
+        query = query.where(table.c.stored_ns >= wanted.since_ns)
+    query = query.order_by(number if wanted.oldest_first else number.desc())
+    while found := connection.execute(query.where(number > place if wanted.oldest_first else number < place)).all():
         for row in found:
-            if since_ns is not None and row.stored_ns < since_ns:
+            if wanted.since_ns is not None and row.stored_ns < wanted.since_ns:
                 return
             yield row
-        below = found[-1].number
+        place = found[-1].number
 
 
-def _merged(streams: Mapping[str, Iterator[Row[Any]]]) -> Iterator[tuple[str, Row[Any]]]:
+def _merged(streams: Mapping[str, Iterator[Row[Any]]], query: ScoreQuery) -> Iterator[tuple[str, Row[Any]]]:
     """The rows of all streams by the time at which they were stored, each with the name of its stream."""
+    first = min if query.oldest_first else max
     heads = {name: next(rows, None) for name, rows in streams.items()}
     while waiting := {name: row for name, row in heads.items() if row is not None}:
-        name = max(waiting, key=lambda x: waiting[x].stored_ns)
+        name = first(waiting, key=lambda x: waiting[x].stored_ns)
         yield name, waiting[name]
         heads[name] = next(streams[name], None)
 
@@ -199,7 +215,28 @@ def _own_wanted(query: ScoreQuery) -> list[Any]:
         other.metric == table.metric,
         tuple_(other.revision, other.seq) > tuple_(table.revision, table.seq),
     )
-    return [~newer, *_metric_wanted(table.metric, query.metric)]
+    return [~newer, *_metric_wanted(table.metric, query.metric), *_filtered(query, _OWN_COLUMNS)]
+
+
+_OWN_COLUMNS = {
+    "uid": evaluations.c.uid,
+    "scope": evaluations.c.scope,
+    "metric": evaluations.c.metric,
+    "revision": evaluations.c.revision,
+    "evaluated_at_ns": evaluations.c.evaluated_ns,
+}
+_EXTERNAL_COLUMNS = {
+    "uid": external_scores.c.uid,
+    "scope": external_scores.c.scope,
+    "metric": external_scores.c.metric,
+    "evaluated_at_ns": external_scores.c.given_ns,
+}
+
+
+def _filtered(query: ScoreQuery, columns: Mapping[str, Column[Any]]) -> list[Any]:
+    """What of the query's filter the database can check."""
+    found = filtering.condition(query.filter.node if query.filter else None, SCORE_FIELDS, columns)
+    return [] if found is None else [found]
 
 
 def _metric_wanted(column: Column[str], name: str | None) -> list[Any]:

@@ -12,7 +12,7 @@ from spanscore.model.external import newest
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.model.undelivered import Undelivered
-from spanscore.store import external, listing, pruning, reading, records, unanswered, writing
+from spanscore.store import external, listing, pruning, reading, records, session_listing, unanswered, writing
 from spanscore.store import undelivered as not_delivered
 from spanscore.store.config import Config
 from spanscore.store.database import Database
@@ -201,6 +201,13 @@ class Store:
         """A page of agent traces; see `listing.traces`."""
         with self._database.reading() as connection:
             return listing.traces(connection, query, limit, after)
+
+    def list_sessions(
+        self, query: session_listing.SessionQuery, limit: int, after: listing.Place | None = None
+    ) -> listing.Page[SessionRecord]:
+        """A page of sessions; see `session_listing.sessions`."""
+        with self._database.reading() as connection:
+            return session_listing.sessions(connection, query, limit, after)
 
     def open_sessions(self) -> list[tuple[str, int]]:
         """(session id, Unix ns when its last trace was stored) of sessions that went on since their last evaluation."""

@@ -83,6 +83,7 @@ class AgentTrace(_message.Message):
     SESSION_KEY_FIELD_NUMBER: _builtins.int
     HISTORY_RECORDED_FIELD_NUMBER: _builtins.int
     EXPECTED_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """32 hex digits; the same however often, and in whatever order, the turn's spans arrive."""
     root_span_id: _builtins.str
@@ -106,6 +107,8 @@ class AgentTrace(_message.Message):
     """What its session is joined by: the session id, behind a digest of the service namespace and tenant where there are such."""
     history_recorded: _builtins.bool
     """Whether it is known what came before this turn: then an empty `history` says that nothing did."""
+    name: _builtins.str
+    """traces/{trace}, with its id."""
     @_builtins.property
     def trace_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -170,10 +173,11 @@ class AgentTrace(_message.Message):
         session_key: _builtins.str | None = ...,
         history_recorded: _builtins.bool = ...,
         expected: Global___Expected | None = ...,
+        name: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_available_tools", b"_available_tools", "_expected", b"_expected", "_final_output", b"_final_output", "_plan", b"_plan", "_root_span_id", b"_root_span_id", "_service_name", b"_service_name", "_session_id", b"_session_id", "_session_key", b"_session_key", "_system_instructions", b"_system_instructions", "_tool_calls", b"_tool_calls", "_trial", b"_trial", "_user_id", b"_user_id", "_user_input", b"_user_input", "agent_name", b"agent_name", "available_tools", b"available_tools", "expected", b"expected", "final_output", b"final_output", "plan", b"plan", "root_span_id", b"root_span_id", "service_name", b"service_name", "session_id", b"session_id", "session_key", b"session_key", "system_instructions", b"system_instructions", "target", b"target", "tool_calls", b"tool_calls", "trial", b"trial", "usage", b"usage", "user_id", b"user_id", "user_input", b"user_input"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_available_tools", b"_available_tools", "_expected", b"_expected", "_final_output", b"_final_output", "_plan", b"_plan", "_root_span_id", b"_root_span_id", "_service_name", b"_service_name", "_session_id", b"_session_id", "_session_key", b"_session_key", "_system_instructions", b"_system_instructions", "_tool_calls", b"_tool_calls", "_trial", b"_trial", "_user_id", b"_user_id", "_user_input", b"_user_input", "agent_name", b"agent_name", "available_tools", b"available_tools", "completeness", b"completeness", "damaged", b"damaged", "dialects", b"dialects", "ended_ns", b"ended_ns", "expected", b"expected", "final_output", b"final_output", "history", b"history", "history_recorded", b"history_recorded", "id", b"id", "model_calls", b"model_calls", "opening_span_id", b"opening_span_id", "plan", b"plan", "retrieved", b"retrieved", "root_span_id", b"root_span_id", "service_name", b"service_name", "session_id", b"session_id", "session_key", b"session_key", "started_ns", b"started_ns", "system_instructions", b"system_instructions", "target", b"target", "tool_calls", b"tool_calls", "trace_ids", b"trace_ids", "trial", b"trial", "unread_spans", b"unread_spans", "usage", b"usage", "user_id", b"user_id", "user_input", b"user_input"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_available_tools", b"_available_tools", "_expected", b"_expected", "_final_output", b"_final_output", "_plan", b"_plan", "_root_span_id", b"_root_span_id", "_service_name", b"_service_name", "_session_id", b"_session_id", "_session_key", b"_session_key", "_system_instructions", b"_system_instructions", "_tool_calls", b"_tool_calls", "_trial", b"_trial", "_user_id", b"_user_id", "_user_input", b"_user_input", "agent_name", b"agent_name", "available_tools", b"available_tools", "completeness", b"completeness", "damaged", b"damaged", "dialects", b"dialects", "ended_ns", b"ended_ns", "expected", b"expected", "final_output", b"final_output", "history", b"history", "history_recorded", b"history_recorded", "id", b"id", "model_calls", b"model_calls", "name", b"name", "opening_span_id", b"opening_span_id", "plan", b"plan", "retrieved", b"retrieved", "root_span_id", b"root_span_id", "service_name", b"service_name", "session_id", b"session_id", "session_key", b"session_key", "started_ns", b"started_ns", "system_instructions", b"system_instructions", "target", b"target", "tool_calls", b"tool_calls", "trace_ids", b"trace_ids", "trial", b"trial", "unread_spans", b"unread_spans", "usage", b"usage", "user_id", b"user_id", "user_input", b"user_input"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__agent_name: _TypeAlias = _typing.Literal["agent_name"]  # noqa: Y015
     _WhichOneofArgType__agent_name: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name"]  # noqa: Y015

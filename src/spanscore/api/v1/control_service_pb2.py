@@ -14,9 +14,13 @@ _sym_db = _symbol_database.Default()
 
 from spanscore.api.v1 import agent_trace_pb2 as spanscore_dot_v1_dot_agent__trace__pb2
 from spanscore.api.v1 import score_pb2 as spanscore_dot_v1_dot_score__pb2
+from spanscore.api.v1 import score_service_pb2 as spanscore_dot_v1_dot_score__service__pb2
+from spanscore.api.v1 import trace_service_pb2 as spanscore_dot_v1_dot_trace__service__pb2
 
+from spanscore.api.v1.score_service_pb2 import *
+from spanscore.api.v1.trace_service_pb2 import *
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"spanscore/v1/control_service.proto\x12\x0cspanscore.v1\x1a\x1espanscore/v1/agent_trace.proto\x1a\x18spanscore/v1/score.proto\"\x14\n\x12ListMetricsRequest\"<\n\x13ListMetricsResponse\x12%\n\x07metrics\x18\x01 \x03(\x0b\x32\x14.spanscore.v1.Metric\"\x9d\x01\n\x06Metric\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\"\n\x05scope\x18\x02 \x01(\x0e\x32\x13.spanscore.v1.Scope\x12\x0f\n\x07summary\x18\x03 \x01(\t\x12\"\n\x05scale\x18\x04 \x01(\x0b\x32\x13.spanscore.v1.Scale\x12\x0f\n\x07version\x18\x05 \x01(\t\x12\x1b\n\x13options_schema_json\x18\x06 \x01(\t\"#\n\x0fGetTraceRequest\x12\x10\n\x08trace_id\x18\x01 \x01(\t\";\n\x10GetTraceResponse\x12\'\n\x05trace\x18\x01 \x01(\x0b\x32\x18.spanscore.v1.AgentTrace\"\xc3\x01\n\x11ListTracesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0f\n\x07\x66\x61iling\x18\x03 \x01(\x08\x12\x15\n\x08since_ns\x18\x04 \x01(\x06H\x00\x88\x01\x01\x12\x19\n\x0cservice_name\x18\x05 \x01(\tH\x01\x88\x01\x01\x12\x17\n\nsession_id\x18\x06 \x01(\tH\x02\x88\x01\x01\x42\x0b\n\t_since_nsB\x0f\n\r_service_nameB\r\n\x0b_session_id\"Y\n\x12ListTracesResponse\x12*\n\x06traces\x18\x01 \x03(\x0b\x32\x1a.spanscore.v1.TraceSummary\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x85\x03\n\x0cTraceSummary\x12\n\n\x02id\x18\x01 \x01(\t\x12\x11\n\ttrace_ids\x18\x02 \x03(\t\x12\x12\n\nstarted_ns\x18\x03 \x01(\x06\x12\x10\n\x08\x65nded_ns\x18\x04 \x01(\x06\x12\x17\n\nsession_id\x18\x05 \x01(\tH\x00\x88\x01\x01\x12\x17\n\nagent_name\x18\x06 \x01(\tH\x01\x88\x01\x01\x12\x19\n\x0cservice_name\x18\x07 \x01(\tH\x02\x88\x01\x01\x12\x17\n\nuser_input\x18\x08 \x01(\tH\x03\x88\x01\x01\x12\x19\n\x0c\x66inal_output\x18\t \x01(\tH\x04\x88\x01\x01\x12\x17\n\ntool_calls\x18\n \x01(\rH\x05\x88\x01\x01\x12\x13\n\x0bmodel_calls\x18\x0b \x01(\r\x12#\n\x06scores\x18\x0c \x03(\x0b\x32\x13.spanscore.v1.ScoreB\r\n\x0b_session_idB\r\n\x0b_agent_nameB\x0f\n\r_service_nameB\r\n\x0b_user_inputB\x0f\n\r_final_outputB\r\n\x0b_tool_calls\"\xa1\x02\n\x11ListScoresRequest\x12\x12\n\x08trace_id\x18\x01 \x01(\tH\x00\x12\x14\n\nsession_id\x18\x02 \x01(\tH\x00\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x0f\n\x07\x66\x61iling\x18\x05 \x01(\x08\x12\x15\n\x08since_ns\x18\x06 \x01(\x06H\x01\x88\x01\x01\x12\x19\n\x0cservice_name\x18\x07 \x01(\tH\x02\x88\x01\x01\x12\x13\n\x06metric\x18\x08 \x01(\tH\x03\x88\x01\x01\x12\x13\n\x06source\x18\t \x01(\tH\x04\x88\x01\x01\x12\x0f\n\x07skipped\x18\n \x01(\x08\x42\t\n\x07subjectB\x0b\n\t_since_nsB\x0f\n\r_service_nameB\t\n\x07_metricB\t\n\x07_source\"R\n\x12ListScoresResponse\x12#\n\x06scores\x18\x01 \x03(\x0b\x32\x13.spanscore.v1.Score\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x9b\x02\n\x0f\x45valuateRequest\x12\x12\n\x08trace_id\x18\x01 \x01(\tH\x00\x12\x14\n\nsession_id\x18\x02 \x01(\tH\x00\x12\x0f\n\x07metrics\x18\x03 \x03(\t\x12\x12\n\x05model\x18\x04 \x01(\tH\x01\x88\x01\x01\x12\x16\n\tthreshold\x18\x05 \x01(\x01H\x02\x88\x01\x01\x12H\n\x0esignal_weights\x18\x06 \x03(\x0b\x32\x30.spanscore.v1.EvaluateRequest.SignalWeightsEntry\x1a\x34\n\x12SignalWeightsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\t\n\x07subjectB\x08\n\x06_modelB\x0c\n\n_threshold\"7\n\x10\x45valuateResponse\x12#\n\x06scores\x18\x01 \x03(\x0b\x32\x13.spanscore.v1.Score2\x9c\x03\n\x0e\x43ontrolService\x12R\n\x0bListMetrics\x12 .spanscore.v1.ListMetricsRequest\x1a!.spanscore.v1.ListMetricsResponse\x12I\n\x08GetTrace\x12\x1d.spanscore.v1.GetTraceRequest\x1a\x1e.spanscore.v1.GetTraceResponse\x12O\n\nListTraces\x12\x1f.spanscore.v1.ListTracesRequest\x1a .spanscore.v1.ListTracesResponse\x12O\n\nListScores\x12\x1f.spanscore.v1.ListScoresRequest\x1a .spanscore.v1.ListScoresResponse\x12I\n\x08\x45valuate\x12\x1d.spanscore.v1.EvaluateRequest\x1a\x1e.spanscore.v1.EvaluateResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"spanscore/v1/control_service.proto\x12\x0cspanscore.v1\x1a\x1espanscore/v1/agent_trace.proto\x1a\x18spanscore/v1/score.proto\x1a spanscore/v1/score_service.proto\x1a spanscore/v1/trace_service.proto\"\x14\n\x12ListMetricsRequest\"<\n\x13ListMetricsResponse\x12%\n\x07metrics\x18\x01 \x03(\x0b\x32\x14.spanscore.v1.Metric\"\x9d\x01\n\x06Metric\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\"\n\x05scope\x18\x02 \x01(\x0e\x32\x13.spanscore.v1.Scope\x12\x0f\n\x07summary\x18\x03 \x01(\t\x12\"\n\x05scale\x18\x04 \x01(\x0b\x32\x13.spanscore.v1.Scale\x12\x0f\n\x07version\x18\x05 \x01(\t\x12\x1b\n\x13options_schema_json\x18\x06 \x01(\t\";\n\x10GetTraceResponse\x12\'\n\x05trace\x18\x01 \x01(\x0b\x32\x18.spanscore.v1.AgentTrace\"\x9b\x02\n\x0f\x45valuateRequest\x12\x12\n\x08trace_id\x18\x01 \x01(\tH\x00\x12\x14\n\nsession_id\x18\x02 \x01(\tH\x00\x12\x0f\n\x07metrics\x18\x03 \x03(\t\x12\x12\n\x05model\x18\x04 \x01(\tH\x01\x88\x01\x01\x12\x16\n\tthreshold\x18\x05 \x01(\x01H\x02\x88\x01\x01\x12H\n\x0esignal_weights\x18\x06 \x03(\x0b\x32\x30.spanscore.v1.EvaluateRequest.SignalWeightsEntry\x1a\x34\n\x12SignalWeightsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\t\n\x07subjectB\x08\n\x06_modelB\x0c\n\n_threshold\"7\n\x10\x45valuateResponse\x12#\n\x06scores\x18\x01 \x03(\x0b\x32\x13.spanscore.v1.Score2\x9c\x03\n\x0e\x43ontrolService\x12R\n\x0bListMetrics\x12 .spanscore.v1.ListMetricsRequest\x1a!.spanscore.v1.ListMetricsResponse\x12I\n\x08GetTrace\x12\x1d.spanscore.v1.GetTraceRequest\x1a\x1e.spanscore.v1.GetTraceResponse\x12O\n\nListTraces\x12\x1f.spanscore.v1.ListTracesRequest\x1a .spanscore.v1.ListTracesResponse\x12O\n\nListScores\x12\x1f.spanscore.v1.ListScoresRequest\x1a .spanscore.v1.ListScoresResponse\x12I\n\x08\x45valuate\x12\x1d.spanscore.v1.EvaluateRequest\x1a\x1e.spanscore.v1.EvaluateResponseP\x02P\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -25,32 +29,20 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
   _globals['_EVALUATEREQUEST_SIGNALWEIGHTSENTRY']._options = None
   _globals['_EVALUATEREQUEST_SIGNALWEIGHTSENTRY']._serialized_options = b'8\001'
-  _globals['_LISTMETRICSREQUEST']._serialized_start=110
-  _globals['_LISTMETRICSREQUEST']._serialized_end=130
-  _globals['_LISTMETRICSRESPONSE']._serialized_start=132
-  _globals['_LISTMETRICSRESPONSE']._serialized_end=192
-  _globals['_METRIC']._serialized_start=195
-  _globals['_METRIC']._serialized_end=352
-  _globals['_GETTRACEREQUEST']._serialized_start=354
-  _globals['_GETTRACEREQUEST']._serialized_end=389
-  _globals['_GETTRACERESPONSE']._serialized_start=391
-  _globals['_GETTRACERESPONSE']._serialized_end=450
-  _globals['_LISTTRACESREQUEST']._serialized_start=453
-  _globals['_LISTTRACESREQUEST']._serialized_end=648
-  _globals['_LISTTRACESRESPONSE']._serialized_start=650
-  _globals['_LISTTRACESRESPONSE']._serialized_end=739
-  _globals['_TRACESUMMARY']._serialized_start=742
-  _globals['_TRACESUMMARY']._serialized_end=1131
-  _globals['_LISTSCORESREQUEST']._serialized_start=1134
-  _globals['_LISTSCORESREQUEST']._serialized_end=1423
-  _globals['_LISTSCORESRESPONSE']._serialized_start=1425
-  _globals['_LISTSCORESRESPONSE']._serialized_end=1507
-  _globals['_EVALUATEREQUEST']._serialized_start=1510
-  _globals['_EVALUATEREQUEST']._serialized_end=1793
-  _globals['_EVALUATEREQUEST_SIGNALWEIGHTSENTRY']._serialized_start=1706
-  _globals['_EVALUATEREQUEST_SIGNALWEIGHTSENTRY']._serialized_end=1758
-  _globals['_EVALUATERESPONSE']._serialized_start=1795
-  _globals['_EVALUATERESPONSE']._serialized_end=1850
-  _globals['_CONTROLSERVICE']._serialized_start=1853
-  _globals['_CONTROLSERVICE']._serialized_end=2265
+  _globals['_LISTMETRICSREQUEST']._serialized_start=178
+  _globals['_LISTMETRICSREQUEST']._serialized_end=198
+  _globals['_LISTMETRICSRESPONSE']._serialized_start=200
+  _globals['_LISTMETRICSRESPONSE']._serialized_end=260
+  _globals['_METRIC']._serialized_start=263
+  _globals['_METRIC']._serialized_end=420
+  _globals['_GETTRACERESPONSE']._serialized_start=422
+  _globals['_GETTRACERESPONSE']._serialized_end=481
+  _globals['_EVALUATEREQUEST']._serialized_start=484
+  _globals['_EVALUATEREQUEST']._serialized_end=767
+  _globals['_EVALUATEREQUEST_SIGNALWEIGHTSENTRY']._serialized_start=680
+  _globals['_EVALUATEREQUEST_SIGNALWEIGHTSENTRY']._serialized_end=732
+  _globals['_EVALUATERESPONSE']._serialized_start=769
+  _globals['_EVALUATERESPONSE']._serialized_end=824
+  _globals['_CONTROLSERVICE']._serialized_start=827
+  _globals['_CONTROLSERVICE']._serialized_end=1239
 # @@protoc_insertion_point(module_scope)

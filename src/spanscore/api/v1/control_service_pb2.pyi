@@ -9,6 +9,20 @@ from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from spanscore.api.v1 import agent_trace_pb2 as _agent_trace_pb2
 from spanscore.api.v1 import score_pb2 as _score_pb2
+from spanscore.api.v1.score_service_pb2 import ListScoresRequest as ListScoresRequest
+from spanscore.api.v1.score_service_pb2 import ListScoresResponse as ListScoresResponse
+from spanscore.api.v1.trace_service_pb2 import EvaluateSessionRequest as EvaluateSessionRequest
+from spanscore.api.v1.trace_service_pb2 import EvaluateSessionResponse as EvaluateSessionResponse
+from spanscore.api.v1.trace_service_pb2 import EvaluateTraceRequest as EvaluateTraceRequest
+from spanscore.api.v1.trace_service_pb2 import EvaluateTraceResponse as EvaluateTraceResponse
+from spanscore.api.v1.trace_service_pb2 import GetSessionRequest as GetSessionRequest
+from spanscore.api.v1.trace_service_pb2 import GetTraceRequest as GetTraceRequest
+from spanscore.api.v1.trace_service_pb2 import ListSessionsRequest as ListSessionsRequest
+from spanscore.api.v1.trace_service_pb2 import ListSessionsResponse as ListSessionsResponse
+from spanscore.api.v1.trace_service_pb2 import ListTracesRequest as ListTracesRequest
+from spanscore.api.v1.trace_service_pb2 import ListTracesResponse as ListTracesResponse
+from spanscore.api.v1.trace_service_pb2 import Session as Session
+from spanscore.api.v1.trace_service_pb2 import TraceSummary as TraceSummary
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -94,26 +108,6 @@ class Metric(_message.Message):
 Global___Metric: _TypeAlias = Metric  # noqa: Y015
 
 @_typing.final
-class GetTraceRequest(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    TRACE_ID_FIELD_NUMBER: _builtins.int
-    trace_id: _builtins.str
-    """The id of an agent trace or of an OpenTelemetry trace: 32 hex digits both."""
-    def __init__(
-        self,
-        *,
-        trace_id: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["trace_id", b"trace_id"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___GetTraceRequest: _TypeAlias = GetTraceRequest  # noqa: Y015
-
-@_typing.final
 class GetTraceResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -132,269 +126,6 @@ class GetTraceResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetTraceResponse: _TypeAlias = GetTraceResponse  # noqa: Y015
-
-@_typing.final
-class ListTracesRequest(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    PAGE_SIZE_FIELD_NUMBER: _builtins.int
-    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
-    FAILING_FIELD_NUMBER: _builtins.int
-    SINCE_NS_FIELD_NUMBER: _builtins.int
-    SERVICE_NAME_FIELD_NUMBER: _builtins.int
-    SESSION_ID_FIELD_NUMBER: _builtins.int
-    page_size: _builtins.int
-    """At most so many traces; 0: 50. More than 1000 are 1000. A page may have fewer though others follow."""
-    page_token: _builtins.str
-    """The next_page_token of the page before, with the same conditions. Empty: the first page."""
-    failing: _builtins.bool
-    """Only traces of which a score does not pass, or could not be measured."""
-    since_ns: _builtins.int
-    """Only what was stored from then on, in nanoseconds since the Unix epoch."""
-    service_name: _builtins.str
-    """Only of the service with this service.name."""
-    session_id: _builtins.str
-    """Only of the sessions with this id or key."""
-    def __init__(
-        self,
-        *,
-        page_size: _builtins.int = ...,
-        page_token: _builtins.str = ...,
-        failing: _builtins.bool = ...,
-        since_ns: _builtins.int | None = ...,
-        service_name: _builtins.str | None = ...,
-        session_id: _builtins.str | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_service_name", b"_service_name", "_session_id", b"_session_id", "_since_ns", b"_since_ns", "service_name", b"service_name", "session_id", b"session_id", "since_ns", b"since_ns"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_service_name", b"_service_name", "_session_id", b"_session_id", "_since_ns", b"_since_ns", "failing", b"failing", "page_size", b"page_size", "page_token", b"page_token", "service_name", b"service_name", "session_id", b"session_id", "since_ns", b"since_ns"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__service_name: _TypeAlias = _typing.Literal["service_name"]  # noqa: Y015
-    _WhichOneofArgType__service_name: _TypeAlias = _typing.Literal["_service_name", b"_service_name"]  # noqa: Y015
-    _WhichOneofReturnType__session_id: _TypeAlias = _typing.Literal["session_id"]  # noqa: Y015
-    _WhichOneofArgType__session_id: _TypeAlias = _typing.Literal["_session_id", b"_session_id"]  # noqa: Y015
-    _WhichOneofReturnType__since_ns: _TypeAlias = _typing.Literal["since_ns"]  # noqa: Y015
-    _WhichOneofArgType__since_ns: _TypeAlias = _typing.Literal["_since_ns", b"_since_ns"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__service_name) -> _WhichOneofReturnType__service_name | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__session_id) -> _WhichOneofReturnType__session_id | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__since_ns) -> _WhichOneofReturnType__since_ns | None: ...
-
-Global___ListTracesRequest: _TypeAlias = ListTracesRequest  # noqa: Y015
-
-@_typing.final
-class ListTracesResponse(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    TRACES_FIELD_NUMBER: _builtins.int
-    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
-    next_page_token: _builtins.str
-    """Where the next page begins; empty after the last."""
-    @_builtins.property
-    def traces(self) -> _containers.RepeatedCompositeFieldContainer[Global___TraceSummary]: ...
-    def __init__(
-        self,
-        *,
-        traces: _abc.Iterable[Global___TraceSummary] | None = ...,
-        next_page_token: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "traces", b"traces"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ListTracesResponse: _TypeAlias = ListTracesResponse  # noqa: Y015
-
-@_typing.final
-class TraceSummary(_message.Message):
-    """An agent trace in few words, with its scores."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ID_FIELD_NUMBER: _builtins.int
-    TRACE_IDS_FIELD_NUMBER: _builtins.int
-    STARTED_NS_FIELD_NUMBER: _builtins.int
-    ENDED_NS_FIELD_NUMBER: _builtins.int
-    SESSION_ID_FIELD_NUMBER: _builtins.int
-    AGENT_NAME_FIELD_NUMBER: _builtins.int
-    SERVICE_NAME_FIELD_NUMBER: _builtins.int
-    USER_INPUT_FIELD_NUMBER: _builtins.int
-    FINAL_OUTPUT_FIELD_NUMBER: _builtins.int
-    TOOL_CALLS_FIELD_NUMBER: _builtins.int
-    MODEL_CALLS_FIELD_NUMBER: _builtins.int
-    SCORES_FIELD_NUMBER: _builtins.int
-    id: _builtins.str
-    """The id of the agent trace, 32 hex digits."""
-    started_ns: _builtins.int
-    ended_ns: _builtins.int
-    session_id: _builtins.str
-    agent_name: _builtins.str
-    service_name: _builtins.str
-    user_input: _builtins.str
-    """Cut after 2000 characters."""
-    final_output: _builtins.str
-    """Cut after 2000 characters."""
-    tool_calls: _builtins.int
-    """Not set where the trace does not show whether tools were called."""
-    model_calls: _builtins.int
-    @_builtins.property
-    def trace_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The ids of the OpenTelemetry traces that it was rebuilt from."""
-
-    @_builtins.property
-    def scores(self) -> _containers.RepeatedCompositeFieldContainer[_score_pb2.Score]:
-        """The newest of each of its scores."""
-
-    def __init__(
-        self,
-        *,
-        id: _builtins.str = ...,
-        trace_ids: _abc.Iterable[_builtins.str] | None = ...,
-        started_ns: _builtins.int = ...,
-        ended_ns: _builtins.int = ...,
-        session_id: _builtins.str | None = ...,
-        agent_name: _builtins.str | None = ...,
-        service_name: _builtins.str | None = ...,
-        user_input: _builtins.str | None = ...,
-        final_output: _builtins.str | None = ...,
-        tool_calls: _builtins.int | None = ...,
-        model_calls: _builtins.int = ...,
-        scores: _abc.Iterable[_score_pb2.Score] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_final_output", b"_final_output", "_service_name", b"_service_name", "_session_id", b"_session_id", "_tool_calls", b"_tool_calls", "_user_input", b"_user_input", "agent_name", b"agent_name", "final_output", b"final_output", "service_name", b"service_name", "session_id", b"session_id", "tool_calls", b"tool_calls", "user_input", b"user_input"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_final_output", b"_final_output", "_service_name", b"_service_name", "_session_id", b"_session_id", "_tool_calls", b"_tool_calls", "_user_input", b"_user_input", "agent_name", b"agent_name", "ended_ns", b"ended_ns", "final_output", b"final_output", "id", b"id", "model_calls", b"model_calls", "scores", b"scores", "service_name", b"service_name", "session_id", b"session_id", "started_ns", b"started_ns", "tool_calls", b"tool_calls", "trace_ids", b"trace_ids", "user_input", b"user_input"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__agent_name: _TypeAlias = _typing.Literal["agent_name"]  # noqa: Y015
-    _WhichOneofArgType__agent_name: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name"]  # noqa: Y015
-    _WhichOneofReturnType__final_output: _TypeAlias = _typing.Literal["final_output"]  # noqa: Y015
-    _WhichOneofArgType__final_output: _TypeAlias = _typing.Literal["_final_output", b"_final_output"]  # noqa: Y015
-    _WhichOneofReturnType__service_name: _TypeAlias = _typing.Literal["service_name"]  # noqa: Y015
-    _WhichOneofArgType__service_name: _TypeAlias = _typing.Literal["_service_name", b"_service_name"]  # noqa: Y015
-    _WhichOneofReturnType__session_id: _TypeAlias = _typing.Literal["session_id"]  # noqa: Y015
-    _WhichOneofArgType__session_id: _TypeAlias = _typing.Literal["_session_id", b"_session_id"]  # noqa: Y015
-    _WhichOneofReturnType__tool_calls: _TypeAlias = _typing.Literal["tool_calls"]  # noqa: Y015
-    _WhichOneofArgType__tool_calls: _TypeAlias = _typing.Literal["_tool_calls", b"_tool_calls"]  # noqa: Y015
-    _WhichOneofReturnType__user_input: _TypeAlias = _typing.Literal["user_input"]  # noqa: Y015
-    _WhichOneofArgType__user_input: _TypeAlias = _typing.Literal["_user_input", b"_user_input"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__agent_name) -> _WhichOneofReturnType__agent_name | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__final_output) -> _WhichOneofReturnType__final_output | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__service_name) -> _WhichOneofReturnType__service_name | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__session_id) -> _WhichOneofReturnType__session_id | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__tool_calls) -> _WhichOneofReturnType__tool_calls | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__user_input) -> _WhichOneofReturnType__user_input | None: ...
-
-Global___TraceSummary: _TypeAlias = TraceSummary  # noqa: Y015
-
-@_typing.final
-class ListScoresRequest(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    TRACE_ID_FIELD_NUMBER: _builtins.int
-    SESSION_ID_FIELD_NUMBER: _builtins.int
-    PAGE_SIZE_FIELD_NUMBER: _builtins.int
-    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
-    FAILING_FIELD_NUMBER: _builtins.int
-    SINCE_NS_FIELD_NUMBER: _builtins.int
-    SERVICE_NAME_FIELD_NUMBER: _builtins.int
-    METRIC_FIELD_NUMBER: _builtins.int
-    SOURCE_FIELD_NUMBER: _builtins.int
-    SKIPPED_FIELD_NUMBER: _builtins.int
-    trace_id: _builtins.str
-    """The id of an agent trace or of an OpenTelemetry trace."""
-    session_id: _builtins.str
-    """A session id stands for each session that has it; a session key for one."""
-    page_size: _builtins.int
-    """At most so many scores; 0: 50, or all of a subject. More than 1000 are 1000. A page may have fewer though others
-    follow.
-    """
-    page_token: _builtins.str
-    """The next_page_token of the page before, with the same conditions. Empty: the first page."""
-    failing: _builtins.bool
-    """Only scores that do not pass, and measurements that went wrong."""
-    since_ns: _builtins.int
-    """Only what was stored from then on, or with a subject evaluated, in nanoseconds since the Unix epoch."""
-    service_name: _builtins.str
-    """Only of the service with this service.name."""
-    metric: _builtins.str
-    """Only of this metric, or of a family of them, such as "rubric"."""
-    source: _builtins.str
-    """Only from this source: "spanscore", "human", "programmatic", or the name of another evaluator."""
-    skipped: _builtins.bool
-    """Without a subject, also what was skipped; with one it is always listed."""
-    def __init__(
-        self,
-        *,
-        trace_id: _builtins.str = ...,
-        session_id: _builtins.str = ...,
-        page_size: _builtins.int = ...,
-        page_token: _builtins.str = ...,
-        failing: _builtins.bool = ...,
-        since_ns: _builtins.int | None = ...,
-        service_name: _builtins.str | None = ...,
-        metric: _builtins.str | None = ...,
-        source: _builtins.str | None = ...,
-        skipped: _builtins.bool = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_metric", b"_metric", "_service_name", b"_service_name", "_since_ns", b"_since_ns", "_source", b"_source", "metric", b"metric", "service_name", b"service_name", "session_id", b"session_id", "since_ns", b"since_ns", "source", b"source", "subject", b"subject", "trace_id", b"trace_id"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_metric", b"_metric", "_service_name", b"_service_name", "_since_ns", b"_since_ns", "_source", b"_source", "failing", b"failing", "metric", b"metric", "page_size", b"page_size", "page_token", b"page_token", "service_name", b"service_name", "session_id", b"session_id", "since_ns", b"since_ns", "skipped", b"skipped", "source", b"source", "subject", b"subject", "trace_id", b"trace_id"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__metric: _TypeAlias = _typing.Literal["metric"]  # noqa: Y015
-    _WhichOneofArgType__metric: _TypeAlias = _typing.Literal["_metric", b"_metric"]  # noqa: Y015
-    _WhichOneofReturnType__service_name: _TypeAlias = _typing.Literal["service_name"]  # noqa: Y015
-    _WhichOneofArgType__service_name: _TypeAlias = _typing.Literal["_service_name", b"_service_name"]  # noqa: Y015
-    _WhichOneofReturnType__since_ns: _TypeAlias = _typing.Literal["since_ns"]  # noqa: Y015
-    _WhichOneofArgType__since_ns: _TypeAlias = _typing.Literal["_since_ns", b"_since_ns"]  # noqa: Y015
-    _WhichOneofReturnType__source: _TypeAlias = _typing.Literal["source"]  # noqa: Y015
-    _WhichOneofArgType__source: _TypeAlias = _typing.Literal["_source", b"_source"]  # noqa: Y015
-    _WhichOneofReturnType_subject: _TypeAlias = _typing.Literal["trace_id", "session_id"]  # noqa: Y015
-    _WhichOneofArgType_subject: _TypeAlias = _typing.Literal["subject", b"subject"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__metric) -> _WhichOneofReturnType__metric | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__service_name) -> _WhichOneofReturnType__service_name | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__since_ns) -> _WhichOneofReturnType__since_ns | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__source) -> _WhichOneofReturnType__source | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType_subject) -> _WhichOneofReturnType_subject | None: ...
-
-Global___ListScoresRequest: _TypeAlias = ListScoresRequest  # noqa: Y015
-
-@_typing.final
-class ListScoresResponse(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    SCORES_FIELD_NUMBER: _builtins.int
-    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
-    next_page_token: _builtins.str
-    """Where the next page begins; empty after the last."""
-    @_builtins.property
-    def scores(self) -> _containers.RepeatedCompositeFieldContainer[_score_pb2.Score]: ...
-    def __init__(
-        self,
-        *,
-        scores: _abc.Iterable[_score_pb2.Score] | None = ...,
-        next_page_token: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "scores", b"scores"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ListScoresResponse: _TypeAlias = ListScoresResponse  # noqa: Y015
 
 @_typing.final
 class EvaluateRequest(_message.Message):

@@ -3,10 +3,12 @@
 import grpc
 
 from spanscore.api.v1 import control_service_pb2 as spanscore_dot_v1_dot_control__service__pb2
+from spanscore.api.v1 import score_service_pb2 as spanscore_dot_v1_dot_score__service__pb2
+from spanscore.api.v1 import trace_service_pb2 as spanscore_dot_v1_dot_trace__service__pb2
 
 
 class ControlServiceStub(object):
-    """What a running spanscore is asked and told.
+    """What a running spanscore is asked, in five methods. TraceService and ScoreService have the same, as resources.
 
     Errors: NOT_FOUND where nothing is stored under an id, INVALID_ARGUMENT where a request cannot be right; the text says
     what is wrong and what to do. UNAVAILABLE may pass: try again.
@@ -25,18 +27,18 @@ class ControlServiceStub(object):
                 )
         self.GetTrace = channel.unary_unary(
                 '/spanscore.v1.ControlService/GetTrace',
-                request_serializer=spanscore_dot_v1_dot_control__service__pb2.GetTraceRequest.SerializeToString,
+                request_serializer=spanscore_dot_v1_dot_trace__service__pb2.GetTraceRequest.SerializeToString,
                 response_deserializer=spanscore_dot_v1_dot_control__service__pb2.GetTraceResponse.FromString,
                 )
         self.ListTraces = channel.unary_unary(
                 '/spanscore.v1.ControlService/ListTraces',
-                request_serializer=spanscore_dot_v1_dot_control__service__pb2.ListTracesRequest.SerializeToString,
-                response_deserializer=spanscore_dot_v1_dot_control__service__pb2.ListTracesResponse.FromString,
+                request_serializer=spanscore_dot_v1_dot_trace__service__pb2.ListTracesRequest.SerializeToString,
+                response_deserializer=spanscore_dot_v1_dot_trace__service__pb2.ListTracesResponse.FromString,
                 )
         self.ListScores = channel.unary_unary(
                 '/spanscore.v1.ControlService/ListScores',
-                request_serializer=spanscore_dot_v1_dot_control__service__pb2.ListScoresRequest.SerializeToString,
-                response_deserializer=spanscore_dot_v1_dot_control__service__pb2.ListScoresResponse.FromString,
+                request_serializer=spanscore_dot_v1_dot_score__service__pb2.ListScoresRequest.SerializeToString,
+                response_deserializer=spanscore_dot_v1_dot_score__service__pb2.ListScoresResponse.FromString,
                 )
         self.Evaluate = channel.unary_unary(
                 '/spanscore.v1.ControlService/Evaluate',
@@ -46,7 +48,7 @@ class ControlServiceStub(object):
 
 
 class ControlServiceServicer(object):
-    """What a running spanscore is asked and told.
+    """What a running spanscore is asked, in five methods. TraceService and ScoreService have the same, as resources.
 
     Errors: NOT_FOUND where nothing is stored under an id, INVALID_ARGUMENT where a request cannot be right; the text says
     what is wrong and what to do. UNAVAILABLE may pass: try again.
@@ -98,18 +100,18 @@ def add_ControlServiceServicer_to_server(servicer, server):
             ),
             'GetTrace': grpc.unary_unary_rpc_method_handler(
                     servicer.GetTrace,
-                    request_deserializer=spanscore_dot_v1_dot_control__service__pb2.GetTraceRequest.FromString,
+                    request_deserializer=spanscore_dot_v1_dot_trace__service__pb2.GetTraceRequest.FromString,
                     response_serializer=spanscore_dot_v1_dot_control__service__pb2.GetTraceResponse.SerializeToString,
             ),
             'ListTraces': grpc.unary_unary_rpc_method_handler(
                     servicer.ListTraces,
-                    request_deserializer=spanscore_dot_v1_dot_control__service__pb2.ListTracesRequest.FromString,
-                    response_serializer=spanscore_dot_v1_dot_control__service__pb2.ListTracesResponse.SerializeToString,
+                    request_deserializer=spanscore_dot_v1_dot_trace__service__pb2.ListTracesRequest.FromString,
+                    response_serializer=spanscore_dot_v1_dot_trace__service__pb2.ListTracesResponse.SerializeToString,
             ),
             'ListScores': grpc.unary_unary_rpc_method_handler(
                     servicer.ListScores,
-                    request_deserializer=spanscore_dot_v1_dot_control__service__pb2.ListScoresRequest.FromString,
-                    response_serializer=spanscore_dot_v1_dot_control__service__pb2.ListScoresResponse.SerializeToString,
+                    request_deserializer=spanscore_dot_v1_dot_score__service__pb2.ListScoresRequest.FromString,
+                    response_serializer=spanscore_dot_v1_dot_score__service__pb2.ListScoresResponse.SerializeToString,
             ),
             'Evaluate': grpc.unary_unary_rpc_method_handler(
                     servicer.Evaluate,
@@ -124,7 +126,7 @@ def add_ControlServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ControlService(object):
-    """What a running spanscore is asked and told.
+    """What a running spanscore is asked, in five methods. TraceService and ScoreService have the same, as resources.
 
     Errors: NOT_FOUND where nothing is stored under an id, INVALID_ARGUMENT where a request cannot be right; the text says
     what is wrong and what to do. UNAVAILABLE may pass: try again.
@@ -159,7 +161,7 @@ class ControlService(object):
             timeout=None,
             metadata=None):
         return grpc.experimental.unary_unary(request, target, '/spanscore.v1.ControlService/GetTrace',
-            spanscore_dot_v1_dot_control__service__pb2.GetTraceRequest.SerializeToString,
+            spanscore_dot_v1_dot_trace__service__pb2.GetTraceRequest.SerializeToString,
             spanscore_dot_v1_dot_control__service__pb2.GetTraceResponse.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
@@ -176,8 +178,8 @@ class ControlService(object):
             timeout=None,
             metadata=None):
         return grpc.experimental.unary_unary(request, target, '/spanscore.v1.ControlService/ListTraces',
-            spanscore_dot_v1_dot_control__service__pb2.ListTracesRequest.SerializeToString,
-            spanscore_dot_v1_dot_control__service__pb2.ListTracesResponse.FromString,
+            spanscore_dot_v1_dot_trace__service__pb2.ListTracesRequest.SerializeToString,
+            spanscore_dot_v1_dot_trace__service__pb2.ListTracesResponse.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 
@@ -193,8 +195,8 @@ class ControlService(object):
             timeout=None,
             metadata=None):
         return grpc.experimental.unary_unary(request, target, '/spanscore.v1.ControlService/ListScores',
-            spanscore_dot_v1_dot_control__service__pb2.ListScoresRequest.SerializeToString,
-            spanscore_dot_v1_dot_control__service__pb2.ListScoresResponse.FromString,
+            spanscore_dot_v1_dot_score__service__pb2.ListScoresRequest.SerializeToString,
+            spanscore_dot_v1_dot_score__service__pb2.ListScoresResponse.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 

@@ -6,6 +6,22 @@ Ask a running spanscore what it knows, and have it evaluate again."""
 from collections import abc as _abc
 from grpc import aio as _aio
 from spanscore.api.v1 import control_service_pb2 as _control_service_pb2
+from spanscore.api.v1 import score_service_pb2 as _score_service_pb2
+from spanscore.api.v1 import trace_service_pb2 as _trace_service_pb2
+from spanscore.api.v1.score_service_pb2 import ListScoresRequest as ListScoresRequest
+from spanscore.api.v1.score_service_pb2 import ListScoresResponse as ListScoresResponse
+from spanscore.api.v1.trace_service_pb2 import EvaluateSessionRequest as EvaluateSessionRequest
+from spanscore.api.v1.trace_service_pb2 import EvaluateSessionResponse as EvaluateSessionResponse
+from spanscore.api.v1.trace_service_pb2 import EvaluateTraceRequest as EvaluateTraceRequest
+from spanscore.api.v1.trace_service_pb2 import EvaluateTraceResponse as EvaluateTraceResponse
+from spanscore.api.v1.trace_service_pb2 import GetSessionRequest as GetSessionRequest
+from spanscore.api.v1.trace_service_pb2 import GetTraceRequest as GetTraceRequest
+from spanscore.api.v1.trace_service_pb2 import ListSessionsRequest as ListSessionsRequest
+from spanscore.api.v1.trace_service_pb2 import ListSessionsResponse as ListSessionsResponse
+from spanscore.api.v1.trace_service_pb2 import ListTracesRequest as ListTracesRequest
+from spanscore.api.v1.trace_service_pb2 import ListTracesResponse as ListTracesResponse
+from spanscore.api.v1.trace_service_pb2 import Session as Session
+from spanscore.api.v1.trace_service_pb2 import TraceSummary as TraceSummary
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -27,7 +43,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ControlServiceStub:
-    """What a running spanscore is asked and told.
+    """What a running spanscore is asked, in five methods. TraceService and ScoreService have the same, as resources.
 
     Errors: NOT_FOUND where nothing is stored under an id, INVALID_ARGUMENT where a request cannot be right; the text says
     what is wrong and what to do. UNAVAILABLE may pass: try again.
@@ -39,11 +55,11 @@ class ControlServiceStub:
     def __new__(cls, channel: _aio.Channel) -> ControlServiceAsyncStub: ...
     ListMetrics: _grpc.UnaryUnaryMultiCallable[_control_service_pb2.ListMetricsRequest, _control_service_pb2.ListMetricsResponse]
     """Every metric there is, by name."""
-    GetTrace: _grpc.UnaryUnaryMultiCallable[_control_service_pb2.GetTraceRequest, _control_service_pb2.GetTraceResponse]
+    GetTrace: _grpc.UnaryUnaryMultiCallable[_trace_service_pb2.GetTraceRequest, _control_service_pb2.GetTraceResponse]
     """One agent trace as it was rebuilt."""
-    ListTraces: _grpc.UnaryUnaryMultiCallable[_control_service_pb2.ListTracesRequest, _control_service_pb2.ListTracesResponse]
+    ListTraces: _grpc.UnaryUnaryMultiCallable[_trace_service_pb2.ListTracesRequest, _trace_service_pb2.ListTracesResponse]
     """Agent traces with their verdicts, those that were stored last first. GetTrace has all that one contains."""
-    ListScores: _grpc.UnaryUnaryMultiCallable[_control_service_pb2.ListScoresRequest, _control_service_pb2.ListScoresResponse]
+    ListScores: _grpc.UnaryUnaryMultiCallable[_score_service_pb2.ListScoresRequest, _score_service_pb2.ListScoresResponse]
     """Scores, of each only the newest revision: of one trace or session in the order in which they were made, else those
     that were stored last first, with the scores that others gave.
     """
@@ -52,7 +68,7 @@ class ControlServiceStub:
 
 @_typing.type_check_only
 class ControlServiceAsyncStub(ControlServiceStub):
-    """What a running spanscore is asked and told.
+    """What a running spanscore is asked, in five methods. TraceService and ScoreService have the same, as resources.
 
     Errors: NOT_FOUND where nothing is stored under an id, INVALID_ARGUMENT where a request cannot be right; the text says
     what is wrong and what to do. UNAVAILABLE may pass: try again.
@@ -61,11 +77,11 @@ class ControlServiceAsyncStub(ControlServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListMetrics: _aio.UnaryUnaryMultiCallable[_control_service_pb2.ListMetricsRequest, _control_service_pb2.ListMetricsResponse]  # type: ignore[assignment]
     """Every metric there is, by name."""
-    GetTrace: _aio.UnaryUnaryMultiCallable[_control_service_pb2.GetTraceRequest, _control_service_pb2.GetTraceResponse]  # type: ignore[assignment]
+    GetTrace: _aio.UnaryUnaryMultiCallable[_trace_service_pb2.GetTraceRequest, _control_service_pb2.GetTraceResponse]  # type: ignore[assignment]
     """One agent trace as it was rebuilt."""
-    ListTraces: _aio.UnaryUnaryMultiCallable[_control_service_pb2.ListTracesRequest, _control_service_pb2.ListTracesResponse]  # type: ignore[assignment]
+    ListTraces: _aio.UnaryUnaryMultiCallable[_trace_service_pb2.ListTracesRequest, _trace_service_pb2.ListTracesResponse]  # type: ignore[assignment]
     """Agent traces with their verdicts, those that were stored last first. GetTrace has all that one contains."""
-    ListScores: _aio.UnaryUnaryMultiCallable[_control_service_pb2.ListScoresRequest, _control_service_pb2.ListScoresResponse]  # type: ignore[assignment]
+    ListScores: _aio.UnaryUnaryMultiCallable[_score_service_pb2.ListScoresRequest, _score_service_pb2.ListScoresResponse]  # type: ignore[assignment]
     """Scores, of each only the newest revision: of one trace or session in the order in which they were made, else those
     that were stored last first, with the scores that others gave.
     """
@@ -73,7 +89,7 @@ class ControlServiceAsyncStub(ControlServiceStub):
     """Evaluate a stored trace or session again, now. The scores are stored as the next revision, and exported."""
 
 class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
-    """What a running spanscore is asked and told.
+    """What a running spanscore is asked, in five methods. TraceService and ScoreService have the same, as resources.
 
     Errors: NOT_FOUND where nothing is stored under an id, INVALID_ARGUMENT where a request cannot be right; the text says
     what is wrong and what to do. UNAVAILABLE may pass: try again.
@@ -90,7 +106,7 @@ class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def GetTrace(
         self,
-        request: _control_service_pb2.GetTraceRequest,
+        request: _trace_service_pb2.GetTraceRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_control_service_pb2.GetTraceResponse, _abc.Awaitable[_control_service_pb2.GetTraceResponse]]:
         """One agent trace as it was rebuilt."""
@@ -98,17 +114,17 @@ class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def ListTraces(
         self,
-        request: _control_service_pb2.ListTracesRequest,
+        request: _trace_service_pb2.ListTracesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_control_service_pb2.ListTracesResponse, _abc.Awaitable[_control_service_pb2.ListTracesResponse]]:
+    ) -> _typing.Union[_trace_service_pb2.ListTracesResponse, _abc.Awaitable[_trace_service_pb2.ListTracesResponse]]:
         """Agent traces with their verdicts, those that were stored last first. GetTrace has all that one contains."""
 
     @_abc_1.abstractmethod
     def ListScores(
         self,
-        request: _control_service_pb2.ListScoresRequest,
+        request: _score_service_pb2.ListScoresRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_control_service_pb2.ListScoresResponse, _abc.Awaitable[_control_service_pb2.ListScoresResponse]]:
+    ) -> _typing.Union[_score_service_pb2.ListScoresResponse, _abc.Awaitable[_score_service_pb2.ListScoresResponse]]:
         """Scores, of each only the newest revision: of one trace or session in the order in which they were made, else those
         that were stored last first, with the scores that others gave.
         """

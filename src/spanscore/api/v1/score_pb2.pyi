@@ -107,6 +107,7 @@ class Score(_message.Message):
     AGENT_NAME_FIELD_NUMBER: _builtins.int
     SERVICE_NAME_FIELD_NUMBER: _builtins.int
     RULE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
     scope: Global___Scope.ValueType
     status: Global___Status.ValueType
     metric: _builtins.str
@@ -145,6 +146,8 @@ class Score(_message.Message):
     service_name: _builtins.str
     rule: _builtins.str
     """The rule of `evaluation.rules` by which it was evaluated; not set where no rule took the trace or session."""
+    name: _builtins.str
+    """scores/{score}, with its uid."""
     @_builtins.property
     def scale(self) -> Global___Scale: ...
     @_builtins.property
@@ -185,10 +188,11 @@ class Score(_message.Message):
         agent_name: _builtins.str | None = ...,
         service_name: _builtins.str | None = ...,
         rule: _builtins.str | None = ...,
+        name: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_error", b"_error", "_label", b"_label", "_latency_s", b"_latency_s", "_rule", b"_rule", "_service_name", b"_service_name", "_session_id", b"_session_id", "_session_key", b"_session_key", "_skip_cause", b"_skip_cause", "_supersedes", b"_supersedes", "_threshold", b"_threshold", "_value", b"_value", "agent_name", b"agent_name", "error", b"error", "evaluator", b"evaluator", "label", b"label", "latency_s", b"latency_s", "rule", b"rule", "scale", b"scale", "service_name", b"service_name", "session_id", b"session_id", "session_key", b"session_key", "skip_cause", b"skip_cause", "supersedes", b"supersedes", "threshold", b"threshold", "usage", b"usage", "value", b"value"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_error", b"_error", "_label", b"_label", "_latency_s", b"_latency_s", "_rule", b"_rule", "_service_name", b"_service_name", "_session_id", b"_session_id", "_session_key", b"_session_key", "_skip_cause", b"_skip_cause", "_supersedes", b"_supersedes", "_threshold", b"_threshold", "_value", b"_value", "agent_name", b"agent_name", "error", b"error", "evaluated_at_ns", b"evaluated_at_ns", "evaluator", b"evaluator", "label", b"label", "latency_s", b"latency_s", "metadata_json", b"metadata_json", "metric", b"metric", "reason", b"reason", "revision", b"revision", "rule", b"rule", "sampling", b"sampling", "scale", b"scale", "scope", b"scope", "service_name", b"service_name", "session_id", b"session_id", "session_key", b"session_key", "skip_cause", b"skip_cause", "span_id", b"span_id", "status", b"status", "subject_id", b"subject_id", "supersedes", b"supersedes", "threshold", b"threshold", "trace_id", b"trace_id", "uid", b"uid", "usage", b"usage", "value", b"value"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_error", b"_error", "_label", b"_label", "_latency_s", b"_latency_s", "_rule", b"_rule", "_service_name", b"_service_name", "_session_id", b"_session_id", "_session_key", b"_session_key", "_skip_cause", b"_skip_cause", "_supersedes", b"_supersedes", "_threshold", b"_threshold", "_value", b"_value", "agent_name", b"agent_name", "error", b"error", "evaluated_at_ns", b"evaluated_at_ns", "evaluator", b"evaluator", "label", b"label", "latency_s", b"latency_s", "metadata_json", b"metadata_json", "metric", b"metric", "name", b"name", "reason", b"reason", "revision", b"revision", "rule", b"rule", "sampling", b"sampling", "scale", b"scale", "scope", b"scope", "service_name", b"service_name", "session_id", b"session_id", "session_key", b"session_key", "skip_cause", b"skip_cause", "span_id", b"span_id", "status", b"status", "subject_id", b"subject_id", "supersedes", b"supersedes", "threshold", b"threshold", "trace_id", b"trace_id", "uid", b"uid", "usage", b"usage", "value", b"value"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__agent_name: _TypeAlias = _typing.Literal["agent_name"]  # noqa: Y015
     _WhichOneofArgType__agent_name: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name"]  # noqa: Y015

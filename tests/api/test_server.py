@@ -14,7 +14,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
 from spanscore.api.decoding import decode_score
-from spanscore.api.service import Server
+from spanscore.api.server import Server
 from spanscore.api.v1 import control_service_pb2 as pb
 from spanscore.api.v1 import score_pb2
 from spanscore.api.v1.control_service_pb2_grpc import ControlServiceStub
@@ -26,6 +26,7 @@ from spanscore.model.score import Evaluation, Evaluator, Score
 from spanscore.model.trace import AgentTrace, Target
 from spanscore.receive.auth import open_authenticators
 from spanscore.receive.config import BearerToken
+from spanscore.rpc.status import ErrorInfo, read_status
 from spanscore.store.listing import Page, Place, ScoreQuery, TraceScores
 
 _OTEL_ID = "0af7651916cd43dd8448eb211c80319c"
@@ -77,6 +78,12 @@ class FakeBackend:
     def list_traces(self, query, limit, after=None):
         self.listed.append((query, limit, after))
         return Page([TraceScores(_TRACE, [_evaluation("coherence", 0.75)])], Place(3, 4))
+
+    def sessions(self, session_id):
+        return []
+
+    def list_sessions(self, query, limit, after=None):
+        return Page([], None)
 
     async def evaluate(self, *, trace_id=None, session_id=None, overrides=None):
         if self._error is not None:
@@ -288,8 +295,8 @@ def test_evaluating_what_is_not_stored_is_not_found(stub):
         ({"metrics": ["coherance"]}, "did you mean 'coherence'?"),
         ({"signal_weights": {"coherance": 1.0}}, "did you mean 'coherence'?"),
         ({"signal_weights": {"coherence": -1.0}}, "at least 0"),
-        ({"threshold": float("nan")}, "the scale of "),
-        ({"threshold": 7.0, "metrics": ["coherence"]}, "threshold 7: the scale of coherence is 0 to 1"),
+        ({"threshold": float("nan")}, "off the scale of "),
+        ({"threshold": 7.0, "metrics": ["coherence"]}, "threshold: 7 is off the scale of coherence, which is 0 to 1"),
     ],
 )
 def test_an_impossible_override_is_an_invalid_argument_that_says_what_to_do(stub, wrong, hint):
@@ -310,6 +317,35 @@ def test_the_backends_errors_become_status_codes(error, code):
         got, text = _refused(ControlServiceStub(channel).Evaluate, pb.EvaluateRequest(trace_id=_OTEL_ID))
     assert got == code
     assert str(error) in text
+
+
+def _status_of(call, request):
+    with pytest.raises(grpc.RpcError) as caught:
+        call(request)
+    trailers = dict(caught.value.trailing_metadata())
+    return read_status(trailers["grpc-status-details-bin"])
+
+
+def test_an_error_has_a_reason_for_programs(stub):
+    info = _status_of(stub.GetTrace, pb.GetTraceRequest(trace_id="f" * 32)).info
+    assert info == ErrorInfo("NOT_FOUND", "spanscore", {"method": "spanscore.v1.ControlService/GetTrace"})
+
+
+def test_an_error_names_the_field_that_is_wrong(stub):
+    status = _status_of(stub.ListTraces, pb.ListTracesRequest(filter="nam = 1"))
+    assert [(x.field, "there is no field nam" in x.description) for x in status.violations] == [("filter", True)]
+
+
+def test_an_error_that_may_pass_has_the_time_to_wait():
+    with _serving(FakeBackend(RetryableError("too busy", retry_after_s=3))) as channel:
+        status = _status_of(ControlServiceStub(channel).Evaluate, pb.EvaluateRequest(trace_id=_OTEL_ID))
+    assert status.retry_after_s == 3
+
+
+def test_what_nobody_foresaw_is_internal_and_shows_nothing_of_the_inside(caplog):
+    with _serving(FakeBackend(KeyError("secret"))) as channel:
+        code, text = _refused(ControlServiceStub(channel).Evaluate, pb.EvaluateRequest(trace_id=_OTEL_ID))
+    assert (code, "secret" in text, "secret" in caplog.text) == (grpc.StatusCode.INTERNAL, False, True)
 
 
 def test_reflection_describes_the_service():
@@ -385,6 +421,36 @@ def test_only_a_known_token_may_ask(given):
         assert ask(pb.ListMetricsRequest(), metadata=(("authorization", "Bearer right"),)).metrics
         code, _ = _refused(lambda request: ask(request, metadata=given), pb.ListMetricsRequest())
     assert code is grpc.StatusCode.UNAUTHENTICATED
+
+
+@pytest.mark.parametrize(
+    ("line", "is_answered", "is_evaluated"),
+    [
+        ("right scopes=read", True, False),
+        ("right scopes=write", False, True),
+        ("right scopes=read,write", True, True),
+        ("right scopes=admin", True, True),
+        ("right", True, True),
+    ],
+)
+def test_a_token_may_do_what_its_scopes_permit(tmp_path, line, is_answered, is_evaluated):
+    (tmp_path / "tokens").write_text(f"other scopes=read\n{line}\n")
+    tokens = open_authenticators({"bearertokenauth": BearerToken(filename=tmp_path / "tokens")})
+    shown = {"metadata": (("authorization", "Bearer right"),)}
+    with _serving(auth=_AUTH["auth"], tokens=tokens) as channel:
+        stub = ControlServiceStub(channel)
+        read = _code(lambda: stub.ListMetrics(pb.ListMetricsRequest(), **shown))
+        evaluated = _code(lambda: stub.Evaluate(pb.EvaluateRequest(trace_id=_OTEL_ID), **shown))
+    denied = grpc.StatusCode.PERMISSION_DENIED
+    assert [read, evaluated] == [None if x else denied for x in (is_answered, is_evaluated)]
+
+
+def _code(ask):
+    try:
+        ask()
+    except grpc.RpcError as error:
+        return error.code()
+    return None
 
 
 def test_health_asks_for_no_token():

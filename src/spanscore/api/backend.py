@@ -1,0 +1,63 @@
+"""What the services need of a running spanscore."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+from spanscore.api.listing import Lists
+from spanscore.api.requests import not_found
+from spanscore.evaluation.config import Overrides
+from spanscore.model.score import Evaluation
+from spanscore.model.trace import AgentTrace
+
+
+class Backend(Lists, Protocol):
+    """What the services need of a running spanscore.
+
+    A `trace_id` is the id of an agent trace or of an OpenTelemetry trace, 32 lower-case hex digits. Those that only
+    look up are called in threads.
+    """
+
+    def trace(self, trace_id: str) -> AgentTrace | None:
+        """The agent trace stored under `trace_id`; None where there is none."""
+        ...
+
+    def evaluations(self, *, trace_id: str | None = None, session_id: str | None = None) -> Sequence[Evaluation]:
+        """The newest revision of each score of one trace or session; none where there are none."""
+        ...
+
+    async def evaluate(
+        self, *, trace_id: str | None = None, session_id: str | None = None, overrides: Overrides | None = None
+    ) -> Sequence[Evaluation]:
+        """Evaluate a stored trace or session now, store the scores as its next revision and export them.
+
+        Gives none where nothing is stored under that id. Raises InputError when `overrides` cannot be met,
+        RetryableError when it is too busy.
+        """
+        ...
+
+
+async def find_trace(backend: Backend, trace_id: str) -> AgentTrace:
+    """The agent trace under an id. Raises NotFoundError."""
+    trace = await asyncio.to_thread(backend.trace, trace_id)
+    if trace is None:
+        raise not_found(trace_id)
+    return trace
+
+
+async def require_subject(backend: Backend, *, trace_id: str | None = None, session_id: str | None = None) -> None:
+    """Raise NotFoundError unless something is stored under the id: no scores of a trace that is known are no error."""
+    if trace_id is not None:
+        await find_trace(backend, trace_id)
+    elif session_id is not None and not await asyncio.to_thread(backend.evaluations, session_id=session_id):
+        raise not_found(session_id)
+
+
+async def evaluate(
+    backend: Backend, overrides: Overrides, *, trace_id: str | None = None, session_id: str | None = None
+) -> Sequence[Evaluation]:
+    """Evaluate one trace or session now; the new scores. Raises NotFoundError, and as `Backend.evaluate`."""
+    found = await backend.evaluate(trace_id=trace_id, session_id=session_id, overrides=overrides)
+    if not found:
+        await require_subject(backend, trace_id=trace_id, session_id=session_id)
+    return found

@@ -1,0 +1,104 @@
+"""How a method is called, over whichever protocol: who asks is checked first, and every error becomes a `Refusal`."""
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Final, cast
+
+import grpc
+from google.protobuf.message import Message
+
+from spanscore.api.servicer import Call, Method
+from spanscore.errors import (
+    ExistsError,
+    FieldError,
+    InputError,
+    NotFoundError,
+    PermanentError,
+    RetryableError,
+    StateError,
+)
+from spanscore.receive.auth import BearerTokens, ForbiddenError, UnauthenticatedError
+from spanscore.rpc.status import ErrorInfo, FieldViolation, Status
+
+DOMAIN: Final = "spanscore"
+"""The `domain` of each ErrorInfo."""
+
+_log = logging.getLogger(__name__)
+
+_MAX_MESSAGE_CHARS: Final = 2000  # over gRPC it travels in a header
+
+_FAULTS: Final[dict[type[Exception], tuple[grpc.StatusCode, str]]] = {
+    NotFoundError: (grpc.StatusCode.NOT_FOUND, "NOT_FOUND"),
+    ExistsError: (grpc.StatusCode.ALREADY_EXISTS, "ALREADY_EXISTS"),
+    StateError: (grpc.StatusCode.FAILED_PRECONDITION, "WRONG_STATE"),
+    InputError: (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_ARGUMENT"),
+    PermanentError: (grpc.StatusCode.INVALID_ARGUMENT, "REFUSED_BY_STORE"),
+    ForbiddenError: (grpc.StatusCode.PERMISSION_DENIED, "SCOPE_MISSING"),
+    UnauthenticatedError: (grpc.StatusCode.UNAUTHENTICATED, "TOKEN_INVALID"),
+    RetryableError: (grpc.StatusCode.UNAVAILABLE, "UNAVAILABLE"),
+}
+"""Code and reason of each error; of a subclass that is not here, those of the first that it is a kind of."""
+
+
+class Refusal(Exception):  # noqa: N818 - it is what the caller gets, whatever went wrong
+    """A call ends with this status, which has its details."""
+
+    def __init__(self, status: Status) -> None:
+        super().__init__(status.message)
+        self.status = status
+
+    @property
+    def code(self) -> grpc.StatusCode:
+        """The status's code, by name."""
+        return next(x for x in grpc.StatusCode if x.value[0] == self.status.code)
+
+
+class Caller:
+    """Calls methods for those who may call them."""
+
+    def __init__(self, tokens: BearerTokens | None = None) -> None:
+        """Without `tokens` everybody may."""
+        self._tokens = tokens
+
+    async def call(self, method: Method, request: Message, header: Callable[[str], str | None]) -> Message:
+        """The one response of a method. `header` gives the request's header of a lower-case name. Raises Refusal."""
+        try:
+            return await cast("Awaitable[Message]", method.answer(request, self._admit(method, header)))
+        except Exception as error:
+            raise _refusal(method, error) from error
+
+    async def stream(
+        self, method: Method, request: Message, header: Callable[[str], str | None]
+    ) -> AsyncIterator[Message]:
+        """The responses of a method that streams. Raises Refusal."""
+        try:
+            responses: Any = method.answer(request, self._admit(method, header))
+            async for response in responses:
+                yield response
+        except Exception as error:
+            raise _refusal(method, error) from error
+
+    def _admit(self, method: Method, header: Callable[[str], str | None]) -> Call:
+        """Raises UnauthenticatedError, ForbiddenError or RetryableError."""
+        if self._tokens is None:
+            return Call()
+        token = self._tokens.check(header("authorization"), method.scope)
+        return Call(token.tenant or "", token.scopes)
+
+
+def _refusal(method: Method, error: Exception) -> Refusal:
+    fault = next((_FAULTS[kind] for kind in type(error).__mro__ if kind in _FAULTS), None)
+    if fault is None:
+        _log.error("%s failed", method.path, exc_info=error)
+        message = "it failed for a reason that spanscore did not foresee; its log has the error"
+        return Refusal(Status(grpc.StatusCode.INTERNAL.value[0], message, info=ErrorInfo("INTERNAL", DOMAIN)))
+    code, reason = fault
+    message, retry_after_s = str(error)[:_MAX_MESSAGE_CHARS], None
+    if isinstance(error, RetryableError):
+        retry_after_s = error.retry_after_s
+        message = f"{message}; try again in {retry_after_s:g} s"
+    violations = (
+        (FieldViolation(error.field, error.problem[:_MAX_MESSAGE_CHARS]),) if isinstance(error, FieldError) else ()
+    )
+    info = ErrorInfo("INVALID_FIELD" if violations else reason, DOMAIN, {"method": method.path.lstrip("/")})
+    return Refusal(Status(code.value[0], message, retry_after_s, info, violations))

@@ -1,0 +1,65 @@
+"""Pages of lists: how many items a page has, in which order, and tokens that lead to the next one."""
+
+import base64
+import hashlib
+import json
+from typing import Any
+
+from spanscore.api.servicer import Call
+from spanscore.errors import FieldError
+
+USUAL_PAGE = 50
+MAX_PAGE = 1000
+
+_NO_TOKEN = "is no next_page_token; leave it out for the first page"  # noqa: S105 - a sentence
+
+
+def limit(page_size: int, usual: int = USUAL_PAGE) -> int:
+    """How many items a page has at most. Raises FieldError."""
+    if page_size < 0:
+        raise FieldError("page_size", f"{page_size}: give a number of at least 0")
+    return min(page_size, MAX_PAGE) or usual
+
+
+def is_ascending(order_by: str, field: str, *, usual: bool = False) -> bool:
+    """Whether `order_by` asks for rising order of `field`, the only one to order by. Raises FieldError."""
+    match order_by.split():
+        case []:
+            return usual
+        case [name] if name == field:
+            return True
+        case [name, direction] if name == field and direction.lower() in {"asc", "desc"}:
+            return direction.lower() == "asc"
+    raise FieldError("order_by", f"{order_by[:80]!r}: write `{field}` or `{field} desc`")
+
+
+def token(request: Any, call: Call, place: tuple[int, ...]) -> str:
+    """The `next_page_token` with which the same request of the same tenant goes on after `place`."""
+    content = json.dumps([_conditions(request, call), *place]).encode()
+    return base64.urlsafe_b64encode(content).decode()
+
+
+def place(request: Any, call: Call, numbers: int) -> tuple[int, ...] | None:
+    """Where the page that is asked for begins: so many numbers; None: at the beginning. Raises FieldError."""
+    if not request.page_token:
+        return None
+    try:
+        conditions, *found = json.loads(base64.urlsafe_b64decode(request.page_token))
+    except (ValueError, TypeError, RecursionError):
+        raise FieldError("page_token", _NO_TOKEN) from None
+    if len(found) != numbers or not all(type(x) is int and -1 <= x < 2**63 for x in found):
+        raise FieldError("page_token", _NO_TOKEN)
+    if conditions != _conditions(request, call):
+        raise FieldError("page_token", "is of another request; give the conditions of the page before, or no token")
+    return tuple(found)
+
+
+def _conditions(request: Any, call: Call) -> str:
+    """The same for requests of one tenant that differ in their page alone."""
+    same = type(request)()
+    same.CopyFrom(request)
+    same.ClearField("page_token")
+    same.ClearField("page_size")
+    content = same.SerializeToString(deterministic=True)
+    owner = f"{request.DESCRIPTOR.full_name}\n{call.tenant}\n".encode("utf-8", "surrogatepass")
+    return hashlib.sha256(owner + content).hexdigest()[:32]

@@ -1,0 +1,39 @@
+"""ScoreService: what was measured, and what others gave."""
+
+import asyncio
+
+from spanscore.api import listing
+from spanscore.api.backend import Backend, require_subject
+from spanscore.api.requests import trace_id
+from spanscore.api.servicer import Call, Servicer, needs
+from spanscore.api.v1 import score_service_pb2 as pb
+from spanscore.errors import FieldError
+
+
+class ScoreService(Servicer):
+    """See score_service.proto."""
+
+    service = pb.DESCRIPTOR.services_by_name["ScoreService"]
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    @needs("read")
+    async def list_scores(self, request: pb.ListScoresRequest, call: Call) -> pb.ListScoresResponse:
+        """A page of scores: of one trace or session, or of all."""
+        if request.WhichOneof("subject") is None:
+            return await asyncio.to_thread(listing.scores, self._backend, request, call)
+        trace, session = _subject(request)
+        found = await asyncio.to_thread(self._backend.evaluations, trace_id=trace, session_id=session)
+        if not found:
+            await require_subject(self._backend, trace_id=trace, session_id=session)
+        return listing.scores_of_subject(found, request, call)
+
+
+def _subject(request: pb.ListScoresRequest) -> tuple[str | None, str | None]:
+    """The trace id or the session id whose scores are asked for. Raises FieldError."""
+    if request.WhichOneof("subject") == "trace_id":
+        return trace_id(request.trace_id), None
+    if not request.session_id:
+        raise FieldError("session_id", "is empty; give a session's id or key, or leave it out for all scores")
+    return None, request.session_id

@@ -1,0 +1,127 @@
+"""The services over gRPC, on a port of their own, with reflection and health."""
+
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+import grpc
+from google.protobuf.message import Message
+
+from spanscore.api.backend import Backend
+from spanscore.api.calling import Caller, Refusal
+from spanscore.api.servicer import Method, Servicer, methods
+from spanscore.api.services import services
+from spanscore.config import Api
+from spanscore.errors import ConfigError
+from spanscore.receive.auth import BearerTokens
+from spanscore.receive.server import is_loopback
+from spanscore.receive.tls import grpc_credentials
+from spanscore.rpc import health
+from spanscore.rpc.reflection import reflection_handlers
+from spanscore.rpc.status import write_status
+
+_log = logging.getLogger(__name__)
+
+_DETAILS = "grpc-status-details-bin"
+"""The trailer in which gRPC has a google.rpc.Status."""
+
+
+class Server:
+    """All services over gRPC."""
+
+    def __init__(self, config: Api, backend: Backend, tokens: Mapping[str, BearerTokens] | None = None) -> None:
+        """`tokens` are the authenticators that `config` may name."""
+        self._config = config
+        self._servicers = services(backend)
+        self._caller = Caller((tokens or {})[config.auth.authenticator] if config.auth else None)
+        self._server: grpc.aio.Server | None = None
+        self._health = health.Health()
+        self.port = 0
+        """The port it listens on, from `start` on."""
+
+    async def start(self) -> None:
+        """Listen. Raises ConfigError where the endpoint cannot be bound or a certificate not be used."""
+        endpoint, tls = self._config.endpoint, self._config.tls
+        self._warn_of_exposure()
+        # Without this a second spanscore would share the port, and each would get some of the requests.
+        server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+        names = [x.service.full_name for x in self._servicers]
+        server.add_generic_rpc_handlers(tuple(_handlers(x, self._caller) for x in self._servicers))
+        server.add_generic_rpc_handlers((self._health.handlers(), *reflection_handlers([*names, health.SERVICE])))
+        try:
+            if tls is None:
+                self.port = server.add_insecure_port(endpoint)
+            else:
+                self.port = server.add_secure_port(endpoint, grpc_credentials(tls, "api.tls"))
+        except RuntimeError as error:
+            raise ConfigError(
+                f"api.endpoint: cannot listen on {endpoint}; is something else listening there?"
+            ) from error
+        await server.start()
+        self._server = server
+        for name in ("", *names):
+            await self._health.show(name, serving=True)
+        _log.info("the control service listens on %s", endpoint)
+
+    def _warn_of_exposure(self) -> None:
+        """Say what it means where others than this machine reach the endpoint."""
+        if is_loopback(self._config.endpoint):
+            return
+        for missing, meaning in ((self._config.auth, _NO_AUTH), (self._config.tls, _NO_TLS)):
+            if missing is None:
+                _log.warning("api.endpoint %s is no loopback address: %s", self._config.endpoint, meaning)
+
+    async def stop(self, grace_s: float = 5.0) -> None:
+        """Stop listening; requests under way have `grace_s` seconds to end. May be called again."""
+        if self._server is not None:
+            await self._health.end()
+            await self._server.stop(grace_s)
+
+
+_NO_AUTH = (
+    "whoever reaches it can read the stored traces, with what users said, and have the judge asked: set `auth` and "
+    "`extensions`, or keep others away"
+)
+_NO_TLS = "what is asked and answered, tokens too, can be read on the way: set `tls`"
+
+
+def _handlers(servicer: Servicer, caller: Caller) -> Any:
+    """What a gRPC server is given, so that it answers the methods of a service."""
+    by_name = {method.path.rpartition("/")[2]: _handler(method, caller) for method in methods(servicer)}
+    return grpc.method_handlers_generic_handler(servicer.service.full_name, by_name)
+
+
+def _handler(method: Method, caller: Caller) -> Any:
+    as_messages = {
+        "request_deserializer": method.request_class.FromString,
+        "response_serializer": method.response_class.SerializeToString,
+    }
+
+    async def answer(request: Message, context: Any) -> Message | None:
+        try:
+            return await caller.call(method, request, _headers(context))
+        except Refusal as refusal:
+            await _refuse(context, refusal)
+            return None
+
+    async def stream(request: Message, context: Any) -> AsyncIterator[Message]:
+        try:
+            async for response in caller.stream(method, request, _headers(context)):
+                yield response
+        except Refusal as refusal:
+            await _refuse(context, refusal)
+
+    if method.is_stream:
+        return grpc.unary_stream_rpc_method_handler(stream, **as_messages)
+    return grpc.unary_unary_rpc_method_handler(answer, **as_messages)
+
+
+def _headers(context: Any) -> Callable[[str], str | None]:
+    given = {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
+    return given.get
+
+
+async def _refuse(context: Any, refusal: Refusal) -> None:
+    """End a call with its status and details. Always raises."""
+    details = ((_DETAILS, write_status(refusal.status)),)
+    await context.abort(refusal.code, refusal.status.message, trailing_metadata=details)

@@ -1,0 +1,12 @@
+"""All services of the API: the one list that a new service is added to."""
+
+from spanscore.api.backend import Backend
+from spanscore.api.control import ControlService
+from spanscore.api.scores import ScoreService
+from spanscore.api.servicer import Servicer
+from spanscore.api.traces import TraceService
+
+
+def services(backend: Backend) -> list[Servicer]:
+    """The services of a running spanscore."""
+    return [ControlService(backend), TraceService(backend), ScoreService(backend)]

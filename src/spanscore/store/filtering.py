@@ -1,0 +1,62 @@
+"""What of a filter the database can check: conditions on columns, which hold at least where the filter does."""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import ColumnElement, and_, false, not_, or_
+
+from spanscore.filters import And, Comparison, Field, Node, Not, Or
+from spanscore.filters.fields import value_of
+
+_COMPARE: Final[Mapping[str, str]] = {
+    "=": "__eq__",
+    "!=": "__ne__",
+    "<": "__lt__",
+    "<=": "__le__",
+    ">": "__gt__",
+    ">=": "__ge__",
+}
+
+
+class _Condition(NamedTuple):
+    """`sql` holds where the filter's part does; with `is_exact` nowhere else."""
+
+    sql: ColumnElement[bool]
+    is_exact: bool
+
+
+def condition(
+    node: Node | None, fields: Mapping[str, Field[Any]], columns: Mapping[str, Any]
+) -> ColumnElement[bool] | None:
+    """A condition on `columns`, by field, that every row which meets a checked filter fulfils; None: there is none."""
+    found = None if node is None else _condition(node, fields, columns)
+    return None if found is None else found.sql
+
+
+def _condition(node: Node, fields: Mapping[str, Field[Any]], columns: Mapping[str, Any]) -> _Condition | None:
+    match node:
+        case Comparison():
+            return _comparison(node, fields, columns)
+        case Not(part):
+            found = _condition(part, fields, columns)
+            return _Condition(not_(found.sql), is_exact=True) if found is not None and found.is_exact else None
+        case And(parts):
+            some = [x for part in parts if (x := _condition(part, fields, columns)) is not None]
+            is_exact = len(some) == len(parts) and all(x.is_exact for x in some)
+            return _Condition(and_(*(x.sql for x in some)), is_exact) if some else None
+        case Or(parts):
+            every = [_condition(part, fields, columns) for part in parts]
+            known = [x for x in every if x is not None]
+            if len(known) < len(every):
+                return None
+            return _Condition(or_(*(x.sql for x in known)), all(x.is_exact for x in known))
+
+
+def _comparison(node: Comparison, fields: Mapping[str, Field[Any]], columns: Mapping[str, Any]) -> _Condition | None:
+    if node.field not in columns or node.operator == ":":
+        return None
+    column, wanted = columns[node.field], value_of(fields[node.field], node)
+    if isinstance(wanted, str) and ("*" in wanted or "\x00" in wanted):
+        return None  # left to those who read the record
+    sql = and_(column.is_not(None), getattr(column, _COMPARE[node.operator])(wanted))
+    return _Condition(or_(sql, false()), is_exact=True)

@@ -1,0 +1,203 @@
+"""Traces, sessions and scores as resources, of a store with two sessions."""
+
+import asyncio
+
+import pytest
+
+from spanscore.api.scores import ScoreService
+from spanscore.api.servicer import Call, Servicer, methods, needs
+from spanscore.api.services import services
+from spanscore.api.traces import TraceService
+from spanscore.api.v1 import score_service_pb2 as score_pb
+from spanscore.api.v1 import trace_service_pb2 as pb
+from spanscore.errors import FieldError, InputError, NotFoundError
+from spanscore.evaluation.config import Overrides
+from spanscore.model.score import Evaluation, Evaluator, Score
+from spanscore.model.trace import AgentTrace, Target
+from spanscore.store.config import Config
+from spanscore.store.store import Store, StoredTrace
+
+CALL = Call()
+_CODE = Evaluator("CODE", "spanscore", "1")
+
+
+def _trace(number, session_id, **facts):
+    target = Target(f"{number:032x}", f"{number:016x}", 1, 2)
+    return AgentTrace(
+        trace_ids=(target.trace_id,),
+        root_span_id=target.span_id,
+        target=target,
+        opening_span_id=target.span_id,
+        started_ns=1,
+        ended_ns=2,
+        session_id=session_id,
+        **facts,
+    )
+
+
+def _score(trace, metric, value):
+    return Evaluation(
+        scope="trace",
+        subject_id=trace.id,
+        metric=metric,
+        outcome=Score(value, ""),
+        threshold=0.5,
+        scale=(0.0, 1.0),
+        evaluator=_CODE,
+        target=trace.target,
+        session_id=trace.session_id,
+    )
+
+
+class StoreBackend(Store):
+    """A store as the services' backend: what is to be evaluated is noted."""
+
+    def sessions(self, session_id):
+        return super().sessions(self.session_keys(session_id))
+
+    async def evaluate(self, *, trace_id=None, session_id=None, overrides=None):
+        self.asked = (trace_id, session_id, overrides)
+        return self.evaluations(trace_id=trace_id, session_id=session_id)
+
+
+@pytest.fixture
+def backend(tmp_path):
+    store = StoreBackend.open(Config(url=f"sqlite:///{tmp_path}/store.db"))
+    for number, (session, value) in enumerate([("a/b c", 0.25), ("two", 0.75), ("a/b c", 0.9)], start=1):
+        trace = _trace(number, session, agent_name="shop", user_input=f"question {number}")
+        store.commit([StoredTrace(trace, 1, "")], [_score(trace, "coherence", value)])
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def traces(backend):
+    return TraceService(backend)
+
+
+def _ask(coroutine):
+    return asyncio.run(coroutine)
+
+
+def test_a_trace_is_got_by_the_name_that_its_list_gives(traces):
+    newest = _ask(traces.list_traces(pb.ListTracesRequest(page_size=1), CALL)).traces[0]
+    assert _ask(traces.get_trace(pb.GetTraceRequest(name=newest.name), CALL)).user_input == "question 3"
+
+
+def test_of_a_trace_only_the_fields_that_the_mask_names_are_given(traces):
+    request = pb.GetTraceRequest(trace_id=f"{1:032x}", read_mask={"paths": ["user_input", "target.trace_id"]})
+    found = _ask(traces.get_trace(request, CALL))
+    assert [x.name for x, _ in found.ListFields()] == ["target", "user_input"]
+
+
+@pytest.mark.parametrize(
+    ("request_", "field"),
+    [
+        (pb.GetTraceRequest(name="runs/1"), "name"),
+        (pb.GetTraceRequest(name="traces/1"), "name"),
+        (pb.GetTraceRequest(name=f"traces/{1:032x}", trace_id=f"{1:032x}"), "name"),
+        (pb.GetTraceRequest(trace_id=f"{1:032x}", read_mask={"paths": ["nothing"]}), "read_mask"),
+    ],
+)
+def test_a_wrong_field_is_named(traces, request_, field):
+    with pytest.raises(FieldError) as caught:
+        _ask(traces.get_trace(request_, CALL))
+    assert caught.value.field == field
+
+
+def test_a_session_with_any_id_has_a_name_that_finds_it(traces):
+    [name] = [
+        x.name for x in _ask(traces.list_sessions(pb.ListSessionsRequest(filter="trace_count = 2"), CALL)).sessions
+    ]
+    found = _ask(traces.get_session(pb.GetSessionRequest(name=name), CALL))
+    assert (name, found.session_id, len(found.traces)) == ("sessions/a%2Fb%20c", "a/b c", 2)
+    assert [x.value for x in found.scores] == [0.25, 0.9]
+
+
+def test_a_session_that_is_not_stored_is_not_found(traces):
+    with pytest.raises(NotFoundError):
+        _ask(traces.get_session(pb.GetSessionRequest(name="sessions/three"), CALL))
+
+
+def test_the_pages_of_sessions_follow_each_other(traces):
+    first = _ask(traces.list_sessions(pb.ListSessionsRequest(page_size=1), CALL))
+    second = _ask(traces.list_sessions(pb.ListSessionsRequest(page_size=1, page_token=first.next_page_token), CALL))
+    assert [x.session_id for page in (first, second) for x in page.sessions] == ["a/b c", "two"]
+
+
+def test_a_page_token_is_of_one_tenant(traces):
+    token = _ask(traces.list_sessions(pb.ListSessionsRequest(page_size=1), CALL)).next_page_token
+    with pytest.raises(FieldError, match="page_token: is of another request"):
+        _ask(traces.list_sessions(pb.ListSessionsRequest(page_token=token), Call(tenant="other")))
+
+
+def test_a_page_token_is_of_one_list(traces, backend):
+    token = _ask(traces.list_traces(pb.ListTracesRequest(page_size=1), CALL)).next_page_token
+    with pytest.raises(FieldError, match="page_token"):
+        _ask(ScoreService(backend).list_scores(score_pb.ListScoresRequest(page_token=token), CALL))
+
+
+def test_evaluating_a_trace_gives_its_scores(traces, backend):
+    request = pb.EvaluateTraceRequest(name=f"traces/{1:032x}", metrics=["coherence"], threshold=0.75)
+    found = _ask(traces.evaluate_trace(request, CALL))
+    assert [x.metric for x in found.scores] == ["coherence"]
+    assert backend.asked == (f"{1:032x}", None, Overrides(("coherence",), None, 0.75))
+
+
+def test_evaluating_a_session_weighs_its_signals(traces, backend):
+    request = pb.EvaluateSessionRequest(name="sessions/two", signal_weights={"coherence": 2.0})
+    _ask(traces.evaluate_session(request, CALL))
+    assert backend.asked == (None, "two", Overrides(signal_weights={"coherence": 2.0}))
+
+
+def test_evaluating_what_is_not_stored_is_not_found(traces):
+    with pytest.raises(NotFoundError):
+        _ask(traces.evaluate_session(pb.EvaluateSessionRequest(name="sessions/three"), CALL))
+
+
+@pytest.mark.parametrize(
+    ("order_by", "wanted"),
+    [("", [0.9, 0.75, 0.25]), ("stored_ns", [0.25, 0.75, 0.9]), ("stored_ns desc", [0.9, 0.75, 0.25])],
+)
+def test_scores_are_listed_in_the_order_that_is_asked_for(backend, order_by, wanted):
+    request = score_pb.ListScoresRequest(filter="value > 0", order_by=order_by)
+    assert [x.value for x in _ask(ScoreService(backend).list_scores(request, CALL)).scores] == wanted
+
+
+def test_what_cannot_be_ordered_by_is_named(backend):
+    with pytest.raises(FieldError, match="order_by: 'value': write `stored_ns` or `stored_ns desc`"):
+        _ask(ScoreService(backend).list_scores(score_pb.ListScoresRequest(order_by="value"), CALL))
+
+
+def test_the_scores_of_one_trace_can_be_filtered(backend):
+    request = score_pb.ListScoresRequest(trace_id=f"{1:032x}", filter="value > 0.5")
+    assert not _ask(ScoreService(backend).list_scores(request, CALL)).scores
+
+
+def test_every_service_has_all_methods_of_its_proto_each_with_a_scope(backend):
+    paths = {x.path: x.scope for servicer in services(backend) for x in methods(servicer)}
+    assert paths["/spanscore.v1.TraceService/EvaluateTrace"] == "write"
+
+
+def test_a_service_without_one_of_its_methods_is_an_error_of_its_author():
+    class Incomplete(Servicer):
+        service = score_pb.DESCRIPTOR.services_by_name["ScoreService"]
+
+    with pytest.raises(TypeError, match="Incomplete needs a method list_scores with @needs"):
+        methods(Incomplete())
+
+
+def test_a_method_that_streams_where_the_proto_does_not_is_an_error_of_its_author():
+    class Streaming(Servicer):
+        service = score_pb.DESCRIPTOR.services_by_name["ScoreService"]
+
+        @needs("read")
+        async def list_scores(self, request, call):
+            yield request
+
+    with pytest.raises(TypeError, match="must stream its responses where the proto does"):
+        methods(Streaming())
+
+
+def test_a_field_error_is_an_input_error():
+    assert isinstance(FieldError("a", "b"), InputError)
