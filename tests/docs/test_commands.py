@@ -18,12 +18,12 @@ from pathlib import Path
 import pytest
 from commands import ROOT, blocks, inline
 from google.protobuf import json_format
-from google.protobuf.message_factory import GetMessageClass
 from obliging_model import ObligingModel
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from scripted_server import ScriptedServer
 
-from spanscore.api.v1 import control_service_pb2
+from spanscore.api.servicer import methods
+from spanscore.api.services import services
 from spanscore.cli import main, recorded
 
 BIN = Path(sys.executable).parent
@@ -180,14 +180,18 @@ def check_export(command, _folder, environ):
         environ[name] = value
 
 
+def methods_of_all():
+    return [method for servicer in services(backend=None) for method in methods(servicer)]
+
+
 def check_grpcurl(command, *_):
     """The method is there, and takes this message."""
     words = shlex.split(command)[1:]
     if words[-1] == "list":
         return
     service, _, method = words[-1].rpartition("/")
-    service = control_service_pb2.DESCRIPTOR.services_by_name[service.rpartition(".")[2]]
-    message = GetMessageClass(service.methods_by_name[method].input_type)()
+    [found] = [x for x in methods_of_all() if x.path == f"/{service}/{method}"]
+    message = found.request_class()
     json_format.Parse(words[words.index("-d") + 1], message)
 
 
