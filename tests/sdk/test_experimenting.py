@@ -139,6 +139,11 @@ def test_a_file_of_a_suite_is_run(tmp_path):
     assert run(path).run.suite.name == "sums"
 
 
+def test_a_suite_has_the_name_that_is_given_to_it():
+    suite = run().run.suite
+    assert run(suite, name="nightly").run.suite.name == "nightly"
+
+
 def test_within_a_running_event_loop_it_works_as_well():
     async def notebook():
         return statuses(run())

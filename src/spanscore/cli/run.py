@@ -19,8 +19,7 @@ from spanscore.cli.terminal import console, printable
 from spanscore.config import Settings
 from spanscore.errors import InputError
 from spanscore.evaluation.config import Config as Measured
-from spanscore.evaluation.rubric import Config as Rubric
-from spanscore.evaluation.rubric import is_rubric
+from spanscore.evaluation.narrowing import narrowed
 from spanscore.export.config import Config as Export
 from spanscore.model.json import dumps
 from spanscore.model.score import Evaluation
@@ -85,17 +84,8 @@ def _configured(args: argparse.Namespace) -> Settings:
 
 def _only(settings: Settings, wanted: Sequence[str]) -> Measured:
     """What is measured where only these metrics are wanted, each with the options that it is configured with."""
-    configured = settings.evaluation
     names = [x for name in wanted for x in metric_names(name, settings)]
-    plain = [x for x in names if not is_rubric(x) and x not in configured.criteria]
-    changed = {
-        "rules": [],
-        "default_metrics": False,
-        "metrics": {x: configured.metrics.get(x) or {} for x in plain},
-        "criteria": {name: x for name, x in configured.criteria.items() if name in names},
-        "rubric": configured.rubric or Rubric() if any(map(is_rubric, names)) else None,
-    }
-    return configured.model_copy(update=changed)
+    return narrowed(settings.evaluation, dict.fromkeys(names))
 
 
 def _folder(keep: Path | None) -> Path:

@@ -10,13 +10,12 @@ from spanscore.config import Settings
 from spanscore.errors import InputError
 from spanscore.judge.port import Judge
 from spanscore.looping import waited_for
-from spanscore.metrics import Metric
-from spanscore.metrics.own import name_of
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.offline import OfflineScoring
 from spanscore.offline.recordings import Recordings
 from spanscore.otlp.files import Telemetry
+from spanscore.sdk.measures import Measures, by_name, with_options
 from spanscore.sdk.score_report import Report
 from spanscore.sources import place
 
@@ -24,14 +23,11 @@ PathLike: TypeAlias = str | os.PathLike[str]
 Recorded: TypeAlias = PathLike | Telemetry | Iterable[PathLike] | Iterable[AgentTrace]
 """Files or folders of OTLP, URLs of stored traces, what `spanscore.load` gives, or agent traces."""
 
-Measure: TypeAlias = str | type[Metric] | Callable[..., Any]
-"""A metric by its name, its class, or the function that `@spanscore.metric` decorates."""
-
 
 def evaluate(
     traces: Recorded,
     *,
-    metrics: Sequence[Measure] | Measure | None = None,
+    metrics: Measures | None = None,
     judge: str | Judge | None = None,
     threshold: float | None = None,
     config: Settings | PathLike | None = None,
@@ -39,10 +35,10 @@ def evaluate(
     """Score recorded agent traces and their sessions, and wait for the scores; also inside a running event loop.
 
     `traces` is a file or folder of OTLP, the URL of a backend's stored traces, several of these, what `spanscore.load`
-    gives, or agent traces. `metrics` are those to measure, by their names, or functions that `@spanscore.metric`
-    decorates; without it those of the configuration. `judge` is a model such as "gpt-4o-mini", or an object with `ask`.
-    `threshold` is the score from which on the label is pass. `config` is a configuration file, or its settings; without
-    it the defaults hold, and SPANSCORE_JUDGE_MODEL.
+    gives, or agent traces. `metrics` are those to measure: names, functions that `@spanscore.metric` decorates, or a
+    mapping from name to options; without it those of the configuration. `judge` is a model such as "gpt-4o-mini", or an
+    object with `ask`. `threshold` is the score from which on the label is pass. `config` is a configuration file, or
+    its settings; without it the defaults hold, and SPANSCORE_JUDGE_MODEL.
 
     Raises InputError where a file cannot be read or contains no agent trace, or a metric, model or threshold cannot
     be; ConfigError for the configuration; RetryableError where a backend cannot be reached. An error of a judge is no
@@ -54,17 +50,18 @@ def evaluate(
 async def evaluate_async(
     traces: Recorded,
     *,
-    metrics: Sequence[Measure] | Measure | None = None,
+    metrics: Measures | None = None,
     judge: str | Judge | None = None,
     threshold: float | None = None,
     config: Settings | PathLike | None = None,
 ) -> Report:
     """What `evaluate` does, for whoever has an event loop and other things to do in it meanwhile."""
     model = judge if isinstance(judge, str) else None
-    settings = _settings(config, model)
+    named = None if metrics is None else by_name(metrics)
+    settings = with_options(_settings(config, model), named or {})
     scoring = OfflineScoring.prepared(
         settings,
-        metrics=None if metrics is None else _names(metrics),
+        metrics=named,
         model=model,
         threshold=threshold,
         judge=None if isinstance(judge, str) else judge,
@@ -87,11 +84,6 @@ def _settings(config: Settings | PathLike | None, model: str | None) -> Settings
     else:
         settings = configuration.default() if config is None else configuration.load(Path(config))
     return settings.model_copy(update={"judge": settings.judge.or_model(model)})
-
-
-def _names(metrics: Sequence[Measure] | Measure) -> list[str]:
-    named = [metrics] if isinstance(metrics, str) or not isinstance(metrics, Sequence) else metrics
-    return [name_of(x) for x in named]
 
 
 def _recorded(traces: Recorded, settings: Settings, note: Callable[[str], None]) -> Recordings | list[AgentTrace]:

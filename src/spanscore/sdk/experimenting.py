@@ -19,6 +19,7 @@ from spanscore.judge import Judge, answers_file
 from spanscore.looping import waited_for
 from spanscore.sdk.agent_runs import Agent, AgentRun, AgentRuns
 from spanscore.sdk.experiment_result import Experiment
+from spanscore.sdk.measures import Measures, by_name, with_options
 from spanscore.sdk.progress import Steps, steps
 from spanscore.suites import Case, CaseResult, Suite, Trial
 from spanscore.suites.matching import Matched, Recording
@@ -36,7 +37,7 @@ def experiment(
     *,
     trials: int | None = None,
     name: str | None = None,
-    metrics: Sequence[str] = (),
+    metrics: Measures = (),
     thresholds: Mapping[str, float] | None = None,
     judge: str | Judge | None = None,
     config: Settings | str | os.PathLike[str] | None = None,
@@ -50,9 +51,10 @@ def experiment(
     `agent` is called with what the user says, for each turn of a case, and with `session_id`, another one for each
     trial, where it has a parameter of that name; it may be a coroutine function. Its answer is read from its traces,
     and from what it returns where it emits none. One that raises has failed the trial. `trials` is how often each case
-    is run, `name` the suite's, which is compared. `metrics` are measured besides, `thresholds` are the least scores
-    that decide. `judge` is a model, or an object with `ask`. `concurrency` is how many trials run at once: more than
-    one only for an agent that can be called so. `output` is the file for `spanscore compare`.
+    is run, `name` the suite's, which is compared: without it a suite's own, else the agent's. `metrics` are measured
+    besides: names, functions that `@spanscore.metric` decorates, or a mapping from name to options. `thresholds` are
+    the least scores that decide. `judge` is a model, or an object with `ask`. `concurrency` is how many trials run at
+    once: more than one only for an agent that can be called so. `output` is the file for `spanscore compare`.
 
     Works in a notebook too. Raises InputError where a case, metric, file or model cannot be used.
     """
@@ -80,7 +82,7 @@ async def experiment_async(
     *,
     trials: int | None = None,
     name: str | None = None,
-    metrics: Sequence[str] = (),
+    metrics: Measures = (),
     thresholds: Mapping[str, float] | None = None,
     judge: str | Judge | None = None,
     config: Settings | str | os.PathLike[str] | None = None,
@@ -92,8 +94,9 @@ async def experiment_async(
     """What `experiment` does, in the caller's event loop, in which an agent that is a coroutine function then runs."""
     if concurrency < 1:
         raise InputError(f"concurrency {concurrency}: give a whole number from 1 on")
-    suite = _suite(cases, name or str(getattr(agent, "__name__", "agent")), trials, metrics, thresholds or {})
-    settings = _settings(config, judge)
+    measured = by_name(metrics)
+    suite = _with(_suite(cases, agent), name, trials, measured, thresholds or {})
+    settings = with_options(_settings(config, judge), measured)
     own_id, started_ns = run_id or uuid.uuid4().hex, time.time_ns()
     wanted = [case for case in suite.cases for _ in range(suite.trials_of(case))]
     runs = AgentRuns(agent, suite.name, own_id, concurrency)
@@ -117,20 +120,28 @@ async def _scored(
     return await suites.run(prepared, settings, run_id=run_id, cache=kept, judge=own, done=done)
 
 
-def _suite(
-    cases: Cases, name: str, trials: int | None, metrics: Sequence[str], thresholds: Mapping[str, float]
-) -> Suite:
-    """The suite that the cases make up. Raises InputError."""
+def _suite(cases: Cases, agent: Agent) -> Suite:
+    """The suite that the cases make up, named after the agent where it has no name. Raises InputError."""
     if isinstance(cases, str | os.PathLike):
         suite = suites.load(Path(cases))
     elif isinstance(cases, Suite):
         suite = cases
     else:
+        name = str(getattr(agent, "__name__", "agent"))
         suite = _validated(Suite.model_validate, {"name": name, "cases": _with_ids(cases)})
     for case in suite.cases:
         if not case.conversation or any(x.input is None for x in case.conversation):
             raise InputError(f"case {case.id!r} has no input to give to the agent: set input, or that of each turn")
+    return suite
+
+
+def _with(
+    suite: Suite, name: str | None, trials: int | None, metrics: Iterable[str], thresholds: Mapping[str, float]
+) -> Suite:
+    """The suite with what the caller asks for in place of, or besides, its own. Raises InputError."""
     changed: dict[str, Any] = {"metrics": (*suite.metrics, *metrics), "thresholds": {**suite.thresholds, **thresholds}}
+    if name is not None:
+        changed["name"] = name
     if trials is not None:
         changed["trials"] = trials
         changed["cases"] = [x.model_dump(exclude_unset=True) | {"trials": trials} for x in suite.cases]

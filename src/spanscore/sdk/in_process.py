@@ -1,20 +1,19 @@
 """The settings of scoring in an agent's own process: those of the server, but for what has no meaning there."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from spanscore import config as configuration
 from spanscore.config import Settings
-from spanscore.errors import ConfigError
-from spanscore.evaluation.config import Config as Evaluation
+from spanscore.evaluation.narrowing import narrowed
 from spanscore.export.config import Config as Export
 from spanscore.export.config import InProcess
-from spanscore.metrics.own import name_of
 from spanscore.model.quantity import duration_ns
+from spanscore.sdk.measures import Measures, by_name, checked
 from spanscore.store.config import Config as Store
 from spanscore.store.config import Retention
 
@@ -41,7 +40,7 @@ PathLike: TypeAlias = str | os.PathLike[str]
 def settings(
     *,
     judge: str | None = None,
-    metrics: Sequence[Any] | Mapping[str, Any] | None = None,
+    metrics: Measures | None = None,
     embedding: str | Mapping[str, Any] | None = None,
     export: str | None = None,
     store: PathLike | None = None,
@@ -53,10 +52,10 @@ def settings(
     changes: dict[str, BaseModel] = {"assemble": _assemble(found), "store": _store(found, store)}
     changes["judge"] = _judge(found, judge)
     if metrics is not None:
-        changes["evaluation"] = _evaluation(found, metrics)
+        changes["evaluation"] = checked(narrowed, "evaluation", found.evaluation, by_name(metrics))
     if embedding is not None:
         given = {"model": embedding} if isinstance(embedding, str) else dict(embedding)
-        changes["embedding"] = _checked(type(found.embedding), "embedding", given)
+        changes["embedding"] = checked(type(found.embedding).model_validate, "embedding", given)
     changes["export"] = _export(found, export)
     return found.model_copy(update={**changes, "mode": "branch"})
 
@@ -88,23 +87,6 @@ def _store(found: Settings, store: PathLike | None) -> BaseModel:
     return found.store if "url" in found.store.model_fields_set else IN_MEMORY
 
 
-def _evaluation(found: Settings, metrics: Sequence[Any] | Mapping[str, Any]) -> BaseModel:
-    """Only these metrics, each with its options as the configuration has them, or as they are given."""
-    if isinstance(metrics, str):
-        raise ConfigError(f"metrics: give a list of names, such as [{metrics!r}]")
-    own = found.evaluation
-    given = dict(metrics) if isinstance(metrics, Mapping) else {name: own.metrics.get(name) for name in _names(metrics)}
-    criteria = {name: criterion for name, criterion in own.criteria.items() if name in given}
-    named = {name: options for name, options in given.items() if name not in criteria}
-    checked = _checked(Evaluation, "evaluation", {"default_metrics": False, "metrics": named})
-    return own.model_copy(update={"default_metrics": False, "metrics": checked.metrics, "criteria": criteria})
-
-
-def _names(metrics: Iterable[Any]) -> list[str]:
-    """The names of metrics, which may be given as what they are."""
-    return [name_of(x) for x in metrics]
-
-
 def _export(found: Settings, export: str | None) -> BaseModel:
     """Scores leave by the exporters that are configured; else, or where asked for, through the application's own."""
     own = found.export
@@ -114,14 +96,5 @@ def _export(found: Settings, export: str | None) -> BaseModel:
         emit = own.emit.model_copy(update={"metrics": False})  # the metrics API has them
         return own.model_copy(update={"exporters": {APPLICATION: InProcess()}, "emit": emit})
     kind = "otlp_http" if export.startswith(("http://", "https://")) else "otlp_grpc"
-    checked = _checked(Export, "export", {"exporters": {kind: {"endpoint": export}}})
-    return own.model_copy(update={"exporters": checked.exporters})
-
-
-def _checked(kind: Any, key: str, given: Mapping[str, Any]) -> Any:
-    """A part of the configuration, validated. Raises ConfigError in the words of the configuration's own errors."""
-    try:
-        return kind.model_validate(given)
-    except ValidationError as error:
-        problems = [{**x, "loc": (key, *x["loc"])} for x in error.errors(include_url=False)]
-        raise ConfigError("\n".join(configuration.explain(x, Settings) for x in problems)) from error
+    asked = checked(Export.model_validate, "export", {"exporters": {kind: {"endpoint": export}}})
+    return own.model_copy(update={"exporters": asked.exporters})

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from spanscore.config import Settings
     from spanscore.judge.port import Judge
     from spanscore.model.score import Evaluation
+    from spanscore.sdk.measures import Measures
 
 _log = logging.getLogger(__name__)
 
@@ -78,7 +79,7 @@ class Instrumentation:
 def instrument(
     *,
     judge: "str | Judge | None" = None,
-    metrics: Sequence[Any] | Mapping[str, Any] | None = None,
+    metrics: "Measures | None" = None,
     embedding: str | Mapping[str, Any] | None = None,
     attach: Literal["spans", "attributes"] = "spans",
     export: str | None = None,
@@ -90,10 +91,11 @@ def instrument(
 ) -> Instrumentation:
     """Score this application's own traces, in a thread of its own: one line after OpenTelemetry is set up.
 
-    `judge` is a model such as "gpt-4o-mini", or an object with `ask`. `metrics` are the names of those to measure, and
-    no others, or a mapping from name to options; without it those of the configuration. `embedding` is a provider's
-    model, or what stands under `embedding` in a configuration. `export` is an OTLP endpoint for the scores; without it,
-    and without exporters in the configuration, they leave through the application's own processors and exporters.
+    `judge` is a model such as "gpt-4o-mini", or an object with `ask`. `metrics` are those to measure, and no others:
+    names, functions that `@spanscore.metric` decorates, or a mapping from name to options; without it those of the
+    configuration. `embedding` is a provider's model, or what stands under `embedding` in a configuration. `export` is
+    an OTLP endpoint for the scores; without it, and without exporters in the configuration, they leave through the
+    application's own processors and exporters.
     `attach` "attributes" has them leave on the evaluated span itself, which waits for them in a `ScoringExporter`.
     `store` is an SQLite file that keeps scores; without it they are kept in memory for an hour. `config` is a
     configuration file, or its settings; without it SPANSCORE_CONFIG names a file, and SPANSCORE_JUDGE_MODEL a judge.
