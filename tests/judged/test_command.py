@@ -1,6 +1,9 @@
 """`spanscore eval` with a model: who is asked, what a dry run promises, and the exit codes."""
 
 import json
+import os
+import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ from obliging_model import ObligingModel, asked_for, question_of
 from scripted_server import ScriptedServer, refusal
 
 from spanscore.cli.main import main
+from spanscore.cli.score_stream import ScoreFile
 from spanscore.judge.transcript import estimate_tokens
 
 RECORDING = str(Path(__file__).parents[2] / "examples" / "recordings" / "pydantic-ai")
@@ -254,3 +258,25 @@ def test_a_run_without_a_key_is_no_success(evaluated, model, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY")
     code, _, err = evaluated(model, "--model", MODEL, "--metric", "confidence")
     assert (code, "the judge gave no score" in err, model.calls) == (1, True, [])
+
+
+def test_an_interrupt_while_a_model_is_asked_keeps_what_was_answered(evaluated, monkeypatch, tmp_path):
+    obliging, write = ObligingModel(verdict="no"), ScoreFile.write
+    held = "Move the booking to 20:00."
+
+    def holding_back_one_trace(request):
+        return replace(obliging(request), delay_s=60 if held in question_of(request) else 0)
+
+    def interrupting(self, scores):
+        write(self, scores)
+        monkeypatch.setattr(ScoreFile, "write", write)  # once: a second one ends the program at once
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(ScoreFile, "write", interrupting)
+    file = tmp_path / "scores.jsonl"
+    with ScriptedServer(holding_back_one_trace) as server:
+        code, _, err = evaluated(server, "--model", MODEL, "--no-cache", "--output", str(file))
+    found = [json.loads(line) for line in file.read_text().splitlines()]
+    assert code == 130
+    assert "interrupted: these are the scores that were finished" in err
+    assert {x["status"] for x in found if x["metric"] in STAGES} == {"scored"}

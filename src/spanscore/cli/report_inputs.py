@@ -139,7 +139,7 @@ def _score(given: Given, settings: Settings, args: argparse.Namespace) -> None:
     given.is_complete = found.is_complete
     if not found.is_complete:
         count = len({x.subject_id for x in found.evaluations if x.scope == "trace"})
-        told = f"interrupted when {count:,} of {len(given.traces):,} turns were scored; sessions were not"
+        told = f"interrupted when {count:,} of {len(given.traces):,} turns were scored; the rest has no scores"
         given.notes.append(f"Scoring was {told}.")
         print(f"spanscore: {told}", file=sys.stderr)
 

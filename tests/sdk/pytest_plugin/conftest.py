@@ -39,10 +39,11 @@ from spanscore.model.score import JudgeUsage
 
 
 class Obliging:
-    """Answers by the schema; `score` is what it gives wherever a score is asked for."""
+    """Answers by the schema; `score` and `passed` are what it gives wherever these are asked for."""
 
-    def __init__(self, score=0.8):
+    def __init__(self, score=0.8, passed=True):
         self.score = score
+        self.passed = passed
         self.asked = 0
 
     async def ask(self, prompt, schema, *, models=()):
@@ -54,11 +55,17 @@ class Obliging:
     def value(self, name, shape, known):
         if "$ref" in shape:
             return self.value(name, known[shape["$ref"].rpartition("/")[2]], known)
+        if "anyOf" in shape:
+            return self.value(name, next(x for x in shape["anyOf"] if x.get("type") != "null"), known)
         if "enum" in shape:
             return shape["enum"][0]
-        if name == "score":
+        if name == "score" and shape["type"] == "number":
             return self.score
-        made = {"string": f"{name}: write to anna@example.com", "integer": 0, "number": 0.5, "array": []}
+        if shape["type"] == "boolean":
+            return self.passed
+        if shape["type"] == "array":
+            return [self.value("", shape["items"], known) for _ in range(shape.get("minItems", 0))]
+        made = {"string": f"{name}: write to anna@example.com", "integer": shape.get("minimum", 0), "number": 0.5}
         if shape["type"] == "object":
             return {key: self.value(key, inner, known) for key, inner in shape["properties"].items()}
         return made[shape["type"]]

@@ -193,3 +193,32 @@ def test_tool_calls_need_no_judge_and_an_answer_does(project):
     lines_of(project, 'tools=["find_order", "refund"]').assert_outcomes(passed=1)
     run = lines_of(project, 'answer="The money comes back."')
     run.stdout.fnmatch_lines(["E * whether the turn is as expected cannot be told: *; name a judge with *"])
+
+
+OUTCOMES = "outcomes=['the order is refunded', 'the user knows when']"
+
+
+def test_outcomes_that_a_judge_finds_to_hold_pass(judged):
+    lines_of(judged, OUTCOMES).assert_outcomes(passed=1)
+
+
+def test_an_outcome_that_a_judge_finds_not_to_hold_fails_with_its_words(project):
+    project.makeconftest(
+        "import pytest\nfrom judge import Obliging\n\n"
+        "@pytest.fixture\ndef spanscore_judge(): return Obliging(passed=False)\n"
+    )
+    run = lines_of(project, OUTCOMES)
+    run.assert_outcomes(failed=1)
+    run.stdout.fnmatch_lines(["E *the order is refunded*"])
+
+
+def test_outcomes_are_replayed_without_a_judge(judged):
+    lines_of(judged, OUTCOMES, "--spanscore-record=once").assert_outcomes(passed=1)
+    judged.path.joinpath("conftest.py").unlink()
+    judged.runpytest_inprocess("--spanscore-record=none").assert_outcomes(passed=1)
+
+
+def test_outcomes_without_a_judge_cannot_be_told(project):
+    run = lines_of(project, OUTCOMES)
+    run.assert_outcomes(failed=1)
+    run.stdout.fnmatch_lines(["E *--spanscore-judge MODEL*"])
