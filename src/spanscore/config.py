@@ -19,6 +19,7 @@ from spanscore.embed.config import Config as Embedding
 from spanscore.errors import ConfigError
 from spanscore.evaluation.config import Config as Evaluation
 from spanscore.evaluation.config import check_bands
+from spanscore.evaluation.rules import Rule
 from spanscore.export.config import Config as Export
 from spanscore.export.config import GrpcConfig, HttpConfig, Inline, NamedByType, name_the_types
 from spanscore.export.headers_setter import HeadersSetter
@@ -150,6 +151,38 @@ class Settings(BaseModel):
         if self.judge.cascade is not None:
             check_bands(self.judge.cascade.unsure)
         return self
+
+    @model_validator(mode="after")
+    def _judges_of_rules_can_be(self) -> Self:
+        for place, rule in enumerate(self.evaluation.rules):
+            try:
+                self.judge_of(rule)
+            except ValueError as error:
+                raise ValueError(f"evaluation.rules.{place} ({rule.name}): judge: {error}") from None
+        return self
+
+    def judge_of(self, rule: Rule) -> Judge:
+        """The judge's configuration for the traces that a rule takes."""
+        return self.judge if rule.judge is None else rule.judge.applied(self.judge)
+
+    @property
+    def judges(self) -> tuple[Judge, ...]:
+        """The judge's configuration for traces that no rule takes, and for those of each rule."""
+        return (self.judge, *map(self.judge_of, self.evaluation.rules))
+
+    def refuse_models(self) -> None:
+        """Raise ConfigError where a metric or the rubric names a model, and there is no judge to ask it."""
+        for variant, judge in zip(self.evaluation.variants(), self.judges, strict=True):
+            if not judge.models:
+                variant.refuse_models()
+
+    def models(self) -> dict[str, tuple[str, ...]]:
+        """The models that each judged metric may ask, by its name; what the rubric asks is under `rubric`."""
+        found: dict[str, tuple[str, ...]] = {}
+        for variant, judge in zip(self.evaluation.variants(), self.judges, strict=True):
+            for name, models in variant.models(judge.models).items():
+                found[name] = tuple(dict.fromkeys((*found.get(name, ()), *models)))
+        return found
 
     @model_validator(mode="after")
     def _inline_leads_somewhere(self) -> Self:

@@ -17,6 +17,7 @@ from spanscore.config import Settings
 from spanscore.content import ContentWatch
 from spanscore.embed import open_embedder
 from spanscore.evaluation import Engine, Overrides
+from spanscore.evaluation.rule_judges import RuleJudge, rule_judges
 from spanscore.export.port import Exporter
 from spanscore.export.sender import Sender
 from spanscore.export.sink import Sink
@@ -71,17 +72,23 @@ class Processing:
         self.meter = meter
         self.store = store
         self._settings = settings
-        self._is_judged = judge is not None or bool(settings.judge.models)
+        self._is_judged = judge is not None or any(x.models for x in settings.judges)
         self._spans = spans
         self._clock_ns = clock_ns
         self._content = ContentWatch(lambda silent: _log.warning("%s", silent))
         self._reader = Reader(settings.assemble, spans, self._content, attributes=settings.evaluation.span_attributes)
         self.sender = Sender(settings.export, exporters, store, meter, sinks=sinks, clock_ns=clock_ns)
+        usual = RuleJudge(judge or open_judge(settings.judge, store, meter), settings.judge)
         engine = Engine(
             settings.evaluation,
-            judge or open_judge(settings.judge, store, meter),
+            usual.judge,
             open_embedder(settings.embedding, redact=redactor(settings.judge)),
             judge_config=settings.judge,
+            judges=rule_judges(
+                settings.evaluation.rules,
+                usual,
+                lambda config, beside: judge or open_judge(config, store, meter, beside),
+            ),
             clock_ns=clock_ns,
             meter=meter,
         )

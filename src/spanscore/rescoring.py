@@ -209,22 +209,19 @@ def open_trials(settings: Settings, meter: Meter) -> Trials | None:
     """Of all models that may be asked; None where there is none, or where recorded answers stand in for them."""
     if settings.judge.recorded_answers is not None:
         return None
-    own = settings.judge.models
-    named = [model for models in settings.evaluation.models(own).values() for model in models]
-    return (
-        Trials([*own, *settings.judge.first_asked, *named], partial(open_for_trial, settings.judge), meter)
-        if own
-        else None
-    )
+    judges = [x for x in settings.judges if x.models]
+    if not judges:
+        return None
+    asked = [model for judge in judges for model in (*judge.models, *judge.first_asked)]
+    named = [model for models in settings.models().values() for model in models]
+    return Trials([*asked, *named], partial(open_for_trial, judges[0]), meter)
 
 
 def asked_by(settings: Settings) -> Asked:
     """What a configuration asks for."""
-    evaluation = settings.evaluation
-    own = settings.judge.models
-    return Asked(
-        frozenset(x.name for variant in evaluation.variants() for x in variant.build()), evaluation.models(own), own
-    )
+    own = tuple(dict.fromkeys(model for judge in settings.judges for model in judge.models))
+    names = frozenset(x.name for variant in settings.evaluation.variants() for x in variant.build())
+    return Asked(names, settings.models(), own)
 
 
 def _runs_with_session(metric: str) -> bool:

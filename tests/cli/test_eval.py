@@ -205,6 +205,22 @@ def test_a_dry_run_adds_up_what_its_calls_may_cost(evaluated):
     assert f"at most {most:.4f} USD" in " ".join(evaluated(*words)[1].split())
 
 
+def test_a_dry_run_says_which_rule_takes_the_traces(evaluated, tmp_path):
+    file = tmp_path / "spanscore.yaml"
+    rules = "[{name: booked, when: {service: pydantic-ai}, judge: {model: openai/gpt-4o}}, {name: idle, metrics: none}]"
+    file.write_text(f"evaluation: {{rules: {rules}}}\njudge: {{model: {_MODEL}}}")
+    words = ("-c", str(file), "--dry-run", "--metric", "confidence")
+    assert "Traces by the rule that takes them: booked 4, idle 0, no rule 0." in evaluated(*words)[1]
+    assert {(x["rule"], x["model"]) for x in _lines(evaluated(*words, "--jsonl")[1])} == {("booked", "openai/gpt-4o")}
+
+
+def test_a_score_has_the_rule_that_took_its_trace(evaluated, tmp_path):
+    file = tmp_path / "spanscore.yaml"
+    file.write_text("evaluation: {rules: [{name: booked, when: {service: pydantic-ai}}]}")
+    found = _lines(evaluated("-c", str(file), "--metric", "check.answer_present", "--jsonl")[1])
+    assert {x["rule"] for x in found} == {"booked"}
+
+
 def test_a_dry_run_knows_no_price_of_an_unknown_model(evaluated):
     text = evaluated("--dry-run", "--model", "openai/no-such-model", "--metric", "confidence")[1]
     assert "at a price that is not known" in " ".join(text.split())

@@ -32,7 +32,7 @@ def shown(monkeypatch, capsys):
 
     def show(**facts):
         monkeypatch.setattr(recorded, "loaded", lambda _paths: Telemetry())
-        monkeypatch.setattr(recorded, "rebuilt", lambda _telemetry, _paths: [_trace(**facts)])
+        monkeypatch.setattr(recorded, "rebuilt", lambda _telemetry, _paths, **_: [_trace(**facts)])
         assert main(["inspect", "anywhere.pb"]) == 0
         return capsys.readouterr().out
 
@@ -203,3 +203,33 @@ def test_json_lines_have_what_others_gave_and_read_back(liked, capsys):
     first = json.loads(capsys.readouterr().out.splitlines()[0])
     assert sorted(x["metric"] for x in first["external_scores"]) == ["helpful", "stars", "tone"]
     assert AgentTrace.from_json(first).trace_ids == tuple(first["trace_ids"])
+
+
+class TestWithAConfiguration:
+    @pytest.fixture
+    def inspected(self, tmp_path, capsys):
+        file = tmp_path / "spanscore.yaml"
+        rules = "[{name: booked, when: {tool: restaurant_*, error: false}, sampling: 0.5}, {name: idle, metrics: none}]"
+        file.write_text(f"evaluation: {{rules: {rules}}}")
+
+        def inspect(*words):
+            assert main(["inspect", "-c", str(file), *words, _RECORDING]) == 0
+            return capsys.readouterr().out
+
+        return inspect
+
+    @pytest.mark.parametrize("words", [(), ("--explain",)])
+    def test_each_trace_has_the_rule_that_takes_it(self, inspected, words):
+        text = inspected(*words)
+        assert "booked, share 0.5" in text
+        assert "idle, nothing is measured" in text
+
+    def test_json_lines_have_it_and_read_back(self, inspected):
+        lines = [json.loads(line) for line in inspected("--jsonl").splitlines()]
+        assert {"rule": "booked", "share": 0.5, "measures": True} in [x["decision"] for x in lines]
+        assert all(AgentTrace.from_json(x).to_json()["id"] == x["id"] for x in lines)
+
+
+def test_without_a_configuration_no_rule_is_named(capsys):
+    main(["inspect", "--jsonl", _RECORDING])
+    assert "decision" not in json.loads(capsys.readouterr().out.splitlines()[0])

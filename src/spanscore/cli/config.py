@@ -38,11 +38,10 @@ def run(args: argparse.Namespace) -> int:
     settings = config.load(args.file)
     if settings.judge.model == RULES or settings.evaluation.names_rules():
         warn_of_rules()
-    if not settings.judge.models:
-        try:
-            settings.evaluation.refuse_models()
-        except ConfigError as error:
-            raise ConfigError(f"{args.file}: {error}") from None
+    try:
+        settings.refuse_models()
+    except ConfigError as error:
+        raise ConfigError(f"{args.file}: {error}") from None
     print(f"{args.file}: can be used")
     return 0
 

@@ -74,6 +74,7 @@ async def _all(settings: "Settings", args: argparse.Namespace) -> "AsyncIterator
         endpoints,
         models,
         round_trip,
+        rules,
         senders,
     )
     from spanscore.cli.checks.probe import Probe  # noqa: PLC0415 - as above
@@ -93,6 +94,7 @@ async def _all(settings: "Settings", args: argparse.Namespace) -> "AsyncIterator
         ]
     ):
         yield finding
+    yield await rules.check(settings, state)
     probe = Probe()
     # In inline mode the server sends the probe on itself; under the same ids it would be there twice.
     async for finding in backends.check(settings, probe if settings.mode == "branch" else Probe()):
@@ -104,7 +106,7 @@ async def _all(settings: "Settings", args: argparse.Namespace) -> "AsyncIterator
     if not args.no_round_trip:
         takes_s = settings.assemble.complete_after / 1e9
         with _waiting(f"waiting for a span to come round, for {takes_s:.0f} s or more", really=state is not None):
-            found = await round_trip.check(settings, state, probe, scored=not settings.judge.models)
+            found = await round_trip.check(settings, state, probe, scored=not any(x.models for x in settings.judges))
         yield found
 
 

@@ -1,6 +1,6 @@
 """`spanscore eval --dry-run`: what a judge would be asked and what that may cost, with nothing sent."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ class _Call:
 
     trace_id: str
     session_id: str | None
+    rule: str | None
     planned: PlannedCall
     model: str
     prompt: Prompt
@@ -49,6 +50,7 @@ class _Call:
         return {
             "trace_id": self.trace_id,
             "session_id": self.session_id,
+            "rule": self.rule,
             "metrics": list(self.planned.metrics),
             "stage": self.planned.stage,
             "model": self.model,
@@ -70,7 +72,7 @@ def run(
     verbose: bool,
 ) -> int:
     """Print the calls that a judge would get. Returns the exit code."""
-    calls = _planned(engine, settings.judge, overrides, traces)
+    calls = _planned(engine, settings, overrides, traces)
     if jsonl:
         for call in calls:
             print_json(call.to_json(with_prompt=verbose))
@@ -81,34 +83,50 @@ def run(
             _print_prompt(output, number, call)
     if calls:
         _print_calls(output, calls)
-    output.print(_summary(calls) if calls else _nothing(settings.judge, overrides))
+    if settings.evaluation.rules:
+        _print_rules(output, engine, settings, traces)
+    output.print(_summary(calls) if calls else _nothing(settings, overrides))
     if settings.embedding.chosen == "litellm":
         output.print("An embedding provider would be sent inputs and outputs besides; see embedding.model.")
     return 0
 
 
-def _planned(engine: Engine, config: Config, overrides: Overrides, traces: Sequence[AgentTrace]) -> list[_Call]:
+def _print_rules(output: "Console", engine: Engine, settings: Settings, traces: Sequence[AgentTrace]) -> None:
+    """Which rule takes how many traces."""
+    taken = Counter(engine.decide(trace).rule for trace in traces)
+    names = [*(x.name for x in settings.evaluation.rules), None]
+    shown = ", ".join(f"{'no rule' if x is None else x} {taken[x]:,}" for x in names)
+    output.print(f"Traces by the rule that takes them: {shown}.")
+
+
+def _planned(engine: Engine, settings: Settings, overrides: Overrides, traces: Sequence[AgentTrace]) -> list[_Call]:
     """The calls for each trace, then those for each session."""
     found: list[_Call] = []
+    judges: dict[str | None, Config] = {x.name: settings.judge_of(x) for x in settings.evaluation.rules}
+    judges[None] = settings.judge
     before = recorded.turns_before(traces)
     with progress("planning", len(traces)) as done:
         for trace in traces:
             by_itself = engine.plan_rubric(trace, overrides) if trace.session_id is None else []
             planned = engine.plan(trace, overrides, earlier=before.get(trace.id, ()))
-            found += _calls([*planned, *by_itself], config, trace)
+            rule = engine.decide(trace).rule
+            found += _calls([*planned, *by_itself], judges[rule], trace, rule)
             done()
     for session in recorded.sessions(traces):
-        found += _calls(engine.plan_session(session, overrides), config, session.traces[-1], session.session_id)
+        rule = engine.decide_session(session).rule
+        planned = engine.plan_session(session, overrides)
+        found += _calls(planned, judges[rule], session.traces[-1], rule, session.session_id)
     return found
 
 
 def _calls(
-    calls: Sequence[PlannedCall], config: Config, trace: AgentTrace, session_id: str | None = None
+    calls: Sequence[PlannedCall], config: Config, trace: AgentTrace, rule: str | None, session_id: str | None = None
 ) -> Iterator[_Call]:
     for planned in _distinct(calls) if config.cache.enabled else calls:
         model = (planned.models or config.models)[0]
         prompt = redacted(planned.prompt, config.redact.rules)  # as the judge sends it
-        yield _Call(trace.trace_ids[0], session_id, planned, model, prompt, _bound(planned, prompt, model, config))
+        size = _bound(planned, prompt, model, config)
+        yield _Call(trace.trace_ids[0], session_id, rule, planned, model, prompt, size)
 
 
 def _distinct(planned: Sequence[PlannedCall]) -> list[PlannedCall]:
@@ -189,9 +207,9 @@ def _cost(calls: Sequence[_Call]) -> float | None:
     return sum(costs) if len(costs) == len(calls) else None
 
 
-def _nothing(config: Config, overrides: Overrides) -> str:
+def _nothing(settings: Settings, overrides: Overrides) -> str:
     """Why there is no call."""
-    unjudged = not config.models or overrides.model == RULES
+    unjudged = not any(x.models for x in settings.judges) or overrides.model == RULES
     why = "no model is configured; --model or judge.model names one" if unjudged else "nothing is left to judge"
     return f"No judge would be asked: {why}. Nothing was sent."
 

@@ -3,16 +3,19 @@
 import argparse
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from spanscore import sources
+from spanscore import config, sources
 from spanscore.cli import explained, recorded
 from spanscore.cli.terminal import console, on_one_line, print_json, printable
 from spanscore.cli.trees import branch, cut, shown
 from spanscore.cli.unread import print_unread
 from spanscore.content import ContentWatch
+from spanscore.evaluation import Config as Evaluations
+from spanscore.evaluation.rules import Decision, Rules
 from spanscore.model import external
 from spanscore.model.json import Json
 from spanscore.model.plan import announced_steps
@@ -22,6 +25,7 @@ from spanscore.offline.given import external_notices
 from spanscore.otlp.files import Telemetry
 from spanscore.rebuild import explain_all, unread_all
 from spanscore.received_scores import read_external
+from spanscore.span_attributes import SpanAttributes
 from spanscore.turns import Explanation
 
 if TYPE_CHECKING:
@@ -36,6 +40,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     parser.add_argument("path", metavar="PATH", nargs="+", type=sources.place, help=recorded.PLACE_HELP)
     parser.add_argument("-v", "--verbose", action="store_true", help="say how a backend is asked for its traces")
+    parser.add_argument(
+        "-c",
+        "--config",
+        metavar="FILE",
+        type=Path,
+        help="a configuration: say also which of its rules takes each trace",
+    )
     parser.add_argument("--jsonl", action="store_true", help="print one JSON object a line for each agent trace")
     asked = parser.add_mutually_exclusive_group()
     asked.add_argument(
@@ -55,19 +66,25 @@ def run(args: argparse.Namespace) -> int:
         print_unread(unread_all(telemetry.spans, telemetry.logs), as_json=args.jsonl)
         return 0
     telemetry = recorded.loaded(args.path)
-    traces = _explained(telemetry, args.path) if args.explain else [(x, None) for x in _rebuilt(telemetry, args.path)]
+    configured = config.load(args.config).evaluation if args.config else Evaluations()
+    read = _explained if args.explain else _rebuilt
+    traces = read(telemetry, args.path, configured.span_attributes)
+    rules = Rules(configured.rules, configured.sampling) if args.config else None
     scores = _external_scores(telemetry, [x for x, _ in traces])
     if args.jsonl:
         for trace, explanation in traces:
             added = {} if explanation is None else {"explain": explanation.to_json()}
             given = {"external_scores": [x.to_json() for x in own]} if (own := scores.get(trace.id)) else {}
-            print_json({**trace.to_json(), **given, **added})
+            decided = {} if rules is None else {"decision": _decision_as_json(rules.decide(trace))}
+            print_json({**trace.to_json(), **given, **decided, **added})
         return 0
     output = console()
     for number, (trace, explanation) in enumerate(traces):
         if number:
             output.print()
         tree = _tree(trace)
+        if rules is not None:
+            tree.add(_line("rule", _decision(rules.decide(trace))))
         _add_scores(tree, scores.get(trace.id, ()))
         if explanation is not None:
             explained.add_sources(tree, explanation)
@@ -75,10 +92,22 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _rebuilt(telemetry: Telemetry, paths: Sequence[recorded.Place]) -> list[AgentTrace]:
-    traces = recorded.rebuilt(telemetry, paths)
+def _rebuilt(
+    telemetry: Telemetry, paths: Sequence[recorded.Place], attributes: Collection[str]
+) -> list[tuple[AgentTrace, Explanation | None]]:
+    traces = recorded.rebuilt(telemetry, paths, attributes=attributes)
     recorded.say_unread(traces, telemetry)
-    return traces
+    return [(x, None) for x in traces]
+
+
+def _decision(decision: Decision) -> str:
+    """Which rule takes a trace, and what chance it gives."""
+    named = on_one_line(decision.rule or "none takes it", 80)
+    return f"{named}, {f'share {decision.share:g}' if decision.measures else 'nothing is measured'}"
+
+
+def _decision_as_json(decision: Decision) -> dict[str, Any]:
+    return {"rule": decision.rule, "share": decision.share, "measures": decision.measures}
 
 
 def _external_scores(telemetry: Telemetry, traces: Sequence[AgentTrace]) -> dict[str, list[Evaluation]]:
@@ -112,11 +141,13 @@ def _said(score: Evaluation) -> str:
 
 
 def _explained(
-    telemetry: Telemetry, paths: Sequence[recorded.Place]
-) -> Sequence[tuple[AgentTrace, Explanation | None]]:
+    telemetry: Telemetry, paths: Sequence[recorded.Place], attributes: Collection[str]
+) -> list[tuple[AgentTrace, Explanation | None]]:
     watch = ContentWatch()
-    truncated = telemetry.truncated
-    traces = explain_all(telemetry.spans, telemetry.logs, watch=watch, truncated=truncated)
+    noting = SpanAttributes(attributes, watch)
+    found = explain_all(telemetry.spans, telemetry.logs, watch=noting, truncated=telemetry.truncated)
+    pairs = zip(noting.added_to(trace for trace, _ in found), found, strict=True)
+    traces: list[tuple[AgentTrace, Explanation | None]] = [(trace, explanation) for trace, (_, explanation) in pairs]
     recorded.refuse_none(traces, telemetry, paths)
     recorded.say_unread([x for x, _ in traces], telemetry)
     recorded.say_silent(watch)

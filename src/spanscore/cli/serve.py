@@ -95,7 +95,7 @@ def _allow_open_files(settings: "Settings") -> None:
 
 
 def _say_what_scores_rest_on(settings: "Settings") -> None:
-    if not settings.judge.models:
+    if not any(x.models for x in settings.judges):
         _log.info(
             "no judge model is configured, so judged metrics are skipped; set judge.model or SPANSCORE_JUDGE_MODEL"
         )

@@ -233,20 +233,23 @@ class Config(BaseModel):
         return self.model_copy(update={"rules": []})
 
     def models(self, of_judge: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-        """The models that each judged metric may ask, by its name; what the rubric asks is under `rubric`.
+        """The models that each judged metric may ask, by its name, for traces that no rule takes.
+
+        What the rubric asks is under `rubric`.
 
         `of_judge` are the judge's own, in their order, for those that name none.
         """
-        found: dict[str, tuple[str, ...]] = {}
-        for variant in self.variants():
-            for name, models in _models_of_metrics(variant, of_judge).items():
-                found[name] = tuple(dict.fromkeys((*found.get(name, ()), *models)))
-        return found
+        named: dict[str, str | None] = {x.name: x.model for x in self.build() if isinstance(x, Judged)}
+        if (rubric := chosen(self.rubric)) is not None:
+            named[RUBRIC] = rubric.model
+        return {name: (model,) if model else of_judge for name, model in named.items() if model != RULES}
 
     def refuse_models(self) -> None:
-        """Raise ConfigError where a metric or the rubric names a model: it is to be called where there is no judge."""
-        named = (model_named(x.build(), chosen(x.rubric)) for x in self.variants())
-        if model := next((x for x in named if x), None):
+        """Raise ConfigError where a metric or the rubric names a model: it is to be called where there is no judge.
+
+        Rules have no part in it.
+        """
+        if model := model_named(self.build(), chosen(self.rubric)):
             raise ConfigError(
                 f"evaluation: a metric's model is {model!r}, but judge.model names none: there is no judge to "
                 "ask it; set judge.model, to the same model for instance"
@@ -268,13 +271,6 @@ class Config(BaseModel):
 def model_named(run: Iterable[Metric], rubric: Rubric | None) -> str | None:
     """The first model that a metric, or the rubric, names in place of the judge's."""
     return next((model for model in _models(run, rubric) if model not in {None, RULES}), None)
-
-
-def _models_of_metrics(config: Config, of_judge: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    named: dict[str, str | None] = {x.name: x.model for x in config.build() if isinstance(x, Judged)}
-    if (rubric := chosen(config.rubric)) is not None:
-        named[RUBRIC] = rubric.model
-    return {name: (model,) if model else of_judge for name, model in named.items() if model != RULES}
 
 
 def _models(run: Iterable[Metric], rubric: Rubric | None) -> list[str | None]:

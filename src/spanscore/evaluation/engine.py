@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from spanscore.embed.port import Embedder
 from spanscore.evaluation.config import Config, Overrides
@@ -17,6 +18,7 @@ from spanscore.evaluation.procedure import Procedure
 from spanscore.evaluation.revising import drawn_before, withdrawn
 from spanscore.evaluation.rubric import Config as RubricConfig
 from spanscore.evaluation.rubric import Rubric, chosen
+from spanscore.evaluation.rule_judges import RuleJudge, rule_judges
 from spanscore.evaluation.rules import DEFAULT, Decision, Rules
 from spanscore.evaluation.selection import Selection
 from spanscore.evaluation.signals import TraceSignals, is_lacking, read_signals, replaced_weights, with_external
@@ -44,12 +46,14 @@ class Engine:
         embedder: Embedder | None,
         *,
         judge_config: JudgeConfig = JudgeConfig(),  # noqa: B008 - frozen
+        judges: Mapping[str, RuleJudge] = MappingProxyType({}),
         clock_ns: Callable[[], int] = time.time_ns,
         meter: Meter | None = None,
     ) -> None:
         """`judge` None: judged metrics are skipped. `embedder` None: no embedding is configured.
 
-        `judge_config` says how `judge` is asked and what it is shown. `meter` counts what rules decide.
+        `judge_config` says how `judge` is asked and what it is shown. `judges` are those of rules that change it, by
+        the rules' names. `meter` counts what rules decide.
 
         Raises ConfigError where a metric names a model and there is no judge.
         """
@@ -59,9 +63,11 @@ class Engine:
         self._embedder = embedder
         self._slots = asyncio.Semaphore(config.max_concurrent)
         self._rules = Rules(config.rules, config.sampling)
-        self._usual = self._procedure(config, judge, judge_config)
+        usual = RuleJudge(judge, judge_config)
+        by_rule = {**rule_judges(config.rules, usual, lambda _config, _beside: judge), **judges}
+        self._usual = self._procedure(config.without_rules(), usual)
         self._by_rule = {
-            x.name: self._procedure(config.under(x), judge, judge_config) for x in config.rules if x.measures
+            x.name: self._procedure(config.under(x), by_rule.get(x.name, usual)) for x in config.rules if x.measures
         }
         self.ranking = self._usual.selection.ranking()
 
@@ -247,7 +253,8 @@ class Engine:
         rubric = procedure.selection.rubric(overrides) if _is_measured(decision, overrides) else None
         return procedure.grading.planned(rubric, session) if rubric else []
 
-    def _procedure(self, config: Config, judge: Judge | None, judge_config: JudgeConfig) -> Procedure:
+    def _procedure(self, config: Config, judged_by: RuleJudge) -> Procedure:
+        judge, judge_config = judged_by
         if judge is None:
             config.refuse_models()
         if config.names_rules():

@@ -17,6 +17,7 @@ from spanscore.errors import (
 )
 from spanscore.judge import redact, retries
 from spanscore.judge.answer import UnusableAnswerError, read, schema_of, schema_text
+from spanscore.judge.budget import Purse
 from spanscore.judge.cache import Cache, SingleFlight, content_key
 from spanscore.judge.calling import Caller, Spent
 from spanscore.judge.calls import Calls
@@ -51,12 +52,14 @@ class ModelJudge:
         cache: Cache | None = None,
         timing: retries.Timing = retries.Timing(),  # noqa: B008 - frozen
         meter: Meter | None = None,
+        beside: "ModelJudge | None" = None,
     ) -> None:
+        """`beside` is another judge, from whose budget this one's calls are paid too."""
         self._config = config
         self._provider = provider
         self._cache = cache
         self._calls = Calls(meter or Meter())
-        self._caller = Caller(config, provider, timing, self._calls)
+        self._caller = Caller(config, provider, timing, self._calls, None if beside is None else beside.purse)
         self._flights: SingleFlight[Answer[Any] | JudgeError] = SingleFlight()
         self._parameters = {
             "temperature": config.sampling_temperature,
@@ -64,6 +67,11 @@ class ModelJudge:
             "api_base": config.api_base,
             **config.extra,
         }
+
+    @property
+    def purse(self) -> Purse:
+        """What calls are paid from."""
+        return self._caller.purse
 
     async def ask(self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()) -> Answer[AnswerT]:
         """See `Judge.ask`. Nothing of `prompt` is sent before it has been redacted, if redaction is on."""

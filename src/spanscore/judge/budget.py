@@ -132,7 +132,7 @@ class Purse:
     """A budget from which many calls are paid at once, in the order in which they ask. Belongs to one event loop."""
 
     def __init__(self, budget: Budget, clock_ns: Callable[[], int]) -> None:
-        self._budget = budget
+        self.budget = budget
         self._clock_ns = clock_ns
         self._turn = asyncio.Lock()
         self._settled = asyncio.Event()
@@ -147,20 +147,20 @@ class Purse:
         async with self._turn:
             while True:
                 now_ns, need = self._clock_ns(), needed()
-                output = self._budget.affordable_output(need, now_ns)
+                output = self.budget.affordable_output(need, now_ns)
                 if output >= need.most_output:
-                    return self._budget.book(need, need.most_output, now_ns)
-                if not self._budget.has_open:
-                    return self._budget.book(need, max(output, need.least_output), now_ns)
+                    return self.budget.book(need, need.most_output, now_ns)
+                if not self.budget.has_open:
+                    return self.budget.book(need, max(output, need.least_output), now_ns)
                 self._settled.clear()
                 await self._settled.wait()
 
     def settle(self, reservation: Reservation, tokens: int, usd: float) -> None:
         """See `Budget.settle`."""
-        self._budget.settle(reservation, tokens, usd)
+        self.budget.settle(reservation, tokens, usd)
         self._settled.set()
 
     def close(self, reservation: Reservation) -> None:
         """See `Budget.close`; does nothing to what was settled."""
-        self._budget.close(reservation)
+        self.budget.close(reservation)
         self._settled.set()

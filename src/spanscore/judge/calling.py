@@ -61,13 +61,20 @@ class _Request:
 class Caller:
     """Calls the models of one judge. Belongs to one event loop."""
 
-    def __init__(self, config: Config, provider: Provider, timing: retries.Timing, calls: Calls) -> None:
+    def __init__(
+        self,
+        config: Config,
+        provider: Provider,
+        timing: retries.Timing,
+        calls: Calls,
+        purse: Purse | None = None,
+    ) -> None:
+        """`purse` is that of another judge, from whose budget these calls are paid too."""
         self._config = config
         self._provider = provider
         self._timing = timing
         self._calls = calls
-        self._budget = Budget(config.budget)
-        self._purse = Purse(self._budget, timing.clock_ns)
+        self.purse = purse or Purse(Budget(config.budget), timing.clock_ns)
         self._sizes = Sizes()
         self._slots = asyncio.Semaphore(config.max_concurrent)
         self._lanes: dict[str, Lane] = {}
@@ -78,7 +85,8 @@ class Caller:
             max_interval_s=config.backoff.max_interval / 1e9,
             max_elapsed_s=config.backoff.max_elapsed_time / 1e9,
         )
-        calls.watch(self._budget, timing)
+        if purse is None:
+            calls.watch(self.purse.budget, timing)
 
     async def complete(
         self, model: str, messages: Sequence[Message], schema: type[BaseModel], spent: Spent, *, enforced: bool
@@ -101,18 +109,18 @@ class Caller:
 
     async def _paid(self, request: _Request, lane: Lane, timeout_s: float) -> Completion:
         """One call, booked on the budget. Raises CallError, BudgetExhaustedError."""
-        reserved = await self._purse.reserve(await self._needed(request))
+        reserved = await self.purse.reserve(await self._needed(request))
         try:
             completion = await self._in_turn(request, lane, reserved, timeout_s)
         except CallError as error:
             if not error.timed_out:  # a call that timed out may well have been worked on and billed
-                self._purse.settle(reserved, 0, 0.0)
+                self.purse.settle(reserved, 0, 0.0)
             raise
         else:
             tokens = completion.input_tokens + completion.output_tokens
-            self._purse.settle(reserved, tokens, completion.cost_usd or 0.0)
+            self.purse.settle(reserved, tokens, completion.cost_usd or 0.0)
         finally:
-            self._purse.close(reserved)
+            self.purse.close(reserved)
         self._note(request, completion)
         if completion.cut_off and reserved.output_tokens < self._config.max_output_tokens:
             raise BudgetExhaustedError(
@@ -152,7 +160,7 @@ class Caller:
         Raises JudgeUnavailableError where the price must be known and is not.
         """
         model, most = request.model, self._config.max_output_tokens
-        usd_per_input, usd_per_output = await self._prices(request) if self._budget.counts_usd else (0.0, 0.0)
+        usd_per_input, usd_per_output = await self._prices(request) if self.purse.budget.counts_usd else (0.0, 0.0)
 
         def needed() -> Need:
             tokens = self._sizes.most_input(model, request.schema, request.input_tokens)

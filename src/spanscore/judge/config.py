@@ -31,7 +31,8 @@ Limit = Annotated[float, Field(allow_inf_nan=False)]
 _STRICT = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
-def _not_reserved(extra: dict[str, Any]) -> dict[str, Any]:
+def not_reserved(extra: dict[str, Any]) -> dict[str, Any]:
+    """`extra`. Raises ValueError where it has what spanscore sets itself."""
     taken = [name for name in extra if _RESERVED.fullmatch(name)]
     if taken:
         raise ValueError(f"{', '.join(taken)} cannot be set here: spanscore sets it itself, or has a key of its own")
@@ -268,17 +269,21 @@ class Config(BaseModel):
     redact: RedactConfig = RedactConfig()
     """What is hidden from providers."""
 
-    extra: Annotated[dict[str, Any], AfterValidator(_not_reserved)] = Field(default={}, repr=False)
+    extra: Annotated[dict[str, Any], AfterValidator(not_reserved)] = Field(default={}, repr=False)
     """Further parameters of litellm's `acompletion`, e.g. `reasoning_effort: low`."""
 
     @model_validator(mode="after")
     def _samples_differ(self) -> Self:
+        self.refuse_equal_samples()
+        return self
+
+    def refuse_equal_samples(self) -> None:
+        """Raise ValueError where several samples are asked for that would be alike."""
         if self.samples > 1 and self.temperature == 0 and "temperature" in self.model_fields_set:
             raise ValueError(
                 f"samples: {self.samples} with temperature: 0 asks for the same answer {self.samples} times; leave "
                 "temperature out, or set one above 0"
             )
-        return self
 
     @property
     def sampling_temperature(self) -> float | None:

@@ -32,11 +32,14 @@ class Estimate:
     cost_usd: float | None
 
 
-def open_judge(config: Config, cache: Cache | None = None, meter: Meter | None = None) -> Judge | None:
+def open_judge(
+    config: Config, cache: Cache | None = None, meter: Meter | None = None, beside: Judge | None = None
+) -> Judge | None:
     """The judge that `config` describes; None where it names no model.
 
-    `cache` keeps answers beyond this process; without it they are kept in memory. `meter` counts calls. Nothing is
-    imported or sent yet. Raises ConfigError where a model is to be asked and the extra `judge` is not installed.
+    `cache` keeps answers beyond this process; without it they are kept in memory. `meter` counts calls. `beside` is a
+    judge that was opened before, from whose budget this one's calls are paid too. Nothing is imported or sent yet.
+    Raises ConfigError where a model is to be asked and the extra `judge` is not installed.
     """
     if config.model == RULES:
         warn_of_rules()
@@ -46,7 +49,8 @@ def open_judge(config: Config, cache: Cache | None = None, meter: Meter | None =
         return RecordedJudge(config.recorded_answers)
     require_litellm(_MODEL, config.models[0])
     kept = (cache or MemoryCache(config.cache.max_entries)) if config.cache.enabled else None
-    return ModelJudge(config, LiteLLM(config), kept, meter=meter)
+    paid_with = beside if isinstance(beside, ModelJudge) else None
+    return ModelJudge(config, LiteLLM(config), kept, meter=meter, beside=paid_with)
 
 
 def answers_file(config: Config) -> Cache | None:

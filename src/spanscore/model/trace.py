@@ -228,7 +228,7 @@ class AgentTrace:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "AgentTrace":
         """The inverse of `to_json`. Raises KeyError or TypeError on an object of another shape."""
-        fields = {k: v for k, v in data.items() if k not in {"id", "external_scores"}}
+        fields = {k: v for k, v in data.items() if k not in {"id", "external_scores", "decision"}}
         for name, kind in (("available_tools", Tool), ("tool_calls", ToolCall)):
             if fields.get(name) is not None:
                 fields[name] = tuple(kind(**x) for x in fields[name])

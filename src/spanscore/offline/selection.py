@@ -13,8 +13,10 @@ from spanscore.evaluation import Engine, Overrides
 from spanscore.evaluation.rubric import NAME as RUBRIC
 from spanscore.evaluation.rubric import OVERALL, chosen, is_rubric
 from spanscore.evaluation.rubric import scale_of as rubric_scale
+from spanscore.evaluation.rule_judges import RuleJudge, rule_judges
 from spanscore.judge import answers_file, check_models, open_judge, redactor
 from spanscore.judge.config import RULES
+from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.port import Judge
 from spanscore.metrics import SIGNAL_WEIGHTS, Judged, Metric, SessionMetric
 
@@ -61,19 +63,19 @@ def measurable(wanted: Overrides) -> Overrides:
 def require_providers(settings: Settings, wanted: Overrides) -> None:
     """Refuse a model that no provider is known for before anything is measured. Raises ConfigError."""
     models: set[str] = set()
-    for variant in settings.evaluation.variants():
+    for variant, judge in zip(settings.evaluation.variants(), settings.judges, strict=True):
         judged = [x for x in wanted.applied(variant.build()) if isinstance(x, Judged)]
-        models.update(model for x in judged for model in _models(x.model, settings))
+        models.update(model for x in judged for model in _models(x.model, judge))
         if rubric := wanted.rubric(variant.rubric):
-            models.update(_models(rubric.model, settings))
-    models.update(settings.judge.first_asked)
+            models.update(_models(rubric.model, judge))
+        models.update(judge.first_asked)
     if asked := sorted(models - {RULES}):
         check_models(settings.judge, asked)
 
 
-def _models(own: str | None, settings: Settings) -> Sequence[str]:
+def _models(own: str | None, judge: JudgeConfig) -> Sequence[str]:
     """The model that a metric names for itself, else those of the judge."""
-    return (own,) if own else settings.judge.models
+    return (own,) if own else judge.models
 
 
 def open_engine(settings: Settings, judge: Judge | None = None) -> Engine:
@@ -81,10 +83,17 @@ def open_engine(settings: Settings, judge: Judge | None = None) -> Engine:
 
     The judge's answers are kept between runs, in the file that `judge.cache` names.
     """
+    kept = None if judge else answers_file(settings.judge)
+    usual = RuleJudge(judge or open_judge(settings.judge, kept), settings.judge)
     return Engine(
         settings.evaluation,
-        judge or open_judge(settings.judge, answers_file(settings.judge)),
+        usual.judge,
         open_embedder(settings.embedding, redact=redactor(settings.judge)),
         judge_config=settings.judge,
+        judges=rule_judges(
+            settings.evaluation.rules,
+            usual,
+            lambda config, beside: judge or open_judge(config, kept, beside=beside),
+        ),
         clock_ns=time.time_ns,
     )

@@ -424,6 +424,5 @@ def _some(waiting: deque[Any], limit: int) -> list[Any]:
 
 
 def _calls_models(job: Job) -> bool:
-    judge = job.settings.judge
-    asks = job.judge is None and bool(judge.models) and judge.recorded_answers is None
+    asks = job.judge is None and any(x.models and x.recorded_answers is None for x in job.settings.judges)
     return asks or job.settings.embedding.chosen == "litellm"

@@ -4,8 +4,13 @@ import asyncio
 
 import pytest
 
+from spanscore import config
+from spanscore.errors import ConfigError
 from spanscore.evaluation import Config, Engine, Overrides
+from spanscore.evaluation.rule_judges import RuleJudge
 from spanscore.evaluation.rules import draw
+from spanscore.judge.changes import Changes
+from spanscore.judge.config import Config as JudgeConfig
 from spanscore.model.score import Skip
 from spanscore.model.trace import Session
 from spanscore.telemetry import Meter, declared
@@ -255,3 +260,54 @@ def test_what_rules_decide_is_counted(make_trace):
         ("b", "trace", "left_out"): 1,
         ("default", "trace", "evaluated"): 1,
     }
+
+
+class TestAJudgeOfARule:
+    RULES = (
+        {"name": "hard", "when": {"user": "x"}, "judge": {"model": "openai/gpt-4o", "samples": 2}},
+        {"name": "soft", "when": {"user": "y"}, "judge": {"max_transcript_tokens": 500}},
+    )
+    CONFIDENCE = Config(metrics={"confidence": {}}, default_metrics=False, rules=list(RULES))
+
+    def asked(self, scripted, make_trace, user, **options):
+        usual, other = scripted(), scripted()
+        judges = {"hard": RuleJudge(other, Changes(samples=2).applied(JudgeConfig()))}
+        engine = Engine(self.CONFIDENCE, usual, None, judges=judges, **options)
+        evaluate(engine, make_trace(user_id=user))
+        return len(usual.asked), len(other.asked)
+
+    def test_it_is_asked_about_the_traces_that_the_rule_takes(self, scripted, make_trace):
+        assert self.asked(scripted, make_trace, "x") == (0, 2)
+
+    def test_it_is_not_asked_about_others(self, scripted, make_trace):
+        assert [self.asked(scripted, make_trace, x) for x in ("y", None)] == [(1, 0), (1, 0)]
+
+    def test_where_a_rule_changes_parameters_alone_the_usual_judge_is_shown_what_they_say(self, scripted, make_trace):
+        usual = scripted()
+        engine = Engine(self.CONFIDENCE, usual, None)
+        for user in ("y", None):
+            evaluate(engine, make_trace(user_id=user, final_output="A word. " * 2000))
+        short, whole = (len(prompt.transcript) for prompt, _, _ in usual.asked)
+        assert short < whole
+
+    def test_a_rule_has_a_judge_where_there_is_none_else(self, scripted, make_trace):
+        judge = scripted()
+        engine = Engine(self.CONFIDENCE, None, None, judges={"hard": RuleJudge(judge, JudgeConfig())})
+        found = [evaluate(engine, make_trace(user_id=x))["confidence"].status for x in ("x", "z")]
+        assert found == ["scored", "skipped"]
+
+
+def test_settings_have_the_judge_of_each_rule():
+    text = """
+judge: {model: openai/gpt-4o-mini}
+evaluation: {rules: [{name: hard, judge: {model: openai/gpt-4o}}]}
+"""
+    settings = config.parse(text, environ={})
+    assert [x.models for x in settings.judges] == [("openai/gpt-4o-mini",), ("openai/gpt-4o",)]
+    assert settings.models()["confidence"] == ("openai/gpt-4o-mini", "openai/gpt-4o")
+
+
+def test_a_judge_that_cannot_be_is_refused_with_its_place():
+    text = "evaluation: {rules: [{name: hard, judge: {samples: 3, temperature: 0}}]}"
+    with pytest.raises(ConfigError, match=r"evaluation\.rules\.0 \(hard\): judge: samples: 3 with temperature: 0"):
+        config.parse(text)

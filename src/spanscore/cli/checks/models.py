@@ -19,14 +19,23 @@ _RUNNING = "server's judge"
 
 async def check(settings: Settings, *, ask: bool) -> AsyncIterator[Finding]:
     """Each model of the judge, then the embedding; without `ask` no provider is asked."""
-    if not settings.judge.models:
+    if not any(x.models for x in settings.judges):
         yield ok("judge", "none: judged metrics are skipped; set judge.model or SPANSCORE_JUDGE_MODEL for one")
     recorded = settings.judge.recorded_answers
-    for model in (*settings.judge.models, *settings.judge.first_asked) if recorded is None else ():
-        yield await _judge(settings.judge, model) if ask else ok("judge", f"{model}: not asked (--no-judge)")
+    for model, judge in _models(settings).items() if recorded is None else ():
+        yield await _judge(judge, model) if ask else ok("judge", f"{model}: not asked (--no-judge)")
     if recorded is not None:
         yield _recorded(recorded)
     yield await _embedding(settings, ask=ask)
+
+
+def _models(settings: Settings) -> dict[str, Config]:
+    """Each model that may be asked first or as a fallback, with the configuration of its judge."""
+    found: dict[str, Config] = {}
+    for judge in settings.judges:
+        for model in (*judge.models, *judge.first_asked):
+            found.setdefault(model, judge)
+    return found
 
 
 def _recorded(path: Path) -> Finding:

@@ -29,7 +29,7 @@ _FIXES: Final = {
 async def check(state: Mapping[str, Any]) -> Finding:
     """Of the server whose health check gave `state`, since it was started."""
     try:
-        refused = await _refused(f"http://{reachable(state['endpoint'])}/metrics")
+        refused = _refused(await page_of_metrics(state))
     except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
         return warn(_ABOUT, "its page of metrics does not answer", "ask again, or see the server's log")
     lost = {reason: count for reason, count in refused.most_common() if reason in _FIXES}
@@ -49,10 +49,18 @@ def check_content(state: Mapping[str, Any]) -> Finding:
     return warn("content", f"{what}{more}", f"{how}, where the agent runs")
 
 
-async def _refused(url: str) -> Counter[str]:
-    """How many requests were not taken, by reason."""
+async def page_of_metrics(state: Mapping[str, Any]) -> str:
+    """The metrics of the server whose health check gave `state`.
+
+    Raises aiohttp.ClientError, OSError or TimeoutError.
+    """
+    url = f"http://{reachable(state['endpoint'])}/metrics"
     async with aiohttp.ClientSession(timeout=_TIMEOUT) as session, session.get(url) as answer:
-        page = await answer.text()
+        return await answer.text()
+
+
+def _refused(page: str) -> Counter[str]:
+    """How many requests were not taken, by reason."""
     line = re.compile(prometheus.name(declared.RECEIVER_REFUSED_REQUESTS) + r'\{.*?reason="(\w+)".*\} (\S+)')
     found: Counter[str] = Counter()
     for reason, count in line.findall(page):

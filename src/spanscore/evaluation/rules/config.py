@@ -7,6 +7,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from spanscore.evaluation.rules.coverage import covers
 from spanscore.evaluation.rules.selector import Selector
+from spanscore.judge.changes import Changes
 
 DEFAULT = "default"
 """What traces that no rule takes are counted under; no rule can have this name."""
@@ -43,6 +44,9 @@ class Rule(BaseModel):
 
     thresholds: dict[str, float] = {}
     """The score from which on the label is pass, by metric."""
+
+    judge: Changes | None = None
+    """What of `judge` is different: another model, or other parameters. What it costs is paid from the same budget."""
 
     sampling: float | None = Field(default=None, ge=0, le=1)
     """The share that is evaluated, as `evaluation.sampling`. Not set: the share there."""
