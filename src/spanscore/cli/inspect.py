@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spanscore import config, sources
 from spanscore.cli import explained, recorded
@@ -31,6 +31,9 @@ from spanscore.turns import Explanation
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.tree import Tree
+
+_Explained: TypeAlias = Sequence[tuple[AgentTrace, Explanation | None]]
+_Scores: TypeAlias = Mapping[str, Sequence[Evaluation]]
 
 _SAID = ("user_input", "final_output", "system_instructions", "available_tools", "tool_calls", "history", "session_id")
 """The facts that metrics rest on, and whose absence is shown."""
@@ -71,13 +74,20 @@ def run(args: argparse.Namespace) -> int:
     traces = read(telemetry, args.path, configured.span_attributes)
     rules = Rules(configured.rules, configured.sampling) if args.config else None
     scores = _external_scores(telemetry, [x for x, _ in traces])
-    if args.jsonl:
-        for trace, explanation in traces:
-            added = {} if explanation is None else {"explain": explanation.to_json()}
-            given = {"external_scores": [x.to_json() for x in own]} if (own := scores.get(trace.id)) else {}
-            decided = {} if rules is None else {"decision": _decision_as_json(rules.decide(trace))}
-            print_json({**trace.to_json(), **given, **decided, **added})
-        return 0
+    show = _print_json_lines if args.jsonl else _print_trees
+    show(traces, scores, rules)
+    return 0
+
+
+def _print_json_lines(traces: _Explained, scores: _Scores, rules: Rules | None) -> None:
+    for trace, explanation in traces:
+        added = {} if explanation is None else {"explain": explanation.to_json()}
+        given = {"external_scores": [x.to_json() for x in own]} if (own := scores.get(trace.id)) else {}
+        decided = {} if rules is None else {"decision": _decision_as_json(rules.decide(trace))}
+        print_json({**trace.to_json(), **given, **decided, **added})
+
+
+def _print_trees(traces: _Explained, scores: _Scores, rules: Rules | None) -> None:
     output = console()
     for number, (trace, explanation) in enumerate(traces):
         if number:
@@ -89,7 +99,6 @@ def run(args: argparse.Namespace) -> int:
         if explanation is not None:
             explained.add_sources(tree, explanation)
         output.print(tree)
-    return 0
 
 
 def _rebuilt(
