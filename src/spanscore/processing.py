@@ -18,6 +18,7 @@ from spanscore.content import ContentWatch
 from spanscore.embed import open_embedder
 from spanscore.evaluation import Engine, Overrides
 from spanscore.evaluation.rule_judges import RuleJudge, rule_judges
+from spanscore.evaluation.rules import Frequencies
 from spanscore.export.port import Exporter
 from spanscore.export.sender import Sender
 from spanscore.export.sink import Sink
@@ -102,6 +103,11 @@ class Processing:
             budget_window_ns=settings.judge.budget.window_ns if settings.evaluation.ask_again.enabled else None,
             scored=scored,
             threads=threads,
+            frequencies=(
+                Frequencies(settings.evaluation.frequency, store.stored_before, clock_ns)
+                if settings.evaluation.uses_frequency
+                else None
+            ),
             clock_ns=clock_ns,
         )
         self._rescoring = Rescoring(

@@ -18,6 +18,7 @@ from spanscore.assemble.assembler import Cut
 from spanscore.errors import InputError, RetryableError
 from spanscore.evaluation import MAX_EARLIER_TURNS, Engine, Overrides, outcomes, unanswered
 from spanscore.evaluation.rubric import is_rubric
+from spanscore.evaluation.rules import FREQUENCY, Frequencies
 from spanscore.evaluation.tallying import tallied
 from spanscore.evaluation.unanswered import wait_for
 from spanscore.export.sender import Sender
@@ -54,6 +55,7 @@ class Scoring:
         budget_window_ns: int | None = None,
         scored: Callable[[Sequence[Evaluation]], None] | None = None,
         threads: Executor | None = None,
+        frequencies: Frequencies | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
@@ -61,7 +63,9 @@ class Scoring:
 
         What is missing is kept, to be asked for again, where `budget_window_ns` says how long the judge's budget lasts.
         `scored` is called with evaluations that were committed; it must not raise. `threads` wait for the store.
+        `frequencies` notes with new traces how common they are.
         """
+        self._frequencies = frequencies
         self._judge_failed = judge_failed
         self._budget_window_ns = budget_window_ns
         self._scored = scored
@@ -79,6 +83,8 @@ class Scoring:
     def new(self, traces: Sequence[AgentTrace]) -> list[StoredTrace]:
         """Those of `traces` that were not evaluated just so before, each as its next revision. Blocks."""
         known = self._store.known([trace.id for trace in traces])
+        if self._frequencies is not None:
+            traces = self._frequencies.added_to(traces)
         found = []
         for trace in traces:
             revision, digest = known.get(trace.id, (0, ""))
@@ -284,8 +290,9 @@ def _is_before(one: AgentTrace, other: AgentTrace) -> bool:
 
 
 def _digest(trace: AgentTrace) -> str:
-    """What tells whether a rebuilt trace says the same; how complete it was when it was cut does not count."""
-    facts = records.encode(replace(trace, completeness="complete"))
+    """What tells whether a rebuilt trace says the same; neither how complete it was when cut nor how common counts."""
+    attributes = {name: values for name, values in trace.attributes.items() if name != FREQUENCY}
+    facts = records.encode(replace(trace, completeness="complete", attributes=attributes))
     return hashlib.blake2b(facts.encode(), digest_size=16).hexdigest()
 
 

@@ -24,7 +24,7 @@ from spanscore.evaluation.own import Criterion, load_plugins, make_known
 from spanscore.evaluation.rubric import NAME as RUBRIC
 from spanscore.evaluation.rubric import OVERALL, Rubric, chosen, is_rubric
 from spanscore.evaluation.rubric import Config as RubricConfig
-from spanscore.evaluation.rules import Rule, attribute_names, check_rules
+from spanscore.evaluation.rules import Frequency, Rule, asks_for_frequency, attribute_names, check_rules
 from spanscore.evaluation.signals import needed
 from spanscore.judge.config import RULES
 from spanscore.metrics import SIGNAL_WEIGHTS, Judged, Metric, RubricMetric
@@ -123,6 +123,9 @@ class Config(BaseModel):
 
     rubric: RubricConfig | None = None
     """The rubric judge, with its criteria; off unless it is there, and `{}` for its defaults."""
+
+    frequency: Frequency = Frequency()
+    """How common traces like one are, for rules with the condition `frequency`."""
 
     rules: list[Rule] = []
     """What holds for some traces in place of the above: of these rules the first that takes a trace decides."""
@@ -223,6 +226,11 @@ class Config(BaseModel):
         measured = self.measured()
         configured = [_metric(name, options) for name, options in measured.items()]
         return configured + [_metric(x, {}) for x in needed(configured, self.weights()) if x not in measured]
+
+    @property
+    def uses_frequency(self) -> bool:
+        """Whether a rule asks how common traces like one are."""
+        return asks_for_frequency(x.when for x in self.rules)
 
     def variants(self) -> list["Config"]:
         """This configuration as it is for traces that no rule takes, and as it is for those of each rule."""

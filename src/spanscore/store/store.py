@@ -12,7 +12,7 @@ from spanscore.model.external import newest
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.model.undelivered import Undelivered
-from spanscore.store import external, listing, pruning, reading, records, session_listing, unanswered, writing
+from spanscore.store import external, listing, pruning, reading, recent, records, session_listing, unanswered, writing
 from spanscore.store import undelivered as not_delivered
 from spanscore.store.config import Config
 from spanscore.store.database import Database
@@ -121,6 +121,12 @@ class Store:
             turns = reading.turns(connection, trace_id)
             found = connection.execute(query.where(agent_traces.c.id.in_(turns))).scalar_one_or_none()
         return None if found is None else records.decode_trace(found)
+
+    def stored_before(self, before_ns: int, limit: int) -> list[AgentTrace]:
+        """The last `limit` traces that were stored before a time (Unix ns), the newest first; of large ones fewer."""
+        with self._database.reading() as connection:
+            found = list(recent.stored_before(connection, before_ns, limit))
+        return [records.decode_trace(record) for record in found]
 
     def turns_before(self, trace: AgentTrace, *, limit: int, max_bytes: int) -> list[AgentTrace]:
         """The newest turns of the session of `trace` that began before it, oldest first; [] without a session.

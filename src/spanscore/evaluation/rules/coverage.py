@@ -37,7 +37,18 @@ def _is_met(condition: Any, narrower: Any) -> bool:
 
 def _conditions(selector: Selector) -> Iterator[tuple[tuple[str, str], Any]]:
     """Each condition by its key."""
-    for name in ("service", "agent", "environment", "session", "user", "tags", "tool", "error", "duration"):
+    for name in (
+        "service",
+        "agent",
+        "environment",
+        "session",
+        "user",
+        "tags",
+        "tool",
+        "error",
+        "duration",
+        "frequency",
+    ):
         condition = getattr(selector, name)
         if condition is not None:
             yield (name, ""), condition

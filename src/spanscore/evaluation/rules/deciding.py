@@ -9,6 +9,7 @@ from typing import TypeAlias
 from spanscore.evaluation.rules import attributes
 from spanscore.evaluation.rules.conditions import Condition
 from spanscore.evaluation.rules.config import Rule
+from spanscore.evaluation.rules.frequency import FREQUENCY
 from spanscore.evaluation.rules.selector import Selector
 from spanscore.model.span import Scalar, Value
 from spanscore.model.trace import AgentTrace
@@ -167,6 +168,7 @@ _FACTS: dict[str, _Read] = {
     "duration": _duration_ns,
     "tool": lambda trace: [x.name for x in trace.tool_calls or ()],
     "tags": attributes.tags,
+    "frequency": lambda trace: trace.attributes.get(FREQUENCY, ()),
 }
 
 _TOKENS: dict[str, _Read] = {

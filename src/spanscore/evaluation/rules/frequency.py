@@ -1,0 +1,102 @@
+"""How common traces of one group are: the group's share among traces that were stored before, kept with a trace."""
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from threading import Lock
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from spanscore.model.quantity import Duration, duration_ns
+from spanscore.model.trace import AgentTrace
+
+FREQUENCY = "spanscore.frequency"
+"""The name under which a trace's attributes have it."""
+
+_LEAST = 100
+"""Traces below which no share is told."""
+
+_MAX_WINDOWS = 24
+"""Traces that started more windows ago have no frequency: each window that is asked about costs a look at the store."""
+
+_MAX_TOOLS = 100
+
+
+class Frequency(BaseModel):
+    """How common traces like one are, for the rules' condition `frequency`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    by: list[Literal["service", "agent", "tools", "user"]] = Field(default=["agent", "tools"], min_length=1)
+    """What traces of one group have in common; `tools`: the tools that were called, in the order of the first calls."""
+
+    window: Duration = duration_ns("1h")
+    """How long one count holds. Traces that started in one window are compared with those that were stored before the
+    window before it, so that whoever decides about a trace, now or later, sees the same ones. What started 24 windows
+    ago, or was sent so late, is not compared."""
+
+    of: int = Field(default=1000, ge=100, le=20_000)
+    """How many traces are counted, the last ones. A share below one in so many is that of a group that was not seen."""
+
+    @field_validator("window")
+    @classmethod
+    def _is_no_moment(cls, window: int) -> int:
+        if window < duration_ns("1m"):
+            raise ValueError("a window is 1m at least: until it is over, what was stored before it must be there")
+        return window
+
+
+class Frequencies:
+    """Notes with traces how common they are. May be used from several threads."""
+
+    def __init__(
+        self,
+        config: Frequency,
+        stored_before: Callable[[int, int], Iterable[AgentTrace]],
+        clock_ns: Callable[[], int],
+    ) -> None:
+        """`stored_before` gives, for a time in Unix ns and a number, the last so many traces stored before it."""
+        self._config = config
+        self._stored_before = stored_before
+        self._clock_ns = clock_ns
+        self._windows: OrderedDict[int, Counter[tuple[object, ...]]] = OrderedDict()
+        self._lock = Lock()
+
+    def added_to(self, traces: Sequence[AgentTrace]) -> list[AgentTrace]:
+        """The traces, each with its frequency where that is known. Blocks."""
+        return [self._with_frequency(trace) for trace in traces]
+
+    def _with_frequency(self, trace: AgentTrace) -> AgentTrace:
+        counted = self._counted(trace.started_ns)
+        total = counted.total()
+        if total < _LEAST:
+            return trace
+        share = counted[group_of(trace, self._config.by)] / total
+        return replace(trace, attributes={**trace.attributes, FREQUENCY: (share,)})
+
+    def _counted(self, started_ns: int) -> Counter[tuple[object, ...]]:
+        """How many traces of each group were stored before the window before the one of this time."""
+        now_ns = self._clock_ns()
+        window = min(started_ns, now_ns) // self._config.window
+        if window <= now_ns // self._config.window - _MAX_WINDOWS:
+            return Counter()
+        with self._lock:
+            if window not in self._windows:
+                before_ns = (window - 1) * self._config.window
+                found = self._stored_before(before_ns, self._config.of)
+                self._windows[window] = Counter(group_of(x, self._config.by) for x in found)
+                if len(self._windows) > _MAX_WINDOWS:
+                    self._windows.popitem(last=False)
+            return self._windows[window]
+
+
+def group_of(trace: AgentTrace, by: Iterable[str]) -> tuple[object, ...]:
+    """What a trace has in common with those of its group."""
+    facts: dict[str, object] = {
+        "service": trace.service_name,
+        "agent": trace.agent_name,
+        "user": trace.user_id,
+        "tools": tuple(dict.fromkeys(x.name for x in trace.tool_calls or ()))[:_MAX_TOOLS],
+    }
+    return tuple(facts[name] for name in by)

@@ -1,0 +1,47 @@
+"""The traces that were stored last before some time."""
+
+from collections.abc import Iterator
+
+from sqlalchemy import select
+from sqlalchemy.engine import Connection
+
+from spanscore.store.schema import agent_traces
+
+_ROWS_AT_ONCE = 100
+_MAX_BYTES = 64 * 2**20
+
+
+def stored_before(connection: Connection, before_ns: int, limit: int) -> Iterator[str]:
+    """The records of the last `limit` traces that were stored before a time (Unix ns), the newest first.
+
+    Of large ones fewer: 64 MiB of records.
+    """
+    rows = select(agent_traces.c.row, agent_traces.c.size_bytes, agent_traces.c.record)
+    row, left, size_bytes = _first_stored_at(connection, before_ns), limit, 0
+    while left > 0 and size_bytes < _MAX_BYTES:
+        found = connection.execute(
+            rows.where(agent_traces.c.row < row).order_by(agent_traces.c.row.desc()).limit(min(left, _ROWS_AT_ONCE))
+        ).all()
+        if not found:
+            return
+        yield from (x.record for x in found)
+        row, left, size_bytes = found[-1].row, left - len(found), size_bytes + sum(x.size_bytes for x in found)
+
+
+def _first_stored_at(connection: Connection, time_ns: int) -> int:
+    """The first row that was stored at that time or later, one past the last where there is none: by halving."""
+    places = select(agent_traces.c.row, agent_traces.c.stored_ns)
+    last = connection.execute(places.order_by(agent_traces.c.row.desc()).limit(1)).first()
+    if last is None or last.stored_ns < time_ns:
+        return 0 if last is None else int(last.row) + 1
+    low, high = 0, int(last.row)
+    while low < high:
+        middle = (low + high) // 2
+        found = connection.execute(
+            places.where(agent_traces.c.row >= middle).order_by(agent_traces.c.row).limit(1)
+        ).one()
+        if found.stored_ns < time_ns:
+            low = int(found.row) + 1
+        else:
+            high = middle
+    return low
