@@ -341,6 +341,60 @@ def test_a_provider_that_is_set_later_is_followed():
     assert run(PROGRAM + REPLACED).stdout.splitlines() == ["scored", "scored"]
 
 
+EXPORTED = """
+import multiprocessing, os, sys, types
+import spanscore
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+
+class Printed(SpanExporter):
+    def export(self, spans):
+        for span in spans:
+            print(span.name, flush=True)
+        return SpanExportResult.SUCCESS
+
+provider = TracerProvider()
+provider.add_span_processor(BatchSpanProcessor(Printed()))
+trace.set_tracer_provider(provider)
+spanscore.instrument(metrics=["check.answer_present"])
+
+def turn():
+    with spanscore.turn(input="Where is it?") as turn:
+        turn.answer("On its way.")
+"""
+
+OF_MULTIPROCESSING = """
+child = multiprocessing.get_context("fork").Process(target=turn)
+child.start()
+child.join()
+"""
+
+OF_CELERY = """
+class Signal:
+    receivers = {}
+    def connect(self, receiver, *, weak, dispatch_uid):
+        self.receivers[dispatch_uid] = receiver
+
+celery, signals = types.ModuleType("celery"), types.ModuleType("celery.signals")
+signals.worker_process_shutdown = Signal()
+sys.modules |= {"celery": celery, "celery.signals": signals}
+child = os.fork()
+if child:
+    os.waitpid(child, 0)
+else:
+    turn()
+    for receiver in signals.worker_process_shutdown.receivers.values():
+        receiver(sender=None, pid=os.getpid(), exitcode=0)
+    os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("process", [OF_MULTIPROCESSING, OF_CELERY], ids=["multiprocessing", "celery"])
+def test_a_process_that_ends_without_exit_handlers_sends_its_scores(process):
+    assert run(EXPORTED + process).stdout.splitlines() == ["invoke_agent", "spanscore: all 1 passed"]
+
+
 def test_nothing_is_scored_where_the_sdk_is_disabled():
     assert not run(PROGRAM, OTEL_SDK_DISABLED="true").stdout
 

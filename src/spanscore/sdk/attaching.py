@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from opentelemetry import trace as trace_globals
@@ -76,6 +77,14 @@ class Attached:
         if self._given_logger is None and logger_provider is not self.logger_provider:
             self.logger_provider = logger_provider if hasattr(logger_provider, "add_log_record_processor") else None
             self._attach_logs(self.logger_provider)
+
+    def flush(self) -> None:
+        """Have the application's processors send what they still hold."""
+        for provider in (self.tracer_provider, self.logger_provider):
+            force_flush = getattr(provider, "force_flush", None)
+            if force_flush is not None:
+                with suppress(Exception):  # whoever exports says what is wrong
+                    force_flush()
 
     def _attach_spans(self, provider: Any) -> None:
         if self._processors is None or not hasattr(provider, "add_span_processor"):

@@ -1,6 +1,7 @@
 """What a fork of the application's process means for the thread in it: the child begins anew."""
 
 import os
+import sys
 import threading
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -23,6 +24,7 @@ class _NoFork:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self.is_over_in_child = False
 
     def __enter__(self) -> None:
         self._lock.acquire()
@@ -42,19 +44,33 @@ class _NoFork:
     def after_in_child(self) -> None:
         """A fork is over, here in the child, which none of the parent's other threads is in."""
         self._lock = threading.Lock()
+        self.is_over_in_child = True
 
 
 no_fork = _NoFork()
 
 
-def register_fork(worker: Callable[[], "Forked | None"]) -> None:
-    """Have the child of each fork begin anew."""
+def register_fork(worker: Callable[[], "Forked | None"], ending: Callable[[], object]) -> None:
+    """Have the child of each fork begin anew; `ending` is called where it ends in a way that runs no exit handlers."""
 
     def in_child() -> None:
         no_fork.after_in_child()
         found = worker()
         if found is not None:
             found.forked()
+        _end_with_celery(ending)
 
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=no_fork.before, after_in_parent=no_fork.after, after_in_child=in_child)
+
+
+def is_child() -> bool:
+    """Whether this process was forked after `register_fork`: one of multiprocessing's runs no handlers of `atexit`."""
+    return no_fork.is_over_in_child
+
+
+def _end_with_celery(ending: Callable[[], object]) -> None:
+    """Processes of Celery's pool end by `os._exit`: before that, there is only Celery's own signal."""
+    signals = sys.modules.get("celery.signals")
+    if signals is not None:
+        signals.worker_process_shutdown.connect(lambda **_: ending(), weak=False, dispatch_uid="spanscore")

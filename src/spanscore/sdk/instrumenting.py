@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from spanscore.errors import ConfigError
 from spanscore.sdk import in_process
-from spanscore.sdk.forking import register_fork
+from spanscore.sdk.forking import is_child, register_fork
 from spanscore.sdk.in_process import APPLICATION, PathLike
 from spanscore.sdk.worker import Job, Worker
 
@@ -32,10 +32,16 @@ _current: "Instrumentation | None" = None
 class Instrumentation:
     """Scoring in this process, as `instrument` began it."""
 
-    def __init__(self, worker: Worker | None, timeout_s: float) -> None:
-        """`worker` None: nothing is scored, since OTEL_SDK_DISABLED says so."""
+    def __init__(
+        self, worker: Worker | None, timeout_s: float, flush_application: Callable[[], object] = lambda: None
+    ) -> None:
+        """`worker` None: nothing is scored, since OTEL_SDK_DISABLED says so.
+
+        `flush_application` has the application's own processors send what they hold.
+        """
         self._worker = worker
         self._timeout_s = timeout_s
+        self._flush_application = flush_application
 
     def force_flush(self, timeout_millis: int = 30000) -> bool:
         """Wait until every trace that is complete is scored and its scores have left; False: not within the time."""
@@ -53,6 +59,20 @@ class Instrumentation:
         if not is_done:
             _log.warning("not all could be scored, or sent, before the process ended")
         return is_done
+
+    def _end_process(self) -> None:
+        """Score all that is there and have it sent, where the process ends without its exit handlers."""
+        self.shutdown()
+        self._flush_application()
+
+    def _main_thread_ended(self) -> None:
+        """Score what is complete where other threads go on working; else all."""
+        if self._worker is None:
+            return
+        others = [x for x in threading.enumerate() if x is not threading.main_thread() and not x.daemon]
+        self._worker.flush(self._timeout_s, everything=not others)
+        if is_child():
+            self._flush_application()
 
     def scores(self, *, trace_id: str | None = None, session_id: str | None = None) -> "list[Evaluation]":
         """The newest scores of a trace, by its hex id, or of a session and its traces, as far as they are kept here.
@@ -121,7 +141,7 @@ def instrument(
     holds_back = _holds_back(attach, asked)
     scored = _told(attached.histogram if APPLICATION in asked.export.exporters else None, on_scores)
     worker = Worker(Job(asked, attached.exporters, judge_object, holds_back, scored, attached.follow))
-    instrumentation = Instrumentation(worker, asked.shutdown_timeout / 1e9)
+    instrumentation = Instrumentation(worker, asked.shutdown_timeout / 1e9, attached.flush)
     attached.attach(worker, instrumentation.shutdown)
     _take_over(instrumentation)
     if holds_back is not None:
@@ -187,7 +207,7 @@ def _at_exit() -> None:
 
     The latter runs before the providers' own handlers, which were registered earlier: the scores leave before they do.
     """
-    register_fork(lambda: _current._worker if _current else None)  # noqa: SLF001 - its own module
+    register_fork(lambda: _current._worker if _current else None, _end_process)  # noqa: SLF001 - its own
     atexit.register(lambda: _current and _current.shutdown())
     before_threads_end = getattr(threading, "_register_atexit", None)  # as concurrent.futures does
     if before_threads_end is not None:
@@ -198,8 +218,10 @@ def _at_exit() -> None:
 
 
 def _main_thread_ended() -> None:
-    """Only what is complete where other threads go on working; else all."""
-    if _current is None or _current._worker is None:  # noqa: SLF001 - its own module
-        return
-    others = [x for x in threading.enumerate() if x is not threading.main_thread() and not x.daemon]
-    _current._worker.flush(_current._timeout_s, everything=not others)  # noqa: SLF001 - likewise
+    if _current is not None:
+        _current._main_thread_ended()  # noqa: SLF001 - its own module
+
+
+def _end_process() -> None:
+    if _current is not None:
+        _current._end_process()  # noqa: SLF001 - its own module
