@@ -24,7 +24,9 @@ class _Backend(NamedTuple):
 
 
 _BACKENDS: Final[Mapping[str, _Backend]] = {
+    "clickhouse": _Backend("clickhouse", 8123, ("database", "table", "logs_table")),
     "jaeger": _Backend("jaeger", 16686),
+    "tempo": _Backend("tempo", 3200),
 }
 
 

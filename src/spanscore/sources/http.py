@@ -64,10 +64,16 @@ class Http:
         self._session: aiohttp.ClientSession | None = None
 
     async def get(
-        self, path: str, query: Mapping[str, Any] | None = None, *, expected: tuple[int, ...] = (), **more: Any
+        self,
+        path: str,
+        query: Mapping[str, Any] | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        expected: tuple[int, ...] = (),
+        max_bytes: int = MAX_TRACE_BYTES,
     ) -> Answer:
         """The answer to a GET; see `ask`."""
-        return await self.ask("GET", path, query=query, expected=expected, **more)
+        return await self.ask("GET", path, query=query, headers=headers, expected=expected, max_bytes=max_bytes)
 
     async def ask(
         self,

@@ -14,17 +14,19 @@ async def sliced(
     end_ns: int,
     search: Callable[[int, int], Awaitable[tuple[Sequence[T], bool]]],
     overfull: Callable[[int, int], None],
+    *,
+    shortest_ns: int = _SHORTEST_NS,
 ) -> AsyncIterator[T]:
     """Everything between two times, the newest ranges first; what lies in two ranges may come twice.
 
     `search` is given a range (its end is part of it) and gives what it found and whether there may be more. `overfull`
-    is told of the ranges that cannot be halved again and have more than the backend gives.
+    is told of the ranges that cannot be halved again, being `shortest_ns` long, and have more than the backend gives.
     """
     waiting = [(start_ns, end_ns)]
     while waiting:
         low_ns, high_ns = waiting.pop()
         found, has_more = await search(low_ns, high_ns)
-        if has_more and high_ns - low_ns > _SHORTEST_NS:
+        if has_more and high_ns - low_ns > shortest_ns:
             middle_ns = (low_ns + high_ns) // 2
             waiting += [(low_ns, middle_ns), (middle_ns + 1, high_ns)]
             continue

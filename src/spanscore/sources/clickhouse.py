@@ -1,0 +1,258 @@
+"""The tables of the OpenTelemetry Collector's ClickHouse exporter, `otel_traces` and `otel_logs`, over HTTP.
+
+Its attributes are maps of texts: what was sent as a number or a list comes back as its text, but for plain
+numbers. Names and values of a query are parameters of the statement, never part of its text.
+"""
+
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any, Final
+
+from spanscore.errors import InputError
+from spanscore.model.json import loads
+from spanscore.model.span import STATUS_ERROR, STATUS_OK, Event, Link, LogRecord, Resource, Scope, Span, Value
+from spanscore.sources.decoding import CUT
+from spanscore.sources.http import Answer, Http
+from spanscore.sources.limits import MAX_TRACE_SPANS, within
+from spanscore.sources.location import Location
+from spanscore.sources.port import Found, Stored
+from spanscore.sources.query import Query
+
+_PAGE: Final = 20_000
+"""Traces of one answer to a search."""
+
+_SLACK_NS: Final = 3600 * 10**9
+"""How long before `since` and after `until` spans are looked for, of traces around these times."""
+
+_DAY_NS: Final = 24 * 3600 * 10**9
+"""How far from its start, as the search gave it, the spans of a trace are looked for."""
+
+_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
+_OF_ID: Final = re.compile(r"(?:^|[._-])(?:id|ids|uuid|key|hash|version|name)$", re.IGNORECASE)
+_INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,17}")
+_FLOAT: Final = re.compile(r"-?(?:0|[1-9][0-9]*)\.[0-9]+(?:e[+-]?[0-9]+)?")
+_TRUTHS: Final = {"true": True, "false": False}
+_KINDS: Final = {"internal": 1, "server": 2, "client": 3, "producer": 4, "consumer": 5}
+_STATUSES: Final = {"ok": STATUS_OK, "error": STATUS_ERROR}
+_FAILED: Final = "StatusCode IN ('Error', 'STATUS_CODE_ERROR')"
+_UNKNOWN_TABLE: Final = b"UNKNOWN_TABLE"
+
+_SPANS: Final = """SELECT TraceId, SpanId, ParentSpanId, SpanName, SpanKind, ResourceAttributes, ScopeName,
+  ScopeVersion,
+  SpanAttributes, Duration, StatusCode, StatusMessage, toString(toUnixTimestamp64Nano(Timestamp)) AS Start,
+  arrayMap(x -> toString(toUnixTimestamp64Nano(x)), Events.Timestamp) AS EventTimes, Events.Name AS EventNames,
+  Events.Attributes AS EventAttributes, Links.TraceId AS LinkTraceIds, Links.SpanId AS LinkSpanIds,
+  Links.Attributes AS LinkAttributes
+FROM {table} WHERE TraceId = {{id:String}}{time} ORDER BY Timestamp LIMIT 1 BY SpanId LIMIT {limit}"""
+
+_LOGS: Final = """SELECT *, toString(toUnixTimestamp64Nano(Timestamp)) AS Time
+FROM {table} WHERE TraceId = {{id:String}}{time} ORDER BY Timestamp LIMIT {limit}"""
+
+
+class Source:
+    """One ClickHouse; see `port.Source`."""
+
+    def __init__(self, location: Location, http: Http | None = None) -> None:
+        """Raises InputError where a name of a table is none, or a file of the TLS options cannot be used."""
+        self._http = http or Http(location.connection, "ClickHouse")
+        self._where = str(location)
+        self._database = location.option("database", "default")
+        self._table = _identifier(location, "table", "otel_traces")
+        self._logs: str | None = _identifier(location, "logs_table", "otel_logs")
+
+    def pushed(self, query: Query) -> frozenset[str]:
+        """See `port.Source`."""
+        return frozenset({"trace_id"}) if query.trace_ids else frozenset(query.conditions)
+
+    def is_exact(self, query: Query) -> bool:
+        """See `port.Source`."""
+        return not query.trace_ids
+
+    async def find(self, query: Query) -> AsyncIterator[Found]:
+        """See `port.Source`."""
+        if query.trace_ids:
+            for trace_id in query.trace_ids:
+                yield Found(trace_id)
+            return
+        after: tuple[int, str] | None = None
+        while True:
+            statement, parameters = _search(self._table, query, after)
+            rows = [row async for row in self._rows(statement, parameters)]
+            for row in rows:
+                after = int(row["Start"]), str(row["TraceId"])
+                yield Found(after[1].lower().zfill(32), after[0])
+            if len(rows) < _PAGE:
+                return
+
+    async def fetch(self, found: Found) -> Stored | None:
+        """See `port.Source`."""
+        answer = await self._ask(*_of_trace(_SPANS, self._table, found))
+        spans = [_span(x) for x in self._read(answer)]
+        if not spans:
+            return None
+        kept, too_many = within(spans)
+        logs = await self._log_records(found)
+        truncated = CUT if answer.is_cut else too_many
+        return Stored(found.trace_id, kept, logs, truncated, (), len(answer.body))
+
+    async def close(self) -> None:
+        """See `port.Source`."""
+        await self._http.close()
+
+    async def _log_records(self, found: Found) -> list[LogRecord]:
+        if self._logs is None:
+            return []
+        answer = await self._ask(*_of_trace(_LOGS, self._logs, found), expected=(404,))
+        if answer.status == 404:
+            if _UNKNOWN_TABLE not in answer.body:
+                raise InputError(f"{self._where}: {answer.body[:200].decode(errors='replace')}")
+            self._logs = None  # nobody exports log records there
+            return []
+        return [_log_record(x) for x in self._read(answer)]
+
+    async def _rows(self, statement: str, parameters: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
+        for row in self._read(await self._ask(statement, parameters)):
+            yield row
+
+    async def _ask(self, statement: str, parameters: Mapping[str, Any], expected: tuple[int, ...] = ()) -> Answer:
+        query = {"database": self._database, **{f"param_{name}": x for name, x in parameters.items()}}
+        body = f"{statement} FORMAT JSONEachRow"
+        return await self._http.ask("POST", "/", query=query, body=body, expected=expected)
+
+    def _read(self, answer: Answer) -> Iterator[dict[str, Any]]:
+        lines = answer.body.split(b"\n")
+        for line in lines[:-1]:  # each ends its line, but for one that was cut
+            try:
+                yield loads(line)
+            except ValueError:
+                said = line[:200].decode(errors="replace")
+                raise InputError(f"{self._where}: ClickHouse answered with no row of JSON: {said}") from None
+
+
+def _identifier(location: Location, option: str, default: str) -> str:
+    name = location.option(option, default)
+    if not _IDENTIFIER.fullmatch(name):
+        raise InputError(f"{location}: {option}={name}: write TABLE or DATABASE.TABLE")
+    return name
+
+
+def _search(table: str, query: Query, after: tuple[int, str] | None) -> tuple[str, dict[str, Any]]:
+    """The statement for a page of the traces that a query accepts, the newest first, and its parameters."""
+    given: dict[str, Any] = {}
+    where, having = [], []
+    start = "toUnixTimestamp64Nano(min(Timestamp))"
+    if query.since_ns is not None:
+        given["since"], given["since_slack"] = query.since_ns, max(query.since_ns - _SLACK_NS, 0)
+        where.append(f"Timestamp >= {_moment('since_slack')}")
+        having.append(f"{start} >= {{since:Int64}}")
+    if query.until_ns is not None:
+        given["until"], given["until_slack"] = query.until_ns, query.until_ns + _SLACK_NS
+        where.append(f"Timestamp < {_moment('until_slack')}")
+        having.append(f"{start} < {{until:Int64}}")
+    if query.min_duration_ns is not None:
+        given["duration"] = query.min_duration_ns
+        having.append(f"max(toUnixTimestamp64Nano(Timestamp) + toInt64(Duration)) - {start} >= {{duration:Int64}}")
+    having += [f"countIf({condition}) > 0" for condition in _of_spans(query, given)]
+    if after is not None:
+        given["after"], given["after_id"] = after
+        having.append(f"({start}, TraceId) < ({{after:Int64}}, {{after_id:String}})")
+    return (
+        f"SELECT TraceId, toString({start}) AS Start FROM {table}"  # noqa: S608 - the name of a table, held to be one
+        f"{' WHERE ' if where else ''}{' AND '.join(where)} GROUP BY TraceId"
+        f"{' HAVING ' if having else ''}{' AND '.join(having)} ORDER BY {start} DESC, TraceId DESC LIMIT {_PAGE}"
+    ), given
+
+
+def _of_spans(query: Query, given: dict[str, Any]) -> Iterator[str]:
+    """Conditions of which each must hold for a span; their values are added to `given`."""
+    of_service = ""
+    if query.service is not None:
+        given["service"] = query.service
+        of_service = "ServiceName = {service:String} AND "
+        yield "ServiceName = {service:String}"
+    if query.errors:
+        yield f"{of_service}{_FAILED}"
+    for number, (name, value) in enumerate(query.attributes.items()):
+        given[f"name{number}"], given[f"value{number}"] = name, value
+        pair = f"[{{name{number}:String}}] = {{value{number}:String}}"
+        yield f"{of_service}(SpanAttributes{pair} OR ResourceAttributes{pair})"
+
+
+def _of_trace(statement: str, table: str, found: Found) -> tuple[str, dict[str, Any]]:
+    given: dict[str, Any] = {"id": found.trace_id}
+    time = ""
+    if found.start_ns:
+        given["low"], given["high"] = max(found.start_ns - _DAY_NS, 0), found.start_ns + _DAY_NS
+        time = f" AND Timestamp >= {_moment('low')} AND Timestamp <= {_moment('high')}"
+    return statement.format(table=table, time=time, limit=MAX_TRACE_SPANS + 1), given
+
+
+def _moment(parameter: str) -> str:
+    return f"fromUnixTimestamp64Nano({{{parameter}:Int64}})"
+
+
+def _span(row: Mapping[str, Any]) -> Span:
+    start_ns = int(row["Start"])
+    events = zip(row["EventNames"], row["EventTimes"], row["EventAttributes"], strict=True)
+    links = zip(row["LinkTraceIds"], row["LinkSpanIds"], row["LinkAttributes"], strict=True)
+    return Span(
+        str(row["TraceId"]).lower(),
+        str(row["SpanId"]).lower(),
+        str(row["ParentSpanId"]).lower(),
+        str(row["SpanName"]),
+        _KINDS.get(_word(row["SpanKind"]), 0),
+        start_ns,
+        start_ns + int(row["Duration"]),
+        _STATUSES.get(_word(row["StatusCode"]), 0),
+        str(row["StatusMessage"]),
+        _attributes(row["SpanAttributes"]),
+        Resource(_attributes(row["ResourceAttributes"])),
+        Scope(str(row["ScopeName"]), str(row["ScopeVersion"])),
+        tuple(Event(name, int(time_ns), _attributes(x)) for name, time_ns, x in events),
+        tuple(Link(trace_id, span_id, _attributes(x)) for trace_id, span_id, x in links),
+    )
+
+
+def _log_record(row: Mapping[str, Any]) -> LogRecord:
+    attributes = _attributes(row["LogAttributes"])
+    named = row.get("EventName") or attributes.get("event.name")
+    return LogRecord(
+        str(row["TraceId"]).lower(),
+        str(row["SpanId"]).lower(),
+        int(row["Time"]),
+        named if isinstance(named, str) else "",
+        _body(row["Body"]),
+        attributes,
+        Resource(_attributes(row["ResourceAttributes"])),
+        Scope(str(row["ScopeName"]), str(row["ScopeVersion"])),
+        int(row["SeverityNumber"]),
+    )
+
+
+def _attributes(column: Mapping[str, str]) -> dict[str, Value]:
+    """A map of texts with the numbers and truth values that its texts are; what is an id stays text."""
+    return {name: text if _OF_ID.search(name) else _scalar(text) for name, text in column.items()}
+
+
+def _scalar(text: str) -> Value:
+    if text in _TRUTHS:
+        return _TRUTHS[text]
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _FLOAT.fullmatch(text) else text
+
+
+def _word(text: Any) -> str:
+    """What `Client` and `SPAN_KIND_CLIENT` have in common: older versions of the exporter wrote the latter."""
+    return str(text).rpartition("_")[2].lower()
+
+
+def _body(text: Any) -> Value:
+    """A record's body: of objects and lists there is the JSON."""
+    if isinstance(text, str) and text[:1] in ("{", "["):
+        try:
+            parsed: Value = loads(text)
+        except ValueError:
+            return text
+        return parsed
+    return str(text)

@@ -1,0 +1,196 @@
+"""Grafana Tempo: searches in TraceQL, whole traces by `/api/v2/traces`, which says where a trace is partial."""
+
+import re
+import time
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
+from typing import Any, Final
+
+from google.protobuf.message import DecodeError, Message
+
+from spanscore.errors import InputError
+from spanscore.otlp import json
+from spanscore.sources.decoding import CUT, parsed, stored
+from spanscore.sources.http import Answer, Http
+from spanscore.sources.limits import MAX_TRACE_BYTES
+from spanscore.sources.location import Location
+from spanscore.sources.port import Found, Stored
+from spanscore.sources.query import Query
+from spanscore.sources.slices import sliced
+from spanscore.sources.tempo_answer import trace_of
+
+_now_ns = time.time_ns
+
+_PAGE: Final = 200
+"""Traces of one answer to a search, each with its id and times alone."""
+
+_SECOND_NS: Final = 10**9
+_RANGE_NS: Final = 24 * 3600 * _SECOND_NS
+"""The longest time of one search; Tempo refuses a week and more unless it is configured otherwise."""
+
+_SLACK_NS: Final = 3600 * _SECOND_NS
+"""How long after a trace's start a span of it may come that fulfils a condition."""
+
+_DEPTH: Final = 7
+"""{trace: {resourceSpans: [{scopeSpans: [{spans: [...: how deep a list of spans lies."""
+
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+
+
+class Source:
+    """One Tempo; see `port.Source`."""
+
+    def __init__(self, location: Location, http: Http | None = None) -> None:
+        """Raises InputError where a file of the TLS options cannot be used."""
+        self._http = http or Http(location.connection, "Tempo")
+        self._where = str(location)
+        self._has_v2 = True
+
+    def pushed(self, query: Query) -> frozenset[str]:
+        """See `port.Source`."""
+        return frozenset({"trace_id"}) if query.trace_ids else frozenset(query.conditions)
+
+    def is_exact(self, query: Query) -> bool:
+        """See `port.Source`."""
+        return not query.trace_ids
+
+    async def find(self, query: Query) -> AsyncIterator[Found]:
+        """See `port.Source`."""
+        if query.trace_ids:
+            for trace_id in query.trace_ids:
+                yield Found(trace_id)
+            return
+        seen: set[str] = set()
+        end_ns = _now_ns() if query.until_ns is None else query.until_ns + _SLACK_NS
+        start_ns = query.since_ns or 0
+        while end_ns > start_ns:
+            low_ns = max(start_ns, end_ns - _RANGE_NS)
+            search = partial(self._search, query)
+            async for found in sliced(low_ns, end_ns, search, self._overfull_at, shortest_ns=2 * _SECOND_NS):
+                if found.trace_id not in seen:
+                    seen.add(found.trace_id)
+                    yield found
+            end_ns = low_ns
+
+    async def fetch(self, found: Found) -> Stored | None:
+        """See `port.Source`."""
+        answer = await self._trace(found, "application/protobuf")
+        if answer is None:
+            return None
+        if answer.is_cut or "json" in answer.content_type:
+            return await self._fetch_json(found)
+        try:
+            request, partial_why = trace_of(answer.body, is_wrapped=self._has_v2)
+        except (DecodeError, ValueError) as error:
+            raise InputError(f"{self._where}: trace {found.trace_id} cannot be decoded ({error})") from None
+        return _with_spans(stored(found.trace_id, [request], partial_why, len(answer.body)))
+
+    async def close(self) -> None:
+        """See `port.Source`."""
+        await self._http.close()
+
+    async def _trace(self, found: Found, accept: str) -> Answer | None:
+        """The answer with a trace; None where Tempo has it no more."""
+        headers = {"Accept": accept}
+        if self._has_v2:
+            path = f"/api/v2/traces/{found.trace_id}"
+            answer = await self._http.get(path, headers=headers, expected=(404,), max_bytes=MAX_TRACE_BYTES)
+            if answer.status != 404:
+                return answer
+        path = f"/api/traces/{found.trace_id}"
+        answer = await self._http.get(path, headers=headers, expected=(404,), max_bytes=MAX_TRACE_BYTES)
+        if answer.status == 404:
+            return None
+        self._has_v2 = False  # it has the trace, and no second API
+        return answer
+
+    async def _fetch_json(self, found: Found) -> Stored | None:
+        """A trace in JSON, of which the beginning can be read where it is too long."""
+        answer = await self._trace(found, "application/json")
+        if answer is None:
+            return None
+        body = parsed(answer.body, self._where, is_cut=answer.is_cut, depth=_DEPTH)
+        trace = body.get("trace", body) if isinstance(body, dict) else {}
+        told = _partial(body.get("status"), body.get("message")) if isinstance(body, dict) else ""
+        return _with_spans(stored(found.trace_id, [_request(trace)], CUT if answer.is_cut else told, len(answer.body)))
+
+    async def _search(self, query: Query, low_ns: int, high_ns: int) -> tuple[list[Found], bool]:
+        asked = {
+            "q": trace_ql(query),
+            "start": low_ns // _SECOND_NS,
+            "end": -(-high_ns // _SECOND_NS) + 1,
+            "limit": _PAGE,
+            "spss": 1,
+        }
+        answer = await self._http.get("/api/search", asked)
+        body = parsed(answer.body, self._where, is_cut=False, depth=_DEPTH)
+        listed = body.get("traces") or [] if isinstance(body, dict) else []
+        found = [x for one in listed for x in _found(query, one)]
+        return sorted(found, key=lambda x: x.start_ns, reverse=True), len(listed) >= _PAGE
+
+    def _overfull_at(self, low_ns: int, _high_ns: int) -> None:
+        when = low_ns // _SECOND_NS
+        raise InputError(
+            f"{self._where}: {_PAGE} traces or more within two seconds, at {when} s of Unix time, which is what a "
+            "search of Tempo gives at most; give conditions that fewer fulfil"
+        )
+
+
+def trace_ql(query: Query) -> str:
+    """The TraceQL of a query, without its times, which are parameters of a search.
+
+    >>> trace_ql(Query(service="shop", errors=True))
+    '{ resource.service.name = "shop" && status = error }'
+    """
+    of_service = [] if query.service is None else [f"resource.service.name = {_text(query.service)}"]
+    spansets = [[*of_service, x] for x in _of_spans(query)] or [of_service]
+    if query.min_duration_ns is not None:
+        spansets[0].append(f"traceDuration >= {query.min_duration_ns}ns")
+    return " && ".join(f"{{ {' && '.join(x)} }}" if x else "{ }" for x in spansets)
+
+
+def _of_spans(query: Query) -> Iterator[str]:
+    if query.errors:
+        yield "status = error"
+    for name, value in query.attributes.items():
+        key = f".{name}" if _PLAIN.fullmatch(name) else f".{_text(name)}"
+        forms = [_text(value)]
+        if value in {"true", "false"} or _NUMBER.fullmatch(value):
+            forms.append(value)  # which is another value than the text
+        either = " || ".join(f"{key} = {x}" for x in forms)
+        yield f"({either})" if len(forms) > 1 else either
+
+
+def _text(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return f'"{escaped}"'
+
+
+def _found(query: Query, listed: Any) -> Iterator[Found]:
+    """A trace of a search's answer, where it began when it was to."""
+    try:
+        trace_id, start_ns = str(listed["traceID"]).lower().zfill(32), int(listed.get("startTimeUnixNano") or 0)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"Tempo's search answered with a trace that cannot be read: {error!r}") from None
+    duration_ns = query.min_duration_ns or 0  # which Tempo has held it against, in more digits than it shows
+    if not start_ns or query.accepts_time(start_ns, start_ns + duration_ns):
+        yield Found(trace_id, start_ns)
+
+
+def _request(trace: Any) -> Message:
+    listed = trace.get("resourceSpans") or trace.get("batches") or []
+    try:
+        return json.from_object("traces", {"resourceSpans": listed})
+    except ValueError as error:
+        raise InputError(f"Tempo answered with a trace that cannot be read: {error}") from None
+
+
+def _partial(status: Any, message: Any) -> str:
+    if status in {"PARTIAL", 1}:
+        return f"Tempo says that it is partial{f': {message}' if message else ''}"
+    return ""
+
+
+def _with_spans(found: Stored) -> Stored | None:
+    return found if found.spans else None
