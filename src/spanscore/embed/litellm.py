@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spanscore.embed.config import Config
+from spanscore.embed.port import PROVIDER
 from spanscore.errors import EmbeddingError
 from spanscore.litellm_loading import load_litellm
 from spanscore.telemetry import instrumentation_suppressed
@@ -41,7 +42,7 @@ class LiteLLM:
     @property
     def name(self) -> str:
         """`litellm/` and the model's name."""
-        return f"litellm/{self._config.model}"
+        return f"{PROVIDER}{self._config.model}"
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Shape (len(texts), the model's dimensions).

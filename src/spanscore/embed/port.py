@@ -6,6 +6,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+PROVIDER = "litellm/"
+"""How the names of providers' embeddings begin; the model's follows."""
+
 
 class Embedder(Protocol):
     """Anything that turns texts into vectors."""

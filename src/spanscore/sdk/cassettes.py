@@ -1,4 +1,4 @@
-"""A judge's answers in a file beside the tests, so that tests get the same scores again, without a key."""
+"""A judge's answers, and embeddings, in a file beside the tests: they get the same scores again, without a key."""
 
 import asyncio
 import difflib
@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -52,12 +52,22 @@ class Entry:
     answer: Json
 
 
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """A text's embedding: the name of what embedded it, how the text begins, and the components as base64."""
+
+    embedding: str
+    text: str
+    values: str
+
+
 @dataclass(slots=True)
 class Cassette:
-    """Recorded answers by their question's key, and the file that they are from and go to."""
+    """Recorded answers by their question's key, vectors by their text's, and the file that they are from and go to."""
 
     path: Path
     entries: dict[str, Entry] = field(default_factory=dict)
+    vectors: dict[str, Vector] = field(default_factory=dict)
     was_there: bool = False
     changed: bool = False
     replayed: int = 0
@@ -79,6 +89,8 @@ class Cassette:
             if data["schema"] != SCHEMA:
                 raise InputError(f"{name}: its schema is {data['schema']!r}, and {SCHEMA} is what can be read")
             entries = {x["key"]: Entry(tuple(x["asked"]), x["model"], x["answer"]) for x in data["answers"]}
+            embedded = data.get("embeddings", [])
+            vectors = {x["key"]: Vector(str(x["embedding"]), str(x["text"]), str(x["values"])) for x in embedded}
         except FileNotFoundError:
             return cls(path)
         except OSError as error:
@@ -86,7 +98,7 @@ class Cassette:
         except (ValueError, KeyError, TypeError) as error:
             what = f"{type(error).__name__}: {error}"
             raise InputError(f"{name}: no file of recorded answers ({what}); delete it, and record again") from None
-        return cls(path, entries, was_there=True)
+        return cls(path, entries, vectors, was_there=True)
 
     def save(self) -> None:
         """Write the file, if there is anything new. Raises InputError where it cannot be written."""
@@ -94,7 +106,11 @@ class Cassette:
             return
         ordered = sorted(self.entries.items(), key=lambda x: (x[1].asked, x[0]))
         answers = [{"key": k, "model": x.model, "asked": list(x.asked), "answer": x.answer} for k, x in ordered]
-        text = json.dumps({"schema": SCHEMA, "answers": answers}, indent=1, ensure_ascii=False)
+        data: dict[str, Any] = {"schema": SCHEMA, "answers": answers}
+        if self.vectors:
+            by_text = sorted(self.vectors.items(), key=lambda x: (x[1].text, x[0]))
+            data["embeddings"] = [{"key": k, **asdict(x)} for k, x in by_text]
+        text = json.dumps(data, indent=1, ensure_ascii=False)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.write_bytes(f"{text}\n".encode("utf-8", "replace"))
@@ -105,6 +121,12 @@ class Cassette:
     def record(self, key: str, entry: Entry) -> None:
         """Keep an answer."""
         self.entries[key] = entry
+        self.changed = True
+        self.recorded += 1
+
+    def record_vector(self, key: str, vector: Vector) -> None:
+        """Keep an embedding."""
+        self.vectors[key] = vector
         self.changed = True
         self.recorded += 1
 
@@ -135,7 +157,7 @@ class CassetteJudge:
         entry = self._cassette.entries.get(key)
         if entry is not None:
             return self._replayed(entry, schema)
-        judge = self._judge() if self._may_ask else None
+        judge = self._judge() if may_ask(self._mode, self._cassette) else None
         if judge is None:
             raise JudgeUnavailableError(self._missing(asked))
         answer = await judge.ask(prompt, schema, models=models)
@@ -148,10 +170,6 @@ class CassetteJudge:
             return answer
         self._cassette.record(key, entry)
         return Answer(value, answer.model, answer.usage)
-
-    @property
-    def _may_ask(self) -> bool:
-        return self._mode in {"replay", "new", "all"} or (self._mode == "once" and not self._cassette.was_there)
 
     def _replayed(self, entry: Entry, schema: type[AnswerT]) -> Answer[AnswerT]:
         try:
@@ -166,7 +184,7 @@ class CassetteJudge:
     def _missing(self, asked: Sequence[str]) -> str:
         """Why there is no answer, and what is to be done about it."""
         path, entries = short_path(self._cassette.path), self._cassette.entries.values()
-        if not self._may_ask:
+        if not may_ask(self._mode, self._cassette):
             how = "record it with --spanscore-record=new, or all of them again with --spanscore-record=all"
         else:
             how = "name a judge to ask (--spanscore-judge MODEL or SPANSCORE_JUDGE_MODEL)"
@@ -177,20 +195,29 @@ class CassetteJudge:
         return f"{path} has no answer to this question; {how}. From the nearest that it has, it differs in:\n{shown}"
 
 
+def may_ask(mode: Mode, cassette: Cassette) -> bool:
+    """Whether what is not recorded may be asked."""
+    return mode in {"replay", "new", "all"} or (mode == "once" and not cassette.was_there)
+
+
 def as_compared(prompt: Prompt) -> tuple[str, ...]:
     """A question's lines without what differs from run to run though nothing has changed.
 
     Left out are times, and the words of the transcript's marks, which derive from it. Identifiers that are made at
     random are numbered in the order in which they first appear, so that it still shows which of them are the same.
     """
+    text = f"{prompt.question}\n\n{prompt.transcript}"
+    return tuple(compared_text(marks.WORD.sub("", _STEP_TIME.sub("", text))).split("\n"))
+
+
+def compared_text(text: str) -> str:
+    """A text without times, and with its identifiers numbered, as questions are compared."""
     known: dict[str, str] = {}
 
     def numbered(found: re.Match[str]) -> str:
         return known.setdefault(found[0].lower(), f"id-{len(known) + 1}")
 
-    text = f"{prompt.question}\n\n{prompt.transcript}"
-    text = marks.WORD.sub("", _STEP_TIME.sub("", _TIME.sub("", text)))
-    return tuple(_IDENTIFIER.sub(numbered, text).split("\n"))
+    return _IDENTIFIER.sub(numbered, _TIME.sub("", text))
 
 
 def question_key(asked: Sequence[str], schema: Mapping[str, Any], prompt: Prompt, models: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from spanscore.config import Settings
 from spanscore.embed import open_embedder
-from spanscore.embed.port import Embedder
+from spanscore.embed.port import PROVIDER, Embedder
 from spanscore.evaluation import Engine, Overrides
 from spanscore.evaluation.rubric import is_rubric
 from spanscore.judge import Judge, answers_file, open_judge, redactor
@@ -14,6 +14,7 @@ from spanscore.metrics import available
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.sdk.cassettes import Cassette, CassetteJudge, Mode
+from spanscore.sdk.recorded_embeddings import CassetteEmbedder
 from spanscore.suites import Case, Suite, Trial
 from spanscore.suites.answers import Answers
 from spanscore.suites.matching import Recording
@@ -41,13 +42,13 @@ class Scoring:
 
         Raises InputError on a metric that there is not.
         """
-        return self._loop.run(_evaluated(self._engine(self._judge_of(cassette)), turns, metrics))
+        return self._loop.run(_evaluated(self._engine(self._judge_of(cassette), cassette), turns, metrics))
 
     def tried(self, turn: AgentTrace, case: Case, cassette: Cassette) -> Trial:
         """A turn held against what a case expects of it, as `spanscore test` does. Raises InputError as `evaluated`."""
         judge = self._judge_of(cassette)
         suite = Suite(name=case.id, cases=(case,))
-        trying = Trying(suite, self._engine(judge), Answers(judge, self.settings.judge))
+        trying = Trying(suite, self._engine(judge, cassette), Answers(judge, self.settings.judge))
         return self._loop.run(trying.score(Recording(case, (turn,), is_session=False)))
 
     def close(self) -> None:
@@ -76,9 +77,21 @@ class Scoring:
             return None
         return CassetteJudge(cassette, self.mode, lambda: self._judge, self.settings.judge.redact.rules)
 
-    def _engine(self, judge: Judge | None) -> Engine:
+    def _embedder_of(self, cassette: Cassette) -> Embedder | None:
+        """What embeds the texts of a test: of a provider's embeddings those that are recorded, without asking it."""
+        config, recorded = self.settings.embedding, {x.embedding for x in cassette.vectors.values()}
+        if config.chosen == "litellm":
+            name = f"{PROVIDER}{config.model}"
+        elif config.chosen is None and len(recorded) == 1:
+            [name] = recorded
+        else:
+            return self._embedder
+        rules = self.settings.judge.redact.rules
+        return CassetteEmbedder(cassette, self.mode, name, lambda: self._embedder, rules)
+
+    def _engine(self, judge: Judge | None, cassette: Cassette) -> Engine:
         evaluation = self.settings.evaluation.without_rules()  # a test says itself what is measured
-        return Engine(evaluation, judge, self._embedder, judge_config=self.settings.judge)
+        return Engine(evaluation, judge, self._embedder_of(cassette), judge_config=self.settings.judge)
 
 
 async def _evaluated(engine: Engine, turns: Sequence[AgentTrace], metrics: Sequence[str] | None) -> list[Evaluation]:

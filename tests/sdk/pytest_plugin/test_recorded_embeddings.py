@@ -1,0 +1,94 @@
+"""A provider's embeddings are recorded beside the tests, and replayed without the provider."""
+
+import json
+
+import numpy as np
+import pytest
+
+from spanscore.sdk.recorded_embeddings import rounded, unit
+
+pytest_plugins = ["pytester"]
+
+TEST = """
+from agent import agent
+
+def test_it(spanscore):
+    agent("Where is my order?", answer="It is on its way to you.")
+    agent("And when will it be here?", answer="It will be here tomorrow.")
+    value = spanscore.expect("coherence", at_least=0).value
+    print(f"coherence: {value!r}")
+"""
+
+PROVIDER = """
+import hashlib
+
+import numpy as np
+from spanscore.embed.litellm import LiteLLM
+
+async def embed(self, texts):
+    print("embedded:", len(texts))
+    seeds = [int(hashlib.sha256(x.encode()).hexdigest()[:8], 16) for x in texts]
+    found = np.array([np.random.default_rng(x).normal(size=64) for x in seeds], dtype=np.float32) + 1
+    return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+LiteLLM.embed = embed
+"""
+
+
+@pytest.fixture
+def recorded(project):
+    """A project whose provider's embeddings are recorded and that cannot reach it any more; and what it scored."""
+    project.makefile(".yaml", spanscore="embedding: {model: text-embedding-3-small}")
+    project.makeini("[pytest]\naddopts = -p no:cacheprovider -s\nspanscore_config = spanscore.yaml")
+    project.makepyfile(test_shop=TEST)
+    project.makeconftest(PROVIDER)
+    run = project.runpytest_subprocess("--spanscore-record=once")
+    run.assert_outcomes(passed=1)
+    project.makeconftest("import sys; sys.modules['litellm'] = None")
+    return project, _score(run)
+
+
+def _score(run):
+    return [x.partition("coherence: ")[2] for x in run.outlines if "coherence: " in x]
+
+
+def _cassette(project):
+    return json.loads((project.path / "cassettes" / "test_shop" / "test_it.json").read_text())
+
+
+def test_a_score_is_the_same_without_the_provider(recorded):
+    project, scored = recorded
+    run = project.runpytest_subprocess("--spanscore-record=none")
+    run.assert_outcomes(passed=1)
+    assert _score(run) == scored != []
+
+
+def test_it_is_the_same_where_no_embedding_is_configured(recorded):
+    project, scored = recorded
+    project.makefile(".yaml", spanscore="{}")
+    assert _score(project.runpytest_subprocess()) == scored
+
+
+def test_a_file_names_the_embedding_and_the_text(recorded):
+    found = _cassette(recorded[0])["embeddings"]
+    assert {x["embedding"] for x in found} == {"litellm/text-embedding-3-small"}
+    assert "Where is my order?" in " ".join(x["text"] for x in found)
+
+
+def test_a_text_that_is_not_recorded_fails_with_what_to_do(recorded):
+    project, _ = recorded
+    project.makepyfile(test_shop=TEST.replace("tomorrow", "on Monday"))
+    run = project.runpytest_subprocess("--spanscore-record=none")
+    run.assert_outcomes(failed=1)
+    run.stdout.fnmatch_lines(["E *has no embedding by litellm/text-embedding-3-small of *--spanscore-record=new*"])
+
+
+def test_a_written_vector_keeps_its_cosines():
+    vectors = np.random.default_rng(1).normal(size=(20, 1536)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    written = np.stack([unit(x) for x in rounded(vectors)])
+    assert np.abs(written @ written.T - vectors @ vectors.T).max() < 1e-4
+
+
+def test_a_vector_of_zeros_stays_one():
+    assert not unit(rounded(np.zeros((1, 4), dtype=np.float32))[0]).any()
