@@ -61,6 +61,7 @@ class Pipeline:
             clock_ns=clock_ns,
         )
         self._store, self._sender = self._processing.store, self._processing.sender
+        self.runs = self._processing.open_runs()
         self._passing = (
             Passing(
                 settings.inline, self._sender, self._backlog, is_agent=_is_agent, clock_ns=clock_ns, meter=self.meter
@@ -160,10 +161,17 @@ class Pipeline:
         """The rebuilt trace with this agent trace id, or of this OTel trace; None where there is none."""
         return self._store.trace(trace_id)
 
-    def evaluations(self, *, trace_id: str | None = None, session_id: str | None = None) -> list[Evaluation]:
-        """The newest scores of a trace, or of a session and its traces: ours, then those that others gave."""
-        subject = {"trace_id": trace_id, "session_id": session_id}
-        return [*self._store.evaluations(**subject), *self._store.external_scores(**subject)]
+    def evaluations(
+        self, *, trace_id: str | None = None, session_id: str | None = None, run: str = ""
+    ) -> list[Evaluation]:
+        """The newest scores of a trace, or of a session and its traces: ours, then those that others gave.
+
+        Of an evaluation `run`, only its own.
+        """
+        own = self._store.evaluations(trace_id=trace_id, session_id=session_id, run=run)
+        if run:
+            return own
+        return [*own, *self._store.external_scores(trace_id=trace_id, session_id=session_id)]
 
     def list_scores(self, query: ScoreQuery, limit: int, after: Place | None = None) -> Page[Evaluation]:
         """A page of the scores in the store."""
@@ -226,12 +234,13 @@ class Pipeline:
     def _loops(self) -> list[Coroutine[Any, Any, None]]:
         passing = [self._passing.run()] if self._passing else []
         reporting = [x.run() for x in self._reportings]
-        return [*self._processing.loops(), self._score_intake.run(), *passing, *reporting]
+        return [*self._processing.loops(), self.runs.run(), self._score_intake.run(), *passing, *reporting]
 
     async def _drain(self) -> None:
         """Stop receiving, then finish what was cut and send what was scored, all within the configured bound."""
         deadline_s = time.monotonic() + self._settings.shutdown_timeout / 1e9
         await self.server.stop(self._settings.shutdown_timeout / 1e9 / 4)
+        await self.runs.stop()
         try:
             async with asyncio.timeout(max(0.0, deadline_s - time.monotonic())):
                 await self._processing.finish_queued()

@@ -15,6 +15,8 @@ from spanscore.assemble.sessions import Sessions
 from spanscore.assemble.work_queue import WorkQueue
 from spanscore.config import Settings
 from spanscore.content import ContentWatch
+from spanscore.control.measurer import Measurers
+from spanscore.control.runs import Runs
 from spanscore.embed import open_embedder
 from spanscore.evaluation import Engine, Overrides
 from spanscore.evaluation.rule_judges import RuleJudge, rule_judges
@@ -79,11 +81,13 @@ class Processing:
         self._content = ContentWatch(lambda silent: _log.warning("%s", silent))
         self._reader = Reader(settings.assemble, spans, self._content, attributes=settings.evaluation.span_attributes)
         self.sender = Sender(settings.export, exporters, store, meter, sinks=sinks, clock_ns=clock_ns)
-        usual = RuleJudge(judge or open_judge(settings.judge, store, meter), settings.judge)
+        self._judge = judge or open_judge(settings.judge, store, meter)
+        self._embedder = open_embedder(settings.embedding, redact=redactor(settings.judge))
+        usual = RuleJudge(self._judge, settings.judge)
         engine = Engine(
             settings.evaluation,
-            usual.judge,
-            open_embedder(settings.embedding, redact=redactor(settings.judge)),
+            self._judge,
+            self._embedder,
             judge_config=settings.judge,
             judges=rule_judges(
                 settings.evaluation.rules,
@@ -155,6 +159,18 @@ class Processing:
         asking = [self._rescoring.run()] if self._settings.evaluation.ask_again.enabled else []
         own = [self._tidy(), self._look_for_undelivered()]
         return [self.sender.run(), cutting, *workers, sessions, *own, *trying, *asking]
+
+    def open_runs(self) -> Runs:
+        """The evaluation runs in the store, which give way to the traces that wait to be scored."""
+        measurers = Measurers(self._settings, self._judge, self._embedder, self._clock_ns)
+        return Runs(
+            self._settings.evaluation.runs,
+            measurers,
+            self._scoring,
+            self.store,
+            is_busy=lambda: len(self._cuts) > 0,
+            clock_ns=self._clock_ns,
+        )
 
     @property
     def judge_trouble(self) -> str | None:

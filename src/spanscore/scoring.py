@@ -25,6 +25,7 @@ from spanscore.export.sender import Sender
 from spanscore.model.score import Evaluation, ScopeKind, Skip
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.store import records
+from spanscore.store.runs import RunTables
 from spanscore.store.store import Missing, Store, StoredTrace
 from spanscore.telemetry import Complaints, Meter, about, declared
 
@@ -144,15 +145,17 @@ class Scoring:
         *,
         gone: Sequence[str] = (),
         in_vain: Sequence[Evaluation] = (),
+        also: Callable[[RunTables], None] | None = None,
     ) -> None:
         """Keep traces and scores, then hand the scores to the exporters: never the other way round.
 
-        `in_vain` got no answer, as those before them: that is kept, and they are not.
+        `in_vain` got no answer, as those before them: that is kept, and they are not. `also` writes of
+        evaluation runs in the same transaction.
         """
-        if not (traces or evaluations or gone or in_vain):
+        if not (traces or evaluations or gone or in_vain or also):
             return
         missing = self._missing([*evaluations, *in_vain])
-        numbers = await self.patiently(self._store.commit, traces, evaluations, gone=gone, missing=missing)
+        numbers = await self.patiently(self._store.commit, traces, evaluations, gone=gone, missing=missing, also=also)
         self._sender.offer(zip(numbers, evaluations, strict=True))
         if self._scored is not None:
             self._scored(evaluations)
@@ -168,7 +171,7 @@ class Scoring:
         return [
             Missing(x.scope, x.subject_id, x.metric, cause, *wait_for(cause, now_ns, self._budget_window_ns))
             for x in evaluations
-            if (cause := unanswered.cause_of(x)) is not None
+            if x.run is None and (cause := unanswered.cause_of(x)) is not None
         ]
 
     async def sessions(self, ids: Sequence[str], overrides: Overrides | None = None) -> list[Evaluation]:
@@ -204,7 +207,7 @@ class Scoring:
         self, evaluations: Sequence[Evaluation], before: Sequence[Evaluation], run: ScopeKind
     ) -> list[Evaluation]:
         """The evaluations, each with what it takes the place of, and its rank among those of the same subject."""
-        return tallied(_superseding(evaluations, before), before, self._engine.ranking, run=run)
+        return tallied(superseding(evaluations, before), before, self._engine.ranking, run=run)
 
     def _complain_of_no_signals(self, evaluations: Sequence[Evaluation]) -> None:
         for x in evaluations:
@@ -296,7 +299,7 @@ def _digest(trace: AgentTrace) -> str:
     return hashlib.blake2b(facts.encode(), digest_size=16).hexdigest()
 
 
-def _superseding(evaluations: Sequence[Evaluation], before: Sequence[Evaluation]) -> list[Evaluation]:
+def superseding(evaluations: Sequence[Evaluation], before: Sequence[Evaluation]) -> list[Evaluation]:
     """The evaluations, each with the uid and label of the one before it of the same subject and metric."""
     old = {(x.subject_id, x.metric): x for x in before}
     return [

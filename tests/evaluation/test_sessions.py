@@ -215,3 +215,21 @@ def test_what_no_judge_and_no_embedding_leave_out_is_said_in_few_words(make_unem
         "tool_correctness is missing in 3 of 3 traces (no judge is configured); "
         "coherence is missing in 3 of 3 traces (no embedding is configured)."
     )
+
+
+def test_the_signals_that_a_run_measures_for_itself_are_returned_where_they_are_wanted(make_engine, session, scripted):
+    overrides = Overrides(("agent_reliability",), model="other")
+    found = evaluate(make_engine(scripted()), session, overrides, signals={}, with_signals=True)
+
+    of_traces = {x.metric for x in found if x.scope == "trace"}
+    assert {"confidence", "tool_correctness", "loop_detection"} <= of_traces
+    assert [x.metric for x in found if x.scope == "session"] == ["agent_reliability"]
+
+
+def test_they_are_planned_as_they_are_measured(make_engine, session, scripted):
+    judge = scripted()
+    overrides = Overrides(("agent_reliability",))
+    planned = make_engine(judge).plan_signals(session, overrides)
+    evaluate(make_engine(judge), session, overrides, signals={})
+
+    assert len(planned) == len(judge.asked) > 0

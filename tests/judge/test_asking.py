@@ -17,7 +17,9 @@ from spanscore.errors import (
     JudgeUnavailableError,
 )
 from spanscore.judge import Prompt
+from spanscore.judge.budget import TotalBudget
 from spanscore.judge.cache import MemoryCache
+from spanscore.judge.config import Budget
 from spanscore.judge.transcript import render
 from spanscore.model.score import JudgeUsage
 
@@ -426,3 +428,11 @@ def test_extra_parameters_are_sent():
 def test_one_event_loop_after_another_is_served():
     with ScriptedServer(answer(GOOD)) as server:
         assert [ask(server).value.score for _ in range(3)] == [0.5, 0.5, 0.5]
+
+
+def test_a_judge_behind_another_is_paid_from_its_own_budget():
+    with ScriptedServer(answer(GOOD)) as server:
+        judge = judge_for(server, budget={"max_tokens": 1})
+        found = asyncio.run(judge.behind(TotalBudget(Budget())).ask(PROMPT, Verdict))
+
+    assert found.usage.calls == 1

@@ -6,7 +6,7 @@ import pytest
 from virtual_time import run
 
 from spanscore.errors import BudgetExhaustedError
-from spanscore.judge.budget import Budget, Need, Purse
+from spanscore.judge.budget import Budget, Need, Purse, TotalBudget
 from spanscore.judge.config import Budget as Limits
 
 HOUR_NS = 3600 * 10**9
@@ -183,3 +183,15 @@ def test_a_call_that_is_cancelled_lets_the_next_one_decide():
         return (await waiting).output_tokens
 
     assert run(scenario(purse_of(max_tokens=6000))) == 304
+
+
+def test_a_total_budget_does_not_begin_anew():
+    budget = TotalBudget(Limits(max_tokens=100, per="hour"))
+    budget.reserve(100, 0.0, 0)
+
+    with pytest.raises(BudgetExhaustedError, match=r"budget.max_tokens = 100 is spent \(100\); raise it and retry"):
+        budget.reserve(1, 0.0, 10**18)
+
+
+def test_a_total_budget_counts_what_was_spent_before():
+    assert TotalBudget(Limits(max_tokens=100, max_usd=2.0), 30, 0.5).left(0) == {"tokens": (70, 100), "usd": (1.5, 2.0)}

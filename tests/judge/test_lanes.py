@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from functools import partial
 
 import pytest
 from limited_provider import Bucket, LimitedProvider, Sliding, Window, in_milliseconds, in_seconds, no_hint
@@ -272,3 +273,18 @@ def test_a_line_in_the_log_says_why_calls_wait(caplog):
     run(sent(LimitedProvider(Bucket(10, 10)), 100))
 
     assert sum("its provider limits how often it is called" in x.message for x in caplog.records) == 1
+
+
+def test_a_call_that_stands_behind_lets_those_pass_that_come_later():
+    provider = LimitedProvider(Bucket(1, 1), hint=in_milliseconds)
+
+    async def scenario():
+        lane = Lane("m", asyncio.Semaphore(1), 1, timing(), PATIENCE_S)
+        behind = [lane.call(lane.place(behind=True), 0, partial(provider.send, number)) for number in (1, 2, 3)]
+        waiting = [asyncio.ensure_future(x) for x in behind]
+        await asyncio.sleep(0.1)
+        await lane.call(lane.place(), 0, partial(provider.send, 4))
+        await asyncio.gather(*waiting)
+
+    run(scenario())
+    assert provider.order.index(4) <= 2

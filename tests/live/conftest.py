@@ -23,6 +23,7 @@ from spanscore.store.store import Store
 
 HERE = Path(__file__).parent
 GOLDEN = HERE.parent / "golden"
+sys.path[:0] = [str(HERE.parent / "judged"), str(HERE.parent / "judge")]  # the model that a judge asks
 SUMMARIES = ("spanscore: ", "spanscore session: ")
 DEADLINE_S = 300
 """For whatever a test waits for: no machine is as slow, and nothing waits longer than it must."""

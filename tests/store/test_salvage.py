@@ -70,7 +70,7 @@ def test_a_damaged_store_has_a_fault_and_is_usable_after_the_repair(filled, conf
     store.close()
     assert (len(scores), len(traces)) == (result.saved["evaluations"], result.saved["agent_traces"])
     assert result.lost["evaluations"] == COUNT - len(scores)
-    assert len(traces) > COUNT // 5
+    assert len(traces) > COUNT // 8  # the first pages are of tables that are empty
 
 
 def test_without_its_first_page_a_store_loses_nothing(filled, config, file):

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from spanscore.api.listing import Lists
 from spanscore.api.requests import not_found
+from spanscore.control.runs import Runs
 from spanscore.evaluation.config import Overrides
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
@@ -18,12 +19,19 @@ class Backend(Lists, Protocol):
     look up are called in threads.
     """
 
+    @property
+    def runs(self) -> Runs:
+        """The evaluation runs over what is stored."""
+        ...
+
     def trace(self, trace_id: str) -> AgentTrace | None:
         """The agent trace stored under `trace_id`; None where there is none."""
         ...
 
-    def evaluations(self, *, trace_id: str | None = None, session_id: str | None = None) -> Sequence[Evaluation]:
-        """The newest revision of each score of one trace or session; none where there are none."""
+    def evaluations(
+        self, *, trace_id: str | None = None, session_id: str | None = None, run: str = ""
+    ) -> Sequence[Evaluation]:
+        """The newest revision of each score of one trace or session, or of those that an evaluation run made of it."""
         ...
 
     async def evaluate(

@@ -176,6 +176,7 @@ def encode_score(evaluation: Evaluation) -> score_pb.Score:
         supersedes=evaluation.supersedes,
         sampling=evaluation.sampling,
         rule=evaluation.rule,
+        run=evaluation.run,
         latency_s=evaluation.latency_s,
         skip_cause=outcome.cause if isinstance(outcome, Skip) else None,
         agent_name=text_of(evaluation.agent_name),

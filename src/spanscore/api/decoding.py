@@ -52,6 +52,7 @@ def decode_score(message: pb.Score) -> Evaluation:
         evaluated_at_ns=message.evaluated_at_ns,
         sampling=message.sampling,
         rule=message.rule if message.HasField("rule") else None,
+        run=message.run if message.HasField("run") else None,
         session_key=message.session_key if message.HasField("session_key") else None,
     )
 

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from spanscore.api import paging
 from spanscore.api.convert import encode_score
-from spanscore.api.requests import name_of
+from spanscore.api.requests import id_in, name_of
 from spanscore.api.servicer import Call
 from spanscore.api.text import text_of
 from spanscore.api.v1 import score_service_pb2 as score_pb
@@ -88,6 +88,7 @@ def _score_query(request: score_pb.ListScoresRequest) -> ScoreQuery:
         service=request.service_name if request.HasField("service_name") else None,
         metric=request.metric if request.HasField("metric") else None,
         source=request.source if request.HasField("source") else None,
+        run=id_in(request.run, "runs", "run") if request.run else "",
         filter=parse(request.filter, SCORE_FIELDS),
         oldest_first=paging.is_ascending(request.order_by, "stored_ns", usual=is_of_subject),
     )

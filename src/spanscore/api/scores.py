@@ -4,7 +4,7 @@ import asyncio
 
 from spanscore.api import listing
 from spanscore.api.backend import Backend, require_subject
-from spanscore.api.requests import trace_id
+from spanscore.api.requests import id_in, trace_id
 from spanscore.api.servicer import Call, Servicer, needs
 from spanscore.api.v1 import score_service_pb2 as pb
 from spanscore.errors import FieldError
@@ -24,7 +24,8 @@ class ScoreService(Servicer):
         if request.WhichOneof("subject") is None:
             return await asyncio.to_thread(listing.scores, self._backend, request, call)
         trace, session = _subject(request)
-        found = await asyncio.to_thread(self._backend.evaluations, trace_id=trace, session_id=session)
+        of_run = {"run": id_in(request.run, "runs", "run")} if request.run else {}
+        found = await asyncio.to_thread(self._backend.evaluations, trace_id=trace, session_id=session, **of_run)
         if not found:
             await require_subject(self._backend, trace_id=trace, session_id=session)
         return listing.scores_of_subject(found, request, call)

@@ -2,6 +2,7 @@
 
 from spanscore.api.backend import Backend
 from spanscore.api.control import ControlService
+from spanscore.api.runs import RunService
 from spanscore.api.scores import ScoreService
 from spanscore.api.servicer import Servicer
 from spanscore.api.traces import TraceService
@@ -9,4 +10,4 @@ from spanscore.api.traces import TraceService
 
 def services(backend: Backend) -> list[Servicer]:
     """The services of a running spanscore."""
-    return [ControlService(backend), TraceService(backend), ScoreService(backend)]
+    return [ControlService(backend), TraceService(backend), ScoreService(backend), RunService(backend)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from spanscore import calibration
 from spanscore.calibration import Label, Matched, Measure, Verdict
-from spanscore.cli import answers, eval, recorded, recorded_labels, runs, unsure  # noqa: A004 - the command's name
+from spanscore.cli import answers, compared_files, eval, recorded, recorded_labels, unsure  # noqa: A004 - the command's name
 from spanscore.cli.calibrations import listed, shown
 from spanscore.cli.measuring import measured
 from spanscore.cli.terminal import console, on_one_line, print_json
@@ -78,7 +78,7 @@ def _labels(args: argparse.Namespace, settings: Settings) -> tuple[list[Label], 
     if not args.labels_from:
         return calibration.read_labels(args.labels, args.metric), {}, args.labels
     paths = ([args.labels] if args.labels else []) + args.path
-    scored = [path for path in paths if runs.holds_scores(path)]
+    scored = [path for path in paths if compared_files.holds_scores(path)]
     telemetry = [path for path in paths if path not in scored]
     args.path = scored or telemetry
     labels, also_named = recorded_labels.read(args, settings, telemetry)
@@ -125,7 +125,7 @@ def _verdicts(args: argparse.Namespace, settings: Settings, labels: Sequence[Lab
     """
     if not args.path:
         return recorded_labels.verdicts(args, settings)
-    are_scores = [runs.holds_scores(path) for path in args.path]
+    are_scores = [compared_files.holds_scores(path) for path in args.path]
     if not any(are_scores):
         return _scored_now(args, settings, list(dict.fromkeys(x.metric for x in labels)))
     if not all(are_scores):
@@ -135,7 +135,7 @@ def _verdicts(args: argparse.Namespace, settings: Settings, labels: Sequence[Lab
         )
     verdicts, seen = [], []
     for path in args.path:
-        for score in filter(runs.is_measured, runs.scores(path)):
+        for score in filter(compared_files.is_measured, compared_files.scores(path)):
             verdict, key = _read(path, score)
             verdicts += [_at(verdict, args.threshold)] if verdict else []
             seen.append(key)

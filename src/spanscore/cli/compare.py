@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from spanscore import config
 from spanscore.calibration import PassRate
-from spanscore.cli import aggregates, runs
+from spanscore.cli import aggregates, compared_files
 from spanscore.cli.comparison import LATENCY, PASS_RATE, CaseChange, Comparison, Limits, Measure, compare
 from spanscore.cli.fitting import broken, fitted, width
 from spanscore.cli.terminal import console, on_one_line, print_json, printable
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
     )
     if not 0 < args.level < 1:
         raise InputError(f"--level {args.level:g}: give a share between 0 and 1, such as 0.95")
-    a, b = runs.read_two(args.run_a, args.run_b)
+    a, b = compared_files.read_two(args.run_a, args.run_b)
     found = compare(a, b, limits=limits, level=args.level, certain=args.certain)
     if not found.cases:
         raise InputError(f"{a.name} and {b.name}: no case is in both; {_why_none(a)}")
@@ -110,7 +110,7 @@ def _at_least_nothing(option: str, value: float) -> float:
     return value
 
 
-def _why_none(run: runs.Run) -> str:
+def _why_none(run: compared_files.Run) -> str:
     if run.of_suite:
         return "they have no case id in common; are they runs of the same suite?"
     return (
@@ -119,7 +119,9 @@ def _why_none(run: runs.Run) -> str:
     )
 
 
-def _as_json(a: runs.Run, b: runs.Run, found: Comparison, rates: list[list[PassRate]]) -> dict[str, Any]:
+def _as_json(
+    a: compared_files.Run, b: compared_files.Run, found: Comparison, rates: list[list[PassRate]]
+) -> dict[str, Any]:
     return {
         "a": a.name,
         "b": b.name,
@@ -141,7 +143,7 @@ def _as_json(a: runs.Run, b: runs.Run, found: Comparison, rates: list[list[PassR
     }
 
 
-def _print(output: "Console", a: runs.Run, b: runs.Run, found: Comparison) -> None:
+def _print(output: "Console", a: compared_files.Run, b: compared_files.Run, found: Comparison) -> None:
     output.print(f"A is {printable(a.name)}, B is {printable(b.name)}.\n")
     if found.not_comparable:
         output.print("NOT COMPARABLE: these were scored differently in A and in B, so a difference means nothing:")

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from spanscore import metrics
-from spanscore.cli.runs import PROVENANCE, Run, Unit
+from spanscore.cli.compared_files import PROVENANCE, Run, Unit
 from spanscore.stats import (
     Estimate,
     Interval,

@@ -2,17 +2,16 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spanscore.cli import recorded
 from spanscore.cli.terminal import console, on_one_line, print_json, printable, progress
 from spanscore.config import Settings
 from spanscore.evaluation import Engine, Overrides, PlannedCall
-from spanscore.judge import Config, Estimate, Prompt, estimate
+from spanscore.evaluation.costing import costed
+from spanscore.judge import Config, Estimate, Prompt
 from spanscore.judge.config import RULES
-from spanscore.judge.redact import redacted
-from spanscore.judge.transcript import BYTES_PER_TOKEN
 from spanscore.model.json import dumps
 from spanscore.model.trace import AgentTrace
 
@@ -122,27 +121,8 @@ def _planned(engine: Engine, settings: Settings, overrides: Overrides, traces: S
 def _calls(
     calls: Sequence[PlannedCall], config: Config, trace: AgentTrace, rule: str | None, session_id: str | None = None
 ) -> Iterator[_Call]:
-    for planned in _distinct(calls) if config.cache.enabled else calls:
-        model = (planned.models or config.models)[0]
-        prompt = redacted(planned.prompt, config.redact.rules)  # as the judge sends it
-        size = _bound(planned, prompt, model, config)
-        yield _Call(trace.trace_ids[0], session_id, rule, planned, model, prompt, size)
-
-
-def _distinct(planned: Sequence[PlannedCall]) -> list[PlannedCall]:
-    """The calls, with those that are the same put into one for all of their metrics: the cache answers the others."""
-    found: dict[object, PlannedCall] = {}
-    for place, call in enumerate(planned):
-        same = place if call.placeholders else (call.models, call.prompt, call.schema)
-        found[same] = replace(call, metrics=(*found[same].metrics, *call.metrics)) if same in found else call
-    return list(found.values())
-
-
-def _bound(planned: PlannedCall, prompt: Prompt, model: str, config: Config) -> Estimate:
-    """The call's size, with room for the longest answers there can be, as often as they are quoted."""
-    quoted = (planned.stage - 1) * planned.placeholders
-    room = "x" * (quoted * config.max_output_tokens * BYTES_PER_TOKEN)
-    return estimate(replace(prompt, question=prompt.question + room), planned.schema, model, config)
+    for x in costed(calls, config):
+        yield _Call(trace.trace_ids[0], session_id, rule, x.planned, x.model, x.prompt, x.estimate)
 
 
 def _sent(prompt: Prompt) -> dict[str, str]:

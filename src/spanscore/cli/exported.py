@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from spanscore.cli import recorded, runs
+from spanscore.cli import compared_files, recorded
 from spanscore.errors import InputError
 from spanscore.model.score import Annotation, Evaluation, Evaluator, Failure, JudgeUsage, Outcome, Score, Skip
 from spanscore.model.trace import Target
@@ -25,10 +25,10 @@ def scores(paths: Sequence[Path]) -> Iterator[Evaluation]:
 
 
 def _of_file(path: Path) -> list[Evaluation]:
-    if not runs.is_readable(path):
+    if not compared_files.is_readable(path):
         return _of_telemetry(path)
     try:
-        return [_evaluation(x) for x in runs.scores(path)]
+        return [_evaluation(x) for x in compared_files.scores(path)]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{path}: contains no scores as spanscore writes them ({error})") from None
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from spanscore import report
-from spanscore.cli import compare, runs
+from spanscore.cli import compare, compared_files
 from spanscore.cli.comparison import LATENCY, PASS_RATE, CaseChange, Comparison, Limits, Measure
 from spanscore.cli.comparison import compare as compared_runs
 from spanscore.cli.report_inputs import Given
@@ -14,7 +14,7 @@ _UNITS = {PASS_RATE: "%", LATENCY: "s"}
 
 def compared(baseline: Given, own: Given) -> report.Comparison:
     """How `own` differs from `baseline`. Raises InputError where one is the run of a suite and the other is none."""
-    a, b = runs.of_two((Path(baseline.name), baseline.content), (Path(own.name), own.content))
+    a, b = compared_files.of_two((Path(baseline.name), baseline.content), (Path(own.name), own.content))
     found = compared_runs(a, b, limits=Limits(), level=_LEVEL, certain=False)
     changed = [x for x in found.cases if x.a != x.b or any(one != other for one, other in x.means.values())]
     return report.Comparison(

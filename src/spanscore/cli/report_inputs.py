@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from spanscore import report
-from spanscore.cli import recorded, runs
+from spanscore.cli import compared_files, recorded
 from spanscore.cli.measuring import measured
 from spanscore.cli.recorded import Place
 from spanscore.cli.terminal import printable
@@ -48,7 +48,7 @@ class Given:
         return ", ".join(x.name or str(x) for x in self.paths[:3]) + (", …" if len(self.paths) > 3 else "")
 
     @property
-    def content(self) -> runs.Content:
+    def content(self) -> compared_files.Content:
         """What `spanscore compare` takes."""
         return [dict(report.as_json(x)) for x in self.scores] if self.run is None else self.run
 
@@ -79,7 +79,7 @@ def read(paths: Sequence[Place], settings: Settings, args: argparse.Namespace) -
     for path in paths:
         if isinstance(path, Location):
             telemetry.append(path)
-        elif runs.is_readable(path):
+        elif compared_files.is_readable(path):
             _take_scores(given, path)
         elif _has_agent_traces(path):
             given.traces += _agent_traces(path)
@@ -95,7 +95,7 @@ def read(paths: Sequence[Place], settings: Settings, args: argparse.Namespace) -
 
 
 def _take_scores(given: Given, path: Path) -> None:
-    content = runs.content(path)
+    content = compared_files.content(path)
     _require_scores(path)
     if isinstance(content, list):
         given.scores += content
@@ -107,7 +107,7 @@ def _take_scores(given: Given, path: Path) -> None:
 
 def _require_scores(path: Path) -> None:
     """Raise InputError where a file contains a score that lacks what every score has."""
-    for score in runs.scores(path):
+    for score in compared_files.scores(path):
         lacking = [name for name in _OF_A_SCORE if name not in score]
         if lacking or not isinstance(score["evaluator"], dict):
             what = f"{', '.join(map(repr, lacking))} is missing" if lacking else "its 'evaluator' is no object"

@@ -1,319 +1,211 @@
-"""The two files that `spanscore compare` reads: runs of a suite, or scores as `eval --jsonl` prints them."""
+"""`spanscore runs`: evaluation runs over what a running server has stored."""
 
-import contextlib
-import json
-import math
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, TypeAlias
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
-from spanscore.calibration import Verdict
+from google.protobuf import json_format
+
+from spanscore.cli import run_options, run_tables, sources
+from spanscore.cli.terminal import print_json
 from spanscore.errors import InputError
-from spanscore.model.score import reaches
-from spanscore.otlp import files
-from spanscore.rebuild import rebuild_all
-from spanscore.received_scores import EMITTED, read_own
 
-_MAX_BYTES = 512 * 2**20
-_SCHEMA = "spanscore.run/1"
-_GZIP = b"\x1f\x8b"
-_MAX_START_BYTES, _MAX_SCHEMA_CHARS = 2**22, 200
-PROVENANCE = ("kind", "name", "version", "model", "prompt_hash", "embedding")
-"""What says who scored, and how."""
-Content: TypeAlias = dict[str, Any] | list[dict[str, Any]]
-"""What a file contains: a run of a suite as its object, or scores."""
+if TYPE_CHECKING:
+    from spanscore.api.v1.run_service_pb2 import Run
 
-_HOW = "give what `spanscore test --output` or `spanscore eval --jsonl` wrote, or scores that a server exported by OTLP"
+_DEFAULT_SERVER = "127.0.0.1:4329"
+_PAGE = 200
+_STATES = ("pending", "running", "paused", "succeeded", "failed", "cancelled")
+_ITEM_STATES = ("failed", "done", "pending", "gone")
 
 
-@dataclass(slots=True)
-class Unit:
-    """What is compared as one: a case of a suite, or a scored trace or session; a value for each trial that has one.
-
-    `sessions` are those that it was recorded in; `is_turn`: it is one trace of a session, and not all of it.
-    """
-
-    passed: list[float] = field(default_factory=list)
-    scores: list[float] = field(default_factory=list)
-    latencies_s: list[float] = field(default_factory=list)
-    metrics: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    status: str = ""
-    sessions: set[str] = field(default_factory=set)
-    is_turn: bool = False
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's actions and their options."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, title="actions")
+    for name, (summary, declare) in _ACTIONS.items():
+        action = actions.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+        sources.add_server_arguments(action, default=_DEFAULT_SERVER)
+        action.add_argument("--json", action="store_true", help="print JSON, one object a line")
+        declare(action)
 
 
-@dataclass(slots=True)
-class Run:
-    """A run: its units by what pairs them with those of another run.
+def run(args: argparse.Namespace) -> int:
+    """Do what the action says. Returns the exit code."""
+    from spanscore.api.v1.run_service_pb2_grpc import RunServiceStub  # noqa: PLC0415 - --help needs no gRPC
 
-    `evaluators` are those that scored each metric; `ambiguous` what could not be told apart from another unit;
-    `verdicts` are the scores as calibrations know them.
-    """
+    with sources.service(args, RunServiceStub) as ask:
+        code: int = _DONE[args.action](args, ask)
+    return code
 
-    name: str
-    of_suite: bool
-    units: dict[str, Unit] = field(default_factory=dict)
-    scales: dict[str, tuple[float, float]] = field(default_factory=dict)
-    evaluators: defaultdict[str, set[tuple[Any, ...]]] = field(default_factory=lambda: defaultdict(set))
-    ambiguous: list[str] = field(default_factory=list)
-    verdicts: list[Verdict] = field(default_factory=list)
 
-    def add(self, unit: Unit, score: Mapping[str, Any]) -> None:
-        """Take in a score of `unit`. Raises KeyError, TypeError or ValueError where it is none."""
-        evaluator = score["evaluator"]
-        metric = str(score["metric"])
-        if score["status"] != "scored":
+def _create(args: argparse.Namespace, ask: "sources.Ask") -> int:
+    from spanscore.api.v1 import run_service_pb2 as pb  # noqa: PLC0415 - as above
+
+    wanted = run_options.wanted(args)
+    if args.dry_run:
+        estimate = ask("EstimateRun", pb.EstimateRunRequest(run=wanted))
+        _print(args, estimate, run_tables.print_estimate)
+        return 0
+    created = ask("CreateRun", pb.CreateRunRequest(run=wanted, request_id=args.request_id or ""))
+    if args.watch:
+        return _watched(args, ask, created.name)
+    _print(args, created, run_tables.print_run)
+    return 0
+
+
+def _list(args: argparse.Namespace, ask: "sources.Ask") -> int:
+    from spanscore.api.v1 import run_service_pb2 as pb  # noqa: PLC0415 - as above
+
+    states = [pb.RunState.Value(f"RUN_STATE_{x.upper()}") for x in args.state or ()]
+    found = _pages(ask, "ListRuns", pb.ListRunsRequest(states=states), "runs", args.limit)
+    _print_all(args, found, run_tables.print_runs)
+    return 0
+
+
+def _items(args: argparse.Namespace, ask: "sources.Ask") -> int:
+    from spanscore.api.v1 import run_service_pb2 as pb  # noqa: PLC0415 - as above
+
+    state = pb.RunItemState.Value(f"RUN_ITEM_STATE_{args.state.upper()}")
+    request = pb.ListRunItemsRequest(parent=_name(args), state=state)
+    _print_all(args, _pages(ask, "ListRunItems", request, "items", args.limit), run_tables.print_items)
+    return 0
+
+
+def _get(args: argparse.Namespace, ask: "sources.Ask") -> int:
+    return _moved("GetRun", args, ask)
+
+
+def _watch(args: argparse.Namespace, ask: "sources.Ask") -> int:
+    return _watched(args, ask, _name(args))
+
+
+def _moved(method: str, args: argparse.Namespace, ask: "sources.Ask", **fields: Any) -> int:
+    """Ask for a method that takes a run's name, and print the run."""
+    from spanscore.api.v1 import run_service_pb2 as pb  # noqa: PLC0415 - as above
+
+    _print(args, ask(method, getattr(pb, f"{method}Request")(name=_name(args), **fields)), run_tables.print_run)
+    return 0
+
+
+def _retry(args: argparse.Namespace, ask: "sources.Ask") -> int:
+    budget = run_options.budget(args)
+    return _moved("RetryRun", args, ask, **({} if budget is None else {"budget": budget}))
+
+
+def _delete(args: argparse.Namespace, ask: "sources.Ask") -> int:
+    from spanscore.api.v1 import run_service_pb2 as pb  # noqa: PLC0415 - as above
+
+    ask("DeleteRun", pb.DeleteRunRequest(name=_name(args), delete_scores=args.with_scores))
+    if not args.json:
+        print(f"deleted {args.run}{' with its scores' if args.with_scores else '; its scores are kept'}")
+    return 0
+
+
+def _watched(args: argparse.Namespace, ask: "sources.Ask", name: str) -> int:
+    """Show a run until it has ended or is paused; the exit code is 1 where it failed or was cancelled."""
+    from spanscore.api.v1 import run_service_pb2 as pb  # noqa: PLC0415 - as above
+
+    last: Run | None = None
+    shown = run_tables.Watched(is_terminal=sys.stderr.isatty() and not args.json)
+    for last in ask("WatchRun", pb.WatchRunRequest(name=name), is_stream=True):
+        if args.json:
+            print_json(_as_json(last))
+        else:
+            shown.show(last)
+    shown.end()
+    if last is None:
+        return 1
+    if not args.json:
+        run_tables.print_run(last)
+    return 1 if last.state in {pb.RUN_STATE_FAILED, pb.RUN_STATE_CANCELLED} else 0
+
+
+def _pages(ask: "sources.Ask", method: str, request: Any, items: str, limit: int) -> Iterator[Any]:
+    if limit < 0:
+        raise InputError(f"--limit {limit}: give a number of at least 0; 0 shows all")
+    count = 0
+    while not limit or count < limit:
+        request.page_size = min(limit - count, _PAGE) if limit else _PAGE
+        answer = ask(method, request)
+        found = getattr(answer, items)
+        yield from found
+        count, request.page_token = count + len(found), answer.next_page_token
+        if not answer.next_page_token:
             return
-        low, high = (_number(x) for x in score["scale"])
-        unit.metrics[metric].append(_number(score["value"], low, high))
-        self.scales[metric] = (low, high)
-        self.evaluators[metric].add(tuple(evaluator.get(name) for name in PROVENANCE))
-        with contextlib.suppress(KeyError):  # a score made elsewhere may not say by whom; no calibration is of it
-            self.verdicts += [verdict] if (verdict := Verdict.of_json(score)) else []
 
 
-def read_two(a: Path, b: Path) -> tuple[Run, Run]:
-    """Both runs, their units under keys that pair them. Raises InputError where a file cannot be used."""
-    return of_two((a, content(a)), (b, content(b)))
+def _name(args: argparse.Namespace) -> str:
+    given: str = args.run
+    return given if given.startswith("runs/") else f"runs/{given}"
 
 
-def of_two(a: tuple[Path, Content], b: tuple[Path, Content]) -> tuple[Run, Run]:
-    """Both runs of what `content` gave, each with the name of its file. Raises InputError as `read_two`."""
-    one, other = _measured(a[1]), _measured(b[1])
-    if isinstance(one, dict) and isinstance(other, dict):
-        return _suite_run(a[0], one), _suite_run(b[0], other)
-    if isinstance(one, list) and isinstance(other, list):
-        return _scores_paired((a[0], one), (b[0], other))
-    raise InputError(f"{a[0]} and {b[0]}: one is a run of a suite and the other are scores; give two of a kind")
+def _print(args: argparse.Namespace, message: Any, show: Callable[[Any], None]) -> None:
+    if args.json:
+        print_json(_as_json(message))
+    else:
+        show(message)
 
 
-def is_measured(score: Mapping[str, Any]) -> bool:
-    """Whether spanscore measured a score, and nobody else gave it."""
-    by = score.get("evaluator")
-    return not isinstance(by, dict) or by.get("source") is None
+def _print_all(args: argparse.Namespace, found: Iterator[Any], show: Callable[[list[Any]], None]) -> None:
+    if args.json:
+        for message in found:
+            print_json(_as_json(message))
+    else:
+        show(list(found))
 
 
-def _measured(found: Content) -> Content:
-    return [x for x in found if is_measured(x)] if isinstance(found, list) else found
+def _as_json(message: Any) -> Any:
+    return json_format.MessageToDict(message, preserving_proto_field_name=True)
 
 
-def holds_scores(path: Path) -> bool:
-    """Whether a file is of either kind, or OTLP with scores that spanscore exported and no agent's turn."""
-    if is_readable(path):
-        return True
-    if not path.is_file() or not _may_be_exported(path):
-        return False
-    telemetry = files.load([path])
-    return bool(read_own(telemetry.spans, telemetry.logs)) and not rebuild_all(telemetry.spans, telemetry.logs)
+def _of_one(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", help="the run's id, or its name runs/ID")
 
 
-def scores(path: Path) -> list[dict[str, Any]]:
-    """All scores in a file of either kind. Raises InputError where it cannot be used."""
-    found = content(path)
-    if isinstance(found, list):
-        return found
-    try:
-        return [score for case in found["cases"] for trial in case["trials"] for score in trial["evaluations"]]
-    except (KeyError, TypeError) as error:
-        raise InputError(f"{path}: no run of a suite as spanscore writes it ({_said(error)}); {_HOW}") from None
+def _of_list(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--state", action="append", choices=_STATES, help="only runs in this state; may be repeated")
+    parser.add_argument("-n", "--limit", metavar="N", type=int, default=50, help="at most so many, 0 for all")
 
 
-def is_readable(path: Path) -> bool:
-    """Whether a file begins as one of either kind does."""
-    if not path.is_file():
-        return False
-    try:
-        with path.open("rb") as file:  # text would be decoded beyond the line
-            first_line = next((x for x in iter(lambda: file.readline(_MAX_START_BYTES), b"") if x.strip()), b"")
-        start = first_line.decode()
-    except (OSError, UnicodeDecodeError):
-        return False
-    if start.lstrip().startswith("{") and f'"{_SCHEMA.partition("/")[0]}/' in start[:_MAX_SCHEMA_CHARS]:
-        return True
-    first = _parsed(start)
-    return isinstance(first, dict) and {"metric", "status", "evaluator"} <= first.keys()
+def _of_items(parser: argparse.ArgumentParser) -> None:
+    _of_one(parser)
+    parser.add_argument("--state", choices=_ITEM_STATES, default="failed", help="in which state; default: failed")
+    parser.add_argument("-n", "--limit", metavar="N", type=int, default=50, help="at most so many, 0 for all")
 
 
-def _may_be_exported(path: Path) -> bool:
-    """Whether OTLP has anything that spanscore exported, as far as its bytes show; what is compressed may have it."""
-    try:
-        if path.stat().st_size > _MAX_BYTES:
-            return False
-        content = path.read_bytes()
-    except OSError:
-        return False
-    return content.startswith(_GZIP) or EMITTED.encode() in content
+def _of_retry(parser: argparse.ArgumentParser) -> None:
+    _of_one(parser)
+    run_options.add_budget(parser)
 
 
-def _exported(path: Path) -> list[dict[str, Any]]:
-    """The scores that spanscore exported by OTLP into a file."""
-    telemetry = files.load([path])
-    return [x.to_json() for x in read_own(telemetry.spans, telemetry.logs)]
+def _of_delete(parser: argparse.ArgumentParser) -> None:
+    _of_one(parser)
+    parser.add_argument("--with-scores", action="store_true", help="delete the scores that it made too")
 
 
-def content(path: Path) -> Content:
-    """A run of a suite as its object, scores as a list. Raises InputError where the file contains neither."""
-    if not is_readable(path) and _may_be_exported(path) and (found := _exported(path)):
-        return found
-    try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise InputError(f"{path}: larger than {_MAX_BYTES >> 20} MiB; {_HOW}")
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}; {_HOW}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: not UTF-8 text; {_HOW}") from None
-    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-    if not lines:
-        raise InputError(f"{path}: the file is empty; {_HOW}")
-    whole = _parsed(text) if text.lstrip().startswith("{") else None
-    if isinstance(whole, dict) and "schema" in whole:
-        if whole["schema"] != _SCHEMA:
-            raise InputError(f"{path}: its schema is {whole['schema']!r}, and {_SCHEMA} is what can be read; {_HOW}")
-        return whole
-    return [_score_in(path, number, line) for number, line in lines]
+_ACTIONS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
+    "create": ("score what is stored, or say what that would cost", run_options.add_arguments),
+    "list": ("list the runs, the newest first", _of_list),
+    "get": ("show a run: how far it is, and what was skipped or failed and why", _of_one),
+    "watch": ("show a run's progress until it has ended", _of_one),
+    "items": ("list the traces or sessions of a run that failed, or are in another state", _of_items),
+    "pause": ("stop a run for now", _of_one),
+    "resume": ("have a paused run go on", _of_one),
+    "cancel": ("end a run for good", _of_one),
+    "retry": ("evaluate again what failed of a run", _of_retry),
+    "delete": ("delete a run, with or without its scores", _of_delete),
+}
 
-
-def _score_in(path: Path, number: int, line: str) -> dict[str, Any]:
-    score = _parsed(line)
-    if not isinstance(score, dict) or "metric" not in score:
-        raise InputError(f"{path}:{number}: neither a run of a suite nor a score; {_HOW}")
-    return score
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _number(value: Any, low: float = -math.inf, high: float = math.inf) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{value!r} is no number")
-    if not low <= value <= high:
-        raise ValueError(f"{value:g} is not within {low:g} and {high:g}")
-    return float(value)
-
-
-def _yes_or_no(value: Any) -> float:
-    if not isinstance(value, bool):
-        raise TypeError(f"{value!r} is neither true nor false")
-    return float(value)
-
-
-def _suite_run(path: Path, content: Mapping[str, Any]) -> Run:
-    run = Run(str(path), of_suite=True)
-    try:
-        for case in content["cases"]:
-            if str(case["id"]) in run.units:
-                raise InputError(f"{path}: case {case['id']!r} is there twice")
-            if case["status"] != "unmatched":
-                run.units[str(case["id"])] = _case(run, case)
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path}: no run of a suite as spanscore writes it ({_said(error)}); {_HOW}") from None
-    if not run.units:
-        raise InputError(f"{path}: the run holds no case that anything was recorded for")
-    return run
-
-
-def _case(run: Run, case: Mapping[str, Any]) -> Unit:
-    unit = Unit(status=str(case["status"]))
-    for trial in case["trials"]:
-        if trial["passed"] is not None:
-            unit.passed.append(_yes_or_no(trial["passed"]))
-        if trial["score"] is not None:
-            unit.scores.append(_number(trial["score"], 0, 100))
-        if trial["latency_s"] is not None:
-            unit.latencies_s.append(_number(trial["latency_s"], 0))
-        values: defaultdict[str, list[float]] = defaultdict(list)
-        one = Unit(metrics=values)
-        for score in trial["evaluations"]:
-            run.add(one, score)
-        if trial.get("session_id") is not None:
-            unit.sessions.add(str(trial["session_id"]))
-        for metric, found in values.items():  # a trial counts once, however many turns it has
-            unit.metrics[metric].append(sum(found) / len(found))
-    return unit
-
-
-def _scores_paired(a: tuple[Path, list[dict[str, Any]]], b: tuple[Path, list[dict[str, Any]]]) -> tuple[Run, Run]:
-    """Runs of scores: a unit is known by its session or trace id; by its user input where the other has no such id."""
-    ids = [{_id(path, x) for x in scores} for path, scores in (a, b)]
-    shared = ids[0] & ids[1]
-    metrics = {str(x["metric"]) for x in a[1]} & {str(x["metric"]) for x in b[1]}
-    first, second = (_scored_run(path, scores, shared, metrics) for path, scores in (a, b))
-    return first, second
-
-
-def _id(path: Path, score: Mapping[str, Any]) -> str:
-    try:
-        name = _session(score) if score["scope"] == "session" else score["trace_id"]
-        return f"{score['scope']} {name}"
-    except KeyError as error:
-        raise InputError(f"{path}: a score of {score['metric']} has no {error}; {_HOW}") from None
-
-
-def _session(score: Mapping[str, Any]) -> Any:
-    """What tells the session of a score from others; an older spanscore wrote nothing but its id."""
-    return score.get("session_key") or score["session_id"]
-
-
-def _scored_run(path: Path, scores: Iterable[dict[str, Any]], shared: set[str], metrics: set[str]) -> Run:
-    run = Run(str(path), of_suite=False)
-    by_id: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-    for score in scores:
-        by_id[_id(path, score)].append(score)
-    named = {name: name if name in shared else _input_of(found) or name for name, found in by_id.items()}
-    counts = Counter(named.values())
-    try:
-        for name, found in by_id.items():
-            key = named[name]
-            if counts[key] > 1:
-                run.ambiguous.append(name)
-            else:
-                run.units[key] = _unit(run, found, metrics)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{path}: no scores as spanscore writes them ({_said(error)}); {_HOW}") from None
-    return run
-
-
-def _unit(run: Run, scores: Iterable[Mapping[str, Any]], metrics: set[str]) -> Unit:
-    """It passes when every score of it does by those `metrics` that both runs have."""
-    unit = Unit()
-    passes: list[bool] = []
-    for score in scores:
-        run.add(unit, score)
-        unit.is_turn = score["scope"] != "session"
-        if score.get("session_id") is not None:
-            unit.sessions.add(str(_session(score)))
-        if score.get("latency_s") is not None:
-            unit.latencies_s = [_number(score["latency_s"], 0)]
-        if score["status"] == "scored" and str(score["metric"]) in metrics:
-            passes += _passes(score)
-    if passes:
-        unit.passed.append(float(all(passes)))
-    unit.status = "pass" if passes and all(passes) else "fail" if passes else "error"
-    return unit
-
-
-def _passes(score: Mapping[str, Any]) -> Iterator[bool]:
-    if score["label"] in {"pass", "fail"}:
-        yield score["label"] == "pass"
-    elif score["threshold"] is not None:
-        yield reaches(_number(score["value"]), _number(score["threshold"]))
-
-
-def _input_of(scores: Iterable[Mapping[str, Any]]) -> str | None:
-    """What the user said, where the metadata of a score has it."""
-    for score in scores:
-        text = (score.get("metadata") or {}).get("user_input")
-        if isinstance(text, str) and text.strip():
-            return f"input {' '.join(text.split())[:500]}"
-    return None
-
-
-def _said(error: Exception) -> str:
-    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
+_DONE: dict[str, Callable[[argparse.Namespace, "sources.Ask"], int]] = {
+    "create": _create,
+    "list": _list,
+    "get": _get,
+    "watch": _watch,
+    "items": _items,
+    "pause": lambda args, ask: _moved("PauseRun", args, ask),
+    "resume": lambda args, ask: _moved("ResumeRun", args, ask),
+    "cancel": lambda args, ask: _moved("CancelRun", args, ask),
+    "retry": _retry,
+    "delete": _delete,
+}

@@ -20,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--source", metavar="NAME", help="only from this source: spanscore, human, programmatic or another evaluator"
     )
+    parser.add_argument("--run", metavar="ID", default="", help="only what this evaluation run scored")
     parser.add_argument("--skipped", action="store_true", help="also what could not be measured for want of something")
     undelivered.add_arguments(parser)
 
@@ -40,6 +41,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _run_id(args: argparse.Namespace) -> str:
+    run: str = args.run
+    return run.removeprefix("runs/")
+
+
 def _found(args: argparse.Namespace) -> Iterator[Evaluation]:
     if args.server:
         return _of_server(args)
@@ -53,6 +59,7 @@ def _found(args: argparse.Namespace) -> Iterator[Evaluation]:
         metric=args.metric,
         session_id=args.session,
         source=args.source,
+        run=_run_id(args),
     )
     if args.path:
         since = query.since_ns or 0
@@ -73,6 +80,7 @@ def _of_server(args: argparse.Namespace) -> Iterator[Evaluation]:
         metric=args.metric,
         source=args.source,
         session_id=args.session,
+        run=f"runs/{_run_id(args)}" if args.run else "",
     )
     if args.session is None:
         return map(decode_score, sources.of_server(args, request, "ListScores", "scores", args.limit))

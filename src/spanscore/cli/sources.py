@@ -26,6 +26,7 @@ PAGE = 200
 
 _LAST_NS = 2**63 - 1
 _TIMEOUT_S = 30.0
+_BAD_INPUT = frozenset({"INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "FAILED_PRECONDITION"})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -108,22 +109,57 @@ def of_store(args: argparse.Namespace, read: "Callable[[Connection, Place | None
         raise ConfigError(f"{error}, or name the store by --store, or a running server by --server") from None
 
 
+def add_server_arguments(parser: argparse.ArgumentParser, default: str) -> None:
+    """Declare the options of a command that only asks a running server."""
+    parser.add_argument("--server", metavar="HOST:PORT", default=default, help=f"its api.endpoint; default: {default}")
+    parser.add_argument("--token-file", metavar="FILE", type=Path, help="a file with the bearer token")
+    parser.add_argument("--ca-file", metavar="FILE", type=Path, help="use TLS, and trust what this PEM file contains")
+
+
+class Ask:
+    """Asks one service of a running server."""
+
+    def __init__(self, stub: Any, args: argparse.Namespace) -> None:
+        self._stub = stub
+        self._metadata = _metadata(args)
+
+    def __call__(self, method: str, request: Any, *, is_stream: bool = False) -> Any:
+        """The answer of a method; of one that streams all answers, for as long as they come."""
+        timeout_s = None if is_stream else _TIMEOUT_S
+        return getattr(self._stub, method)(request, timeout=timeout_s, metadata=self._metadata)
+
+
+@contextmanager
+def service(args: argparse.Namespace, stub: Callable[[Any], Any]) -> Iterator[Ask]:
+    """A service of the server that `--server` names. Raises SpanscoreError where it does not answer."""
+    with _answering(args) as channel:
+        yield Ask(stub(channel), args)
+
+
 @contextmanager
 def control_service(args: argparse.Namespace) -> "Iterator[ControlServiceStub]":
     """The control service that `--server` names. Raises SpanscoreError where it does not answer."""
-    import grpc  # noqa: PLC0415 - which reading a store does not need
+    from spanscore.api.v1.control_service_pb2_grpc import ControlServiceStub  # noqa: PLC0415 - as above
 
-    from spanscore.api.v1.control_service_pb2_grpc import ControlServiceStub  # noqa: PLC0415 - likewise
+    with _answering(args) as channel:
+        yield ControlServiceStub(channel)
+
+
+@contextmanager
+def _answering(args: argparse.Namespace) -> Iterator[Any]:
+    """A channel to the server; what it refuses is raised as an error that says so."""
+    import grpc  # noqa: PLC0415 - which reading a store does not need
 
     try:
         with _channel(args) as channel:
-            yield ControlServiceStub(channel)
+            yield channel
     except grpc.RpcError as error:
         code, details = error.code(), error.details()
-        if code in {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND}:
+        if code.name in _BAD_INPUT:
             raise InputError(f"{args.server}: {details}") from None
         hint = {
             grpc.StatusCode.UNAVAILABLE: "is a server running there, and is this its api.endpoint?",
+            grpc.StatusCode.PERMISSION_DENIED: "give a token with that scope by --token-file",
             grpc.StatusCode.UNAUTHENTICATED: "give its token by --token-file",
             grpc.StatusCode.UNIMPLEMENTED: "it is older than this command; read its store instead",
         }.get(code, "its log has more")

@@ -23,11 +23,13 @@ _Name = Annotated[str, Field(min_length=1, max_length=256)]
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
-class _Spec(BaseModel):
+class Spec(BaseModel):
+    """A value that users give as JSON; what is unknown in it is refused."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
-class TraceFilter(_Spec):
+class TraceFilter(Spec):
     """Conditions on an agent trace, all of which must hold; one that is not set always does.
 
     A session is wanted where one of its traces is.
@@ -96,7 +98,7 @@ class TraceFilter(_Spec):
         return self.min_duration_s is None or trace.ended_ns - trace.started_ns >= self.min_duration_s * 1e9
 
 
-class Sampling(_Spec):
+class Sampling(Spec):
     """How many of what the target names are evaluated, and which.
 
     Each trace or session has a number that derives from the seed and its id alone. With `share`, those with a number
@@ -139,7 +141,7 @@ class Sampling(_Spec):
         return 1.0 if candidates <= self.count else self.count / candidates
 
 
-class TargetSpec(_Spec):
+class TargetSpec(Spec):
     """Stored traces or sessions: all that a filter accepts, or those with the given ids; of these a sample."""
 
     scope: ScopeKind = "trace"
@@ -167,7 +169,7 @@ class TargetSpec(_Spec):
         return self
 
 
-class MeasureSpec(_Spec):
+class MeasureSpec(Spec):
     """By what a target is evaluated; what is not set is as configured under `evaluation` and `judge`."""
 
     metrics: tuple[_Name, ...] = Field(default=(), max_length=500)

@@ -83,6 +83,18 @@ class AskAgain(BaseModel):
     """Traces and sessions that are asked about in a minute, beside those that come in; the newest are first."""
 
 
+class Runs(BaseModel):
+    """Evaluation runs, which score what is stored: they give way to what comes in."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    at_once: int = Field(default=2, ge=1, le=64)
+    """Runs that are worked on at the same time; others wait for their turn."""
+
+    max_concurrent: int = Field(default=8, ge=1)
+    """Traces or sessions that one run evaluates at the same time, and metrics of these that wait for a judge."""
+
+
 class Config(BaseModel):
     """What is measured."""
 
@@ -120,6 +132,9 @@ class Config(BaseModel):
 
     ask_again: AskAgain = AskAgain()
     """What is done about scores that are missing since nobody answered."""
+
+    runs: Runs = Runs()
+    """What holds for evaluation runs."""
 
     rubric: RubricConfig | None = None
     """The rubric judge, with its criteria; off unless it is there, and `{}` for its defaults."""

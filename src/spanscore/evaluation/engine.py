@@ -89,6 +89,15 @@ class Engine:
         """Which rule takes a session, and with what chance it is evaluated: see `Rules.decide_session`."""
         return self._rules.decide_session(session.traces)
 
+    def metrics_of(self, overrides: Overrides | None = None) -> list[Metric]:
+        """The metrics that a run measures, but for the rubric. Raises InputError where `overrides` cannot be met."""
+        self._usual.selection.weights(overrides)
+        return self._usual.selection.metrics(overrides)
+
+    def has_rubric(self, overrides: Overrides | None = None) -> bool:
+        """Whether a run scores by the rubric."""
+        return self._usual.selection.rubric(overrides) is not None
+
     async def evaluate_trace(
         self,
         trace: AgentTrace,
@@ -120,23 +129,27 @@ class Engine:
         revision: int = 1,
         external: Iterable[Evaluation] = (),
         before: Sequence[Evaluation] = (),
+        with_signals: bool = False,
     ) -> list[Evaluation]:
         """Run the session metrics on `session`, and before them the trace metrics that look at earlier traces.
 
         `external` are the scores that others gave, which count as signals where they are configured to.
         `signals` are the traces' evaluations by agent trace id and metric name. A run that somebody asked for measures
-        signals that are missing there, or that another model judged than the one it names, for itself: they are not
-        returned. The same holds for the signals of traces that were left out of the sample while their session is in
-        it. `before` are the newest evaluations of the session and its traces so far. All that is returned has the
-        session's `revision`. A session without traces, or outside the sample, gives []; for the latter and for errors
-        see `evaluate_trace`.
+        signals that are missing there, or that another model judged than the one it names, for itself: they are
+        returned only `with_signals`. The same holds for the signals of traces that were left out of the sample while
+        their session is in it. `before` are the newest evaluations of the session and its traces so far. All that is
+        returned has the session's `revision`. A session without traces, or outside the sample, gives []; for the latter
+        and for errors see `evaluate_trace`.
         """
         if not session.traces:
             return []
         decision = self._rules.decide_session(session.traces)
         found: list[Evaluation] = []
         if self._is_taken_in(decision, session.session_id, overrides, before, "session"):
-            found = await self._of_session(self._following(decision), session, signals, overrides, revision, external)
+            procedure = self._following(decision)
+            found = await self._of_session(
+                procedure, session, signals, overrides, revision, external, with_signals=with_signals
+            )
         return self._decided(found, decision, overrides, before, run="session", revision=revision)
 
     async def _of_trace(
@@ -161,6 +174,8 @@ class Engine:
         overrides: Overrides | None,
         revision: int,
         external: Iterable[Evaluation],
+        *,
+        with_signals: bool,
     ) -> list[Evaluation]:
         selection = procedure.selection
         weights = selection.weights(overrides)
@@ -179,11 +194,12 @@ class Engine:
                 procedure, [*looking_back.values()], trace, revision, session.traces[:place]
             )
             known.setdefault(trace.id, {}).update((x.metric, x) for x in measured)
-            found += [x for x in measured if x.metric in of_traces]
+            found += [x for x in measured if x.metric in of_traces or with_signals]
         left_out = {x.id for x in session.traces} if overrides is not None else self._left_out(session, signals)
-        await self._complete(
+        completed = await self._complete(
             procedure, known, session, left_out - idle, [x for x in resting if x.run == "trace"], revision
         )
+        found += completed if with_signals else []
         of_session = [x for x in metrics if x.scope == "session" and not isinstance(x, SessionMetric)]
         found += await self._evaluated(procedure, of_session, session, revision)
         given_weights = selection.given_weights(overrides)
@@ -244,6 +260,18 @@ class Engine:
         procedure = self._following(decision)
         judged = [x for x in procedure.selection.metrics(overrides) if isinstance(x, JudgedSession)]
         return procedure.measuring.planned(judged, session) + self.plan_rubric(session, overrides)
+
+    def plan_signals(self, session: Session, overrides: Overrides | None = None) -> list[PlannedCall]:
+        """The calls that a judge would get for the signals of `session`, where none is measured yet; as `plan`."""
+        procedure = self._following(self._rules.decide_session(session.traces))
+        metrics = [x for x in procedure.selection.metrics(overrides) if isinstance(x, SessionMetric)]
+        signals = procedure.selection.signals(metrics, overrides)
+        judged = [x for x in signals if isinstance(x, Judged)]
+        return [
+            call
+            for place, trace in enumerate(session.traces)
+            for call in procedure.measuring.planned(judged, trace, session.traces[:place])
+        ]
 
     def plan_rubric(self, subject: AgentTrace | Session, overrides: Overrides | None = None) -> list[PlannedCall]:
         """The call that a judge would get for the rubric of `subject`; as `plan`."""
@@ -334,17 +362,21 @@ class Engine:
         lacking_in: Collection[str],
         signals: Sequence[Metric],
         revision: int,
-    ) -> None:
-        """Measure the signals that traces of these ids lack, some at a time, and add them to `known`."""
+    ) -> list[Evaluation]:
+        """Measure the signals that traces of these ids lack, some at a time, and add them to `known`; returns them."""
 
-        async def complete(place: int, trace: AgentTrace) -> None:
+        async def complete(place: int, trace: AgentTrace) -> list[Evaluation]:
             lacking = [x for x in signals if is_lacking(x, known[trace.id].get(x.name))]
             found = await self._evaluated(procedure, lacking, trace, revision, session.traces[:place])
             known[trace.id].update((x.metric, x) for x in found)
+            return found
 
         places = [(place, x) for place, x in enumerate(session.traces) if x.id in lacking_in]
+        completed: list[Evaluation] = []
         for first in range(0, len(places), _TRACES_AT_ONCE):
-            await asyncio.gather(*(complete(*x) for x in places[first : first + _TRACES_AT_ONCE]))
+            some = await asyncio.gather(*(complete(*x) for x in places[first : first + _TRACES_AT_ONCE]))
+            completed += [x for found in some for x in found]
+        return completed
 
     async def _by_rubric(
         self,

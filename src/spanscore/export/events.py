@@ -22,6 +22,7 @@ _VALUE = wire.Double(LogRecord, "gen_ai.evaluation.score.value")
 _EXPLANATION = wire.text_attribute(LogRecord, "gen_ai.evaluation.explanation")
 _SAMPLING = wire.Double(LogRecord, "spanscore.sampling")
 _RULE = wire.text_attribute(LogRecord, "spanscore.rule")
+_RUN = wire.text_attribute(LogRecord, "spanscore.run.id")
 _SKIP_CAUSE = wire.text_attribute(LogRecord, "spanscore.skip_cause")
 _ERROR_TYPE = wire.text_attribute(LogRecord, "error.type")
 _AGENT_TRACE_ID = wire.text_attribute(LogRecord, "spanscore.agent_trace_id")
@@ -78,13 +79,10 @@ def _said(evaluation: Evaluation, max_text_length: int) -> bytes:
 
 
 def _subject(evaluation: Evaluation) -> Iterator[bytes]:
-    """What was evaluated, and with what chance it had been drawn."""
+    """What was evaluated, and how it came to that."""
     if evaluation.trial is not None:
         yield wire.attributes(LogRecord, wording.trial(evaluation))
-    if evaluation.sampling < 1:
-        yield _SAMPLING(evaluation.sampling)
-    if evaluation.rule is not None:
-        yield _RULE(evaluation.rule)
+    yield from _occasion(evaluation)
     if evaluation.scope == "trace":
         yield _AGENT_TRACE_ID(evaluation.subject_id)
         if evaluation.session_id is not None:
@@ -93,6 +91,16 @@ def _subject(evaluation: Evaluation) -> Iterator[bytes]:
         yield _LATENCY(evaluation.latency_s)
     if session_id := wording.session(evaluation):
         yield from (_SESSION_ID(session_id), _CONVERSATION_ID(session_id))
+
+
+def _occasion(evaluation: Evaluation) -> Iterator[bytes]:
+    """The run or the rule by which it was evaluated, and with what chance it had been drawn."""
+    if evaluation.run is not None:
+        yield _RUN(evaluation.run)
+    if evaluation.sampling < 1:
+        yield _SAMPLING(evaluation.sampling)
+    if evaluation.rule is not None:
+        yield _RULE(evaluation.rule)
 
 
 @lru_cache(maxsize=1024)

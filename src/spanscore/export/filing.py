@@ -182,7 +182,7 @@ class Filing:
         found = await asyncio.to_thread(self._outbox.outbox, self._read, _BATCH)
         read = found[-1][0] if found else latest
         self._in_hand, self._read = read - self._read, read
-        return {seq: x for seq, x in found if x.is_shown}
+        return {seq: x for seq, x in found if x.is_shown and x.run is None}  # a tool shows one score of each name
 
     def _forget_the_replaced_by(self, evaluations: Iterable[Evaluation]) -> None:
         """A score that waits must not come after a later revision of it that does not."""

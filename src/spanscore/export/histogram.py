@@ -40,7 +40,7 @@ class Told:
 
     def tell(self, evaluations: Iterable[Evaluation], end_ns: int) -> None:
         """These were delivered, with points that end at `end_ns`."""
-        for series in {_series(x) for x in evaluations if x.value is not None}:
+        for series in {_series(x) for x in evaluations if _counts(x)}:
             self._ends[series] = max(end_ns, self.until_ns(series) + 1)
             self._ends.move_to_end(series)
         while len(self._ends) > _MAX_SERIES:
@@ -50,14 +50,15 @@ class Told:
 def request(evaluations: Iterable[Evaluation], since: Told | int, end_ns: int) -> bytes:
     """The scores among `evaluations`, counted, as a serialised request; empty where none has a value.
 
-    They are the change `since` what was told before, or since a Unix time in ns (delta temporality). Each point has
-    exemplars: of every bucket the last score in it, with the evaluated trace and span. The resource is the service
-    alone: with all that a target's resource says, each process would be a series.
+    They are the change `since` what was told before, or since a Unix time in ns (delta temporality). What an evaluation
+    run scored again is left out. Each point has exemplars: of every bucket the last score in it, with the evaluated
+    trace and span. The resource is the service alone: with all that a target's resource says, each process would be a
+    series.
     """
     told = Told(since) if isinstance(since, int) else since
     values: dict[_Series, list[Evaluation]] = defaultdict(list)
     for evaluation in evaluations:
-        if evaluation.value is not None and evaluation.scale is not None:
+        if _counts(evaluation) and evaluation.scale is not None:
             values[_series(evaluation)].append(evaluation)
     histograms: dict[str | None, Metric] = {}
     for series, measured in sorted(values.items(), key=lambda x: tuple(part or "" for part in x[0])):
@@ -75,6 +76,10 @@ def normalised(evaluation: Evaluation) -> float:
     low, high = evaluation.scale or (0.0, 1.0)
     share = ((evaluation.value or 0.0) - low) / (high - low) if high > low else 0.0
     return min(1.0, max(0.0, share))
+
+
+def _counts(evaluation: Evaluation) -> bool:
+    return evaluation.value is not None and evaluation.run is None
 
 
 def _series(evaluation: Evaluation) -> _Series:

@@ -38,6 +38,7 @@ _EXPLANATION = wire.text_attribute(Span, "gen_ai.evaluation.explanation")
 _METADATA = wire.text_attribute(Span, "spanscore.metadata")
 _SAMPLING = wire.Double(Span, "spanscore.sampling")
 _RULE = wire.text_attribute(Span, "spanscore.rule")
+_RUN = wire.text_attribute(Span, "spanscore.run.id")
 _SKIP_CAUSE = wire.text_attribute(Span, "spanscore.skip_cause")
 _ERROR_TYPE = wire.text_attribute(Span, "error.type")
 _AGENT_TRACE_ID = wire.text_attribute(Span, "spanscore.agent_trace_id")
@@ -206,12 +207,14 @@ def _superseded(evaluation: Evaluation) -> Iterator[bytes]:
 
 def _name(evaluation: Evaluation) -> str:
     """The verdict, then the metric: what is cut off at the edge of a narrow tree is the end."""
-    name = f"{wording.verdict(evaluation)}: {evaluation.metric}"
+    name = f"{wording.verdict(evaluation)}: {evaluation.metric}{'' if evaluation.run is None else ' (run)'}"
     return name if evaluation.supersedes is None else name + wording.revised(evaluation.label_before)
 
 
 def _subject(evaluation: Evaluation) -> Iterator[bytes]:
-    """The agent trace and the session that were evaluated, and with what chance they had been drawn."""
+    """The agent trace and the session that were evaluated, by which run, and with what chance they had been drawn."""
+    if evaluation.run is not None:
+        yield _RUN(evaluation.run)
     if evaluation.sampling < 1:
         yield _SAMPLING(evaluation.sampling)
     if evaluation.rule is not None:

@@ -3,7 +3,7 @@
 import asyncio
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Generic
 
 from spanscore.errors import (
@@ -17,13 +17,13 @@ from spanscore.errors import (
 )
 from spanscore.judge import redact, retries
 from spanscore.judge.answer import UnusableAnswerError, read, schema_of, schema_text
-from spanscore.judge.budget import Purse
+from spanscore.judge.budget import Budget, Purse
 from spanscore.judge.cache import Cache, SingleFlight, content_key
-from spanscore.judge.calling import Caller, Spent
+from spanscore.judge.calling import Account, Caller, Spent
 from spanscore.judge.calls import Calls
 from spanscore.judge.config import Config
 from spanscore.judge.parts import Parts, kept_text
-from spanscore.judge.port import Answer, AnswerT, Prompt
+from spanscore.judge.port import Answer, AnswerT, Judge, Prompt
 from spanscore.judge.provider import Completion, Message, Provider
 from spanscore.model.score import JudgeUsage
 from spanscore.telemetry import Meter
@@ -39,7 +39,19 @@ class _Asking(Generic[AnswerT]):
     model: str
     prompt: Prompt
     schema: type[AnswerT]
-    spent: Spent = field(default_factory=Spent)
+    spent: Spent
+
+
+class _Behind:
+    """A judge on an account of its own."""
+
+    def __init__(self, judge: "ModelJudge", account: Account) -> None:
+        self._judge = judge
+        self._account = account
+
+    async def ask(self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()) -> Answer[AnswerT]:
+        """See `Judge.ask`."""
+        return await self._judge.ask_for(self._account, prompt, schema, models)
 
 
 class ModelJudge:
@@ -58,6 +70,7 @@ class ModelJudge:
         self._config = config
         self._provider = provider
         self._cache = cache
+        self._timing = timing
         self._calls = Calls(meter or Meter())
         self._caller = Caller(config, provider, timing, self._calls, None if beside is None else beside.purse)
         self._flights: SingleFlight[Answer[Any] | JudgeError] = SingleFlight()
@@ -71,15 +84,25 @@ class ModelJudge:
     @property
     def purse(self) -> Purse:
         """What calls are paid from."""
-        return self._caller.purse
+        return self._caller.account.purse
 
     async def ask(self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()) -> Answer[AnswerT]:
         """See `Judge.ask`. Nothing of `prompt` is sent before it has been redacted, if redaction is on."""
+        return await self.ask_for(self._caller.account, prompt, schema, models)
+
+    def behind(self, budget: Budget) -> Judge:
+        """This judge for work that is not urgent: paid from `budget`, its calls wait while others are to be made."""
+        return _Behind(self, Account(Purse(budget, self._timing.clock_ns), stands_behind=True))
+
+    async def ask_for(
+        self, account: Account, prompt: Prompt, schema: type[AnswerT], models: Sequence[str]
+    ) -> Answer[AnswerT]:
+        """`ask`, paid from `account`."""
         prompt = await asyncio.to_thread(redact.redacted, prompt, self._config.redact.rules)
         spent = JudgeUsage()
         failures: list[JudgeError] = []
         for model in models or self._config.models:
-            outcome = await self._from_one(_Asking(model, prompt, schema))
+            outcome = await self._from_one(_Asking(model, prompt, schema, Spent(account)))
             if isinstance(outcome, Answer):
                 return replace(outcome, usage=spent + outcome.usage)
             if isinstance(outcome.usage, JudgeUsage):
@@ -92,7 +115,8 @@ class ModelJudge:
     async def _from_one(self, asking: _Asking[AnswerT]) -> Answer[AnswerT] | JudgeError:
         """One model's answer: kept, being had by another asking at this moment, or asked for now."""
         key = content_key(asking.model, asking.prompt, schema_of(asking.schema), self._parameters)
-        outcome, shared = await self._flights.run(key, lambda: self._kept_or_asked(key, asking))
+        flight = f"{id(asking.spent.account)} {key}"  # no account pays for what another one asks
+        outcome, shared = await self._flights.run(flight, lambda: self._kept_or_asked(key, asking))
         if not shared:
             return outcome
         if isinstance(outcome, JudgeError):

@@ -45,6 +45,9 @@ class Reservation:
 class Budget:
     """The ledger of the current window. Not for use from several threads."""
 
+    key = "judge.budget"
+    """What its limits are called in messages."""
+
     def __init__(self, limits: config.Budget) -> None:
         self._limits = limits
         self._window = -1
@@ -111,21 +114,44 @@ class Budget:
         reservation.is_open = False
 
     def _turn_to(self, now_ns: int) -> None:
-        window = now_ns // _WINDOW_NS[self._limits.per]
+        window = self._window_at(now_ns)
         if window > self._window:  # a clock that is set back does not open a spent window again
             self._window, self._tokens, self._usd = window, 0, 0.0
+
+    def _window_at(self, now_ns: int) -> int:
+        return now_ns // _WINDOW_NS[self._limits.per]
 
     def _check(self, unit: str, spent: float, wanted: float, limit: float | None, now_ns: int) -> None:
         if limit is None or spent + wanted <= limit:
             return
-        key = f"judge.budget.max_{unit}"
+        key = f"{self.key}.max_{unit}"
         if wanted > limit:
             raise BudgetExhaustedError(f"{key} = {limit:g} is less than one call may take ({wanted:g}); raise it")
+        raise BudgetExhaustedError(f"{key} = {limit:g} {self._until(now_ns, spent)}")
+
+    def _until(self, now_ns: int, spent: float) -> str:
+        """What is to be said of a limit that is spent."""
         window_ns = _WINDOW_NS[self._limits.per]
         left_min = -(-(window_ns - now_ns % window_ns) // (60 * 10**9))
-        raise BudgetExhaustedError(
-            f"{key} = {limit:g} for this {self._limits.per} is spent ({spent:g}); the next begins in {left_min} min"
-        )
+        return f"for this {self._limits.per} is spent ({spent:g}); the next begins in {left_min} min"
+
+
+class TotalBudget(Budget):
+    """A budget that never begins anew: of one piece of work, such as an evaluation run."""
+
+    key = "budget"
+
+    def __init__(self, limits: config.Budget, tokens: int = 0, usd: float = 0.0) -> None:
+        """`tokens` and `usd` were spent before. Of `limits`, `per` does not count."""
+        super().__init__(limits)
+        self._window = 0
+        self._tokens, self._usd = tokens, usd
+
+    def _window_at(self, _now_ns: int) -> int:
+        return 0
+
+    def _until(self, _now_ns: int, spent: float) -> str:
+        return f"is spent ({spent:g}); raise it and retry"
 
 
 class Purse:

@@ -27,10 +27,19 @@ from spanscore.judge.transcript import estimate_tokens
 from spanscore.model.score import JudgeUsage
 
 
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What calls are paid from. Those of one that `stands_behind` let all others pass in a model's queue."""
+
+    purse: Purse
+    stands_behind: bool = False
+
+
 @dataclass(slots=True)
 class Spent:
-    """What the calls for one answer of one model have taken so far, and their place in the model's queue."""
+    """What the calls for one answer of one model have taken so far, on whose account, and their place in the queue."""
 
+    account: Account
     usage: JudgeUsage = field(default_factory=JudgeUsage)
     used: retries.Used = field(default_factory=retries.Used)
     place: Place | None = None
@@ -74,7 +83,8 @@ class Caller:
         self._provider = provider
         self._timing = timing
         self._calls = calls
-        self.purse = purse or Purse(Budget(config.budget), timing.clock_ns)
+        self.account = Account(purse or Purse(Budget(config.budget), timing.clock_ns))
+        """The judge's own."""
         self._sizes = Sizes()
         self._slots = asyncio.Semaphore(config.max_concurrent)
         self._lanes: dict[str, Lane] = {}
@@ -86,14 +96,14 @@ class Caller:
             max_elapsed_s=config.backoff.max_elapsed_time / 1e9,
         )
         if purse is None:
-            calls.watch(self.purse.budget, timing)
+            calls.watch(self.account.purse.budget, timing)
 
     async def complete(
         self, model: str, messages: Sequence[Message], schema: type[BaseModel], spent: Spent, *, enforced: bool
     ) -> Completion:
         """One completion; what it takes is added to `spent`. Raises JudgeError."""
         lane = self._lane(model)
-        spent.place = spent.place or lane.place()
+        spent.place = spent.place or lane.place(behind=spent.account.stands_behind)
         request = _Request(model, messages, schema, enforced, spent, spent.place)
 
         async def once(timeout_s: float) -> Completion:
@@ -109,23 +119,24 @@ class Caller:
 
     async def _paid(self, request: _Request, lane: Lane, timeout_s: float) -> Completion:
         """One call, booked on the budget. Raises CallError, BudgetExhaustedError."""
-        reserved = await self.purse.reserve(await self._needed(request))
+        purse = request.spent.account.purse
+        reserved = await purse.reserve(await self._needed(request))
         try:
             completion = await self._in_turn(request, lane, reserved, timeout_s)
         except CallError as error:
             if not error.timed_out:  # a call that timed out may well have been worked on and billed
-                self.purse.settle(reserved, 0, 0.0)
+                purse.settle(reserved, 0, 0.0)
             raise
         else:
             tokens = completion.input_tokens + completion.output_tokens
-            self.purse.settle(reserved, tokens, completion.cost_usd or 0.0)
+            purse.settle(reserved, tokens, completion.cost_usd or 0.0)
         finally:
-            self.purse.close(reserved)
+            purse.close(reserved)
         self._note(request, completion)
         if completion.cut_off and reserved.output_tokens < self._config.max_output_tokens:
             raise BudgetExhaustedError(
-                f"{request.model}: what is left of judge.budget paid for {reserved.output_tokens} tokens of an answer, "
-                "which was longer"
+                f"{request.model}: what is left of {request.spent.account.purse.budget.key} paid for "
+                f"{reserved.output_tokens} tokens of an answer, which was longer"
             )
         return completion
 
@@ -160,7 +171,8 @@ class Caller:
         Raises JudgeUnavailableError where the price must be known and is not.
         """
         model, most = request.model, self._config.max_output_tokens
-        usd_per_input, usd_per_output = await self._prices(request) if self.purse.budget.counts_usd else (0.0, 0.0)
+        is_priced = request.spent.account.purse.budget.counts_usd
+        usd_per_input, usd_per_output = await self._prices(request) if is_priced else (0.0, 0.0)
 
         def needed() -> Need:
             tokens = self._sizes.most_input(model, request.schema, request.input_tokens)
@@ -175,9 +187,9 @@ class Caller:
         of_input = await self._provider.cost_usd(request.model, tokens, 0)
         of_both = await self._provider.cost_usd(request.model, tokens, most)
         if of_input is None or of_both is None:
+            limit = f"{request.spent.account.purse.budget.key}.max_usd"
             raise JudgeUnavailableError(
-                f"{request.model} was not asked: judge.budget.max_usd is set and its price is not known; add it to "
-                "judge.prices"
+                f"{request.model} was not asked: {limit} is set and its price is not known; add it to judge.prices"
             )
         return of_input / tokens, (of_both - of_input) / most
 

@@ -19,6 +19,7 @@ _MOST_REFUSALS = 100
 _FEWEST_AT_ONCE = 16
 """Calls of a model that may be under way before any has been answered; each answer adds one."""
 _STATED_AGAIN_S = 60.0
+_BEHIND = 1 << 62
 
 
 def is_pressed(error: CallError) -> bool:
@@ -76,9 +77,9 @@ class Lane:
         self._numbers = count()
         self._stated_ns: int | None = None
 
-    def place(self) -> Place:
-        """A place at the end of the queue."""
-        return Place(next(self._numbers))
+    def place(self, *, behind: bool = False) -> Place:
+        """A place at the end of the queue; one `behind` lets all others pass, also those that come later."""
+        return Place(next(self._numbers) + (_BEHIND if behind else 0))
 
     async def call(self, place: Place, tokens: float, send: Callable[[], Awaitable[Completion]]) -> Completion:
         """What `send` gives, called when it is this place's turn and once more whenever it comes too early.

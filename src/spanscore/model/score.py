@@ -173,7 +173,9 @@ class Evaluation:
     status is the case's. `sampling` is the chance with which what was evaluated had been drawn; a mean over a
     population weights by its inverse. `rule` is the name of the rule of `evaluation.rules` by which it was evaluated;
     None where no rule took it. `first_trace_id` is, for a session, the `trace_id` that its first agent
-    trace's scores have. `digest` is, in a run of a suite, of what the score says.
+    trace's scores have. `digest` is, in a run of a suite, of what the score says. `run` is the evaluation run that made
+    it: its revisions count by themselves, and it takes the place of nothing outside of that run. One that is `withheld`
+    is not exported.
 
     Of an external score, one that somebody else gave, `target` is what it was given to, mostly without times, and
     `scale` is None unless it is recorded; `subject_id` is the OTel trace id, or the session's key, until it is joined
@@ -206,6 +208,8 @@ class Evaluation:
     session_key: str | None = None
     received_uid: str | None = None
     rule: str | None = None
+    run: str | None = None
+    withheld: bool = False
 
     @property
     def uid(self) -> str:
@@ -221,6 +225,8 @@ class Evaluation:
             facts += [self.trial.suite or "", self.trial.run]
         if self.digest:
             facts.append(self.digest)
+        if self.run is not None:
+            facts += ["run", self.run]
         seed = "\n".join(facts)
         return hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
@@ -236,6 +242,8 @@ class Evaluation:
         A session metric that rests on no signal was evaluated, and would else look as if it had not been; and what
         takes the place of a verdict has to be seen where that one is.
         """
+        if self.withheld:
+            return False
         if not isinstance(self.outcome, Skip):
             return True
         return self.outcome.cause == "no_signals" or self.label_before is not None
@@ -337,6 +345,7 @@ class Evaluation:
             "sampling": self.sampling,
             "rule": self.rule,
             "evaluated_at_ns": self.evaluated_at_ns,
+            **({} if self.run is None else {"run": self.run}),
         }
 
 

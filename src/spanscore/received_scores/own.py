@@ -47,7 +47,7 @@ def read(
     the summary's span or the agent's own. Of several revisions the newest, unless `superseded` asks for all. What is
     not exported is not there: values are rounded to four digits, and only where the agent's spans are among `spans` the
     target has times.
-    `session_scope` is that of the configuration.
+    `session_scope` is that of the configuration. What evaluation runs scored again is left out.
     """
     known = list(spans)
     targets = {(x.trace_id, x.span_id): x for x in known if not is_own(x)}
@@ -56,7 +56,7 @@ def read(
     scored = {_subject(x) for x in once.values()}
     briefly = [*_of_summaries(known, targets), *_of_attributes(targets.values())]
     found = [*once.values(), *(x for x in briefly if _subject(x) not in scored)]
-    found = [_in_scope(x, session_scope) for x in found]
+    found = [_in_scope(x, session_scope) for x in found if x.run is None]
     found.sort(key=lambda x: (x.evaluated_at_ns, x.revision, x.uid))
     return found if superseded else _newest(found)
 
@@ -139,6 +139,7 @@ def _evaluation(metric: str, attributes: Attributes, target: Target, uid: str, a
         sampling=number(attributes, "spanscore.sampling") or 1.0,
         rule=text(attributes, "spanscore.rule"),
         received_uid=uid,
+        run=text(attributes, "spanscore.run.id"),
     )
 
 

@@ -45,6 +45,7 @@ class ScoreQuery:
     `since_ns`: only what was stored from then on (Unix ns). `service` and `session_id` are compared as they are,
     `metric` names a metric or a family of them, such as rubric. `source` is "spanscore", "human" or whoever gave it.
     `filter` is of `fields.SCORE_FIELDS`. `oldest_first`: first what was stored first.
+    `run`: only what this evaluation run measured; "": only what was evaluated as it came, or that others gave.
     """
 
     failing: bool = False
@@ -56,6 +57,7 @@ class ScoreQuery:
     source: str | None = None
     filter: Filter[Evaluation] | None = None
     oldest_first: bool = False
+    run: str = ""
 
     def wants(self, score: Evaluation) -> bool:
         """Whether a score is wanted, but for the time at which it was stored."""
@@ -65,6 +67,7 @@ class ScoreQuery:
             and self.service in {None, score.service_name}
             and self.session_id in {None, score.session_id, score.session_key}
             and self.source in {None, score.evaluator.source or "spanscore"}
+            and self.run == (score.run or "")
             and (self.metric is None or f"{score.metric}.".startswith(f"{self.metric}."))
             and (self.filter is None or self.filter.matches(score))
         )
@@ -118,8 +121,9 @@ def scores(connection: Connection, query: ScoreQuery, limit: int, after: Place |
     """At most `limit` scores, of each measured one only the newest revision; those that others gave among them."""
     place = after or (_OLDEST if query.oldest_first else _NEWEST)
     streams = {"row": _in_order(connection, evaluations, query, place.row, _own_wanted(query))}
-    wanted = [*_metric_wanted(external_scores.c.metric, query.metric), *_filtered(query, _EXTERNAL_COLUMNS)]
-    streams["external_row"] = _in_order(connection, external_scores, query, place.external_row, wanted)
+    if not query.run:
+        wanted = [*_metric_wanted(external_scores.c.metric, query.metric), *_filtered(query, _EXTERNAL_COLUMNS)]
+        streams["external_row"] = _in_order(connection, external_scores, query, place.external_row, wanted)
     items: list[Evaluation] = []
     for looked_at, (stream, row) in enumerate(_merged(streams, query), start=1):
         place = place._replace(**{stream: row.number})
@@ -213,9 +217,15 @@ def _own_wanted(query: ScoreQuery) -> list[Any]:
         other.subject_id == table.subject_id,
         other.scope == table.scope,
         other.metric == table.metric,
+        other.run == table.run,
         tuple_(other.revision, other.seq) > tuple_(table.revision, table.seq),
     )
-    return [~newer, *_metric_wanted(table.metric, query.metric), *_filtered(query, _OWN_COLUMNS)]
+    return [
+        ~newer,
+        table.run == query.run,
+        *_metric_wanted(table.metric, query.metric),
+        *_filtered(query, _OWN_COLUMNS),
+    ]
 
 
 _OWN_COLUMNS = {

@@ -98,15 +98,17 @@ def turns_before(connection: Connection, key: str, trace: AgentTrace, limit: int
     return [records_by_row[row] for row in reversed(rows)]
 
 
-def newest_scores(connection: Connection, traces: Sequence[str], sessions: Sequence[str]) -> list[Row[Any]]:
+def newest_scores(
+    connection: Connection, traces: Sequence[str], sessions: Sequence[str], run: str = ""
+) -> list[Row[Any]]:
     """(seq, scope, subject_id, record) of the newest score of each (subject, metric), in commit order.
 
-    Of these traces, by agent trace id, and of these sessions, by key.
+    Of these traces, by agent trace id, and of these sessions, by key; as they came, or of an evaluation run.
     """
     found: list[Row[Any]] = []
     for scope, subjects in (("trace", traces), ("session", sessions)):
         for some in chunks(subjects):
-            found += connection.execute(_NEWEST_SCORES, {"scope": scope, "subjects": some}).all()
+            found += connection.execute(_NEWEST_SCORES, {"scope": scope, "subjects": some, "run": run}).all()
     return sorted(found, key=itemgetter(0))
 
 
@@ -143,10 +145,14 @@ def _newest_of_subjects() -> Select[Any]:
         other.subject_id == table.subject_id,
         other.scope == table.scope,
         other.metric == table.metric,
+        other.run == table.run,
         tuple_(other.revision, other.seq) > tuple_(table.revision, table.seq),
     )
     return select(table.seq, table.scope, table.subject_id, table.record).where(
-        table.subject_id.in_(bindparam("subjects", expanding=True)), table.scope == bindparam("scope"), ~newer
+        table.subject_id.in_(bindparam("subjects", expanding=True)),
+        table.scope == bindparam("scope"),
+        table.run == bindparam("run"),
+        ~newer,
     )
 
 

@@ -108,15 +108,15 @@ def store(config: Config, file: Path) -> Salvaged:
                 ("external_scores", _decodable(found["external_scores"], _is_evaluation, result)),
                 *(
                     (name, found[name])
-                    for name in ("judge_answers", "export_cursors", "calibrations", "unanswered", "undelivered")
+                    for name in ("judge_answers", "export_cursors", "calibrations", "unanswered", "undelivered", *_RUNS)
                 ),
             ):
-                values = list({_key(x, table): _with_rowid(x) for x in rows}.values())
+                values = list({_key(x, table): _whole(_with_rowid(x), table) for x in rows}.values())
                 for start in range(0, len(values), _CHUNK_ROWS):
                     writing.put_rows(connection, schema.tables.tables[table], values[start : start + _CHUNK_ROWS])
                 result.saved[table] = len(values)
             for start in range(0, len(traces), _CHUNK_ROWS):
-                some = [records.decode_trace(str(x.values[-1])) for x in traces[start : start + _CHUNK_ROWS]]
+                some = [records.decode_trace(_text(x)) for x in traces[start : start + _CHUNK_ROWS]]
                 writing.note_traces(connection, some)
     finally:
         engine.dispose()
@@ -172,14 +172,25 @@ _JOURNAL_TABLES: Final = {
     "parts": _has(bytes, rowid=False),
     "held": _has(int, bytes, int, rowid=False),
 }
+_SCORE: Final = (_NULL, str, str, str, str, int, int, int, int, str)
+
+
+def _is_score(record: Record) -> bool:
+    """A row from before there were evaluation runs lacks the column for them."""
+    return _has(*_SCORE)(record) or _has(*_SCORE, str)(record)
+
+
+_RUNS: Final = ("runs", "run_items")
 _STORE_TABLES: Final = {
     "agent_traces": _has(_NULL, str, int, str, (str, _NULL), int, int, int, str),
-    "evaluations": _has(_NULL, str, str, str, str, int, int, int, int, str),
+    "evaluations": _is_score,
     "external_scores": _has(_NULL, str, str, (str, _NULL), (str, _NULL), str, int, int, int, str),
     "judge_answers": _has(_NULL, str, int, int, str),
     "export_cursors": _has(str, int),
     "calibrations": _has(str, int, str),
     "undelivered": _has(str, int, str, str, str, int, int, rowid=False),
+    "runs": _has(str, str, (str, _NULL), str, int, int, str, str),
+    "run_items": _has(str, str, int, str, str, int, int, (str, _NULL), rowid=False),
     "unanswered": _has(str, str, str, str, int, int, int, rowid=False),
 }
 
@@ -210,12 +221,17 @@ def _decodable(rows: Sequence[Record], decode: Callable[[str], object], result: 
     found = []
     for record in rows:
         try:
-            decode(str(record.values[-1]))
+            decode(_text(record))
         except (ValueError, LookupError, TypeError, AttributeError):
             result.unreadable += 1
         else:
             found.append(record)
     return found
+
+
+def _text(record: Record) -> str:
+    """The JSON of a trace or a score: its last column but for what was added since."""
+    return str(record.values[min(len(record.values), len(_SCORE)) - 1])
 
 
 def _is_trace(text: str) -> object:
@@ -228,7 +244,7 @@ def _is_evaluation(text: str) -> object:
 
 def _key(record: Record, table: str) -> Any:
     """What there is one of: a row, or what a table without row numbers counts by."""
-    if table in ("export_cursors", "calibrations"):
+    if table in ("export_cursors", "calibrations", "runs"):
         return record.values[0]
     if table == "judge_answers":
         return record.values[1]
@@ -241,6 +257,11 @@ def _with_rowid(record: Record) -> tuple[Any, ...]:
     if record.rowid is not None and record.values[0] is None:
         return (record.rowid, *record.values[1:])
     return record.values
+
+
+def _whole(values: tuple[Any, ...], table: str) -> tuple[Any, ...]:
+    """The values with those of columns that a row from before they were there lacks."""
+    return values if table != "evaluations" or len(values) > len(_SCORE) else (*values, "")
 
 
 def _insert(db: sqlite3.Connection, table: str, rows: Sequence[Record]) -> int:

@@ -20,7 +20,7 @@ from sqlalchemy.engine import Connection
 
 from spanscore.errors import ConfigError
 
-VERSION = 2
+VERSION = 3
 """The number of the last of the `migrations`, which every change of a table here has."""
 
 tables = MetaData()
@@ -87,7 +87,10 @@ evaluations = Table(
     Column("record", Text, nullable=False),
     # Also the index that finds the newest revision of a subject's metrics; a uid derives from the columns before it.
     UniqueConstraint("subject_id", "scope", "metric", "revision", "uid"),
+    Column("run", String(32), nullable=False, server_default=""),
 )
+"""What was measured; `run` is the evaluation run that asked for it, "" for what was evaluated as it came."""
+Index("evaluations_by_run", evaluations.c.run, evaluations.c.seq, sqlite_where=evaluations.c.run != "")
 
 external_scores = Table(
     "external_scores",
@@ -158,6 +161,40 @@ calibrations = Table(
     Column("record", Text, nullable=False),
 )
 """Judges' errors as measured on human labels. Retention leaves them: there is one for each judge that was labelled."""
+
+
+runs = Table(
+    "runs",
+    tables,
+    Column("id", String(32), primary_key=True),
+    Column("tenant", String(128), nullable=False),
+    Column("request_id", String(64)),
+    Column("state", String(16), nullable=False, index=True),
+    Column("created_ns", _BIG, nullable=False),
+    Column("updated_ns", _BIG, nullable=False),
+    Column("spec", Text, nullable=False),
+    Column("progress", Text, nullable=False),
+    UniqueConstraint("tenant", "request_id"),
+)
+"""Evaluation runs; `request_id` is the key under which one was asked for, so that it is not created twice."""
+Index("runs_by_age", runs.c.tenant, runs.c.created_ns, runs.c.id)
+
+run_items = Table(
+    "run_items",
+    tables,
+    Column("run", String(32), primary_key=True),
+    Column("subject_id", String(256), primary_key=True),
+    Column("number", Integer, nullable=False),
+    Column("tenant", String(128), nullable=False),
+    Column("state", String(8), nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("draw", _BIG, nullable=False),
+    Column("error", Text),
+    sqlite_with_rowid=False,
+)
+"""The traces or sessions that a run evaluates, in the order of `number`; by `draw` a sample is taken."""
+Index("run_items_by_state", run_items.c.run, run_items.c.state, run_items.c.number)
+Index("run_items_by_draw", run_items.c.run, run_items.c.draw)
 
 
 def version_of(connection: Connection, url: str) -> int | None:

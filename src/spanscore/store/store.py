@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Collection, Sequence
+from typing import TypeVar
 
 from sqlalchemy import Column, delete, func, insert, select, update
 from sqlalchemy.engine import Connection
@@ -17,6 +18,7 @@ from spanscore.store import undelivered as not_delivered
 from spanscore.store.config import Config
 from spanscore.store.database import Database
 from spanscore.store.reading import MAX_SESSION_TRACES, SessionRecord
+from spanscore.store.runs import RunTables
 from spanscore.store.schema import agent_traces, cursors, evaluations, judge_answers
 from spanscore.store.unanswered import Missing, Unanswered
 from spanscore.store.writing import StoredTrace
@@ -24,6 +26,8 @@ from spanscore.store.writing import StoredTrace
 __all__ = ["MAX_SESSION_TRACES", "Missing", "SessionRecord", "Store", "StoredTrace", "Unanswered"]
 
 _log = logging.getLogger(__name__)
+
+ItemT = TypeVar("ItemT")
 
 _PRUNED_TO = 0.9  # of max_bytes, so that a full store is not pruned for every commit
 
@@ -84,12 +88,14 @@ class Store:
         *,
         gone: Sequence[str] = (),
         missing: Sequence[Missing] = (),
+        also: Callable[[RunTables], None] | None = None,
     ) -> list[int]:
         """Keep traces and evaluations in one transaction; returns the evaluations' outbox sequence numbers, in order.
 
         A trace takes the place of its earlier revision; the agent traces with the ids `gone` are put out of it. An
         evaluation that is there already, by its `uid`, is ignored and keeps the number that it has. Numbers rise by one
         from commit to commit, without gaps. `missing` is kept until it is evaluated without being missing again.
+        `also` writes of evaluation runs in the same transaction.
         """
         now_ns = self._clock_ns()
         with self._database.one_at_a_time:
@@ -98,7 +104,9 @@ class Store:
                 unanswered.forget_traces(connection, gone)
                 trace_bytes = writing.put_traces(connection, traces, self._last_row, now_ns) - gone_bytes
                 numbers, score_bytes = writing.put_evaluations(connection, scored, self._last_seq, now_ns)
-                unanswered.note(connection, scored, missing, now_ns)
+                unanswered.note(connection, [x for x in scored if x.run is None], missing, now_ns)
+                if also is not None:
+                    also(RunTables(connection))
             self._last_row += len(traces)
             self._last_seq = max(self._last_seq, *numbers, 0)
             self._size_bytes += trace_bytes + score_bytes
@@ -156,17 +164,20 @@ class Store:
         with self._database.reading() as connection:
             return reading.session_keys(connection, writing.key(session_id))
 
-    def evaluations(self, *, trace_id: str | None = None, session_id: str | None = None) -> list[Evaluation]:
+    def evaluations(
+        self, *, trace_id: str | None = None, session_id: str | None = None, run: str = ""
+    ) -> list[Evaluation]:
         """The newest revision of each (subject, metric), in the order in which they were committed.
 
         Of a trace, by agent trace id or OTel trace id; of a session, by its key or its id: its own and those of its
-        traces. An id that is one in several namespaces or tenants stands for all these sessions.
+        traces. An id that is one in several namespaces or tenants stands for all these sessions. Those of an evaluation
+        `run`; "": those that were made as the traces came.
         """
         with self._database.reading() as connection:
             traces = [] if trace_id is None else reading.turns(connection, trace_id)
             sessions = [] if session_id is None else reading.session_keys(connection, writing.key(session_id))
             traces += reading.session_trace_ids(connection, sessions)
-            scores = reading.newest_scores(connection, traces, sessions)
+            scores = reading.newest_scores(connection, traces, sessions, run)
         return records.decode_evaluations(row.record for row in scores)
 
     def put_external(self, scores: Sequence[Evaluation]) -> int:
@@ -220,7 +231,11 @@ class Store:
         last_stored = func.max(agent_traces.c.stored_ns)
         last_evaluated = (
             select(func.coalesce(func.max(evaluations.c.evaluated_ns), 0))
-            .where(evaluations.c.subject_id == agent_traces.c.session_id, evaluations.c.scope == "session")
+            .where(
+                evaluations.c.subject_id == agent_traces.c.session_id,
+                evaluations.c.scope == "session",
+                evaluations.c.run == "",
+            )
             .scalar_subquery()
         )
         query = (
@@ -247,6 +262,24 @@ class Store:
         """Have these be due at another time."""
         with self._database.writing() as connection:
             unanswered.put_off(connection, rows, due_ns)
+
+    def read_runs(self, ask: Callable[[RunTables], ItemT]) -> ItemT:
+        """What `ask` gives of the evaluation runs, as of one moment."""
+        with self._database.reading() as connection:
+            return ask(RunTables(connection))
+
+    def write_runs(self, change: Callable[[RunTables], ItemT]) -> ItemT:
+        """What `change` gives, once all that it wrote is committed."""
+        with self._database.writing() as connection:
+            return change(RunTables(connection))
+
+    def delete_run_step(self, run_id: str, *, with_scores: bool) -> bool:
+        """Delete some of an evaluation run; returns whether that was all."""
+        with self._database.one_at_a_time:
+            with self._database.writing() as connection:
+                is_all, freed_bytes = RunTables(connection).delete_step(run_id, with_scores=with_scores)
+            self._size_bytes -= freed_bytes
+        return is_all
 
     def make_due(self, cause: str, now_ns: int) -> None:
         """Have all that is missing for this cause be due now."""

@@ -20,6 +20,8 @@ _Row: TypeAlias = tuple[Any, ...]
 IdT = TypeVar("IdT")
 
 _MAX_KEY_CHARS = 256
+_TRACE_SIZE = list(agent_traces.c.keys()).index("size_bytes")
+_SCORE_SIZE = list(evaluations.c.keys()).index("size_bytes")
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _MAX_IDS = 400  # of which a statement names two lists: old SQLites take 999 parameters
 
@@ -75,7 +77,8 @@ def put_traces(connection: Connection, traces: Sequence[StoredTrace], after_row:
     put_rows(connection, agent_traces, rows)
     put_rows(connection, otel_traces, sorted(pairs))
     _note_keys(connection, [stored.trace for stored in newest.values()])
-    return _size_bytes(rows) - sum(replaced.values())
+    written: int = sum(row[_TRACE_SIZE] for row in rows)
+    return written - sum(replaced.values())
 
 
 def _note_keys(connection: Connection, traces: Sequence[AgentTrace]) -> None:
@@ -123,12 +126,7 @@ def put_evaluations(
             numbers[identity] = after_seq
             rows.append(_evaluation_row(evaluation, *identity, after_seq, now_ns))
     put_rows(connection, evaluations, rows)
-    return [numbers[identity] for identity in identities], _size_bytes(rows)
-
-
-def _size_bytes(rows: Sequence[_Row]) -> int:
-    """The sum of the column `size_bytes`, which is the last but one of both tables."""
-    return sum(row[-2] for row in rows)
+    return [numbers[identity] for identity in identities], sum(row[_SCORE_SIZE] for row in rows)
 
 
 def _subject(evaluation: Evaluation) -> str:
@@ -155,6 +153,7 @@ def _evaluation_row(evaluation: Evaluation, subject: str, uid: str, seq: int, no
         now_ns,
         records.size_bytes(record),
         record,
+        evaluation.run or "",
     )
 
 

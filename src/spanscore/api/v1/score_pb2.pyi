@@ -108,6 +108,7 @@ class Score(_message.Message):
     SERVICE_NAME_FIELD_NUMBER: _builtins.int
     RULE_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
+    RUN_FIELD_NUMBER: _builtins.int
     scope: Global___Scope.ValueType
     status: Global___Status.ValueType
     metric: _builtins.str
@@ -148,6 +149,8 @@ class Score(_message.Message):
     """The rule of `evaluation.rules` by which it was evaluated; not set where no rule took the trace or session."""
     name: _builtins.str
     """scores/{score}, with its uid."""
+    run: _builtins.str
+    """The id of the evaluation run that made it; not set where it was made as the trace came."""
     @_builtins.property
     def scale(self) -> Global___Scale: ...
     @_builtins.property
@@ -189,10 +192,11 @@ class Score(_message.Message):
         service_name: _builtins.str | None = ...,
         rule: _builtins.str | None = ...,
         name: _builtins.str = ...,
+        run: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_error", b"_error", "_label", b"_label", "_latency_s", b"_latency_s", "_rule", b"_rule", "_service_name", b"_service_name", "_session_id", b"_session_id", "_session_key", b"_session_key", "_skip_cause", b"_skip_cause", "_supersedes", b"_supersedes", "_threshold", b"_threshold", "_value", b"_value", "agent_name", b"agent_name", "error", b"error", "evaluator", b"evaluator", "label", b"label", "latency_s", b"latency_s", "rule", b"rule", "scale", b"scale", "service_name", b"service_name", "session_id", b"session_id", "session_key", b"session_key", "skip_cause", b"skip_cause", "supersedes", b"supersedes", "threshold", b"threshold", "usage", b"usage", "value", b"value"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_error", b"_error", "_label", b"_label", "_latency_s", b"_latency_s", "_rule", b"_rule", "_run", b"_run", "_service_name", b"_service_name", "_session_id", b"_session_id", "_session_key", b"_session_key", "_skip_cause", b"_skip_cause", "_supersedes", b"_supersedes", "_threshold", b"_threshold", "_value", b"_value", "agent_name", b"agent_name", "error", b"error", "evaluator", b"evaluator", "label", b"label", "latency_s", b"latency_s", "rule", b"rule", "run", b"run", "scale", b"scale", "service_name", b"service_name", "session_id", b"session_id", "session_key", b"session_key", "skip_cause", b"skip_cause", "supersedes", b"supersedes", "threshold", b"threshold", "usage", b"usage", "value", b"value"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_error", b"_error", "_label", b"_label", "_latency_s", b"_latency_s", "_rule", b"_rule", "_service_name", b"_service_name", "_session_id", b"_session_id", "_session_key", b"_session_key", "_skip_cause", b"_skip_cause", "_supersedes", b"_supersedes", "_threshold", b"_threshold", "_value", b"_value", "agent_name", b"agent_name", "error", b"error", "evaluated_at_ns", b"evaluated_at_ns", "evaluator", b"evaluator", "label", b"label", "latency_s", b"latency_s", "metadata_json", b"metadata_json", "metric", b"metric", "name", b"name", "reason", b"reason", "revision", b"revision", "rule", b"rule", "sampling", b"sampling", "scale", b"scale", "scope", b"scope", "service_name", b"service_name", "session_id", b"session_id", "session_key", b"session_key", "skip_cause", b"skip_cause", "span_id", b"span_id", "status", b"status", "subject_id", b"subject_id", "supersedes", b"supersedes", "threshold", b"threshold", "trace_id", b"trace_id", "uid", b"uid", "usage", b"usage", "value", b"value"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_error", b"_error", "_label", b"_label", "_latency_s", b"_latency_s", "_rule", b"_rule", "_run", b"_run", "_service_name", b"_service_name", "_session_id", b"_session_id", "_session_key", b"_session_key", "_skip_cause", b"_skip_cause", "_supersedes", b"_supersedes", "_threshold", b"_threshold", "_value", b"_value", "agent_name", b"agent_name", "error", b"error", "evaluated_at_ns", b"evaluated_at_ns", "evaluator", b"evaluator", "label", b"label", "latency_s", b"latency_s", "metadata_json", b"metadata_json", "metric", b"metric", "name", b"name", "reason", b"reason", "revision", b"revision", "rule", b"rule", "run", b"run", "sampling", b"sampling", "scale", b"scale", "scope", b"scope", "service_name", b"service_name", "session_id", b"session_id", "session_key", b"session_key", "skip_cause", b"skip_cause", "span_id", b"span_id", "status", b"status", "subject_id", b"subject_id", "supersedes", b"supersedes", "threshold", b"threshold", "trace_id", b"trace_id", "uid", b"uid", "usage", b"usage", "value", b"value"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__agent_name: _TypeAlias = _typing.Literal["agent_name"]  # noqa: Y015
     _WhichOneofArgType__agent_name: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name"]  # noqa: Y015
@@ -204,6 +208,8 @@ class Score(_message.Message):
     _WhichOneofArgType__latency_s: _TypeAlias = _typing.Literal["_latency_s", b"_latency_s"]  # noqa: Y015
     _WhichOneofReturnType__rule: _TypeAlias = _typing.Literal["rule"]  # noqa: Y015
     _WhichOneofArgType__rule: _TypeAlias = _typing.Literal["_rule", b"_rule"]  # noqa: Y015
+    _WhichOneofReturnType__run: _TypeAlias = _typing.Literal["run"]  # noqa: Y015
+    _WhichOneofArgType__run: _TypeAlias = _typing.Literal["_run", b"_run"]  # noqa: Y015
     _WhichOneofReturnType__service_name: _TypeAlias = _typing.Literal["service_name"]  # noqa: Y015
     _WhichOneofArgType__service_name: _TypeAlias = _typing.Literal["_service_name", b"_service_name"]  # noqa: Y015
     _WhichOneofReturnType__session_id: _TypeAlias = _typing.Literal["session_id"]  # noqa: Y015
@@ -228,6 +234,8 @@ class Score(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__latency_s) -> _WhichOneofReturnType__latency_s | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__rule) -> _WhichOneofReturnType__rule | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__run) -> _WhichOneofReturnType__run | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__service_name) -> _WhichOneofReturnType__service_name | None: ...
     @_typing.overload

@@ -35,6 +35,7 @@ class ListScoresRequest(_message.Message):
     SKIPPED_FIELD_NUMBER: _builtins.int
     FILTER_FIELD_NUMBER: _builtins.int
     ORDER_BY_FIELD_NUMBER: _builtins.int
+    RUN_FIELD_NUMBER: _builtins.int
     trace_id: _builtins.str
     """The id of an agent trace or of an OpenTelemetry trace."""
     session_id: _builtins.str
@@ -68,6 +69,8 @@ class ListScoresRequest(_message.Message):
     """`stored_ns desc`: what was stored last first, which holds without it and without a subject; `stored_ns`: first what
     was stored first.
     """
+    run: _builtins.str
+    """Only what this evaluation run scored: runs/{run}. Empty: what was scored as it came, and what others gave."""
     def __init__(
         self,
         *,
@@ -83,10 +86,11 @@ class ListScoresRequest(_message.Message):
         skipped: _builtins.bool = ...,
         filter: _builtins.str = ...,
         order_by: _builtins.str = ...,
+        run: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_metric", b"_metric", "_service_name", b"_service_name", "_since_ns", b"_since_ns", "_source", b"_source", "metric", b"metric", "service_name", b"service_name", "session_id", b"session_id", "since_ns", b"since_ns", "source", b"source", "subject", b"subject", "trace_id", b"trace_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_metric", b"_metric", "_service_name", b"_service_name", "_since_ns", b"_since_ns", "_source", b"_source", "failing", b"failing", "filter", b"filter", "metric", b"metric", "order_by", b"order_by", "page_size", b"page_size", "page_token", b"page_token", "service_name", b"service_name", "session_id", b"session_id", "since_ns", b"since_ns", "skipped", b"skipped", "source", b"source", "subject", b"subject", "trace_id", b"trace_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_metric", b"_metric", "_service_name", b"_service_name", "_since_ns", b"_since_ns", "_source", b"_source", "failing", b"failing", "filter", b"filter", "metric", b"metric", "order_by", b"order_by", "page_size", b"page_size", "page_token", b"page_token", "run", b"run", "service_name", b"service_name", "session_id", b"session_id", "since_ns", b"since_ns", "skipped", b"skipped", "source", b"source", "subject", b"subject", "trace_id", b"trace_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__metric: _TypeAlias = _typing.Literal["metric"]  # noqa: Y015
     _WhichOneofArgType__metric: _TypeAlias = _typing.Literal["_metric", b"_metric"]  # noqa: Y015

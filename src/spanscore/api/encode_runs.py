@@ -1,0 +1,157 @@
+"""Evaluation runs as the API's messages, and what a message asks for as a spec."""
+
+from typing import Any, Final
+
+from google.protobuf import json_format
+from google.protobuf.message import Message
+
+from spanscore.api.requests import name_of
+from spanscore.api.v1 import run_service_pb2 as pb
+from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_TRACE, JudgeUsage
+from spanscore.control.estimating import Estimated
+from spanscore.control.spec import RunBudget, RunSpec
+from spanscore.control.target import read_spec
+from spanscore.errors import FieldError, InputError
+from spanscore.model.score import ScopeKind
+from spanscore.store.runs import Item, ItemState, Progress, Run, RunState
+
+_SCOPES: Final[dict[ScopeKind, Any]] = {"trace": SCOPE_TRACE, "session": SCOPE_SESSION}
+
+
+def spec_of(run: pb.Run) -> RunSpec:
+    """What a run is asked to do. Raises FieldError with the path of what is wrong."""
+    target: dict[str, Any] = {
+        "scope": "session" if run.target.scope == SCOPE_SESSION else "trace",
+        "trace_ids": list(run.target.trace_ids),
+        "session_ids": list(run.target.session_ids),
+        "sampling": _given(run.target.sampling),
+    }
+    if run.target.HasField("filter"):
+        target["filter"] = _given(run.target.filter)
+    measure = {**_given(run.measure), "options": {name: _object(x) for name, x in run.measure.options.items()}}
+    given = {"name": run.display_name, "target": target, "measure": measure, "export": run.export}
+    if run.HasField("budget"):
+        given["budget"] = _given(run.budget)
+    try:
+        return read_spec(RunSpec, given)
+    except InputError as error:
+        field, _, problem = str(error).partition(": ")
+        raise FieldError(f"run.{field}" if problem else "run", problem or field) from None
+
+
+def budget_of(budget: pb.RunBudget) -> RunBudget:
+    """What a run may spend. Raises FieldError."""
+    try:
+        return read_spec(RunBudget, _given(budget))
+    except InputError as error:
+        raise FieldError("budget", str(error)) from None
+
+
+def state_of(state: Any) -> RunState:
+    """A state as the store names it. Raises FieldError."""
+    found: Any = pb.RunState.Name(state).removeprefix("RUN_STATE_") if state in pb.RunState.values() else "UNSPECIFIED"
+    if found == "UNSPECIFIED":
+        raise FieldError("states", f"{state} is no state")
+    return found  # type: ignore[no-any-return]  # the names are the same
+
+
+def item_state(state: Any) -> ItemState:
+    """The state of items as the store names it; FAILED where none is given. Raises FieldError."""
+    if state not in pb.RunItemState.values():
+        raise FieldError("state", f"{state} is no state")
+    found: Any = pb.RunItemState.Name(state).removeprefix("RUN_ITEM_STATE_")
+    return "FAILED" if found == "UNSPECIFIED" else found
+
+
+def encode_run(run: Run, eta_s: float | None) -> pb.Run:
+    """A run as a message."""
+    spec = read_spec(RunSpec, run.spec)
+    target = spec.target
+    message = pb.Run(
+        name=name_of("runs", run.id),
+        display_name=spec.name,
+        target=pb.RunTarget(
+            scope=_SCOPES[target.scope],
+            trace_ids=target.trace_ids,
+            session_ids=target.session_ids,
+            sampling=pb.RunSampling(**target.sampling.model_dump(exclude_defaults=True)),
+        ),
+        measure=pb.RunMeasure(**spec.measure.model_dump(exclude={"options"})),
+        export=spec.export,
+        state=pb.RunState.Value(f"RUN_STATE_{run.state}"),
+        created_ns=run.created_ns,
+        updated_ns=run.updated_ns,
+        started_ns=run.progress.started_ns,
+        ended_ns=run.progress.ended_ns,
+        progress=_encode_progress(run.progress, eta_s),
+        reason=run.progress.reason or "",
+    )
+    if target.filter is not None:
+        message.target.filter.CopyFrom(pb.TraceFilter(**target.filter.model_dump()))
+    if spec.budget is not None:
+        message.budget.CopyFrom(pb.RunBudget(**spec.budget.model_dump()))
+    for metric, options in spec.measure.options.items():
+        message.measure.options[metric].update(options)
+    return message
+
+
+def encode_item(item: Item) -> pb.RunItem:
+    """An item as a message."""
+    state = pb.RunItemState.Value(f"RUN_ITEM_STATE_{item.state}")
+    return pb.RunItem(subject_id=item.subject_id, state=state, tries=item.tries, error=item.error or "")
+
+
+def encode_estimate(found: Estimated) -> pb.RunEstimate:
+    """What a run would cost, as a message."""
+    return pb.RunEstimate(
+        candidates=found.candidates,
+        items=found.items,
+        planned=found.planned,
+        calls=found.calls,
+        max_input_tokens=found.input_tokens,
+        max_output_tokens=found.output_tokens,
+        max_cost_usd=found.cost_usd,
+        models=found.models,
+    )
+
+
+def _encode_progress(progress: Progress, eta_s: float | None) -> pb.RunProgress:
+    usage = progress.usage
+    return pb.RunProgress(
+        listed=progress.cursor is None,
+        candidates=progress.candidates,
+        items=progress.items,
+        sampling=progress.sampling,
+        done=progress.done,
+        failed=progress.failed,
+        gone=progress.gone,
+        scores=progress.scores.scored,
+        skipped=[_missing(key, count) for key, count in progress.scores.skipped.items()],
+        errors=[_missing(key, count) for key, count in progress.scores.failed.items()],
+        usage=JudgeUsage(**{name: getattr(usage, name) for name in usage.__dataclass_fields__}),
+        eta_s=eta_s,
+    )
+
+
+def _missing(key: str, count: int) -> pb.MissingScores:
+    metric, _, cause = key.rpartition("\t")
+    return pb.MissingScores(metric=metric, cause=cause, count=count)
+
+
+def _given(message: Message) -> dict[str, Any]:
+    """The fields that are set, as they are; but for messages in it."""
+    found: dict[str, Any] = {}
+    for field, value in message.ListFields():
+        if field.message_type is not None and not field.message_type.GetOptions().map_entry:
+            continue
+        if field.message_type is None:
+            found[field.name] = list(value) if field.is_repeated else value
+        elif field.message_type.fields_by_name["value"].message_type is None:
+            found[field.name] = dict(value)
+    return found
+
+
+def _object(options: Message) -> dict[str, Any]:
+    """A Struct as plain values; numbers without a fraction are integers."""
+    found: dict[str, Any] = json_format.MessageToDict(options)
+    return {name: int(x) if isinstance(x, float) and x.is_integer() else x for name, x in found.items()}

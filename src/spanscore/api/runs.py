@@ -1,0 +1,128 @@
+"""RunService: evaluation runs over what is stored."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from google.protobuf.empty_pb2 import Empty
+
+from spanscore.api import paging
+from spanscore.api.backend import Backend
+from spanscore.api.encode_runs import (
+    budget_of,
+    encode_estimate,
+    encode_item,
+    encode_run,
+    item_state,
+    spec_of,
+    state_of,
+)
+from spanscore.api.requests import id_in
+from spanscore.api.servicer import Call, Servicer, needs
+from spanscore.api.v1 import run_service_pb2 as pb
+from spanscore.control.runs import Runs
+from spanscore.errors import FieldError
+from spanscore.store.runs import Place, Run
+
+_WATCH_EVERY_S = 0.5
+_MAX_REQUEST_ID = 64
+
+
+class RunService(Servicer):
+    """See run_service.proto."""
+
+    service = pb.DESCRIPTOR.services_by_name["RunService"]
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    @property
+    def _runs(self) -> Runs:
+        return self._backend.runs
+
+    @needs("write")
+    async def create_run(self, request: pb.CreateRunRequest, call: Call) -> pb.Run:
+        """Keep a new run."""
+        if len(request.request_id) > _MAX_REQUEST_ID:
+            raise FieldError("request_id", f"is longer than {_MAX_REQUEST_ID} characters")
+        spec = spec_of(request.run)
+        return self._encoded(await self._runs.create(call.tenant, spec, request.request_id or None))
+
+    @needs("read")
+    async def estimate_run(self, request: pb.EstimateRunRequest, _call: Call) -> pb.RunEstimate:
+        """What a run would cost at most."""
+        return encode_estimate(await self._runs.estimate(spec_of(request.run)))
+
+    @needs("read")
+    async def get_run(self, request: pb.GetRunRequest, call: Call) -> pb.Run:
+        """One run."""
+        return self._encoded(await self._runs.get(call.tenant, id_in(request.name, "runs")))
+
+    @needs("read")
+    async def list_runs(self, request: pb.ListRunsRequest, call: Call) -> pb.ListRunsResponse:
+        """A page of runs."""
+        limit = paging.limit(request.page_size)
+        states = [state_of(x) for x in request.states]
+        after = paging.place(request, call, 2)
+        place = None if after is None else Place(after[0], f"{after[1]:014x}")
+        found = await self._runs.page(call.tenant, limit + 1, place, states)
+        response = pb.ListRunsResponse(runs=[self._encoded(x) for x in found[:limit]])
+        if len(found) > limit:
+            last = found[limit - 1]
+            response.next_page_token = paging.token(request, call, (last.created_ns, int(last.id, 16)))
+        return response
+
+    @needs("read")
+    async def watch_run(self, request: pb.WatchRunRequest, call: Call) -> AsyncIterator[pb.Run]:
+        """The run, and again whenever it has changed."""
+        run_id, shown = id_in(request.name, "runs"), None
+        while True:
+            run = await self._runs.get(call.tenant, run_id)
+            if run != shown:
+                shown = run
+                yield self._encoded(run)
+            if run.is_ended or run.state == "PAUSED":
+                return
+            await asyncio.sleep(_WATCH_EVERY_S)
+
+    @needs("read")
+    async def list_run_items(self, request: pb.ListRunItemsRequest, call: Call) -> pb.ListRunItemsResponse:
+        """A page of a run's items."""
+        limit = paging.limit(request.page_size)
+        place = paging.place(request, call, 1)
+        after = -1 if place is None else place[0]
+        run_id, state = id_in(request.parent, "runs", "parent"), item_state(request.state)
+        found = await self._runs.items(call.tenant, run_id, state, limit + 1, after)
+        response = pb.ListRunItemsResponse(items=[encode_item(x) for x in found[:limit]])
+        if len(found) > limit:
+            response.next_page_token = paging.token(request, call, (found[limit - 1].number,))
+        return response
+
+    @needs("write")
+    async def pause_run(self, request: pb.PauseRunRequest, call: Call) -> pb.Run:
+        """Stop a run for now."""
+        return self._encoded(await self._runs.pause(call.tenant, id_in(request.name, "runs")))
+
+    @needs("write")
+    async def resume_run(self, request: pb.ResumeRunRequest, call: Call) -> pb.Run:
+        """Have a paused run go on."""
+        return self._encoded(await self._runs.resume(call.tenant, id_in(request.name, "runs")))
+
+    @needs("write")
+    async def cancel_run(self, request: pb.CancelRunRequest, call: Call) -> pb.Run:
+        """End a run for good."""
+        return self._encoded(await self._runs.cancel(call.tenant, id_in(request.name, "runs")))
+
+    @needs("write")
+    async def retry_run(self, request: pb.RetryRunRequest, call: Call) -> pb.Run:
+        """Evaluate again what failed."""
+        budget = budget_of(request.budget) if request.HasField("budget") else None
+        return self._encoded(await self._runs.retry(call.tenant, id_in(request.name, "runs"), budget))
+
+    @needs("write")
+    async def delete_run(self, request: pb.DeleteRunRequest, call: Call) -> Empty:
+        """Delete a run."""
+        await self._runs.delete(call.tenant, id_in(request.name, "runs"), with_scores=request.delete_scores)
+        return Empty()
+
+    def _encoded(self, run: Run) -> pb.Run:
+        return encode_run(run, self._runs.eta_s(run))

@@ -1,0 +1,181 @@
+"""The options of `spanscore runs create`, and the run that they ask for."""
+
+import argparse
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spanscore.cli import sources
+from spanscore.errors import InputError
+from spanscore.model.json import loads
+
+if TYPE_CHECKING:
+    from spanscore.api.v1.run_service_pb2 import Run, RunBudget, RunMeasure, RunTarget
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    _add_target(parser.add_argument_group("which traces or sessions"))
+    _add_measure(parser.add_argument_group("by what"))
+    add_budget(parser)
+    parser.add_argument("--name", metavar="TEXT", default="", help="a name for people")
+    parser.add_argument("--export", action="store_true", help="export the scores by OTLP, each with the run's id")
+    parser.add_argument("--request-id", metavar="KEY", help="create no second run under the same key")
+    parser.add_argument("--dry-run", action="store_true", help="only say what a judge would be asked, and its cost")
+    parser.add_argument("--watch", action="store_true", help="show the progress until the run has ended")
+
+
+def add_budget(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the budget."""
+    parser.add_argument("--max-usd", metavar="X", type=float, help="spend at most so many USD on the judge in all")
+    parser.add_argument("--max-tokens", metavar="N", type=int, help="spend at most so many tokens on the judge in all")
+
+
+def wanted(args: argparse.Namespace) -> "Run":
+    """The run that the options ask for. Raises InputError."""
+    from spanscore.api.v1.run_service_pb2 import Run  # noqa: PLC0415 - --help needs no protobuf
+
+    found = Run(display_name=args.name, target=_target(args), measure=_measure(args), export=args.export)
+    if (given := budget(args)) is not None:
+        found.budget.CopyFrom(given)
+    return found
+
+
+def budget(args: argparse.Namespace) -> "RunBudget | None":
+    """The budget that the options give; None where they give none."""
+    from spanscore.api.v1.run_service_pb2 import RunBudget  # noqa: PLC0415 - as above
+
+    if args.max_usd is None and args.max_tokens is None:
+        return None
+    if args.max_tokens is not None and args.max_tokens < 1:
+        raise InputError(f"--max-tokens {args.max_tokens}: give a number of at least 1")
+    return RunBudget(max_usd=args.max_usd, max_tokens=args.max_tokens)
+
+
+def _add_target(group: Any) -> None:
+    group.add_argument("--sessions", action="store_true", help="evaluate sessions, in place of traces")
+    group.add_argument("--trace", action="append", default=[], metavar="ID", help="this trace; may be repeated")
+    group.add_argument("--session", action="append", default=[], metavar="ID", help="this session; may be repeated")
+    group.add_argument(
+        "--ids-file",
+        metavar="FILE",
+        type=Path,
+        help="the traces, or with --sessions the sessions, in it: one id a line",
+    )
+    for name, what in (
+        ("service", "service.name"),
+        ("agent", "agent"),
+        ("environment", "environment"),
+        ("user", "user"),
+    ):
+        group.add_argument(f"--{name}", metavar="NAME", help=f"only of this {what}")
+    group.add_argument(
+        "--resource", action="append", default=[], metavar="KEY=VALUE", help="only with this resource attribute"
+    )
+    group.add_argument("--since", metavar="TIME", help="only what started since then: 24h, or 2026-05-01T12:00 (UTC)")
+    group.add_argument("--until", metavar="TIME", help="only what started before that")
+    group.add_argument("--errors", action="store_true", help="only where a tool call failed")
+    group.add_argument("--min-duration", metavar="S", type=float, help="only what took so many seconds at least")
+    group.add_argument("--min-tokens", metavar="N", type=int, help="only with so many tokens at least")
+    group.add_argument("--share", metavar="X", type=float, help="a random share of them, such as 0.1")
+    group.add_argument("--count", metavar="N", type=int, help="so many of them, at random")
+    group.add_argument("--seed", metavar="N", type=int, default=0, help="another seed draws others; default: 0")
+
+
+def _add_measure(group: Any) -> None:
+    group.add_argument("--metric", action="append", default=[], metavar="NAME", help="this metric; may be repeated")
+    group.add_argument("--model", metavar="MODEL", help="the model that judges, in place of the configured one")
+    group.add_argument(
+        "--threshold", action="append", default=[], metavar="METRIC=X", help="from which score on the label is pass"
+    )
+    group.add_argument(
+        "--signal-weight", action="append", default=[], metavar="METRIC=X", help="how much it counts in session metrics"
+    )
+    group.add_argument(
+        "--option", action="append", default=[], metavar="METRIC:OPTION=VALUE", help="an option of a metric, as JSON"
+    )
+
+
+def _target(args: argparse.Namespace) -> "RunTarget":
+    from spanscore.api.v1.run_service_pb2 import RunSampling, RunTarget, TraceFilter  # noqa: PLC0415 - as above
+    from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_TRACE  # noqa: PLC0415 - as above
+
+    for option in ("min_tokens", "count", "seed"):
+        if (getattr(args, option) or 0) < 0:
+            raise InputError(f"--{option.replace('_', '-')} {getattr(args, option)}: give a number of at least 0")
+    listed = [] if args.ids_file is None else _ids(args.ids_file)
+    conditions = TraceFilter(
+        service=args.service,
+        agent=args.agent,
+        environment=args.environment,
+        user=args.user,
+        resource=dict(_pairs(args.resource, "--resource")),
+        started_after_ns=sources.since_ns(args.since),
+        started_before_ns=sources.since_ns(args.until),
+        has_error=True if args.errors else None,
+        min_duration_s=args.min_duration,
+        min_tokens=args.min_tokens,
+    )
+    return RunTarget(
+        scope=SCOPE_SESSION if args.sessions else SCOPE_TRACE,
+        filter=conditions if conditions.ListFields() else None,
+        trace_ids=[*args.trace, *([] if args.sessions else listed)],
+        session_ids=[*args.session, *(listed if args.sessions else [])],
+        sampling=RunSampling(share=args.share, count=args.count, seed=args.seed),
+    )
+
+
+def _measure(args: argparse.Namespace) -> "RunMeasure":
+    from spanscore.api.v1.run_service_pb2 import RunMeasure  # noqa: PLC0415 - as above
+
+    found = RunMeasure(
+        metrics=args.metric,
+        model=args.model,
+        thresholds={name: _number(x, "--threshold") for name, x in _pairs(args.threshold, "--threshold")},
+        signal_weights={
+            name: _number(x, "--signal-weight") for name, x in _pairs(args.signal_weight, "--signal-weight")
+        },
+    )
+    for place, value in _pairs(args.option, "--option"):
+        metric, _, option = place.partition(":")
+        if not option:
+            raise InputError(f"--option {place}={value}: write METRIC:OPTION=VALUE")
+        found.options[metric].update({option: _json(value)})
+    return found
+
+
+def _pairs(given: Iterable[str], option: str) -> Iterable[tuple[str, str]]:
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not (name and equals):
+            raise InputError(f"{option} {text}: write NAME=VALUE")
+        yield name, value
+
+
+def _number(text: str, option: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"{option} …={text}: {text!r} is no number") from None
+
+
+def _json(text: str) -> Any:
+    """A JSON value; what is none is a text."""
+    try:
+        return loads(text)
+    except ValueError:
+        return text
+
+
+def _ids(path: Path) -> list[str]:
+    """The ids in a file, one a line; empty lines do not count."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise InputError(f"--ids-file {path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise InputError(f"--ids-file {path}: not UTF-8 text; give one id a line") from None
+    found = [line.strip() for line in lines if line.strip()]
+    if not found:
+        raise InputError(f"--ids-file {path}: contains no id; give one a line")
+    return found

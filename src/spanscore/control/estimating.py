@@ -1,0 +1,92 @@
+"""What a run would ask a judge, and what that costs at most, before it is created."""
+
+import heapq
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from spanscore.control import listing
+from spanscore.control.measurer import Measurer, Measurers
+from spanscore.control.spec import RunSpec
+from spanscore.evaluation import MAX_EARLIER_TURNS
+from spanscore.evaluation.costing import CostedCall, costed
+from spanscore.judge.config import Config
+from spanscore.store.store import Store
+
+_PLANNED = 200
+_MAX_EARLIER_BYTES = 4 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Estimated:
+    """Upper bounds for all items, scaled up from those that were `planned`. `cost_usd` None: a price is not known."""
+
+    candidates: int
+    items: int
+    planned: int
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None
+    models: tuple[str, ...]
+
+
+class Estimating:
+    """Plans some items of a run: those with the lowest draws, which are a sample of all that it would evaluate."""
+
+    def __init__(
+        self, store: Store, measurers: Measurers, judge: Config, clock_ns: Callable[[], int] = time.time_ns
+    ) -> None:
+        self._store = store
+        self._measurers = measurers
+        self._judge = judge
+        self._clock_ns = clock_ns
+
+    def estimate(self, spec: RunSpec) -> Estimated:
+        """What `spec` would cost. Blocks. Raises InputError as creating the run does."""
+        measurer = self._measurers.of(spec)
+        listing.refuse_unknown(self._store, spec.target)
+        candidates, items, some = self._drawn(spec)
+        calls = [call for subject_id in some for call in self._calls(spec, measurer, subject_id)]
+        factor = items / len(some) if some else 0.0
+        costs = [x.estimate.cost_usd for x in calls if x.estimate.cost_usd is not None]
+        return Estimated(
+            candidates=candidates,
+            items=items,
+            planned=len(some),
+            calls=round(len(calls) * factor),
+            input_tokens=round(sum(x.estimate.input_tokens for x in calls) * factor),
+            output_tokens=round(sum(x.estimate.max_output_tokens for x in calls) * factor),
+            cost_usd=sum(costs) * factor if len(costs) == len(calls) else None,
+            models=tuple(sorted({x.model for x in calls})),
+        )
+
+    def _drawn(self, spec: RunSpec) -> tuple[int, int, list[str]]:
+        """How many the target names, how many of them are drawn, and those of the lowest draws."""
+        sampling = spec.target.sampling
+        candidates = drawn = 0
+        lowest: list[tuple[int, str]] = []
+        for page in listing.every_page(self._store, spec.target, stored_by_ns=self._clock_ns()):
+            taken = [(sampling.draw(x), x) for x in page if sampling.is_in_share(x)]
+            candidates, drawn = candidates + len(page), drawn + len(taken)
+            lowest = heapq.nsmallest(_PLANNED, itertools.chain(lowest, taken))
+        items = drawn if sampling.count is None else min(drawn, sampling.count)
+        return candidates, items, [subject_id for _, subject_id in lowest[:items]]
+
+    def _calls(self, spec: RunSpec, measurer: Measurer, subject_id: str) -> Sequence[CostedCall]:
+        engine, overrides = measurer.engine, measurer.overrides
+        if spec.target.scope == "session":
+            found = [x.session for x in self._store.sessions([subject_id])]
+            planned = [
+                call
+                for session in found
+                for call in (*engine.plan_signals(session, overrides), *engine.plan_session(session, overrides))
+            ]
+            return list(costed(planned, self._judge))
+        trace = self._store.trace(subject_id)
+        if trace is None:
+            return []
+        earlier = self._store.turns_before(trace, limit=MAX_EARLIER_TURNS, max_bytes=_MAX_EARLIER_BYTES)
+        by_itself = engine.plan_rubric(trace, overrides) if trace.session_id is None else []
+        return list(costed([*engine.plan(trace, overrides, earlier=earlier), *by_itself], self._judge))

@@ -1,0 +1,104 @@
+"""The traces or sessions that a target names, page by page, and the sample of them that a run evaluates."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from spanscore.control.target import Sampling, TargetSpec, TraceFilter
+from spanscore.errors import NotFoundError
+from spanscore.store.runs import Run, RunTables
+from spanscore.store.store import Store
+from spanscore.store.writing import key
+
+_TRACES, _SESSIONS, _IDS = 500, 50, 200
+_SHOWN = 3
+
+
+class Page(NamedTuple):
+    """Some of what a target names, and where the next page begins; None after the last."""
+
+    subjects: list[str]
+    next: str | None
+
+
+def refuse_unknown(store: Store, target: TargetSpec) -> None:
+    """Raise NotFoundError where ids of a target are not stored. Blocks."""
+    if target.trace_ids:
+        what, unknown = "traces", store.read_runs(lambda x: x.unknown_traces([id_.lower() for id_ in target.trace_ids]))
+    elif target.session_ids:
+        what, unknown = "sessions", store.read_runs(lambda x: x.unknown_sessions(target.session_ids))
+    else:
+        return
+    if unknown:
+        some = ", ".join(map(repr, unknown[:_SHOWN])) + (" and others" if len(unknown) > _SHOWN else "")
+        raise NotFoundError(f"{len(unknown)} of the {what} are not stored (retention may have deleted them): {some}")
+
+
+def page(store: Store, target: TargetSpec, cursor: str, *, stored_by_ns: int) -> Page:
+    """What follows `cursor`, "" at the beginning, of all that `target` names, before a sample is taken. Blocks."""
+    if target.trace_ids or target.session_ids:
+        return _of_ids(store, target, int(cursor or 0))
+    if target.scope == "session":
+        return _of_sessions(store, target.filter, cursor)
+    found = store.read_runs(lambda x: x.traces(cursor, _TRACES, stored_by_ns=stored_by_ns))
+    wanted = target.filter or TraceFilter()
+    accepted = [id_ for id_, trace in found if trace is not None and wanted.accepts(trace)]
+    return Page(accepted, found[-1][0] if len(found) == _TRACES else None)
+
+
+def every_page(store: Store, target: TargetSpec, *, stored_by_ns: int) -> Iterator[list[str]]:
+    """All that `target` names, in pages. Blocks."""
+    cursor: str | None = ""
+    while cursor is not None:
+        found = page(store, target, cursor, stored_by_ns=stored_by_ns)
+        cursor = found.next
+        yield found.subjects
+
+
+def add(tables: RunTables, run: Run, sampling: Sampling, found: Page, now_ns: int) -> Run | None:
+    """Keep those of a page that are drawn as items of `run`, with how far its listing is; None where it is gone."""
+    drawn = [(x, sampling.draw(x)) for x in found.subjects if sampling.is_in_share(x)]
+    added = tables.add_items(run, drawn)
+    items = run.progress.items + added - _held_to(tables, run, sampling, run.progress.items + added, found.next is None)
+
+    def listed(current: Run) -> Run:
+        candidates = current.progress.candidates + len(found.subjects)
+        probability = sampling.probability(candidates)
+        progress = replace(current.progress, cursor=found.next, candidates=candidates, items=items)
+        return replace(current, progress=replace(progress, sampling=probability))
+
+    return tables.change(run.id, now_ns, listed)
+
+
+def _held_to(tables: RunTables, run: Run, sampling: Sampling, items: int, is_last: bool) -> int:
+    """How many items go again, since others have lower draws: all that are too many at the end, and some before."""
+    if sampling.count is None or items <= sampling.count * (1 if is_last else 2):
+        return 0
+    highest = tables.highest_draw(run.id, sampling.count)
+    return 0 if highest is None else tables.drop_above(run.id, highest)
+
+
+def _of_ids(store: Store, target: TargetSpec, start: int) -> Page:
+    ids = list(dict.fromkeys(target.trace_ids or target.session_ids))
+    some = ids[start : start + _IDS]
+
+    def resolved(tables: RunTables) -> list[str]:
+        if target.trace_ids:
+            found = [turn for id_ in some for turn in tables.turns(id_)]
+        elif target.scope == "session":
+            found = [x for id_ in some for x in tables.sessions_of(id_)]
+        else:
+            found = [turn for id_ in some for turn in tables.turns_of_session(id_)]
+        return list(dict.fromkeys(found))
+
+    end = start + len(some)
+    return Page(store.read_runs(resolved), str(end) if end < len(ids) else None)
+
+
+def _of_sessions(store: Store, wanted: TraceFilter | None, cursor: str) -> Page:
+    keys = store.read_runs(lambda x: x.session_keys(cursor, _SESSIONS))
+    accepted = keys
+    if wanted is not None and wanted != TraceFilter():
+        found = store.sessions(keys)
+        accepted = [key(x.session.id) for x in found if any(map(wanted.accepts, x.session.traces))]
+    return Page(list(accepted), keys[-1] if len(keys) == _SESSIONS else None)

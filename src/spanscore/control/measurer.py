@@ -1,0 +1,109 @@
+"""The engine of one run: the configured one, as the run changes its metrics, options, model and budget."""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from spanscore.config import Settings
+from spanscore.control.spec import RunBudget, RunSpec
+from spanscore.control.target import MeasureSpec
+from spanscore.embed.port import Embedder
+from spanscore.errors import ConfigError, FieldError, InputError
+from spanscore.evaluation import Config, Engine, Overrides
+from spanscore.evaluation.rubric import is_rubric
+from spanscore.judge import ModelJudge
+from spanscore.judge.budget import TotalBudget
+from spanscore.judge.config import Budget
+from spanscore.judge.config import Config as JudgeConfig
+from spanscore.judge.port import Judge
+from spanscore.metrics import Metric
+from spanscore.model.score import JudgeUsage
+from spanscore.scoring import refuse_misplaced
+
+
+@dataclass(frozen=True, slots=True)
+class Measurer:
+    """What evaluates the traces or sessions of one run; `metrics` are those that give scores of its items."""
+
+    engine: Engine
+    overrides: Overrides
+    metrics: tuple[Metric, ...]
+    names_rubric: bool
+
+
+class Measurers:
+    """Makes the engines of runs, which share the server's judge and embedder and stand behind what comes in."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        judge: Judge | None,
+        embedder: Embedder | None,
+        clock_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._settings = settings
+        self._judge = judge
+        self._embedder = embedder
+        self._clock_ns = clock_ns
+
+    @property
+    def judge_config(self) -> JudgeConfig:
+        """How the judge is configured."""
+        return self._settings.judge
+
+    def of(self, spec: RunSpec, spent: JudgeUsage = JudgeUsage()) -> Measurer:  # noqa: B008 - frozen
+        """The engine for `spec`, of whose budget so much is `spent`. Raises InputError where it cannot be met."""
+        measure, scope = spec.measure, spec.target.scope
+        overrides = Overrides(measure.metrics or None, measure.model, None, measure.signal_weights or None)
+        refuse_misplaced(overrides, scope)
+        evaluation = self._changed(measure, is_all_named=bool(measure.metrics))
+        try:
+            engine = Engine(
+                evaluation,
+                self._paid(spec.budget, spent),
+                self._embedder,
+                judge_config=self._settings.judge,
+                clock_ns=self._clock_ns,
+            )
+            metrics = engine.metrics_of(overrides)
+        except (ConfigError, ValueError) as error:
+            raise FieldError("measure", str(error)) from None
+        rubric = engine.has_rubric(overrides)
+        run_here = tuple(x for x in metrics if x.run == scope)
+        if not run_here and not rubric:
+            raise FieldError("measure.metrics", f"none of the configured metrics runs with a {scope}; name some")
+        return Measurer(engine, overrides, run_here, rubric)
+
+    def _paid(self, budget: RunBudget | None, spent: JudgeUsage) -> Judge | None:
+        if not isinstance(self._judge, ModelJudge):
+            return self._judge  # there is none, or recorded answers stand in for it
+        given = self._settings.judge.budget
+        limits = given if budget is None else Budget(max_tokens=budget.max_tokens, max_usd=budget.max_usd)
+        tokens = spent.input_tokens + spent.output_tokens
+        return self._judge.behind(TotalBudget(limits, tokens, spent.cost_usd or 0.0))
+
+    def _changed(self, measure: MeasureSpec, *, is_all_named: bool) -> Config:
+        """The configuration of the evaluation with the options and thresholds of a run."""
+        evaluation = self._settings.evaluation
+        configured = evaluation.measured()
+        options = {name: dict(x) for name, x in measure.options.items()}
+        for name, threshold in measure.thresholds.items():
+            if "threshold" in options.setdefault(name, {}):
+                raise FieldError(f"thresholds.{name}", "options give a threshold for it too; give one of them")
+            options[name]["threshold"] = threshold
+        _refuse_unmeasured(options, measure.metrics if is_all_named else configured)
+        changed = {name: {**configured.get(name, {}), **x} for name, x in options.items()}
+        runs = self._settings.evaluation.runs
+        metrics = {**evaluation.metrics, **changed}
+        # What a run measures is what it names: no rule of the configuration takes anything out, or adds to it.
+        update = {"metrics": metrics, "rules": [], "sampling": 1.0, "max_concurrent": runs.max_concurrent}
+        return evaluation.model_copy(update=update)
+
+
+def _refuse_unmeasured(names: Iterable[str], measured: Iterable[str]) -> None:
+    known = set(measured)
+    for name in names:
+        if is_rubric(name):
+            raise InputError(f"{name}: the rubric's options and thresholds are those of evaluation.rubric")
+        if name not in known:
+            raise InputError(f"{name} has options or a threshold, but the run does not measure it: add it to metrics")

@@ -1,0 +1,334 @@
+"""Evaluation runs: created, worked off a few at a time, paused, retried and deleted, through any restart."""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from spanscore.control import listing
+from spanscore.control.estimating import Estimated, Estimating
+from spanscore.control.measurer import Measurers
+from spanscore.control.scoring_items import ItemScoring
+from spanscore.control.spec import RunBudget, RunSpec
+from spanscore.control.target import read_spec
+from spanscore.control.working import Work
+from spanscore.errors import ExistsError, InputError, NotFoundError, StateError
+from spanscore.evaluation.config import Runs as Config
+from spanscore.scoring import Scoring
+from spanscore.store.runs import ENDED, Item, ItemState, Place, Progress, Run, RunState, RunTables
+from spanscore.store.store import Store
+
+_log = logging.getLogger(__name__)
+
+MAX_UNFINISHED = 1000
+"""Runs of one tenant that are not worked off: of more, no other is created."""
+
+_ID_BYTES = 7  # a page token has it as a number of 64 bits
+
+_GRACE_S = 5.0
+"""How long what a judge was asked when a run was paused may take; then it is asked again when the run goes on."""
+
+_LOOK_AGAIN_S = 5.0
+_ERASES: dict[RunState, bool] = {"DELETING": False, "ERASING": True}
+
+
+@dataclass(slots=True)
+class _Active:
+    work: Work
+    task: "asyncio.Task[None]"
+
+
+class Runs:
+    """The runs of all tenants in a store. Belongs to one event loop; `run` works them off until it is cancelled."""
+
+    def __init__(
+        self,
+        config: Config,
+        measurers: Measurers,
+        scoring: Scoring,
+        store: Store,
+        *,
+        is_busy: Callable[[], bool] = lambda: False,
+        clock_ns: Callable[[], int] = time.time_ns,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        """While `is_busy` with what comes in, runs wait."""
+        self._config = config
+        self._measurers = measurers
+        self._scoring = scoring
+        self._store = store
+        self._is_busy = is_busy
+        self._clock_ns = clock_ns
+        self._sleep = sleep
+        self._estimating = Estimating(store, measurers, measurers.judge_config, clock_ns)
+        self._active: dict[str, _Active] = {}
+        self._news = asyncio.Event()
+        self._is_stopped = False
+
+    async def run(self) -> None:
+        """Work off the runs that there are, and those that are created, until cancelled."""
+        try:
+            while True:
+                self._news.clear()
+                try:
+                    await self._take_up()
+                except Exception:  # noqa: BLE001 - runs can wait, the server cannot
+                    _log.exception("evaluation runs cannot be taken up now")
+                try:
+                    async with asyncio.timeout(_LOOK_AGAIN_S):
+                        await self._news.wait()
+                except TimeoutError:
+                    pass
+        finally:
+            for active in self._active.values():
+                active.task.cancel()
+            await asyncio.gather(*(x.task for x in self._active.values()), return_exceptions=True)
+
+    async def stop(self) -> None:
+        """Take up nothing more, and wait some seconds for what is under way; the next start goes on with the rest."""
+        self._is_stopped = True
+        for active in self._active.values():
+            active.work.end()
+        tasks = [x.task for x in self._active.values()]
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=_GRACE_S)
+            for task in late:
+                task.cancel()
+
+    async def create(self, tenant: str, spec: RunSpec, request_id: str | None = None) -> Run:
+        """Keep a new run, which begins when it is its turn.
+
+        With the `request_id` of an earlier one that run is returned. Raises InputError where `spec` cannot be met,
+        ExistsError where something else was asked for under the request id, StateError where too many runs wait.
+        """
+        self._measurers.of(spec)
+        await self._ask(listing.refuse_unknown, self._store, spec.target)
+        now_ns = self._clock_ns()
+        run = Run(
+            secrets.token_hex(_ID_BYTES),
+            tenant,
+            "PENDING",
+            spec.model_dump_json(),
+            now_ns,
+            now_ns,
+            request_id=request_id,
+        )
+
+        def create(tables: RunTables) -> Run:
+            if tables.count(tenant, ("PENDING", "RUNNING")) >= MAX_UNFINISHED:
+                raise StateError(f"{MAX_UNFINISHED} runs are waiting or running; cancel some, or wait for their end")
+            return tables.create(run)
+
+        created: Run = await self._ask(self._store.write_runs, create)
+        if created.spec != run.spec:
+            raise ExistsError(f"request_id {request_id!r}: run {created.id} was created under it with another content")
+        self._news.set()
+        return created
+
+    async def get(self, tenant: str, run_id: str) -> Run:
+        """A run as it is now. Raises NotFoundError."""
+        found: Run | None = await self._ask(self._store.read_runs, lambda x: x.get(tenant, run_id))
+        if found is None:
+            raise _not_found(run_id)
+        return found
+
+    async def page(
+        self, tenant: str, limit: int, after: Place | None = None, states: Sequence[RunState] = ()
+    ) -> list[Run]:
+        """At most `limit` runs, the newest first."""
+        found: list[Run] = await self._ask(self._store.read_runs, lambda x: x.page(tenant, limit, after, states))
+        return found
+
+    async def items(self, tenant: str, run_id: str, state: ItemState, limit: int, after: int = -1) -> list[Item]:
+        """At most `limit` items of a run in a state, such as those that failed. Raises NotFoundError."""
+        run = await self.get(tenant, run_id)
+        found: list[Item] = await self._ask(self._store.read_runs, lambda x: x.items(run.id, state, after, limit))
+        return found
+
+    async def estimate(self, spec: RunSpec) -> Estimated:
+        """What a run would cost at most; nothing is stored. Raises as `create`."""
+        found: Estimated = await self._ask(self._estimating.estimate, spec)
+        return found
+
+    def eta_s(self, run: Run) -> float | None:
+        """How many seconds a run will still take; None where it is not worked on, or nothing is known of it yet."""
+        active = self._active.get(run.id)
+        if active is None or run.progress.cursor is not None:
+            return None
+        return active.work.rate.eta_s(run.progress.left)
+
+    async def pause(self, tenant: str, run_id: str) -> Run:
+        """Stop a run for now; within seconds nothing more is asked. Raises NotFoundError, StateError."""
+        run = await self._move(tenant, run_id, ("PENDING", "RUNNING"), "PAUSED", "paused")
+        self._end(run_id)
+        return run
+
+    async def resume(self, tenant: str, run_id: str) -> Run:
+        """Have a paused run go on where it stood. Raises NotFoundError, StateError."""
+        run = await self._move(tenant, run_id, ("PAUSED",), "PENDING", "resumed")
+        self._news.set()
+        return run
+
+    async def cancel(self, tenant: str, run_id: str) -> Run:
+        """End a run for good; what it has scored stays. Raises NotFoundError, StateError."""
+        run = await self._move(tenant, run_id, ("PENDING", "RUNNING", "PAUSED"), "CANCELLED", "cancelled")
+        self._end(run_id, grace_s=0.0)
+        return run
+
+    async def retry(self, tenant: str, run_id: str, budget: RunBudget | None = None) -> Run:
+        """Evaluate again what failed of a run that has ended, and nothing else; `budget` takes the place of the run's.
+
+        Raises NotFoundError, and StateError where nothing failed, or the run was cancelled or has not ended.
+        """
+
+        def retry(tables: RunTables) -> Run:
+            run = _moved(tables.get(tenant, run_id), run_id, ("SUCCEEDED", "FAILED"), "PENDING", "retried")
+            if not run.progress.failed:
+                raise StateError(f"run {run_id}: nothing of it has failed")
+            tables.retry(run_id)
+            if budget is not None:
+                spec = read_spec(RunSpec, run.spec).model_copy(update={"budget": budget})
+                run = replace(run, spec=spec.model_dump_json())
+            run = replace(run, progress=_before_retry(run.progress))
+            return tables.change(run_id, self._clock_ns(), lambda _: run) or run
+
+        changed: Run = await self._ask(self._store.write_runs, retry)
+        self._news.set()
+        return changed
+
+    async def delete(self, tenant: str, run_id: str, *, with_scores: bool) -> None:
+        """Delete a run, and the scores that it made where they are to go too. Raises NotFoundError.
+
+        A run that is under way is ended first. A restart in between goes on with it.
+        """
+        state: RunState = "ERASING" if with_scores else "DELETING"
+        await self._move(tenant, run_id, (*ENDED, "PENDING", "RUNNING", "PAUSED"), state, "deleted")
+        self._end(run_id, grace_s=0.0)
+        if (active := self._active.get(run_id)) is not None:
+            await asyncio.wait([active.task])
+        await self._delete(run_id, with_scores=with_scores)
+
+    async def _take_up(self) -> None:
+        unfinished: list[Run] = await self._ask(self._store.read_runs, lambda x: x.unfinished())
+        for run in unfinished:
+            if self._is_stopped:
+                return
+            if run.id in self._active:
+                continue
+            if run.state in _ERASES:
+                await self._delete(run.id, with_scores=_ERASES[run.state])
+            elif len(self._active) < self._config.at_once:
+                await self._begin(run)
+
+    async def _begin(self, run: Run) -> None:
+        now_ns = self._clock_ns()
+
+        def started(tables: RunTables) -> Run | None:
+            def start(current: Run) -> Run:
+                if current.state not in {"PENDING", "RUNNING"}:
+                    return current
+                first_ns = current.progress.started_ns or now_ns
+                return replace(current, state="RUNNING", progress=replace(current.progress, started_ns=first_ns))
+
+            return tables.change(run.id, now_ns, start)
+
+        begun: Run | None = await self._ask(self._store.write_runs, started)
+        if begun is None or begun.state != "RUNNING":
+            return
+        try:
+            spec = read_spec(RunSpec, begun.spec)
+            measurer = self._measurers.of(spec, begun.progress.usage)
+        except InputError as error:  # the configuration has changed since it was created
+            await self._fail(begun, str(error))
+            return
+        work = Work(
+            begun,
+            spec,
+            lambda listed: ItemScoring(listed, spec, measurer, self._scoring, self._store),
+            self._scoring,
+            self._store,
+            at_once=self._config.max_concurrent,
+            is_busy=self._is_busy,
+            clock_ns=self._clock_ns,
+            sleep=self._sleep,
+        )
+        _log.info("run %s is worked on: %d of %d done", begun.id, _worked_off(begun.progress), begun.progress.items)
+        task = asyncio.create_task(self._work_off(begun, work))
+        self._active[begun.id] = _Active(work, task)
+
+    async def _work_off(self, run: Run, work: Work) -> None:
+        try:
+            state = await work.run()
+            if state is not None:
+                _log.info("run %s: %s", run.id, state.lower())
+        except Exception as error:  # noqa: BLE001 - one run must not stop the others, nor itself at every start
+            _log.exception("run %s cannot go on", run.id)
+            await self._fail(run, f"{type(error).__name__}: {error}")
+        finally:
+            self._active.pop(run.id, None)
+            self._news.set()
+
+    async def _fail(self, run: Run, reason: str) -> None:
+        def fail(current: Run) -> Run:
+            if current.state != "RUNNING":
+                return current
+            return replace(
+                current, state="FAILED", progress=replace(current.progress, ended_ns=self._clock_ns(), reason=reason)
+            )
+
+        await self._ask(self._store.write_runs, lambda x: x.change(run.id, self._clock_ns(), fail))
+
+    def _end(self, run_id: str, grace_s: float = _GRACE_S) -> None:
+        """Take up nothing more of a run; after `grace_s` what is under way is given up too."""
+        if (active := self._active.get(run_id)) is not None:
+            active.work.end()
+            asyncio.get_running_loop().call_later(grace_s, active.task.cancel)
+
+    async def _move(self, tenant: str, run_id: str, of: Sequence[RunState], to: RunState, done: str) -> Run:
+        def move(tables: RunTables) -> Run:
+            moved = _moved(tables.get(tenant, run_id), run_id, of, to, done)
+            if to == "CANCELLED":
+                moved = replace(moved, progress=replace(moved.progress, ended_ns=self._clock_ns()))
+            return tables.change(run_id, self._clock_ns(), lambda _: moved) or moved
+
+        changed: Run = await self._ask(self._store.write_runs, move)
+        return changed
+
+    async def _delete(self, run_id: str, *, with_scores: bool) -> None:
+        delete = partial(self._store.delete_run_step, run_id, with_scores=with_scores)
+        while not await self._ask(delete):
+            pass
+
+    async def _ask(self, ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        return await self._scoring.patiently(ask, *arguments, **options)
+
+
+def _moved(run: Run | None, run_id: str, of: Sequence[RunState], to: RunState, done: str) -> Run:
+    """The run in its next state. Raises NotFoundError, and StateError where it is in none from which it can be."""
+    if run is None:
+        raise _not_found(run_id)
+    if run.state not in of:
+        raise StateError(f"run {run_id} is {run.state}: only one that is {' or '.join(of)} can be {done}")
+    return replace(run, state=to)
+
+
+def _not_found(run_id: str) -> NotFoundError:
+    return NotFoundError(f"there is no run {run_id!r}")
+
+
+def _before_retry(progress: Progress) -> Progress:
+    """As it is once the items that failed are to be worked off again.
+
+    Why scores are missing is replaced with the scores, but for items of which nothing was stored.
+    """
+    failed = {cause: count for cause, count in progress.scores.failed.items() if not cause.startswith("\t")}
+    scores = replace(progress.scores, failed=failed)
+    return replace(progress, failed=0, scores=scores, ended_ns=None, reason=None)
+
+
+def _worked_off(progress: Progress) -> int:
+    return progress.items - progress.left

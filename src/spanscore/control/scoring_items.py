@@ -1,0 +1,175 @@
+"""One trace or session of a run: evaluated, compared with what the run gave it before, and counted."""
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from spanscore.control.measurer import Measurer
+from spanscore.control.spec import RunSpec
+from spanscore.evaluation import MAX_EARLIER_TURNS, Overrides
+from spanscore.evaluation.unanswered import cause_of
+from spanscore.metrics import SessionMetric
+from spanscore.model.score import Evaluation, Failure, JudgeUsage, Score, Skip
+from spanscore.model.trace import AgentTrace
+from spanscore.scoring import Scoring, superseding
+from spanscore.store.runs import Finished, Item, Run, Tallied
+from spanscore.store.store import Store
+
+_log = logging.getLogger(__name__)
+
+_MAX_EARLIER_BYTES = 4 * 2**20
+_MAX_ERROR = 500
+_OF_SESSION = "runs_with_session"
+
+
+class Worked(NamedTuple):
+    """The evaluations of an item, and what becomes of it."""
+
+    evaluations: list[Evaluation]
+    finished: Finished
+
+
+class ItemScoring:
+    """Evaluates the items of one run. Belongs to one event loop."""
+
+    def __init__(self, run: Run, spec: RunSpec, measurer: Measurer, scoring: Scoring, store: Store) -> None:
+        self._run = run
+        self._spec = spec
+        self._measurer = measurer
+        self._scoring = scoring
+        self._store = store
+
+    async def work(self, item: Item) -> Worked:
+        """Evaluate an item; on a retry only what had failed. Nothing is stored yet, and no error of it escapes."""
+        try:
+            if self._spec.target.scope == "session":
+                return await self._session(item)
+            return await self._trace(item)
+        except Exception as error:  # noqa: BLE001 - one trace must not stop a run
+            _log.exception("run %s: %r cannot be evaluated", self._run.id, item.subject_id)
+            return failed(item, error)
+
+    async def _trace(self, item: Item) -> Worked:
+        trace = await self._scoring.patiently(self._store.trace, item.subject_id)
+        if trace is None:
+            return _gone(item)
+        before = await self._before(item, trace_id=trace.id)
+        overrides = self._of_failed(before) if item.tries else self._measurer.overrides
+        earlier = await self._earlier(trace)
+        found = await self._measurer.engine.evaluate_trace(trace, overrides, revision=item.tries + 1, earlier=earlier)
+        worked = self._worked(item, found, before)
+        if self._measurer.names_rubric and trace.session_id is not None:
+            worked = _with_skipped(worked, "rubric", _OF_SESSION)
+        return worked
+
+    async def _session(self, item: Item) -> Worked:
+        stored = await self._scoring.patiently(self._store.sessions, [item.subject_id])
+        if not stored:
+            return _gone(item)
+        session = stored[0].session
+        before = await self._before(item, session_id=item.subject_id)
+        engine, external = self._measurer.engine, []
+        if engine.uses_external_scores:
+            external = await self._scoring.patiently(self._store.external_scores, session_id=session.id)
+        found = await engine.evaluate_session(
+            session,
+            _signals(before),
+            self._of_failed_session(before) if item.tries else self._measurer.overrides,
+            revision=item.tries + 1,
+            external=external,
+            with_signals=True,
+        )
+        return self._worked(item, found, before)
+
+    async def _before(self, item: Item, **subject: str) -> list[Evaluation]:
+        """What the run gave an item when it was tried before."""
+        if not item.tries:
+            return []
+        found: list[Evaluation] = await self._scoring.patiently(self._store.evaluations, **subject, run=self._run.id)
+        return found
+
+    async def _earlier(self, trace: AgentTrace) -> list[AgentTrace]:
+        if trace.session_id is None or not self._measurer.engine.looks_back:
+            return []
+        found: list[AgentTrace] = await self._scoring.patiently(
+            self._store.turns_before, trace, limit=MAX_EARLIER_TURNS, max_bytes=_MAX_EARLIER_BYTES
+        )
+        return found
+
+    def _of_failed(self, before: Sequence[Evaluation]) -> Overrides:
+        """What measures again what has failed; all, where nothing of it could be stored."""
+        names = tuple(dict.fromkeys(x.metric for x in before if _has_failed(x)))
+        return replace(self._measurer.overrides, metrics=names) if names else self._measurer.overrides
+
+    def _of_failed_session(self, before: Sequence[Evaluation]) -> Overrides:
+        """As `_of_failed`; with a signal that failed, the session's metrics that rest on signals are measured anew."""
+        lost = [x for x in before if _has_failed(x)]
+        own = {x.name for x in self._measurer.metrics}
+        names = [x.metric for x in lost if x.scope == "session" or x.metric in own]
+        if any(x.scope == "trace" for x in lost):
+            names += [x.name for x in self._measurer.metrics if isinstance(x, SessionMetric)]
+        chosen = tuple(dict.fromkeys(names))
+        return replace(self._measurer.overrides, metrics=chosen) if chosen else self._measurer.overrides
+
+    def _worked(self, item: Item, found: Sequence[Evaluation], before: Sequence[Evaluation]) -> Worked:
+        chance = self._run.progress.sampling
+        made = [
+            replace(x, run=self._run.id, withheld=not self._spec.export, sampling=chance, rank=rank)
+            for rank, x in enumerate(found)
+        ]
+        made = superseding(made, before)
+        newest = {(x.subject_id, x.metric): x for x in [*before, *made]}
+        replaced = [x for x in before if newest[x.subject_id, x.metric] is not x]
+        lost = next((x for x in newest.values() if _has_failed(x)), None)
+        error = None if lost is None else f"{lost.metric}: {lost.reason}"[:_MAX_ERROR]
+        usage = sum((x.usage for x in made), JudgeUsage())
+        tally = tallied(made) + -tallied(replaced)
+        return Worked(made, Finished(item.subject_id, "FAILED" if lost else "DONE", error, tally, usage))
+
+
+def tallied(found: Iterable[Evaluation]) -> Tallied:
+    """How many of these are scores, and why the others are none."""
+    kinds: dict[type, Counter[str]] = {Skip: Counter(), Failure: Counter()}
+    scored = 0
+    for x in found:
+        match x.outcome:
+            case Skip(cause=cause):
+                kinds[Skip][f"{x.metric}\t{cause}"] += 1
+            case Failure(type=error):
+                kinds[Failure][f"{x.metric}\t{error}"] += 1
+            case Score():
+                scored += 1
+    return Tallied(scored, dict(kinds[Skip]), dict(kinds[Failure]))
+
+
+def failed(item: Item, error: Exception) -> Worked:
+    """An item of which nothing can be stored."""
+    tally = Tallied(failed={f"\t{type(error).__name__}": 1})
+    return Worked([], Finished(item.subject_id, "FAILED", str(error)[:_MAX_ERROR], tally, JudgeUsage()))
+
+
+def _gone(item: Item) -> Worked:
+    tally = Tallied(skipped={"\tnot_stored": 1})
+    return Worked([], Finished(item.subject_id, "GONE", "it is no longer stored", tally, JudgeUsage()))
+
+
+def _with_skipped(worked: Worked, metric: str, cause: str) -> Worked:
+    finished = worked.finished
+    scores = finished.scores + Tallied(skipped={f"{metric}\t{cause}": 1})
+    return worked._replace(finished=finished._replace(scores=scores))
+
+
+def _has_failed(x: Evaluation) -> bool:
+    """Whether there is no score for a reason that may pass, such as a spent budget, or for an error."""
+    return x.status == "failed" or cause_of(x) is not None
+
+
+def _signals(before: Iterable[Evaluation]) -> Mapping[str, Mapping[str, Evaluation]]:
+    """What the run measured of a session's traces, by trace and metric, but for what failed."""
+    found: dict[str, dict[str, Evaluation]] = {}
+    for x in before:
+        if x.scope == "trace" and not _has_failed(x):
+            found.setdefault(x.subject_id, {})[x.metric] = x
+    return found

@@ -1,0 +1,330 @@
+"""Evaluation runs in the store: what each is to do, how far it is, and its traces or sessions one by one."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from sqlalchemy import Row, delete, func, insert, select, tuple_, update
+from sqlalchemy.engine import Connection
+
+from spanscore.model.score import JudgeUsage
+from spanscore.model.trace import AgentTrace
+from spanscore.store import reading, records
+from spanscore.store.schema import agent_traces, evaluations, otel_traces, run_items, runs
+from spanscore.store.writing import chunks, key
+
+RunState: TypeAlias = Literal["PENDING", "RUNNING", "PAUSED", "SUCCEEDED", "FAILED", "CANCELLED", "DELETING", "ERASING"]
+"""`DELETING`: it is being deleted; `ERASING`: with its scores. Both are no longer shown."""
+ItemState: TypeAlias = Literal["PENDING", "DONE", "FAILED", "GONE"]
+
+ENDED: tuple[RunState, ...] = ("SUCCEEDED", "FAILED", "CANCELLED")
+DELETE_STEP = 500
+_MAX_CAUSES = 100
+_OTHERS = "others"
+_GOING: tuple[RunState, ...] = ("DELETING", "ERASING")
+
+
+@dataclass(frozen=True, slots=True)
+class Tallied:
+    """How many scores a run made; how many it did not, by metric and cause with a tab in between."""
+
+    scored: int = 0
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    failed: Mapping[str, int] = field(default_factory=dict)
+
+    def __add__(self, other: "Tallied") -> "Tallied":
+        return Tallied(self.scored + other.scored, _sum(self.skipped, other.skipped), _sum(self.failed, other.failed))
+
+    def __neg__(self) -> "Tallied":
+        skipped, failed = ({cause: -n for cause, n in x.items()} for x in (self.skipped, self.failed))
+        return Tallied(-self.scored, skipped, failed)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is. Times are Unix ns.
+
+    `cursor` is where the listing of its items goes on, None when all are listed; `candidates` are the traces or
+    sessions that the target named so far, `items` those that were drawn. `gone` are items that were no longer stored.
+    `reason` says why it stopped, where it did not come to its end.
+    """
+
+    cursor: str | None = ""
+    candidates: int = 0
+    items: int = 0
+    done: int = 0
+    failed: int = 0
+    gone: int = 0
+    scores: Tallied = Tallied()
+    usage: JudgeUsage = field(default_factory=JudgeUsage)
+    sampling: float = 1.0
+    started_ns: int | None = None
+    ended_ns: int | None = None
+    reason: str | None = None
+
+    @property
+    def left(self) -> int:
+        """Items that are still to be worked off."""
+        return self.items - self.done - self.failed - self.gone
+
+    def to_json(self) -> str:
+        """The text that `from_json` reads."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Progress":
+        """The inverse of `to_json`."""
+        data = json.loads(text)
+        return cls(**{**data, "scores": Tallied(**data["scores"]), "usage": JudgeUsage(**data["usage"])})
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """An evaluation run as it is kept; `spec` is JSON."""
+
+    id: str
+    tenant: str
+    state: RunState
+    spec: str
+    created_ns: int
+    updated_ns: int
+    progress: Progress = Progress()
+    request_id: str | None = None
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether it goes on only where somebody asks for that."""
+        return self.state in ENDED
+
+
+class Item(NamedTuple):
+    """A trace or session of a run; `error` says why it failed, where it did."""
+
+    number: int
+    subject_id: str
+    tries: int
+    state: ItemState = "PENDING"
+    error: str | None = None
+
+
+class Finished(NamedTuple):
+    """What became of an item, and what it adds to the run's scores and to what the run has spent."""
+
+    subject_id: str
+    state: ItemState
+    error: str | None
+    scores: Tallied
+    usage: JudgeUsage
+
+
+class Place(NamedTuple):
+    """Where a page of runs ends."""
+
+    created_ns: int
+    id: str
+
+
+class RunTables:
+    """Reads and writes runs with the connections of a store's transactions."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def create(self, run: Run) -> Run:
+        """Keep a new run; where one was asked for under the same request id, that one is returned instead."""
+        if run.request_id is not None:
+            same = (runs.c.tenant == run.tenant, runs.c.request_id == run.request_id)
+            if (found := self._connection.execute(select(runs).where(*same)).first()) is not None:
+                return _run(found)
+        row = {name: getattr(run, name) for name in runs.c.keys()}  # noqa: SIM118 - columns are no dict
+        self._connection.execute(insert(runs).values({**row, "progress": run.progress.to_json()}))
+        return run
+
+    def get(self, tenant: str, run_id: str) -> Run | None:
+        """The run with this id; None where this tenant has none."""
+        wanted = (runs.c.id == run_id, runs.c.tenant == tenant, runs.c.state.not_in(_GOING))
+        found = self._connection.execute(select(runs).where(*wanted)).first()
+        return None if found is None else _run(found)
+
+    def page(self, tenant: str, limit: int, after: Place | None, states: Sequence[RunState] = ()) -> list[Run]:
+        """At most `limit` runs, the newest first."""
+        query = select(runs).where(runs.c.tenant == tenant, runs.c.state.not_in(_GOING))
+        if states:
+            query = query.where(runs.c.state.in_(states))
+        if after is not None:
+            query = query.where(tuple_(runs.c.created_ns, runs.c.id) < tuple_(*after))
+        found = self._connection.execute(query.order_by(runs.c.created_ns.desc(), runs.c.id.desc()).limit(limit))
+        return [_run(x) for x in found]
+
+    def count(self, tenant: str, states: Sequence[RunState]) -> int:
+        """How many runs of a tenant are in one of these states."""
+        wanted = (runs.c.tenant == tenant, runs.c.state.in_(states))
+        return self._connection.execute(select(func.count()).select_from(runs).where(*wanted)).scalar_one()
+
+    def unfinished(self) -> list[Run]:
+        """The runs of all tenants on which there is work to do, the oldest first."""
+        open_ = runs.c.state.in_(("PENDING", "RUNNING", *_GOING))
+        return [_run(x) for x in self._connection.execute(select(runs).where(open_).order_by(runs.c.created_ns))]
+
+    def change(self, run_id: str, now_ns: int, edit: Callable[[Run], Run]) -> Run | None:
+        """Write a run's state, spec and progress as `edit` gives them; returns it as it is then, None where it is gone.
+
+        What `edit` is given is what is stored at that moment; what it raises changes nothing.
+        """
+        found = self._connection.execute(select(runs).where(runs.c.id == run_id)).first()
+        if found is None:
+            return None
+        changed = replace(edit(_run(found)), updated_ns=now_ns)
+        row = {"state": changed.state, "spec": changed.spec, "progress": changed.progress.to_json()}
+        self._connection.execute(update(runs).where(runs.c.id == run_id).values(**row, updated_ns=now_ns))
+        return changed
+
+    def add_items(self, run: Run, subjects: Sequence[tuple[str, int]]) -> int:
+        """Keep items, (subject id, draw) each, that are not there yet; returns how many are new."""
+        known: set[str] = set()
+        for some in chunks([subject for subject, _ in subjects]):
+            there = select(run_items.c.subject_id).where(run_items.c.run == run.id, run_items.c.subject_id.in_(some))
+            known.update(self._connection.execute(there).scalars())
+        new = {subject: draw for subject, draw in subjects if subject not in known}
+        rows = [
+            {"run": run.id, "subject_id": subject, "number": number, "tenant": run.tenant, "draw": draw}
+            for number, (subject, draw) in enumerate(new.items(), run.progress.candidates)
+        ]
+        if rows:
+            self._connection.execute(insert(run_items).values(state="PENDING", tries=0), rows)
+        return len(rows)
+
+    def highest_draw(self, run_id: str, count: int) -> int | None:
+        """The draw of the item that is the last of the `count` lowest; None where there are fewer."""
+        lowest = select(run_items.c.draw).where(run_items.c.run == run_id).order_by(run_items.c.draw)
+        return self._connection.execute(lowest.offset(count - 1).limit(1)).scalar()
+
+    def drop_above(self, run_id: str, draw: int) -> int:
+        """Delete the items with a higher draw; returns how many went."""
+        above = (run_items.c.run == run_id, run_items.c.draw > draw)
+        return self._connection.execute(delete(run_items).where(*above)).rowcount
+
+    def items(self, run_id: str, state: ItemState, after: int, limit: int) -> list[Item]:
+        """At most `limit` items of a state, with numbers above `after`, in their order."""
+        table = run_items.c
+        query = select(table.number, table.subject_id, table.tries, table.state, table.error)
+        wanted = (table.run == run_id, table.state == state, table.number > after)
+        return [
+            Item(*row) for row in self._connection.execute(query.where(*wanted).order_by(table.number).limit(limit))
+        ]
+
+    def finish(self, run_id: str, found: Iterable[Finished], now_ns: int) -> None:
+        """Note what became of items; those of a run that was deleted meanwhile are left out."""
+
+        def finished(run: Run) -> Run:
+            progress = run.progress
+            for x in found:
+                one = (run_items.c.run == run_id, run_items.c.subject_id == x.subject_id)
+                changed = {"state": x.state, "error": x.error, "tries": run_items.c.tries + 1}
+                pending = update(run_items).where(*one, run_items.c.state == "PENDING").values(**changed)
+                if self._connection.execute(pending).rowcount:
+                    progress = _with(progress, x)
+            return replace(run, progress=progress)
+
+        self.change(run_id, now_ns, finished)
+
+    def retry(self, run_id: str) -> int:
+        """Have the items that failed be worked off again; returns how many they are."""
+        failed = (run_items.c.run == run_id, run_items.c.state == "FAILED")
+        return self._connection.execute(update(run_items).where(*failed).values(state="PENDING", error=None)).rowcount
+
+    def delete_step(self, run_id: str, *, with_scores: bool) -> tuple[bool, int]:
+        """Delete some of a run; returns whether that was all, and how many bytes of scores went.
+
+        The run itself goes last, so that what a kill leaves behind is found again.
+        """
+        if with_scores:
+            of_run = select(evaluations.c.seq, evaluations.c.size_bytes).where(evaluations.c.run == run_id)
+            rows = self._connection.execute(of_run.order_by(evaluations.c.seq).limit(DELETE_STEP)).all()
+            if rows:
+                self._connection.execute(delete(evaluations).where(evaluations.c.seq.in_([x.seq for x in rows])))
+                return False, sum(x.size_bytes for x in rows)
+        subjects = select(run_items.c.subject_id).where(run_items.c.run == run_id).limit(DELETE_STEP)
+        some = list(self._connection.execute(subjects).scalars())
+        if some:
+            one = (run_items.c.run == run_id, run_items.c.subject_id.in_(some))
+            self._connection.execute(delete(run_items).where(*one))
+            return False, 0
+        self._connection.execute(delete(runs).where(runs.c.id == run_id))
+        return True, 0
+
+    def traces(self, after: str, limit: int, *, stored_by_ns: int) -> list[tuple[str, AgentTrace | None]]:
+        """At most `limit` agent traces by their ids, in the order of these; None for one whose record is damaged.
+
+        Those that were first stored later than `stored_by_ns` are left out.
+        """
+        table = agent_traces.c
+        known = (table.id > after, (table.stored_ns <= stored_by_ns) | (table.revision > 1))
+        query = select(table.id, table.record).where(*known).order_by(table.id).limit(limit)
+        return [(row.id, _decoded(row.record)) for row in self._connection.execute(query)]
+
+    def unknown_traces(self, ids: Sequence[str]) -> list[str]:
+        """Those of `ids` that are neither of an agent trace nor of an OTel trace that is stored."""
+        found: set[str] = set()
+        for some in chunks(ids):
+            found.update(
+                self._connection.execute(select(agent_traces.c.id).where(agent_traces.c.id.in_(some))).scalars()
+            )
+            of_otel = select(otel_traces.c.trace_id).where(otel_traces.c.trace_id.in_(some))
+            found.update(self._connection.execute(of_otel).scalars())
+        return [x for x in ids if x not in found]
+
+    def unknown_sessions(self, ids: Sequence[str]) -> list[str]:
+        """Those of `ids` that are neither an id nor the key of a session that is stored."""
+        return [x for x in ids if not self.sessions_of(x)]
+
+    def sessions_of(self, session_id: str) -> list[str]:
+        """The keys of the stored sessions with this id, one for each namespace; a key stands for its session."""
+        keys = reading.session_keys(self._connection, key(session_id))
+        there = select(agent_traces.c.session_id).where(agent_traces.c.session_id.in_(keys)).distinct()
+        return sorted(self._connection.execute(there).scalars())
+
+    def turns(self, trace_id: str) -> list[str]:
+        """The ids of the agent traces that an id of an agent trace or of an OTel trace stands for."""
+        return reading.turns(self._connection, trace_id)
+
+    def turns_of_session(self, session_id: str) -> list[str]:
+        """The ids of the agent traces of the sessions with this id."""
+        return sorted(reading.session_trace_ids(self._connection, self.sessions_of(session_id)))
+
+    def session_keys(self, after: str, limit: int) -> list[str]:
+        """At most `limit` keys of sessions, in their order."""
+        column = agent_traces.c.session_id
+        query = select(column).where(column > after).group_by(column).order_by(column).limit(limit)
+        return list(self._connection.execute(query).scalars())
+
+
+def _run(row: Row[Any]) -> Run:
+    return Run(**{**row._asdict(), "progress": Progress.from_json(row.progress)})
+
+
+def _with(progress: Progress, found: Finished) -> Progress:
+    counted = {"DONE": "done", "FAILED": "failed", "GONE": "gone"}[found.state]
+    return replace(
+        progress,
+        scores=progress.scores + found.scores,
+        usage=progress.usage + found.usage,
+        **{counted: getattr(progress, counted) + 1},
+    )
+
+
+def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    """The counts of both together; past so many causes, which a metric of a user's own may invent, they are others."""
+    counts = dict(one)
+    for cause, count in other.items():
+        name = cause if cause in counts or len(counts) < _MAX_CAUSES else _OTHERS
+        counts[name] = counts.get(name, 0) + count
+    return {cause: count for cause, count in counts.items() if count}
+
+
+def _decoded(record: str) -> AgentTrace | None:
+    try:
+        return records.decode_trace(record)
+    except (ValueError, LookupError, TypeError):
+        return None

@@ -1,0 +1,142 @@
+"""RunService: what is asked by messages is what is stored, and what is stored is shown as messages."""
+
+import asyncio
+
+import pytest
+
+from spanscore.api.encode_runs import encode_run, spec_of
+from spanscore.api.runs import RunService
+from spanscore.api.servicer import Call
+from spanscore.api.v1 import run_service_pb2 as pb
+from spanscore.api.v1.score_pb2 import SCOPE_SESSION
+from spanscore.config import Settings
+from spanscore.control.measurer import Measurers
+from spanscore.control.runs import Runs
+from spanscore.errors import FieldError, NotFoundError
+from spanscore.evaluation import Engine
+from spanscore.export.sender import Sender
+from spanscore.scoring import Scoring
+from spanscore.store.config import Config
+from spanscore.store.runs import Progress, Run, Tallied
+from spanscore.store.store import Store, StoredTrace
+from spanscore.telemetry import Meter
+from spanscore.testing.traces import agent_trace
+
+CALL = Call()
+FULL = pb.Run(
+    display_name="nightly",
+    target=pb.RunTarget(
+        scope=SCOPE_SESSION,
+        filter=pb.TraceFilter(
+            service="shop", resource={"zone": "eu"}, has_error=False, min_duration_s=0.5, min_tokens=7
+        ),
+        sampling=pb.RunSampling(count=50, seed=9),
+    ),
+    measure=pb.RunMeasure(
+        metrics=["agent_reliability"],
+        model="gpt-4o",
+        thresholds={"agent_reliability": 0.7},
+        signal_weights={"confidence": 2.0},
+    ),
+    budget=pb.RunBudget(max_usd=5.0),
+    export=True,
+)
+FULL.measure.options["agent_reliability"].update({"threshold": 0.5})
+
+
+class Backend:
+    def __init__(self, store):
+        settings = Settings()
+        scoring = Scoring(
+            Engine(settings.evaluation, None, None), store, Sender(settings.export, {}, store, Meter()), Meter()
+        )
+        self.runs = Runs(settings.evaluation.runs, Measurers(settings, None, None), scoring, store)
+
+
+@pytest.fixture
+def service(tmp_path):
+    store = Store.open(Config(url=f"sqlite:///{tmp_path}/store.db"))
+    store.commit([StoredTrace(agent_trace(user_input=str(n)), 1, "") for n in range(3)], [])
+    yield RunService(Backend(store))
+    store.close()
+
+
+def kept(run, **facts):
+    return Run("ab" * 16, "", "RUNNING", spec_of(run).model_dump_json(), 5, 6, **facts)
+
+
+def create(service, run=None, call=CALL, **fields):
+    request = pb.CreateRunRequest(
+        run=run or pb.Run(measure=pb.RunMeasure(metrics=["check.errors_recovered"])), **fields
+    )
+    return asyncio.run(service.create_run(request, call))
+
+
+def test_what_was_asked_is_shown_again():
+    shown = encode_run(kept(FULL), None)
+    for name in ("display_name", "target", "measure", "budget", "export"):
+        assert getattr(shown, name) == getattr(FULL, name)
+
+
+def test_progress_is_shown_with_what_is_missing_and_why():
+    scores = Tallied(4, {"coherence\tbudget": 2}, {"\tInputError": 1})
+    progress = Progress(cursor=None, candidates=9, items=3, done=2, failed=1, scores=scores)
+    shown = encode_run(kept(pb.Run(), progress=progress), 12.5).progress
+
+    assert (shown.listed, shown.items, shown.done, shown.scores, shown.eta_s) == (True, 3, 2, 4, 12.5)
+    assert [(x.metric, x.cause, x.count) for x in (*shown.skipped, *shown.errors)] == [
+        ("coherence", "budget", 2),
+        ("", "InputError", 1),
+    ]
+
+
+WRONG = [
+    (pb.Run(target=pb.RunTarget(sampling=pb.RunSampling(share=2.0))), "run.target.sampling.share"),
+    (pb.Run(target=pb.RunTarget(sampling=pb.RunSampling(count=0))), "run.target.sampling.count"),
+    (pb.Run(target=pb.RunTarget(trace_ids=["a"], session_ids=["b"])), "run.target"),
+    (pb.Run(measure=pb.RunMeasure(thresholds={"coherence": float("nan")})), "run.measure.thresholds.coherence"),
+    (pb.Run(budget=pb.RunBudget(max_tokens=0)), "run.budget.max_tokens"),
+    (pb.Run(display_name="x" * 300), "run.name"),
+]
+
+
+@pytest.mark.parametrize(("run", "field"), WRONG, ids=[x for _, x in WRONG])
+def test_a_field_that_is_wrong_is_named(run, field):
+    with pytest.raises(FieldError) as raised:
+        spec_of(run)
+    assert raised.value.field == field
+
+
+def test_runs_are_listed_page_by_page(service):
+    names = [create(service).name for _ in range(5)]
+    found, token = [], ""
+    while True:
+        page = asyncio.run(service.list_runs(pb.ListRunsRequest(page_size=2, page_token=token), CALL))
+        found += [x.name for x in page.runs]
+        if not (token := page.next_page_token):
+            break
+    assert found == names[::-1]
+
+
+def test_another_tenant_has_none_of_them(service):
+    run = create(service, call=Call("acme"))
+    with pytest.raises(NotFoundError):
+        asyncio.run(service.get_run(pb.GetRunRequest(name=run.name), Call("other")))
+    assert not asyncio.run(service.list_runs(pb.ListRunsRequest(), Call("other"))).runs
+
+
+def test_the_same_request_id_gives_the_same_run(service):
+    assert create(service, request_id="k").name == create(service, request_id="k").name
+
+
+def test_an_estimate_counts_what_would_be_evaluated(service):
+    run = pb.Run(
+        target=pb.RunTarget(sampling=pb.RunSampling(count=2)), measure=pb.RunMeasure(metrics=["check.errors_recovered"])
+    )
+    found = asyncio.run(service.estimate_run(pb.EstimateRunRequest(run=run), CALL))
+    assert (found.candidates, found.items, found.calls) == (3, 2, 0)
+
+
+def test_a_name_of_something_else_is_refused(service):
+    with pytest.raises(FieldError, match="write runs/ID"):
+        asyncio.run(service.get_run(pb.GetRunRequest(name="traces/1"), CALL))

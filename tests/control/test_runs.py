@@ -1,0 +1,308 @@
+"""Runs over what is stored: which items, which scores, and what becomes of them through pauses and restarts."""
+
+import asyncio
+
+import pytest
+
+from spanscore.control.spec import RunSpec
+from spanscore.control.target import read_spec
+from spanscore.errors import ExistsError, InputError, JudgeUnavailableError, NotFoundError, StateError
+from spanscore.store.listing import ScoreQuery
+
+COMPLETION = {"measure": {"metrics": ["task_completion"]}}
+
+
+def spec(**given):
+    return read_spec(RunSpec, {**COMPLETION, **given})
+
+
+def scores_of(server, run):
+    return server.store.list_scores(ScoreQuery(run=run.id, skipped=True), 100_000).items
+
+
+def work(server, given=None, tenant=""):
+    """A run, worked off."""
+
+    async def scenario():
+        run = await server.runs.create(tenant, given or spec())
+        return await server.ended(run.id)
+
+    return server.do(scenario())
+
+
+def test_every_stored_trace_is_scored_once(server, traces):
+    ids = server.keep(traces(30))
+    run = work(server)
+
+    assert (run.state, run.progress.done, run.progress.items) == ("SUCCEEDED", 30, 30)
+    assert sorted(x.subject_id for x in scores_of(server, run)) == sorted(ids)
+
+
+def test_no_question_is_asked_twice(server, traces, judge):
+    server.keep(traces(30))
+    work(server)
+
+    assert set(judge.asked.values()) == {1}
+
+
+def test_the_scores_name_their_run_and_leave_the_live_ones_as_they_were(server, traces):
+    server.keep(traces(3))
+    run = work(server)
+
+    assert {x.run for x in scores_of(server, run)} == {run.id}
+    assert server.store.list_scores(ScoreQuery(), 100).items == []
+
+
+def test_two_runs_do_not_take_the_place_of_each_other(server, traces):
+    server.keep(traces(3))
+    one, other = work(server), work(server, spec(measure={"metrics": ["task_completion"], "model": "other"}))
+
+    assert {x.evaluator.model for x in scores_of(server, one)} == {"scripted"}
+    assert {x.evaluator.model for x in scores_of(server, other)} == {"other"}
+    assert {x.revision for x in [*scores_of(server, one), *scores_of(server, other)]} == {1}
+
+
+def test_scores_of_a_run_are_withheld_from_exporters(server, traces):
+    server.keep(traces(3))
+    assert not any(x.is_shown for x in scores_of(server, work(server)))
+
+
+def test_those_of_a_run_that_exports_are_shown(server, traces):
+    server.keep(traces(3))
+    assert all(x.is_shown for x in scores_of(server, work(server, spec(export=True))))
+
+
+def test_a_filter_names_the_traces(server, traces):
+    wanted = server.keep(traces(5, service_name="bank"))
+    server.keep(traces(5))
+    run = work(server, spec(target={"filter": {"service": "bank"}}))
+
+    assert sorted(x.subject_id for x in scores_of(server, run)) == sorted(wanted)
+
+
+def test_ids_name_the_traces(server, traces):
+    some = traces(5)
+    server.keep(some)
+    run = work(server, spec(target={"trace_ids": [some[1].id, some[3].trace_ids[0]]}))
+
+    assert sorted(x.subject_id for x in scores_of(server, run)) == sorted([some[1].id, some[3].id])
+
+
+def test_an_id_that_is_not_stored_creates_no_run(server, traces):
+    server.keep(traces(1))
+    with pytest.raises(NotFoundError, match=r"1 of the traces are not stored .*: 'ffff'"):
+        server.do(server.runs.create("", spec(target={"trace_ids": ["ffff"]})))
+    assert server.do(server.runs.page("", 10)) == []
+
+
+def test_a_sample_of_a_seed_is_the_same_in_every_run(server, traces):
+    server.keep(traces(60))
+    target = {"sampling": {"share": 0.4, "seed": 3}}
+    first, second = (work(server, spec(target=target)) for _ in range(2))
+
+    drawn = [{x.subject_id for x in scores_of(server, run)} for run in (first, second)]
+    assert drawn[0] == drawn[1]
+    assert 10 < len(drawn[0]) < 40
+
+
+def test_a_count_draws_exactly_so_many_with_their_chance(server, traces):
+    server.keep(traces(40))
+    run = work(server, spec(target={"sampling": {"count": 10}}))
+
+    found = scores_of(server, run)
+    assert (len(found), {x.sampling for x in found}) == (10, {0.25})
+
+
+def test_a_session_run_stores_the_signals_that_it_needs(server, traces, judge):
+    server.keep(traces(3, session_id="s1"))
+    given = spec(target={"scope": "session"}, measure={"metrics": ["agent_reliability"], "model": "other"})
+    found = scores_of(server, work(server, given))
+
+    assert [x.metric for x in found if x.scope == "session"] == ["agent_reliability"]
+    assert {"confidence", "tool_correctness", "loop_detection"} <= {x.metric for x in found if x.scope == "trace"}
+    assert judge.models == {"other"}
+
+
+def test_a_filter_names_sessions_by_their_traces(server, traces):
+    server.keep(traces(4, session_id=lambda n: f"s{n % 2}", service_name=lambda n: "bank" if n == 1 else "shop"))
+    given = spec(
+        target={"scope": "session", "filter": {"service": "bank"}}, measure={"metrics": ["conversation_completion"]}
+    )
+    assert {x.session_id for x in scores_of(server, work(server, given))} == {"s1"}
+
+
+def test_what_was_skipped_is_counted_by_its_cause(server, traces):
+    server.keep(traces(4, tool_calls=()))
+    run = work(server, spec(measure={"metrics": ["check.errors_recovered"]}))
+
+    assert run.progress.scores.skipped == {"check.errors_recovered\tnot_applicable": 4}
+
+
+def test_only_what_failed_is_asked_again_on_a_retry(server, traces, judge):
+    server.keep(traces(10))
+    judge.errors = {"Where is order 4?": JudgeUnavailableError("no connection")}
+    run = work(server)
+    before = judge.asked.copy()
+    judge.errors = {}
+
+    async def retried():
+        await server.runs.retry("", run.id)
+        return await server.ended(run.id)
+
+    again = server.do(retried())
+    assert (run.progress.failed, again.progress.failed, again.progress.done) == (1, 0, 10)
+    assert {"Where is order 4?" in transcript for transcript, _ in judge.asked - before} == {True}
+    assert again.progress.scores.failed == {}
+    assert max(x.revision for x in scores_of(server, again)) == 2
+
+
+def test_a_run_of_which_nothing_failed_is_not_retried(server, traces):
+    server.keep(traces(1))
+    run = work(server)
+    with pytest.raises(StateError, match="nothing of it has failed"):
+        server.do(server.runs.retry("", run.id))
+
+
+def test_a_run_in_which_everything_failed_has_failed(server, traces, judge):
+    server.keep(traces(2))
+    judge.errors = {"": JudgeUnavailableError("no key")}
+    run = work(server)
+
+    assert (run.state, run.progress.reason) == ("FAILED", "2 of 2 failed")
+    assert run.progress.scores.failed == {"task_completion\tJudgeUnavailableError": 2}
+
+
+def test_a_run_over_nothing_says_so(server):
+    run = work(server)
+    assert (run.state, run.progress.reason[:7]) == ("SUCCEEDED", "nothing")
+
+
+def test_a_paused_run_asks_nothing_more_until_it_is_resumed(open_server, traces, judge):
+    server = open_server(runs={"max_concurrent": 2})
+    server.keep(traces(20))
+
+    async def scenario():
+        working = asyncio.create_task(server.runs.run())
+        judge.gate.clear()
+        run = await server.runs.create("", spec())
+        await server.until(run.id, lambda x: x.progress.items == 20)
+        await server.eventually(lambda: judge.asked)
+        paused = await server.runs.pause("", run.id)
+        judge.gate.set()
+        await server.eventually(lambda: not server.runs._active)
+        asked = judge.asked.total()
+        resumed = await server.runs.resume("", run.id)
+        ended = await server.until(run.id, lambda x: x.is_ended)
+        working.cancel()
+        await asyncio.wait([working])
+        return paused.state, asked, resumed.state, ended
+
+    paused, asked, resumed, ended = server.do(scenario())
+    assert (paused, resumed, ended.state, ended.progress.done) == ("PAUSED", "PENDING", "SUCCEEDED", 20)
+    assert asked <= 4  # two questions of each of the two that were under way
+    assert set(judge.asked.values()) == {1}
+
+
+def test_a_cancelled_run_is_given_up_with_what_is_under_way(server, traces, judge):
+    server.keep(traces(20))
+
+    async def scenario():
+        working = asyncio.create_task(server.runs.run())
+        judge.gate.clear()
+        run = await server.runs.create("", spec())
+        await server.eventually(lambda: judge.asked)
+        await server.runs.cancel("", run.id)
+        await server.eventually(lambda: not server.runs._active)
+        working.cancel()
+        await asyncio.wait([working])
+        return await server.runs.get("", run.id)
+
+    run = server.do(scenario())
+    assert (run.state, run.progress.done) == ("CANCELLED", 0)
+
+
+@pytest.mark.parametrize("action", ["pause", "resume", "cancel"])
+def test_what_has_ended_is_not_moved(server, action):
+    run = work(server)
+    with pytest.raises(StateError, match=f"run {run.id} is SUCCEEDED"):
+        server.do(getattr(server.runs, action)("", run.id))
+
+
+def test_a_restart_goes_on_where_the_run_stood(open_server, traces, judge):
+    first = open_server(runs={"max_concurrent": 4})
+    first.keep(traces(60))
+
+    async def begin():
+        run = await first.runs.create("", spec())
+        working = asyncio.create_task(first.runs.run())
+        await first.until(run.id, lambda x: x.progress.done >= 10)
+        working.cancel()
+        await asyncio.wait([working])
+        return run
+
+    run = first.do(begin())
+    first.store.close()
+    second = open_server()
+    ended = second.do(second.ended(run.id))
+
+    assert (ended.state, ended.progress.done) == ("SUCCEEDED", 60)
+    assert len(scores_of(second, ended)) == 60
+
+
+def test_the_same_request_creates_one_run(server):
+    one, other = (server.do(server.runs.create("", spec(), "key")) for _ in range(2))
+    assert one == other
+
+
+def test_another_request_under_the_same_id_is_refused(server):
+    run = server.do(server.runs.create("", spec(), "key"))
+    with pytest.raises(ExistsError, match=f"run {run.id} was created under it"):
+        server.do(server.runs.create("", spec(name="other"), "key"))
+
+
+def test_a_tenant_has_no_runs_of_another(server):
+    run = server.do(server.runs.create("acme", spec()))
+    for asked in (server.runs.get("other", run.id), server.runs.cancel("other", run.id)):
+        with pytest.raises(NotFoundError, match="there is no run"):
+            server.do(asked)
+    assert server.do(server.runs.page("other", 10)) == []
+
+
+def test_runs_are_listed_newest_first(server):
+    made = [server.do(server.runs.create("", spec(name=str(n)))).id for n in range(3)]
+    assert [x.id for x in server.do(server.runs.page("", 10))] == made[::-1]
+
+
+@pytest.mark.parametrize("with_scores", [True, False])
+def test_a_run_is_deleted_with_or_without_its_scores(server, traces, with_scores):
+    server.keep(traces(5))
+    run = work(server)
+    server.do(server.runs.delete("", run.id, with_scores=with_scores))
+
+    assert len(scores_of(server, run)) == (0 if with_scores else 5)
+    with pytest.raises(NotFoundError):
+        server.do(server.runs.get("", run.id))
+
+
+WRONG = [
+    ({"measure": {"metrics": ["task_complete"]}}, "there is no metric 'task_complete'; did you mean"),
+    ({"measure": {"metrics": ["agent_reliability"]}}, "agent_reliability runs with a session, not with a trace"),
+    ({"measure": {"metrics": ["coherence"], "thresholds": {"confidence": 1}}}, "confidence has options or a threshold"),
+    ({"measure": {"metrics": ["coherence"], "options": {"coherence": {"x": 1}}}}, "coherence has no option 'x'"),
+    ({"measure": {"signal_weights": {"nothing": 1}}}, "'nothing' is no signal of the session metrics"),
+]
+
+
+@pytest.mark.parametrize(("given", "why"), WRONG, ids=lambda x: str(x)[:50])
+def test_what_cannot_be_measured_creates_no_run(server, given, why):
+    with pytest.raises(InputError, match=why):
+        server.do(server.runs.create("", read_spec(RunSpec, given)))
+    assert server.do(server.runs.page("", 10)) == []
+
+
+def test_a_threshold_of_the_run_decides_its_labels(server, traces):
+    server.keep(traces(1))
+    given = spec(measure={"metrics": ["task_completion"], "thresholds": {"task_completion": 0.95}})
+    [found] = scores_of(server, work(server, given))
+
+    assert (found.threshold, found.value, found.label) == (0.95, 0.8, "fail")

@@ -1,0 +1,132 @@
+"""Evaluation runs of a real server that is killed in the middle: nothing is lost, and no answer is paid for twice."""
+
+from collections import Counter
+
+import grpc
+import pytest
+from obliging_model import ObligingModel, question_of
+from scripted_server import ScriptedServer
+
+from spanscore.api.v1 import run_service_pb2 as pb
+from spanscore.api.v1.run_service_pb2_grpc import RunServiceStub
+from spanscore.store.config import Config
+from spanscore.store.listing import ScoreQuery
+from spanscore.store.store import Store, StoredTrace
+from spanscore.testing.traces import agent_trace
+
+TRACES = 300
+METRIC = "task_completion"
+AT_ONCE = 4
+
+
+class Asked(Counter):
+    """Answers every request, and counts how often each question came."""
+
+    def __init__(self):
+        super().__init__()
+        self._answer = ObligingModel()
+
+    def __call__(self, request):
+        self[question_of(request)] += 1
+        return self._answer(request)
+
+
+def stored(folder, count, **facts):
+    """A store with so many traces, each of another question; their ids."""
+    store = Store.open(Config(url=f"sqlite:///{folder}/store.db"))
+    traces = [agent_trace(user_input=f"question {n}", final_output=f"answer {n}", **facts) for n in range(count)]
+    store.commit([StoredTrace(x, 1, "digest") for x in traces], [])
+    store.close()
+    return {x.id for x in traces}
+
+
+def scores_of(folder, run):
+    store = Store.open(Config(url=f"sqlite:///{folder}/store.db"))
+    found = store.list_scores(ScoreQuery(run=run.name.removeprefix("runs/"), skipped=True), 100_000).items
+    store.close()
+    return found
+
+
+def ask(running, method, request):
+    with grpc.insecure_channel(f"127.0.0.1:{running.api}") as channel:
+        answer = getattr(RunServiceStub(channel), method)(request, timeout=300, wait_for_ready=True)
+        return list(answer) if method == "WatchRun" else answer
+
+
+def worked_off(running, run, count):
+    """Wait until so many items of a run are worked off."""
+    with grpc.insecure_channel(f"127.0.0.1:{running.api}") as channel:
+        service = RunServiceStub(channel)
+        for found in service.WatchRun(pb.WatchRunRequest(name=run.name), timeout=300, wait_for_ready=True):
+            if found.progress.done >= count:
+                return found
+    return found
+
+
+@pytest.fixture
+def model():
+    asked = Asked()
+    with ScriptedServer(asked) as server:
+        yield server, asked
+
+
+@pytest.fixture
+def judged(server, model):
+    """A server whose judge is the scripted model, and that evaluates nothing by itself."""
+    judge = {"model": "openai/scripted", "api_base": model[0].url, "api_key": "k", "try_at_start": False}
+    return server(judge=judge, evaluation={"runs": {"max_concurrent": AT_ONCE}})
+
+
+def test_a_run_that_is_killed_twice_scores_everything_once(judged, model):
+    ids = stored(judged.folder, TRACES)
+    judged.start()
+    created = pb.Run(measure=pb.RunMeasure(metrics=[METRIC]))
+    run = ask(judged, "CreateRun", pb.CreateRunRequest(run=created, request_id="nightly"))
+    for count in (TRACES // 4, TRACES // 2):
+        worked_off(judged, run, count)
+        judged.kill()
+        judged.start()
+    assert ask(judged, "CreateRun", pb.CreateRunRequest(run=created, request_id="nightly")).name == run.name
+    ended = ask(judged, "WatchRun", pb.WatchRunRequest(name=run.name))[-1]
+    judged.stop()
+
+    found = scores_of(judged.folder, run)
+    assert (ended.state, ended.progress.done) == (pb.RUN_STATE_SUCCEEDED, TRACES)
+    assert sorted(x.subject_id for x in found) == sorted(ids)
+    asked_again = [question for question, count in model[1].items() if count > 1]
+    assert len(asked_again) <= 2 * AT_ONCE  # whose answers were on their way when the process ended
+
+
+def test_a_second_server_leaves_a_run_to_the_first(judged, server):
+    stored(judged.folder, 20)
+    judged.start()
+    run = ask(judged, "CreateRun", pb.CreateRunRequest(run=pb.Run(measure=pb.RunMeasure(metrics=[METRIC]))))
+    second = server(store={"url": f"sqlite:///{judged.folder}/store.db"})
+    refused = second.run()
+    ended = ask(judged, "WatchRun", pb.WatchRunRequest(name=run.name))[-1]
+
+    assert refused.returncode == 2
+    assert ended.progress.done == 20
+
+
+def test_a_run_of_sessions_stores_their_signals_through_a_kill(judged):
+    store = Store.open(Config(url=f"sqlite:///{judged.folder}/store.db"))
+    traces = [
+        agent_trace(user_input=f"question {n}", final_output=f"answer {n}", session_id=f"s{n % 20}") for n in range(60)
+    ]
+    store.commit([StoredTrace(x, 1, "digest") for x in traces], [])
+    store.close()
+    judged.start()
+    target = pb.RunTarget(scope="SCOPE_SESSION", session_ids=[f"s{n}" for n in range(20)])
+    created = pb.Run(target=target, measure=pb.RunMeasure(metrics=["agent_reliability"]))
+    run = ask(judged, "CreateRun", pb.CreateRunRequest(run=created))
+    worked_off(judged, run, 5)
+    judged.kill()
+    judged.start()
+    ended = ask(judged, "WatchRun", pb.WatchRunRequest(name=run.name))[-1]
+    judged.stop()
+
+    found = Counter((x.scope, x.metric) for x in scores_of(judged.folder, run))
+    assert ended.progress.done == 20
+    assert found["session", "agent_reliability"] == 20
+    assert found["trace", "confidence"] == found["trace", "tool_correctness"] == 60
