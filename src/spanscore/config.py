@@ -19,7 +19,7 @@ from spanscore.embed.config import Config as Embedding
 from spanscore.errors import ConfigError
 from spanscore.evaluation.config import Config as Evaluation
 from spanscore.evaluation.config import check_bands
-from spanscore.evaluation.rules import Rule
+from spanscore.evaluation.rules import NAME_PATTERN, Rule
 from spanscore.export.config import Config as Export
 from spanscore.export.config import GrpcConfig, HttpConfig, Inline, NamedByType, name_the_types
 from spanscore.export.headers_setter import HeadersSetter
@@ -224,7 +224,11 @@ def parse(
         raise ConfigError(f"{name}: nested too deeply") from error
     if data is not None and not isinstance(data, dict):
         raise ConfigError(f"{name}: expected keys such as `receive:` at the top, found a {type(data).__name__}")
-    return _validate(_expand(data or {}, environ), name, environ, folder)
+    try:
+        expanded = _expand(data or {}, environ)
+    except RecursionError as error:
+        raise ConfigError(f"{name}: nested too deeply, or an alias (`*name`) within what it stands for") from error
+    return _validate(expanded, name, environ, folder)
 
 
 def default(environ: Mapping[str, str] = os.environ) -> Settings:
@@ -295,6 +299,7 @@ def explain(problem: Mapping[str, Any], root: type[BaseModel], whole: str = "the
 _PATTERNS = {
     "^https?://.": "write a URL that begins with http:// or https://",
     "^/[^?#]*$": "write a path, such as /healthz, without ? and #",
+    NAME_PATTERN: "write a name of letters, digits, dots, dashes and underscores, such as failed-turns",
     "^[a-z][a-z0-9_]{0,63}$": "write a name in snake_case, such as brand_voice",
 }
 
@@ -309,6 +314,7 @@ def _in_words(problem: Mapping[str, Any]) -> str:
     return {
         "missing": "is missing",
         "model_type": "holds keys of its own, each on a line under it",
+        "float_parsing": f"{_shown(problem)} is no number; write one such as 0.8, without quotes",
         "float_type": f"{_shown(problem)} is no number; write one such as 0.8, without quotes",
         "int_type": f"{_shown(problem)} is no whole number; write one such as 3, without quotes",
         "finite_number": f"{_shown(problem)} is no number that can be used; write one such as 0.8",

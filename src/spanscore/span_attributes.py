@@ -30,7 +30,8 @@ class SpanAttributes:
 
     def __init__(self, names: Collection[str], beside: Watch | None = None) -> None:
         """`beside` is told of each trace too."""
-        self._names = tuple(names)
+        self._names = tuple(sorted(set(names) - {STATUS}))
+        self._with_status = STATUS in names
         self._beside = beside
         self._found: dict[str, dict[str, tuple[Scalar, ...]]] = {}
         self._reading: Reading | None = None
@@ -40,7 +41,7 @@ class SpanAttributes:
         """Note what the spans of a turn have."""
         if self._beside is not None:
             self._beside(trace, turn, reading)
-        if not self._names:
+        if not self._names and not self._with_status:
             return
         if self._reading is not reading:
             self._reading, self._by_step = reading, self._sorted(reading)
@@ -62,21 +63,24 @@ class SpanAttributes:
 
     def _sorted(self, reading: Reading) -> dict[str, _Values]:
         """What spans have, by the id of the nearest step above or at each; "" for those that are near none."""
+        having = [(span.span_id, values) for span in reading.spans if (values := self._of(span))]
+        if not having:
+            return {}
         steps = {x.span.span_id for x in reading.steps}
         parents = {x.span_id: x.parent_span_id for x in reading.spans}
         found: dict[str, _Values] = {}
-        for span in reading.spans:
-            values = self._of(span)
-            if values:
-                _add(found.setdefault(_nearest(span.span_id, steps, parents), defaultdict(dict)), values)
+        for span_id, values in having:
+            _add(found.setdefault(_nearest(span_id, steps, parents), defaultdict(dict)), values)
         return found
 
     def _of(self, span: Span) -> _Values:
         found: _Values = {}
+        attributes = span.attributes
         for name in self._names:
-            value = _STATUSES.get(span.status_code) if name == STATUS else span.attributes.get(name)
-            if value is not None:
-                found[name] = dict.fromkeys(_scalars(value))
+            if name in attributes:
+                found[name] = dict.fromkeys(_scalars(attributes[name]))
+        if self._with_status and (status := _STATUSES.get(span.status_code)):
+            found[STATUS] = {status: None}
         return found
 
 

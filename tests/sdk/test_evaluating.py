@@ -160,3 +160,14 @@ def test_a_metric_may_be_named_by_its_function(make_trace):
     report = spanscore.evaluate([make_trace()], metrics=[polite])
     assert [(x.metric, x.value) for x in report.evaluations] == [("polite", 1.0)]
     assert spanscore.evaluate([make_trace()], metrics=polite).evaluations[0].metric == "polite"
+
+
+def test_the_rules_of_a_configuration_hold(tmp_path):
+    file = tmp_path / "spanscore.yaml"
+    looked_up = "{name: looked-up, when: {tool: weather_lookup}, thresholds: {check.answer_present: 0.5}}"
+    rules = f"[{looked_up}, {{name: rest, metrics: none}}]"
+    file.write_text(f"evaluation: {{rules: {rules}, metrics: {{check.answer_present: }}}}")
+    found = spanscore.evaluate(FOLDER, config=file)
+    assert {(x.rule, x.threshold) for x in found.evaluations if x.metric == "check.answer_present"} == {
+        ("looked-up", 0.5)
+    }

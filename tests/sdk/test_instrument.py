@@ -401,3 +401,17 @@ def test_nothing_is_scored_where_the_sdk_is_disabled():
 
 def test_a_fork_scores_its_own_spans_and_not_those_of_its_parent():
     assert run(PROGRAM + FORKED).stdout.splitlines().count("scored") == 2
+
+
+def test_the_rules_of_a_configuration_hold_for_attributes_of_spans(application, tmp_path):
+    file = tmp_path / "spanscore.yaml"
+    file.write_text(
+        "evaluation: {rules: [{name: gold, when: {attributes: {plan: gold}}}, {name: rest, metrics: none}]}"
+    )
+    found = []
+    instrumentation = application.instrument(config=file, metrics=["check.answer_present"], on_scores=found.extend)
+    application.turn(plan="gold")
+    application.turn(plan="silver")
+    instrumentation.force_flush()
+    instrumentation.shutdown()
+    assert [(x.metric, x.rule) for x in found] == [("check.answer_present", "gold")]

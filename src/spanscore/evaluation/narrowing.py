@@ -13,6 +13,8 @@ from spanscore.metrics.rubric import PREFIX
 def narrowed(config: Config, given: Mapping[str, Any]) -> Config:
     """These metrics alone, each with the options that are given with it; None: as `config` has it.
 
+    Rules keep their shares, judges and thresholds, and what they say of these metrics.
+
     Raises pydantic's ValidationError where a name or an option is not known.
     """
     plain = {name: options for name, options in given.items() if name not in config.criteria and not is_rubric(name)}
@@ -20,7 +22,7 @@ def narrowed(config: Config, given: Mapping[str, Any]) -> Config:
     checked = Config.model_validate({"default_metrics": False, "metrics": metrics})
     return config.model_copy(
         update={
-            "rules": [],
+            "rules": [x.narrowed(given) for x in config.rules],
             "default_metrics": False,
             "metrics": checked.metrics,
             "criteria": {name: criterion for name, criterion in config.criteria.items() if name in given},

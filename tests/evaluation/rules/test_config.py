@@ -48,6 +48,8 @@ def of_rule(lines):
         ("thresholds: {coherence: 5}", "thresholds: 5 is no score of coherence, whose scale is 0 to 1"),
         ("metrics: none\nthresholds: {coherence: 0.5}", "nothing is measured, so no threshold holds"),
         ("sampling: 2", "evaluation.rules.0.sampling"),
+        ("sampling: half", "evaluation.rules.0.sampling: 'half' is no number; write one such as 0.8"),
+        ("when: &w {any: [*w]}", "file: nested too deeply, or an alias"),
     ],
 )
 def test_an_error_names_the_place_and_what_to_write(lines, expected):
@@ -56,6 +58,15 @@ def test_an_error_names_the_place_and_what_to_write(lines, expected):
 
 def test_a_rule_needs_a_name():
     assert "evaluation.rules.0.name: is missing" in problem("evaluation: {rules: [{sampling: 1}]}")
+
+
+def test_a_name_that_cannot_be_is_answered_with_one_that_can():
+    assert "'my rule!': write a name of letters, digits" in problem("evaluation: {rules: [{name: my rule!}]}")
+
+
+def test_a_key_with_nothing_under_it_is_as_if_it_were_not_there():
+    parsed = config.parse(of_rule("when:\nmetrics:\nthresholds:\njudge:"))
+    assert parsed.evaluation.rules == config.parse("evaluation: {rules: [{name: a}]}").evaluation.rules
 
 
 def test_no_rule_can_be_called_default():

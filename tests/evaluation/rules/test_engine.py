@@ -5,8 +5,10 @@ import asyncio
 import pytest
 
 from spanscore import config
+from spanscore.embed.ngrams import Ngrams
 from spanscore.errors import ConfigError
 from spanscore.evaluation import Config, Engine, Overrides
+from spanscore.evaluation.narrowing import narrowed
 from spanscore.evaluation.rule_judges import RuleJudge
 from spanscore.evaluation.rules import draw
 from spanscore.judge.changes import Changes
@@ -311,3 +313,19 @@ def test_a_judge_that_cannot_be_is_refused_with_its_place():
     text = "evaluation: {rules: [{name: hard, judge: {samples: 3, temperature: 0}}]}"
     with pytest.raises(ConfigError, match=r"evaluation\.rules\.0 \(hard\): judge: samples: 3 with temperature: 0"):
         config.parse(text)
+
+
+def test_where_only_some_metrics_are_wanted_a_rule_says_how_these_are_measured(make_trace):
+    rules = [
+        {"name": "idle", "when": {"user": "monitor"}, "metrics": "none"},
+        {
+            "name": "gold",
+            "metrics": {"check.answer_present": {}, "coherence": {"threshold": 0.9}},
+            "thresholds": {"check.answer_present": 0.5},
+            "sampling": 0.9999999,
+        },
+    ]
+    engine = Engine(narrowed(Config(rules=rules), {"coherence": None}), None, Ngrams())
+    found = evaluate(engine, make_trace())
+    assert {x.metric: (x.threshold, x.sampling) for x in found.values()} == {"coherence": (0.9, 0.9999999)}
+    assert evaluate(engine, make_trace(user_id="monitor")) == {}

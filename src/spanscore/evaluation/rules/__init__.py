@@ -2,7 +2,7 @@
 
 from spanscore.evaluation.rules.attributes import STATUS, asks_for_frequency, attribute_names
 from spanscore.evaluation.rules.conditions import MAX_TEXT
-from spanscore.evaluation.rules.config import DEFAULT, Rule, check_rules
+from spanscore.evaluation.rules.config import DEFAULT, NAME_PATTERN, Rule, check_rules
 from spanscore.evaluation.rules.deciding import Decision, Rules, draw
 from spanscore.evaluation.rules.frequency import FREQUENCY, Frequencies, Frequency
 from spanscore.evaluation.rules.selector import Selector
@@ -11,6 +11,7 @@ __all__ = [
     "DEFAULT",
     "FREQUENCY",
     "MAX_TEXT",
+    "NAME_PATTERN",
     "STATUS",
     "Decision",
     "Frequencies",

@@ -1,9 +1,9 @@
 """One rule of `evaluation.rules`, and what is wrong with a list of them."""
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Collection, Mapping, Sequence
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from spanscore.evaluation.rules.coverage import covers
 from spanscore.evaluation.rules.selector import Selector
@@ -11,6 +11,8 @@ from spanscore.judge.changes import Changes
 
 DEFAULT = "default"
 """What traces that no rule takes are counted under; no rule can have this name."""
+
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 
 _MAX_RULES = 200
 
@@ -26,7 +28,7 @@ class Rule(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
+    name: str = Field(pattern=NAME_PATTERN)
     """What the rule is called; each score has the name of the rule that decided it."""
 
     when: Selector = Selector()
@@ -50,6 +52,20 @@ class Rule(BaseModel):
 
     sampling: float | None = Field(default=None, ge=0, le=1)
     """The share that is evaluated, as `evaluation.sampling`. Not set: the share there."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_empty_keys(cls, given: Any) -> Any:
+        """A key with nothing under it is as if it were not there."""
+        return {name: x for name, x in given.items() if x is not None} if isinstance(given, Mapping) else given
+
+    def narrowed(self, names: Collection[str]) -> Self:
+        """This rule where only metrics of these names are to run."""
+        metrics = self.metrics
+        if isinstance(metrics, dict):
+            metrics = {name: options for name, options in metrics.items() if name in names}
+        thresholds = {name: threshold for name, threshold in self.thresholds.items() if name in names}
+        return self.model_copy(update={"metrics": metrics, "thresholds": thresholds})
 
     @property
     def measures(self) -> bool:
