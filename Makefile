@@ -107,6 +107,7 @@ format: env ## format the code, fix what lint can fix
 
 PROTO := proto/spanscore/v1
 GENERATED := src/spanscore/api/v1
+OPENAPI := src/spanscore/api/openapi.json
 PROTOC := $(VENV)/protoc/bin/python
 
 # Newer generators write code that refuses the protobuf and grpcio of a year before; this one's runs on protobuf 5 to 7.
@@ -116,13 +117,19 @@ $(PROTOC): requirements/proto.txt | $(STAMP)
 	@touch $@
 
 .PHONY: proto
-proto: env $(PROTOC) ## generate the control service's code from proto/
+proto: env $(PROTOC) ## generate the API's code and its OpenAPI document (Go, network once) from proto/
 	@sh proto/generate.sh $(BIN) $(PROTOC) $(GENERATED)
+	@sh proto/openapi.sh $(PROTOC) $(OPENAPI)
 
 .PHONY: proto-check
 proto-check: env $(PROTOC)
 	@dir=$$(mktemp -d) && sh proto/generate.sh $(BIN) $(PROTOC) $$dir && diff -r -x __pycache__ $$dir $(GENERATED) \
 		|| { echo "$(GENERATED) is stale: run make proto" >&2; exit 1; }
+	@made=$$(mktemp); sh proto/openapi.sh $(PROTOC) $$made; case $$? in \
+		0) diff $$made $(OPENAPI) || { echo "$(OPENAPI) is stale: run make proto" >&2; exit 1; } ;; \
+		3) echo "the OpenAPI document was not compared: its generator cannot be built here, see above" >&2 ;; \
+		*) exit 1 ;; \
+	esac
 
 .PHONY: docs
 docs: env ## write the pages that are made from the code

@@ -15,6 +15,7 @@ BORROWED = {
     "opentelemetry-exporter-otlp-proto-http",  # likewise
     "opentelemetry-sdk",  # likewise
     "pytest",  # it loads the plugin, and nothing else does
+    "protobuf-py-pure",  # what connectrpc's errors are made of, and comes with it
     "pydantic-core",  # one version of pydantic has one of it
 }
 

@@ -38,6 +38,21 @@ _SHOWN_CHARS = 40
 _REFERENCE = re.compile(r"\$\$|\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
+class ApiHttp(BaseModel):
+    """The services as JSON over HTTP, with the extra `spanscore[api]`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    enabled: bool = True
+    """Whether the services are there over HTTP."""
+
+    endpoint: Endpoint = "127.0.0.1:4330"
+    """Host and port to listen on. On an address that others reach, set `tls`, and `auth` of `api`."""
+
+    tls: GrpcTls = None
+    """TLS. Not set: none."""
+
+
 class Api(BaseModel):
     """The control service: lists metrics, traces and scores of a running server, and evaluates again on demand."""
 
@@ -53,7 +68,11 @@ class Api(BaseModel):
     """TLS. Not set: none."""
 
     auth: Auth | None = None
-    """Who may ask. Not set: everybody who reaches the endpoint."""
+    """Who may ask, over gRPC and over HTTP. Not set: everybody who reaches the endpoint."""
+
+    http: ApiHttp | None = None
+    """The same as JSON over HTTP. Not set: by its defaults, where the extra `spanscore[api]` is there and the port is
+    free."""
 
 
 _EXTENSION_TYPES = ("bearertokenauth", "headers_setter")

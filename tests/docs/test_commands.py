@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from commands import ROOT, blocks, inline
@@ -195,7 +196,18 @@ def check_grpcurl(command, *_):
     json_format.Parse(words[words.index("-d") + 1], message)
 
 
+def check_curl(command, *_):
+    """The path is there, and the method takes this message."""
+    words = shlex.split(command)
+    path = urlsplit(next(x for x in words if x.startswith("http"))).path
+    if path in {"/openapi.json", "/healthz"}:
+        return
+    [found] = [x for x in methods_of_all() if x.path == path]
+    json_format.Parse(words[words.index("-d") + 1], found.request_class())
+
+
 CHECKS = {
+    "curl": check_curl,
     "spanscore": check_spanscore,
     "make": check_make,
     "python": check_python,

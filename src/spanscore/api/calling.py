@@ -17,7 +17,7 @@ from spanscore.errors import (
     RetryableError,
     StateError,
 )
-from spanscore.receive.auth import BearerTokens, ForbiddenError, UnauthenticatedError
+from spanscore.receive.auth import BearerTokens, ForbiddenError, Scope, UnauthenticatedError
 from spanscore.rpc.status import ErrorInfo, FieldViolation, Status
 
 DOMAIN: Final = "spanscore"
@@ -63,33 +63,40 @@ class Caller:
     async def call(self, method: Method, request: Message, header: Callable[[str], str | None]) -> Message:
         """The one response of a method. `header` gives the request's header of a lower-case name. Raises Refusal."""
         try:
-            return await cast("Awaitable[Message]", method.answer(request, self._admit(method, header)))
+            return await cast("Awaitable[Message]", method.answer(request, self._admit(header, method.scope)))
         except Exception as error:
-            raise _refusal(method, error) from error
+            raise _refusal(method.path, error) from error
 
     async def stream(
         self, method: Method, request: Message, header: Callable[[str], str | None]
     ) -> AsyncIterator[Message]:
         """The responses of a method that streams. Raises Refusal."""
         try:
-            responses: Any = method.answer(request, self._admit(method, header))
+            responses: Any = method.answer(request, self._admit(header, method.scope))
             async for response in responses:
                 yield response
         except Exception as error:
-            raise _refusal(method, error) from error
+            raise _refusal(method.path, error) from error
 
-    def _admit(self, method: Method, header: Callable[[str], str | None]) -> Call:
+    def admit(self, header: Callable[[str], str | None], scope: Scope) -> Call:
+        """Who asks for something that is no method and needs `scope`. Raises Refusal."""
+        try:
+            return self._admit(header, scope)
+        except Exception as error:
+            raise _refusal("", error) from error
+
+    def _admit(self, header: Callable[[str], str | None], scope: Scope) -> Call:
         """Raises UnauthenticatedError, ForbiddenError or RetryableError."""
         if self._tokens is None:
             return Call()
-        token = self._tokens.check(header("authorization"), method.scope)
+        token = self._tokens.check(header("authorization"), scope)
         return Call(token.tenant or "", token.scopes)
 
 
-def _refusal(method: Method, error: Exception) -> Refusal:
+def _refusal(path: str, error: Exception) -> Refusal:
     fault = next((_FAULTS[kind] for kind in type(error).__mro__ if kind in _FAULTS), None)
     if fault is None:
-        _log.error("%s failed", method.path, exc_info=error)
+        _log.error("%s failed", path, exc_info=error)
         message = "it failed for a reason that spanscore did not foresee; its log has the error"
         return Refusal(Status(grpc.StatusCode.INTERNAL.value[0], message, info=ErrorInfo("INTERNAL", DOMAIN)))
     code, reason = fault
@@ -100,5 +107,5 @@ def _refusal(method: Method, error: Exception) -> Refusal:
     violations = (
         (FieldViolation(error.field, error.problem[:_MAX_MESSAGE_CHARS]),) if isinstance(error, FieldError) else ()
     )
-    info = ErrorInfo("INVALID_FIELD" if violations else reason, DOMAIN, {"method": method.path.lstrip("/")})
+    info = ErrorInfo("INVALID_FIELD" if violations else reason, DOMAIN, {"method": path.lstrip("/")})
     return Refusal(Status(code.value[0], message, retry_after_s, info, violations))

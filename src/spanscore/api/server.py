@@ -32,8 +32,9 @@ class Server:
     def __init__(self, config: Api, backend: Backend, tokens: Mapping[str, BearerTokens] | None = None) -> None:
         """`tokens` are the authenticators that `config` may name."""
         self._config = config
-        self._servicers = services(backend)
-        self._caller = Caller((tokens or {})[config.auth.authenticator] if config.auth else None)
+        self.servicers = services(backend)
+        """The services, which may be served by other protocols too."""
+        self.caller = Caller((tokens or {})[config.auth.authenticator] if config.auth else None)
         self._server: grpc.aio.Server | None = None
         self._health = health.Health()
         self.port = 0
@@ -42,11 +43,11 @@ class Server:
     async def start(self) -> None:
         """Listen. Raises ConfigError where the endpoint cannot be bound or a certificate not be used."""
         endpoint, tls = self._config.endpoint, self._config.tls
-        self._warn_of_exposure()
+        warn_of_exposure("api", endpoint, has_auth=self._config.auth is not None, has_tls=tls is not None)
         # Without this a second spanscore would share the port, and each would get some of the requests.
         server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
-        names = [x.service.full_name for x in self._servicers]
-        server.add_generic_rpc_handlers(tuple(_handlers(x, self._caller) for x in self._servicers))
+        names = [x.service.full_name for x in self.servicers]
+        server.add_generic_rpc_handlers(tuple(_handlers(x, self.caller) for x in self.servicers))
         server.add_generic_rpc_handlers((self._health.handlers(), *reflection_handlers([*names, health.SERVICE])))
         try:
             if tls is None:
@@ -63,14 +64,6 @@ class Server:
             await self._health.show(name, serving=True)
         _log.info("the control service listens on %s", endpoint)
 
-    def _warn_of_exposure(self) -> None:
-        """Say what it means where others than this machine reach the endpoint."""
-        if is_loopback(self._config.endpoint):
-            return
-        for missing, meaning in ((self._config.auth, _NO_AUTH), (self._config.tls, _NO_TLS)):
-            if missing is None:
-                _log.warning("api.endpoint %s is no loopback address: %s", self._config.endpoint, meaning)
-
     async def stop(self, grace_s: float = 5.0) -> None:
         """Stop listening; requests under way have `grace_s` seconds to end. May be called again."""
         if self._server is not None:
@@ -83,6 +76,15 @@ _NO_AUTH = (
     "`extensions`, or keep others away"
 )
 _NO_TLS = "what is asked and answered, tokens too, can be read on the way: set `tls`"
+
+
+def warn_of_exposure(key: str, endpoint: str, *, has_auth: bool, has_tls: bool) -> None:
+    """Say in the log what it means where others than this machine reach an endpoint, the configuration's `key`."""
+    if is_loopback(endpoint):
+        return
+    for is_set, meaning in ((has_auth, _NO_AUTH), (has_tls, _NO_TLS)):
+        if not is_set:
+            _log.warning("%s.endpoint %s is no loopback address: %s", key, endpoint, meaning)
 
 
 def _handlers(servicer: Servicer, caller: Caller) -> Any:

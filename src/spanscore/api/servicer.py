@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, TypeVar
 
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+from google.protobuf.descriptor_pb2 import MethodOptions
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
@@ -87,6 +88,6 @@ def _method(servicer: Servicer, descriptor: MethodDescriptor) -> Method:
         request_class=GetMessageClass(descriptor.input_type),
         response_class=GetMessageClass(descriptor.output_type),
         is_stream=descriptor.server_streaming,
-        has_side_effects=scope != "read",
+        has_side_effects=descriptor.GetOptions().idempotency_level != MethodOptions.NO_SIDE_EFFECTS,
         answer=answer,
     )

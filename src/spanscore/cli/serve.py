@@ -44,6 +44,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _serve(settings: "Settings") -> None:
+    from spanscore.api import http_extra  # noqa: PLC0415 - as above
     from spanscore.api.server import Server  # noqa: PLC0415 - as above
     from spanscore.pipeline import Pipeline  # noqa: PLC0415 - as above
 
@@ -53,8 +54,10 @@ async def _serve(settings: "Settings") -> None:
     pipeline = Pipeline(settings)
     control = Server(settings.api, pipeline, pipeline.authenticators)
     _say_what_scores_rest_on(settings)
+    http = None
     if settings.api.enabled:
         await control.start()
+        http = await http_extra.start(settings.api, control)
     _allow_open_files(settings)
     gc.freeze()
     gc.set_threshold(_COLLECT_EVERY)
@@ -65,7 +68,9 @@ async def _serve(settings: "Settings") -> None:
     await asyncio.wait({serving, asked_to_stop}, return_when=asyncio.FIRST_COMPLETED)
     asked_to_stop.cancel()
     saying.cancel()
-    await control.stop()  # while the store that it asks is still open
+    for server in (control, http):
+        if server is not None:
+            await server.stop()  # while the store that it asks is still open
     await serving
     _log.info("stopped")
 

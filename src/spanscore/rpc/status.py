@@ -86,6 +86,20 @@ def details(status: Status) -> Iterator[tuple[str, Any]]:
         yield "google.rpc.RetryInfo", retry
 
 
+def describe_details(status: Status) -> dict[str, dict[str, Any]]:
+    """The same details as JSON, by full name."""
+    found: dict[str, dict[str, Any]] = {}
+    if status.info is not None:
+        info = status.info
+        found["google.rpc.ErrorInfo"] = {"reason": info.reason, "domain": info.domain, "metadata": dict(info.metadata)}
+    if status.violations:
+        named = [{"field": x.field, "description": x.description} for x in status.violations]
+        found["google.rpc.BadRequest"] = {"fieldViolations": named}
+    if status.retry_after_s is not None:
+        found["google.rpc.RetryInfo"] = {"retryDelay": f"{status.retry_after_s:g}s"}
+    return found
+
+
 def write_status(status: Status) -> bytes:
     """`status` as protobuf.
 

@@ -1,0 +1,257 @@
+"""The services as JSON over HTTP, by the Connect protocol, on a port of their own; with the OpenAPI document of them.
+
+connectrpc speaks the protocol and uvicorn HTTP. Both are of the extra `api`, and imported when the server starts.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from importlib import resources
+from typing import Any, Final, TypeAlias
+
+from connectrpc.code import Code
+from connectrpc.compat import google_protobuf_binary_codec, google_protobuf_json_codec
+from connectrpc.errors import ConnectError, ErrorDetail
+from connectrpc.method import IdempotencyLevel, MethodInfo, StreamType
+from connectrpc.server import ConnectASGIApplication, Endpoint
+from google.protobuf.message import Message
+from protobuf.wkt import Any as AnyMessage
+from protobuf.wkt import Struct
+from uvicorn import Config, Server
+
+from spanscore.api.calling import Caller, Refusal
+from spanscore.api.servicer import Method, Servicer, methods
+from spanscore.config import ApiHttp
+from spanscore.errors import ConfigError
+from spanscore.receive.auth import Scope
+from spanscore.receive.config import split_endpoint
+from spanscore.receive.server import is_loopback
+from spanscore.receive.tls import http_context
+from spanscore.rpc.status import Status, describe_details, details
+
+_log = logging.getLogger(__name__)
+
+_Scope: TypeAlias = Mapping[str, Any]
+_Receive: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
+_Send: TypeAlias = Callable[[dict[str, Any]], Awaitable[None]]
+App: TypeAlias = Callable[[_Scope, _Receive, _Send], Awaitable[None]]
+"""An ASGI application."""
+
+_HTTP_STATUSES: Final = {"UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403}
+
+MAX_REQUEST_BYTES: Final = 4 * 2**20
+_MAX_CONNECTIONS: Final = 500
+_IDLE_S: Final = 75
+_BACKLOG: Final = 512
+
+
+def openapi_document() -> bytes:
+    """The OpenAPI document of all services."""
+    return resources.files("spanscore.api").joinpath("openapi.json").read_bytes()
+
+
+class HttpServer:
+    """All services as JSON over HTTP."""
+
+    def __init__(self, config: ApiHttp, servicers: Sequence[Servicer], caller: Caller) -> None:
+        """`caller` knows who may call."""
+        self._config = config
+        self._app = _Front(servicers, caller, only_local=is_loopback(config.endpoint))
+        self._server: _Uvicorn | None = None
+        self._serving: asyncio.Task[None] | None = None
+        self.port = 0
+        """The port it listens on, from `start` on."""
+
+    async def start(self) -> None:
+        """Listen. Raises ConfigError where the endpoint cannot be bound or a certificate not be used."""
+        settings = Config(
+            self._app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            server_header=False,
+            limit_concurrency=_MAX_CONNECTIONS,
+            timeout_keep_alive=_IDLE_S,
+            timeout_graceful_shutdown=1,
+        )
+        settings.load()
+        if self._config.tls is not None:
+            settings.ssl = http_context(self._config.tls, "api.http.tls")
+        bound = _bind(self._config.endpoint)
+        self.port = bound.getsockname()[1]
+        self._server = _Uvicorn(settings)
+        self._serving = asyncio.create_task(self._server.serve([bound]))
+        await self._server.listening.wait()
+        _log.info("the API listens on %s://%s", "https" if settings.ssl else "http", self._config.endpoint)
+
+    async def stop(self) -> None:
+        """Stop listening; requests under way have a second to end. May be called again."""
+        if self._server is not None and self._serving is not None:
+            self._server.should_exit = True
+            await asyncio.wait([self._serving])
+
+
+class _Uvicorn(Server):
+    """Leaves signals to spanscore, which stops it, and says when it listens."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.listening = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.listening.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _bind(endpoint: str) -> socket.socket:
+    host, port = split_endpoint(endpoint)
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        bound = socket.socket(family, kind, protocol)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+        bound.listen(_BACKLOG)
+        bound.setblocking(False)  # noqa: FBT003 - it has no name
+    except OSError as error:
+        why = error.strerror or error
+        raise ConfigError(
+            f"api.http.endpoint: cannot listen on {endpoint} ({why}); is something else listening there?"
+        ) from error
+    return bound
+
+
+class _Front:
+    """The ASGI application: health, the OpenAPI document, the methods. Who asks is checked before a body is read."""
+
+    def __init__(self, servicers: Sequence[Servicer], caller: Caller, *, only_local: bool) -> None:
+        found = [x for servicer in servicers for x in methods(servicer)]
+        self._services = _Services(found, caller)
+        self._scopes: dict[str, Scope] = {"/openapi.json": "read", **{x.path: x.scope for x in found}}
+        self._caller = caller
+        self._only_local = only_local
+        self._document = openapi_document()
+
+    async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
+        header, path = _headers(scope), scope["path"]
+        if self._only_local and not _is_local(header("host") or ""):
+            # A page of another site that a browser was led to this address with could read everything.
+            await _answer(send, 421, _error("permission_denied", "this server is reached as localhost"))
+        elif path == "/healthz":
+            await _answer(send, 200, {"status": "SERVING"})
+        elif path not in self._scopes:
+            known = "methods are /spanscore.v1.SERVICE/METHOD; /openapi.json describes them"
+            await _answer(send, 404, _error("unimplemented", f"there is nothing here: {known}"))
+        else:
+            await self._admitted(path, header, scope, receive, send)
+
+    async def _admitted(
+        self, path: str, header: Callable[[str], str | None], scope: _Scope, receive: _Receive, send: _Send
+    ) -> None:
+        try:
+            self._caller.admit(header, self._scopes[path])
+        except Refusal as refusal:
+            status = _HTTP_STATUSES.get(refusal.code.name, 503)
+            await _answer(send, status, _error(refusal.code.name.lower(), refusal.status.message))
+            return
+        if path == "/openapi.json":
+            await _answer(send, 200, self._document)
+        else:
+            await self._services(scope, receive, send)
+
+
+def _error(code: str, message: str) -> dict[str, Any]:
+    return {"code": code, "message": message}
+
+
+async def _answer(send: _Send, status: int, content: bytes | Mapping[str, Any]) -> None:
+    body = content if isinstance(content, bytes) else json.dumps(content).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _headers(scope: _Scope) -> Callable[[str], str | None]:
+    given = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope.get("headers", ())}
+    return given.get
+
+
+def _is_local(host: str) -> bool:
+    name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
+    return name.lower() in {"localhost", "[::1]"} or name.startswith("127.")
+
+
+class _Services(ConnectASGIApplication[None]):
+    """The methods of all services, by path."""
+
+    def __init__(self, found: Sequence[Method], caller: Caller) -> None:
+        endpoints = {x.path: _endpoint(x, caller) for x in found}
+        super().__init__(
+            service=None,
+            endpoints=lambda _service: endpoints,
+            read_max_bytes=MAX_REQUEST_BYTES,
+            codecs=[google_protobuf_binary_codec(), google_protobuf_json_codec(ignore_unknown_fields=False)],
+        )
+
+    @property
+    def path(self) -> str:
+        return "/"
+
+
+def _endpoint(method: Method, caller: Caller) -> Any:
+    service, _, name = method.path.lstrip("/").rpartition("/")
+    info: MethodInfo[Any, Any] = MethodInfo(
+        name=name,
+        service_name=service,
+        input=method.request_class,
+        output=method.response_class,
+        idempotency_level=IdempotencyLevel.UNKNOWN if method.has_side_effects else IdempotencyLevel.NO_SIDE_EFFECTS,
+        stream_type=StreamType.SERVER_STREAM if method.is_stream else StreamType.UNARY,
+    )
+
+    async def answer(request: Message, context: Any) -> Message:
+        try:
+            return await caller.call(method, request, context.request_headers.get)
+        except Refusal as refusal:
+            raise _connect_error(refusal) from refusal
+
+    async def stream(request: Message, context: Any) -> AsyncIterator[Message]:
+        try:
+            async for response in caller.stream(method, request, context.request_headers.get):
+                yield response
+        except Refusal as refusal:
+            raise _connect_error(refusal) from refusal
+
+    return Endpoint.server_stream(info, stream) if method.is_stream else Endpoint.unary(info, answer)
+
+
+def _connect_error(refusal: Refusal) -> ConnectError:
+    code = refusal.code.name.lower()
+    return ConnectError(
+        Code("canceled" if code == "cancelled" else code), refusal.status.message, _details(refusal.status)
+    )
+
+
+def _details(status: Status) -> list[ErrorDetail]:
+    described = describe_details(status)
+    return [_Detail(name, message.SerializeToString(), described[name]) for name, message in details(status)]
+
+
+class _Detail(ErrorDetail):
+    """A detail that people can read too: its fields stand as JSON beside the message, under `debug`."""
+
+    def __init__(self, name: str, content: bytes, described: Mapping[str, Any]) -> None:
+        super().__init__(AnyMessage(type_url=f"type.googleapis.com/{name}", value=content))
+        self._described = described
+
+    def value(self, *_types: Any) -> Any:
+        return Struct.from_python(dict(self._described))

@@ -1,0 +1,196 @@
+"""The services as JSON over HTTP, asked as curl would by the OpenAPI document."""
+
+import asyncio
+import contextlib
+import json
+import threading
+import urllib.error
+import urllib.request
+
+import pytest
+import trustme
+
+from spanscore.api.calling import Caller
+from spanscore.api.http_server import MAX_REQUEST_BYTES, HttpServer, openapi_document
+from spanscore.api.servicer import Servicer, methods, needs
+from spanscore.api.services import services
+from spanscore.api.v1 import score_pb2
+from spanscore.api.v1 import score_service_pb2 as pb
+from spanscore.config import Api, ApiHttp
+from spanscore.errors import ConfigError, FieldError, RetryableError
+from spanscore.receive.auth import open_authenticators
+from spanscore.receive.config import BearerToken
+
+LIST = "/spanscore.v1.ScoreService/ListScores"
+
+
+class Scores(Servicer):
+    """Answers as its test wants; the requests are noted."""
+
+    service = pb.DESCRIPTOR.services_by_name["ScoreService"]
+
+    def __init__(self, error=None):
+        self.asked = []
+        self._error = error
+
+    @needs("read")
+    async def list_scores(self, request, call):
+        self.asked.append((request, call))
+        if self._error:
+            raise self._error
+        return pb.ListScoresResponse(scores=[score_pb2.Score(metric="coherence", value=0.5)])
+
+
+@contextlib.contextmanager
+def _serving(servicer=None, tokens=None, **config):
+    """The URL of a server that runs in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    def wait_for(coroutine):
+        return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+
+    server = HttpServer(ApiHttp(**{"endpoint": "127.0.0.1:0", **config}), [servicer or Scores()], Caller(tokens))
+    wait_for(server.start())
+    try:
+        yield f"{'https' if 'tls' in config else 'http'}://localhost:{server.port}"
+    finally:
+        wait_for(server.stop())
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+def _ask(url, body=b"{}", context=None, **headers):
+    """Status, and what the JSON of the answer is; None without one."""
+    headers = {"content-type": "application/json"} | {name.replace("_", "-"): x for name, x in headers.items()}
+    request = urllib.request.Request(url, data=body, headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=60, context=context) as answer:
+            return answer.status, json.loads(answer.read() or "null")
+    except urllib.error.HTTPError as error:
+        return error.code, json.loads(error.read() or "null")
+
+
+def test_a_method_is_asked_and_answers_in_json():
+    servicer = Scores()
+    with _serving(servicer) as url:
+        status, answer = _ask(url + LIST, b'{"pageSize": 3, "filter": "value > 0"}')
+    assert (status, answer) == (200, {"scores": [{"metric": "coherence", "value": 0.5}]})
+    assert (servicer.asked[0][0].page_size, servicer.asked[0][0].filter) == (3, "value > 0")
+
+
+def test_a_method_without_side_effects_can_be_got():
+    with _serving() as url:
+        status, _ = _ask(f"{url}{LIST}?connect=v1&encoding=json&message=%7B%22pageSize%22%3A3%7D", None)
+    assert status == 200
+
+
+def test_an_error_has_its_details_as_messages_and_as_json():
+    with _serving(Scores(FieldError("filter", "is odd"))) as url:
+        status, error = _ask(url + LIST)
+    assert (status, error["code"], error["message"]) == (400, "invalid_argument", "filter: is odd")
+    described = {x["type"]: x["debug"] for x in error["details"]}
+    assert described["google.rpc.BadRequest"] == {"fieldViolations": [{"field": "filter", "description": "is odd"}]}
+    assert described["google.rpc.ErrorInfo"]["domain"] == "spanscore"
+
+
+def test_an_error_that_may_pass_is_unavailable():
+    with _serving(Scores(RetryableError("full", retry_after_s=2))) as url:
+        status, error = _ask(url + LIST)
+    assert (status, error["code"]) == (503, "unavailable")
+
+
+def test_what_nobody_foresaw_shows_nothing_of_the_inside():
+    with _serving(Scores(KeyError("secret"))) as url:
+        status, error = _ask(url + LIST)
+    assert (status, error["code"], "secret" in error["message"]) == (500, "internal", False)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[", b"[1]", b"\xff", b'{"nam": 1}', b'{"pageSize": "x"}', b'{"filter": "\\ud800"}', b"[" * 10_000]
+)
+def test_what_is_no_request_is_an_invalid_argument(body):
+    with _serving() as url:
+        status, error = _ask(url + LIST, body)
+    assert (status, error["code"]) == (400, "invalid_argument")
+
+
+def test_a_request_that_is_too_large_is_refused():
+    with _serving() as url:
+        assert _ask(url + LIST, b" " * (MAX_REQUEST_BYTES + 1))[0] == 429
+
+
+def test_what_is_not_there_is_named():
+    with _serving() as url:
+        status, error = _ask(f"{url}/spanscore.v1.ScoreService/Nothing")
+    assert (status, error["code"]) == (404, "unimplemented")
+
+
+def _tokens(tmp_path, text):
+    (tmp_path / "tokens").write_text(text)
+    return open_authenticators({"bearertokenauth": BearerToken(filename=tmp_path / "tokens")})["bearertokenauth"]
+
+
+@pytest.mark.parametrize(
+    ("shown", "status"),
+    [({}, 401), ({"authorization": "Bearer wrong"}, 401), ({"authorization": "Bearer writer"}, 403),
+     ({"authorization": "Bearer reader"}, 200)],
+)  # fmt: skip
+@pytest.mark.parametrize("path", [LIST, "/openapi.json"])
+def test_only_a_token_that_may_read_is_answered(tmp_path, shown, status, path):
+    with _serving(tokens=_tokens(tmp_path, "reader scopes=read\nwriter scopes=write")) as url:
+        assert _ask(url + path, **shown)[0] == status
+
+
+def test_a_method_gets_the_tenant_of_the_token(tmp_path):
+    servicer = Scores()
+    with _serving(servicer, tokens=_tokens(tmp_path, "reader tenant=acme")) as url:
+        _ask(url + LIST, authorization="Bearer reader")
+    assert servicer.asked[0][1].tenant == "acme"
+
+
+def test_health_asks_for_no_token(tmp_path):
+    with _serving(tokens=_tokens(tmp_path, "reader")) as url:
+        assert _ask(f"{url}/healthz", None) == (200, {"status": "SERVING"})
+
+
+@pytest.mark.parametrize(("host", "status"), [("evil.example", 421), ("127.0.0.1:80", 200), ("[::1]:80", 200)])
+def test_a_name_that_leads_here_from_elsewhere_is_refused(host, status):
+    with _serving() as url:
+        assert _ask(url + LIST, Host=host)[0] == status
+
+
+def test_it_is_reached_over_tls(tmp_path):
+    ca = trustme.CA()
+    issued = ca.issue_cert("localhost")
+    issued.cert_chain_pems[0].write_to_path(tmp_path / "cert")
+    issued.private_key_pem.write_to_path(tmp_path / "key")
+    import ssl
+
+    context = ssl.create_default_context()
+    ca.configure_trust(context)
+    with _serving(tls={"cert_file": tmp_path / "cert", "key_file": tmp_path / "key"}) as url:
+        assert _ask(url + LIST, context=context)[0] == 200
+
+
+def test_a_port_in_use_is_a_configuration_error():
+    with _serving() as url:
+        second = HttpServer(ApiHttp(endpoint=f"127.0.0.1:{url.rpartition(':')[2]}"), [Scores()], Caller())
+        with pytest.raises(ConfigError, match="is something else listening there"):
+            asyncio.run(second.start())
+
+
+def test_the_document_describes_every_method():
+    paths = set(json.loads(openapi_document())["paths"])
+    assert paths == {x.path for servicer in services(backend=None) for x in methods(servicer) if not x.is_stream}
+
+
+def test_the_document_is_served():
+    with _serving() as url:
+        assert _ask(f"{url}/openapi.json", None) == (200, json.loads(openapi_document()))
+
+
+def test_http_is_configured_beside_grpc():
+    assert Api(http={"endpoint": "127.0.0.1:0"}).http.enabled
