@@ -60,15 +60,10 @@ def _add_target(group: Any) -> None:
         "--ids-file",
         metavar="FILE",
         type=Path,
-        help="the traces, or with --sessions the sessions, in it: one id a line",
+        help="the traces in it, or with --sessions the sessions: one id a line",
     )
-    for name, what in (
-        ("service", "service.name"),
-        ("agent", "agent"),
-        ("environment", "environment"),
-        ("user", "user"),
-    ):
-        group.add_argument(f"--{name}", metavar="NAME", help=f"only of this {what}")
+    for name in ("service", "agent", "environment", "user"):
+        group.add_argument(f"--{name}", metavar="NAME", help=f"only of this {name}")
     group.add_argument(
         "--resource", action="append", default=[], metavar="KEY=VALUE", help="only with this resource attribute"
     )
@@ -131,10 +126,8 @@ def _measure(args: argparse.Namespace) -> "RunMeasure":
     found = RunMeasure(
         metrics=args.metric,
         model=args.model,
-        thresholds={name: _number(x, "--threshold") for name, x in _pairs(args.threshold, "--threshold")},
-        signal_weights={
-            name: _number(x, "--signal-weight") for name, x in _pairs(args.signal_weight, "--signal-weight")
-        },
+        thresholds=_numbers(args.threshold, "--threshold"),
+        signal_weights=_numbers(args.signal_weight, "--signal-weight"),
     )
     for place, value in _pairs(args.option, "--option"):
         metric, _, option = place.partition(":")
@@ -152,11 +145,14 @@ def _pairs(given: Iterable[str], option: str) -> Iterable[tuple[str, str]]:
         yield name, value
 
 
-def _number(text: str, option: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(f"{option} …={text}: {text!r} is no number") from None
+def _numbers(given: Iterable[str], option: str) -> dict[str, float]:
+    found = {}
+    for name, text in _pairs(given, option):
+        try:
+            found[name] = float(text)
+        except ValueError:
+            raise InputError(f"{option} {name}={text}: {text!r} is no number") from None
+    return found
 
 
 def _json(text: str) -> Any:

@@ -1,0 +1,170 @@
+"""`spanscore runs`: what its options ask for, and what it prints, against the services of a real server."""
+
+import asyncio
+import json
+import threading
+
+import pytest
+
+from spanscore.api.server import Server
+from spanscore.cli import main, run_options
+from spanscore.cli.main import _parser
+from spanscore.config import Settings
+from spanscore.pipeline import Pipeline
+from spanscore.store.config import Config
+from spanscore.store.store import Store, StoredTrace
+from spanscore.testing.traces import agent_trace
+
+METRIC = "check.errors_recovered"
+
+
+class Serving:
+    """A server in a thread of its own, with five traces in its store."""
+
+    def __init__(self, folder):
+        url = f"sqlite:///{folder}/store.db"
+        store = Store.open(Config(url=url))
+        traces = [agent_trace(service_name="shop", tool_calls=()) for _ in range(5)]
+        self.ids = [x.id for x in traces]
+        store.commit([StoredTrace(x, 1, "") for x in traces], [])
+        store.close()
+        anywhere = {"endpoint": "127.0.0.1:0"}
+        self._settings = Settings.model_validate(
+            {
+                "store": {"url": url},
+                "journal": {"path": f"{folder}/journal.db"},
+                "receive": {"grpc": anywhere, "http": anywhere, "health": anywhere},
+                "api": anywhere,
+            }
+        )
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
+        self._thread.start()
+        assert self._ready.wait(60)
+
+    async def _serve(self):
+        self._stopping, self._loop = asyncio.Event(), asyncio.get_running_loop()
+        pipeline = Pipeline(self._settings)
+        server = Server(self._settings.api, pipeline, pipeline.authenticators)
+        await server.start()
+        self.address = f"127.0.0.1:{server.port}"
+        await pipeline.run(self._stopping, started=self._ready.set)
+        await server.stop(0)
+
+    def stop(self):
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join()
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory):
+    server = Serving(tmp_path_factory.mktemp("server"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def runs(serving, capsys):
+    """`runs(ACTION, OPTION…)`: the exit code, and what was printed."""
+
+    def run(*words):
+        code = main.main(["runs", words[0], "--server", serving.address, *words[1:]])
+        return code, capsys.readouterr()
+
+    return run
+
+
+def created(runs, *options):
+    code, printed = runs("create", "--metric", METRIC, "--json", *options)
+    assert code == 0, printed.err
+    return json.loads(printed.out.splitlines()[-1])
+
+
+def asked(*words):
+    return run_options.wanted(_parser(["runs"]).parse_args(["runs", "create", *words]))
+
+
+def test_options_are_the_run_that_is_asked_for(tmp_path):
+    listed = tmp_path / "ids"
+    listed.write_text("s1\n\ns2\n")
+    run = asked(
+        "--sessions", "--ids-file", str(listed), "--count", "9", "--threshold", "coherence=0.5", "--max-usd", "2"
+    )
+
+    assert list(run.target.session_ids) == ["s1", "s2"]
+    assert (run.target.sampling.count, run.measure.thresholds["coherence"], run.budget.max_usd) == (9, 0.5, 2.0)
+
+
+def test_an_option_of_a_metric_is_a_json_value():
+    assert asked("--option", "coherence:threshold=0.25").measure.options["coherence"]["threshold"] == 0.25
+
+
+WRONG = [
+    (["--threshold", "0.5"], "--threshold 0.5: write NAME=VALUE"),
+    (["--threshold", "coherence=high"], "--threshold coherence=high: 'high' is no number"),
+    (["--option", "coherence=1"], "write METRIC:OPTION=VALUE"),
+    (["--ids-file", "/nowhere"], "--ids-file /nowhere: cannot be read"),
+    (["--count", "-1"], "--count -1: give a number of at least 0"),
+]
+
+
+@pytest.mark.parametrize(("words", "why"), WRONG, ids=lambda x: str(x)[:40])
+def test_an_option_that_is_wrong_is_named(words, why, runs):
+    code, printed = runs("create", *words)
+    assert (code, why in printed.err) == (2, True)
+
+
+def test_a_run_is_watched_to_its_end(runs):
+    code, printed = runs("create", "--metric", METRIC, "--watch")
+    assert code == 0
+    assert "state     succeeded" in printed.out
+    assert f"skipped   5  {METRIC}: not_applicable" in printed.out
+
+
+def test_a_run_that_was_made_is_listed(runs):
+    run = created(runs, "--name", "nightly")
+    _, printed = runs("list")
+    assert run["name"].removeprefix("runs/") in printed.out
+    assert "nightly" in printed.out
+
+
+def test_the_same_request_id_makes_one_run(runs):
+    assert created(runs, "--request-id", "k")["name"] == created(runs, "--request-id", "k")["name"]
+
+
+def test_a_dry_run_makes_none(runs):
+    before = runs("list", "-n", "0", "--json")[1].out
+    _, printed = runs("create", "--metric", METRIC, "--dry-run", "--count", "2")
+    assert printed.out.startswith("2 of 5 that the target names would be evaluated\nno judge would be asked")
+    assert len(runs("list", "-n", "0", "--json")[1].out.splitlines()) == len(before.splitlines())
+
+
+def test_scores_of_a_run_are_listed_only_with_its_id(runs, serving, capsys):
+    run = created(runs, "--trace", serving.ids[0])
+    runs("watch", run["name"])
+    listed = []
+    for words in ([], ["--run", run["name"]]):
+        assert main.main(["scores", "--server", serving.address, "--skipped", "--json", *words]) == 0
+        listed.append([json.loads(x)["run"] for x in capsys.readouterr().out.splitlines()])
+    assert listed == [[], [run["name"].removeprefix("runs/")]]
+
+
+def test_a_deleted_run_is_gone(runs):
+    run = created(runs)
+    runs("watch", run["name"])
+    assert runs("delete", run["name"], "--with-scores")[0] == 0
+    code, printed = runs("get", run["name"])
+    assert (code, "there is no run" in printed.err) == (2, True)
+
+
+def test_what_cannot_be_done_now_is_one_line(runs):
+    run = created(runs)
+    runs("watch", run["name"])
+    code, printed = runs("resume", run["name"])
+    assert (code, len(printed.err.splitlines())) == (2, 1)
+    assert "is SUCCEEDED: only one that is PAUSED can be resumed" in printed.err
+
+
+def test_without_a_server_it_says_what_to_do(capsys):
+    assert main.main(["runs", "list", "--server", "127.0.0.1:1"]) == 1
+    assert "is a server running there, and is this its api.endpoint?" in capsys.readouterr().err
