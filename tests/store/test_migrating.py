@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import Column, Integer, MetaData, Table, create_engine, inspect
+from sqlalchemy import Column, Integer, MetaData, Table, create_engine, inspect, select
 
 from spanscore.errors import ConfigError
 from spanscore.store import calibrations, connecting, external, listing, migrating, schema, undelivered
@@ -98,6 +98,17 @@ def test_its_external_scores_are_found(opened, older, written):
     ids = {x for (x,) in written.execute("SELECT trace_id FROM external_scores WHERE scope = 'trace'")}
     assert [x.outcome.value for id_ in ids for x in opened.external_scores(trace_id=id_)] == [0.0]
     assert len(external.named(older, "helpful").scores) == 2
+
+
+def test_its_newest_scores_have_facts(opened, written):
+    query = "SELECT max(seq) FROM evaluations GROUP BY subject_id, scope, metric ORDER BY 1"
+    newest = written.execute(query).fetchall()
+    with opened._database.reading() as connection:
+        scores = connection.execute(select(schema.score_facts).order_by(schema.score_facts.c.number)).all()
+        subjects = connection.execute(select(schema.subject_facts)).all()
+    assert [x.number for x in scores] == [-2, -1, *(seq for (seq,) in newest)]
+    assert {x.service for x in subjects if x.last_number > 0} == {"pydantic-ai"}
+    assert Counter(x.input_tokens is not None for x in subjects if x.scope == "trace") == {True: 4}
 
 
 def test_its_exporters_go_on_where_they_were(opened, older):

@@ -70,7 +70,7 @@ def test_a_damaged_store_has_a_fault_and_is_usable_after_the_repair(filled, conf
     store.close()
     assert (len(scores), len(traces)) == (result.saved["evaluations"], result.saved["agent_traces"])
     assert result.lost["evaluations"] == COUNT - len(scores)
-    assert len(traces) > COUNT // 8  # the first pages are of tables that are empty
+    assert len(traces) > COUNT // 10  # the first pages are of tables that are empty
 
 
 def test_without_its_first_page_a_store_loses_nothing(filled, config, file):
@@ -97,7 +97,7 @@ def test_what_others_gave_is_saved_too(filled, config, file):
 
 
 def test_every_table_of_the_store_is_saved_or_made_again():
-    made_again = {"spanscore_schema", "alembic_version", "otel_traces", "session_keys"}
+    made_again = {"spanscore_schema", "alembic_version", "score_facts", "subject_facts", "otel_traces", "session_keys"}
     assert set(schema.tables.tables) == made_again.union(salvage._STORE_TABLES)
 
 

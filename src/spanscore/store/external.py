@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 from spanscore.model import external
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
-from spanscore.store import connecting, reading, records, transactions
+from spanscore.store import connecting, facts, reading, records, transactions
 from spanscore.store.config import Config
 from spanscore.store.schema import agent_traces, external_scores, otel_traces, session_keys
 from spanscore.store.writing import chunks, key, put_rows
@@ -32,6 +32,7 @@ def put(connection: Connection, scores: Sequence[Evaluation], now_ns: int) -> tu
     last = connection.execute(select(func.coalesce(func.max(external_scores.c.row), 0))).scalar_one()
     rows = [_row(score, last + place, now_ns) for place, score in enumerate(new.values(), 1)]
     put_rows(connection, external_scores, rows)
+    facts.put_external(connection, list(enumerate(new.values(), last + 1)))
     return len(rows), sum(x[-2] for x in rows)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from sqlalchemy import Column, Table, delete, exists, func, select
 from sqlalchemy.engine import Connection
 
+from spanscore.store import facts
 from spanscore.store.schema import (
     agent_traces,
     evaluations,
@@ -72,6 +73,8 @@ def _delete(connection: Connection, table: Table, rows: list[int]) -> None:
     if table is evaluations:
         connection.execute(delete(undelivered).where(undelivered.c.seq.in_(rows)))
     connection.execute(delete(table).where(_row(table).in_(rows)))
+    if table in (evaluations, external_scores):
+        facts.forget(connection, rows if table is evaluations else [-x for x in rows])
     if table is agent_traces:
         still_there = exists().where(agent_traces.c.session_id == session_keys.c.session_key)
         connection.execute(delete(session_keys).where(session_keys.c.session_key.in_(doomed), ~still_there))

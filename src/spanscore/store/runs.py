@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from spanscore.model.score import JudgeUsage
 from spanscore.model.trace import AgentTrace
-from spanscore.store import reading, records
+from spanscore.store import facts, reading, records
 from spanscore.store.schema import agent_traces, evaluations, otel_traces, run_items, runs
 from spanscore.store.writing import chunks, key
 
@@ -243,7 +243,9 @@ class RunTables:
             of_run = select(evaluations.c.seq, evaluations.c.size_bytes).where(evaluations.c.run == run_id)
             rows = self._connection.execute(of_run.order_by(evaluations.c.seq).limit(DELETE_STEP)).all()
             if rows:
-                self._connection.execute(delete(evaluations).where(evaluations.c.seq.in_([x.seq for x in rows])))
+                numbers = [x.seq for x in rows]
+                self._connection.execute(delete(evaluations).where(evaluations.c.seq.in_(numbers)))
+                facts.forget(self._connection, numbers)
                 return False, sum(x.size_bytes for x in rows)
         subjects = select(run_items.c.subject_id).where(run_items.c.run == run_id).limit(DELETE_STEP)
         some = list(self._connection.execute(subjects).scalars())

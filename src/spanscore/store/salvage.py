@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from spanscore import private_files
 from spanscore.errors import InputError
-from spanscore.store import connecting, ledger, records, recovering, schema, transactions, writing
+from spanscore.store import connecting, facts, ledger, records, recovering, schema, transactions, writing
 from spanscore.store.config import Config
 from spanscore.store.ledger import Entry
 from spanscore.store.pages import Pages, Record
@@ -118,6 +118,8 @@ def store(config: Config, file: Path) -> Salvaged:
             for start in range(0, len(traces), _CHUNK_ROWS):
                 some = [records.decode_trace(_text(x)) for x in traces[start : start + _CHUNK_ROWS]]
                 writing.note_traces(connection, some)
+            while facts.fill(connection):
+                pass
     finally:
         engine.dispose()
     _count_what_is_lost(found, traces, scores, result)

@@ -3,6 +3,7 @@
 from sqlalchemy import (
     BigInteger,
     Column,
+    Double,
     Index,
     Integer,
     MetaData,
@@ -20,7 +21,7 @@ from sqlalchemy.engine import Connection
 
 from spanscore.errors import ConfigError
 
-VERSION = 3
+VERSION = 5
 """The number of the last of the `migrations`, which every change of a table here has."""
 
 tables = MetaData()
@@ -107,6 +108,74 @@ external_scores = Table(
     Column("record", Text, nullable=False),
 )
 """Scores that others gave, by the OTel trace or the session that they name, whether or not that is known yet."""
+
+score_facts = Table(
+    "score_facts",
+    tables,
+    Column("number", _BIG, primary_key=True, autoincrement=False),
+    Column("tenant", String(128), nullable=False),
+    Column("scope", String(7), nullable=False),
+    Column("subject_id", String(256), nullable=False),
+    Column("metric", String(256), nullable=False),
+    Column("series", String(32), nullable=False),
+    Column("source", String(256)),
+    Column("evaluator_kind", String(8), nullable=False),
+    Column("judge_model", String(256)),
+    Column("rule", String(256)),
+    Column("status", String(8), nullable=False),
+    Column("value", Double),
+    Column("label", String(256)),
+    Column("passing", Integer),
+    Column("sampling", Double, nullable=False),
+    Column("evaluated_ns", _BIG, nullable=False),
+    Index("score_facts_by_metric", "tenant", "metric", "evaluated_ns"),
+)
+"""What analytics reads: a narrow row for the newest score of each subject and metric, written with the score.
+
+- `number`: `seq` of the evaluation; for a score that somebody else gave minus its `row` in `external_scores`.
+- `tenant`: whose it is; "" where there are no tenants.
+- `scope`, `subject_id`: as in `subject_facts`, which has what the scores of one subject have in common.
+- `series`: within which a newer score takes the place of an older one: "" for what spanscore measures as traces pass,
+  the evaluation run that measured it, for external scores a digest of source, name, author and span.
+- `source`: who gave it ("human", "programmatic", the evaluator's name); null for what spanscore measured.
+- `evaluator_kind` ("LLM", "CODE", "HUMAN"), `judge_model`, `rule` (of `evaluation.rules`).
+- `status` ("scored", "skipped", "failed"), `value` (on the metric's own scale), `label`, `passing` (1, 0, or null where
+  that is not known).
+- `sampling`: the chance with which the subject was drawn; a figure over a population weights by its inverse.
+- `evaluated_ns`: when it was measured or given, Unix ns.
+
+A score that is pruned takes its row along, and so does an agent trace that became part of another one.
+"""
+
+subject_facts = Table(
+    "subject_facts",
+    tables,
+    Column("scope", String(7), primary_key=True),
+    Column("subject_id", String(256), primary_key=True),
+    Column("last_number", _BIG, nullable=False, index=True),
+    Column("tenant", String(128), nullable=False),
+    Column("session_key", String(256)),
+    Column("service", String(256)),
+    Column("agent", String(256)),
+    Column("environment", String(256)),
+    Column("model", String(256)),
+    Column("started_ns", _BIG),
+    Column("latency_ns", _BIG),
+    Column("input_tokens", _BIG),
+    Column("output_tokens", _BIG),
+    sqlite_with_rowid=False,
+)
+"""What the rows of `score_facts` with the same `scope` and `subject_id` have in common, as of the last of them.
+
+- `scope`, `subject_id`: "trace" and the agent trace's id, or "session" and its key. Of an external score of a trace the
+  OTel trace id, since it may come before the trace: `otel_traces` has the agent traces of that.
+- `last_number`: the `number` of the score that was written last; without a score of it the row goes.
+- `session_key`: of the session, or of the trace's session.
+- `service`, `agent`, `environment`: of the evaluated agent; `model`: the first that it called, of a trace. Texts are
+  cut at 256 characters.
+- `started_ns`, `latency_ns`: of the evaluated span; a session has no latency. `input_tokens`, `output_tokens`: of the
+  trace, not of the judge. Null where that is not known.
+"""
 
 cursors = Table(
     "export_cursors",

@@ -13,7 +13,18 @@ from spanscore.model.external import newest
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.model.undelivered import Undelivered
-from spanscore.store import external, listing, pruning, reading, recent, records, session_listing, unanswered, writing
+from spanscore.store import (
+    external,
+    facts,
+    listing,
+    pruning,
+    reading,
+    recent,
+    records,
+    session_listing,
+    unanswered,
+    writing,
+)
 from spanscore.store import undelivered as not_delivered
 from spanscore.store.config import Config
 from spanscore.store.database import Database
@@ -103,7 +114,11 @@ class Store:
                 gone_bytes = writing.take_out(connection, gone)
                 unanswered.forget_traces(connection, gone)
                 trace_bytes = writing.put_traces(connection, traces, self._last_row, now_ns) - gone_bytes
-                numbers, score_bytes = writing.put_evaluations(connection, scored, self._last_seq, now_ns)
+                numbers, new, score_bytes = writing.put_evaluations(connection, scored, self._last_seq, now_ns)
+                facts.forget_traces(connection, gone)
+                first = {x.trace.id for x in traces if x.revision == 1}
+                numbered = list(enumerate(new, self._last_seq + 1))
+                facts.put(connection, numbered, [x.trace for x in traces], new=first)
                 unanswered.note(connection, [x for x in scored if x.run is None], missing, now_ns)
                 if also is not None:
                     also(RunTables(connection))

@@ -22,7 +22,9 @@ IdT = TypeVar("IdT")
 _MAX_KEY_CHARS = 256
 _TRACE_SIZE = list(agent_traces.c.keys()).index("size_bytes")
 _SCORE_SIZE = list(evaluations.c.keys()).index("size_bytes")
-_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+NO_TEXT = re.compile("[\0\ud800-\udfff]")
+"""Characters that not every database takes in a text."""
+
 _MAX_IDS = 400  # of which a statement names two lists: old SQLites take 999 parameters
 
 # Built once: to build and to recognise such a statement takes SQLAlchemy longer than the database to answer it.
@@ -52,7 +54,7 @@ def key(session_id: str) -> str:
 
     A key is its own key.
     """
-    if len(session_id) <= _MAX_KEY_CHARS and not _NO_TEXT.search(session_id):
+    if len(session_id) <= _MAX_KEY_CHARS and not NO_TEXT.search(session_id):
         return session_id
     return "sha256:" + hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -111,25 +113,30 @@ def take_out(connection: Connection, ids: Sequence[str]) -> int:
 
 def put_evaluations(
     connection: Connection, scored: Sequence[Evaluation], after_seq: int, now_ns: int
-) -> tuple[list[int], int]:
-    """Write the evaluations that are new; returns every one's sequence number, and the bytes written."""
-    identities = [(_subject(evaluation), evaluation.uid) for evaluation in scored]
+) -> tuple[list[int], list[Evaluation], int]:
+    """Write the evaluations that are new; returns every one's sequence number, those that are new, and their bytes.
+
+    The new ones have the numbers from `after_seq` + 1 on.
+    """
+    identities = [(subject_of(evaluation), evaluation.uid) for evaluation in scored]
     numbers: dict[tuple[str, str], int] = {}
     for some in chunks(identities):
         subjects, uids = zip(*some, strict=True)
         found = connection.execute(_STORED_SCORES, {"subjects": tuple(set(subjects)), "uids": uids})
         numbers.update(((subject, uid), seq) for subject, uid, seq in found)
-    rows = []
+    rows, new = [], []
     for identity, evaluation in zip(identities, scored, strict=True):
         if identity not in numbers:
             after_seq += 1
             numbers[identity] = after_seq
+            new.append(evaluation)
             rows.append(_evaluation_row(evaluation, *identity, after_seq, now_ns))
     put_rows(connection, evaluations, rows)
-    return [numbers[identity] for identity in identities], sum(row[_SCORE_SIZE] for row in rows)
+    return [numbers[identity] for identity in identities], new, sum(row[_SCORE_SIZE] for row in rows)
 
 
-def _subject(evaluation: Evaluation) -> str:
+def subject_of(evaluation: Evaluation) -> str:
+    """What an evaluation is of, as columns have it: the agent trace's id, or the key of the session."""
     return key(evaluation.subject_id) if evaluation.scope == "session" else evaluation.subject_id
 
 
