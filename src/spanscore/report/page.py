@@ -21,6 +21,7 @@ MAX_BYTES = 64 * 1024 * 1024
 _STYLES = ("page.css", "parts.css")
 _SCRIPTS = (
     "data.js",
+    "searching.js",
     "elements.js",
     "words.js",
     "charts.js",

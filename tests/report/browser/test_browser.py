@@ -98,6 +98,39 @@ def test_thousands_of_turns_scroll_and_are_searched_without_a_long_pause(show):
     assert _rows(page) == ["How warm is it in Oslo, question 4321?"]
 
 
+def _searched(page, text):
+    """The titles of the rows once all steps are looked into."""
+    page.locator("input[type=search]").fill(text)
+    page.locator(".found[aria-busy=false]").wait_for()
+    return _rows(page)
+
+
+def test_words_in_the_steps_of_a_turn_are_found_and_shown(show):
+    calls = (ToolCall("c1", "search", {"page": "Straße 4711"}, "a rain of frogs"),)
+    page = show([agent_trace(1), agent_trace(2, calls=calls), agent_trace(3)])
+    assert _searched(page, "Frogs") == ["How warm is it in Oslo, question 2?"]
+    assert page.locator(".row .names b").all_inner_texts() == ["frogs"]
+    assert _searched(page, "straße 4711") == ["How warm is it in Oslo, question 2?"]
+    assert page.complaints == []
+
+
+def test_words_of_which_one_is_in_the_row_and_one_in_the_steps_are_found(show):
+    calls = (ToolCall("c1", "search", {}, 'the "answer" is 42'),)
+    page = show([agent_trace(x, calls=calls) for x in (1, 2)])
+    assert _searched(page, 'question 2 "answer"') == ["How warm is it in Oslo, question 2?"]
+
+
+def test_words_of_the_reports_own_are_not_found_in_the_steps(show):
+    page = show([agent_trace(1)], [evaluation(agent_trace(1))])
+    assert _searched(page, "completeness") == []
+
+
+def test_thousands_of_turns_are_searched_with_their_steps(show):
+    calls = (ToolCall("c1", "search", {}, "a rain of frogs"),)
+    page = show([agent_trace(x, **({"calls": calls} if x == _MANY - 1 else {})) for x in range(_MANY)])
+    assert _searched(page, "frogs") == [f"How warm is it in Oslo, question {_MANY - 1}?"]
+
+
 def test_a_turn_of_hundreds_of_calls_opens_at_the_step_that_matters(show):
     calls = tuple(ToolCall(f"c{x}", "search", {"page": x}, "nothing") for x in range(900))
     trace = agent_trace(calls=calls)

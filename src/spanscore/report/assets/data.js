@@ -1,4 +1,4 @@
-// Where the data come from: compressed JSON in elements of this page. Another page can bring a source of the same two
+// Where the data come from: compressed JSON in elements of this page. Another page can bring a source of the same three
 // functions; everything else here takes what they give and does not ask where it was.
 
 const BLOCKS_KEPT = 24;
@@ -6,12 +6,14 @@ const BLOCKS_KEPT = 24;
 function embeddedSource() {
   const kept = new Map();
 
-  async function read(id) {
+  const read = async (id) => JSON.parse(await unpacked(id));
+
+  async function unpacked(id) {
     const element = document.getElementById(id);
     if (element === null) throw new Error(`this file is incomplete: the block ${id} is missing`);
     const packed = Uint8Array.from(atob(element.textContent), (character) => character.charCodeAt(0));
     const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-    return JSON.parse(await new Response(stream).text());
+    return new Response(stream).text();
   }
 
   function blockOf(number) {
@@ -25,5 +27,6 @@ function embeddedSource() {
   return {
     index: () => read("index"),
     detail: async (place) => (place ? (await blockOf(place[0]))[place[1]] : null),
+    blockText: (number) => unpacked(`chunk-${number}`), // the JSON of a block, which is not kept
   };
 }

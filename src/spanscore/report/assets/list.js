@@ -3,6 +3,8 @@
 const ROW_HEIGHT = 62;
 const ROWS_AROUND = 6;
 const ID_LENGTH = 6; // so many digits of an id are no word that happens to be in it
+const SEARCH_AFTER_MS = 150;
+const REDRAWN_EVERY_MS = 200;
 const KINDS = { turns: "Turns", sessions: "Sessions", cases: "Tests" };
 
 function makeList(app) {
@@ -11,10 +13,12 @@ function makeList(app) {
   let rows = []; // places in index[kind]
   let selected = -1; // place in `rows`
   const words = new Map();
+  let excerpts = new Map(); // what was found in the details of a row, by its place in index[kind]
+  let searches = 0;
 
   const spacer = h("div", { class: "rows" });
   const scroller = h("div", { class: "scroller", role: "listbox", tabindex: "0", "aria-label": "Results", onscroll: () => draw() }, spacer);
-  const search = h("input", { type: "search", placeholder: "Search inputs, outputs, tools, ids", "aria-label": "Search", oninput: () => { chosen.query = search.value; apply(); } });
+  const search = h("input", { type: "search", placeholder: "Search inputs, outputs, steps, tools, ids", "aria-label": "Search", oninput: () => { chosen.query = search.value; apply(); } });
   const tabs = h("div", { class: "tabs", role: "tablist" });
   const states = h("div", { class: "states", role: "group", "aria-label": "Verdict" });
   const selects = h("div", { class: "selects" });
@@ -33,15 +37,14 @@ function makeList(app) {
     return words.get(key);
   }
 
-  function isChosen(row, place, parts) {
+  function isChosen(row) {
     if (chosen.states.size && !chosen.states.has(stateOf(row))) return false;
     if (chosen.metric !== "" && ![...(row.fails ?? []), ...(row.errors ?? []), ...(row.others ?? [])].includes(Number(chosen.metric))) return false;
     if (chosen.agent && (row.agent ?? row.service) !== chosen.agent) return false;
-    if (chosen.change && !isChange(row)) return false;
-    if (parts.length === 0) return true;
-    const text = wordsOf(row, place);
-    return parts.every((part) => text.includes(part) || (part.length >= ID_LENGTH && (row.id?.startsWith(part) || row.trace?.startsWith(part))));
+    return !chosen.change || isChange(row);
   }
+
+  const isIn = (row, place, part) => wordsOf(row, place).includes(part) || (part.length >= ID_LENGTH && Boolean(row.id?.startsWith(part) || row.trace?.startsWith(part)));
 
   function isChange(row) {
     if (row.was === undefined) return chosen.change === "new";
@@ -52,13 +55,49 @@ function makeList(app) {
 
   function apply() {
     const parts = chosen.query.toLowerCase().split(/\s+/).filter(Boolean);
+    const elsewhere = [];
     rows = [];
-    all().forEach((row, place) => { if (isChosen(row, place, parts)) rows.push(place); });
+    excerpts = new Map();
+    all().forEach((row, place) => {
+      if (!isChosen(row)) return;
+      if (parts.every((part) => isIn(row, place, part))) rows.push(place);
+      else if (row.at) elsewhere.push([place, row]);
+    });
     selected = rows.indexOf(app.placeOf(chosen.kind));
-    found.textContent = rows.length === all().length ? `${count(rows.length, singular())}, what fails first` : `${NUMBER.format(rows.length)} of ${count(all().length, singular())}`;
     scroller.scrollTop = 0;
     drawFilters();
-    draw(true);
+    searches += 1;
+    sayFound(elsewhere.length > 0);
+    draw();
+    if (elsewhere.length) setTimeout(searchFurther, SEARCH_AFTER_MS, searches, elsewhere, parts);
+  }
+
+  // What is in the steps of a turn is not in its row: these are looked into after a pause in typing.
+  async function searchFurther(number, elsewhere, parts) {
+    const isWanted = () => number === searches;
+    if (!isWanted()) return;
+    const places = [];
+    let drawn = performance.now();
+    const add = (isSearching) => {
+      const current = rows[selected];
+      rows = rows.concat(places.splice(0)).sort((a, b) => a - b);
+      selected = current === undefined ? rows.indexOf(app.placeOf(chosen.kind)) : rows.indexOf(current);
+      sayFound(isSearching);
+      draw();
+      drawn = performance.now();
+    };
+    await searchDetails(app.source, elsewhere, parts, isIn, isWanted, (place, excerpt) => {
+      places.push(place);
+      excerpts.set(place, excerpt);
+      if (performance.now() - drawn > REDRAWN_EVERY_MS) add(true);
+    });
+    if (isWanted()) add(false);
+  }
+
+  function sayFound(isSearching) {
+    const counted = rows.length === all().length ? `${count(rows.length, singular())}, what fails first` : `${NUMBER.format(rows.length)} of ${count(all().length, singular())}`;
+    found.textContent = isSearching ? `${counted}, looking into the steps…` : counted;
+    found.ariaBusy = String(isSearching);
   }
 
   const singular = () => ({ turns: "turn", sessions: "session", cases: "test" })[chosen.kind];
@@ -69,7 +108,7 @@ function makeList(app) {
     spacer.style.height = `${rows.length * ROW_HEIGHT}px`;
     const shown = [];
     for (let place = first; place < last; place += 1) shown.push(item(place));
-    replace(spacer, shown, rows.length ? null : h("p", { class: "nothing" }, "Nothing matches. ", button("Clear the filters", clear, { class: "link" })));
+    replace(spacer, shown, rows.length || found.ariaBusy === "true" ? null : h("p", { class: "nothing" }, "Nothing matches. ", button("Clear the filters", clear, { class: "link" })));
     scroller.setAttribute("aria-activedescendant", selected >= 0 ? `row-${selected}` : "");
   }
 
@@ -79,10 +118,14 @@ function makeList(app) {
     return h("div", {
       id: `row-${place}`, class: ["row", isSelected ? "selected" : ""], role: "option", "aria-selected": String(isSelected), "aria-posinset": place + 1, "aria-setsize": rows.length,
       style: { top: `${place * ROW_HEIGHT}px` }, onclick: () => pick(place),
-    }, chosen.kind === "turns" ? turnItem(row) : chosen.kind === "sessions" ? sessionItem(row) : caseItem(row));
+    }, chosen.kind === "turns" ? turnItem(row, rows[place]) : chosen.kind === "sessions" ? sessionItem(row, rows[place]) : caseItem(row, rows[place]));
   }
 
-  function failNames(row) {
+  function failNames(row, place) {
+    if (excerpts.has(place)) {
+      const [before, word, after] = excerpts.get(place);
+      return h("span", { class: "names", dir: "auto" }, before, h("b", null, word), after);
+    }
     const names = (numbers) => (numbers ?? []).map((number) => index.metrics[number].metric).join(", ");
     if (row.fails?.length) return h("span", { class: "fail-text names" }, names(row.fails));
     return row.errors?.length ? h("span", { class: "error-word names" }, `not measured: ${names(row.errors)}`) : h("span", { class: "names" }, row.scored ? count(row.scored, "score") : "no scores");
@@ -93,22 +136,22 @@ function makeList(app) {
     return [...names].slice(0, 2).map((name) => h("span", { class: "tag" }, name));
   }
 
-  function turnItem(row) {
+  function turnItem(row, place) {
     const before = row.was === undefined ? null : index.baseline.turns[row.was].state;
     return [state(row.state),
       h("span", { class: "row-title", dir: "auto" }, row.input ?? (row.agent ? `A turn of ${row.agent}` : "No input was recorded")),
-      h("span", { class: "row-more" }, before && before !== row.state ? h("span", { class: ["was", before] }, `was ${STATES[before].sign}`) : null, failNames(row), sources(row),
+      h("span", { class: "row-more" }, before && before !== row.state ? h("span", { class: ["was", before] }, `was ${STATES[before].sign}`) : null, failNames(row, place), sources(row),
         h("span", { class: "row-facts" }, [row.calls ? count(row.calls, "call") : "", duration(row.took)].filter(Boolean).join(" · ")))];
   }
 
-  function sessionItem(row) {
-    return [state(row.state), h("span", { class: "row-title" }, row.name), h("span", { class: "row-more" }, failNames(row),
+  function sessionItem(row, place) {
+    return [state(row.state), h("span", { class: "row-title" }, row.name), h("span", { class: "row-more" }, failNames(row, place),
       h("span", { class: "row-facts" }, `${count(row.turns.length, "turn")}${row.failing_turns ? `, ${row.failing_turns} failing` : ""}`))];
   }
 
-  function caseItem(row) {
+  function caseItem(row, place) {
     return [testState(row.status), h("span", { class: "row-title" }, row.name), h("span", { class: "row-more" },
-      h("span", { class: "names trial-signs" }, row.trials.slice(0, 24).map(testState)),
+      excerpts.has(place) ? failNames(row, place) : h("span", { class: "names trial-signs" }, row.trials.slice(0, 24).map(testState)),
       h("span", { class: "row-facts" }, row.trials.length ? `${row.trials.filter((status) => status === "pass").length} of ${count(row.trials.length, "trial")}` : row.status))];
   }
 
