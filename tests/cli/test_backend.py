@@ -19,6 +19,10 @@ def _backend(endpoint, **variables):
         ("http://localhost:6006", "grpc", 6006),
         ("http://localhost", "grpc", 4317),
         ("localhost:4317", "grpc", 4317),
+        ("https://backend.example", "grpc", 443),
+        ("https://backend.example/api/public/otel", "http", 443),
+        ("http://backend.example/otlp", "http", 80),
+        ("http://localhost:9999/otlp/", "http", 9999),
     ],
 )
 def test_the_port_says_the_protocol_where_nothing_else_does(endpoint, protocol, port):
@@ -28,6 +32,23 @@ def test_the_port_says_the_protocol_where_nothing_else_does(endpoint, protocol, 
 
 def test_a_stated_protocol_is_the_protocol():
     assert _backend("http://localhost:6006", OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf").protocol == "http"
+
+
+def test_what_is_said_of_traces_goes_before_what_is_said_of_all_signals():
+    backend = _backend(
+        "http://metrics.example:4317",
+        OTEL_EXPORTER_OTLP_HEADERS="key=all",
+        OTEL_EXPORTER_OTLP_TRACES_ENDPOINT="https://traces.example/base/v1/traces",
+        OTEL_EXPORTER_OTLP_TRACES_HEADERS="key=traces",
+    )
+    assert backend.exporter() == {
+        "otlp_http": {"endpoint": "https://traces.example/base", "headers": {"key": "traces"}}
+    }
+
+
+def test_traces_go_to_the_very_url_that_is_named_for_them():
+    backend = _backend("", OTEL_EXPORTER_OTLP_TRACES_ENDPOINT="https://traces.example/ingest")
+    assert backend.exporter()["otlp_http"]["traces_endpoint"] == "https://traces.example/ingest"
 
 
 @pytest.mark.parametrize("endpoint", ["", "   ", "http://", "http://[::1", "http://localhost:port"])

@@ -1,4 +1,4 @@
-"""The backend that OTEL_EXPORTER_OTLP_ENDPOINT names, as any OpenTelemetry SDK would understand it."""
+"""The backend that the environment names for traces, as any OpenTelemetry SDK would understand it."""
 
 import socket
 from collections.abc import Mapping
@@ -7,6 +7,9 @@ from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
 _CONNECT_TIMEOUT_S = 1.0
+_PREFIX = "OTEL_EXPORTER_OTLP_"
+_TRACES_PATH = "/v1/traces"
+_GRPC_PORT, _HTTP_PORT = 4317, 4318
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +22,9 @@ class Backend:
     protocol: Literal["grpc", "http"]
     secure: bool
     headers: Mapping[str, str]
+    variable: str = f"{_PREFIX}ENDPOINT"
+    traces_url: str | None = None
+    """Where traces go over HTTP, where that is not `url` and `/v1/traces`."""
 
     def listens(self) -> bool:
         """Whether anything accepts a connection there, within a second."""
@@ -37,13 +43,20 @@ class Backend:
         """The entry under `export.exporters` that sends scores there."""
         headers = {name: value.replace("$", "$$") for name, value in self.headers.items()}
         if self.protocol == "http":
-            return {"otlp_http": {"endpoint": self.url, "headers": headers}}
+            apart = {} if self.traces_url is None else {"traces_endpoint": self.traces_url}
+            return {"otlp_http": {"endpoint": self.url, **apart, "headers": headers}}
         return {"otlp_grpc": {"endpoint": self.target, "tls": {"insecure": not self.secure}, "headers": headers}}
 
 
 def from_environment(environ: Mapping[str, str]) -> Backend | None:
-    """The backend that the environment names; None where it names none that can be understood."""
-    text = environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "").strip()
+    """The backend that the environment names; None where it names none that can be understood.
+
+    What is said of traces alone goes before what is said of all signals.
+    """
+    variable = f"{_PREFIX}TRACES_ENDPOINT"
+    is_of_traces = bool(environ.get(variable, "").strip())
+    variable = variable if is_of_traces else f"{_PREFIX}ENDPOINT"
+    text = environ.get(variable, "").strip()
     try:
         url = urlsplit(text if "://" in text else f"http://{text}")
         port = url.port
@@ -51,16 +64,36 @@ def from_environment(environ: Mapping[str, str]) -> Backend | None:
         return None
     if not text or not url.hostname:
         return None
-    stated = environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "")
-    http = stated.startswith("http") or (not stated and port == 4318)
+    is_http = _is_http(_stated(environ, "PROTOCOL"), port, url.path)
+    named = url.geturl().rstrip("/")
+    base = named.removesuffix(_TRACES_PATH) if is_of_traces else named
     return Backend(
-        url=url.geturl().rstrip("/"),
+        url=base,
         host=url.hostname,
-        port=port or (4318 if http else 4317),
-        protocol="http" if http else "grpc",
+        port=port or _usual_port(url.scheme, is_http=is_http),
+        protocol="http" if is_http else "grpc",
         secure=url.scheme == "https",
-        headers=_headers(environ.get("OTEL_EXPORTER_OTLP_HEADERS", "")),
+        headers=_headers(_stated(environ, "HEADERS")),
+        variable=variable,
+        traces_url=named if is_of_traces and base == named else None,
     )
+
+
+def _stated(environ: Mapping[str, str], name: str) -> str:
+    """What the environment says for traces, else for all signals."""
+    return environ.get(f"{_PREFIX}TRACES_{name}") or environ.get(f"{_PREFIX}{name}", "")
+
+
+def _is_http(protocol: str, port: int | None, path: str) -> bool:
+    """Whether OTLP goes by HTTP: gRPC has a usual port, and no path."""
+    return protocol.startswith("http") or (not protocol and (port == _HTTP_PORT or path.strip("/") != ""))
+
+
+def _usual_port(scheme: str, *, is_http: bool) -> int:
+    """The port of a URL that names none, as the exporters take it."""
+    if scheme == "https":
+        return 443
+    return 80 if is_http else _GRPC_PORT
 
 
 def _headers(text: str) -> dict[str, str]:

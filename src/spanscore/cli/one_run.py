@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-from spanscore.cli.demo_server import Ports
 from spanscore.config import Settings
 from spanscore.errors import SpanscoreError
 from spanscore.export.config import Config as Export
@@ -23,6 +22,8 @@ _ROUNDS = 3
 _STRAGGLERS_S = 0.3
 _LOOK_EVERY_S = 0.05
 _PAGE = 1000
+_LOCAL: dict[str, Any] = {"endpoint": "127.0.0.1:0", "auth": None, "tls": None}
+"""A free port on loopback, for whoever is there: no token and no TLS."""
 _HTTP2_PREFACE = b"PRI"
 
 
@@ -41,16 +42,16 @@ class Clock:
         self._ahead_ns += by_ns
 
 
-def settings_for(settings: Settings, folder: Path, ports: Ports, exporters: dict[str, Any] | None) -> Settings:
-    """`settings` for one run: everything in `folder`, on loopback ports, and nothing waits for long.
+def settings_for(settings: Settings, folder: Path, exporters: dict[str, Any] | None) -> Settings:
+    """`settings` for one run: everything in `folder`, on free loopback ports, and nothing waits for long.
 
     `exporters` are those of the backend that everything is passed on to, with the scores; None: the configured ones.
     """
     receive = settings.receive
     local = {
-        "grpc": receive.grpc.model_copy(update=_at(ports.grpc)),
-        "http": receive.http.model_copy(update=_at(ports.http)),
-        "health": receive.health.model_copy(update=_at(ports.health)),
+        "grpc": receive.grpc.model_copy(update=_LOCAL),
+        "http": receive.http.model_copy(update=_LOCAL),
+        "health": receive.health.model_copy(update=_LOCAL),
     }
     waits = {
         "complete_after": _COMPLETE_AFTER,
@@ -69,11 +70,6 @@ def settings_for(settings: Settings, folder: Path, ports: Ports, exporters: dict
     return settings.model_copy(update=changed)
 
 
-def _at(port: int) -> dict[str, Any]:
-    """On loopback, for whoever is there: no token and no TLS."""
-    return {"endpoint": f"127.0.0.1:{port}", "auth": None, "tls": None}
-
-
 class ServerEndedError(SpanscoreError):
     """An error has ended the server while it was needed; the message names it."""
 
@@ -81,9 +77,8 @@ class ServerEndedError(SpanscoreError):
 class OneRun:
     """The running server; `endpoint` takes OTLP over gRPC and over HTTP."""
 
-    def __init__(self, settings: Settings, ports: Ports) -> None:
+    def __init__(self, settings: Settings) -> None:
         self._clock = Clock()
-        self._ports = ports
         self._pipeline = Pipeline(settings, clock_ns=self._clock)
         self._running: asyncio.Task[None]
         self.endpoint = ""
@@ -168,7 +163,8 @@ class OneRun:
             if not more:
                 break
             start += more
-        port = self._ports.grpc if start == _HTTP2_PREFACE else self._ports.http
+        server = self._pipeline.server
+        port = server.grpc_port if start == _HTTP2_PREFACE else server.http_port
         try:
             inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", port)
         except OSError:  # the server has ended

@@ -100,12 +100,14 @@ def _folder(keep: Path | None) -> Path:
 async def _run(
     args: argparse.Namespace, command: Sequence[str], settings: Settings, folder: Path, environ: Mapping[str, str]
 ) -> int:
-    from spanscore.cli.demo_server import Ports  # noqa: PLC0415 - the servers' libraries, which --help does not need
-    from spanscore.cli.one_run import OneRun, ServerEndedError, settings_for  # noqa: PLC0415 - likewise
+    from spanscore.cli.one_run import (  # noqa: PLC0415 - the servers' libraries, which --help does not need
+        OneRun,
+        ServerEndedError,
+        settings_for,
+    )
 
     backend = _backend(environ)
-    ports = Ports.free()
-    server = OneRun(settings_for(settings, folder, ports, backend.exporter() if backend else None), ports)
+    server = OneRun(settings_for(settings, folder, backend.exporter() if backend else None))
     code: int | None = None
 
     def server_ended(why: str) -> None:
@@ -130,7 +132,7 @@ def _backend(environ: Mapping[str, str]) -> Backend | None:
     """Where the program would have sent its telemetry, if anything listens there."""
     backend = from_environment(environ)
     if backend is not None and not backend.listens():
-        _say([f"nothing listens on OTEL_EXPORTER_OTLP_ENDPOINT ({backend.url}): nothing is passed on"])
+        _say([f"nothing listens on {backend.url}, which {backend.variable} names: nothing is passed on"])
         return None
     return backend
 
