@@ -22,10 +22,11 @@ from spanscore.errors import ConfigError, InputError
 from spanscore.evaluation.external_signals import ExternalSignal
 from spanscore.evaluation.own import Criterion, load_plugins, make_known
 from spanscore.evaluation.rubric import NAME as RUBRIC
-from spanscore.evaluation.rubric import OVERALL, Rubric, chosen, is_rubric
 from spanscore.evaluation.rubric import Config as RubricConfig
+from spanscore.evaluation.rubric import Rubric, chosen, is_rubric
 from spanscore.evaluation.rules import Frequency, Rule, asks_for_frequency, attribute_names, check_rules
 from spanscore.evaluation.signals import needed
+from spanscore.evaluation.with_rule import refuse_idle, with_rule
 from spanscore.judge.config import RULES
 from spanscore.metrics import SIGNAL_WEIGHTS, Judged, Metric, RubricMetric
 from spanscore.metrics.check import Check
@@ -192,7 +193,9 @@ class Config(BaseModel):
         check_rules(self.rules)
         for place, rule in enumerate(self.rules):
             try:
-                self.under(rule).build()
+                variant = self.under(rule)
+                variant.build()
+                refuse_idle(variant, rule)
             except ValueError as error:
                 raise ValueError(f"rules.{place} ({rule.name}): {error}") from None
         return self
@@ -204,19 +207,7 @@ class Config(BaseModel):
 
     def under(self, rule: Rule) -> "Config":
         """This configuration as it is for the traces that a rule takes. Raises ValueError where it cannot be."""
-        changes: dict[str, Any] = {"rules": [], "sampling": self.sampling if rule.sampling is None else rule.sampling}
-        if not isinstance(rule.metrics, dict):
-            changes |= {"default_metrics": False, "criteria": {}, "metrics": {}, "rubric": None}
-            _refuse_thresholds(rule.thresholds)
-            return self.model_copy(update=changes)
-        changes["metrics"] = {name: _merged(self.metrics.get(name), options) for name, options in rule.metrics.items()}
-        if rule.default_metrics:
-            changes["metrics"] = {**self.metrics, **changes["metrics"]}
-        else:
-            changes |= {"default_metrics": False, "criteria": {}}
-        if not (rule.default_metrics if rule.rubric is None else rule.rubric):
-            changes["rubric"] = None
-        return _with_thresholds(self.model_copy(update=changes), rule.thresholds)
+        return with_rule(self, rule)
 
     def measured(self) -> dict[str, dict[str, Any]]:
         """The metrics that run, by name, each with its options: the defaults, then the criteria, then what is named."""
@@ -338,34 +329,6 @@ class Overrides:
         if self.model is not None and isinstance(metric, Judged):
             changes["model"] = self.model
         return replace(metric, **changes) if changes else metric
-
-
-def _merged(configured: Any, options: Any) -> Any:
-    """A metric's options in a rule on top of the configured ones."""
-    return {**configured, **(options or {})} if isinstance(configured, dict) and options is not False else options
-
-
-def _with_thresholds(config: Config, thresholds: Mapping[str, float]) -> Config:
-    """With these thresholds, by metric. Raises ValueError for a metric that does not run, or whose scale lacks it."""
-    measured, rubric = config.measured(), config.rubric
-    changed = dict(config.metrics)
-    for name, threshold in thresholds.items():
-        if name not in measured and (name != OVERALL or rubric is None):
-            scored = [*measured, *([OVERALL] if rubric is not None else [])]
-            raise ValueError(f"thresholds: {name!r} does not run here; {nearest(name, scored)}")
-        low, high = metrics.available()[name].scale
-        if not low <= threshold <= high:
-            raise ValueError(f"thresholds: {threshold:g} is no score of {name}, whose scale is {low:g} to {high:g}")
-        if name in measured:
-            changed[name] = {**measured[name], "threshold": threshold}
-        elif rubric is not None:
-            rubric = rubric.model_copy(update={"pass_threshold": threshold})
-    return config.model_copy(update={"metrics": changed, "rubric": rubric})
-
-
-def _refuse_thresholds(thresholds: Mapping[str, float]) -> None:
-    if thresholds:
-        raise ValueError("thresholds: nothing is measured, so no threshold holds; leave them out")
 
 
 def check_signals(weights: Mapping[str, float]) -> None:

@@ -66,8 +66,11 @@ class Engine:
         usual = RuleJudge(judge, judge_config)
         by_rule = {**rule_judges(config.rules, usual, lambda _config, _beside: judge), **judges}
         self._usual = self._procedure(config.without_rules(), usual)
+        known = self._usual.selection.configured
         self._by_rule = {
-            x.name: self._procedure(config.under(x), by_rule.get(x.name, usual)) for x in config.rules if x.measures
+            x.name: self._procedure(config.under(x), by_rule.get(x.name, usual), known)
+            for x in config.rules
+            if x.measures
         }
         self.ranking = self._usual.selection.ranking()
 
@@ -281,7 +284,7 @@ class Engine:
         rubric = procedure.selection.rubric(overrides) if _is_measured(decision, overrides) else None
         return procedure.grading.planned(rubric, session) if rubric else []
 
-    def _procedure(self, config: Config, judged_by: RuleJudge) -> Procedure:
+    def _procedure(self, config: Config, judged_by: RuleJudge, beside: Sequence[Metric] = ()) -> Procedure:
         judge, judge_config = judged_by
         if judge is None:
             config.refuse_models()
@@ -290,7 +293,7 @@ class Engine:
         render = renderer(judge_config)
         panel = Panel(Judging(judge, judge_config, render, self._slots), judge_config) if judge else None
         return Procedure(
-            Selection(config, self._embedder, has_judge=judge is not None),
+            Selection(config, self._embedder, has_judge=judge is not None, beside=beside),
             Measuring(panel, self._embedder),
             Grading(judge, render, judge_config.max_transcript_tokens, self._slots, judge_config.samples),
         )

@@ -20,13 +20,14 @@ def narrowed(config: Config, given: Mapping[str, Any]) -> Config:
     plain = {name: options for name, options in given.items() if name not in config.criteria and not is_rubric(name)}
     metrics = {name: config.metrics.get(name) if options is None else options for name, options in plain.items()}
     checked = Config.model_validate({"default_metrics": False, "metrics": metrics})
+    rubric = _rubric(config.rubric, filter(is_rubric, given))
     return config.model_copy(
         update={
-            "rules": [x.narrowed(given) for x in config.rules],
+            "rules": [x.narrowed(given, has_rubric=rubric is not None) for x in config.rules],
             "default_metrics": False,
             "metrics": checked.metrics,
             "criteria": {name: criterion for name, criterion in config.criteria.items() if name in given},
-            "rubric": _rubric(config.rubric, filter(is_rubric, given)),
+            "rubric": rubric,
         }
     )
 

@@ -14,12 +14,15 @@ from spanscore.metrics import Metric
 class Selection:
     """The configuration, and for each of its runs what `Overrides` change of it; None: nothing."""
 
-    def __init__(self, config: Config, embedder: Embedder | None, *, has_judge: bool) -> None:
-        """`embedder` None: no embedding is configured."""
+    def __init__(
+        self, config: Config, embedder: Embedder | None, *, has_judge: bool, beside: Sequence[Metric] = ()
+    ) -> None:
+        """`embedder` None: no embedding is configured. `beside` are metrics that run where a run names them."""
         self._config = config
         self.has_judge = has_judge
         self._embedder = embedder
         self.configured = config.build()
+        self._known = [*beside, *self.configured]
 
     def metrics(self, overrides: Overrides | None) -> list[Metric]:
         """The metrics of a run. Raises InputError on one that there is not, or a model where there is no judge."""
@@ -27,7 +30,7 @@ class Selection:
             return self.configured
         if overrides.model == RULES:
             warn_of_rules()
-        selected = overrides.applied(self.configured)
+        selected = overrides.applied(self.configured if overrides.metrics is None else self._known)
         rubric = self.rubric(overrides)
         if not self.has_judge and (model := model_named((*selected, *self.signals(selected, overrides)), rubric)):
             raise InputError(f"model {model!r} cannot judge: judge.model names none, so there is no judge to ask it")
@@ -40,7 +43,7 @@ class Selection:
     def signals(self, run: Sequence[Metric], overrides: Overrides | None) -> list[Metric]:
         """The metrics of the signals that the session metrics of a run rest on, as that run measures them."""
         names = needed(run, self.weights(overrides))
-        return Overrides(names, overrides.model if overrides else None).applied(self.configured)
+        return Overrides(names, overrides.model if overrides else None).applied(self._known)
 
     def weights(self, overrides: Overrides | None) -> dict[str, float]:
         """The weights of all signals, by name. Raises InputError on what is no signal."""

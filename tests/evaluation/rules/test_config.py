@@ -48,6 +48,8 @@ def of_rule(lines):
         ("thresholds: {coherence: 5}", "thresholds: 5 is no score of coherence, whose scale is 0 to 1"),
         ("metrics: none\nthresholds: {coherence: 0.5}", "nothing is measured, so no threshold holds"),
         ("sampling: 2", "evaluation.rules.0.sampling"),
+        ("default_metrics: false", "rules.0 (a): nothing is left to be measured; write `metrics: none`"),
+        ("rubric: true", "rules.0 (a): rubric: evaluation.rubric is not set up; add it"),
         ("sampling: half", "evaluation.rules.0.sampling: 'half' is no number; write one such as 0.8"),
         ("when: &w {any: [*w]}", "file: nested too deeply, or an alias"),
     ],
@@ -155,3 +157,19 @@ def test_only_the_attributes_that_rules_read_are_wanted():
 
 def test_without_rules_no_attribute_is_wanted():
     assert Config().span_attributes == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ({}, 75.0),
+        ({"thresholds": {"rubric.overall": 90}}, 90.0),
+        ({"default_metrics": False, "rubric": True, "thresholds": {"rubric.overall": 90}}, 90.0),
+        ({"rubric": False}, None),
+        ({"default_metrics": False, "metrics": {"coherence": {}}}, None),
+    ],
+)
+def test_a_rule_decides_whether_the_rubric_runs_and_from_where_on_it_is_passed(rule, expected):
+    found = rules({"name": "a", **rule}, rubric={})
+    rubric = found.under(found.rules[0]).rubric
+    assert (None if rubric is None else rubric.pass_threshold) == expected

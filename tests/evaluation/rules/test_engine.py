@@ -329,3 +329,16 @@ def test_where_only_some_metrics_are_wanted_a_rule_says_how_these_are_measured(m
     found = evaluate(engine, make_trace())
     assert {x.metric: (x.threshold, x.sampling) for x in found.values()} == {"coherence": (0.9, 0.9999999)}
     assert evaluate(engine, make_trace(user_id="monitor")) == {}
+
+
+def test_who_names_a_metric_that_a_rule_leaves_out_gets_it_as_it_is_configured(make_engine, make_trace):
+    rule = {"name": "a", "metrics": {"check.answer_present": {}}, "default_metrics": False}
+    engine = make_engine(metrics={"coherence": {"threshold": 0.3}}, rules=[rule])
+    assert set(evaluate(engine, make_trace())) == {"check.answer_present"}
+    assert evaluate(engine, make_trace(), Overrides(("coherence",)))["coherence"].threshold == 0.3
+
+
+def test_where_the_rubric_is_not_wanted_a_rule_cannot_have_it_run():
+    rule = {"name": "a", "rubric": True, "default_metrics": False, "thresholds": {"rubric.overall": 90}}
+    found = narrowed(Config(rubric={}, rules=[rule]), {"coherence": None})
+    assert [x.rubric for x in found.variants()] == [None, None]

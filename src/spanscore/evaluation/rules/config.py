@@ -59,13 +59,14 @@ class Rule(BaseModel):
         """A key with nothing under it is as if it were not there."""
         return {name: x for name, x in given.items() if x is not None} if isinstance(given, Mapping) else given
 
-    def narrowed(self, names: Collection[str]) -> Self:
-        """This rule where only metrics of these names are to run."""
+    def narrowed(self, names: Collection[str], *, has_rubric: bool) -> Self:
+        """This rule where only metrics of these names, and the rubric or not, are to run."""
         metrics = self.metrics
         if isinstance(metrics, dict):
             metrics = {name: options for name, options in metrics.items() if name in names}
         thresholds = {name: threshold for name, threshold in self.thresholds.items() if name in names}
-        return self.model_copy(update={"metrics": metrics, "thresholds": thresholds})
+        rubric = self.rubric if has_rubric else None
+        return self.model_copy(update={"metrics": metrics, "thresholds": thresholds, "rubric": rubric})
 
     @property
     def measures(self) -> bool:
