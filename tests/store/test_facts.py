@@ -204,6 +204,18 @@ def test_what_somebody_gave_to_a_session_leaves_what_is_known_of_it(store, make,
     assert [(x.service, x.last_number) for x in subjects()] == [("shop", 1)]
 
 
+def test_an_external_score_may_lack_the_kind_of_its_evaluator(store, make, rows):
+    trace = make.trace()
+    store.put_external([make.score(trace, **given(trace, 1.0, 1, evaluator=replace(ADA, kind=None)))])
+    assert [(x.evaluator_kind, x.value) for x in rows()] == [(None, 1.0)]
+
+
+def test_a_sum_that_no_column_can_hold_is_the_highest_that_one_can(store, make, subjects):
+    trace = make.trace(usage=Usage(2**64, 20))
+    store.commit([make.stored(trace)], [make.score(trace)])
+    assert [(x.input_tokens, x.output_tokens) for x in subjects()] == [(2**63 - 1, 20)]
+
+
 def test_a_text_that_no_database_takes_is_cut_to_one_that_each_takes(store, make, subjects):
     store.commit([], [make.score(make.trace(), service_name="a\0b\ud800", agent_name="é" * 300)])
     [row] = subjects()

@@ -54,6 +54,17 @@ def test_a_server_whose_database_was_taken_over_writes_nothing_until_it_has_it_b
     assert serving.commit([], [make.score(make.trace(2))]) == [2]
 
 
+def test_a_database_that_crashed_has_lost_nothing_and_is_used_again(serving, postgresql_server, make, monkeypatch):
+    monkeypatch.setattr(locking, "_LOOK_EVERY_S", 0.0)
+    serving.commit([make.stored(make.trace(1))], [make.score(make.trace(1))])
+    postgresql_server.crash()
+    with pytest.raises(RetryableError):
+        serving.commit([make.stored(make.trace(2))], [make.score(make.trace(2))])
+    postgresql_server.start()
+    assert serving.commit([make.stored(make.trace(2))], [make.score(make.trace(2))]) == [2]
+    assert [serving.trace(make.trace(n).id) for n in (1, 2)] == [make.trace(1), make.trace(2)]
+
+
 def cut_connections(store, config):
     """End those of a store as the database does when it restarts."""
     store._database.engine.pool.dispose()

@@ -21,6 +21,7 @@ from spanscore.store.writing import NO_TEXT, chunks, key, put_rows, subject_of
 _ENVIRONMENTS: tuple[str, ...] = ("deployment.environment.name", "deployment.environment")
 _MAX_TEXT_CHARS = 256
 _BATCH = 500
+_HIGHEST = 2**63 - 1
 _DAMAGED_RECORD = (ValueError, LookupError, TypeError)
 _ONE_TENANT = ""
 _LIVE = ""
@@ -228,10 +229,10 @@ def _subject_row(number: int, score: Evaluation, about: TraceFacts) -> _Row:
         _text(score.agent_name),
         _environment(target.resource),
         about.model,
-        target.start_ns or None,
-        max(0, target.end_ns - target.start_ns) if is_timed else None,
-        about.input_tokens,
-        about.output_tokens,
+        _number(target.start_ns or None),
+        _number(max(0, target.end_ns - target.start_ns)) if is_timed else None,
+        _number(about.input_tokens),
+        _number(about.output_tokens),
     )
 
 
@@ -252,6 +253,11 @@ def _text(value: str | None) -> str | None:
     if value is None or (len(value) <= _MAX_TEXT_CHARS and value.isascii() and "\0" not in value):
         return value
     return NO_TEXT.sub("", value)[:_MAX_TEXT_CHARS]
+
+
+def _number(value: int | None) -> int | None:
+    """`value` as a column can hold it: sums of what senders state may be larger."""
+    return None if value is None else max(-_HIGHEST, min(value, _HIGHEST))
 
 
 @lru_cache(maxsize=8)

@@ -119,7 +119,7 @@ score_facts = Table(
     Column("metric", String(256), nullable=False),
     Column("series", String(32), nullable=False),
     Column("source", String(256)),
-    Column("evaluator_kind", String(8), nullable=False),
+    Column("evaluator_kind", String(8)),
     Column("judge_model", String(256)),
     Column("rule", String(256)),
     Column("status", String(8), nullable=False),
@@ -138,7 +138,8 @@ score_facts = Table(
 - `series`: within which a newer score takes the place of an older one: "" for what spanscore measures as traces pass,
   the evaluation run that measured it, for external scores a digest of source, name, author and span.
 - `source`: who gave it ("human", "programmatic", the evaluator's name); null for what spanscore measured.
-- `evaluator_kind` ("LLM", "CODE", "HUMAN"), `judge_model`, `rule` (of `evaluation.rules`).
+- `evaluator_kind` ("LLM", "CODE", "HUMAN", or null where an external score lacks it), `judge_model`, `rule` (of
+  `evaluation.rules`).
 - `status` ("scored", "skipped", "failed"), `value` (on the metric's own scale), `label`, `passing` (1, 0, or null where
   that is not known).
 - `sampling`: the chance with which the subject was drawn; a figure over a population weights by its inverse.

@@ -20,7 +20,7 @@ def upgrade() -> None:
         sa.Column("metric", sa.String(256), nullable=False),
         sa.Column("series", sa.String(32), nullable=False),
         sa.Column("source", sa.String(256)),
-        sa.Column("evaluator_kind", sa.String(8), nullable=False),
+        sa.Column("evaluator_kind", sa.String(8)),
         sa.Column("judge_model", sa.String(256)),
         sa.Column("rule", sa.String(256)),
         sa.Column("status", sa.String(8), nullable=False),
