@@ -5,6 +5,7 @@ import pytest
 from spanscore.metrics import Signals
 from spanscore.metrics.expected_tools import ExpectedCall, ToolWeights
 from spanscore.metrics.session.agentic import Agentic, Interaction, reading, used_calls
+from spanscore.model.expected import Expected
 from spanscore.model.score import Score, Skip
 from spanscore.model.trace import ModelCall, RequestedCall, Session, ToolCall
 
@@ -136,6 +137,12 @@ def test_the_bayesian_mode_is_the_mean_of_the_posterior():
 @pytest.mark.parametrize(("statistics", "n"), [("bayesian", 0), ("unbiased", 1)])
 def test_too_few_trials_give_no_odds(statistics, n):
     assert Agentic(statistics=statistics).odds(n, 0, 2)["pass_at_k"] is None
+
+
+def test_traces_that_state_what_is_expected_are_held_against_it_by_the_command(make_trace):
+    session = Session("s", (make_trace(expected=Expected(answer="sunny")),))
+    outcome = Agentic().measure(session, Signals({}), {})
+    assert "`spanscore test PATH` holds them against it" in outcome.reason
 
 
 def test_without_a_suite_it_is_skipped_and_says_where_it_runs():

@@ -10,6 +10,7 @@ from application import METRICS, Application, HangingJudge, LateJudge, chatted
 
 import spanscore
 from spanscore import processing
+from spanscore.config import parse
 from spanscore.errors import ConfigError
 from spanscore.sdk import worker as working
 from spanscore.testing import ScriptedJudge
@@ -114,6 +115,21 @@ def test_a_score_that_a_person_gives_stands_beside_ours(application, instrumente
     instrumented.force_flush()
     scores = instrumented.scores(trace_id=f"{root.context.trace_id:032x}")
     assert [x.metric for x in scores if x.evaluator.source == "human"] == ["helpful"]
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_a_score_that_a_person_gives_is_a_signal_of_the_session(application, value):
+    config = parse("evaluation: {external_signals: {helpful: {scale: [0, 1]}}}")
+    found = []
+    instrumentation = application.instrument(metrics=["agent_reliability"], config=config, on_scores=found.extend)
+    with application.tracer.start_as_current_span("invoke_agent shop") as root:
+        root.set_attributes({"gen_ai.operation.name": "invoke_agent", "session.id": "s"})
+        with application.tracer.start_as_current_span("evaluation helpful") as given:
+            given.set_attributes({"gen_ai.operation.name": "evaluation", "gen_ai.evaluation.name": "helpful"})
+            given.set_attributes({"gen_ai.evaluation.score.value": value, "spanscore.score.source": "human"})
+    instrumentation.shutdown()
+    [reliability] = [x for x in found if x.metric == "agent_reliability"]
+    assert reliability.value == value
 
 
 def test_on_scores_is_told_of_each_score(application):

@@ -73,9 +73,10 @@ class Assessed:
 class Agentic(SessionMetric):
     """Whether a conversation came out as a test expects: it is right only if all of its interactions are.
 
-    It needs to know what is expected, so it runs with `spanscore test SUITE`, and is skipped elsewhere; its options
-    stand under `agentic` in the suite. An interaction is right when its answer reaches `threshold` against the expected
-    one, as a judge sees it, and its tool calls, which are computed, reach `tool_threshold` against the expected ones.
+    It needs to know what is expected, by a suite or by what the traces state, so it runs with `spanscore test`, and is
+    skipped elsewhere; its options stand under `agentic` in the suite. An interaction is right when its answer reaches
+    `threshold` against the expected one, as a judge sees it, and its tool calls, which are computed, reach
+    `tool_threshold` against the expected ones.
     The score is 1 or 0. Metadata: `session_id`, `total_interactions`, `correct_interactions`, `is_fully_correct`,
     `threshold`, `correctness_scores`, `correct_indices`, `tool_correctness_scores`, `unit`, `statistics`, `n`, `c`,
     `k`, `pass_at_k`, `pass_at_k_ci_low`, `pass_at_k_ci_high`, `pass_pow_k`, `pass_pow_k_ci_low`, `pass_pow_k_ci_high`.
@@ -120,8 +121,10 @@ class Agentic(SessionMetric):
     """What n and c count: the trials of a case, each a conversation, or the interactions of one conversation."""
 
     def measure(self, session: Session, signals: Signals, weights: Mapping[str, float]) -> Outcome:
-        """A Skip: what is expected of a session is in a suite."""
-        del session, signals, weights
+        """A Skip: a session is held against what is expected of it by `spanscore test` alone."""
+        del signals, weights
+        if any(trace.expected is not None for trace in session.traces):
+            return Skip("The traces state what is expected of them; `spanscore test PATH` holds them against it.")
         return Skip("What is expected of this session is not known; `spanscore test SUITE` measures agentic.")
 
     def unmeasurable_interaction(self, interaction: Interaction) -> Skip | None:
