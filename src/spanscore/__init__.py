@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     __version__: str
+    from spanscore.api.client import AsyncClient, Client
     from spanscore.metrics.own import criterion, metric
     from spanscore.model.score import Evaluation, Failure, Outcome, Score, Skip
     from spanscore.model.trace import AgentTrace, Session
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AgentTrace",
+    "AsyncClient",
+    "Client",
     "Evaluation",
     "Experiment",
     "Failure",
@@ -80,6 +83,8 @@ __all__ = [
 
 _HOMES = {
     "AgentTrace": "spanscore.model.trace",
+    "AsyncClient": "spanscore.api.client",
+    "Client": "spanscore.api.client",
     "Evaluation": "spanscore.model.score",
     "Experiment": "spanscore.sdk.experiment_result",
     "Failure": "spanscore.model.score",

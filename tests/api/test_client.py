@@ -1,0 +1,200 @@
+"""Both clients against a real server whose answers a test decides."""
+
+import asyncio
+import contextlib
+import threading
+
+import grpc
+import pytest
+
+from spanscore import AsyncClient, Client
+from spanscore.api.calling import Caller
+from spanscore.api.server import _handlers
+from spanscore.api.servicer import Servicer, needs
+from spanscore.api.v1 import run_service_pb2, score_pb2
+from spanscore.api.v1 import score_service_pb2 as pb
+from spanscore.errors import ExistsError, FieldError, InputError, NotFoundError, RetryableError, StateError
+from spanscore.receive.auth import open_authenticators
+from spanscore.receive.config import BearerToken
+
+
+class Scores(Servicer):
+    """Five scores in pages of two, after the errors that a test wants."""
+
+    service = pb.DESCRIPTOR.services_by_name["ScoreService"]
+
+    def __init__(self, *errors):
+        self.errors = list(errors)
+        self.asked = 0
+
+    @needs("read")
+    async def list_scores(self, request, call):
+        self.asked += 1
+        if self.errors:
+            raise self.errors.pop(0)
+        start = int(request.page_token or 0)
+        scores = [score_pb2.Score(metric=f"m{x}") for x in range(start, min(start + 2, 5))]
+        return pb.ListScoresResponse(scores=scores, next_page_token=str(start + 2) if start + 2 < 5 else "")
+
+
+class Runs(Servicer):
+    """Notes what a run is created with, after the errors that a test wants."""
+
+    service = run_service_pb2.DESCRIPTOR.services_by_name["RunService"]
+
+    def __init__(self, *errors):
+        self.errors = list(errors)
+        self.ids = []
+
+    def __getattr__(self, name):
+        if name.startswith("watch"):
+
+            @needs("read")
+            async def stream(request, call):
+                yield run_service_pb2.Run(name=request.name)
+        else:
+
+            @needs("write")
+            async def stream(request, call):
+                self.ids.append(getattr(request, "request_id", None))
+                if self.errors:
+                    raise self.errors.pop(0)
+                return run_service_pb2.Run(name="runs/1")
+
+        return stream
+
+
+@contextlib.contextmanager
+def _serving(*servicers, tokens=None):
+    """The endpoint of a server that runs in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    def wait_for(coroutine):
+        return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+
+    async def start():
+        server = grpc.aio.server()
+        server.add_generic_rpc_handlers(tuple(_handlers(x, Caller(tokens)) for x in servicers))
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        return server, port
+
+    server, port = wait_for(start())
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        wait_for(server.stop(0))
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+BUSY = RetryableError("busy", retry_after_s=7)
+
+
+def test_a_list_is_read_page_after_page():
+    with _serving(Scores()) as endpoint, Client(endpoint) as client:
+        found = [x.metric for x in client.pages(client.scores.ListScores, pb.ListScoresRequest())]
+    assert found == ["m0", "m1", "m2", "m3", "m4"]
+
+
+def test_what_may_pass_is_asked_again_when_the_server_says():
+    waited = []
+    with _serving(Scores(BUSY, BUSY)) as endpoint, Client(endpoint, sleep=waited.append) as client:
+        assert client.scores.ListScores(pb.ListScoresRequest()).scores
+    assert waited == [7.0, 7.0]
+
+
+def test_what_does_not_pass_is_raised_in_the_end():
+    servicer = Scores(*[BUSY] * 9)
+    with (
+        _serving(servicer) as endpoint,
+        Client(endpoint, sleep=lambda _s: None) as client,
+        pytest.raises(RetryableError, match="busy"),
+    ):
+        client.scores.ListScores(pb.ListScoresRequest())
+    assert servicer.asked == 5
+
+
+def test_a_request_that_is_sent_again_has_one_request_id():
+    servicer = Runs(BUSY)
+    with _serving(servicer) as endpoint, Client(endpoint, sleep=lambda _s: None) as client:
+        client.runs.CreateRun(run_service_pb2.CreateRunRequest())
+    first, second = servicer.ids
+    assert first
+    assert first == second
+
+
+def test_what_changes_something_and_has_no_request_id_is_asked_once():
+    servicer = Runs(BUSY, BUSY)
+    with (
+        _serving(servicer) as endpoint,
+        Client(endpoint, sleep=lambda _s: None) as client,
+        pytest.raises(RetryableError),
+    ):
+        client.runs.PauseRun(run_service_pb2.PauseRunRequest(name="runs/1"))
+    assert len(servicer.ids) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (NotFoundError("no"), NotFoundError),
+        (ExistsError("no"), ExistsError),
+        (StateError("no"), StateError),
+        (InputError("no"), InputError),
+        (FieldError("filter", "no"), FieldError),
+    ],
+)
+def test_the_errors_of_the_server_are_raised_by_the_client(error, kind):
+    with _serving(Scores(error)) as endpoint, Client(endpoint) as client, pytest.raises(kind, match=str(error)):
+        client.scores.ListScores(pb.ListScoresRequest())
+
+
+def test_a_stream_is_read_with_the_token():
+    tokens = open_authenticators({"bearertokenauth": BearerToken(tokens=["right"])})["bearertokenauth"]
+    request = run_service_pb2.WatchRunRequest(name="runs/1")
+    with _serving(Runs(), tokens=tokens) as endpoint, Client(endpoint, token="right") as client:  # noqa: S106 - of a test
+        assert [x.name for x in client.runs.WatchRun(request)] == ["runs/1"]
+
+
+def test_a_token_that_is_not_known_is_an_input_error():
+    tokens = open_authenticators({"bearertokenauth": BearerToken(tokens=["right"])})["bearertokenauth"]
+    with (
+        _serving(Scores(), tokens=tokens) as endpoint,
+        Client(endpoint) as client,
+        pytest.raises(InputError, match="no token"),
+    ):
+        client.scores.ListScores(pb.ListScoresRequest())
+
+
+async def _asked(endpoint, sleep):
+    async with AsyncClient(endpoint, sleep=sleep) as client:
+        return [x.metric async for x in client.pages(client.scores.ListScores, pb.ListScoresRequest())]
+
+
+def test_the_asynchronous_client_reads_pages_and_asks_again():
+    waited = []
+
+    async def sleep(wait_s):
+        waited.append(wait_s)
+
+    with _serving(Scores(BUSY)) as endpoint:
+        found = asyncio.run(_asked(endpoint, sleep))
+    assert (found, waited) == (["m0", "m1", "m2", "m3", "m4"], [7.0])
+
+
+def test_the_asynchronous_client_raises_the_servers_errors():
+    with _serving(Scores(FieldError("filter", "odd"))) as endpoint, pytest.raises(FieldError, match="filter: odd"):
+        asyncio.run(_asked(endpoint, None))
+
+
+def test_the_asynchronous_client_reads_streams():
+    async def watch(endpoint):
+        async with AsyncClient(endpoint) as client:
+            return [x.name async for x in client.runs.WatchRun(run_service_pb2.WatchRunRequest(name="runs/2"))]
+
+    with _serving(Runs()) as endpoint:
+        assert asyncio.run(watch(endpoint)) == ["runs/2"]
