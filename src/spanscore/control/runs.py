@@ -106,7 +106,7 @@ class Runs:
         ExistsError where something else was asked for under the request id, StateError where too many runs wait.
         """
         self._measurers.of(spec)
-        await self._ask(listing.refuse_unknown, self._store, spec.target)
+        await self._once(listing.refuse_unknown, self._store, spec.target)
         now_ns = self._clock_ns()
         run = Run(
             secrets.token_hex(_ID_BYTES),
@@ -123,7 +123,7 @@ class Runs:
                 raise StateError(f"{MAX_UNFINISHED} runs are waiting or running; cancel some, or wait for their end")
             return tables.create(run)
 
-        created: Run = await self._ask(self._store.write_runs, create)
+        created: Run = await self._once(self._store.write_runs, create)
         if created.spec != run.spec:
             raise ExistsError(f"request_id {request_id!r}: run {created.id} was created under it with another content")
         self._news.set()
@@ -131,7 +131,7 @@ class Runs:
 
     async def get(self, tenant: str, run_id: str) -> Run:
         """A run as it is now. Raises NotFoundError."""
-        found: Run | None = await self._ask(self._store.read_runs, lambda x: x.get(tenant, run_id))
+        found: Run | None = await self._once(self._store.read_runs, lambda x: x.get(tenant, run_id))
         if found is None:
             raise _not_found(run_id)
         return found
@@ -140,18 +140,18 @@ class Runs:
         self, tenant: str, limit: int, after: Place | None = None, states: Sequence[RunState] = ()
     ) -> list[Run]:
         """At most `limit` runs, the newest first."""
-        found: list[Run] = await self._ask(self._store.read_runs, lambda x: x.page(tenant, limit, after, states))
+        found: list[Run] = await self._once(self._store.read_runs, lambda x: x.page(tenant, limit, after, states))
         return found
 
     async def items(self, tenant: str, run_id: str, state: ItemState, limit: int, after: int = -1) -> list[Item]:
         """At most `limit` items of a run in a state, such as those that failed. Raises NotFoundError."""
         run = await self.get(tenant, run_id)
-        found: list[Item] = await self._ask(self._store.read_runs, lambda x: x.items(run.id, state, after, limit))
+        found: list[Item] = await self._once(self._store.read_runs, lambda x: x.items(run.id, state, after, limit))
         return found
 
     async def estimate(self, spec: RunSpec) -> Estimated:
         """What a run would cost at most; nothing is stored. Raises as `create`."""
-        found: Estimated = await self._ask(self._estimating.estimate, spec)
+        found: Estimated = await self._once(self._estimating.estimate, spec)
         return found
 
     def eta_s(self, run: Run) -> float | None:
@@ -196,7 +196,7 @@ class Runs:
             run = replace(run, progress=_before_retry(run.progress))
             return tables.change(run_id, self._clock_ns(), lambda _: run) or run
 
-        changed: Run = await self._ask(self._store.write_runs, retry)
+        changed: Run = await self._once(self._store.write_runs, retry)
         self._news.set()
         return changed
 
@@ -210,7 +210,7 @@ class Runs:
         self._end(run_id, grace_s=0.0)
         if (active := self._active.get(run_id)) is not None:
             await asyncio.wait([active.task])
-        await self._delete(run_id, with_scores=with_scores)
+        await self._delete(run_id, with_scores=with_scores, ask=self._once)
 
     async def _take_up(self) -> None:
         unfinished: list[Run] = await self._ask(self._store.read_runs, lambda x: x.unfinished())
@@ -295,15 +295,23 @@ class Runs:
                 moved = replace(moved, progress=replace(moved.progress, ended_ns=self._clock_ns()))
             return tables.change(run_id, self._clock_ns(), lambda _: moved) or moved
 
-        changed: Run = await self._ask(self._store.write_runs, move)
+        changed: Run = await self._once(self._store.write_runs, move)
         return changed
 
-    async def _delete(self, run_id: str, *, with_scores: bool) -> None:
+    async def _delete(
+        self, run_id: str, *, with_scores: bool, ask: Callable[..., Awaitable[Any]] | None = None
+    ) -> None:
+        """Delete what is left of a run, step by step, so that what comes in is committed in between."""
         delete = partial(self._store.delete_run_step, run_id, with_scores=with_scores)
-        while not await self._ask(delete):
+        while not await (ask or self._ask)(delete):
             pass
 
+    async def _once(self, ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """What the store answers to who waits for it. Raises RetryableError where it cannot be used now."""
+        return await asyncio.to_thread(ask, *arguments, **options)
+
     async def _ask(self, ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """What the store answers, however long it takes."""
         return await self._scoring.patiently(ask, *arguments, **options)
 
 
