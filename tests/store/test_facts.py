@@ -216,6 +216,14 @@ def test_a_sum_that_no_column_can_hold_is_the_highest_that_one_can(store, make, 
     assert [(x.input_tokens, x.output_tokens) for x in subjects()] == [(2**63 - 1, 20)]
 
 
+@pytest.mark.parametrize("value", [["prod"], {"a": 1}, b"prod", 7])
+def test_an_environment_may_be_any_value(store, make, subjects, value):
+    resource = {"deployment.environment.name": value}
+    trace = make.trace(target=Target("0" * 31 + "1", "1" * 16, 1000, 3500, resource))
+    store.commit([make.stored(trace)], [make.score(trace)])
+    assert [x.environment for x in subjects()] == [str(value)]
+
+
 def test_a_text_that_no_database_takes_is_cut_to_one_that_each_takes(store, make, subjects):
     store.commit([], [make.score(make.trace(), service_name="a\0b\ud800", agent_name="é" * 300)])
     [row] = subjects()

@@ -245,7 +245,7 @@ def _series(score: Evaluation) -> str:
 
 
 def _environment(resource: Mapping[str, Any]) -> str | None:
-    return next((_text(str(resource[x])) for x in _ENVIRONMENTS if resource.get(x) not in {None, ""}), None)
+    return next((_text(str(resource[x])) for x in _ENVIRONMENTS if resource.get(x) not in (None, "")), None)
 
 
 def _text(value: str | None) -> str | None:
