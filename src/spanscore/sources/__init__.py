@@ -26,6 +26,8 @@ class _Backend(NamedTuple):
 _BACKENDS: Final[Mapping[str, _Backend]] = {
     "clickhouse": _Backend("clickhouse", 8123, ("database", "table", "logs_table")),
     "jaeger": _Backend("jaeger", 16686),
+    "mlflow": _Backend("mlflow", 5000, ("experiment",)),
+    "phoenix": _Backend("phoenix", 6006, ("project",)),
     "tempo": _Backend("tempo", 3200),
 }
 

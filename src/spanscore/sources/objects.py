@@ -49,7 +49,7 @@ def _opened(location: Location) -> tuple[Any, str]:
     except ImportError as error:
         raise InputError(f"{location}: {error}") from None
     except ValueError as error:
-        known = "clickhouse://, jaeger://, tempo://, and files by fsspec such as s3:// or gs://"
+        known = "clickhouse://, jaeger://, mlflow://, phoenix://, tempo://, and files by fsspec such as s3:// or gs://"
         raise InputError(f"{location}: {error}; there are {known}") from None
     return filesystem, str(root)
 

@@ -1,0 +1,152 @@
+"""MLflow by its REST API, version 3: an experiment's traces, and the spans of each.
+
+MLflow parses attributes that are JSON: an SDK can send no objects, so what is one here is its text again. It keeps no
+scope of a span, and of its resource the attributes as the trace's tags. What MLflow writes beside is left out.
+"""
+
+import json
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import quote
+
+from spanscore.errors import InputError
+from spanscore.model.span import Resource, Span, Value
+from spanscore.otlp.json import from_object
+from spanscore.sources.decoding import CUT, parsed, stored
+from spanscore.sources.http import Answer, Http
+from spanscore.sources.location import Location
+from spanscore.sources.port import Found, Stored
+from spanscore.sources.query import Query
+
+_log = logging.getLogger(__name__)
+
+_TRACES: Final = "/api/3.0/mlflow/traces"
+_PAGE: Final = 500
+_DEPTH: Final = 3
+"""{trace: {spans: [...: how deep a list of spans lies."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_NS_PER_MS: Final = 10**6
+_OWN: Final = "mlflow."
+_OF_RESOURCE: Final = ("service.", "deployment.environment")
+"""Tags that MLflow makes of a resource; the others are people's."""
+
+
+class Source:
+    """Experiments of one MLflow; see `port.Source`."""
+
+    def __init__(self, location: Location, http: Http | None = None) -> None:
+        """Raises InputError where a file of the TLS options cannot be used."""
+        self._http = http or Http(location.connection, "MLflow")
+        self._where = str(location)
+        self._experiments = location.options.get("experiment", ["0"])
+
+    def pushed(self, query: Query) -> frozenset[str]:
+        """See `port.Source`."""
+        if query.trace_ids:
+            return frozenset({"trace_id"})
+        return frozenset(query.conditions) & {"since", "until"}
+
+    def is_exact(self, query: Query) -> bool:
+        """See `port.Source`: its times are whole milliseconds."""
+        return not query.conditions
+
+    async def find(self, query: Query) -> AsyncIterator[Found]:
+        """See `port.Source`."""
+        if query.trace_ids:
+            for trace_id in query.trace_ids:
+                yield Found(trace_id)
+            return
+        ids = [await self._id_of(x) for x in self._experiments]
+        asked: dict[str, Any] = {
+            "locations": [{"type": "MLFLOW_EXPERIMENT", "mlflow_experiment": {"experiment_id": x}} for x in ids],
+            "filter": _filter(query),
+            "max_results": _PAGE,
+            "order_by": ["timestamp_ms DESC"],
+        }
+        while True:
+            body = self._parsed(await self._http.ask("POST", f"{_TRACES}/search", body=asked))
+            for info in body.get("traces") or ():
+                if str(info.get("trace_id", "")).startswith("tr-"):
+                    yield Found(str(info["trace_id"]).removeprefix("tr-"), _ns(info.get("request_time")))
+            if not (token := body.get("next_page_token")):
+                return
+            asked["page_token"] = token
+
+    async def fetch(self, found: Found) -> Stored | None:
+        """See `port.Source`."""
+        asked = {"trace_id": f"tr-{found.trace_id}", "allow_partial": "true"}
+        answer = await self._http.get(f"{_TRACES}/get", asked, expected=(404,))
+        if answer.status == 404:
+            return None
+        trace = self._parsed(answer).get("trace") or {}
+        info, listed = trace.get("trace_info") or {}, trace.get("spans") or []
+        if not listed:
+            _log.warning(
+                "%s: MLflow gives no spans of trace %s; it may keep them elsewhere", self._where, found.trace_id
+            )
+            return None
+        why = "MLflow has not got its root span" if info.get("state") == "IN_PROGRESS" else ""
+        return self._stored(found, info, listed, CUT if answer.is_cut else why, len(answer.body))
+
+    async def close(self) -> None:
+        """See `port.Source`."""
+        await self._http.close()
+
+    def _stored(
+        self, found: Found, info: Mapping[str, Any], listed: Sequence[Any], truncated: str, size_bytes: int
+    ) -> Stored:
+        try:
+            request = from_object("traces", {"resourceSpans": [{"scopeSpans": [{"spans": listed}]}]})
+        except ValueError as error:
+            raise InputError(f"{self._where}: MLflow answered with a trace that cannot be read: {error}") from None
+        made = stored(found.trace_id, [request], truncated, size_bytes)
+        tags = info.get("tags") or {}
+        resource = Resource({name: value for name, value in tags.items() if name.startswith(_OF_RESOURCE)})
+        return replace(made, spans=[_as_sent(x, resource) for x in made.spans])
+
+    async def _id_of(self, experiment: str) -> str:
+        if experiment.isdecimal():
+            return experiment
+        path = f"/api/2.0/mlflow/experiments/get-by-name?experiment_name={quote(experiment, safe='')}"
+        answer = await self._http.get(path, expected=(404,))
+        if answer.status == 404:
+            raise InputError(f"{self._where}: MLflow has no experiment {experiment!r}")
+        return str(self._parsed(answer)["experiment"]["experiment_id"])
+
+    def _parsed(self, answer: Answer) -> dict[str, Any]:
+        body = parsed(answer.body, self._where, is_cut=answer.is_cut, depth=_DEPTH)
+        return body if isinstance(body, dict) else {}
+
+
+def _filter(query: Query) -> str:
+    """The times of a query in MLflow's language, whose unit is a millisecond."""
+    told = []
+    if query.since_ns is not None:
+        told.append(f"timestamp_ms >= {query.since_ns // _NS_PER_MS}")
+    if query.until_ns is not None:
+        told.append(f"timestamp_ms <= {query.until_ns // _NS_PER_MS}")
+    return " AND ".join(told)
+
+
+def _as_sent(span: Span, resource: Resource) -> Span:
+    """A span with its attributes as they were sent, and without those that MLflow added to another's span."""
+    attributes = {name: _value(value) for name, value in span.attributes.items()}
+    of_others = {name: x for name, x in attributes.items() if not name.startswith(_OWN)}
+    return replace(span, attributes=of_others or attributes, resource=resource)
+
+
+def _value(value: Value) -> Value:
+    is_json = isinstance(value, dict) or (isinstance(value, list) and any(isinstance(x, dict | list) for x in value))
+    return json.dumps(value, ensure_ascii=False) if is_json else value  # spaced as most SDKs write it
+
+
+def _ns(text: Any) -> int:
+    """A time that MLflow wrote, in Unix nanoseconds; 0 for none."""
+    if not isinstance(text, str):
+        return 0
+    since = datetime.fromisoformat(text) - _EPOCH
+    return ((since.days * 86400 + since.seconds) * 10**6 + since.microseconds) * 1000

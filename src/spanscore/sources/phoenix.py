@@ -1,0 +1,235 @@
+"""Arize Phoenix by its REST API: a project's traces, and the spans of each, as Phoenix keeps them.
+
+Phoenix keeps neither resource nor scope nor kind of a span, times in whole microseconds, and reads some attributes that
+are JSON when they come: these are put together again here.
+"""
+
+import json
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from urllib.parse import quote
+
+from spanscore.errors import InputError
+from spanscore.model.span import STATUS_ERROR, STATUS_OK, Event, Resource, Scope, Span, Value
+from spanscore.sources.decoding import CUT, parsed
+from spanscore.sources.http import Answer, Http
+from spanscore.sources.limits import MAX_TRACE_SPANS
+from spanscore.sources.location import Location
+from spanscore.sources.port import Found, Stored
+from spanscore.sources.query import Query
+
+_PAGE: Final = 1000
+_SPANS_PAGE: Final = 200
+_DEPTH: Final = 2
+"""{data: [...: how deep a list of spans lies."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_KIND: Final = "openinference.span.kind"
+_NO_KIND: Final = "UNKNOWN"
+_CONTENT: Final = ("llm.input_messages.", "input.value")
+_GENAI_CONTENT: Final = (
+    "gen_ai.input.messages",
+    "gen_ai.output.messages",
+    "gen_ai.system_instructions",
+    "gen_ai.tool.call.arguments",
+    "gen_ai.tool.call.result",
+)
+_ADDED: Final = (
+    "input.",
+    "output.",
+    "embedding.",
+    "llm.finish_reason",
+    "llm.input_messages.",
+    "llm.invocation_parameters",
+    "llm.model_name",
+    "llm.output_messages.",
+    "llm.provider",
+    "llm.system",
+    "llm.token_count.",
+    "llm.tools.",
+    "retrieval.documents.",
+)
+"""What Phoenix adds to a span of OpenTelemetry's GenAI conventions (phoenix.trace.gen_ai.conversion)."""
+
+_STATUSES: Final = {"OK": STATUS_OK, "ERROR": STATUS_ERROR}
+_JSON_TEXTS: Final = ("metadata", "llm.prompt_template.variables", "tool.parameters", "llm.invocation_parameters")
+"""Attributes that are JSON as they are sent, and objects as Phoenix answers."""
+
+
+class Source:
+    """One project of a Phoenix; see `port.Source`."""
+
+    def __init__(self, location: Location, http: Http | None = None) -> None:
+        """Raises InputError where a file of the TLS options cannot be used, or a service is asked for."""
+        if location.query.service is not None:
+            raise InputError(
+                f"{location}: Phoenix keeps no service of a span; choose by project=NAME instead of service"
+            )
+        self._http = http or Http(location.connection, "Phoenix")
+        self._where = str(location)
+        self._project = f"/v1/projects/{quote(location.option('project', 'default'), safe='')}"
+
+    def pushed(self, query: Query) -> frozenset[str]:
+        """See `port.Source`."""
+        if query.trace_ids:
+            return frozenset({"trace_id"})
+        return frozenset(query.conditions) & {"since", "until", "errors", "min_duration"}
+
+    def is_exact(self, query: Query) -> bool:
+        """See `port.Source`."""
+        return not query.trace_ids and not query.attributes and query.min_duration_ns is None
+
+    async def find(self, query: Query) -> AsyncIterator[Found]:
+        """See `port.Source`."""
+        if query.trace_ids:
+            for trace_id in query.trace_ids:
+                yield Found(trace_id)
+            return
+        asked = _asked(query)
+        while True:
+            body = self._parsed(await self._http.get(f"{self._project}/traces", asked))
+            for trace in body.get("data") or ():
+                yield Found(str(trace["trace_id"]).lower(), _ns(trace["start_time"]))
+            if not (cursor := body.get("next_cursor")):
+                return
+            asked["cursor"] = cursor
+
+    async def fetch(self, found: Found) -> Stored | None:
+        """See `port.Source`."""
+        spans: list[Span] = []
+        size_bytes, asked = 0, {"trace_id": found.trace_id, "limit": _SPANS_PAGE, "sort": "start_time", "order": "asc"}
+        while True:
+            answer = await self._http.get(f"{self._project}/spans", asked)
+            size_bytes += len(answer.body)
+            body = self._parsed(answer)
+            spans += [self._span(x) for x in body.get("data") or ()]
+            cursor = body.get("next_cursor")
+            truncated = _why(spans, is_cut=answer.is_cut, has_more=bool(cursor))
+            if truncated or not cursor:
+                break
+            asked["cursor"] = cursor
+        return Stored(found.trace_id, spans[:MAX_TRACE_SPANS], (), truncated, (), size_bytes) if spans else None
+
+    async def close(self) -> None:
+        """See `port.Source`."""
+        await self._http.close()
+
+    def _parsed(self, answer: Answer) -> dict[str, Any]:
+        body = parsed(answer.body, self._where, is_cut=answer.is_cut, depth=_DEPTH)
+        return body if isinstance(body, dict) else {}
+
+    def _span(self, given: Any) -> Span:
+        try:
+            return _span(given)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InputError(f"{self._where}: Phoenix answered with a span that cannot be read: {error!r}") from None
+
+
+def _asked(query: Query) -> dict[str, Any]:
+    """The parameters of a search; its times are microseconds, its durations milliseconds."""
+    asked: dict[str, Any] = {"limit": _PAGE}
+    if query.since_ns is not None:
+        asked["start_time"] = _time(query.since_ns)
+    if query.until_ns is not None:
+        asked["end_time"] = _time(query.until_ns + 999)
+    if query.errors:
+        asked["error"] = "true"
+    if query.min_duration_ns is not None:
+        asked["min_latency_ms"] = max(query.min_duration_ns // 10**6 - 1, 0)
+    return asked
+
+
+def _span(given: Mapping[str, Any]) -> Span:
+    context = given["context"]
+    return Span(
+        str(context["trace_id"]).lower(),
+        str(context["span_id"]).lower(),
+        str(given.get("parent_id") or "").lower(),
+        str(given["name"]),
+        0,
+        _ns(given["start_time"]),
+        _ns(given["end_time"]),
+        _STATUSES.get(str(given.get("status_code")), 0),
+        str(given.get("status_message") or ""),
+        _attributes(given),
+        Resource(),
+        Scope(),
+        tuple(map(_event, given.get("events") or ())),
+    )
+
+
+def _event(given: Mapping[str, Any]) -> Event:
+    return Event(str(given.get("name") or ""), _ns(given["timestamp"]), dict(given.get("attributes") or {}))
+
+
+def _attributes(given: Mapping[str, Any]) -> dict[str, Value]:
+    """A span's attributes as they were sent.
+
+    OpenInference's kind, which Phoenix keeps apart, is with them again. To a span of OpenTelemetry's GenAI conventions
+    Phoenix adds what OpenInference would have: that is left out.
+    """
+    attributes = dict(_as_sent(given.get("attributes") or {}))
+    if _is_converted(attributes):
+        return {name: value for name, value in attributes.items() if not name.startswith(_ADDED)}
+    kind = str(given.get("span_kind") or _NO_KIND)
+    return attributes if kind == _NO_KIND else {**attributes, _KIND: kind}
+
+
+def _is_converted(attributes: Mapping[str, Value]) -> bool:
+    """Whether Phoenix made attributes of OpenInference from GenAI ones: not where only the former have content."""
+    if not any(name.startswith("gen_ai.") for name in attributes):
+        return False
+    has_content = any(name.startswith(_CONTENT) for name in attributes)
+    return not has_content or any(name in attributes for name in _GENAI_CONTENT)
+
+
+def _as_sent(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Value]]:
+    """Attributes with those that were sent as JSON as their text again."""
+    for name in _JSON_TEXTS:
+        below = {x.removeprefix(f"{name}."): y for x, y in attributes.items() if x.startswith(f"{name}.")}
+        if below:
+            yield name, _text(_nested(below.items()))
+    for name, value in attributes.items():
+        if name.startswith(tuple(f"{x}." for x in _JSON_TEXTS)):
+            continue
+        yield name, _text(value) if isinstance(value, dict) or _has_objects(value) else value
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)  # spaced as most SDKs write it
+
+
+def _has_objects(value: Any) -> bool:
+    return isinstance(value, list) and any(isinstance(x, dict | list) for x in value)
+
+
+def _nested(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """`{"a.b": 1}` as `{"a": {"b": 1}}`."""
+    made: dict[str, Any] = {}
+    for name, value in pairs:
+        *path, last = name.split(".")
+        at = made
+        for step in path:
+            below = at.setdefault(step, {})
+            at = below if isinstance(below, dict) else at
+        at[last] = value
+    return made
+
+
+def _why(spans: list[Span], *, is_cut: bool, has_more: bool) -> str:
+    """Why it is not all of the trace; "" where it is, or may yet be."""
+    if is_cut:
+        return CUT
+    if len(spans) > MAX_TRACE_SPANS or (len(spans) == MAX_TRACE_SPANS and has_more):
+        return f"it has more than {MAX_TRACE_SPANS:,} spans, of which the first {MAX_TRACE_SPANS:,} are read"
+    return ""
+
+
+def _time(ns: int) -> str:
+    return (_EPOCH + timedelta(microseconds=ns // 1000)).isoformat()
+
+
+def _ns(text: str) -> int:
+    since = datetime.fromisoformat(text) - _EPOCH
+    return ((since.days * 86400 + since.seconds) * 10**6 + since.microseconds) * 1000

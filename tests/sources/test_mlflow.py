@@ -1,0 +1,90 @@
+"""What MLflow is asked and what is made of its answers; tests/live/ui holds them against a real one."""
+
+import base64
+
+import pytest
+from aiohttp import web
+
+from spanscore.errors import InputError
+
+TRACE = f"{1:032x}"
+
+
+def kept(name, value):
+    return {"key": name, "value": value}
+
+
+def span(*attributes):
+    return {
+        "trace_id": base64.b64encode(bytes.fromhex(TRACE)).decode(),
+        "span_id": base64.b64encode(bytes.fromhex(f"{1:016x}")).decode(),
+        "name": "chat",
+        "start_time_unix_nano": 1_699_999_000 * 10**9,
+        "end_time_unix_nano": 1_699_999_001 * 10**9,
+        "attributes": list(attributes),
+    }
+
+
+@pytest.fixture
+def mlflow(backend):
+    """Call it with the spans of one trace; gives the bodies of searches."""
+
+    def made(spans, state="OK", pages=1):
+        searches = []
+
+        async def answer(request, body):
+            if request.path.endswith("get-by-name"):
+                is_known = request.query["experiment_name"] == "shop"
+                return web.json_response({"experiment": {"experiment_id": "7"}}, status=200 if is_known else 404)
+            if request.path.endswith("/search"):
+                searches.append(body.decode())
+                info = {"trace_id": f"tr-{len(searches):032x}", "request_time": "2023-11-14T21:56:40Z"}
+                more = {"next_page_token": "more"} if len(searches) < pages else {}
+                return web.json_response({"traces": [info], **more})
+            info = {"state": state, "tags": {"service.name": "shop", "mlflow.x": "y", "team": "a"}}
+            return web.json_response({"trace": {"trace_info": info, "spans": spans}})
+
+        backend.answer = answer
+        return searches
+
+    return made
+
+
+def test_what_mlflow_parsed_is_text_again_and_what_it_added_is_gone(backend, mlflow, read):
+    parsed = {"array_value": {"values": [{"kvlist_value": {"values": [kept("role", {"string_value": "user"})]}}]}}
+    own = kept("mlflow.spanInputs", {"string_value": "x"})
+    mlflow([span(kept("gen_ai.input.messages", parsed), kept("gen_ai.usage.input_tokens", {"int_value": 3}), own)])
+    [found] = read(f"mlflow://127.0.0.1:{backend.port}?trace_id=1")
+    assert found.spans[0].attributes == {"gen_ai.input.messages": '[{"role": "user"}]', "gen_ai.usage.input_tokens": 3}
+
+
+def test_a_span_that_mlflow_itself_recorded_stays_as_it_is(backend, mlflow, read):
+    mlflow([span(kept("mlflow.spanInputs", {"string_value": "x"}))])
+    [found] = read(f"mlflow://127.0.0.1:{backend.port}?trace_id=1")
+    assert found.spans[0].attributes == {"mlflow.spanInputs": "x"}
+
+
+def test_the_service_comes_from_the_tags_and_other_tags_do_not(backend, mlflow, read):
+    mlflow([span()])
+    [found] = read(f"mlflow://127.0.0.1:{backend.port}?trace_id=1")
+    assert found.spans[0].resource.attributes == {"service.name": "shop"}
+
+
+def test_a_trace_without_its_root_is_truncated(backend, mlflow, read):
+    mlflow([span()], state="IN_PROGRESS")
+    [found] = read(f"mlflow://127.0.0.1:{backend.port}?trace_id=1")
+    assert "root span" in found.truncated
+
+
+def test_an_experiment_is_known_by_its_name_and_pages_are_followed(backend, mlflow, read):
+    searches = mlflow([span()], pages=2)
+    read(f"mlflow://127.0.0.1:{backend.port}?experiment=shop&since=1d")
+    assert len(searches) == 2
+    assert '"experiment_id": "7"' in searches[0]
+    assert "timestamp_ms >= 1699913600000" in searches[0]
+
+
+def test_an_experiment_that_is_not_there_is_an_error(backend, mlflow, read):
+    mlflow([])
+    with pytest.raises(InputError, match="no experiment 'other'"):
+        read(f"mlflow://127.0.0.1:{backend.port}?experiment=other")
