@@ -165,6 +165,24 @@ def test_a_condition_leaves_out_what_does_not_meet_it(store, make, commit, condi
     assert metrics_of(store.list_scores(ScoreQuery(**condition), 10)) == expected
 
 
+@pytest.mark.parametrize("name", ["shop", "50%_off", 'the "shop"', "a\\b", "a/b", "läden", "店", "tab\there"])
+def test_a_service_and_a_session_of_any_name_are_found(store, make, commit, name):
+    commit(make.score(make.trace(1), "other"))
+    commit(replace(make.score(make.trace(2), "wanted"), service_name=name, session_id=name, session_key=name))
+    assert metrics_of(store.list_scores(ScoreQuery(service=name), 10)) == ["wanted"]
+    assert metrics_of(store.list_scores(ScoreQuery(session_id=name), 10)) == ["wanted"]
+
+
+@pytest.mark.parametrize(("source", "expected"), [("spanscore", ["coherence"]), ("human", ["helpful"]), ("nobody", [])])
+def test_a_source_is_looked_for_only_where_it_can_be(store, make, commit, source, expected, monkeypatch):
+    trace = make.trace(1)
+    commit(make.score(trace), trace=trace)
+    human = replace(make.score(trace, "helpful"), evaluator=HUMAN, outcome=Annotation(1.0), received_uid="1" * 16)
+    store.put_external([human])
+    monkeypatch.setattr(listing, "_MAX_LOOKED_AT", 1)  # a record of the other table would end the page
+    assert metrics_of(store.list_scores(ScoreQuery(source=source), 10)) == expected
+
+
 def test_what_was_stored_before_a_time_is_left_out(store, make, commit, clock):
     commit(make.score(make.trace(1), "old"))
     commit(make.score(make.trace(2), "new"))

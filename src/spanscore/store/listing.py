@@ -18,6 +18,7 @@ from spanscore.store.schema import agent_traces, evaluations, external_scores
 from spanscore.store.writing import key
 
 MAX_PAGE = 1000
+_OURS = "spanscore"
 _CHUNK = 200
 _MAX_LOOKED_AT = 20_000
 """Records that are decoded for one page at most: a page may have fewer than were asked for, and others after it."""
@@ -66,7 +67,7 @@ class ScoreQuery:
             and (not self.failing or score.is_failing)
             and self.service in {None, score.service_name}
             and self.session_id in {None, score.session_id, score.session_key}
-            and self.source in {None, score.evaluator.source or "spanscore"}
+            and self.source in {None, score.evaluator.source or _OURS}
             and self.run == (score.run or "")
             and (self.metric is None or f"{score.metric}.".startswith(f"{self.metric}."))
             and (self.filter is None or self.filter.matches(score))
@@ -120,9 +121,13 @@ class Page(Generic[ItemT]):
 def scores(connection: Connection, query: ScoreQuery, limit: int, after: Place | None = None) -> Page[Evaluation]:
     """At most `limit` scores, of each measured one only the newest revision; those that others gave among them."""
     place = after or (_OLDEST if query.oldest_first else _NEWEST)
-    streams = {"row": _in_order(connection, evaluations, query, place.row, _own_wanted(query))}
-    if not query.run:
-        wanted = [*_metric_wanted(external_scores.c.metric, query.metric), *_filtered(query, _EXTERNAL_COLUMNS)]
+    streams = {}
+    if query.source in {None, _OURS}:
+        streams["row"] = _in_order(connection, evaluations, query, place.row, _own_wanted(query))
+    if query.source != _OURS and not query.run:
+        table = external_scores.c
+        wanted = [*_metric_wanted(table.metric, query.metric), *_filtered(query, _EXTERNAL_COLUMNS)]
+        wanted += _text_wanted(table.record, query)
         streams["external_row"] = _in_order(connection, external_scores, query, place.external_row, wanted)
     items: list[Evaluation] = []
     for looked_at, (stream, row) in enumerate(_merged(streams, query), start=1):
@@ -225,6 +230,7 @@ def _own_wanted(query: ScoreQuery) -> list[Any]:
         table.run == query.run,
         *_metric_wanted(table.metric, query.metric),
         *_filtered(query, _OWN_COLUMNS),
+        *_text_wanted(table.record, query),
     ]
 
 
@@ -247,6 +253,25 @@ def _filtered(query: ScoreQuery, columns: Mapping[str, Column[Any]]) -> list[Any
     """What of the query's filter the database can check."""
     found = filtering.condition(query.filter.node if query.filter else None, SCORE_FIELDS, columns)
     return [] if found is None else [found]
+
+
+def _text_wanted(record: Column[str], query: ScoreQuery) -> list[Any]:
+    """What the records of wanted scores contain as text, so that the others need not be decoded."""
+    found = []
+    if query.service is not None:
+        found += _contains(record, query.service, "service_name")
+    if query.session_id is not None:
+        found += _contains(record, query.session_id, "session_id", "session_key")
+    if query.source not in {None, _OURS}:
+        found += _contains(record, str(query.source), "source")
+    return found
+
+
+def _contains(record: Column[str], value: str, *keys: str) -> list[Any]:
+    """That a record has the value under one of the keys; no condition where JSON has several ways to write it."""
+    if not (value.isascii() and value.isprintable()) or set(value) & set('"\\/'):
+        return []
+    return [or_(*(record.contains(f'"{key}":"{value}"', autoescape=True) for key in keys))]
 
 
 def _metric_wanted(column: Column[str], name: str | None) -> list[Any]:

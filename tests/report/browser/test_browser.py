@@ -117,7 +117,7 @@ def test_words_in_the_steps_of_a_turn_are_found_and_shown(show):
 def test_words_of_which_one_is_in_the_row_and_one_in_the_steps_are_found(show):
     calls = (ToolCall("c1", "search", {}, 'the "answer" is 42'),)
     page = show([agent_trace(x, calls=calls) for x in (1, 2)])
-    assert _searched(page, 'question 2 "answer"') == ["How warm is it in Oslo, question 2?"]
+    assert _searched(page, 'question 2? "answer"') == ["How warm is it in Oslo, question 2?"]
 
 
 def test_words_of_the_reports_own_are_not_found_in_the_steps(show):
@@ -158,7 +158,7 @@ def test_all_is_reached_by_keys(show):
     assert len(_rows(page)) == 1
     page.keyboard.press("/")
     page.keyboard.type("nowhere")
-    assert page.locator(".nothing").is_visible()
+    page.locator(".nothing").wait_for()
     page.keyboard.press("Escape")
     page.keyboard.press("?")
     assert page.locator(".help").is_visible()
