@@ -144,13 +144,6 @@ def test_only_a_token_that_may_read_is_answered(tmp_path, shown, status, path):
         assert _ask(url + path, **shown)[0] == status
 
 
-def test_a_method_gets_the_tenant_of_the_token(tmp_path):
-    servicer = Scores()
-    with _serving(servicer, tokens=_tokens(tmp_path, "reader tenant=acme")) as url:
-        _ask(url + LIST, authorization="Bearer reader")
-    assert servicer.asked[0][1].tenant == "acme"
-
-
 def test_health_asks_for_no_token(tmp_path):
     with _serving(tokens=_tokens(tmp_path, "reader")) as url:
         assert _ask(f"{url}/healthz", None) == (200, {"status": "SERVING"})

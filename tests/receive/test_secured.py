@@ -176,11 +176,10 @@ def test_a_file_of_tokens_that_is_empty_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("token secret", "line 2: after the token only scopes=… and tenant=… may stand, each once"),
+        ("token secret", "line 2: after the token only scopes=… may stand, once"),
         ("token scopes=", "line 2: after the token"),
-        ("token tenant=a tenant=b", "line 2: after the token"),
+        ("token scopes=read scopes=read", "line 2: after the token"),
         ("token scopes=read,all", "line 2: scopes are read, write and admin"),
-        (f"token tenant={'x' * 129}", "line 2: a tenant has at most 128 characters"),
     ],
 )
 def test_a_line_of_a_file_of_tokens_that_is_wrong_is_named_without_its_token(tmp_path, line, said):
@@ -196,13 +195,6 @@ async def test_a_token_that_may_only_read_sends_nothing(serve, traces, tmp_path)
     file.write_text("right scopes=read")
     async with serve(http={"auth": AUTH}, extensions={"bearertokenauth": BearerToken(filename=file)}) as up:
         assert await post(up, traces(), Authorization="Bearer right") == 401
-
-
-def test_a_token_has_the_tenant_of_its_line(tmp_path):
-    file = tmp_path / "tokens"
-    file.write_text("right tenant=acme scopes=read")
-    tokens = open_authenticators({"bearertokenauth": BearerToken(filename=file)})["bearertokenauth"]
-    assert tokens.check("Bearer right", "read").tenant == "acme"
 
 
 @pytest.mark.parametrize(("settings", "said"), [({}, "give token"), ({"token": ""}, "a token is empty")])

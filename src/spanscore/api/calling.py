@@ -90,7 +90,7 @@ class Caller:
         if self._tokens is None:
             return Call()
         token = self._tokens.check(header("authorization"), scope)
-        return Call(token.tenant or "", token.scopes)
+        return Call(scopes=token.scopes)
 
 
 def _refusal(path: str, error: Exception) -> Refusal:

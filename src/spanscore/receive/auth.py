@@ -1,4 +1,4 @@
-"""Who may send or ask: the bearer tokens of the servers, what each permits, and the tenant it is of."""
+"""Who may send or ask: the bearer tokens of the servers, and what each permits."""
 
 import hmac
 import logging
@@ -15,9 +15,7 @@ _log = logging.getLogger(__name__)
 
 _LOOK_EVERY_S: Final = 10.0
 _MAX_FILE_BYTES: Final = 2**20
-_LINES: Final = "expected are lines of the form `TOKEN [scopes=read,write] [tenant=NAME]`"
-
-MAX_TENANT_CHARS: Final = 128
+_LINES: Final = "expected are lines of the form `TOKEN [scopes=read,write]`"
 
 
 def open_authenticators(extensions: Mapping[str, Any]) -> dict[str, Any]:
@@ -47,11 +45,10 @@ SCOPES: Final[frozenset[Scope]] = frozenset(get_args(Scope))
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A known token: what it permits, and the tenant that it is of; None: it is of none in particular."""
+    """A known token, and what it permits."""
 
     text: bytes = field(repr=False)
     scopes: frozenset[Scope] = SCOPES
-    tenant: str | None = None
 
     def permits(self, scope: Scope) -> bool:
         """Whether it permits what needs this scope."""
@@ -120,15 +117,12 @@ def _read_lines(content: bytes) -> list[Token]:
 
 def _read_line(number: int, parts: list[bytes]) -> Token:
     token, *settings = parts
-    read: dict[str, str] = {}
-    for setting in settings:
-        name, _, value = setting.decode("utf-8", "replace").partition("=")
-        if name not in {"scopes", "tenant"} or name in read or not value:
-            raise ValueError(f"line {number}: after the token only scopes=… and tenant=… may stand, each once")
-        read[name] = value
-    scopes = frozenset(read.get("scopes", ",".join(SCOPES)).split(","))
+    if not settings:
+        return Token(token)
+    name, _, value = settings[0].decode("utf-8", "replace").partition("=")
+    if name != "scopes" or not value or len(settings) > 1:
+        raise ValueError(f"line {number}: after the token only scopes=… may stand, once")
+    scopes = frozenset(value.split(","))
     if not scopes <= SCOPES:
         raise ValueError(f"line {number}: scopes are read, write and admin, with commas between them")
-    if len(read.get("tenant", "")) > MAX_TENANT_CHARS:
-        raise ValueError(f"line {number}: a tenant has at most {MAX_TENANT_CHARS} characters")
-    return Token(token, cast("frozenset[Scope]", scopes), read.get("tenant"))
+    return Token(token, cast("frozenset[Scope]", scopes))
