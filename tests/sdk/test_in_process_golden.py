@@ -11,7 +11,8 @@ from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all
 from spanscore.sdk.application import _emitted, readable
 from spanscore.sdk.in_process import settings
-from spanscore.sdk.worker import Job, Worker
+from spanscore.sdk.scoring_thread import Job
+from spanscore.sdk.worker import Worker
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CASES = sorted(x.parent for x in GOLDEN.glob("*/*/SOURCE"))

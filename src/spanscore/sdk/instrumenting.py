@@ -12,7 +12,8 @@ from spanscore.errors import ConfigError
 from spanscore.sdk import in_process
 from spanscore.sdk.forking import is_child, register_fork
 from spanscore.sdk.in_process import APPLICATION, PathLike
-from spanscore.sdk.worker import Job, Worker
+from spanscore.sdk.scoring_thread import Job
+from spanscore.sdk.worker import Worker
 
 if TYPE_CHECKING:
     from opentelemetry.sdk._logs import LoggerProvider

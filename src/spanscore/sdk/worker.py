@@ -1,28 +1,12 @@
-"""The thread in which an application's traces are scored: an event loop of its own, and a bounded queue into it."""
+"""The bounded queue from the application's threads into the thread in which its traces are scored."""
 
-import asyncio
 import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from spanscore.sdk.forking import no_fork
-from spanscore.sdk.open_spans import OpenSpans
-from spanscore.sdk.spans import to_log_record, to_span
-
-if TYPE_CHECKING:
-    from spanscore.config import Settings
-    from spanscore.judge.port import Judge
-    from spanscore.model.score import Evaluation
-    from spanscore.model.span import LogRecord, Span
-    from spanscore.processing import Processing
-    from spanscore.sdk.gathering import Ended, Gathered
-    from spanscore.sdk.scoring_exporter import Board
+from spanscore.sdk.scoring_thread import Job, ScoringThread
 
 _log = logging.getLogger(__name__)
 
@@ -30,26 +14,7 @@ QUEUE_SIZE: Final = 8192
 """Spans, and log records, that wait for the thread; what comes while it is full is dropped, and counted."""
 
 _TAKEN_AT_ONCE: Final = 500
-_LOOK_EVERY_S: Final = 0.05
-_FOLLOW_EVERY_S: Final = 1.0
-_THREADS: Final = 4
 _TELL_EVERY_S: Final = 60.0
-
-
-@dataclass(frozen=True)
-class Job:
-    """What the thread is to do.
-
-    `opened` gives the exporters by name, where the loop runs; `holds_back` holds spans for their scores, if anybody
-    does. `scored` is called with what was scored, `follow` about every second.
-    """
-
-    settings: "Settings"
-    opened: "Callable[[Settings], Mapping[str, Any]]"
-    judge: "Judge | None" = None
-    holds_back: "Board | None" = None
-    scored: "Callable[[Sequence[Evaluation]], None] | None" = None
-    follow: Callable[[], None] = lambda: None
 
 
 class Worker:
@@ -70,7 +35,7 @@ class Worker:
         self._logged: deque[Any] = deque()
         self._lost: deque[int] = deque(maxlen=QUEUE_SIZE)
         self._starting = threading.Lock()
-        self._running: _Running | None = None
+        self._running: ScoringThread | None = None
         self.dropped = 0
         self._told_s = 0.0
 
@@ -80,7 +45,7 @@ class Worker:
         self._reset()
 
     @property
-    def running(self) -> "_Running | None":
+    def running(self) -> ScoringThread | None:
         """The thread's side; None before the first span."""
         return self._running
 
@@ -120,7 +85,7 @@ class Worker:
         with self._starting:
             if self._running is not None:
                 return
-            running = _Running(self._job, self)
+            running = ScoringThread(self._job, self)
             try:
                 running.thread.start()
             except RuntimeError:  # the interpreter is ending
@@ -204,225 +169,10 @@ class Worker:
             _log.warning("spans come faster than they can be taken in: those that do not fit are not scored")
 
 
-class _Running:
-    """What lives in the thread."""
-
-    def __init__(self, job: Job, worker: Worker) -> None:
-        self._job = job
-        self._worker = worker
-        self.thread = threading.Thread(target=self._run, name="spanscore", daemon=True)
-        self.ready = threading.Event()
-        self.loop: asyncio.AbstractEventLoop | None = None
-        self.own_threads: set[int] = set()
-        self.processing: Processing | None = None
-        self._gathered: Gathered | None = None
-        self._wake = asyncio.Event()
-        self._stopping = asyncio.Event()
-        self._keeping: set[asyncio.Future[Any]] = set()
-        self._untraced: Callable[[], AbstractContextManager[None]]
-        self._open_spans = OpenSpans()
-
-    def wake(self) -> None:
-        """Have the thread look into the queue now."""
-        self._call(self._wake.set)
-
-    def stop(self) -> None:
-        """End the thread."""
-        self._call(self._stopping.set)
-
-    def wait_for(self, work: Coroutine[Any, Any, bool], timeout_s: float) -> bool:
-        """The result of work in the loop; False: not within the time."""
-        if self.loop is None or not self.thread.is_alive():
-            work.close()
-            return False
-        try:
-            future: Future[bool] = asyncio.run_coroutine_threadsafe(work, self.loop)
-        except RuntimeError:  # it has been closed meanwhile
-            work.close()
-            return False
-        try:
-            return future.result(max(0.0, timeout_s) + 1.0)  # it ends by itself at the time
-        except Exception:  # noqa: BLE001 - also where another thread has ended it: the application goes on
-            _log.debug("the flush did not come to its end", exc_info=True)
-            future.cancel()
-            return False
-
-    async def flush(self, *, everything: bool, timeout_s: float) -> bool:
-        """See `Worker.flush`."""
-        if self.processing is None:
-            return False
-        deadline_s = time.monotonic() + timeout_s
-        try:
-            async with asyncio.timeout(timeout_s):
-                while not self._worker.is_empty:
-                    self._take_in()
-                    await asyncio.sleep(0)
-                await asyncio.gather(*self._keeping, return_exceptions=True)
-                await (self.processing.finish_everything() if everything else self.processing.finish_complete())
-        except TimeoutError:
-            return False
-        return await self.processing.sender.drain(deadline_s - time.monotonic())
-
-    def _call(self, what: Callable[[], object]) -> None:
-        if self.loop is not None:
-            try:
-                self.loop.call_soon_threadsafe(what)
-            except RuntimeError:  # it has been closed meanwhile
-                return
-
-    def _run(self) -> None:
-        with no_fork:
-            from spanscore.sdk.untraced import untraced  # noqa: PLC0415 - not on the application's thread
-        self._untraced = untraced
-        with self._own_thread():
-            try:
-                asyncio.run(self._main())
-            except Exception:  # noqa: BLE001 - the application goes on without scores
-                _log.exception("spanscore cannot score in this process; nothing is scored from here on")
-                self._worker.ended_early()
-            finally:
-                self.ready.set()
-
-    @contextmanager
-    def _own_thread(self) -> Iterator[None]:
-        """In this thread nothing is traced, whichever instrumentation the application has."""
-        self.own_threads.add(threading.get_ident())
-        with self._untraced():
-            yield
-
-    async def _main(self) -> None:
-        with no_fork:
-            self._open()
-        self.loop = asyncio.get_running_loop()
-        self.ready.set()
-        if self._worker.is_closed:  # while all was loaded
-            self._stopping.set()
-        processing = self.processing
-        assert processing is not None  # noqa: S101 - opened above
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                loops = [tasks.create_task(x) for x in (*processing.loops(), self._intake(), self._following())]
-                await processing.take_up_sessions()
-                await self._stopping.wait()
-                for task in loops:
-                    task.cancel()
-        finally:
-            await processing.sender.stop()
-            processing.store.close()
-
-    def _open(self) -> None:
-        from spanscore.litellm_loading import load_litellm  # noqa: PLC0415 - likewise
-        from spanscore.processing import Processing  # noqa: PLC0415 - all that follows is loaded here, in the thread
-        from spanscore.sdk.gathering import Gathered  # noqa: PLC0415 - likewise
-        from spanscore.sdk.storing import open_store  # noqa: PLC0415 - likewise
-        from spanscore.sdk.threads import DaemonThreads  # noqa: PLC0415 - likewise
-        from spanscore.telemetry import Meter  # noqa: PLC0415 - likewise
-
-        threads = DaemonThreads(_THREADS, "spanscore", self._own_thread)
-        asyncio.get_running_loop().set_default_executor(threads)
-        job, meter = self._job, Meter()
-        self._gathered = Gathered(job.settings.assemble, meter)
-        self.processing = Processing(
-            job.settings,
-            self._gathered,
-            meter,
-            store=open_store(job.settings.store),
-            exporters=job.opened(job.settings),
-            judge=job.judge,
-            scored=job.scored,
-            threads=threads,
-        )
-        self.processing.hold_back(job.holds_back)
-        if _calls_models(job):
-            with suppress(Exception):  # whoever asks a model first says what is wrong with it
-                load_litellm()
-
-    async def _intake(self) -> None:
-        """Take in what waits, for ever."""
-        while True:
-            self._wake.clear()
-            while not self._worker.is_empty:
-                self._take_in()
-                await asyncio.sleep(0)
-            try:
-                async with asyncio.timeout(_LOOK_EVERY_S):
-                    await self._wake.wait()
-            except TimeoutError:
-                continue
-
-    async def _following(self) -> None:
-        while True:
-            self._job.follow()
-            if self._job.holds_back is not None:
-                await asyncio.to_thread(self._job.holds_back.look)
-            await asyncio.sleep(_FOLLOW_EVERY_S)
-
-    def _take_in(self) -> None:
-        gathered = self._gathered
-        if gathered is None:
-            return
-        ended, logged, started, lost = self._worker.take()  # in this order: no span is seen to end before it begins
-        for context in started:
-            self._open_spans.begun(f"{context.trace_id:032x}", f"{context.span_id:016x}")
-        for trace_id in lost:
-            gathered.refuse(f"{trace_id:032x}")
-            self._open_spans.forget(f"{trace_id:032x}")  # whose end was dropped would stay open for ever
-        read = [x for span in ended if (x := self._read(span)) is not None]
-        if self._job.holds_back is not None:
-            for one in read:
-                self._job.holds_back.ended(one)
-        logs = [x for record in logged if (x := _guarded(to_log_record, record)) is not None]
-        self._keep_scores_of_others([x.span for x in read], logs)
-        gathered.add(read, logs, time.time_ns(), self._open_spans.of_trace)
-
-    def _keep_scores_of_others(self, spans: Sequence["Span"], logs: Sequence["LogRecord"]) -> None:
-        """Put scores that people and other evaluators gave into the store, beside ours."""
-        from spanscore.received_scores import read_external  # noqa: PLC0415 - loaded long ago
-        from spanscore.sdk.gathering import may_hold_scores  # noqa: PLC0415 - likewise
-
-        found = list(filter(may_hold_scores, spans)), list(filter(may_hold_scores, logs))
-        if not any(found) or self.processing is None:
-            return
-        scope = self._job.settings.assemble.session_scope
-        scores = _guarded(lambda both: read_external(*both, session_scope=scope), found)
-        if scores:
-            keeping = asyncio.ensure_future(self.processing.patiently(self.processing.store.put_external, scores))
-            self._keeping.add(keeping)
-            keeping.add_done_callback(self._kept)
-
-    def _kept(self, keeping: "asyncio.Future[Any]") -> None:
-        self._keeping.discard(keeping)
-        if not keeping.cancelled() and (error := keeping.exception()) is not None:
-            _log.error("scores that others gave cannot be stored: %s", error)
-
-    def _read(self, span: Any) -> "Ended | None":
-        from spanscore.sdk.gathering import Ended  # noqa: PLC0415 - loaded long ago
-
-        read = _guarded(to_span, span)
-        if read is None:
-            return None
-        self._open_spans.ended(read.trace_id, read.span_id)
-        return Ended(read, is_local_root=not read.parent_span_id or bool(getattr(span.parent, "is_remote", False)))
-
-
 _of_parents: list[Any] = []
 """What a fork's parent had open, kept from being finalised in the child: its connections and locks are the parent's."""
-
-
-def _guarded(read: Callable[[Any], Any], item: Any) -> Any:
-    """What `read` gives; None where an item is nothing that it can read."""
-    try:
-        return read(item)
-    except Exception:  # noqa: BLE001 - one odd span must not stop the thread
-        _log.debug("a span or log record cannot be read and is left out", exc_info=True)
-        return None
 
 
 def _some(waiting: deque[Any], limit: int) -> list[Any]:
     """At most `limit` of what waits, which waits no more."""
     return [waiting.popleft() for _ in range(min(limit, len(waiting)))]
-
-
-def _calls_models(job: Job) -> bool:
-    asks = job.judge is None and any(x.models and x.recorded_answers is None for x in job.settings.judges)
-    return asks or job.settings.embedding.chosen == "litellm"
