@@ -16,7 +16,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 
 import spanscore
 from spanscore.sdk.processors import Spans
-from spanscore.sdk.worker import Job, Worker
+from spanscore.sdk.scoring_thread import Job
+from spanscore.sdk.worker import Worker
 
 MESSAGES = '[{"role": "user", "parts": [{"type": "text", "content": "%s"}]}]' % ("Where is my order? " * 50)
 ATTRIBUTES = {
