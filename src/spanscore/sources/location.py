@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
-from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, unquote_plus, urlsplit
 
 from spanscore.errors import InputError
 from spanscore.model.moment import moment_ns
@@ -270,7 +270,7 @@ def _require_sendable(headers: Mapping[str, str]) -> None:
 def _shown(parts: SplitResult) -> str:
     """A URL without what may be a credential: the user, values of headers and tokens."""
     netloc = parts.netloc.rpartition("@")[2]
-    pairs = [x for x in parts.query.split("&") if x and not x.startswith(("header.", "token="))]
+    pairs = [x for x in parts.query.split("&") if x and not unquote_plus(x).startswith(("header.", "token="))]
     return parts._replace(netloc=netloc, query="&".join(pairs), fragment="").geturl()
 
 
