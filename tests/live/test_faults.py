@@ -12,6 +12,12 @@ import grpc
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 
+from spanscore.api.v1 import run_service_pb2 as pb
+from spanscore.api.v1.run_service_pb2_grpc import RunServiceStub
+from spanscore.store.config import Config
+from spanscore.store.store import Store, StoredTrace
+from spanscore.testing.traces import agent_trace
+
 
 def send(running, requests):
     """How many of these were acknowledged; all others must have been told to come back."""
@@ -177,3 +183,34 @@ def test_after_a_repair_a_server_with_a_damaged_store_and_journal_starts(server,
     assert (repaired.returncode, repaired.stdout.count(" 0 lost")) == (0, 3)
     running.start()
     assert running.committed().keys() == before.keys()
+
+
+def create_until_refused(runs, request):
+    """The runs that could still be created, and the code with which the next one was refused."""
+    created = []
+    while True:
+        try:
+            created.append(runs.CreateRun(request, wait_for_ready=True))
+        except grpc.RpcError as error:
+            return created, error.code()
+
+
+def test_runs_go_on_by_themselves_after_the_disk_was_full(server, small_disk):
+    running = server(
+        journal={"path": str(small_disk / "journal.db")}, store={"url": f"sqlite:///{small_disk}/store.db"}
+    )
+    store = Store.open(Config(url=f"sqlite:///{small_disk}/store.db"))
+    store.commit([StoredTrace(agent_trace(user_input=str(n)), 1, "") for n in range(5)], [])
+    store.close()
+    running.start()
+    request = pb.CreateRunRequest(run=pb.Run(measure=pb.RunMeasure(metrics=["check.answer_present"])))
+    with grpc.insecure_channel(f"127.0.0.1:{running.api}") as channel:
+        runs = RunServiceStub(channel)
+        created = [runs.CreateRun(request, wait_for_ready=True)]
+        ballast = fill(small_disk)
+        more, code = create_until_refused(runs, request)
+        ballast.unlink()
+        ended = [list(runs.WatchRun(pb.WatchRunRequest(name=x.name)))[-1] for x in [*created, *more]]
+
+    assert code == grpc.StatusCode.UNAVAILABLE
+    assert {(x.state, x.progress.done) for x in ended} == {(pb.RUN_STATE_SUCCEEDED, 5)}
