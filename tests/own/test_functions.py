@@ -67,6 +67,29 @@ def test_a_number_or_a_truth_is_the_score(measured, value, expected):
     assert measured(returning(value)).value == expected
 
 
+@pytest.mark.parametrize(("value", "label"), [(0.0, "pass"), (3.0, "pass"), (3.5, "fail")])
+def test_where_lower_is_better_it_passes_up_to_the_threshold(measured, value, label):
+    spanscore.metric(name="faults", better="lower", scale=(0, 20), threshold=3)(lambda trace: value)
+    found = measured("faults")
+    assert (found.label, found.passed, found.threshold) == (label, label == "pass", None)
+    assert found.outcome.metadata["passes_up_to"] == 3
+
+
+def test_a_configuration_may_set_up_to_where_it_passes(measured):
+    spanscore.metric(name="faults", better="lower", scale=(0, 20))(lambda trace: 15.0)
+    assert measured("faults", threshold=16).label == "pass"
+
+
+def test_where_lower_is_better_a_label_of_ones_own_is_kept(measured):
+    spanscore.metric(name="faults", better="lower")(lambda trace: spanscore.Score(0.1, "", {}, "few"))
+    assert measured("faults").label == "few"
+
+
+def test_better_is_one_of_two_words():
+    with pytest.raises(InputError, match="give 'higher' or 'lower'"):
+        spanscore.metric(better="less")
+
+
 def test_a_reason_beside_the_value_is_the_scores(measured):
     assert measured(returning((0.5, "half of it"))).reason == "half of it"
 

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, overload
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, overload
 
 from spanscore.errors import InputError
 from spanscore.metrics._base import Metric, Threshold
@@ -17,10 +17,12 @@ from spanscore.metrics.own.returned import outcome_of
 from spanscore.metrics.own.scales import MIDDLE, checked_scale, checked_threshold
 from spanscore.metrics.own.signature import Signature, signature_of
 from spanscore.metrics.own.threads import Threads, too_long
-from spanscore.model.score import Outcome, ScopeKind, Skip
+from spanscore.model.score import Outcome, ScopeKind, Score, Skip, reaches
 from spanscore.model.trace import AgentTrace, Session
 
 DEFAULT_TIMEOUT_S = 30.0
+
+Better: TypeAlias = Literal["higher", "lower"]
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
@@ -69,9 +71,9 @@ class FunctionMetric(Metric):
     threshold: Threshold | None = None
 
     def threshold_for(self, embedding: str | None) -> float | None:
-        """The threshold; None where scores get no label."""
+        """The threshold; None where scores get no label, or get it by `measure`, since lower is better."""
         del embedding
-        return self.threshold
+        return None if self.better == "lower" else self.threshold
 
     def unmeasurable(self, trace: AgentTrace) -> Skip | None:
         """Why `trace` cannot be measured: a fact in `needs` was not recorded, or arrived damaged."""
@@ -90,7 +92,16 @@ class FunctionMetric(Metric):
             if place := _place(error, self.call.function):
                 error.add_note(f"({place})")
             raise
-        return outcome_of(returned, self.name, self.scale)
+        outcome = outcome_of(returned, self.name, self.scale)
+        if self.better == "lower" and self.threshold is not None and isinstance(outcome, Score):
+            return _passing_up_to(self.threshold, outcome)
+        return outcome
+
+
+def _passing_up_to(threshold: float, score: Score) -> Score:
+    """The score with its label, unless the function gave one, where lower is better."""
+    label = score.label or ("pass" if reaches(threshold, score.value) else "fail")
+    return Score(score.value, score.reason, {**score.metadata, "passes_up_to": threshold}, label)
 
 
 def _place(error: BaseException, function: Callable[..., Any]) -> str | None:
@@ -112,6 +123,7 @@ def metric(
     scope: ScopeKind | None = None,
     scale: tuple[float, float] = (0.0, 1.0),
     threshold: float | None = ...,
+    better: Better = "higher",
     needs: Iterable[str] | str = (),
     version: str = "1",
     timeout_s: float = DEFAULT_TIMEOUT_S,
@@ -126,6 +138,7 @@ def metric(
     scope: ScopeKind | None = None,
     scale: tuple[float, float] = (0.0, 1.0),
     threshold: float | None = MIDDLE,
+    better: Better = "higher",
     needs: Iterable[str] | str = (),
     version: str = "1",
     timeout_s: float = DEFAULT_TIMEOUT_S,
@@ -144,9 +157,16 @@ def metric(
     without which it is skipped; `threshold`, from which on the label is `pass`, is the middle of the scale unless
     given, and None for no label. A changed `version` says that scores are not comparable with earlier ones.
 
+    With `better="lower"`, for a count of faults for instance, the label is `pass` up to the threshold, and comparisons
+    take less for the better. The score then has the threshold as `passes_up_to` in its metadata, and no `threshold`,
+    which everywhere else is the least that passes.
+
     Raises InputError where no metric can be made of the function.
     """
-    settings = _Settings(name, scope, checked_scale(scale), threshold, checked_facts(needs), version, timeout_s)
+    if better not in {"higher", "lower"}:
+        raise InputError(f"better={better!r}: give 'higher' or 'lower'")
+    facts = checked_facts(needs)
+    settings = _Settings(name, scope, checked_scale(scale), threshold, better, facts, version, timeout_s)
     if function is not None:
         return _registered(function, settings)
     return lambda given: _registered(given, settings)
@@ -160,6 +180,7 @@ class _Settings:
     scope: ScopeKind | None
     scale: tuple[float, float]
     threshold: float | None
+    better: Better
     needs: tuple[str, ...]
     version: str
     timeout_s: float
@@ -193,6 +214,7 @@ def _class_of(
         "scope": signature.scope,
         "run": signature.scope,
         "scale": settings.scale,
+        "better": settings.better,
         "version": settings.version,
         "needs": settings.needs,
         "looks_back": signature.takes_earlier,
