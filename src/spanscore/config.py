@@ -20,12 +20,14 @@ from spanscore.errors import ConfigError
 from spanscore.evaluation.config import Config as Evaluation
 from spanscore.evaluation.config import check_bands
 from spanscore.evaluation.rules import NAME_PATTERN, Rule
+from spanscore.export.alerting_config import Alerting
 from spanscore.export.config import Config as Export
 from spanscore.export.config import GrpcConfig, HttpConfig, Inline, NamedByType, name_the_types
 from spanscore.export.headers_setter import HeadersSetter
 from spanscore.judge.config import RULES
 from spanscore.judge.config import Config as Judge
 from spanscore.model.quantity import Duration, duration_ns, duration_text, size_text
+from spanscore.monitoring.config import Monitor
 from spanscore.receive.config import Auth, BearerToken, Endpoint, GrpcTls
 from spanscore.receive.config import Config as Receive
 from spanscore.store.config import Config as Store
@@ -123,6 +125,14 @@ class Settings(BaseModel):
 
     api: Api = Api()
     """The control service."""
+
+    monitors: dict[Annotated[str, Field(pattern="^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")], Monitor] = Field(
+        default={}, max_length=1000
+    )
+    """What is watched all the time, by name: a metric whose fall raises an alert."""
+
+    alerting: Alerting = Alerting()
+    """Where the alerts of monitors go."""
 
     shutdown_timeout: Duration = duration_ns("20s")
     """How long a SIGTERM waits for what is under way; what is not done by then is picked up after the restart."""

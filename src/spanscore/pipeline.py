@@ -11,6 +11,7 @@ from spanscore import dialects
 from spanscore.assemble.backlog import Backlog, Kept
 from spanscore.assemble.units import Units
 from spanscore.config import Settings
+from spanscore.control.monitors import Monitors
 from spanscore.evaluation import Overrides
 from spanscore.export.inline import Passing
 from spanscore.export.opening import open_exporters, open_sinks
@@ -62,6 +63,7 @@ class Pipeline:
         )
         self._store, self._sender = self._processing.store, self._processing.sender
         self.runs = self._processing.open_runs()
+        self._monitors = Monitors(settings.monitors, settings.alerting, self._store.monitors, clock_ns=clock_ns)
         self._passing = (
             Passing(
                 settings.inline, self._sender, self._backlog, is_agent=_is_agent, clock_ns=clock_ns, meter=self.meter
@@ -111,6 +113,7 @@ class Pipeline:
         finally:
             await self.server.stop(0.0)
             await self._sender.stop()
+            await self._monitors.close()
             await asyncio.gather(*(x.close() for x in self._reportings))
             await asyncio.to_thread(self._backlog.close)
             self._store.close()
@@ -234,7 +237,8 @@ class Pipeline:
     def _loops(self) -> list[Coroutine[Any, Any, None]]:
         passing = [self._passing.run()] if self._passing else []
         reporting = [x.run() for x in self._reportings]
-        return [*self._processing.loops(), self.runs.run(), self._score_intake.run(), *passing, *reporting]
+        scoring = [*self._processing.loops(), self.runs.run(), self._score_intake.run()]
+        return [*scoring, *self._monitors.loops(), *passing, *reporting]
 
     async def _drain(self) -> None:
         """Stop receiving, then finish what was cut and send what was scored, all within the configured bound."""

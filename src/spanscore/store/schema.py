@@ -21,7 +21,7 @@ from sqlalchemy.engine import Connection
 
 from spanscore.errors import ConfigError
 
-VERSION = 5
+VERSION = 6
 """The number of the last of the `migrations`, which every change of a table here has."""
 
 tables = MetaData()
@@ -265,6 +265,63 @@ run_items = Table(
 """The traces or sessions that a run evaluates, in the order of `number`; by `draw` a sample is taken."""
 Index("run_items_by_state", run_items.c.run, run_items.c.state, run_items.c.number)
 Index("run_items_by_draw", run_items.c.run, run_items.c.draw)
+
+monitor_states = Table(
+    "monitor_states",
+    tables,
+    Column("tenant", String(128), primary_key=True),
+    Column("monitor", String(256), primary_key=True),
+    Column("digest", String(64), nullable=False),
+    Column("seq", _BIG, nullable=False),
+    Column("looked_ns", _BIG, nullable=False),
+    Column("record", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""`digest` is of the configuration that the state follows from, `seq` the last evaluation that was read."""
+
+monitor_ticks = Table(
+    "monitor_ticks",
+    tables,
+    Column("tenant", String(128), primary_key=True),
+    Column("monitor", String(256), primary_key=True),
+    Column("due_ns", _BIG, primary_key=True, autoincrement=False),
+    Column("looked_ns", _BIG, nullable=False),
+    Column("outcome", String(16), nullable=False),
+    Column("scores", Integer, nullable=False),
+    Column("sessions", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+monitor_scores = Table(
+    "monitor_scores",
+    tables,
+    Column("tenant", String(128), primary_key=True),
+    Column("monitor", String(256), primary_key=True),
+    Column("unit", String(256), primary_key=True),
+    Column("subject", String(256), primary_key=True),
+    Column("value", Double, nullable=False),
+    Column("chance", Double, nullable=False),
+    Column("seen_ns", _BIG, nullable=False),
+    Column("counted", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""The scores of each session that is not counted yet, and, so that none is counted twice, of those that are."""
+Index("monitor_scores_by_time", monitor_scores.c.tenant, monitor_scores.c.monitor, monitor_scores.c.seen_ns)
+
+alert_notices = Table(
+    "alert_notices",
+    tables,
+    Column("number", _BIG, primary_key=True, autoincrement=False),
+    Column("tenant", String(128), nullable=False),
+    Column("monitor", String(256), nullable=False),
+    Column("receiver", String(256), nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("record", Text, nullable=False),
+    Column("due_ns", _BIG, nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("delivered", Integer, nullable=False),
+)
+"""Alerts on their way to their receivers, in the order in which they were raised."""
 
 
 def version_of(connection: Connection, url: str) -> int | None:

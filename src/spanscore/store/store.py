@@ -28,6 +28,7 @@ from spanscore.store import (
 from spanscore.store import undelivered as not_delivered
 from spanscore.store.config import Config
 from spanscore.store.database import Database
+from spanscore.store.monitors import MonitorStore
 from spanscore.store.reading import MAX_SESSION_TRACES, SessionRecord
 from spanscore.store.runs import RunTables
 from spanscore.store.schema import agent_traces, cursors, evaluations, judge_answers
@@ -81,6 +82,11 @@ class Store:
     def trouble(self) -> str | None:
         """Why the database could not be used when it last was tried; None where it could."""
         return self._database.trouble
+
+    @property
+    def monitors(self) -> MonitorStore:
+        """What monitors read and keep."""
+        return MonitorStore(self._database)
 
     @property
     def last_seq(self) -> int:

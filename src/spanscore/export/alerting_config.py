@@ -1,0 +1,81 @@
+"""Where alerts go."""
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+
+from spanscore.export.config import NamedByType, Tls, name_the_types
+from spanscore.model.quantity import Duration, duration_ns
+
+RECEIVER_TYPES = ("alertmanager", "webhook")
+
+
+def _is_url(secret: SecretStr) -> SecretStr:
+    if not secret.get_secret_value().startswith(("http://", "https://")):
+        raise ValueError("write a URL that begins with http:// or https://; is its environment variable set?")
+    return secret
+
+
+def _is_not_empty(secret: SecretStr) -> SecretStr:
+    if not secret.get_secret_value():
+        raise ValueError("must not be empty; is its environment variable set?")
+    return secret
+
+
+class _Receiver(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    tls: Tls = Tls()
+    """How an https connection is secured."""
+
+    headers: dict[str, SecretStr] = {}
+    """Sent with every request, such as `authorization: "Bearer ${env:TOKEN}"`."""
+
+    timeout: Duration = Field(default=duration_ns("10s"), gt=0)
+    """How long one request may take."""
+
+    max_interval: Duration = Field(default=duration_ns("5m"), gt=0)
+    """The longest wait before what was not taken is sent again; the first is 5 s, each further one twice as long."""
+
+
+class Alertmanager(_Receiver):
+    """Prometheus Alertmanager, by its API v2."""
+
+    type: Literal["alertmanager"] = Field(default="alertmanager", exclude=True)
+    """Follows from the receiver's name."""
+
+    endpoint: str = Field(default="http://127.0.0.1:9093", pattern="^https?://.")
+    """The URL of Alertmanager, with its prefix where it has one, without `/api/v2/alerts`."""
+
+    resend_interval: Duration = Field(default=duration_ns("1m"), gt=0)
+    """How often an alert is sent again while it lasts. Alertmanager takes it for resolved after four of these."""
+
+    generator_url: str | None = Field(default=None, pattern="^https?://.")
+    """A page that the alert refers to, such as a dashboard."""
+
+
+class Webhook(_Receiver):
+    """An HTTP endpoint of yours, which gets a JSON object by POST when an alert begins and when it ends."""
+
+    type: Literal["webhook"] = Field(default="webhook", exclude=True)
+    """Follows from the receiver's name."""
+
+    endpoint: Annotated[SecretStr, AfterValidator(_is_url)]
+    """The URL. It may contain a secret, and is never shown."""
+
+    secret: Annotated[SecretStr, AfterValidator(_is_not_empty)] | None = None
+    """Signs each request: `X-Spanscore-Signature` is then `sha256=` and the HMAC, in hex, of `X-Spanscore-Timestamp`,
+    a full stop and the body."""
+
+
+class Alerting(BaseModel):
+    """Where the alerts of monitors go. Each alert waits in the store until its receiver has taken it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    receivers: Annotated[
+        dict[str, Annotated[Alertmanager | Webhook, Field(discriminator="type")]],
+        BeforeValidator(lambda given: name_the_types(given, "alert receiver", RECEIVER_TYPES)),
+        NamedByType(),
+    ] = {}
+    """The receivers, each of which gets all alerts: `alertmanager`, `webhook`, or either as `TYPE/NAME`."""

@@ -1,0 +1,86 @@
+"""What an alert says, as Alertmanager's API v2 and a webhook take it. Pure."""
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from spanscore.monitoring.config import Monitor
+from spanscore.monitoring.watching import Change
+
+ALERT_NAME = "SpanscoreScoreDrop"
+
+
+def record(name: str, monitor: Monitor, change: Change, began_ns: int, now_ns: int) -> dict[str, Any]:
+    """All that is known of an alert when it begins or ends, which is stored until it has left, and a webhook's body.
+
+    `began_ns` is when the alert began. Means are on the scale 0..1.
+    """
+    state = change.state
+    return {
+        "version": 1,
+        "id": f"{name}/{state.alarms}",
+        "status": change.status,
+        "monitor": name,
+        "metric": monitor.metric,
+        "scope": monitor.scope,
+        "of": monitor.of,
+        "service": monitor.service,
+        "agent": monitor.agent,
+        "labels": dict(monitor.labels),
+        "began_at": moment(began_ns),
+        "changed_at": moment(now_ns),
+        "floor": round(state.floor, 4),
+        "mean": round(state.low_mean, 4),
+        "sessions": state.low_units,
+        "sessions_counted": state.counted,
+        "alpha": monitor.alpha,
+        "summary": _summary(name, monitor, change),
+    }
+
+
+def for_alertmanager(told: Mapping[str, Any], now_ns: int, lasts_ns: int, url: str | None) -> list[dict[str, Any]]:
+    """The body of POST /api/v2/alerts. One that fires ends by itself after `lasts_ns`, unless it is sent again."""
+    own = {"alertname": ALERT_NAME, "monitor": told["monitor"], "metric": told["metric"]}
+    given = {"service": told["service"], "agent": told["agent"]}
+    labels = {**told["labels"], **own, **{name: value for name, value in given.items() if value is not None}}
+    ends = moment(now_ns + lasts_ns) if told["status"] == "firing" else told["changed_at"]
+    description = (
+        f"Evidence that the mean is below {told['floor']:g}: it was {told['mean']:g} over the last "
+        f"{told['sessions']} sessions when the alert began. The chance that this monitor ever raises a false alert "
+        f"is {told['alpha']:g}."
+    )
+    alert = {
+        "labels": labels,
+        "annotations": {"summary": told["summary"], "description": description},
+        "startsAt": told["began_at"],
+        "endsAt": ends,
+    }
+    return [alert if url is None else {**alert, "generatorURL": url}]
+
+
+def signature(secret: str, sent_at_s: int, body: bytes) -> str:
+    """The HMAC by SHA-256 of time, a full stop and body, in hex: who knows the secret can check that both are ours.
+
+    >>> signature("s", 1700000000, b"{}")[:16]
+    'e9232c9945da8456'
+    """
+    return hmac.new(secret.encode(), b"%d." % sent_at_s + body, hashlib.sha256).hexdigest()
+
+
+def moment(time_ns: int) -> str:
+    """A time as RFC 3339 has it.
+
+    >>> moment(1_700_000_000_123_000_000)
+    '2023-11-14T22:13:20.123Z'
+    """
+    return datetime.fromtimestamp(time_ns / 1e9, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _summary(name: str, monitor: Monitor, change: Change) -> str:
+    what = f"{name}: {'the pass rate' if monitor.of == 'pass_rate' else 'the mean'} of {monitor.metric}"
+    if change.status == "resolved":
+        return f"{what} has come back"
+    state = change.state
+    return f"{what} fell to {state.low_mean:.2f}, below {state.floor:.2f}, in the last {state.low_units} sessions"

@@ -1,0 +1,102 @@
+"""What can be configured about a monitor."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from spanscore.model.quantity import Duration, duration_ns
+from spanscore.monitoring.schedule import Schedule
+
+_Name = Annotated[str, Field(min_length=1, max_length=256)]
+
+
+class Reference(BaseModel):
+    """The first sessions after the monitor's start, against whose mean a drop is held."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    sessions: int = Field(default=400, ge=20, le=5000)
+    """How many sessions. The more there are, the smaller the drops that are found."""
+
+    tolerance: float = Field(default=0.0, ge=0, lt=1)
+    """How much lower the mean may be without an alert, on the scale 0..1."""
+
+
+class Monitor(BaseModel):
+    """One metric, watched as its scores are made, with an alert when it falls."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    metric: _Name
+    """The metric whose scores are watched."""
+
+    scope: Literal["trace", "session"] = "trace"
+    """Whether scores of traces or of sessions."""
+
+    of: Literal["mean", "pass_rate"] = "mean"
+    """What is watched: the mean score, or the share of the label `pass`."""
+
+    service: _Name | None = None
+    """Only scores of this `service.name`."""
+
+    agent: _Name | None = None
+    """Only scores of the agent of this name."""
+
+    floor: float | None = Field(default=None, ge=0, le=1)
+    """Alert when the mean, on the scale 0..1, is below this. Not set: below that of `reference`."""
+
+    reference: Reference | None = None
+    """Alert when the mean is below that of the first sessions. Where neither is set, that of 400 sessions."""
+
+    alpha: float = Field(default=0.01, gt=0, lt=1)
+    """The chance that this monitor ever raises a false alarm, however often it looks and however long it runs."""
+
+    heaviest: float | None = Field(default=None, gt=0)
+    """With how many turns, each by the inverse of the chance with which it was drawn, a session counts at most.
+
+    Not set: three times the mean of the first 30 sessions, which are used for nothing else."""
+
+    every: Duration | None = Field(default=None, ge=10**9)
+    """How often to look. Where `cron` is not set either, each minute."""
+
+    cron: Annotated[str, Field(max_length=256)] | None = None
+    """When to look, as minute, hour, day of the month, month and day of the week."""
+
+    time_zone: Annotated[str, Field(max_length=64)] = "UTC"
+    """The time zone of `cron`, such as Europe/Berlin."""
+
+    jitter: Duration = Field(default=0, ge=0)
+    """Each look is later by up to this, always as much for the same monitor, so that not all look at once."""
+
+    catch_up: bool = True
+    """Whether to look once at the start where looks were missed while the server was down."""
+
+    settle_after: Duration = Field(default=duration_ns("30m"), ge=0)
+    """For how long a session has had no new score when it is counted; after a day it is counted anyway.
+
+    A session counts once: turns that come later are left out."""
+
+    paused: bool = False
+    """Whether not to look; scores that come meanwhile are counted at the first look after it."""
+
+    labels: dict[_Name, Annotated[str, Field(max_length=1024)]] = {}
+    """Labels of the alert beside its own, such as `severity: page`."""
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> Self:
+        if self.floor is not None and self.reference is not None:
+            raise ValueError("give floor or reference, not both")
+        if self.every is not None and self.cron is not None:
+            raise ValueError("give every or cron, not both")
+        self.schedule("")
+        return self
+
+    @property
+    def held_against(self) -> Reference | None:
+        """The reference; None where there is a floor."""
+        return None if self.floor is not None else self.reference or Reference()
+
+    def schedule(self, name: str) -> Schedule:
+        """When to look, of the monitor with this name."""
+        every_ns = self.every if self.every is not None else duration_ns("1m")
+        return Schedule(name, cron=self.cron, time_zone=self.time_zone, every_ns=every_ns, jitter_ns=self.jitter)

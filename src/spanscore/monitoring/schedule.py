@@ -1,0 +1,80 @@
+"""When a monitor looks: at the times of a cron expression in a time zone, or at an interval."""
+
+import zlib
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+_SECOND = 10**9
+
+
+class Schedule:
+    """The times of one monitor, in ns since the Unix epoch; those of an interval are its multiples."""
+
+    def __init__(
+        self, name: str, *, cron: str | None = None, time_zone: str = "UTC", every_ns: int = 0, jitter_ns: int = 0
+    ) -> None:
+        """Either `cron` or `every_ns`. `jitter_ns`: each time is later by up to this, for one `name` always as much.
+
+        Raises ValueError where an expression or a time zone is none, or the expression has no time at all.
+        """
+        self._every_ns = every_ns
+        self._cron = cron
+        self._zone = _zone(time_zone)
+        self._later_ns = zlib.crc32(name.encode()) * jitter_ns >> 32
+        if cron is not None:
+            _require_times(cron, self._zone)
+
+    def next_after(self, at_ns: int) -> int:
+        """The first time after `at_ns`.
+
+        A cron expression is met as Debian's cron does it: what falls into the time that is skipped when clocks go
+        forward comes right after it, and what falls into the time that there is twice comes once. Where minute or hour
+        is `*` or a step of it, the times go on as if clocks had not changed.
+
+        >>> Schedule("a", every_ns=60 * 10**9).next_after(90 * 10**9) // 10**9
+        120
+        """
+        at_ns -= self._later_ns
+        if self._cron is None:
+            return (at_ns // self._every_ns + 1) * self._every_ns + self._later_ns
+        return next(_times(self._cron, self._zone, at_ns)) + self._later_ns
+
+    def last_until(self, at_ns: int, after_ns: int) -> int | None:
+        """The last time after `after_ns` that is not after `at_ns`; None where there is none."""
+        if self._cron is None:
+            last_ns = (at_ns - self._later_ns) // self._every_ns * self._every_ns + self._later_ns
+            return last_ns if last_ns > after_ns else None
+        # From some way back, so that a server that was down for a year does not go through all of its minutes.
+        for back_ns in (3600 * _SECOND, 40 * 86400 * _SECOND, at_ns):
+            found = None
+            for time_ns in _times(self._cron, self._zone, max(at_ns - back_ns, after_ns) - self._later_ns):
+                if time_ns + self._later_ns > at_ns:
+                    break
+                found = time_ns + self._later_ns
+            if found is not None or at_ns - back_ns <= after_ns:
+                return found
+        return None
+
+
+def _times(cron: str, zone: ZoneInfo, after_ns: int) -> Iterator[int]:
+    for found in CronSim(cron, datetime.fromtimestamp(after_ns // _SECOND, UTC).astimezone(zone)):
+        yield int(found.timestamp()) * _SECOND
+
+
+def _require_times(cron: str, zone: ZoneInfo) -> None:
+    try:
+        found = next(_times(cron, zone, 0), None)
+    except CronSimError as error:
+        raise ValueError(f"cron {cron!r}: {error}; write minute, hour, day, month and day of the week") from None
+    if found is None:
+        raise ValueError(f"cron {cron!r}: there is no such time")
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (OSError, ValueError, KeyError):
+        raise ValueError(f"time_zone {name!r}: no time zone of the IANA database, such as Europe/Berlin") from None

@@ -1,0 +1,288 @@
+"""Monitors from scores in the store to alerts at their receivers, with a clock that is moved by hand."""
+
+import asyncio
+import contextlib
+import hmac
+import json
+from types import SimpleNamespace
+
+import pytest
+from aiohttp import web
+from pydantic import ValidationError
+
+from spanscore.control.monitors import Monitors, value_of
+from spanscore.export.alerting_config import Alerting
+from spanscore.model.score import Evaluation, Evaluator, Score
+from spanscore.model.trace import Target
+from spanscore.monitoring.config import Monitor
+from spanscore.store import connecting
+from spanscore.store.config import Config
+from spanscore.store.monitors import history
+from spanscore.store.store import Store
+from spanscore.store.transactions import snapshot
+
+MINUTE = 60 * 10**9
+START = 1_790_000_000 * 10**9 // MINUTE * MINUTE
+
+
+def score(number, value, at_ns, **facts):
+    target = Target(f"{number:032x}", "a" * 16, 0, 1)
+    given = {
+        "scope": "trace",
+        "subject_id": f"{number:032x}",
+        "metric": "task_completion",
+        "outcome": Score(value, "because"),
+        "threshold": 0.5,
+        "scale": (0.0, 1.0),
+        "evaluator": Evaluator("LLM", "judge", "1"),
+        "target": target,
+        "session_id": None,
+        "service_name": "shop",
+        "evaluated_at_ns": at_ns,
+    }
+    return Evaluation(**{**given, **facts})
+
+
+class Receiver:
+    """Takes alerts over HTTP, or answers with another `status`."""
+
+    def __init__(self):
+        self.requests, self.status = [], 200
+
+    async def take(self, request):
+        headers = {x: request.headers.get(f"X-Spanscore-{x}") for x in ("Timestamp", "Signature")}
+        self.requests.append(SimpleNamespace(path=request.path, body=await request.read(), **headers))
+        return web.Response(status=self.status, text="token-1234 is wrong")
+
+    @property
+    def bodies(self):
+        return [json.loads(x.body) for x in self.requests]
+
+
+@contextlib.asynccontextmanager
+async def served(receiver):
+    app = web.Application()
+    app.router.add_post("/{path:.*}", receiver.take)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+class World:
+    """A store, a clock, and the monitors of a server that can be started anew."""
+
+    def __init__(self, database_url, receivers, **monitor):
+        self.url, self.now_ns, self.number = database_url, START, 0
+        given = {"metric": "task_completion", "floor": 0.8, "heaviest": 1, "settle_after": "0s"}
+        self.monitor = Monitor(**{**given, **monitor})
+        self.alerting = Alerting(receivers=receivers)
+        self.start()
+
+    def clock_ns(self):
+        return self.now_ns
+
+    def start(self):
+        self.store = Store.open(Config(url=self.url), clock_ns=self.clock_ns)
+        monitors = {"quality": self.monitor}
+        self.monitors = Monitors(monitors, self.alerting, self.store.monitors, clock_ns=self.clock_ns)
+
+    async def stop(self):
+        await self.monitors.close()
+        self.store.close()
+
+    def scores(self, value, count):
+        self.number += count
+        numbers = range(self.number - count, self.number)
+        self.store.commit([], [score(x, value, self.now_ns) for x in numbers])
+
+    async def later(self, minutes=1):
+        self.now_ns += minutes * MINUTE
+        await self.monitors.look()
+        await self.monitors.deliver()
+
+
+@contextlib.asynccontextmanager
+async def world(database_url, receivers, **monitor):
+    found = World(database_url, receivers, **monitor)
+    await found.monitors.look()
+    await found.later()
+    try:
+        yield found
+    finally:
+        await found.stop()
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"sqlite:///{tmp_path}/spanscore.db"
+
+
+def test_a_webhook_gets_one_signed_request_when_an_alert_begins_and_one_when_it_ends(url):
+    async def scenario():
+        receiver = Receiver()
+        async with served(receiver) as endpoint:
+            receivers = {"webhook": {"endpoint": f"{endpoint}/hook", "secret": "s3cret"}}
+            async with world(url, receivers, labels={"severity": "page"}) as here:
+                for value in (0.9, 0.2, 0.2, 0.9):
+                    here.scores(value, 100)
+                    await here.later()
+                    await here.later()
+        return receiver
+
+    receiver = asyncio.run(scenario())
+    first, last = receiver.bodies
+    assert (first["status"], last["status"], first["id"]) == ("firing", "resolved", "quality/1")
+    assert (first["metric"], first["floor"], first["mean"]) == ("task_completion", 0.8, 0.2)
+    assert first["labels"] == {"severity": "page"}
+    signed = hmac.new(b"s3cret", f"{receiver.requests[0].Timestamp}.".encode() + receiver.requests[0].body, "sha256")
+    assert receiver.requests[0].Signature == f"sha256={signed.hexdigest()}"
+
+
+def test_alertmanager_gets_the_alert_again_while_it_lasts_and_its_end(url):
+    async def scenario():
+        receiver = Receiver()
+        async with served(receiver) as endpoint:
+            receivers = {"alertmanager": {"endpoint": endpoint, "generator_url": "https://there.example/d"}}
+            async with world(url, receivers, service="shop") as here:
+                here.scores(0.2, 100)
+                for _ in range(3):
+                    await here.later()
+                here.scores(0.9, 100)
+                await here.later()
+                await here.later()
+                await here.later()
+        return receiver
+
+    receiver = asyncio.run(scenario())
+    alerts = [x[0] for x in receiver.bodies]
+    assert {x.path for x in receiver.requests} == {"/api/v2/alerts"}
+    assert [x["endsAt"] > x["startsAt"] for x in alerts[:3]] == [True] * 3
+    assert len({json.dumps(x["labels"]) for x in alerts}) == 1
+    assert alerts[0]["labels"] == {
+        "alertname": "SpanscoreScoreDrop", "monitor": "quality", "metric": "task_completion", "service": "shop",
+    }  # fmt: skip
+    assert set(alerts[0]) == {"labels", "annotations", "startsAt", "endsAt", "generatorURL"}
+    assert alerts[-1]["endsAt"] < alerts[-2]["endsAt"]
+
+
+def test_an_alert_that_is_not_taken_is_sent_again_also_after_a_restart_and_its_secrets_are_not_logged(url, caplog):
+    async def scenario():
+        receiver = Receiver()
+        receiver.status = 500
+        async with served(receiver) as endpoint:
+            secret = {"endpoint": f"{endpoint}/token-1234", "headers": {"authorization": "Bearer abcdefgh"}}
+            async with world(url, {"webhook": secret}) as here:
+                here.scores(0.2, 100)
+                await here.later()
+                await here.stop()
+                here.start()
+                receiver.status = 204
+                await here.later()
+                await here.later()
+        return receiver
+
+    receiver = asyncio.run(scenario())
+    assert [x["status"] for x in receiver.bodies] == ["firing", "firing"]
+    assert "was not taken (HTTP 500" in caplog.text
+    assert "token-1234" not in caplog.text
+    assert "abcdefgh" not in caplog.text
+
+
+def test_a_receiver_that_is_down_holds_up_no_look(url):
+    async def scenario():
+        async with world(url, {"webhook": {"endpoint": "http://127.0.0.1:9/x"}}) as here:
+            here.scores(0.2, 100)
+            await here.later()
+            here.scores(0.9, 100)
+            await here.later()
+            return here.store.monitors.last_look_ns("quality") == here.now_ns
+
+    assert asyncio.run(scenario())
+
+
+def test_nothing_is_sent_while_nothing_changes(url):
+    async def scenario():
+        receiver = Receiver()
+        async with served(receiver) as endpoint, world(url, {"webhook": {"endpoint": endpoint}}) as here:
+            for _ in range(20):
+                here.scores(0.85, 40)
+                await here.later()
+        return receiver.bodies
+
+    assert asyncio.run(scenario()) == []
+
+
+@pytest.mark.parametrize(("catch_up", "looks"), [(True, 1), (False, 0)])
+def test_looks_that_were_missed_while_the_server_was_down_are_made_up_for_by_one(url, catch_up, looks):
+    async def scenario():
+        async with world(url, {}, every="1h", catch_up=catch_up) as here:
+            await here.later(60)
+            before_ns = here.store.monitors.last_look_ns("quality")
+            await here.stop()
+            here.now_ns += 7 * 60 * MINUTE + MINUTE
+            here.start()
+            await here.monitors.look()
+            await here.monitors.look()
+            return here.store.monitors.last_look_ns("quality") != before_ns
+
+    assert asyncio.run(scenario()) == bool(looks)
+
+
+def test_two_servers_make_one_look_of_a_time(url):
+    async def scenario():
+        async with world(url, {}) as here:
+            here.scores(0.2, 30)
+            other = Monitors({"quality": here.monitor}, here.alerting, here.store.monitors, clock_ns=here.clock_ns)
+            await other.look()
+            here.now_ns += MINUTE
+            await asyncio.gather(here.monitors.look(), other.look())
+        engine = connecting.connect(Config(url=url))
+        with snapshot(engine) as connection:
+            found = [x.scores for x in history(connection, "quality", 10)]
+        engine.dispose()
+        return found
+
+    assert asyncio.run(scenario()) == [30, 0]
+
+
+@pytest.mark.parametrize(
+    ("monitor", "facts", "expected"),
+    [
+        ({}, {}, 0.25),
+        ({}, {"scale": (0.0, 2.0)}, 0.125),
+        ({"service": "other"}, {}, None),
+        ({}, {"run": "a" * 32}, None),
+        ({"agent": "planner"}, {"agent_name": "planner"}, 0.25),
+        ({"of": "pass_rate"}, {}, 0.0),
+        ({"of": "pass_rate"}, {"threshold": None}, None),
+    ],
+)
+def test_a_monitor_takes_its_value_from_the_scores_that_are_its_own(monitor, facts, expected):
+    assert value_of(Monitor(metric="task_completion", **monitor), score(1, 0.25, 0, **facts)) == expected
+
+
+@pytest.mark.parametrize(
+    ("receiver", "message"),
+    [
+        ({"webhook": {"endpoint": ""}}, "is its environment variable set"),
+        ({"webhook": {"endpoint": "https://there.example", "secret": ""}}, "must not be empty"),
+        ({"pager": {}}, "known are alertmanager, webhook"),
+    ],
+)
+def test_what_is_no_receiver_is_refused(receiver, message):
+    with pytest.raises(ValidationError, match=message):
+        Alerting(receivers=receiver)
+
+
+def test_a_paused_monitor_does_not_look(url):
+    async def scenario():
+        async with world(url, {}, paused=True) as here:
+            await here.later()
+            return here.store.monitors.last_look_ns("quality")
+
+    assert asyncio.run(scenario()) is None

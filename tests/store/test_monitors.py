@@ -1,0 +1,181 @@
+"""Looks of monitors: each is made once, as a whole, from scores that are read once."""
+
+import pytest
+
+from spanscore.errors import PermanentError
+from spanscore.model.score import Skip
+from spanscore.store.config import Config
+from spanscore.store.monitors import Advanced, Wanted
+from spanscore.store.store import Store
+
+MINUTE = 60 * 10**9
+WANTED = Wanted("coherence", "trace", lambda x: x.value)
+
+
+class Looking:
+    """A monitor that keeps all that it is given."""
+
+    def __init__(self, store):
+        self.store, self.kept, self.sessions = store, [], []
+        self.due_ns = 0
+
+    def __call__(self, due_ns=None, *, until_ns=2 * 10**18, digest="a", notices=(), name="m"):
+        self.due_ns = self.due_ns + MINUTE if due_ns is None else due_ns
+
+        def advance(kept, sessions):
+            self.kept.append(kept)
+            self.sessions.append([x.values for x in sessions])
+            return Advanced({"looks": (kept or {"looks": 0})["looks"] + 1}, "watching", notices)
+
+        return self.store.monitors.look(name, self.due_ns, 10**18, WANTED, until_ns, digest, advance)
+
+
+@pytest.fixture
+def look(any_store):
+    found = Looking(any_store)
+    found()  # what is stored before the first look is left out
+    return found
+
+
+def put(store, make, number, value, *, session=None, at_ns=10**18, **facts):
+    trace = make.trace(number, session_id=session)
+    score = make.score(trace, value=value, session_key=session, evaluated_at_ns=at_ns, **facts)
+    store.commit([make.stored(trace)], [score])
+
+
+def test_a_look_is_made_once(look):
+    assert look(5 * MINUTE)
+    assert not look(5 * MINUTE)
+    assert len(look.kept) == 2
+
+
+def test_looks_of_other_monitors_are_their_own(look):
+    assert look(5 * MINUTE)
+    assert look(5 * MINUTE, name="other")
+
+
+def test_a_monitor_begins_with_the_scores_after_its_first_look(any_store, make):
+    put(any_store, make, 1, 0.5)
+    look = Looking(any_store)
+    look()
+    put(any_store, make, 2, 0.75)
+    look()
+    assert look.sessions == [[], [(0.75,)]]
+
+
+def test_a_session_counts_once_with_all_of_its_scores(any_store, make, look):
+    for number, value in ((1, 0.25), (2, 0.5)):
+        put(any_store, make, number, value, session="s")
+    look()
+    put(any_store, make, 3, 0.75, session="s")
+    look()
+    assert [sorted(x) for x in look.sessions[1][0:1]] == [[0.25, 0.5]]
+    assert look.sessions[2] == []
+
+
+def test_a_session_counts_when_it_has_settled(any_store, make, look):
+    put(any_store, make, 1, 0.25, session="s", at_ns=10**18)
+    look(until_ns=10**18 - 1)
+    look(until_ns=10**18)
+    assert look.sessions[1:] == [[], [(0.25,)]]
+
+
+def test_a_session_that_goes_on_for_a_day_counts_anyway(any_store, make, look):
+    put(any_store, make, 1, 0.25, session="s", at_ns=10**18 - 25 * 60 * MINUTE)
+    put(any_store, make, 2, 0.25, session="s", at_ns=10**18)
+    look(until_ns=10**18 - 1)
+    assert look.sessions[1] == [(0.25, 0.25)]
+
+
+def test_the_later_revision_takes_the_place_of_the_earlier(any_store, make, look):
+    put(any_store, make, 1, 0.25, at_ns=10**18)
+    look(until_ns=0)
+    put(any_store, make, 1, 0.75, revision=2)
+    look()
+    assert look.sessions[2] == [(0.75,)]
+
+
+def test_a_revision_without_a_value_takes_the_score_out(any_store, make, look):
+    put(any_store, make, 1, 0.25)
+    look(until_ns=0)
+    trace = make.trace(1)
+    any_store.commit([], [make.score(trace, outcome=Skip("none", "not_recorded"), revision=2)])
+    look()
+    assert look.sessions[2] == []
+
+
+def test_scores_of_other_metrics_are_left_out(any_store, make, look):
+    put(any_store, make, 1, 0.25, metric="loop_detection")
+    look()
+    assert look.sessions[1] == []
+
+
+def test_more_scores_than_are_read_at_once_are_all_read(any_store, make, look):
+    traces = [make.trace(number) for number in range(1, 1203)]
+    scores = [make.score(x, evaluated_at_ns=10**18) for x in traces]
+    any_store.commit([make.stored(x) for x in traces], scores)
+    look()
+    assert len(look.sessions[1]) == 1202
+
+
+def test_a_look_that_fails_leaves_nothing(any_store, make, look):
+    put(any_store, make, 1, 0.25)
+
+    def fails(_kept, _sessions):
+        raise PermanentError("no")
+
+    with pytest.raises(PermanentError):
+        any_store.monitors.look("m", 9 * MINUTE, 10**18, WANTED, 2 * 10**18, "a", fails)
+    assert look(9 * MINUTE)
+    assert look.sessions[1] == [(0.25,)]
+
+
+def test_the_state_survives_the_process(database_url):
+    for looks in (None, {"looks": 1}):
+        store = Store.open(Config(url=database_url))
+        look = Looking(store)
+        look.due_ns = 0 if looks is None else MINUTE
+        look()
+        assert look.kept == [looks]
+        store.close()
+
+
+def test_another_configuration_begins_anew_and_takes_its_alerts_back(any_store, look):
+    look(notices=[("webhook", "firing", {"id": "m/1"})])
+    look(digest="b")
+    assert look.kept[-1] is None
+    assert any_store.monitors.due(2 * 10**18) == []
+
+
+def test_alerts_are_due_in_their_order(any_store, look):
+    look(notices=[("webhook", "firing", {"id": "m/1"}), ("webhook", "resolved", {"id": "m/1"})])
+    store = any_store.monitors
+    [first] = store.due(10**18)
+    assert (first.status, first.is_superseded, first.record) == ("firing", True, {"id": "m/1"})
+    store.settle(first, None)
+    assert [x.status for x in store.due(10**18)] == ["resolved"]
+
+
+def test_an_alert_that_was_not_taken_comes_again_later(any_store, look):
+    look(notices=[("webhook", "firing", {})])
+    store = any_store.monitors
+    [notice] = store.due(10**18)
+    store.put_off(notice, 10**18 + MINUTE)
+    assert store.due(10**18) == []
+    [again] = store.due(10**18 + MINUTE)
+    assert again.tries == 1
+
+
+def test_an_alert_that_lasts_stands_in_the_way_of_no_later_one(any_store, look):
+    look(notices=[("alertmanager", "firing", {})])
+    store = any_store.monitors
+    [notice] = store.due(10**18)
+    store.settle(notice, 10**18 + MINUTE)
+    look(notices=[("alertmanager", "resolved", {})])
+    [first] = store.due(10**18)
+    assert (first.status, first.delivered, first.is_superseded) == ("firing", True, True)
+
+
+def test_a_monitor_that_never_looked_has_no_last_look(any_store, look):
+    assert any_store.monitors.last_look_ns("other") is None
+    assert any_store.monitors.last_look_ns("m") == 10**18
