@@ -176,6 +176,10 @@ class Pipeline:
             return own
         return [*own, *self._store.external_scores(trace_id=trace_id, session_id=session_id)]
 
+    def score(self, uid: str) -> Evaluation | None:
+        """The score with this uid; None where there is none."""
+        return self._store.score(uid)
+
     def list_scores(self, query: ScoreQuery, limit: int, after: Place | None = None) -> Page[Evaluation]:
         """A page of the scores in the store."""
         return self._store.list_scores(query, limit, after)

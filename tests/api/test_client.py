@@ -28,6 +28,10 @@ class Scores(Servicer):
         self.asked = 0
 
     @needs("read")
+    async def get_score(self, request, call):
+        raise NotFoundError(request.name)
+
+    @needs("read")
     async def list_scores(self, request, call):
         self.asked += 1
         if self.errors:

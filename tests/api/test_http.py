@@ -17,7 +17,7 @@ from spanscore.api.services import services
 from spanscore.api.v1 import score_pb2
 from spanscore.api.v1 import score_service_pb2 as pb
 from spanscore.config import Api, ApiHttp
-from spanscore.errors import ConfigError, FieldError, RetryableError
+from spanscore.errors import ConfigError, FieldError, NotFoundError, RetryableError
 from spanscore.receive.auth import open_authenticators
 from spanscore.receive.config import BearerToken
 
@@ -32,6 +32,10 @@ class Scores(Servicer):
     def __init__(self, error=None):
         self.asked = []
         self._error = error
+
+    @needs("read")
+    async def get_score(self, request, call):
+        raise NotFoundError(request.name)
 
     @needs("read")
     async def list_scores(self, request, call):

@@ -179,11 +179,22 @@ def test_every_service_has_all_methods_of_its_proto_each_with_a_scope(backend):
     assert paths["/spanscore.v1.TraceService/EvaluateTrace"] == "write"
 
 
+def test_a_score_is_got_by_the_name_that_its_list_gives(backend):
+    service = ScoreService(backend)
+    listed = _ask(service.list_scores(score_pb.ListScoresRequest(filter="value = 0.75"), CALL)).scores[0]
+    assert _ask(service.get_score(score_pb.GetScoreRequest(name=listed.name), CALL)).value == 0.75
+
+
+def test_a_score_that_is_not_stored_is_not_found(backend):
+    with pytest.raises(NotFoundError, match="there is no score 'abc'"):
+        _ask(ScoreService(backend).get_score(score_pb.GetScoreRequest(name="scores/abc"), CALL))
+
+
 def test_a_service_without_one_of_its_methods_is_an_error_of_its_author():
     class Incomplete(Servicer):
         service = score_pb.DESCRIPTOR.services_by_name["ScoreService"]
 
-    with pytest.raises(TypeError, match="Incomplete needs a method list_scores with @needs"):
+    with pytest.raises(TypeError, match="Incomplete needs a method get_score with @needs"):
         methods(Incomplete())
 
 
@@ -192,7 +203,7 @@ def test_a_method_that_streams_where_the_proto_does_not_is_an_error_of_its_autho
         service = score_pb.DESCRIPTOR.services_by_name["ScoreService"]
 
         @needs("read")
-        async def list_scores(self, request, call):
+        async def get_score(self, request, call):
             yield request
 
     with pytest.raises(TypeError, match="must stream its responses where the proto does"):

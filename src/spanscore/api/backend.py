@@ -34,6 +34,10 @@ class Backend(Lists, Protocol):
         """The newest revision of each score of one trace or session, or of those that an evaluation run made of it."""
         ...
 
+    def score(self, uid: str) -> Evaluation | None:
+        """The score with this uid, of whatever revision; None where there is none."""
+        ...
+
     async def evaluate(
         self, *, trace_id: str | None = None, session_id: str | None = None, overrides: Overrides | None = None
     ) -> Sequence[Evaluation]:

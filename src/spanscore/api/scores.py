@@ -4,10 +4,12 @@ import asyncio
 
 from spanscore.api import listing
 from spanscore.api.backend import Backend, require_subject
-from spanscore.api.requests import id_in, trace_id
+from spanscore.api.convert import encode_score
+from spanscore.api.requests import id_in, shown, trace_id
 from spanscore.api.servicer import Call, Servicer, needs
+from spanscore.api.v1 import score_pb2 as score_pb
 from spanscore.api.v1 import score_service_pb2 as pb
-from spanscore.errors import FieldError
+from spanscore.errors import FieldError, NotFoundError
 
 
 class ScoreService(Servicer):
@@ -17,6 +19,15 @@ class ScoreService(Servicer):
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
+
+    @needs("read")
+    async def get_score(self, request: pb.GetScoreRequest, _call: Call) -> score_pb.Score:
+        """One score, of whatever revision."""
+        uid = id_in(request.name, "scores")
+        found = await asyncio.to_thread(self._backend.score, uid)
+        if found is None:
+            raise NotFoundError(f"there is no score {shown(uid)}: it may be past its retention")
+        return encode_score(found)
 
     @needs("read")
     async def list_scores(self, request: pb.ListScoresRequest, call: Call) -> pb.ListScoresResponse:

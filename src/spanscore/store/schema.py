@@ -90,6 +90,7 @@ evaluations = Table(
     UniqueConstraint("subject_id", "scope", "metric", "revision", "uid"),
     Column("run", String(32), nullable=False, server_default=""),
 )
+Index("evaluations_by_uid", evaluations.c.uid)
 """What was measured; `run` is the evaluation run that asked for it, "" for what was evaluated as it came."""
 Index("evaluations_by_run", evaluations.c.run, evaluations.c.seq, sqlite_where=evaluations.c.run != "")
 

@@ -31,7 +31,7 @@ from spanscore.store.database import Database
 from spanscore.store.monitors import MonitorStore
 from spanscore.store.reading import MAX_SESSION_TRACES, SessionRecord
 from spanscore.store.runs import RunTables
-from spanscore.store.schema import agent_traces, cursors, evaluations, judge_answers
+from spanscore.store.schema import agent_traces, cursors, evaluations, external_scores, judge_answers
 from spanscore.store.unanswered import Missing, Unanswered
 from spanscore.store.writing import StoredTrace
 
@@ -200,6 +200,15 @@ class Store:
             traces += reading.session_trace_ids(connection, sessions)
             scores = reading.newest_scores(connection, traces, sessions, run)
         return records.decode_evaluations(row.record for row in scores)
+
+    def score(self, uid: str) -> Evaluation | None:
+        """The score with this uid, whatever its revision, ours or what others gave; None where there is none."""
+        with self._database.reading() as connection:
+            for table in (evaluations, external_scores):
+                found = connection.execute(select(table.c.record).where(table.c.uid == uid).limit(1)).scalar()
+                if found is not None:
+                    return records.decode_evaluations([found])[0]
+        return None
 
     def put_external(self, scores: Sequence[Evaluation]) -> int:
         """Keep scores that others gave; those that are there, by their `uid`, are ignored. Returns how many are new."""

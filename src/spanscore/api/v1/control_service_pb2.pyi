@@ -9,6 +9,7 @@ from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from spanscore.api.v1 import agent_trace_pb2 as _agent_trace_pb2
 from spanscore.api.v1 import score_pb2 as _score_pb2
+from spanscore.api.v1.score_service_pb2 import GetScoreRequest as GetScoreRequest
 from spanscore.api.v1.score_service_pb2 import ListScoresRequest as ListScoresRequest
 from spanscore.api.v1.score_service_pb2 import ListScoresResponse as ListScoresResponse
 from spanscore.api.v1.trace_service_pb2 import EvaluateSessionRequest as EvaluateSessionRequest

@@ -8,6 +8,7 @@ from grpc import aio as _aio
 from spanscore.api.v1 import control_service_pb2 as _control_service_pb2
 from spanscore.api.v1 import score_service_pb2 as _score_service_pb2
 from spanscore.api.v1 import trace_service_pb2 as _trace_service_pb2
+from spanscore.api.v1.score_service_pb2 import GetScoreRequest as GetScoreRequest
 from spanscore.api.v1.score_service_pb2 import ListScoresRequest as ListScoresRequest
 from spanscore.api.v1.score_service_pb2 import ListScoresResponse as ListScoresResponse
 from spanscore.api.v1.trace_service_pb2 import EvaluateSessionRequest as EvaluateSessionRequest

@@ -2,6 +2,7 @@
 """Client and server classes corresponding to protobuf-defined services."""
 import grpc
 
+from spanscore.api.v1 import score_pb2 as spanscore_dot_v1_dot_score__pb2
 from spanscore.api.v1 import score_service_pb2 as spanscore_dot_v1_dot_score__service__pb2
 
 
@@ -17,6 +18,11 @@ class ScoreServiceStub(object):
         Args:
             channel: A grpc.Channel.
         """
+        self.GetScore = channel.unary_unary(
+                '/spanscore.v1.ScoreService/GetScore',
+                request_serializer=spanscore_dot_v1_dot_score__service__pb2.GetScoreRequest.SerializeToString,
+                response_deserializer=spanscore_dot_v1_dot_score__pb2.Score.FromString,
+                )
         self.ListScores = channel.unary_unary(
                 '/spanscore.v1.ScoreService/ListScores',
                 request_serializer=spanscore_dot_v1_dot_score__service__pb2.ListScoresRequest.SerializeToString,
@@ -30,6 +36,13 @@ class ScoreServiceServicer(object):
     Errors have details, as those of TraceService.
     """
 
+    def GetScore(self, request, context):
+        """One score, of whatever revision.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListScores(self, request, context):
         """Scores, of each only the newest revision: of one trace or session in the order in which they were made, else those
         that were stored last first, with the scores that others gave.
@@ -41,6 +54,11 @@ class ScoreServiceServicer(object):
 
 def add_ScoreServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
+            'GetScore': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetScore,
+                    request_deserializer=spanscore_dot_v1_dot_score__service__pb2.GetScoreRequest.FromString,
+                    response_serializer=spanscore_dot_v1_dot_score__pb2.Score.SerializeToString,
+            ),
             'ListScores': grpc.unary_unary_rpc_method_handler(
                     servicer.ListScores,
                     request_deserializer=spanscore_dot_v1_dot_score__service__pb2.ListScoresRequest.FromString,
@@ -58,6 +76,23 @@ class ScoreService(object):
 
     Errors have details, as those of TraceService.
     """
+
+    @staticmethod
+    def GetScore(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/spanscore.v1.ScoreService/GetScore',
+            spanscore_dot_v1_dot_score__service__pb2.GetScoreRequest.SerializeToString,
+            spanscore_dot_v1_dot_score__pb2.Score.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 
     @staticmethod
     def ListScores(request,

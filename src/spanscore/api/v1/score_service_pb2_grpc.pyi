@@ -5,6 +5,7 @@ Stored scores as resources: scores/{score}."""
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from spanscore.api.v1 import score_pb2 as _score_pb2
 from spanscore.api.v1 import score_service_pb2 as _score_service_pb2
 import abc as _abc_1
 import grpc as _grpc
@@ -36,6 +37,8 @@ class ScoreServiceStub:
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ScoreServiceAsyncStub: ...
+    GetScore: _grpc.UnaryUnaryMultiCallable[_score_service_pb2.GetScoreRequest, _score_pb2.Score]
+    """One score, of whatever revision."""
     ListScores: _grpc.UnaryUnaryMultiCallable[_score_service_pb2.ListScoresRequest, _score_service_pb2.ListScoresResponse]
     """Scores, of each only the newest revision: of one trace or session in the order in which they were made, else those
     that were stored last first, with the scores that others gave.
@@ -49,6 +52,8 @@ class ScoreServiceAsyncStub(ScoreServiceStub):
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
+    GetScore: _aio.UnaryUnaryMultiCallable[_score_service_pb2.GetScoreRequest, _score_pb2.Score]  # type: ignore[assignment]
+    """One score, of whatever revision."""
     ListScores: _aio.UnaryUnaryMultiCallable[_score_service_pb2.ListScoresRequest, _score_service_pb2.ListScoresResponse]  # type: ignore[assignment]
     """Scores, of each only the newest revision: of one trace or session in the order in which they were made, else those
     that were stored last first, with the scores that others gave.
@@ -59,6 +64,14 @@ class ScoreServiceServicer(metaclass=_abc_1.ABCMeta):
 
     Errors have details, as those of TraceService.
     """
+
+    @_abc_1.abstractmethod
+    def GetScore(
+        self,
+        request: _score_service_pb2.GetScoreRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_score_pb2.Score, _abc.Awaitable[_score_pb2.Score]]:
+        """One score, of whatever revision."""
 
     @_abc_1.abstractmethod
     def ListScores(

@@ -1,0 +1,11 @@
+"""Evaluations are found by their uid."""
+
+from alembic import op
+
+revision = "0006"
+down_revision = "0005"
+
+
+def upgrade() -> None:
+    """Add an index."""
+    op.create_index("evaluations_by_uid", "evaluations", ["uid"])
