@@ -236,10 +236,16 @@ def history(connection: Connection, monitor: str, limit: int, tenant: str = "") 
 
 
 def _inserted(connection: Connection, tick: dict[str, Any]) -> bool:
-    """Whether this transaction is the one that makes a look; another that has made it has left its row."""
+    """Whether this transaction is the one that makes a look; another that has made it has left its row.
+
+    Of two transactions that began before either has left it, PostgreSQL fails the second, which may try again.
+    """
+    this = and_(*(monitor_ticks.c[name] == tick[name] for name in ("tenant", "monitor", "due_ns")))
+    if connection.execute(select(monitor_ticks.c.due_ns).where(this)).first() is not None:
+        return False
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    statement = dialect.insert(monitor_ticks).values(**tick).on_conflict_do_nothing()
-    return bool(connection.execute(statement).rowcount)
+    connection.execute(dialect.insert(monitor_ticks).values(**tick).on_conflict_do_nothing())
+    return True
 
 
 def _last_seq(connection: Connection) -> int:
