@@ -21,7 +21,7 @@ from sqlalchemy.engine import Connection
 
 from spanscore.errors import ConfigError
 
-VERSION = 6
+VERSION = 7
 """The number of the last of the `migrations`, which every change of a table here has."""
 
 tables = MetaData()
