@@ -153,10 +153,30 @@ def test_health_asks_for_no_token(tmp_path):
         assert _ask(f"{url}/healthz", None) == (200, {"status": "SERVING"})
 
 
-@pytest.mark.parametrize(("host", "status"), [("evil.example", 421), ("127.0.0.1:80", 200), ("[::1]:80", 200)])
+_NAMES = [
+    ("evil.example", 421),
+    ("127.evil.example", 421),
+    ("127.0.0.1.evil.example:24330", 421),
+    ("localhost.evil.example", 421),
+    ("[::2]:80", 421),
+    ("10.0.0.1", 421),
+    ("127.0.0.1:80", 200),
+    ("127.3.2.1", 200),
+    ("[::1]:80", 200),
+    ("LocalHost:80", 200),
+]
+
+
+@pytest.mark.parametrize(("host", "status"), _NAMES)
 def test_a_name_that_leads_here_from_elsewhere_is_refused(host, status):
     with _serving() as url:
         assert _ask(url + LIST, Host=host)[0] == status
+
+
+@pytest.mark.parametrize(("host", "status"), _NAMES)
+def test_a_page_of_another_site_is_refused(host, status):
+    with _serving() as url:
+        assert _ask(url + LIST, Origin=f"http://{host}")[0] == status
 
 
 def test_it_is_reached_over_tls(tmp_path):

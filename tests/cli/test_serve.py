@@ -56,6 +56,17 @@ def test_a_port_in_use_is_bad_input(configured, capsys, listener):
     assert str(getattr(ports, listener)) in capsys.readouterr().err
 
 
+def test_a_port_of_http_in_use_is_one_message(configured):
+    file, _ = configured
+    settings = yaml.safe_load(file.read_text())
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        settings["api"]["http"] = {"endpoint": f"127.0.0.1:{taken.getsockname()[1]}"}
+        file.write_text(yaml.safe_dump(settings))
+        command = [sys.executable, "-m", "spanscore.cli.main", "serve", "-c", str(file)]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (ended.returncode, "Traceback" in ended.stderr) == (2, False)
+
+
 def test_a_configuration_that_cannot_be_used_is_bad_input(tmp_path, capsys):
     file = tmp_path / "spanscore.yaml"
     file.write_text("juge: {}")

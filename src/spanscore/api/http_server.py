@@ -5,6 +5,7 @@ connectrpc speaks the protocol and uvicorn HTTP. Both are of the extra `api`, an
 
 import asyncio
 import contextlib
+import ipaddress
 import json
 import logging
 import socket
@@ -141,9 +142,10 @@ class _Front:
 
     async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
         header, path = _headers(scope), scope["path"]
-        if self._only_local and not _is_local(header("host") or ""):
-            # A page of another site that a browser was led to this address with could read everything.
-            await _answer(send, 421, _error("permission_denied", "this server is reached as localhost"))
+        if self._only_local and not (_is_local(header("host") or "") and _is_local_origin(header("origin"))):
+            # Else a page of another site whose name resolves to this address could read everything.
+            why = "this server answers requests to localhost or a loopback address alone, and no pages of other sites"
+            await _answer(send, 421, _error("permission_denied", why))
         elif path == "/healthz":
             await _answer(send, 200, {"status": "SERVING"})
         elif path not in self._scopes:
@@ -186,8 +188,19 @@ def _headers(scope: _Scope) -> Callable[[str], str | None]:
 
 
 def _is_local(host: str) -> bool:
-    name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
-    return name.lower() in {"localhost", "[::1]"} or name.startswith("127.")
+    """Whether a Host header is `localhost` or a loopback address: no other name, whose address DNS decides."""
+    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    if name.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_local_origin(origin: str | None) -> bool:
+    """Whether a page of this machine asks, or no page at all."""
+    return origin is None or _is_local(origin.partition("://")[2])
 
 
 class _Services(ConnectASGIApplication[None]):

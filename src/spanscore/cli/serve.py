@@ -57,7 +57,11 @@ async def _serve(settings: "Settings") -> None:
     http = None
     if settings.api.enabled:
         await control.start()
-        http = await http_extra.start(settings.api, control)
+        try:
+            http = await http_extra.start(settings.api, control)
+        except BaseException:
+            await control.stop(0)  # gRPC prints a traceback where a loop ends before its server
+            raise
     _allow_open_files(settings)
     gc.freeze()
     gc.set_threshold(_COLLECT_EVERY)
