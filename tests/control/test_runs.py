@@ -306,3 +306,28 @@ def test_a_threshold_of_the_run_decides_its_labels(server, traces):
     [found] = scores_of(server, work(server, given))
 
     assert (found.threshold, found.value, found.label) == (0.95, 0.8, "fail")
+
+
+def test_a_run_that_cannot_begin_fails_and_keeps_none_waiting(server, traces, monkeypatch):
+    server.keep(traces(1))
+
+    async def scenario():
+        one = await server.runs.create("", spec(name="one"))
+        other = await server.runs.create("", spec())
+        monkeypatch.setattr(server.runs, "_measurers", Unable(server.runs._measurers))
+        return await server.ended(other.id), await server.runs.get("", one.id)
+
+    other, one = server.do(scenario())
+    assert (other.state, one.state, one.progress.reason) == ("SUCCEEDED", "FAILED", "RuntimeError: no such module")
+
+
+class Unable:
+    """Makes no engine for the run that is named one."""
+
+    def __init__(self, measurers):
+        self._measurers = measurers
+
+    def of(self, given, *spent):
+        if given.name == "one":
+            raise RuntimeError("no such module")
+        return self._measurers.of(given, *spent)

@@ -7,7 +7,7 @@ from spanscore.errors import InputError
 from spanscore.model.trace import Target, Usage
 from spanscore.testing.traces import agent_trace, tool_call
 
-RESOURCE = {"service.name": "shop", "deployment.environment.name": "prod", "replica": 3}
+RESOURCE = {"service.name": "shop", "deployment.environment.name": "prod", "replica": 3, "synthetic": True}
 TRACE = agent_trace(
     service_name="shop",
     agent_name="clerk",
@@ -27,6 +27,7 @@ HOLD = [
     {"environment": "prod"},
     {"user": "ann"},
     {"resource": {"replica": "3"}},
+    {"resource": {"synthetic": "true"}},
     {"started_after_ns": 10**9},
     {"started_before_ns": 10**9 + 1},
     {"has_error": True},
@@ -40,6 +41,7 @@ FAIL = [
     {"user": "bob"},
     {"resource": {"replica": "4"}},
     {"resource": {"zone": "eu"}},
+    {"resource": {"synthetic": "True"}},
     {"started_after_ns": 10**9 + 1},
     {"started_before_ns": 10**9},
     {"has_error": False},

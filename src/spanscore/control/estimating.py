@@ -12,6 +12,8 @@ from spanscore.control.spec import RunSpec
 from spanscore.evaluation import MAX_EARLIER_TURNS
 from spanscore.evaluation.costing import CostedCall, costed
 from spanscore.judge.config import Config
+from spanscore.model.trace import AgentTrace
+from spanscore.store.records import DAMAGED
 from spanscore.store.store import Store
 
 _PLANNED = 200
@@ -84,9 +86,16 @@ class Estimating:
                 for call in (*engine.plan_signals(session, overrides), *engine.plan_session(session, overrides))
             ]
             return list(costed(planned, self._judge))
-        trace = self._store.trace(subject_id)
+        trace = self._trace(subject_id)
         if trace is None:
             return []
         earlier = self._store.turns_before(trace, limit=MAX_EARLIER_TURNS, max_bytes=_MAX_EARLIER_BYTES)
         by_itself = engine.plan_rubric(trace, overrides) if trace.session_id is None else []
         return list(costed([*engine.plan(trace, overrides, earlier=earlier), *by_itself], self._judge))
+
+    def _trace(self, trace_id: str) -> AgentTrace | None:
+        """A trace; None where it is no longer stored, or its record is damaged."""
+        try:
+            return self._store.trace(trace_id)
+        except DAMAGED:
+            return None

@@ -39,7 +39,7 @@ def page(store: Store, target: TargetSpec, cursor: str, *, stored_by_ns: int) ->
     if target.trace_ids or target.session_ids:
         return _of_ids(store, target, int(cursor or 0))
     if target.scope == "session":
-        return _of_sessions(store, target.filter, cursor)
+        return _of_sessions(store, target.filter, cursor, stored_by_ns)
     found = store.read_runs(lambda x: x.traces(cursor, _TRACES, stored_by_ns=stored_by_ns))
     wanted = target.filter or TraceFilter()
     accepted = [id_ for id_, trace in found if trace is not None and wanted.accepts(trace)]
@@ -95,8 +95,8 @@ def _of_ids(store: Store, target: TargetSpec, start: int) -> Page:
     return Page(store.read_runs(resolved), str(end) if end < len(ids) else None)
 
 
-def _of_sessions(store: Store, wanted: TraceFilter | None, cursor: str) -> Page:
-    keys = store.read_runs(lambda x: x.session_keys(cursor, _SESSIONS))
+def _of_sessions(store: Store, wanted: TraceFilter | None, cursor: str, stored_by_ns: int) -> Page:
+    keys = store.read_runs(lambda x: x.session_keys(cursor, _SESSIONS, stored_by_ns=stored_by_ns))
     accepted = keys
     if wanted is not None and wanted != TraceFilter():
         found = store.sessions(keys)

@@ -1,6 +1,7 @@
 """Evaluation runs: created, worked off a few at a time, paused, retried and deleted, through any restart."""
 
 import asyncio
+import hashlib
 import logging
 import secrets
 import time
@@ -19,7 +20,7 @@ from spanscore.control.working import Work
 from spanscore.errors import ExistsError, InputError, NotFoundError, StateError
 from spanscore.evaluation.config import Runs as Config
 from spanscore.scoring import Scoring
-from spanscore.store.runs import ENDED, Item, ItemState, Place, Progress, Run, RunState, RunTables
+from spanscore.store.runs import ENDED, Item, ItemState, OpenRun, Place, Progress, Run, RunState, RunTables
 from spanscore.store.store import Store
 
 _log = logging.getLogger(__name__)
@@ -102,9 +103,14 @@ class Runs:
     async def create(self, tenant: str, spec: RunSpec, request_id: str | None = None) -> Run:
         """Keep a new run, which begins when it is its turn.
 
-        With the `request_id` of an earlier one that run is returned. Raises InputError where `spec` cannot be met,
-        ExistsError where something else was asked for under the request id, StateError where too many runs wait.
+        With the `request_id` of an earlier one that run is returned, whatever its target names by now. Raises
+        InputError where `spec` cannot be met, ExistsError where something else was asked for under the request id,
+        StateError where too many runs wait.
         """
+        if request_id is not None:
+            earlier: Run | None = await self._once(self._store.read_runs, lambda x: x.of_request(tenant, request_id))
+            if earlier is not None:
+                return _same(earlier, spec)
         self._measurers.of(spec)
         await self._once(listing.refuse_unknown, self._store, spec.target)
         now_ns = self._clock_ns()
@@ -119,15 +125,16 @@ class Runs:
         )
 
         def create(tables: RunTables) -> Run:
+            if request_id is not None and (same := tables.of_request(tenant, request_id)) is not None:
+                return same
             if tables.count(tenant, ("PENDING", "RUNNING")) >= MAX_UNFINISHED:
                 raise StateError(f"{MAX_UNFINISHED} runs are waiting or running; cancel some, or wait for their end")
-            return tables.create(run)
+            tables.create(run)
+            return run
 
         created: Run = await self._once(self._store.write_runs, create)
-        if created.spec != run.spec:
-            raise ExistsError(f"request_id {request_id!r}: run {created.id} was created under it with another content")
         self._news.set()
-        return created
+        return _same(created, spec)
 
     async def get(self, tenant: str, run_id: str) -> Run:
         """A run as it is now. Raises NotFoundError."""
@@ -192,7 +199,8 @@ class Runs:
             tables.retry(run_id)
             if budget is not None:
                 spec = read_spec(RunSpec, run.spec).model_copy(update={"budget": budget})
-                run = replace(run, spec=spec.model_dump_json())
+                asked = run.progress.asked or _digest(run.spec)
+                run = replace(run, spec=spec.model_dump_json(), progress=replace(run.progress, asked=asked))
             run = replace(run, progress=_before_retry(run.progress))
             return tables.change(run_id, self._clock_ns(), lambda _: run) or run
 
@@ -213,18 +221,24 @@ class Runs:
         await self._delete(run_id, with_scores=with_scores, ask=self._once)
 
     async def _take_up(self) -> None:
-        unfinished: list[Run] = await self._ask(self._store.read_runs, lambda x: x.unfinished())
+        unfinished: list[OpenRun] = await self._ask(self._store.read_runs, lambda x: x.unfinished())
         for run in unfinished:
             if self._is_stopped:
                 return
             if run.id in self._active:
                 continue
-            if run.state in _ERASES:
-                await self._delete(run.id, with_scores=_ERASES[run.state])
-            elif len(self._active) < self._config.at_once:
-                await self._begin(run)
+            try:
+                await self._take_up_one(run)
+            except Exception:  # noqa: BLE001 - one run must not keep the later ones waiting
+                _log.exception("run %s cannot be taken up now", run.id)
 
-    async def _begin(self, run: Run) -> None:
+    async def _take_up_one(self, run: OpenRun) -> None:
+        if run.state in _ERASES:
+            await self._delete(run.id, with_scores=_ERASES[run.state])
+        elif len(self._active) < self._config.at_once:
+            await self._begin(run.id)
+
+    async def _begin(self, run_id: str) -> None:
         now_ns = self._clock_ns()
 
         def started(tables: RunTables) -> Run | None:
@@ -234,7 +248,7 @@ class Runs:
                 first_ns = current.progress.started_ns or now_ns
                 return replace(current, state="RUNNING", progress=replace(current.progress, started_ns=first_ns))
 
-            return tables.change(run.id, now_ns, start)
+            return tables.change(run_id, now_ns, start)
 
         begun: Run | None = await self._ask(self._store.write_runs, started)
         if begun is None or begun.state != "RUNNING":
@@ -244,6 +258,10 @@ class Runs:
             measurer = self._measurers.of(spec, begun.progress.usage)
         except InputError as error:  # the configuration has changed since it was created
             await self._fail(begun, str(error))
+            return
+        except Exception as error:  # noqa: BLE001 - such as an option that a metric of a user's own cannot take
+            _log.exception("run %s cannot begin", begun.id)
+            await self._fail(begun, f"{type(error).__name__}: {error}")
             return
         work = Work(
             begun,
@@ -322,6 +340,17 @@ def _moved(run: Run | None, run_id: str, of: Sequence[RunState], to: RunState, d
     if run.state not in of:
         raise StateError(f"run {run_id} is {run.state}: only one that is {' or '.join(of)} can be {done}")
     return replace(run, state=to)
+
+
+def _same(run: Run, spec: RunSpec) -> Run:
+    """`run`, where it was created by `spec`. Raises ExistsError."""
+    if (run.progress.asked or _digest(run.spec)) != _digest(spec.model_dump_json()):
+        raise ExistsError(f"request_id {run.request_id!r}: run {run.id} was created under it with another content")
+    return run
+
+
+def _digest(spec: str) -> str:
+    return hashlib.sha256(spec.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _not_found(run_id: str) -> NotFoundError:

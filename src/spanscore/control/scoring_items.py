@@ -12,10 +12,11 @@ from spanscore.evaluation import MAX_EARLIER_TURNS, Overrides
 from spanscore.evaluation.unanswered import cause_of
 from spanscore.metrics import SessionMetric
 from spanscore.model.score import Evaluation, Failure, JudgeUsage, Score, Skip
-from spanscore.model.trace import AgentTrace
+from spanscore.model.trace import AgentTrace, Session
 from spanscore.scoring import Scoring, superseding
 from spanscore.store.runs import Finished, Item, Run, Tallied
 from spanscore.store.store import Store
+from spanscore.store.writing import key
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +61,8 @@ class ItemScoring:
         earlier = await self._earlier(trace)
         found = await self._measurer.engine.evaluate_trace(trace, overrides, revision=item.tries + 1, earlier=earlier)
         worked = self._worked(item, found, before)
-        if self._measurer.names_rubric and trace.session_id is not None:
+        is_first = not before  # else this skip is counted already
+        if is_first and self._measurer.names_rubric and trace.session_id is not None:
             worked = _with_skipped(worked, "rubric", _OF_SESSION)
         return worked
 
@@ -69,7 +71,7 @@ class ItemScoring:
         if not stored:
             return _gone(item)
         session = stored[0].session
-        before = await self._before(item, session_id=item.subject_id)
+        before = _of_session(session, await self._before(item, session_id=item.subject_id))
         engine, external = self._measurer.engine, []
         if engine.uses_external_scores:
             external = await self._scoring.patiently(self._store.external_scores, session_id=session.id)
@@ -164,6 +166,12 @@ def _with_skipped(worked: Worked, metric: str, cause: str) -> Worked:
 def _has_failed(x: Evaluation) -> bool:
     """Whether there is no score for a reason that may pass, such as a spent budget, or for an error."""
     return x.status == "failed" or cause_of(x) is not None
+
+
+def _of_session(session: Session, found: Iterable[Evaluation]) -> list[Evaluation]:
+    """Those of `session` and its traces: its id may also be that of sessions in other namespaces."""
+    traces, own_key = {x.id for x in session.traces}, key(session.id)
+    return [x for x in found if (x.subject_id in traces if x.scope == "trace" else key(x.subject_id) == own_key)]
 
 
 def _signals(before: Iterable[Evaluation]) -> Mapping[str, Mapping[str, Evaluation]]:

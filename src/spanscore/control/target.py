@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from spanscore.errors import InputError
+from spanscore.evaluation.rules.conditions import as_text
 from spanscore.model.score import ScopeKind
 from spanscore.model.trace import AgentTrace
 
@@ -48,7 +49,7 @@ class TraceFilter(Spec):
     """The user's id."""
 
     resource: dict[_Name, _Text] = {}
-    """Attributes of the trace's resource with the values that they must have, compared as text."""
+    """Attributes of the trace's resource with the values that they must have, compared as text: `true`, `3`."""
 
     started_after_ns: int | None = Field(default=None, ge=0)
     """Only traces that started then or later, in ns since the Unix epoch."""
@@ -88,7 +89,7 @@ class TraceFilter(Spec):
         environment = next((resource[name] for name in names if name in resource), None)
         if self.environment is not None and environment != self.environment:
             return False
-        return all(name in resource and str(resource[name]) == value for name, value in self.resource.items())
+        return all(name in resource and as_text(resource[name]) == value for name, value in self.resource.items())
 
     def _accepts_time(self, trace: AgentTrace) -> bool:
         if self.started_after_ns is not None and trace.started_ns < self.started_after_ns:

@@ -113,16 +113,16 @@ def newest_scores(
 
 
 def session_records(traces: Sequence[Row[Any]], scores: Sequence[Row[Any]]) -> dict[str, SessionRecord]:
-    """What `session_traces` and `newest_scores` found, decoded, by the session's key."""
+    """What `session_traces` and `newest_scores` found, decoded, by the session's key; damaged records are left out."""
     turns_of: dict[str, list[AgentTrace]] = defaultdict(list)
     scores_of: dict[str, list[Evaluation]] = defaultdict(list)
     key_of: dict[str, str] = {}
     for row in traces:
-        turns_of[row.session_id].append(records.decode_trace(row.record))
+        turns_of[row.session_id] += records.undamaged(records.decode_trace, row.record)
         key_of[row.id] = row.session_id
-    for row, evaluation in zip(scores, records.decode_evaluations(row.record for row in scores), strict=True):
-        scores_of[key_of[row.subject_id] if row.scope == "trace" else row.subject_id].append(evaluation)
-    return {key: _session_record(key, turns, scores_of[key]) for key, turns in turns_of.items()}
+    for row, found in zip(scores, records.undamaged_evaluations([row.record for row in scores]), strict=True):
+        scores_of[key_of[row.subject_id] if row.scope == "trace" else row.subject_id] += found
+    return {key: _session_record(key, turns, scores_of[key]) for key, turns in turns_of.items() if turns}
 
 
 def _session_record(key: str, turns: Sequence[AgentTrace], scores: list[Evaluation]) -> SessionRecord:

@@ -3,7 +3,7 @@
 import base64
 import dataclasses
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import orjson
@@ -27,7 +27,8 @@ ItemT = TypeVar("ItemT")
 
 _BYTES_KEY = "$bytes"
 _MAX_DEPTH = 128
-_DAMAGED = (ValueError, LookupError, TypeError, AttributeError)
+DAMAGED = (ValueError, LookupError, TypeError, AttributeError)
+"""What reading a damaged record raises."""
 
 
 def encode(item: AgentTrace | Evaluation) -> str:
@@ -83,8 +84,16 @@ def undamaged(decode: Callable[[str], ItemT], text: str) -> list[ItemT]:
     """What a record contains; nothing where it is damaged."""
     try:
         return [decode(text)]
-    except _DAMAGED:
+    except DAMAGED:
         return []
+
+
+def undamaged_evaluations(texts: Sequence[str]) -> list[list[Evaluation]]:
+    """What each of these records of evaluations contains; nothing for those that are damaged."""
+    try:
+        return [[x] for x in decode_evaluations(texts)]
+    except DAMAGED:
+        return [undamaged(decode_evaluation, text) for text in texts]
 
 
 class _Shared(Generic[ItemT]):

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from sqlalchemy import Row, delete, func, insert, select, tuple_, update
+from sqlalchemy import ColumnElement, Row, delete, func, insert, select, tuple_, update
 from sqlalchemy.engine import Connection
 
 from spanscore.model.score import JudgeUsage
 from spanscore.model.trace import AgentTrace
 from spanscore.store import facts, reading, records
-from spanscore.store.schema import agent_traces, evaluations, otel_traces, run_items, runs
+from spanscore.store.schema import agent_traces, evaluations, otel_traces, run_items, runs, session_keys
 from spanscore.store.writing import chunks, key
 
 RunState: TypeAlias = Literal["PENDING", "RUNNING", "PAUSED", "SUCCEEDED", "FAILED", "CANCELLED", "DELETING", "ERASING"]
@@ -47,7 +47,8 @@ class Progress:
 
     `cursor` is where the listing of its items goes on, None when all are listed; `candidates` are the traces or
     sessions that the target named so far, `items` those that were drawn. `gone` are items that were no longer stored.
-    `reason` says why it stopped, where it did not come to its end.
+    `reason` says why it stopped, where it did not come to its end. `asked` is the digest of the spec that the run was
+    created with, where a retry has changed it.
     """
 
     cursor: str | None = ""
@@ -62,6 +63,7 @@ class Progress:
     started_ns: int | None = None
     ended_ns: int | None = None
     reason: str | None = None
+    asked: str | None = None
 
     @property
     def left(self) -> int:
@@ -98,6 +100,13 @@ class Run:
         return self.state in ENDED
 
 
+class OpenRun(NamedTuple):
+    """A run on which there is work to do."""
+
+    id: str
+    state: RunState
+
+
 class Item(NamedTuple):
     """A trace or session of a run; `error` says why it failed, where it did."""
 
@@ -131,15 +140,19 @@ class RunTables:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def create(self, run: Run) -> Run:
-        """Keep a new run; where one was asked for under the same request id, that one is returned instead."""
+    def of_request(self, tenant: str, request_id: str) -> Run | None:
+        """The run that was asked for under a request id; None where there is none, or it is being deleted."""
+        wanted = (runs.c.tenant == tenant, runs.c.request_id == request_id, runs.c.state.not_in(_GOING))
+        found = self._connection.execute(select(runs).where(*wanted)).first()
+        return None if found is None else _run(found)
+
+    def create(self, run: Run) -> None:
+        """Keep a new run. The request id of a run that is being deleted is free."""
         if run.request_id is not None:
-            same = (runs.c.tenant == run.tenant, runs.c.request_id == run.request_id)
-            if (found := self._connection.execute(select(runs).where(*same)).first()) is not None:
-                return _run(found)
+            same = (runs.c.tenant == run.tenant, runs.c.request_id == run.request_id, runs.c.state.in_(_GOING))
+            self._connection.execute(update(runs).where(*same).values(request_id=None))
         row = {name: getattr(run, name) for name in runs.c.keys()}  # noqa: SIM118 - columns are no dict
         self._connection.execute(insert(runs).values({**row, "progress": run.progress.to_json()}))
-        return run
 
     def get(self, tenant: str, run_id: str) -> Run | None:
         """The run with this id; None where this tenant has none."""
@@ -162,10 +175,10 @@ class RunTables:
         wanted = (runs.c.tenant == tenant, runs.c.state.in_(states))
         return self._connection.execute(select(func.count()).select_from(runs).where(*wanted)).scalar_one()
 
-    def unfinished(self) -> list[Run]:
+    def unfinished(self) -> list[OpenRun]:
         """The runs of all tenants on which there is work to do, the oldest first."""
-        open_ = runs.c.state.in_(("PENDING", "RUNNING", *_GOING))
-        return [_run(x) for x in self._connection.execute(select(runs).where(open_).order_by(runs.c.created_ns))]
+        open_ = select(runs.c.id, runs.c.state).where(runs.c.state.in_(("PENDING", "RUNNING", *_GOING)))
+        return [OpenRun(*row) for row in self._connection.execute(open_.order_by(runs.c.created_ns))]
 
     def change(self, run_id: str, now_ns: int, edit: Callable[[Run], Run]) -> Run | None:
         """Write a run's state, spec and progress as `edit` gives them; returns it as it is then, None where it is gone.
@@ -176,7 +189,9 @@ class RunTables:
         if found is None:
             return None
         changed = replace(edit(_run(found)), updated_ns=now_ns)
-        row = {"state": changed.state, "spec": changed.spec, "progress": changed.progress.to_json()}
+        row = {"state": changed.state, "progress": changed.progress.to_json()}
+        if changed.spec != found.spec:  # which may be large
+            row["spec"] = changed.spec
         self._connection.execute(update(runs).where(runs.c.id == run_id).values(**row, updated_ns=now_ns))
         return changed
 
@@ -216,18 +231,19 @@ class RunTables:
 
     def finish(self, run_id: str, found: Iterable[Finished], now_ns: int) -> None:
         """Note what became of items; those of a run that was deleted meanwhile are left out."""
-
-        def finished(run: Run) -> Run:
-            progress = run.progress
-            for x in found:
-                one = (run_items.c.run == run_id, run_items.c.subject_id == x.subject_id)
-                changed = {"state": x.state, "error": x.error, "tries": run_items.c.tries + 1}
-                pending = update(run_items).where(*one, run_items.c.state == "PENDING").values(**changed)
-                if self._connection.execute(pending).rowcount:
-                    progress = _with(progress, x)
-            return replace(run, progress=progress)
-
-        self.change(run_id, now_ns, finished)
+        this = runs.c.id == run_id
+        text = self._connection.execute(select(runs.c.progress).where(this)).scalar()
+        if text is None:
+            return
+        progress = Progress.from_json(text)
+        for x in found:
+            one = (run_items.c.run == run_id, run_items.c.subject_id == x.subject_id)
+            changed = {"state": x.state, "error": x.error, "tries": run_items.c.tries + 1}
+            pending = update(run_items).where(*one, run_items.c.state == "PENDING").values(**changed)
+            if self._connection.execute(pending).rowcount:
+                progress = _with(progress, x)
+        row = {"progress": progress.to_json(), "updated_ns": now_ns}
+        self._connection.execute(update(runs).where(this).values(**row))
 
     def retry(self, run_id: str) -> int:
         """Have the items that failed be worked off again; returns how many they are."""
@@ -262,9 +278,10 @@ class RunTables:
         Those that were first stored later than `stored_by_ns` are left out.
         """
         table = agent_traces.c
-        known = (table.id > after, (table.stored_ns <= stored_by_ns) | (table.revision > 1))
+        known = (table.id > after, _was_stored_by(stored_by_ns))
         query = select(table.id, table.record).where(*known).order_by(table.id).limit(limit)
-        return [(row.id, _decoded(row.record)) for row in self._connection.execute(query)]
+        found = self._connection.execute(query)
+        return [(row.id, next(iter(records.undamaged(records.decode_trace, row.record)), None)) for row in found]
 
     def unknown_traces(self, ids: Sequence[str]) -> list[str]:
         """Those of `ids` that are neither of an agent trace nor of an OTel trace that is stored."""
@@ -279,7 +296,16 @@ class RunTables:
 
     def unknown_sessions(self, ids: Sequence[str]) -> list[str]:
         """Those of `ids` that are neither an id nor the key of a session that is stored."""
-        return [x for x in ids if not self.sessions_of(x)]
+        keys = sorted({key(x) for x in ids})
+        pairs = select(session_keys.c.session_id, session_keys.c.session_key)
+        keys_of = {x: {x} for x in keys}
+        for some in chunks(keys):
+            for session_id, session_key in self._connection.execute(pairs.where(session_keys.c.session_id.in_(some))):
+                keys_of[session_id].add(session_key)
+        column, stored = agent_traces.c.session_id, set[str]()
+        for some in chunks(sorted(set().union(*keys_of.values()))):
+            stored.update(self._connection.execute(select(column).where(column.in_(some)).distinct()).scalars())
+        return [x for x in ids if keys_of[key(x)].isdisjoint(stored)]
 
     def sessions_of(self, session_id: str) -> list[str]:
         """The keys of the stored sessions with this id, one for each namespace; a key stands for its session."""
@@ -295,11 +321,25 @@ class RunTables:
         """The ids of the agent traces of the sessions with this id."""
         return sorted(reading.session_trace_ids(self._connection, self.sessions_of(session_id)))
 
-    def session_keys(self, after: str, limit: int) -> list[str]:
-        """At most `limit` keys of sessions, in their order."""
+    def session_keys(self, after: str, limit: int, *, stored_by_ns: int) -> list[str]:
+        """At most `limit` keys of sessions, in their order.
+
+        Those of which all agent traces were first stored later than `stored_by_ns` are left out.
+        """
         column = agent_traces.c.session_id
-        query = select(column).where(column > after).group_by(column).order_by(column).limit(limit)
+        query = (
+            select(column)
+            .where(column > after, _was_stored_by(stored_by_ns))
+            .group_by(column)
+            .order_by(column)
+            .limit(limit)
+        )
         return list(self._connection.execute(query).scalars())
+
+
+def _was_stored_by(time_ns: int) -> ColumnElement[bool]:
+    """Whether an agent trace was first stored then or earlier; of one that has changed since, that is assumed."""
+    return (agent_traces.c.stored_ns <= time_ns) | (agent_traces.c.revision > 1)
 
 
 def _run(row: Row[Any]) -> Run:
@@ -323,10 +363,3 @@ def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
         name = cause if cause in counts or len(counts) < _MAX_CAUSES else _OTHERS
         counts[name] = counts.get(name, 0) + count
     return {cause: count for cause, count in counts.items() if count}
-
-
-def _decoded(record: str) -> AgentTrace | None:
-    try:
-        return records.decode_trace(record)
-    except (ValueError, LookupError, TypeError):
-        return None

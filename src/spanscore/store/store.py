@@ -166,7 +166,7 @@ class Store:
             return []
         with self._database.reading() as connection:
             found = reading.turns_before(connection, writing.key(trace.session_key), trace, limit, max_bytes)
-        return [records.decode_trace(record) for record in found]
+        return [x for record in found for x in records.undamaged(records.decode_trace, record)]
 
     def sessions(self, ids: Sequence[str]) -> list[SessionRecord]:
         """Those of these sessions that have traces, all as of one moment, in the order of `ids`.

@@ -1,0 +1,77 @@
+"""Retries of a run, and creations that are repeated: nothing is counted, asked or made twice."""
+
+import pytest
+
+from spanscore.control import runs as control
+from spanscore.control.spec import RunBudget, RunSpec
+from spanscore.control.target import read_spec
+from spanscore.errors import JudgeUnavailableError, StateError
+from spanscore.store.listing import ScoreQuery
+
+UNREACHABLE = JudgeUnavailableError("no connection")
+
+
+def spec(**given):
+    return read_spec(RunSpec, {"measure": {"metrics": ["task_completion"]}, **given})
+
+
+def work(server, given):
+    async def scenario():
+        run = await server.runs.create("", given)
+        return await server.ended(run.id)
+
+    return server.do(scenario())
+
+
+def retry(server, run, budget=None):
+    async def scenario():
+        await server.runs.retry("", run.id, budget)
+        return await server.ended(run.id)
+
+    return server.do(scenario())
+
+
+def test_a_retry_of_a_session_leaves_those_of_other_namespaces_with_its_id_alone(server, traces, judge):
+    server.keep(traces(4, session_id="s", session_key=lambda n: ("s", "a:s")[n % 2]))
+    judge.errors = {"Where is order 0?": UNREACHABLE}
+    given = spec(target={"scope": "session"}, measure={"metrics": ["conversation_completion"]})
+    run = work(server, given)
+    judge.errors = {}
+    again = retry(server, run)
+
+    found = server.store.list_scores(ScoreQuery(run=run.id, skipped=True), 100).items
+    assert (run.progress.failed, again.progress.failed, again.progress.scores.scored) == (1, 0, 2)
+    assert {(x.subject_id, x.revision) for x in found} == {("s", 2), ("a:s", 1)}
+
+
+def test_a_retry_counts_what_runs_with_sessions_once(server, traces, judge):
+    server.keep(traces(1, session_id="s"))
+    judge.errors = {"": UNREACHABLE}
+    run = work(server, spec(measure={"metrics": ["task_completion", "rubric"]}))
+    judge.errors = {}
+
+    counted = [x.progress.scores.skipped.get("rubric\truns_with_session") for x in (run, retry(server, run))]
+    assert counted == [1, 1]
+
+
+def test_a_creation_is_repeated_while_no_other_run_may_be_created(server, monkeypatch):
+    monkeypatch.setattr(control, "MAX_UNFINISHED", 1)
+    one = server.do(server.runs.create("", spec(), "key"))
+    assert server.do(server.runs.create("", spec(), "key")) == one
+    with pytest.raises(StateError, match="waiting or running"):
+        server.do(server.runs.create("", spec(), "other"))
+
+
+def test_a_creation_is_repeated_after_a_retry_with_another_budget(server, traces, judge):
+    server.keep(traces(1))
+    judge.errors = {"": UNREACHABLE}
+    run = server.do(server.runs.create("", spec(), "key"))
+    server.do(server.ended(run.id))
+    retry(server, run, RunBudget(max_tokens=1000))
+    assert server.do(server.runs.create("", spec(), "key")).id == run.id
+
+
+def test_the_request_id_of_a_run_that_is_being_deleted_is_free(server):
+    run = server.do(server.runs.create("", spec(), "key"))
+    server.do(server.runs._move("", run.id, ("PENDING",), "DELETING", "deleted"))
+    assert server.do(server.runs.create("", spec(), "key")).id != run.id
