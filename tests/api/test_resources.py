@@ -1,9 +1,13 @@
 """Traces, sessions and scores as resources, of a store with two sessions."""
 
 import asyncio
+import threading
+from dataclasses import replace
 
 import pytest
 
+from spanscore.api import listing, paging
+from spanscore.api.convert import encode_score
 from spanscore.api.scores import ScoreService
 from spanscore.api.servicer import Call, Servicer, methods, needs
 from spanscore.api.services import services
@@ -15,6 +19,7 @@ from spanscore.evaluation.config import Overrides
 from spanscore.model.score import Evaluation, Evaluator, Score
 from spanscore.model.trace import AgentTrace, Target
 from spanscore.store.config import Config
+from spanscore.store.listing import Page, Place
 from spanscore.store.store import Store, StoredTrace
 
 CALL = Call()
@@ -212,3 +217,74 @@ def test_a_method_that_streams_where_the_proto_does_not_is_an_error_of_its_autho
 
 def test_a_field_error_is_an_input_error():
     assert isinstance(FieldError("a", "b"), InputError)
+
+
+class _Large(StoreBackend):
+    """Has 40 scores of 200 kB each, whatever is asked for."""
+
+    def _scores(self):
+        outcome = Score(0.5, "x" * 200_000)
+        return [replace(_score(_trace(1, "two"), f"rubric.{n}", 0.5), outcome=outcome) for n in range(40)]
+
+    def list_scores(self, query, limit, after=None):
+        start = after.row if after else 0
+        found = self._scores()[start : start + limit]
+        return Page(found, Place(start + len(found)) if start + len(found) < 40 else None)
+
+    def evaluations(self, *, trace_id=None, session_id=None, run=""):
+        return self._scores()
+
+
+@pytest.fixture
+def large(tmp_path):
+    store = _Large.open(Config(url=f"sqlite:///{tmp_path}/store.db"))
+    store.commit([StoredTrace(_trace(1, "two"), 1, "")], [])
+    yield store
+    store.close()
+
+
+@pytest.mark.parametrize("subject", [{}, {"session_id": "two"}])
+def test_pages_of_large_scores_each_fit_in_a_message_and_together_have_all(large, subject):
+    service, metrics, token = ScoreService(large), [], ""
+    while True:
+        request = score_pb.ListScoresRequest(page_size=1000, page_token=token, **subject)
+        page = _ask(service.list_scores(request, CALL))
+        assert page.ByteSize() < 4 * 2**20
+        metrics += [x.metric for x in page.scores]
+        token = page.next_page_token
+        if not token:
+            break
+    assert metrics == [f"rubric.{n}" for n in range(40)]
+
+
+def test_a_session_with_large_scores_fits_in_a_message(large):
+    session = _ask(TraceService(large).get_session(pb.GetSessionRequest(name="sessions/two"), CALL))
+    assert 0 < len(session.scores) < 40
+    assert session.ByteSize() < 4 * 2**20
+
+
+def test_a_subject_has_pages_without_a_page_size_too(backend, monkeypatch):
+    monkeypatch.setattr(paging, "MAX_PAGE", 1)
+    page = _ask(ScoreService(backend).list_scores(score_pb.ListScoresRequest(session_id="a/b c"), CALL))
+    assert (len(page.scores), bool(page.next_page_token)) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda x: ScoreService(x).list_scores(score_pb.ListScoresRequest(session_id="two"), CALL),
+        lambda x: ScoreService(x).list_scores(score_pb.ListScoresRequest(), CALL),
+        lambda x: TraceService(x).get_session(pb.GetSessionRequest(name="sessions/two"), CALL),
+    ],
+)
+def test_scores_are_encoded_beside_the_event_loop(backend, monkeypatch, ask):
+    threads = set()
+
+    def noting(score):
+        threads.add(threading.current_thread())
+        return encode_score(score)
+
+    monkeypatch.setattr(listing, "encode_score", noting)
+    _ask(ask(backend))
+    assert threads
+    assert threading.main_thread() not in threads

@@ -1,7 +1,7 @@
 """Lists of scores and agent traces: requests as queries of the store, and what these give as messages."""
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
 
 from spanscore.api import paging
 from spanscore.api.convert import encode_score
@@ -16,9 +16,14 @@ from spanscore.model.trace import AgentTrace
 from spanscore.store.fields import SCORE_FIELDS, TRACE_FIELDS
 from spanscore.store.listing import Page, Place, ScoreQuery, TraceQuery, TraceScores
 from spanscore.store.reading import SessionRecord
-from spanscore.store.session_listing import SessionQuery
+from spanscore.store.session_listing import SESSION_FIELDS, SessionQuery, ended_ns, newest, own_scores, started_ns
+
+ResponseT = TypeVar(
+    "ResponseT", score_pb.ListScoresResponse, trace_pb.ListTracesResponse, trace_pb.ListSessionsResponse
+)
 
 _MAX_CHARS = 2000
+_MAX_NAMES = 10_000
 
 
 class Lists(Protocol):
@@ -43,10 +48,13 @@ class Lists(Protocol):
 
 def scores(lists: Lists, request: score_pb.ListScoresRequest, call: Call) -> score_pb.ListScoresResponse:
     """A page of the scores of all subjects. Raises FieldError where the request cannot be right."""
-    place = paging.place(request, call, 2)
-    page = lists.list_scores(_score_query(request), paging.limit(request.page_size), Place(*place) if place else None)
-    token = "" if page.next is None else paging.token(request, call, page.next)
-    return score_pb.ListScoresResponse(scores=map(encode_score, page.items), next_page_token=token)
+    query, place = _score_query(request), _place(request, call)
+
+    def read(limit: int) -> tuple[score_pb.ListScoresResponse, Place | None]:
+        page = lists.list_scores(query, limit, place)
+        return score_pb.ListScoresResponse(scores=map(encode_score, page.items)), page.next
+
+    return _fitting(read, request, call)
 
 
 def scores_of_subject(
@@ -58,9 +66,10 @@ def scores_of_subject(
     if not query.oldest_first:
         wanted.reverse()
     start, *_ = paging.place(request, call, 1) or (0,)
-    end = start + paging.limit(request.page_size, usual=max(1, len(wanted)))
+    shown = paging.fitting(map(encode_score, wanted[max(0, start) :]), paging.limit(request.page_size, paging.MAX_PAGE))
+    end = max(0, start) + len(shown)
     token = paging.token(request, call, (end,)) if end < len(wanted) else ""
-    return score_pb.ListScoresResponse(scores=map(encode_score, wanted[max(0, start) : end]), next_page_token=token)
+    return score_pb.ListScoresResponse(scores=shown, next_page_token=token)
 
 
 def traces(lists: Lists, request: trace_pb.ListTracesRequest, call: Call) -> trace_pb.ListTracesResponse:
@@ -73,10 +82,44 @@ def traces(lists: Lists, request: trace_pb.ListTracesRequest, call: Call) -> tra
         filter=parse(request.filter, TRACE_FIELDS),
         oldest_first=paging.is_ascending(request.order_by, "stored_ns"),
     )
-    place = paging.place(request, call, 2)
-    page = lists.list_traces(query, paging.limit(request.page_size), Place(*place) if place else None)
-    token = "" if page.next is None else paging.token(request, call, page.next)
-    return trace_pb.ListTracesResponse(traces=map(summary, page.items), next_page_token=token)
+    place = _place(request, call)
+
+    def read(limit: int) -> tuple[trace_pb.ListTracesResponse, Place | None]:
+        page = lists.list_traces(query, limit, place)
+        return trace_pb.ListTracesResponse(traces=map(summary, page.items)), page.next
+
+    return _fitting(read, request, call)
+
+
+def sessions(lists: Lists, request: trace_pb.ListSessionsRequest, call: Call) -> trace_pb.ListSessionsResponse:
+    """A page of sessions with their own scores. Raises as `scores`."""
+    query, place = SessionQuery(filter=parse(request.filter, SESSION_FIELDS)), _place(request, call)
+
+    def read(limit: int) -> tuple[trace_pb.ListSessionsResponse, Place | None]:
+        page = lists.list_sessions(query, limit, place)
+        return trace_pb.ListSessionsResponse(sessions=map(encode_session, page.items)), page.next
+
+    return _fitting(read, request, call)
+
+
+def _place(request: Any, call: Call) -> Place | None:
+    found = paging.place(request, call, 2)
+    return None if found is None else Place(*found)
+
+
+def _fitting(read: Callable[[int], tuple[ResponseT, Place | None]], request: Any, call: Call) -> ResponseT:
+    """The page that is asked for; where it has too many bytes for one message, with fewer items.
+
+    `read` gives a page of at most so many items, and where the next one begins.
+    """
+    limit = paging.limit(request.page_size)
+    response, following = read(limit)
+    while limit > 1 and response.ByteSize() > paging.MAX_PAGE_BYTES:
+        limit //= 2
+        response, following = read(limit)
+    if following is not None:
+        response.next_page_token = paging.token(request, call, following)
+    return response
 
 
 def _score_query(request: score_pb.ListScoresRequest) -> ScoreQuery:
@@ -120,3 +163,30 @@ def _count(trace: AgentTrace) -> int | None:
 
 def _cut(text: str | None) -> str | None:
     return None if text is None else text_of(text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}…")
+
+
+def whole_session(record: SessionRecord, found: Sequence[Evaluation]) -> trace_pb.Session:
+    """A session with all its scores, which are `found`, and its traces' names: so many as one message has room for."""
+    session = encode_session(record)
+    session.ClearField("scores")
+    session.scores.extend(paging.fitting(map(encode_score, found), paging.MAX_PAGE))
+    session.traces.extend(name_of("traces", x.id) for x in record.session.traces[:_MAX_NAMES])
+    return session
+
+
+def encode_session(record: SessionRecord) -> trace_pb.Session:
+    """A session in few words, with its own scores."""
+    session = record.session
+    return trace_pb.Session(
+        name=name_of("sessions", session.id),
+        session_id=text_of(session.session_id),
+        session_key=text_of(session.id),
+        started_ns=started_ns(record),
+        ended_ns=ended_ns(record),
+        trace_count=len(session.traces),
+        agent_name=text_of(newest(record, "agent_name")),
+        service_name=text_of(newest(record, "service_name")),
+        user_id=text_of(newest(record, "user_id")),
+        scores=map(encode_score, own_scores(record)),
+        failing=any(x.is_failing for x in record.scores),
+    )

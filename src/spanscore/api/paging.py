@@ -3,13 +3,21 @@
 import base64
 import hashlib
 import json
-from typing import Any
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any, TypeVar
+
+from google.protobuf.message import Message
 
 from spanscore.api.servicer import Call
 from spanscore.errors import FieldError
 
+MessageT = TypeVar("MessageT", bound=Message)
+
 USUAL_PAGE = 50
 MAX_PAGE = 1000
+MAX_PAGE_BYTES = 3 * 2**20
+"""gRPC's clients read messages of up to 4 MiB unless they are told otherwise."""
 
 _NO_TOKEN = "is no next_page_token; leave it out for the first page"  # noqa: S105 - a sentence
 
@@ -19,6 +27,17 @@ def limit(page_size: int, usual: int = USUAL_PAGE) -> int:
     if page_size < 0:
         raise FieldError("page_size", f"{page_size}: give a number of at least 0")
     return min(page_size, MAX_PAGE) or usual
+
+
+def fitting(items: Iterable[MessageT], limit: int, max_bytes: int = MAX_PAGE_BYTES) -> list[MessageT]:
+    """The first items that make a page: at most `limit`, and `max_bytes` in all; the first one whatever its size."""
+    page: list[MessageT] = []
+    for item in islice(items, limit):
+        max_bytes -= item.ByteSize()
+        if page and max_bytes < 0:
+            break
+        page.append(item)
+    return page
 
 
 def is_ascending(order_by: str, field: str, *, usual: bool = False) -> bool:

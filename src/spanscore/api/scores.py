@@ -39,7 +39,7 @@ class ScoreService(Servicer):
         found = await asyncio.to_thread(self._backend.evaluations, trace_id=trace, session_id=session, **of_run)
         if not found:
             await require_subject(self._backend, trace_id=trace, session_id=session)
-        return listing.scores_of_subject(found, request, call)
+        return await asyncio.to_thread(listing.scores_of_subject, found, request, call)
 
 
 def _subject(request: pb.ListScoresRequest) -> tuple[str | None, str | None]:
