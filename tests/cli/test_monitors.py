@@ -48,7 +48,8 @@ def test_monitors_are_listed_before_a_server_ran(configuration, capsys):
     ]
 
 
-def test_a_monitor_that_has_looked_says_what_it_does(looked, capsys):
+def test_a_monitor_that_has_looked_says_what_it_does(looked, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
     _, out = listed(capsys, "-c", looked)
     assert "gathers its first sessions" in out.out
 

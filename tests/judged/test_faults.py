@@ -305,7 +305,7 @@ def test_fused_a_part_that_stays_bad_fails_its_metric_alone(name, bad):
 
 
 def test_fused_a_bad_extraction_fails_what_needs_it_alone():
-    with ScriptedServer(ObligingModel(plan="none")) as server:
+    with ScriptedServer(ObligingModel(plan=lambda _: "none")) as server:
         found = evaluate(engine_for(server, "fused"), recorded()[0])
 
     assert {name for name, x in found.items() if x.status == "failed"} == {"plan_adherence", "plan_quality"}

@@ -30,6 +30,8 @@ _PHASES = {
     "firing": "ALERT",
 }
 _COLUMNS = ("monitor", "metric", "state", "floor", "sessions", "evidence", "alerts", "last look", "next look")
+_WRAPPED = frozenset(("monitor", "metric", "state", "last look", "next look"))
+"""Columns whose text goes on in the next line where a terminal is narrow."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -113,7 +115,7 @@ def _print(found: list[dict[str, Any]], *, as_json: bool) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     rows = [_row(x) if "monitor" in x else {name: str(value) for name, value in x.items()} for x in found]
     for heading in rows[0] if rows else ():
-        table.add_column(heading, no_wrap=True)
+        table.add_column(heading, no_wrap=heading not in _WRAPPED, overflow="fold")
     for row in rows:
         table.add_row(*(on_one_line(x, 60) for x in row.values()))
     console().print(table if rows else "it has not looked yet")

@@ -104,7 +104,7 @@ def write_status(status: Status) -> bytes:
     """`status` as protobuf.
 
     >>> read_status(write_status(Status(14, "full", retry_after_s=2.5)))
-    Status(code=14, message='full', retry_after_s=2.5)
+    Status(code=14, message='full', retry_after_s=2.5, info=None, violations=())
     """
     written = _Status(code=status.code, message=status.message)
     for name, detail in details(status):

@@ -106,10 +106,7 @@ def store(config: Config, file: Path) -> Salvaged:
                 ("agent_traces", traces),
                 ("evaluations", scores),
                 ("external_scores", _decodable(found["external_scores"], _is_evaluation, result)),
-                *(
-                    (name, found[name])
-                    for name in ("judge_answers", "export_cursors", "calibrations", "unanswered", "undelivered", *_RUNS)
-                ),
+                *((name, found[name]) for name in _TAKEN_OVER),
             ):
                 values = list({_key(x, table): _whole(_with_rowid(x), table) for x in rows}.values())
                 for start in range(0, len(values), _CHUNK_ROWS):
@@ -182,7 +179,12 @@ def _is_score(record: Record) -> bool:
     return _has(*_SCORE)(record) or _has(*_SCORE, str)(record)
 
 
-_RUNS: Final = ("runs", "run_items")
+_NUMBER: Final = (float, int)  # a whole number is stored as one, also in a column of other numbers
+_TAKEN_OVER: Final = (
+    *("judge_answers", "export_cursors", "calibrations", "unanswered", "undelivered"),
+    *("runs", "run_items"),
+    *("monitor_states", "monitor_ticks", "monitor_scores", "alert_notices"),
+)
 _STORE_TABLES: Final = {
     "agent_traces": _has(_NULL, str, int, str, (str, _NULL), int, int, int, str),
     "evaluations": _is_score,
@@ -194,6 +196,10 @@ _STORE_TABLES: Final = {
     "runs": _has(str, str, (str, _NULL), str, int, int, str, str),
     "run_items": _has(str, str, int, str, str, int, int, (str, _NULL), rowid=False),
     "unanswered": _has(str, str, str, str, int, int, int, rowid=False),
+    "monitor_states": _has(str, str, str, int, int, str, rowid=False),
+    "monitor_ticks": _has(str, str, int, int, str, int, int, rowid=False),
+    "monitor_scores": _has(str, str, str, str, _NUMBER, _NUMBER, int, int, rowid=False),
+    "alert_notices": _has(_NULL, str, str, str, str, str, int, int, int),
 }
 
 

@@ -6,12 +6,12 @@ import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from urllib.parse import parse_qsl, urlsplit
 
-from chdb import session
-
 _PARAMETER = re.compile(r"\{(\w+):(\w+)\}")
 
 
 def main() -> None:
+    from chdb import session
+
     engine = session.Session(sys.argv[2])
 
     class Handler(BaseHTTPRequestHandler):
