@@ -3,10 +3,11 @@ import logging
 
 import cramjam
 import pytest
+from aiohttp import web
 
 import spanscore
 from spanscore.cli.main import main
-from spanscore.errors import InputError
+from spanscore.errors import InputError, RetryableError
 from spanscore.offline.recordings import Recordings
 from spanscore.otlp import documents, files
 from spanscore.otlp import json as otlp_json
@@ -135,8 +136,6 @@ def test_evaluate_takes_urls(memory, lines):
 
 
 def test_a_truncated_trace_is_rebuilt_as_such_and_said(backend, make_span, request_of, capsys, read):
-    from aiohttp import web
-
     async def answer(request, _body):
         if request.path.startswith("/api/v3/"):
             spans = [make_span(1, x) for x in range(1, 10_001)]
@@ -149,3 +148,66 @@ def test_a_truncated_trace_is_rebuilt_as_such_and_said(backend, make_span, reque
     printed = capsys.readouterr()
     assert '"completeness":"truncated"' in printed.out.replace(" ", "")
     assert "is truncated" in printed.err
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "./a.jsonl", "server/a.jsonl"])
+def test_a_url_of_a_local_file_with_a_host_is_refused_rather_than_the_current_folder_read(
+    tmp_path, lines, monkeypatch, name
+):
+    (tmp_path / "a.jsonl").write_bytes(b"".join(lines))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="write file:///PATH"):
+        trace_ids(f"file://{name}")
+
+
+def test_a_url_of_a_local_file_without_a_path_is_refused():
+    with pytest.raises(InputError, match="write file:///PATH"):
+        trace_ids("file://localhost")
+
+
+def test_a_url_of_a_local_file_may_name_this_host(tmp_path, lines):
+    (tmp_path / "a.jsonl").write_bytes(lines[0])
+    assert trace_ids(f"file://localhost{tmp_path}") == [1]
+
+
+def test_a_store_that_refuses_the_connection_is_an_error_that_may_pass_and_has_no_password():
+    with pytest.raises(RetryableError, match=r"^ftp://127\.0\.0\.1:1/x\.json: .*refused"):
+        trace_ids("ftp://bob:secret@127.0.0.1:1/x.json")
+
+
+def test_an_error_of_a_stores_own_package_has_the_reason_and_no_password(memory, monkeypatch):
+    class PackageError(Exception):
+        pass
+
+    def fail(_path):
+        raise PackageError("no login at memory://bob:secret@bucket")
+
+    monkeypatch.setattr(memory, "isfile", fail)
+    with pytest.raises(RetryableError, match=r"no login at memory://bucket\)"):
+        trace_ids("memory://bob:secret@bucket")
+
+
+def test_a_file_is_read_from_a_web_server(backend, lines):
+    async def answer(_request, _body):
+        return web.Response(body=b"".join(lines))
+
+    backend.answer = answer
+    assert trace_ids(f"http://127.0.0.1:{backend.port}/a.jsonl") == [4, 3, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("status", "error"), [(404, InputError), (403, InputError), (429, RetryableError), (503, RetryableError)]
+)
+def test_a_web_server_that_has_no_such_file_is_an_error_with_its_status(backend, status, error):
+    async def answer(_request, _body):
+        return web.Response(status=status)
+
+    backend.answer = answer
+    with pytest.raises(error, match=rf"answered HTTP {status}") as caught:
+        trace_ids(f"http://bob:secret@127.0.0.1:{backend.port}/a.jsonl")
+    assert "secret" not in str(caught.value)
+
+
+def test_a_web_server_that_does_not_listen_is_an_error_with_the_reason_and_how_backends_are_named():
+    with pytest.raises(RetryableError, match=r"Connection refused.*jaeger://"):
+        trace_ids("http://127.0.0.1:1/a.jsonl")

@@ -1,10 +1,13 @@
 import asyncio
+import ssl
+from types import SimpleNamespace
 
 import pytest
-from aiohttp import web
+import trustme
+from aiohttp import ClientConnectorError, web
 
 from spanscore.errors import InputError, RetryableError
-from spanscore.sources.http import Http
+from spanscore.sources.http import Http, failure
 from spanscore.sources.location import Connection
 
 CREDENTIALS = {"user": "me", "password": "secret"}
@@ -77,15 +80,47 @@ def test_of_a_long_answer_only_the_beginning_is_read(ask):
     assert (len(answer.body), answer.is_cut) == (100, True)
 
 
-def test_no_connection_is_an_error_that_may_pass():
+def get_once(url, **connection):
     async def run():
-        http = Http(Connection("http://127.0.0.1:1", retries=0), "Jaeger")
+        http = Http(Connection(url, retries=0, **connection), "Jaeger")
         try:
             await http.get("/x")
         finally:
             await http.close()
 
-    with pytest.raises(RetryableError, match="Cannot connect"):
+    asyncio.run(run())
+
+
+def test_no_connection_is_an_error_that_may_pass_and_has_the_reason():
+    with pytest.raises(RetryableError, match=r"cannot connect to 127\.0\.0\.1:1 \(Connection refused\)"):
+        get_once("http://127.0.0.1:1")
+
+
+def test_an_unknown_host_is_said_to_be_one():
+    key = SimpleNamespace(host="nowhere", port=80, ssl=True)
+    error = ClientConnectorError(key, OSError(-2, "Name or service not known"))
+    assert failure(error) == "cannot connect to nowhere:80 (Name or service not known)"
+
+
+def test_tls_against_plain_http_is_an_error_that_says_so(backend):
+    with pytest.raises(RetryableError, match=r"by TLS \(.*SSL.*plain HTTP"):
+        get_once(f"https://127.0.0.1:{backend.port}")
+
+
+def test_an_untrusted_certificate_is_an_error_that_names_the_option_for_it():
+    async def run():
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+        server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0, ssl=context)
+        port = server.sockets[0].getsockname()[1]
+        http = Http(Connection(f"https://127.0.0.1:{port}", retries=0), "Jaeger")
+        try:
+            await http.get("/x")
+        finally:
+            await http.close()
+            server.close()
+
+    with pytest.raises(RetryableError, match=r"not trusted \(.*certificate.*ca_file="):
         asyncio.run(run())
 
 

@@ -97,3 +97,16 @@ def test_a_url_that_cannot_be_used_is_refused_by_what_is_wrong_and_without_its_c
         parsed(text)
     assert what in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("end", ["/", "?", "#", "?a=", "[", "]"])
+@pytest.mark.parametrize("start", ["jaeger://bob:secret", "tempo+https://bob:34", "ftp://bob:secret"])
+def test_no_part_of_a_password_that_is_not_percent_encoded_is_shown(start, end):
+    with pytest.raises(InputError, match=r"percent-encode|no parameter") as caught:
+        parsed(f"{start}{end}hidden@127.0.0.1:1")
+    assert not any(x in str(caught.value) for x in ("secret", "34", "hidden"))
+
+
+def test_an_address_of_s3_may_have_colons_and_an_at_sign():
+    url = "s3://arn:aws:s3:us-east-1:123456789012:accesspoint/access/me@there.jsonl"
+    assert parsed(url).url == url

@@ -2,7 +2,9 @@
 
 import asyncio
 import base64
+import errno
 import json
+import os
 import random
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
@@ -139,7 +141,7 @@ class Http:
                     raise self._error(path, found, response.headers)
                 return found
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise RetryableError(f"{self._where(path)}: {_told(error)}", retry_after_s=0) from None
+            raise RetryableError(f"{self._where(path)}: {failure(error)}{_advice(error)}", retry_after_s=0) from None
 
     def _where(self, path: str) -> str:
         return f"{self._backend} at {self._connection.base_url}{path}"
@@ -182,10 +184,36 @@ def _tls(connection: Connection) -> ssl.SSLContext | bool:
     return context
 
 
-def _told(error: Exception) -> str:
+def failure(error: Exception) -> str:
+    """Why there is no answer, for a person, without how the HTTP client prints its TLS settings."""
     if isinstance(error, TimeoutError):
-        return "no answer in time; a longer time can be given as timeout=2m"
-    return str(error).partition(" ssl:")[0] or type(error).__name__
+        return "no answer in time"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        cause = error.certificate_error
+        reason = getattr(cause, "verify_message", "") or cause
+        return f"the certificate of {error.host}:{error.port} is not trusted ({reason})"
+    if isinstance(error, aiohttp.ClientConnectorSSLError):
+        return f"cannot connect to {error.host}:{error.port} by TLS ({_cause(error.os_error)})"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"cannot connect to {error.host}:{error.port} ({_cause(error.os_error)})"
+    return str(error) or type(error).__name__
+
+
+def _advice(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "; a longer time can be given as timeout=2m"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return "; give ca_file=PATH of the authority that signed it"
+    if isinstance(error, aiohttp.ClientConnectorSSLError):
+        return "; where it listens for plain HTTP, leave out +https"
+    return ""
+
+
+def _cause(error: OSError) -> str:
+    """What the operating system or OpenSSL says, without the address that the message has already."""
+    if isinstance(error, ConnectionRefusedError):
+        return os.strerror(error.errno or errno.ECONNREFUSED)
+    return error.strerror or str(error) or type(error).__name__
 
 
 def _retry_after_s(header: str | None, now: datetime) -> float:

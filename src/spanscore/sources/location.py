@@ -20,6 +20,7 @@ _TRACE_ID: Final = re.compile(r"[0-9a-fA-F]{1,32}")
 _CONDITIONS: Final = ("service", "since", "until", "errors", "min_duration", "trace_id", "limit")
 _CONNECTION: Final = ("timeout", "retries", "token", "insecure_skip_verify", "ca_file", "cert_file", "key_file")
 _PREFIXES: Final = ("attribute.", "header.")
+_ESCAPE: Final = "percent-encode / ? # @ in a user, password or path (%2F %3F %23 %40)"
 _TRUTHS: Final = {"true": True, "1": True, "": True, "false": False, "0": False}
 
 
@@ -121,9 +122,12 @@ class _Parsing:
     def location(self, port: int | None) -> Location:
         parts, is_http = self._parts, port is not None
         scheme, _, secure = parts.scheme.partition("+")
+        _require_whole_credentials(parts, is_http)
         known = (*_CONDITIONS, *(_CONNECTION if is_http else ()), *self._own)
         unknown = [x for x in self._given if x not in known and not x.startswith(_PREFIXES)]
         if unknown:
+            if "@" in unknown[0]:  # it may be the end of a password, and is not shown
+                raise ValueError(f"a name after ? has an @ in it and is no parameter; {_ESCAPE}")
             raise ValueError(
                 f"{unknown[0]!r} is no parameter of it; there are {', '.join(known)}, attribute.NAME"
                 + (", header.NAME" if is_http else "")
@@ -243,7 +247,10 @@ def since_default(location: Location, since_ns: int) -> Location:
 
 def _split(text: str, environ: Mapping[str, str] | None) -> SplitResult:
     """The parts of a URL; a reference has characters that would end a part, so these are escaped meanwhile."""
-    parts = urlsplit(_REFERENCE.sub(lambda x: quote(x[0], safe=""), text))
+    try:
+        parts = urlsplit(_REFERENCE.sub(lambda x: quote(x[0], safe=""), text))
+    except ValueError:  # its message may quote the password
+        raise ValueError(f"its host is no valid one; {_ESCAPE}, and brackets (%5B %5D)") from None
     user, at, host = parts.netloc.rpartition("@")
     host, path = (_filled(_ESCAPED.sub(lambda x: unquote(x[0]), x), environ) for x in (host, parts.path))
     return parts._replace(netloc=f"{user}{at}{host}", path=path)
@@ -261,6 +268,21 @@ def _trace_id(text: str) -> str:
     return text.lower().zfill(32)
 
 
+def _require_whole_credentials(parts: SplitResult, is_http: bool) -> None:
+    """Raise ValueError where the user or password seems to have ended early, at one of / ? #.
+
+    A URL of files may have an @ in its path, and several colons in place of a host, as an ARN of S3 does.
+    """
+    has_at = "@" in parts.path + parts.fragment
+    try:
+        if is_http or (parts.netloc.count(":") == 1 and (has_at or "@" in parts.query)):
+            _ = parts.port
+    except ValueError:
+        raise ValueError(f"its port is no number from 0 to 65535; {_ESCAPE}") from None
+    if is_http and has_at:
+        raise ValueError(f"it has an @ in its path; {_ESCAPE}")
+
+
 def _require_sendable(headers: Mapping[str, str]) -> None:
     for name, value in headers.items():
         if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) or re.search(r"[\r\n\0]", value):
@@ -275,6 +297,15 @@ def _shown(parts: SplitResult) -> str:
 
 
 def _shown_text(text: str) -> str:
-    """The start of a URL that cannot be parsed, without its user."""
+    """The start of a URL that cannot be used, without its user; only the scheme where it is not clear what is the user.
+
+    >>> _shown_text("jaeger://me:secret@there?limit=x")
+    'jaeger://there'
+    >>> _shown_text("jaeger://me:sec/ret@there")
+    'jaeger://…'
+    """
     scheme, _, rest = text.partition("://")
-    return f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}"
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    if "@" in rest[len(authority) :]:
+        return f"{scheme}://…"
+    return f"{scheme}://{re.split(r'[?#]', rest, maxsplit=1)[0].rpartition('@')[2]}"

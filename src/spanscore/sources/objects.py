@@ -6,18 +6,23 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from spanscore.errors import InputError, RetryableError
+from spanscore.errors import InputError, RetryableError, SpanscoreError
 from spanscore.otlp import files
 from spanscore.sources.location import Location
 
 _CHUNK_BYTES: Final = 2**20
+_HTTP: Final = ("http", "https")
+_BACKENDS: Final = "clickhouse://, jaeger://, mlflow://, phoenix://, tempo://"
 
 
 def local_path(location: Location) -> Path | None:
-    """The path of a `file://` URL; None for every other one."""
+    """The path of a `file://` URL; None for every other one. Raises InputError where it names a host or no path."""
     if location.scheme != "file":
         return None
-    return Path(unquote(urlsplit(location.url).path))
+    parts = urlsplit(location.url)
+    if parts.netloc.lower() not in {"", "localhost"} or not parts.path:
+        raise InputError(f"{location}: write file:///PATH, with three slashes and the whole path, or the path alone")
+    return Path(unquote(parts.path))
 
 
 def copy(location: Location, folder: Path) -> None:
@@ -26,17 +31,21 @@ def copy(location: Location, folder: Path) -> None:
     Raises InputError where there is none, or fsspec or the package of its protocol is not installed; RetryableError
     where the store fails.
     """
-    filesystem, root = _opened(location)
     try:
+        filesystem, root = _opened(location)
+        if location.scheme in _HTTP:
+            _download(filesystem, root, location, _target(folder, 0, PurePosixPath(root).name))
+            return
         for number, (remote, name) in enumerate(_listed(filesystem, root, str(location))):
-            target = folder / f"{number:06}" / name
-            target.parent.mkdir(parents=True)
+            target = _target(folder, number, name)
             with filesystem.open(remote, "rb") as content, target.open("wb") as file:
                 shutil.copyfileobj(content, file, _CHUNK_BYTES)
+    except SpanscoreError:
+        raise
     except (FileNotFoundError, PermissionError) as error:
-        raise InputError(f"{location}: cannot be read ({error})") from None
-    except OSError as error:
-        raise RetryableError(f"{location}: cannot be read ({error})") from None
+        raise InputError(f"{location}: cannot be read ({_reason(error, location)})") from error
+    except Exception as error:  # the package of each protocol has errors of its own
+        raise RetryableError(f"{location}: cannot be read ({_reason(error, location)})") from error
 
 
 def _opened(location: Location) -> tuple[Any, str]:
@@ -49,9 +58,43 @@ def _opened(location: Location) -> tuple[Any, str]:
     except ImportError as error:
         raise InputError(f"{location}: {error}") from None
     except ValueError as error:
-        known = "clickhouse://, jaeger://, mlflow://, phoenix://, tempo://, and files by fsspec such as s3:// or gs://"
+        known = f"{_BACKENDS}, and files by fsspec such as s3:// or gs://"
         raise InputError(f"{location}: {error}; there are {known}") from None
     return filesystem, str(root)
+
+
+def _target(folder: Path, number: int, name: str) -> Path:
+    target = folder / f"{number:06}" / name
+    target.parent.mkdir(parents=True)
+    return target
+
+
+def _download(filesystem: Any, url: str, location: Location, target: Path) -> None:
+    """One GET: to ask whether there is a file first would hide why there is none.
+
+    Raises RetryableError where nothing answers, or 429 or 5xx; InputError for any other answer that has no file.
+    """
+    from aiohttp import ClientError, ClientResponseError  # noqa: PLC0415 - slow to import
+
+    from spanscore.sources.http import failure  # noqa: PLC0415 - imports aiohttp
+
+    hint = f"a backend's URL begins with its name: {_BACKENDS}"
+    try:
+        filesystem.get_file(url, str(target))
+    except FileNotFoundError:  # its message is the URL with its password
+        raise InputError(f"{location}: answered HTTP 404; {hint}") from None
+    except ClientResponseError as error:
+        is_busy = error.status == 429 or error.status // 100 == 5
+        what = f"{location}: answered HTTP {error.status} {error.message}"
+        raise (RetryableError(what) if is_busy else InputError(f"{what}; {hint}")) from None
+    except (ClientError, OSError) as error:
+        raise RetryableError(f"{location}: {failure(error)}; {hint}") from None
+
+
+def _reason(error: Exception, location: Location) -> str:
+    """What an error says, without the user and password of the URL, which some repeat."""
+    user, at, _ = urlsplit(location.url).netloc.rpartition("@")
+    return str(error).replace(user + at, "") or type(error).__name__
 
 
 def _listed(filesystem: Any, root: str, where: str) -> Iterator[tuple[str, str]]:
