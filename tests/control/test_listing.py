@@ -3,6 +3,7 @@
 import pytest
 from sqlalchemy import create_engine, text
 
+from spanscore.control import listing
 from spanscore.control.listing import every_page, refuse_unknown
 from spanscore.control.spec import RunSpec
 from spanscore.control.target import TargetSpec, read_spec
@@ -61,3 +62,22 @@ def test_unknown_sessions_are_found_by_id_and_key(server, traces):
     refuse_unknown(server.store, TargetSpec(scope="session", session_ids=("s", "b:s")))
     with pytest.raises(NotFoundError, match=r"2 of the sessions are not stored .*: 'c:s', 'x'"):
         refuse_unknown(server.store, TargetSpec(scope="session", session_ids=("s", "c:s", "x")))
+
+
+def test_a_page_ends_where_its_records_reach_so_many_bytes(server, traces):
+    server.keep(traces(3))
+    [(first, _)] = server.store.read_runs(lambda x: x.traces("", 10, max_bytes=1, stored_by_ns=LATE))
+    found = server.store.read_runs(lambda x: x.traces(first, 10, max_bytes=10**6, stored_by_ns=LATE))
+    assert len(found) == 2
+
+
+def test_pages_that_end_early_name_all_the_same(server, traces, monkeypatch):
+    ids = server.keep(traces(5))
+    monkeypatch.setattr(listing, "_MAX_BYTES", 1)
+    assert named(server) == sorted(ids)
+
+
+def test_any_trace_of_a_long_session_may_be_the_wanted_one(server, traces):
+    server.keep(traces(50, session_id="s", service_name=lambda n: "shop" if n in {3, 44} else "bank"))
+    server.keep(traces(1, session_id="t", service_name="bank"))
+    assert named(server, **SESSIONS) == ["s"]

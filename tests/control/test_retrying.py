@@ -33,15 +33,15 @@ def retry(server, run, budget=None):
 
 def test_a_retry_of_a_session_leaves_those_of_other_namespaces_with_its_id_alone(server, traces, judge):
     server.keep(traces(4, session_id="s", session_key=lambda n: ("s", "a:s")[n % 2]))
-    judge.errors = {"Where is order 0?": UNREACHABLE}
+    judge.errors = {"": UNREACHABLE}
     given = spec(target={"scope": "session"}, measure={"metrics": ["conversation_completion"]})
     run = work(server, given)
-    judge.errors = {}
+    judge.errors = {"Where is order 1?": UNREACHABLE}
     again = retry(server, run)
 
     found = server.store.list_scores(ScoreQuery(run=run.id, skipped=True), 100).items
-    assert (run.progress.failed, again.progress.failed, again.progress.scores.scored) == (1, 0, 2)
-    assert {(x.subject_id, x.revision) for x in found} == {("s", 2), ("a:s", 1)}
+    assert (run.progress.failed, again.progress.failed, again.progress.scores.scored) == (2, 1, 1)
+    assert {(x.subject_id, x.status) for x in found} == {("s", "scored"), ("a:s", "failed")}
 
 
 def test_a_retry_counts_what_runs_with_sessions_once(server, traces, judge):

@@ -4,7 +4,7 @@ import heapq
 import itertools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from spanscore.control import listing
 from spanscore.control.measurer import Measurer, Measurers
@@ -34,6 +34,25 @@ class Estimated:
     models: tuple[str, ...]
 
 
+@dataclass(slots=True)
+class _Total:
+    """What calls take together; their prompts are not kept. `cost_usd` None: a price is not known."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = 0.0
+    models: set[str] = field(default_factory=set)
+
+    def add(self, call: CostedCall) -> None:
+        cost_usd = call.estimate.cost_usd
+        self.calls += 1
+        self.input_tokens += call.estimate.input_tokens
+        self.output_tokens += call.estimate.max_output_tokens
+        self.cost_usd = None if self.cost_usd is None or cost_usd is None else self.cost_usd + cost_usd
+        self.models.add(call.model)
+
+
 class Estimating:
     """Plans some items of a run: those with the lowest draws, which are a sample of all that it would evaluate."""
 
@@ -50,18 +69,20 @@ class Estimating:
         measurer = self._measurers.of(spec)
         listing.refuse_unknown(self._store, spec.target)
         candidates, items, some = self._drawn(spec)
-        calls = [call for subject_id in some for call in self._calls(spec, measurer, subject_id)]
+        total = _Total()
+        for subject_id in some:
+            for call in self._calls(spec, measurer, subject_id):
+                total.add(call)
         factor = items / len(some) if some else 0.0
-        costs = [x.estimate.cost_usd for x in calls if x.estimate.cost_usd is not None]
         return Estimated(
             candidates=candidates,
             items=items,
             planned=len(some),
-            calls=round(len(calls) * factor),
-            input_tokens=round(sum(x.estimate.input_tokens for x in calls) * factor),
-            output_tokens=round(sum(x.estimate.max_output_tokens for x in calls) * factor),
-            cost_usd=sum(costs) * factor if len(costs) == len(calls) else None,
-            models=tuple(sorted({x.model for x in calls})),
+            calls=round(total.calls * factor),
+            input_tokens=round(total.input_tokens * factor),
+            output_tokens=round(total.output_tokens * factor),
+            cost_usd=None if total.cost_usd is None else total.cost_usd * factor,
+            models=tuple(sorted(total.models)),
         )
 
     def _drawn(self, spec: RunSpec) -> tuple[int, int, list[str]]:

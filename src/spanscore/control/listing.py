@@ -2,15 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from spanscore.control.target import Sampling, TargetSpec, TraceFilter
 from spanscore.errors import NotFoundError
 from spanscore.store.runs import Run, RunTables
 from spanscore.store.store import Store
-from spanscore.store.writing import key
 
 _TRACES, _SESSIONS, _IDS = 500, 50, 200
+_MAX_BYTES = 8 * 2**20
 _SHOWN = 3
 
 
@@ -40,10 +41,10 @@ def page(store: Store, target: TargetSpec, cursor: str, *, stored_by_ns: int) ->
         return _of_ids(store, target, int(cursor or 0))
     if target.scope == "session":
         return _of_sessions(store, target.filter, cursor, stored_by_ns)
-    found = store.read_runs(lambda x: x.traces(cursor, _TRACES, stored_by_ns=stored_by_ns))
+    found = store.read_runs(lambda x: x.traces(cursor, _TRACES, max_bytes=_MAX_BYTES, stored_by_ns=stored_by_ns))
     wanted = target.filter or TraceFilter()
     accepted = [id_ for id_, trace in found if trace is not None and wanted.accepts(trace)]
-    return Page(accepted, found[-1][0] if len(found) == _TRACES else None)
+    return Page(accepted, found[-1][0] if found else None)
 
 
 def every_page(store: Store, target: TargetSpec, *, stored_by_ns: int) -> Iterator[list[str]]:
@@ -99,6 +100,6 @@ def _of_sessions(store: Store, wanted: TraceFilter | None, cursor: str, stored_b
     keys = store.read_runs(lambda x: x.session_keys(cursor, _SESSIONS, stored_by_ns=stored_by_ns))
     accepted = keys
     if wanted is not None and wanted != TraceFilter():
-        found = store.sessions(keys)
-        accepted = [key(x.session.id) for x in found if any(map(wanted.accepts, x.session.traces))]
-    return Page(list(accepted), keys[-1] if len(keys) == _SESSIONS else None)
+        has_trace = partial(RunTables.has_trace, is_wanted=wanted.accepts)
+        accepted = [key for key in keys if store.read_runs(partial(has_trace, session_key=key))]
+    return Page(accepted, keys[-1] if len(keys) == _SESSIONS else None)

@@ -71,7 +71,7 @@ class ItemScoring:
         if not stored:
             return _gone(item)
         session = stored[0].session
-        before = _of_session(session, await self._before(item, session_id=item.subject_id))
+        before = _own(session, await self._before(item, session_id=item.subject_id))
         engine, external = self._measurer.engine, []
         if engine.uses_external_scores:
             external = await self._scoring.patiently(self._store.external_scores, session_id=session.id)
@@ -168,7 +168,7 @@ def _has_failed(x: Evaluation) -> bool:
     return x.status == "failed" or cause_of(x) is not None
 
 
-def _of_session(session: Session, found: Iterable[Evaluation]) -> list[Evaluation]:
+def _own(session: Session, found: Iterable[Evaluation]) -> list[Evaluation]:
     """Those of `session` and its traces: its id may also be that of sessions in other namespaces."""
     traces, own_key = {x.id for x in session.traces}, key(session.id)
     return [x for x in found if (x.subject_id in traces if x.scope == "trace" else key(x.subject_id) == own_key)]

@@ -20,6 +20,7 @@ ItemState: TypeAlias = Literal["PENDING", "DONE", "FAILED", "GONE"]
 
 ENDED: tuple[RunState, ...] = ("SUCCEEDED", "FAILED", "CANCELLED")
 DELETE_STEP = 500
+_ROWS_AT_ONCE = 20
 _MAX_CAUSES = 100
 _OTHERS = "others"
 _GOING: tuple[RunState, ...] = ("DELETING", "ERASING")
@@ -272,16 +273,35 @@ class RunTables:
         self._connection.execute(delete(runs).where(runs.c.id == run_id))
         return True, 0
 
-    def traces(self, after: str, limit: int, *, stored_by_ns: int) -> list[tuple[str, AgentTrace | None]]:
+    def traces(
+        self, after: str, limit: int, *, max_bytes: int, stored_by_ns: int
+    ) -> list[tuple[str, AgentTrace | None]]:
         """At most `limit` agent traces by their ids, in the order of these; None for one whose record is damaged.
 
-        Those that were first stored later than `stored_by_ns` are left out.
+        Of large ones fewer: the last is the one with which the records reach `max_bytes`. It is empty only where none
+        follows. Those that were first stored later than `stored_by_ns` are left out.
         """
         table = agent_traces.c
         known = (table.id > after, _was_stored_by(stored_by_ns))
-        query = select(table.id, table.record).where(*known).order_by(table.id).limit(limit)
+        sizes = select(table.id, table.size_bytes).where(*known).order_by(table.id).limit(limit)
+        last, total_bytes = "", 0
+        for id_, size_bytes in self._connection.execute(sizes):
+            if total_bytes >= max_bytes:
+                break
+            last, total_bytes = id_, total_bytes + size_bytes
+        query = select(table.id, table.record).where(*known, table.id <= last).order_by(table.id)
         found = self._connection.execute(query)
         return [(row.id, next(iter(records.undamaged(records.decode_trace, row.record)), None)) for row in found]
+
+    def has_trace(self, session_key: str, is_wanted: Callable[[AgentTrace], bool]) -> bool:
+        """Whether `is_wanted` is true of one of a session's newest agent traces; damaged ones are left out."""
+        ids = reading.session_trace_ids(self._connection, [session_key])
+        for start in range(0, len(ids), _ROWS_AT_ONCE):
+            some = agent_traces.c.id.in_(ids[start : start + _ROWS_AT_ONCE])
+            for record in self._connection.execute(select(agent_traces.c.record).where(some)).scalars():
+                if any(map(is_wanted, records.undamaged(records.decode_trace, record))):
+                    return True
+        return False
 
     def unknown_traces(self, ids: Sequence[str]) -> list[str]:
         """Those of `ids` that are neither of an agent trace nor of an OTel trace that is stored."""
