@@ -61,7 +61,7 @@ class ListScoresRequest(_message.Message):
     session_id: _builtins.str
     """A session id stands for each session that has it; a session key for one."""
     page_size: _builtins.int
-    """At most so many scores; 0: 50, or all of a subject. More than 1000 are 1000. A page may have fewer though others
+    """At most so many scores; 0: 50, or 1000 of a subject. More than 1000 are 1000. A page may have fewer though others
     follow.
     """
     page_token: _builtins.str

@@ -264,11 +264,13 @@ class Session(_message.Message):
     """Whether a score, its own or one of its traces, does not pass or could not be measured."""
     @_builtins.property
     def scores(self) -> _containers.RepeatedCompositeFieldContainer[_score_pb2.Score]:
-        """The newest of each of its own scores. GetSession has those of its traces too."""
+        """The newest of each of its own scores. GetSession has those of its traces too, at most 1000 or 3 MiB;
+        ListScores has all.
+        """
 
     @_builtins.property
     def traces(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The names of its agent traces, oldest first. Only GetSession has them."""
+        """The names of its agent traces, oldest first. Only GetSession has them, the first 10000."""
 
     def __init__(
         self,
