@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import socket
 import threading
 import urllib.error
 import urllib.request
@@ -11,7 +12,9 @@ import pytest
 import trustme
 
 from spanscore.api.calling import Caller
+from spanscore.api.http_connections import Limits
 from spanscore.api.http_server import MAX_REQUEST_BYTES, HttpServer, openapi_document
+from spanscore.api.runs import RunService
 from spanscore.api.servicer import Servicer, methods, needs
 from spanscore.api.services import services
 from spanscore.api.v1 import score_pb2
@@ -46,7 +49,7 @@ class Scores(Servicer):
 
 
 @contextlib.contextmanager
-def _serving(servicer=None, tokens=None, **config):
+def _serving(servicer=None, tokens=None, limits=None, **config):
     """The URL of a server that runs in a thread of its own."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
@@ -55,7 +58,9 @@ def _serving(servicer=None, tokens=None, **config):
     def wait_for(coroutine):
         return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
 
-    server = HttpServer(ApiHttp(**{"endpoint": "127.0.0.1:0", **config}), [servicer or Scores()], Caller(tokens))
+    server = HttpServer(
+        ApiHttp(**{"endpoint": "127.0.0.1:0", **config}), [servicer or Scores()], Caller(tokens), limits
+    )
     wait_for(server.start())
     try:
         yield f"{'https' if 'tls' in config else 'http'}://localhost:{server.port}"
@@ -177,6 +182,53 @@ def test_a_name_that_leads_here_from_elsewhere_is_refused(host, status):
 def test_a_page_of_another_site_is_refused(host, status):
     with _serving() as url:
         assert _ask(url + LIST, Origin=f"http://{host}")[0] == status
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /healthz HTTP/1.1\r\nHost: local"])
+def test_a_connection_that_sends_no_whole_head_is_closed(sent):
+    with _serving(limits=Limits(head_s=0.1)) as url, _connected(url) as connection:
+        connection.sendall(sent)
+        assert connection.recv(1) == b""
+
+
+def test_a_second_head_that_does_not_end_closes_the_connection():
+    with _serving(limits=Limits(head_s=0.1)) as url, _connected(url) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert connection.recv(4096).startswith(b"HTTP/1.1 200")
+        connection.sendall(b"GET /he")
+        while connection.recv(4096):
+            pass
+
+
+def test_too_many_connections_leave_room_for_health():
+    with _serving(limits=Limits(connections=1)) as url, _connected(url):
+        assert (_ask(url + LIST)[0], _ask(f"{url}/healthz", None)[0]) == (503, 200)
+
+
+def _connected(url):
+    return socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=30)
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/grpc", "application/x-www-form-urlencoded"])
+def test_a_body_of_another_type_is_told_what_to_send(kind):
+    with _serving() as url:
+        status, error = _ask(url + LIST, content_type=kind)
+    assert (status, error["code"], "application/json" in error["message"]) == (415, "invalid_argument", True)
+
+
+def test_a_method_of_http_that_is_not_answered_is_told_what_to_send():
+    with _serving() as url:
+        request = urllib.request.Request(url + LIST, method="PUT", headers={"content-type": "application/json"})
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, data=b"{}", timeout=60)
+    assert (refused.value.code, refused.value.headers["allow"]) == (405, "GET, POST")
+    assert "POST" in json.loads(refused.value.read())["message"]
+
+
+def test_a_stream_that_is_asked_for_as_a_single_answer_is_told_what_to_send():
+    with _serving(RunService(backend=None)) as url:
+        status, error = _ask(f"{url}/spanscore.v1.RunService/WatchRun")
+    assert (status, "application/connect+json" in error["message"]) == (415, True)
 
 
 def test_it_is_reached_over_tls(tmp_path):

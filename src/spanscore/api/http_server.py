@@ -5,11 +5,12 @@ connectrpc speaks the protocol and uvicorn HTTP. Both are of the extra `api`, an
 
 import asyncio
 import contextlib
+import functools
 import ipaddress
 import json
 import logging
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any, Final, TypeAlias
 
@@ -24,6 +25,7 @@ from protobuf.wkt import Struct
 from uvicorn import Config, Server
 
 from spanscore.api.calling import Caller, Refusal
+from spanscore.api.http_connections import Connection, Limits
 from spanscore.api.servicer import Method, Servicer, methods
 from spanscore.config import ApiHttp
 from spanscore.errors import ConfigError
@@ -44,7 +46,6 @@ App: TypeAlias = Callable[[_Scope, _Receive, _Send], Awaitable[None]]
 _HTTP_STATUSES: Final = {"UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403}
 
 MAX_REQUEST_BYTES: Final = 4 * 2**20
-_MAX_CONNECTIONS: Final = 500
 _IDLE_S: Final = 75
 _BACKLOG: Final = 512
 
@@ -57,10 +58,13 @@ def openapi_document() -> bytes:
 class HttpServer:
     """All services as JSON over HTTP."""
 
-    def __init__(self, config: ApiHttp, servicers: Sequence[Servicer], caller: Caller) -> None:
+    def __init__(
+        self, config: ApiHttp, servicers: Sequence[Servicer], caller: Caller, limits: Limits | None = None
+    ) -> None:
         """`caller` knows who may call."""
         self._config = config
-        self._app = _Front(servicers, caller, only_local=is_loopback(config.endpoint))
+        self._limits = limits or Limits()
+        self._app = _Front(servicers, caller, self._is_full, only_local=is_loopback(config.endpoint))
         self._server: _Uvicorn | None = None
         self._serving: asyncio.Task[None] | None = None
         self.port = 0
@@ -75,7 +79,7 @@ class HttpServer:
             lifespan="off",
             ws="none",
             server_header=False,
-            limit_concurrency=_MAX_CONNECTIONS,
+            http=_connection(self._limits),
             timeout_keep_alive=_IDLE_S,
             timeout_graceful_shutdown=1,
         )
@@ -94,6 +98,14 @@ class HttpServer:
         if self._server is not None and self._serving is not None:
             self._server.should_exit = True
             await asyncio.wait([self._serving])
+
+    def _is_full(self) -> bool:
+        return self._server is not None and len(self._server.server_state.connections) > self._limits.connections
+
+
+def _connection(limits: Limits) -> Any:
+    """What uvicorn makes a connection's protocol with."""
+    return functools.partial(Connection, limits)
 
 
 class _Uvicorn(Server):
@@ -132,8 +144,12 @@ def _bind(endpoint: str) -> socket.socket:
 class _Front:
     """The ASGI application: health, the OpenAPI document, the methods. Who asks is checked before a body is read."""
 
-    def __init__(self, servicers: Sequence[Servicer], caller: Caller, *, only_local: bool) -> None:
+    def __init__(
+        self, servicers: Sequence[Servicer], caller: Caller, is_full: Callable[[], bool], *, only_local: bool
+    ) -> None:
         found = [x for servicer in servicers for x in methods(servicer)]
+        self._streams = {x.path for x in found if x.is_stream}
+        self._is_full = is_full
         self._services = _Services(found, caller)
         self._scopes: dict[str, Scope] = {"/openapi.json": "read", **{x.path: x.scope for x in found}}
         self._caller = caller
@@ -148,6 +164,8 @@ class _Front:
             await _answer(send, 421, _error("permission_denied", why))
         elif path == "/healthz":
             await _answer(send, 200, {"status": "SERVING"})
+        elif self._is_full():
+            await _answer(send, 503, _error("unavailable", "there are too many connections; try again in 10 s"))
         elif path not in self._scopes:
             known = "methods are /spanscore.v1.SERVICE/METHOD; /openapi.json describes them"
             await _answer(send, 404, _error("unimplemented", f"there is nothing here: {known}"))
@@ -165,17 +183,47 @@ class _Front:
             return
         if path == "/openapi.json":
             await _answer(send, 200, self._document)
+        elif (header("content-type") or "").startswith("application/grpc"):
+            await self._refuse(path, 415, send, [(b"accept-post", b"application/json, application/proto")])
         else:
-            await self._services(scope, receive, send)
+            await self._services(scope, receive, self._explaining(path, send))
+
+    def _explaining(self, path: str, send: _Send) -> _Send:
+        """Sends what connectrpc answers; where it refuses a request without a word, with the reason."""
+        is_refused = False
+
+        async def explain(message: dict[str, Any]) -> None:
+            nonlocal is_refused
+            if message["type"] == "http.response.start" and message["status"] in {405, 415}:
+                is_refused = True
+                await self._refuse(path, message["status"], send, message.get("headers", ()))
+            elif not is_refused:
+                await send(message)
+
+        return explain
+
+    async def _refuse(self, path: str, status: int, send: _Send, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """Answer a request whose method or content type does not fit with what to send instead."""
+        if path in self._streams:
+            what = "this method is a stream: POST it as content-type: application/connect+json, or ask GetRun"
+        elif status == 405:
+            allowed = next((value.decode() for name, value in headers if name.lower() == b"allow"), "POST")
+            what = f"this HTTP method is not answered here: send {allowed}"
+        else:
+            what = "send it as content-type: application/json"
+        await _answer(send, status, _error("unimplemented" if status == 405 else "invalid_argument", what), headers)
 
 
 def _error(code: str, message: str) -> dict[str, Any]:
-    return {"code": code, "message": message}
+    return {"code": code, "message": message, "details": []}
 
 
-async def _answer(send: _Send, status: int, content: bytes | Mapping[str, Any]) -> None:
+async def _answer(
+    send: _Send, status: int, content: bytes | Mapping[str, Any], more: Iterable[tuple[bytes, bytes]] = ()
+) -> None:
     body = content if isinstance(content, bytes) else json.dumps(content).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers += [x for x in more if x[0].lower() in {b"allow", b"accept-post"}]
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
