@@ -2,10 +2,12 @@
 
 import asyncio
 import logging
+from dataclasses import replace
 
 import pytest
 
 from spanscore.errors import RetryableError
+from spanscore.model.score import Evaluation, Evaluator, Failure
 from spanscore.scoring import Scoring
 from spanscore.store.store import StoredTrace
 from spanscore.telemetry import Meter
@@ -125,3 +127,48 @@ def test_where_no_judge_reads_them_earlier_turns_are_not_looked_for(make_trace):
     scoring = Scoring(engine, None, None, Meter())
     asyncio.run(scoring.evaluate(StoredTrace(turn(make_trace, 2), 1, "")))
     assert engine.given == {2: []}
+
+
+class Taking:
+    """A store that takes everything, and a sender too."""
+
+    trouble = None
+
+    def commit(self, _traces, evaluations, **_also):
+        return list(range(1, len(evaluations) + 1))
+
+    def offer(self, rows):
+        list(rows)
+
+
+@pytest.fixture
+def committed(make_trace):
+    """`committed(*runs)`: how many failures of these runs (None: live) count, and whether the judge is doubted."""
+
+    def commit(*runs, in_vain=()):
+        doubts, meter, taking = [], Meter(), Taking()
+        scoring = Scoring(None, taking, taking, meter, judge_failed=lambda: doubts.append(1))
+        failure = Evaluation(
+            scope="trace",
+            subject_id="t",
+            metric="coherence",
+            outcome=Failure("JudgeTimeoutError", "slow"),
+            threshold=None,
+            scale=None,
+            evaluator=Evaluator("LLM", "coherence", "1"),
+            target=make_trace().target,
+            session_id=None,
+        )
+        failed, again = ([replace(failure, run=x) for x in some] for some in (runs, in_vain))
+        asyncio.run(scoring.commit([], failed, in_vain=again))
+        return meter.totals().get("evaluations_failed", 0), bool(doubts)
+
+    return commit
+
+
+def test_what_an_evaluation_run_failed_to_score_counts_for_no_live_alert(committed):
+    assert committed("run1", in_vain=["run1"]) == (0, False)
+
+
+def test_live_failures_are_counted_beside_those_of_an_evaluation_run(committed):
+    assert committed("run1", None) == (1, True)

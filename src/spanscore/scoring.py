@@ -160,8 +160,10 @@ class Scoring:
         if self._scored is not None:
             self._scored(evaluations)
         self._meter.add(declared.AGENT_TRACES, len(traces))
-        outcomes.count(evaluations, self._meter)
-        if self._judge_failed is not None and any(unanswered.cause_of(x) == "judge" for x in (*evaluations, *in_vain)):
+        live = [x for x in evaluations if x.run is None]
+        outcomes.count(live, self._meter)
+        unscored = (*live, *(x for x in in_vain if x.run is None))
+        if self._judge_failed is not None and any(unanswered.cause_of(x) == "judge" for x in unscored):
             self._judge_failed()
 
     def _missing(self, evaluations: Sequence[Evaluation]) -> list[Missing]:

@@ -186,6 +186,29 @@ def test_they_go_with_the_scores_that_are_pruned(open_store, make, clock):
         assert connection.execute(select(subject_facts)).all() == []
 
 
+def test_what_a_trace_was_given_keeps_its_facts_when_the_first_score_is_pruned(open_store, make, clock, rows, subjects):
+    store, trace = open_store(max_age="3s"), make.trace()
+    for at_ns in (1, 2):
+        store.put_external([make.score(trace, **given(trace, 1.0, at_ns, metric=f"m{at_ns}"))])
+        clock.now_ns += 2 * 10**9
+    store.prune(clock.now_ns)
+    assert ([x.number for x in rows()], [x.last_number for x in subjects()]) == ([-2], [-2])
+
+
+def test_what_a_person_gave_to_a_session_keeps_its_facts_when_its_own_score_is_pruned(
+    open_store, make, clock, rows, subjects
+):
+    store = open_store(max_age="3s")
+    own = {"scope": "session", "subject_id": "s", "session_id": "s", "session_key": "s"}
+    store.commit([], [make.score(make.trace(), "reliability", service_name="shop", **own)])
+    clock.now_ns += 2 * 10**9
+    store.put_external([make.score(make.trace(), **{**given(make.trace(), 1.0, 1), **own})])
+    clock.now_ns += 2 * 10**9
+    store.prune(clock.now_ns)
+    assert [x.number for x in rows()] == [-1]
+    assert [(x.subject_id, x.service, x.last_number) for x in subjects()] == [("s", "shop", -1)]
+
+
 def test_of_what_one_person_gave_the_last_counts_in_whatever_order_it_comes(store, make, rows):
     trace = make.trace()
     for value, at_ns in ((0.0, 5), (1.0, 9), (0.5, 7)):

@@ -75,6 +75,13 @@ def test_scores_that_come_while_pages_are_read_move_nothing(store, make, commit)
         ("metric = m1 value > 0.9", []),
         ("scope = session", []),
         ("evaluated_at_ns >= 0", ["m2", "m1", "m0"]),
+        ('evaluated_at_ns > "0001-01-01T00:00:00Z"', ["m2", "m1", "m0"]),
+        ('evaluated_at_ns > "9999-01-01T00:00:00Z"', []),
+        ("revision < 3000000000", ["m2", "m1", "m0"]),
+        ("revision > 99999999999999999999", []),
+        ("revision > -99999999999999999999", ["m2", "m1", "m0"]),
+        ("NOT revision > 99999999999999999999 AND metric = m1", ["m1"]),
+        ("revision > 0.5", ["m2", "m1", "m0"]),
         ("metric:M2", ["m2"]),
     ],
 )

@@ -70,6 +70,22 @@ def test_a_score_with_a_later_revision_is_marked(store, config, make):
     assert [x.is_superseded for x in undelivered.kept(config)] == [True]
 
 
+@pytest.mark.parametrize(("first", "then"), [(None, "run1"), ("run1", None), ("run1", "run2")])
+def test_a_score_is_not_superseded_by_one_that_replaces_it_nowhere(store, make, database_url, first, then):
+    store.commit([], [make.score(make.trace(), run=first)])
+    store.set_cursor("otlp_grpc", 1, [missed(1)])
+    store.commit([], [make.score(make.trace(), run=then, revision=2)])
+    assert [x.is_superseded for x in undelivered.kept(Config(url=database_url))] == [False]
+
+
+def test_a_note_goes_with_the_run_that_measured_its_score(store, config, make):
+    [seq] = store.commit([], [make.score(make.trace(), run="run1")])
+    store.set_cursor("otlp_grpc", seq, [missed(1), missed(seq)])
+    store.delete_run_step("run1", with_scores=True)
+    assert [x.note.seq for x in undelivered.kept(config)] == [1]
+    assert store.undelivered() == {"otlp_grpc": (1, 0)}
+
+
 def test_a_note_goes_with_its_score(open_store, clock, make):
     store = open_store(max_age="1d")
     store.commit([], [make.score(make.trace())])

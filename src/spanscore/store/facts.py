@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
-from sqlalchemy import ColumnElement, Dialect, bindparam, delete, func, select, update
+from sqlalchemy import ColumnElement, Dialect, bindparam, delete, func, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
 
@@ -85,11 +85,9 @@ def put_external(connection: Connection, scored: Sequence[_Numbered]) -> None:
 def forget(connection: Connection, numbers: Sequence[int]) -> None:
     """Delete the facts of scores that were deleted, by their numbers, and of what has no other score."""
     subject = subject_facts.c
-    is_of_it = (evaluations.c.subject_id == subject.subject_id, evaluations.c.scope == subject.scope)
-    last = select(func.coalesce(func.max(evaluations.c.seq), _NONE)).where(*is_of_it).scalar_subquery()
     for some in chunks(numbers):
         connection.execute(delete(score_facts).where(score_facts.c.number.in_(some)))
-        connection.execute(update(subject_facts).where(subject.last_number.in_(some)).values(last_number=last))
+        connection.execute(update(subject_facts).where(subject.last_number.in_(some)).values(last_number=_LAST_LEFT))
     connection.execute(delete(subject_facts).where(subject.last_number == _NONE))
 
 
@@ -284,3 +282,22 @@ _EXTERNAL_PLACES = select(
 _ABOUT_TRACES = select(
     subject_facts.c.subject_id, subject_facts.c.model, subject_facts.c.input_tokens, subject_facts.c.output_tokens
 ).where(subject_facts.c.scope == "trace", subject_facts.c.subject_id.in_(bindparam("subjects", expanding=True)))
+# The highest number of a subject's facts, found by way of the tables that have an index of the subject.
+_LAST_MEASURED = (
+    select(func.max(score_facts.c.number))
+    .join(evaluations, evaluations.c.seq == score_facts.c.number)
+    .where(evaluations.c.subject_id == subject_facts.c.subject_id, evaluations.c.scope == subject_facts.c.scope)
+)
+_LAST_GIVEN = (
+    select(func.max(score_facts.c.number))
+    .join(external_scores, score_facts.c.number == -external_scores.c.row)
+    .where(
+        external_scores.c.scope == subject_facts.c.scope,
+        score_facts.c.subject_id == subject_facts.c.subject_id,
+        or_(
+            external_scores.c.trace_id == subject_facts.c.subject_id,
+            external_scores.c.session_key == subject_facts.c.subject_id,
+        ),
+    )
+)
+_LAST_LEFT = func.coalesce(_LAST_MEASURED.scalar_subquery(), _LAST_GIVEN.scalar_subquery(), _NONE)

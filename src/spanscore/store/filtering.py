@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, and_, false, not_, or_
+from sqlalchemy import BigInteger, ColumnElement, Integer, and_, false, not_, or_
 
 from spanscore.filters import And, Comparison, Field, Node, Not, Or
 from spanscore.filters.fields import value_of
@@ -58,5 +58,12 @@ def _comparison(node: Comparison, fields: Mapping[str, Field[Any]], columns: Map
     column, wanted = columns[node.field], value_of(fields[node.field], node)
     if isinstance(wanted, str) and ("*" in wanted or "\x00" in wanted):
         return None  # left to those who read the record
+    if type(wanted) is int and wanted.bit_length() > _bits(column):
+        return None
     sql = and_(column.is_not(None), getattr(column, _COMPARE[node.operator])(wanted))
     return _Condition(or_(sql, false()), is_exact=True)
+
+
+def _bits(column: ColumnElement[Any]) -> int:
+    """How many bits, but for the sign, an integer has at most that a database compares with this column."""
+    return 31 if isinstance(column.type, Integer) and not isinstance(column.type, BigInteger) else 63

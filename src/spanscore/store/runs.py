@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 from spanscore.model.score import JudgeUsage
 from spanscore.model.trace import AgentTrace
 from spanscore.store import facts, reading, records
-from spanscore.store.schema import agent_traces, evaluations, otel_traces, run_items, runs, session_keys
+from spanscore.store.schema import agent_traces, evaluations, otel_traces, run_items, runs, session_keys, undelivered
 from spanscore.store.writing import chunks, key
 
 RunState: TypeAlias = Literal["PENDING", "RUNNING", "PAUSED", "SUCCEEDED", "FAILED", "CANCELLED", "DELETING", "ERASING"]
@@ -261,6 +261,7 @@ class RunTables:
             rows = self._connection.execute(of_run.order_by(evaluations.c.seq).limit(DELETE_STEP)).all()
             if rows:
                 numbers = [x.seq for x in rows]
+                self._connection.execute(delete(undelivered).where(undelivered.c.seq.in_(numbers)))
                 self._connection.execute(delete(evaluations).where(evaluations.c.seq.in_(numbers)))
                 facts.forget(self._connection, numbers)
                 return False, sum(x.size_bytes for x in rows)

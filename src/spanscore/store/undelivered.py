@@ -21,7 +21,7 @@ _PAGE = 500
 
 
 class Listed(NamedTuple):
-    """An undelivered score. `is_superseded`: a later revision of it was committed since."""
+    """An undelivered score. `is_superseded`: a later revision in the same run, or live as it, was committed since."""
 
     note: Undelivered
     evaluation: Evaluation
@@ -122,6 +122,7 @@ def _listed(connection: Connection, exporter: str, *, after: int, limit: int, on
         other.subject_id == table.subject_id,
         other.scope == table.scope,
         other.metric == table.metric,
+        other.run == table.run,
         tuple_(other.revision, other.seq) > tuple_(table.revision, table.seq),
     )
     query = (

@@ -143,12 +143,26 @@ RULES_DECISIONS = _counter(
     "scope",
     "outcome",
 )
-EVALUATIONS_SCORED = _counter("evaluations_scored", "{evaluation}", "Scores that were committed.", "metric", "label")
+EVALUATIONS_SCORED = _counter(
+    "evaluations_scored",
+    "{evaluation}",
+    "Scores that were committed, but for those of evaluation runs.",
+    "metric",
+    "label",
+)
 EVALUATIONS_SKIPPED = _counter(
-    "evaluations_skipped", "{evaluation}", "Metrics that could not be measured, for nobody's fault.", "metric", "reason"
+    "evaluations_skipped",
+    "{evaluation}",
+    "Metrics that could not be measured, for nobody's fault; evaluation runs are left out.",
+    "metric",
+    "reason",
 )
 EVALUATIONS_FAILED = _counter(
-    "evaluations_failed", "{evaluation}", "Metrics that went wrong: the judge's faults mostly.", "metric", "error_type"
+    "evaluations_failed",
+    "{evaluation}",
+    "Metrics that went wrong: the judge's faults mostly; evaluation runs are left out.",
+    "metric",
+    "error_type",
 )
 EVALUATIONS_UNANSWERED = _gauge(
     "evaluations_unanswered", "{evaluation}", "Scores that are missing since nobody answered, and are asked for again."
