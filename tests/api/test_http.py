@@ -209,6 +209,32 @@ def _connected(url):
     return socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=30)
 
 
+class _Endless(Scores):
+    """Answers no request, and notes that one has come."""
+
+    def __init__(self):
+        super().__init__()
+        self.began = threading.Event()
+
+    @needs("read")
+    async def list_scores(self, request, call):
+        self.began.set()
+        await asyncio.Event().wait()
+
+
+def test_a_request_that_is_cancelled_by_the_stop_is_no_error_in_the_log(caplog):
+    servicer = _Endless()
+    with _serving(servicer) as url:
+        connection = _connected(url)
+        connection.sendall(
+            f"POST {LIST} HTTP/1.1\r\nHost: localhost\r\ncontent-type: application/json\r\n"
+            "content-length: 2\r\n\r\n{}".encode()
+        )
+        assert servicer.began.wait(30)
+    connection.close()
+    assert [x for x in caplog.records if x.levelname == "ERROR"] == []
+
+
 @pytest.mark.parametrize("kind", ["text/plain", "application/grpc", "application/x-www-form-urlencoded"])
 def test_a_body_of_another_type_is_told_what_to_send(kind):
     with _serving() as url:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from spanscore.api.encode_runs import encode_run, spec_of
+from spanscore.api.encode_runs import budget_of, encode_run, spec_of
 from spanscore.api.runs import RunService
 from spanscore.api.servicer import Call
 from spanscore.api.v1 import run_service_pb2 as pb
@@ -12,7 +12,7 @@ from spanscore.api.v1.score_pb2 import SCOPE_SESSION
 from spanscore.config import Settings
 from spanscore.control.measurer import Measurers
 from spanscore.control.runs import Runs
-from spanscore.errors import FieldError, NotFoundError
+from spanscore.errors import FieldError, NotFoundError, RetryableError
 from spanscore.evaluation import Engine
 from spanscore.export.sender import Sender
 from spanscore.scoring import Scoring
@@ -96,7 +96,8 @@ WRONG = [
     (pb.Run(target=pb.RunTarget(trace_ids=["a"], session_ids=["b"])), "run.target"),
     (pb.Run(measure=pb.RunMeasure(thresholds={"coherence": float("nan")})), "run.measure.thresholds.coherence"),
     (pb.Run(budget=pb.RunBudget(max_tokens=0)), "run.budget.max_tokens"),
-    (pb.Run(display_name="x" * 300), "run.name"),
+    (pb.Run(display_name="x" * 300), "run.display_name"),
+    (pb.Run(target=pb.RunTarget(scope=7)), "run.target.scope"),
 ]
 
 
@@ -105,6 +106,12 @@ def test_a_field_that_is_wrong_is_named(run, field):
     with pytest.raises(FieldError) as raised:
         spec_of(run)
     assert raised.value.field == field
+
+
+def test_a_field_of_another_budget_that_is_wrong_is_named():
+    with pytest.raises(FieldError) as raised:
+        budget_of(pb.RunBudget(max_tokens=0))
+    assert raised.value.field == "budget.max_tokens"
 
 
 def test_runs_are_listed_page_by_page(service):
@@ -135,6 +142,20 @@ def test_an_estimate_counts_what_would_be_evaluated(service):
     )
     found = asyncio.run(service.estimate_run(pb.EstimateRunRequest(run=run), CALL))
     assert (found.candidates, found.items, found.calls) == (3, 2, 0)
+
+
+def test_a_watched_run_ends_when_the_server_stops(service):
+    async def watch():
+        created = await service.create_run(
+            pb.CreateRunRequest(run=pb.Run(measure=pb.RunMeasure(metrics=["check.errors_recovered"]))), CALL
+        )
+        watching = service.watch_run(pb.WatchRunRequest(name=created.name), CALL)
+        await anext(watching)
+        service.stop()
+        await anext(watching)
+
+    with pytest.raises(RetryableError, match="stops"):
+        asyncio.run(watch())
 
 
 def test_a_name_of_something_else_is_refused(service):

@@ -4,10 +4,12 @@ import asyncio
 import json
 import threading
 
+import grpc
 import pytest
 
 from spanscore.api.server import Server
 from spanscore.cli import main, run_options
+from spanscore.cli import runs as runs_command
 from spanscore.cli.main import _parser
 from spanscore.config import Settings
 from spanscore.pipeline import Pipeline
@@ -168,3 +170,34 @@ def test_what_cannot_be_done_now_is_one_line(runs):
 def test_without_a_server_it_says_what_to_do(capsys):
     assert main.main(["runs", "list", "--server", "127.0.0.1:1"]) == 1
     assert "is a server running there, and is this its api.endpoint?" in capsys.readouterr().err
+
+
+class _Unavailable(grpc.RpcError):
+    def code(self):
+        return grpc.StatusCode.UNAVAILABLE
+
+
+def _watching(*streams):
+    """A server whose every WatchRun gives the states of one of `streams` before it is not available."""
+    left = list(streams)
+
+    def ask(_method, _request, *, is_stream):
+        *states, ends = left.pop(0) if left else ["is down"]
+        yield from states
+        if ends != "ends":
+            raise _Unavailable
+
+    return ask
+
+
+def test_a_run_is_watched_across_a_restart_of_the_server():
+    ask = _watching([1, 2, "stops"], ["is down"], [2, 3, "ends"])
+    assert list(runs_command._states(ask, None, sleep=lambda _: None)) == [1, 2, 2, 3]
+
+
+@pytest.mark.parametrize(("streams", "waits"), [([], 0), ([[1, "stops"]], 30)])
+def test_a_server_that_does_not_come_back_is_not_waited_for_for_ever(streams, waits):
+    waited = []
+    with pytest.raises(grpc.RpcError):
+        list(runs_command._states(_watching(*streams), None, sleep=waited.append))
+    assert len(waited) == waits

@@ -7,7 +7,7 @@ from google.protobuf.message import Message
 
 from spanscore.api.requests import name_of
 from spanscore.api.v1 import run_service_pb2 as pb
-from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_TRACE, JudgeUsage
+from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_TRACE, SCOPE_UNSPECIFIED, JudgeUsage
 from spanscore.control.estimating import Estimated
 from spanscore.control.spec import RunBudget, RunSpec
 from spanscore.control.target import read_spec
@@ -16,12 +16,14 @@ from spanscore.model.score import ScopeKind
 from spanscore.store.runs import Item, ItemState, Progress, Run, RunState
 
 _SCOPES: Final[dict[ScopeKind, Any]] = {"trace": SCOPE_TRACE, "session": SCOPE_SESSION}
+_NAMES: Final = {"name": "display_name"}
+"""Fields of a spec that the API names differently."""
 
 
 def spec_of(run: pb.Run) -> RunSpec:
     """What a run is asked to do. Raises FieldError with the path of what is wrong."""
     target: dict[str, Any] = {
-        "scope": "session" if run.target.scope == SCOPE_SESSION else "trace",
+        "scope": _scope_of(run.target.scope),
         "trace_ids": list(run.target.trace_ids),
         "session_ids": list(run.target.session_ids),
         "sampling": _given(run.target.sampling),
@@ -35,8 +37,7 @@ def spec_of(run: pb.Run) -> RunSpec:
     try:
         return read_spec(RunSpec, given)
     except InputError as error:
-        field, _, problem = str(error).partition(": ")
-        raise FieldError(f"run.{field}" if problem else "run", problem or field) from None
+        raise _field_error("run", error) from None
 
 
 def budget_of(budget: pb.RunBudget) -> RunBudget:
@@ -44,7 +45,24 @@ def budget_of(budget: pb.RunBudget) -> RunBudget:
     try:
         return read_spec(RunBudget, _given(budget))
     except InputError as error:
-        raise FieldError("budget", str(error)) from None
+        raise _field_error("budget", error) from None
+
+
+def _scope_of(scope: Any) -> ScopeKind:
+    if scope == SCOPE_UNSPECIFIED:
+        return "trace"
+    found = next((name for name, number in _SCOPES.items() if number == scope), None)
+    if found is None:
+        raise FieldError("run.target.scope", f"{scope} is no scope of a run; give SCOPE_TRACE or SCOPE_SESSION")
+    return found
+
+
+def _field_error(parent: str, error: InputError) -> FieldError:
+    """The error of a spec, whose text starts with a field's path, with that path as the message `parent` has it."""
+    field, _, problem = str(error).partition(": ")
+    if not problem:
+        return FieldError(parent, field)
+    return FieldError(f"{parent}.{_NAMES.get(field, field)}", problem)
 
 
 def state_of(state: Any) -> RunState:

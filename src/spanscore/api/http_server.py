@@ -47,6 +47,7 @@ _HTTP_STATUSES: Final = {"UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403}
 
 MAX_REQUEST_BYTES: Final = 4 * 2**20
 _IDLE_S: Final = 75
+_CANCELLED_S: Final = 1
 _BACKLOG: Final = 512
 
 
@@ -97,10 +98,21 @@ class HttpServer:
         """Stop listening; requests under way have a second to end. May be called again."""
         if self._server is not None and self._serving is not None:
             self._server.should_exit = True
-            await asyncio.wait([self._serving])
+            # Requests that do not end in time are cancelled, which uvicorn logs as errors with stack traces.
+            logger = logging.getLogger("uvicorn.error")
+            logger.addFilter(_is_worse_than_a_cancelled_request)
+            try:
+                await asyncio.wait([self._serving])
+                await asyncio.wait([self._serving, *self._server.server_state.tasks], timeout=_CANCELLED_S)
+            finally:
+                logger.removeFilter(_is_worse_than_a_cancelled_request)
 
     def _is_full(self) -> bool:
         return self._server is not None and len(self._server.server_state.connections) > self._limits.connections
+
+
+def _is_worse_than_a_cancelled_request(record: logging.LogRecord) -> bool:
+    return record.levelno > logging.ERROR
 
 
 def _connection(limits: Limits) -> Any:

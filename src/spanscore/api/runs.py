@@ -1,6 +1,7 @@
 """RunService: evaluation runs over what is stored."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 
 from google.protobuf.empty_pb2 import Empty
@@ -20,7 +21,7 @@ from spanscore.api.requests import id_in
 from spanscore.api.servicer import Call, Servicer, needs
 from spanscore.api.v1 import run_service_pb2 as pb
 from spanscore.control.runs import Runs
-from spanscore.errors import FieldError
+from spanscore.errors import FieldError, RetryableError
 from spanscore.store.runs import Place, Run
 
 _WATCH_EVERY_S = 0.5
@@ -34,6 +35,11 @@ class RunService(Servicer):
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """End those that watch a run; they may watch it again when the server is back."""
+        self._stopping.set()
 
     @property
     def _runs(self) -> Runs:
@@ -82,7 +88,9 @@ class RunService(Servicer):
                 yield self._encoded(run)
             if run.is_ended or run.state == "PAUSED":
                 return
-            await asyncio.sleep(_WATCH_EVERY_S)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), _WATCH_EVERY_S)
+                raise RetryableError("the server stops; the run goes on when it is back", retry_after_s=1)
 
     @needs("read")
     async def list_run_items(self, request: pb.ListRunItemsRequest, call: Call) -> pb.ListRunItemsResponse:

@@ -66,6 +66,8 @@ class Server:
 
     async def stop(self, grace_s: float = 5.0) -> None:
         """Stop listening; requests under way have `grace_s` seconds to end. May be called again."""
+        for servicer in self.servicers:
+            servicer.stop()
         if self._server is not None:
             await self._health.end()
             await self._server.stop(grace_s)

@@ -54,6 +54,9 @@ class Servicer:
 
     service: ClassVar[ServiceDescriptor]
 
+    def stop(self) -> None:
+        """End the streams that would go on while the server stops. May be called again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Method:

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 _DEFAULT_SERVER = "127.0.0.1:4329"
 _PAGE = 200
 _STATES = ("pending", "running", "paused", "succeeded", "failed", "cancelled")
+_TRIES = 30
+_WAIT_S = 2.0
 _ITEM_STATES = ("failed", "done", "pending", "gone")
 
 
@@ -108,7 +111,7 @@ def _watched(args: argparse.Namespace, ask: "sources.Ask", name: str) -> int:
 
     last: Run | None = None
     shown = run_tables.Watched(is_terminal=sys.stderr.isatty() and not args.json)
-    for last in ask("WatchRun", pb.WatchRunRequest(name=name), is_stream=True):
+    for last in _states(ask, pb.WatchRunRequest(name=name)):
         if args.json:
             print_json(_as_json(last))
         else:
@@ -119,6 +122,25 @@ def _watched(args: argparse.Namespace, ask: "sources.Ask", name: str) -> int:
     if not args.json:
         run_tables.print_run(last)
     return 1 if last.state in {pb.RUN_STATE_FAILED, pb.RUN_STATE_CANCELLED} else 0
+
+
+def _states(ask: "sources.Ask", request: Any, sleep: Callable[[float], Any] = time.sleep) -> "Iterator[Run]":
+    """What WatchRun answers; where the server restarts meanwhile, again, for a minute without an answer."""
+    import grpc  # noqa: PLC0415 - as above
+
+    tries = 0  # a server that has never answered is not waited for
+    while True:
+        try:
+            for state in ask("WatchRun", request, is_stream=True):
+                tries = _TRIES
+                yield state
+        except grpc.RpcError as error:
+            tries -= 1
+            if tries < 0 or error.code() is not grpc.StatusCode.UNAVAILABLE:
+                raise
+            sleep(_WAIT_S)
+        else:
+            return
 
 
 def _pages(ask: "sources.Ask", method: str, request: Any, items: str, limit: int) -> Iterator[Any]:
