@@ -45,6 +45,12 @@ def test_a_damaged_trace_costs_no_estimate(server, traces, sql, scope, metric):
     assert server.do(server.runs.estimate(given)).calls > 0
 
 
+def test_without_a_model_an_estimate_has_no_calls(server, traces):
+    server.keep(traces(1))
+    given = read_spec(RunSpec, {"target": {"scope": "trace"}, "measure": {"metrics": ["task_completion"]}})
+    assert server.do(server.runs.estimate(given)).calls == 0
+
+
 def test_a_session_first_stored_later_is_left_out(server, traces, sql):
     server.keep(traces(2, session_id=lambda n: f"s{n}"))
     sql("UPDATE agent_traces SET stored_ns = :late WHERE session_id = 's1'", late=LATE)

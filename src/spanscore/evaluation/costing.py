@@ -20,11 +20,13 @@ class CostedCall:
 
 
 def costed(calls: Sequence[PlannedCall], config: Config) -> Iterator[CostedCall]:
-    """The calls for one subject; with a cache those that are the same are one."""
+    """The calls for one subject; with a cache those that are the same are one, and without a model there are none."""
     for planned in _distinct(calls) if config.cache.enabled else calls:
-        model = (planned.models or config.models)[0]
+        models = planned.models or config.models
+        if not models:
+            continue
         prompt = redacted(planned.prompt, config.redact.rules)  # as the judge sends it
-        yield CostedCall(planned, model, prompt, _bound(planned, prompt, model, config))
+        yield CostedCall(planned, models[0], prompt, _bound(planned, prompt, models[0], config))
 
 
 def _distinct(planned: Sequence[PlannedCall]) -> list[PlannedCall]:
