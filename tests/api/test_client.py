@@ -16,6 +16,7 @@ from spanscore.api.v1 import score_service_pb2 as pb
 from spanscore.errors import ExistsError, FieldError, InputError, NotFoundError, RetryableError, StateError
 from spanscore.receive.auth import open_authenticators
 from spanscore.receive.config import BearerToken
+from spanscore.rpc.bearer import authorization
 
 
 class Scores(Servicer):
@@ -202,3 +203,31 @@ def test_the_asynchronous_client_reads_streams():
 
     with _serving(Runs()) as endpoint:
         assert asyncio.run(watch(endpoint)) == ["runs/2"]
+
+
+@pytest.mark.parametrize("token", ["one\ntwo", "tök", "one scopes=read", " "])
+def test_what_is_no_token_is_an_input_error_that_does_not_show_it(token):
+    with pytest.raises(InputError, match="token: contains") as raised:
+        Client("127.0.0.1:1", token=token)
+    assert "one" not in str(raised.value).replace("one token", "")
+
+
+def test_the_blanks_around_a_token_are_no_part_of_it():
+    assert authorization("secret\n", "token") == ("authorization", "Bearer secret")
+
+
+def test_a_closed_client_says_so():
+    client = Client("127.0.0.1:1")
+    client.close()
+    with pytest.raises(InputError, match="this client is closed"):
+        client.scores.ListScores(pb.ListScoresRequest())
+
+
+def test_a_closed_asynchronous_client_says_so():
+    async def ask():
+        client = AsyncClient("127.0.0.1:1")
+        await client.close()
+        await client.scores.ListScores(pb.ListScoresRequest())
+
+    with pytest.raises(InputError, match="this client is closed"):
+        asyncio.run(ask())

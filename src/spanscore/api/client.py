@@ -26,6 +26,7 @@ from spanscore.errors import (
     SpanscoreError,
     StateError,
 )
+from spanscore.rpc.bearer import authorization
 from spanscore.rpc.status import Status, read_status
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class Client:
         """`endpoint` is the server's `api.endpoint`; `ca_file`, in PEM, asks for TLS and says whom it trusts.
 
         `timeout_s` bounds each call. Nothing is connected before the first one. Raises OSError where `ca_file` cannot
-        be read.
+        be read, InputError where `token` is more than one word of ASCII.
         """
         channel = grpc.insecure_channel(endpoint, _OPTIONS) if ca_file is None else _secure(grpc, endpoint, ca_file)
         self._channel = channel
@@ -114,6 +115,7 @@ class Client:
 
     def close(self) -> None:
         """Close the connection. May be called again."""
+        self._asking.is_closed = True
         self._channel.close()
 
     def __enter__(self) -> Self:
@@ -147,7 +149,7 @@ class AsyncClient:
         """As of `Client`; in a running event loop."""
         import asyncio  # noqa: PLC0415 - the other client needs none
 
-        asking = _Asking(token, timeout_s, sleep or asyncio.sleep)
+        self._asking = asking = _Asking(token, timeout_s, sleep or asyncio.sleep)
         how = {"options": _OPTIONS, "interceptors": [_AsyncAsking(asking), _AsyncStreaming(asking)]}
         if ca_file is None:
             self._channel = grpc.aio.insecure_channel(endpoint, **how)
@@ -173,6 +175,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Close the connection. May be called again."""
+        self._asking.is_closed = True
         await self._channel.close()
 
     async def __aenter__(self) -> Self:
@@ -208,12 +211,15 @@ class _Asking(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc h
     """Adds token, time-out and request id to a call, asks again what may pass, and raises what is wrong."""
 
     def __init__(self, token: str | None, timeout_s: float, sleep: Callable[[float], Any]) -> None:
-        self._metadata = (("authorization", f"Bearer {token}"),) if token else ()
+        self._metadata = (authorization(token, "token"),) if token else ()
+        self.is_closed = False
         self._timeout_s = timeout_s
         self.sleep = sleep
 
     def details(self, given: Any, *, is_stream: bool = False) -> Any:
-        """How a call is made."""
+        """How a call is made. Raises InputError where the client is closed."""
+        if self.is_closed:
+            raise InputError("this client is closed: make another one")
         timeout_s = given.timeout if given.timeout is not None or is_stream else self._timeout_s
         metadata = (*(given.metadata or ()), *self._metadata)
         return _Details(given.method, timeout_s, metadata, given.credentials, given.wait_for_ready, None)

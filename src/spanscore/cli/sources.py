@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from spanscore import config
 from spanscore.errors import ConfigError, InputError, SpanscoreError
 from spanscore.model.quantity import duration_ns
+from spanscore.rpc.bearer import authorization
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -184,7 +185,8 @@ def _metadata(args: argparse.Namespace) -> list[tuple[str, str]]:
     """What a request to the control service has beside itself: the token. Raises InputError."""
     if args.token_file is None:
         return []
-    return [("authorization", f"Bearer {_content(args.token_file, '--token-file').decode().strip()}")]
+    token = _content(args.token_file, "--token-file").decode(errors="replace")
+    return [authorization(token, f"--token-file {args.token_file}")]
 
 
 def _channel(args: argparse.Namespace) -> Any:
