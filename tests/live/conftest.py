@@ -222,12 +222,20 @@ def laid_over(config, settings):
     return config | settings | {key: laid_over(config[key], value) for key, value in deep.items()}
 
 
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+_PORTS = iter(random.SystemRandom().sample(range(10_000 + _WORKER % 4 * 5_500, 15_500 + _WORKER % 4 * 5_500), 5_500))
+
+
 def free_ports(count):
-    """Ports that nobody has, nor gets by chance while a server is started or restarted: clients' are from 32768 on."""
+    """Ports that nobody has, nor gets while a server is started or restarted.
+
+    Each is given once, and each worker has ports of its own: a server may be started long after its ports were found.
+    Clients' are from 32768 on.
+    """
     found = {}
     with contextlib.ExitStack() as stack:
         while len(found) < count:
-            port = random.randrange(10_000, 32_000)
+            port = next(_PORTS)
             with contextlib.suppress(OSError):
                 found[port] = stack.enter_context(socket.create_server(("127.0.0.1", port)))
     return list(found)
