@@ -62,18 +62,14 @@ class Source:
 
     def pushed(self, query: Query) -> frozenset[str]:
         """See `port.Source`."""
-        return frozenset({"trace_id"}) if query.trace_ids else frozenset(query.conditions)
+        return frozenset(query.conditions)
 
-    def is_exact(self, query: Query) -> bool:
+    def is_exact(self, _query: Query) -> bool:
         """See `port.Source`."""
-        return not query.trace_ids
+        return True
 
     async def find(self, query: Query) -> AsyncIterator[Found]:
         """See `port.Source`."""
-        if query.trace_ids:
-            for trace_id in query.trace_ids:
-                yield Found(trace_id)
-            return
         after: tuple[int, str] | None = None
         while True:
             statement, parameters = _search(self._table, query, after)

@@ -53,21 +53,15 @@ class Source:
 
     def pushed(self, query: Query) -> frozenset[str]:
         """See `port.Source`."""
-        if query.trace_ids:
-            return frozenset({"trace_id"})
         tags = {f"attribute.{name}" for name in _tags(query)}
         return frozenset(query.conditions) & ({"since", "until", "service"} | tags)
 
-    def is_exact(self, query: Query) -> bool:
+    def is_exact(self, _query: Query) -> bool:
         """See `port.Source`: a search gives whole traces, so they are held against the query at once."""
-        return not query.trace_ids
+        return True
 
     async def find(self, query: Query) -> AsyncIterator[Found]:
         """See `port.Source`."""
-        if query.trace_ids:
-            for trace_id in query.trace_ids:
-                yield Found(trace_id)
-            return
         start_ns = query.since_ns or 0
         end_ns = _now_ns() if query.until_ns is None else query.until_ns + _SLACK_NS
         services = await self._services(query)

@@ -46,8 +46,6 @@ class Source:
 
     def pushed(self, query: Query) -> frozenset[str]:
         """See `port.Source`."""
-        if query.trace_ids:
-            return frozenset({"trace_id"})
         return frozenset(query.conditions) & {"since", "until"}
 
     def is_exact(self, query: Query) -> bool:
@@ -56,10 +54,6 @@ class Source:
 
     async def find(self, query: Query) -> AsyncIterator[Found]:
         """See `port.Source`."""
-        if query.trace_ids:
-            for trace_id in query.trace_ids:
-                yield Found(trace_id)
-            return
         ids = [await self._id_of(x) for x in self._experiments]
         asked: dict[str, Any] = {
             "locations": [{"type": "MLFLOW_EXPERIMENT", "mlflow_experiment": {"experiment_id": x}} for x in ids],

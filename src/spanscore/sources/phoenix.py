@@ -72,20 +72,14 @@ class Source:
 
     def pushed(self, query: Query) -> frozenset[str]:
         """See `port.Source`."""
-        if query.trace_ids:
-            return frozenset({"trace_id"})
         return frozenset(query.conditions) & {"since", "until", "errors", "min_duration"}
 
     def is_exact(self, query: Query) -> bool:
         """See `port.Source`."""
-        return not query.trace_ids and not query.attributes and query.min_duration_ns is None
+        return not query.attributes and query.min_duration_ns is None
 
     async def find(self, query: Query) -> AsyncIterator[Found]:
         """See `port.Source`."""
-        if query.trace_ids:
-            for trace_id in query.trace_ids:
-                yield Found(trace_id)
-            return
         asked = _asked(query)
         while True:
             body = self._parsed(await self._http.get(f"{self._project}/traces", asked))

@@ -33,7 +33,10 @@ class Stored:
 
 
 class Source(Protocol):
-    """A backend's stored traces. Errors are `InputError` where asking again does not help, else `RetryableError`."""
+    """A backend's stored traces. Errors are `InputError` where asking again does not help, else `RetryableError`.
+
+    A query that names trace ids needs no search: only `fetch` is called.
+    """
 
     def pushed(self, query: Query) -> frozenset[str]:
         """Those of `query.conditions` that the backend itself is asked for."""

@@ -28,7 +28,7 @@ async def read(source: Source, query: Query, where: str) -> AsyncIterator[Stored
     _say(source, query, where)
     chosen = await _chosen(source, query, where)
     chosen.sort(key=lambda x: (x.start_ns, x.trace_id))
-    is_exact = source.is_exact(query)
+    is_exact = _is_exact(source, query)
     async for stored in _fetched(source, iter(chosen)):
         # What is missing of a truncated trace may be what the search found it by.
         if query.accepts(stored.spans, stored.logs) or (is_exact and stored.truncated):
@@ -37,17 +37,16 @@ async def read(source: Source, query: Query, where: str) -> AsyncIterator[Stored
 
 async def _chosen(source: Source, query: Query, where: str) -> list[Found]:
     """The traces that are wanted, as many as the limit says; where the source cannot say, they are looked at."""
-    is_exact = source.is_exact(query)
     chosen: list[Found] = []
-    if query.limit is None or is_exact:
-        async for found in source.find(query):
+    if query.limit is None or _is_exact(source, query):
+        async for found in _find(source, query):
             chosen.append(found)
             _require_few(chosen, where)
             if query.limit is not None and len(chosen) >= query.limit:
                 break
         return chosen
     waiting: deque[Found] = deque()
-    async for found in source.find(query):
+    async for found in _find(source, query):
         waiting.append(found)
         if len(waiting) >= _AT_ONCE:
             chosen += await _accepted(source, query, waiting)
@@ -57,6 +56,20 @@ async def _chosen(source: Source, query: Query, where: str) -> list[Found]:
     if len(chosen) < query.limit:
         chosen += await _accepted(source, query, waiting)
     return chosen[: query.limit]
+
+
+def _is_exact(source: Source, query: Query) -> bool:
+    return not query.trace_ids and source.is_exact(query)
+
+
+async def _find(source: Source, query: Query) -> AsyncIterator[Found]:
+    """What a search gives; ids that are named are not searched for."""
+    if query.trace_ids:
+        for trace_id in query.trace_ids:
+            yield Found(trace_id)
+        return
+    async for found in source.find(query):
+        yield found
 
 
 async def _accepted(source: Source, query: Query, candidates: deque[Found]) -> list[Found]:
@@ -91,7 +104,7 @@ def _require_few(chosen: list[Found], where: str) -> None:
 
 
 def _say(source: Source, query: Query, where: str) -> None:
-    pushed = source.pushed(query)
+    pushed = {"trace_id"} if query.trace_ids else source.pushed(query)
     asked = ", ".join(x for x in query.conditions if x in pushed) or "nothing"
     here = ", ".join(x for x in query.conditions if x not in pushed) or "nothing"
     _log.info("%s: filtered by the backend: %s; filtered here: %s", where, asked, here)
