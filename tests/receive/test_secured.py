@@ -176,18 +176,41 @@ def test_a_file_of_tokens_that_is_empty_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("token secret", "line 2: after the token only scopes=… may stand, once"),
+        ("token secret", "line 2: after the token only scopes=… and tenant=… may stand, each once"),
         ("token scopes=", "line 2: after the token"),
         ("token scopes=read scopes=read", "line 2: after the token"),
         ("token scopes=read,all", "line 2: scopes are read, write and admin"),
+        ("token tenant=", "line 2: after the token"),
+        ("token tenant=acme tenant=acme", "line 2: after the token"),
+        ("token tenant=a/b", "line 2: tenant=a/b: a tenant is 1 to 128 printable ASCII characters"),
+        ("token tenant=ümlaut", "line 2: tenant=ümlaut: a tenant is"),
+        (f"token tenant={'a' * 129}", f"line 2: tenant={'a' * 40}: a tenant is"),
+        ("first tenant=acme", "line 2: this token is given before, with other scopes or another tenant; give it once"),
+        ("first scopes=read", "line 2: this token is given before"),
     ],
 )
 def test_a_line_of_a_file_of_tokens_that_is_wrong_is_named_without_its_token(tmp_path, line, said):
     file = tmp_path / "tokens"
     file.write_text(f"first\n{line}\n")
     with pytest.raises(ConfigError, match=said) as caught:
-        open_authenticators({"bearertokenauth": BearerToken(filename=file)})
+        open_authenticators({"bearertokenauth": BearerToken(filename=file)}, has_tenants=True)
     assert "secret" not in str(caught.value)
+
+
+def test_a_tenant_of_a_token_is_refused_at_the_start_of_a_server_without_tenants(tmp_path):
+    file = tmp_path / "tokens"
+    file.write_text("first\nsecond tenant=acme\n")
+    with pytest.raises(ConfigError, match=r"tokens: line 2: tenant=… needs `tenancy` in the configuration"):
+        open_authenticators({"bearertokenauth": BearerToken(filename=file)})
+
+
+def test_a_line_names_scopes_and_tenant_of_a_token_in_any_order(tmp_path):
+    file = tmp_path / "tokens"
+    file.write_text("a\nb tenant=acme\nc tenant=acme scopes=read\nd scopes=read tenant=acme\nb tenant=acme\n")
+    known = open_authenticators({"bearertokenauth": BearerToken(filename=file)}, has_tenants=True)["bearertokenauth"]
+    found = [known.check(f"Bearer {x}", "read") for x in "abcd"]
+    assert [x.tenant for x in found] == [None, "acme", "acme", "acme"]
+    assert [len(x.scopes) for x in found] == [3, 3, 1, 1]
 
 
 async def test_a_token_that_may_only_read_sends_nothing(serve, traces, tmp_path):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
 from spanscore.errors import ConfigError, RetryableError
+from spanscore.model import tenant
 from spanscore.model.headers import Headers
 from spanscore.receive.config import BearerToken
 from spanscore.watched import Watched
@@ -15,16 +16,19 @@ _log = logging.getLogger(__name__)
 
 _LOOK_EVERY_S: Final = 10.0
 _MAX_FILE_BYTES: Final = 2**20
-_LINES: Final = "expected are lines of the form `TOKEN [scopes=read,write]`"
+_SHOWN_CHARS: Final = 40
+_NO_TENANTS: Final = "tenant=… needs `tenancy` in the configuration; without it all tokens would reach the same traces"
+_TWICE: Final = "this token is given before, with other scopes or another tenant; give it once"
+_LINES: Final = "expected are lines of the form `TOKEN [scopes=read,write] [tenant=acme]`"
 
 
-def open_authenticators(extensions: Mapping[str, Any]) -> dict[str, Any]:
+def open_authenticators(extensions: Mapping[str, Any], *, has_tenants: bool = False) -> dict[str, Any]:
     """What `extensions` configures, ready for use: those that need it read their files.
 
-    Raises ConfigError where one cannot be used.
+    Raises ConfigError where one cannot be used: also where a token names a tenant and the server has none.
     """
     return {
-        name: BearerTokens(x, f"extensions.{name}") if isinstance(x, BearerToken) else x
+        name: BearerTokens(x, f"extensions.{name}", has_tenants=has_tenants) if isinstance(x, BearerToken) else x
         for name, x in extensions.items()
     }
 
@@ -45,10 +49,11 @@ SCOPES: Final[frozenset[Scope]] = frozenset(get_args(Scope))
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A known token, and what it permits."""
+    """A known token, and what it permits; without a `tenant` for each that a request names."""
 
     text: bytes = field(repr=False)
     scopes: frozenset[Scope] = SCOPES
+    tenant: str | None = None
 
     def permits(self, scope: Scope) -> bool:
         """Whether it permits what needs this scope."""
@@ -58,9 +63,10 @@ class Token:
 class BearerTokens:
     """Knows the tokens of a `BearerToken`; those of a file as the file has them now."""
 
-    def __init__(self, config: BearerToken, key: str) -> None:
+    def __init__(self, config: BearerToken, key: str, *, has_tenants: bool = False) -> None:
         """Raises ConfigError, which names the configuration's `key`, where the file of tokens cannot be used."""
         self._config = config
+        self._has_tenants = has_tenants
         self._given = [x.get_secret_value() for x in (*([config.token] if config.token else []), *config.tokens)]
         files = [config.filename] if config.filename else []
         try:
@@ -97,32 +103,45 @@ class BearerTokens:
             raise RetryableError("the tokens cannot be read now", why="authenticator") from error
 
     def _read(self) -> Iterator[Token]:
-        """Each token once, the first line of it. Raises ValueError where a line is none."""
+        """Each token once. Raises ValueError where a line is none, or gives a token a second time and otherwise."""
         known = {token.encode(): Token(token.encode()) for token in self._given}
         if self._config.filename is not None:
-            for token in _read_lines(self._config.filename.read_bytes()):
-                known.setdefault(token.text, token)
+            for number, token in _read_lines(self._config.filename.read_bytes()):
+                if token.tenant is not None and not self._has_tenants:
+                    raise ValueError(f"line {number}: {_NO_TENANTS}")
+                if known.setdefault(token.text, token) != token:
+                    raise ValueError(f"line {number}: {_TWICE}")
         yield from known.values()
 
 
-def _read_lines(content: bytes) -> list[Token]:
+def _read_lines(content: bytes) -> list[tuple[int, Token]]:
+    """The tokens of a file with the numbers of their lines. Raises ValueError."""
     if len(content) > _MAX_FILE_BYTES:
         raise ValueError(f"larger than {_MAX_FILE_BYTES} bytes")
     lines = [(number, x.split()) for number, x in enumerate(content.splitlines(), start=1)]
-    found = [_read_line(number, parts) for number, parts in lines if parts]
+    found = [(number, _read_line(number, parts)) for number, parts in lines if parts]
     if not found:
         raise ValueError("no token in it")
     return found
 
 
 def _read_line(number: int, parts: list[bytes]) -> Token:
-    token, *settings = parts
-    if not settings:
-        return Token(token)
-    name, _, value = settings[0].decode("utf-8", "replace").partition("=")
-    if name != "scopes" or not value or len(settings) > 1:
-        raise ValueError(f"line {number}: after the token only scopes=… may stand, once")
-    scopes = frozenset(value.split(","))
+    text, *settings = parts
+    given: dict[str, str] = {}
+    for setting in settings:
+        name, _, value = setting.decode("utf-8", "replace").partition("=")
+        if name not in {"scopes", "tenant"} or not value or name in given:
+            raise ValueError(f"line {number}: after the token only scopes=… and tenant=… may stand, each once")
+        given[name] = value
+    if "tenant" in given and (problem := tenant.problem(given["tenant"])):
+        raise ValueError(f"line {number}: tenant={given['tenant'][:_SHOWN_CHARS]}: {problem}")
+    return Token(text, _scopes(number, given.get("scopes")), given.get("tenant"))
+
+
+def _scopes(number: int, given: str | None) -> frozenset[Scope]:
+    if given is None:
+        return SCOPES
+    scopes = frozenset(given.split(","))
     if not scopes <= SCOPES:
         raise ValueError(f"line {number}: scopes are read, write and admin, with commas between them")
-    return Token(token, cast("frozenset[Scope]", scopes))
+    return cast("frozenset[Scope]", scopes)
