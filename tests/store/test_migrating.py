@@ -132,6 +132,22 @@ def test_it_takes_new_traces_and_scores(opened, make):
     assert opened.trace(make.trace().id) == make.trace()
 
 
+def test_facts_of_subjects_outlive_the_change_of_their_key(older):
+    engine = create_engine(older.url)
+    scripts = migrating.scripts()
+    for script in reversed(list(scripts.iterate_revisions("0007", "base"))):
+        migrating._apply(engine, scripts, script)
+    columns = schema.subject_facts.c.keys()
+    before = dict(zip(columns, ("trace", "1" * 32, 46, "", None, "shop", *[None] * 7), strict=True))
+    with engine.begin() as connection:
+        connection.execute(schema.subject_facts.insert(), before)
+    migrating.migrate(engine, "the store")
+    with engine.connect() as connection:
+        kept = connection.execute(select(schema.subject_facts).where(schema.subject_facts.c.service == "shop")).all()
+    engine.dispose()
+    assert [x._asdict() for x in kept] == [before]
+
+
 def test_a_store_without_tables_that_version_1_added_later_gets_them(config, older, sql, make):
     for name in ("external_scores", "calibrations", "undelivered", "unanswered", "session_keys"):
         sql(f"DROP TABLE {name}")

@@ -11,7 +11,11 @@ from spanscore.model.span import Attributes, Value
 Headers: TypeAlias = tuple[tuple[str, str], ...]
 """Name, in lower case, and value."""
 
+TENANT: Final = ":tenant"
+"""The name under which a request's tenant is kept among its headers. No header that is sent is called so."""
+
 _PREFIX: Final = "spanscore.header."
+_TENANT_KEY: Final = _PREFIX + TENANT
 _MAX_VALUE_CHARS: Final = 1024
 
 
@@ -24,6 +28,7 @@ def chosen(received: Iterable[tuple[str, str | bytes]], wanted: frozenset[str]) 
         (name.lower(), value)
         for name, value in received
         if name.lower() in wanted
+        and not name.startswith(":")
         and isinstance(value, str)
         and len(value) <= _MAX_VALUE_CHARS
         and value.isascii()
@@ -45,3 +50,17 @@ def without_headers(resource: Attributes) -> dict[str, Value]:
 def headers_of(resource: Attributes) -> Headers:
     """The headers that a resource came with."""
     return tuple((key[len(_PREFIX) :], str(value)) for key, value in resource.items() if key.startswith(_PREFIX))
+
+
+def tenant_of(resource: Attributes) -> str:
+    """The tenant that a resource belongs to; "" without tenants.
+
+    >>> tenant_of(with_headers({"service.name": "shop"}, ((":tenant", "acme"),)))
+    'acme'
+    """
+    return str(resource.get(_TENANT_KEY, ""))
+
+
+def tenant_in(headers: Headers) -> str:
+    """The tenant that a request with these headers belongs to; "" without tenants."""
+    return next((value for name, value in headers if name == TENANT), "")

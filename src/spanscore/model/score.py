@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
+from spanscore.model.headers import tenant_of
 from spanscore.model.record import record
 from spanscore.model.trace import Target, Trial
 
@@ -229,6 +230,11 @@ class Evaluation:
             facts += ["run", self.run]
         seed = "\n".join(facts)
         return hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+    @property
+    def tenant(self) -> str:
+        """Whose it is; "" without tenants."""
+        return tenant_of(self.target.resource)
 
     @property
     def is_external(self) -> bool:

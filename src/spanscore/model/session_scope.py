@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from spanscore.model.headers import headers_of
+from spanscore.model.headers import TENANT, headers_of
 from spanscore.model.span import Attributes
 from spanscore.model.trace import AgentTrace
 
@@ -16,7 +16,8 @@ Scope: TypeAlias = tuple[tuple[str, str], ...]
 
 DEFAULT_SCOPE: Final = ("service.namespace", "tenant.id")
 _MAX_VALUE_CHARS: Final = 1024
-_SCOPED: Final = re.compile(r"[0-9a-f]{16}:")
+_SCOPED: Final = re.compile(r"([ -.0-~]{1,128}/)?[0-9a-f]{16}:")
+_HEADER: Final = "header:"
 
 
 def scope_of(resource: Attributes, names: Sequence[str]) -> Scope:
@@ -25,24 +26,28 @@ def scope_of(resource: Attributes, names: Sequence[str]) -> Scope:
     What came with other headers leaves with other headers, as another tenant's: it never shares a session.
     """
     own = ((name, str(resource[name])[:_MAX_VALUE_CHARS]) for name in names if resource.get(name) not in (None, ""))
-    headers = (("header:" + name, value) for name, value in headers_of(resource))
+    headers = ((_HEADER + name, value) for name, value in headers_of(resource))
     return tuple(sorted({**dict(own), **dict(headers)}.items()))
 
 
 def session_key(session_id: str, scope: Scope) -> str:
     """What a session is joined, stored and looked up by: its id, behind a digest of its scope where it has one.
 
-    No id of one scope is the key of a session in another.
+    No id of one scope is the key of a session in another. The tenant, where there is one, stands before the digest: no
+    tenant's name contains a `/`.
 
     >>> session_key("chat-7", ())
     'chat-7'
     >>> session_key("chat-7", (("service.namespace", "shop"),))
     '55084ed27e27e5f8:chat-7'
+    >>> session_key("chat-7", (("header::tenant", "acme"),))
+    'acme/1ddb4a799c5e73a2:chat-7'
     """
     if not scope and not _SCOPED.match(session_id):
         return session_id
     digest = hashlib.sha256(json.dumps(scope).encode()).hexdigest()[:16]
-    return f"{digest}:{session_id}"
+    tenant = dict(scope).get(_HEADER + TENANT)
+    return f"{digest}:{session_id}" if tenant is None else f"{tenant}/{digest}:{session_id}"
 
 
 def in_scope(traces: Iterable[AgentTrace], names: Sequence[str]) -> list[AgentTrace]:

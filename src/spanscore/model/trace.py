@@ -6,6 +6,7 @@ from dataclasses import field
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from spanscore.model.expected import Expected
+from spanscore.model.headers import tenant_of
 from spanscore.model.json import Json
 from spanscore.model.record import record
 from spanscore.model.span import Attributes, Scalar
@@ -144,7 +145,8 @@ class AgentTrace:
 
     `id` is 32 hex digits that stay the same however often, and in whatever order, the turn's spans arrive. It derives
     from the first of the trace ids, in which the turn opens, and the span that opens it, since several turns can share
-    a root; what later traces add to the turn does not change it.
+    a root; what later traces add to the turn does not change it. Where there are tenants, it derives from the tenant
+    too: two that send the same trace id have two agent traces.
     """
 
     trace_ids: tuple[str, ...]
@@ -180,8 +182,14 @@ class AgentTrace:
     def __post_init__(self) -> None:
         if self.session_key is None and self.session_id is not None:
             object.__setattr__(self, "session_key", self.session_id)
-        seed = "\n".join((*self.trace_ids[:1], self.opening_span_id))
+        tenant = tenant_of(self.target.resource)
+        seed = "\n".join((*self.trace_ids[:1], self.opening_span_id, *((tenant,) if tenant else ())))
         object.__setattr__(self, "id", hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:32])
+
+    @property
+    def tenant(self) -> str:
+        """Whose it is; "" without tenants."""
+        return tenant_of(self.target.resource)
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object that `spanscore inspect --jsonl` prints on one line; some have more.

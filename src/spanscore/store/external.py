@@ -15,6 +15,8 @@ from spanscore.store.config import Config
 from spanscore.store.schema import agent_traces, external_scores, otel_traces, session_keys
 from spanscore.store.writing import chunks, key, put_rows
 
+_SIZE = list(external_scores.c.keys()).index("size_bytes")
+
 MAX_NAMED = 100_000
 """External scores of one name that are read at most, those that came last."""
 
@@ -33,7 +35,7 @@ def put(connection: Connection, scores: Sequence[Evaluation], now_ns: int) -> tu
     rows = [_row(score, last + place, now_ns) for place, score in enumerate(new.values(), 1)]
     put_rows(connection, external_scores, rows)
     facts.put_external(connection, list(enumerate(new.values(), last + 1)))
-    return len(rows), sum(x[-2] for x in rows)
+    return len(rows), sum(x[_SIZE] for x in rows)
 
 
 def of_traces(connection: Connection, trace_ids: Collection[str]) -> external.Joined:
@@ -133,6 +135,7 @@ def _row(score: Evaluation, row: int, now_ns: int) -> tuple[Any, ...]:
         now_ns,
         records.size_bytes(record),
         record,
+        score.tenant,
     )
 
 

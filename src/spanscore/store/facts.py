@@ -23,10 +23,10 @@ _MAX_TEXT_CHARS = 256
 _BATCH = 500
 _HIGHEST = 2**63 - 1
 _DAMAGED_RECORD = (ValueError, LookupError, TypeError)
-_ONE_TENANT = ""
 _LIVE = ""
 _NONE = 0  # is no number of a score
 _SUBJECT: tuple[str, ...] = tuple(subject_facts.c.keys())
+_SUBJECT_KEY: tuple[str, ...] = tuple(subject_facts.primary_key.columns.keys())
 
 _Row: TypeAlias = tuple[Any, ...]
 _Numbered: TypeAlias = tuple[int, Evaluation]
@@ -165,11 +165,11 @@ def _replace(connection: Connection, found: Iterable[Any], scored: Sequence[_Num
 
 
 def _place(score: Evaluation) -> _Row:
-    return score.scope, subject_of(score), score.metric, _series(score)
+    return score.scope, subject_of(score), score.tenant, score.metric, _series(score)
 
 
 def _key(row: Any) -> _Row:
-    return row.scope, row.subject_id, row.metric, row.series
+    return row.scope, row.subject_id, row.tenant, row.metric, row.series
 
 
 def _write(
@@ -179,7 +179,7 @@ def _write(
     newest = {_place(x): (number, x) for number, x in scored}
     rows = [_score_row(number, x, place) for place, (number, x) in newest.items()]
     put_rows(connection, score_facts, rows)
-    last = {place[:2]: x for place, x in newest.items()}
+    last = {place[: len(_SUBJECT_KEY)]: x for place, x in newest.items()}
     subjects = [_subject_row(number, x, about.get(x.subject_id, _UNKNOWN)) for number, x in last.values()]
     if not subjects:
         return
@@ -191,12 +191,12 @@ def _write(
 
 
 def _score_row(number: int, score: Evaluation, place: _Row) -> _Row:
-    scope, subject, metric, series = place
+    scope, subject, tenant, metric, series = place
     evaluator, label = score.evaluator, score.label
     passed = label == "pass" if label in {"pass", "fail"} else score.passed
     return (
         number,
-        _ONE_TENANT,
+        tenant,
         scope,
         subject,
         metric,
@@ -221,7 +221,7 @@ def _subject_row(number: int, score: Evaluation, about: TraceFacts) -> _Row:
         score.scope,
         subject_of(score),
         number,
-        _ONE_TENANT,
+        score.tenant,
         None if session is None else key(session),
         _text(score.service_name),
         _text(score.agent_name),
@@ -261,24 +261,18 @@ def _number(value: int | None) -> int | None:
 @lru_cache(maxsize=8)
 def _subject_statement(dialect: Dialect, *, replaces: bool) -> str:
     insert = postgresql.insert(subject_facts) if dialect.name == "postgresql" else sqlite.insert(subject_facts)
-    kept = {name: insert.excluded[name] for name in _SUBJECT[2:]}
-    replacing = insert.on_conflict_do_update(index_elements=_SUBJECT[:2], set_=kept)
-    statement = replacing if replaces else insert.on_conflict_do_nothing(index_elements=_SUBJECT[:2])
+    kept = {name: insert.excluded[name] for name in _SUBJECT if name not in _SUBJECT_KEY}
+    replacing = insert.on_conflict_do_update(index_elements=_SUBJECT_KEY, set_=kept)
+    statement = replacing if replaces else insert.on_conflict_do_nothing(index_elements=_SUBJECT_KEY)
     return str(statement.compile(dialect=dialect, column_keys=list(_SUBJECT)))
 
 
 # Built once, as in `writing`.
-_PLACES = select(
-    score_facts.c.number, score_facts.c.scope, score_facts.c.subject_id, score_facts.c.metric, score_facts.c.series
-).join(evaluations, evaluations.c.seq == score_facts.c.number)
-_EXTERNAL_PLACES = select(
-    score_facts.c.number,
-    score_facts.c.scope,
-    score_facts.c.subject_id,
-    score_facts.c.metric,
-    score_facts.c.series,
-    score_facts.c.evaluated_ns,
-).join(external_scores, score_facts.c.number == -external_scores.c.row)
+_PLACE = tuple(score_facts.c[x] for x in ("number", "scope", "subject_id", "tenant", "metric", "series"))
+_PLACES = select(*_PLACE).join(evaluations, evaluations.c.seq == score_facts.c.number)
+_EXTERNAL_PLACES = select(*_PLACE, score_facts.c.evaluated_ns).join(
+    external_scores, score_facts.c.number == -external_scores.c.row
+)
 _ABOUT_TRACES = select(
     subject_facts.c.subject_id, subject_facts.c.model, subject_facts.c.input_tokens, subject_facts.c.output_tokens
 ).where(subject_facts.c.scope == "trace", subject_facts.c.subject_id.in_(bindparam("subjects", expanding=True)))
@@ -293,6 +287,7 @@ _LAST_GIVEN = (
     .join(external_scores, score_facts.c.number == -external_scores.c.row)
     .where(
         external_scores.c.scope == subject_facts.c.scope,
+        score_facts.c.tenant == subject_facts.c.tenant,
         score_facts.c.subject_id == subject_facts.c.subject_id,
         or_(
             external_scores.c.trace_id == subject_facts.c.subject_id,

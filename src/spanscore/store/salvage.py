@@ -5,7 +5,7 @@ header, the schema or an index. What is kept is checked as the server would read
 """
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -100,12 +100,12 @@ def store(config: Config, file: Path) -> Salvaged:
         with Pages(file) as pages, transactions.transaction(engine) as connection:
             found = _read(pages, _STORE_TABLES)
             result.unreadable = pages.damaged
-            traces = _newest_revisions(found["agent_traces"], result)
-            scores = _decodable(found["evaluations"], _is_evaluation, result)
+            traces = _newest_revisions(found, result)
+            scores = _decodable(found, "evaluations", _is_evaluation, result)
             for table, rows in (
                 ("agent_traces", traces),
                 ("evaluations", scores),
-                ("external_scores", _decodable(found["external_scores"], _is_evaluation, result)),
+                ("external_scores", _decodable(found, "external_scores", _is_evaluation, result)),
                 *((name, found[name]) for name in _TAKEN_OVER),
             ):
                 values = list({_key(x, table): _whole(_with_rowid(x), table) for x in rows}.values())
@@ -113,7 +113,7 @@ def store(config: Config, file: Path) -> Salvaged:
                     writing.put_rows(connection, schema.tables.tables[table], values[start : start + _CHUNK_ROWS])
                 result.saved[table] = len(values)
             for start in range(0, len(traces), _CHUNK_ROWS):
-                some = [records.decode_trace(_text(x)) for x in traces[start : start + _CHUNK_ROWS]]
+                some = [records.decode_trace(_text(x, "agent_traces")) for x in traces[start : start + _CHUNK_ROWS]]
                 writing.note_traces(connection, some)
             while facts.fill(connection):
                 pass
@@ -171,12 +171,12 @@ _JOURNAL_TABLES: Final = {
     "parts": _has(bytes, rowid=False),
     "held": _has(int, bytes, int, rowid=False),
 }
-_SCORE: Final = (_NULL, str, str, str, str, int, int, int, int, str)
 
 
-def _is_score(record: Record) -> bool:
-    """A row from before there were evaluation runs lacks the column for them."""
-    return _has(*_SCORE)(record) or _has(*_SCORE, str)(record)
+def _may_lack(added: int, *types: type | tuple[type, ...]) -> Callable[[Record], bool]:
+    """As `_has`, of a table to which the last `added` columns were added: rows from before that lack some of them."""
+    forms = [_has(*types[: len(types) - lacking]) for lacking in range(added + 1)]
+    return lambda record: any(fits(record) for fits in forms)
 
 
 _NUMBER: Final = (float, int)  # a whole number is stored as one, also in a column of other numbers
@@ -186,9 +186,9 @@ _TAKEN_OVER: Final = (
     *("monitor_states", "monitor_ticks", "monitor_scores", "alert_notices"),
 )
 _STORE_TABLES: Final = {
-    "agent_traces": _has(_NULL, str, int, str, (str, _NULL), int, int, int, str),
-    "evaluations": _is_score,
-    "external_scores": _has(_NULL, str, str, (str, _NULL), (str, _NULL), str, int, int, int, str),
+    "agent_traces": _may_lack(1, _NULL, str, int, str, (str, _NULL), int, int, int, str, str),
+    "evaluations": _may_lack(2, _NULL, str, str, str, str, int, int, int, int, str, str, str),
+    "external_scores": _may_lack(1, _NULL, str, str, (str, _NULL), (str, _NULL), str, int, int, int, str, str),
     "judge_answers": _has(_NULL, str, int, int, str),
     "export_cursors": _has(str, int),
     "calibrations": _has(str, int, str),
@@ -216,30 +216,32 @@ def _is_wanted(record: Record, headers: dict[int, str], expected: ledger.Found) 
     return entry.checksum is None or entry.checksum == ledger.checksum(bytes(body), headers.get(row, ""))  # type: ignore[arg-type]  # bytes by its table's form
 
 
-def _newest_revisions(rows: Sequence[Record], result: Salvaged) -> list[Record]:
+def _newest_revisions(found: Mapping[str, Sequence[Record]], result: Salvaged) -> list[Record]:
     newest: dict[Any, Record] = {}
-    for record in _decodable(rows, _is_trace, result):
+    for record in _decodable(found, "agent_traces", _is_trace, result):
         before = newest.get(record.values[1])
         if before is None or record.values[2] >= before.values[2]:  # type: ignore[operator]  # integers by the form
             newest[record.values[1]] = record
     return list(newest.values())
 
 
-def _decodable(rows: Sequence[Record], decode: Callable[[str], object], result: Salvaged) -> list[Record]:
-    found = []
-    for record in rows:
+def _decodable(
+    found: Mapping[str, Sequence[Record]], table: str, decode: Callable[[str], object], result: Salvaged
+) -> list[Record]:
+    whole = []
+    for record in found[table]:
         try:
-            decode(_text(record))
+            decode(_text(record, table))
         except (ValueError, LookupError, TypeError, AttributeError):
             result.unreadable += 1
         else:
-            found.append(record)
-    return found
+            whole.append(record)
+    return whole
 
 
-def _text(record: Record) -> str:
-    """The JSON of a trace or a score: its last column but for what was added since."""
-    return str(record.values[min(len(record.values), len(_SCORE)) - 1])
+def _text(record: Record, table: str) -> str:
+    """The JSON of a trace or a score."""
+    return str(record.values[schema.tables.tables[table].c.keys().index("record")])
 
 
 def _is_trace(text: str) -> object:
@@ -268,8 +270,8 @@ def _with_rowid(record: Record) -> tuple[Any, ...]:
 
 
 def _whole(values: tuple[Any, ...], table: str) -> tuple[Any, ...]:
-    """The values with those of columns that a row from before they were there lacks."""
-    return values if table != "evaluations" or len(values) > len(_SCORE) else (*values, "")
+    """The values, and "" for each column that was added after the row was written."""
+    return (*values, *([""] * (len(schema.tables.tables[table].columns) - len(values))))
 
 
 def _insert(db: sqlite3.Connection, table: str, rows: Sequence[Record]) -> int:

@@ -21,13 +21,30 @@ from sqlalchemy.engine import Connection
 
 from spanscore.errors import ConfigError
 
-VERSION = 7
+VERSION = 9
 """The number of the last of the `migrations`, which every change of a table here has."""
 
 tables = MetaData()
 
 _CREATING = 1936748898  # PostgreSQL's advisory lock while tables are made
 _BIG = BigInteger().with_variant(Integer, "sqlite")  # SQLite's row ids are INTEGER, which has 64 bits there
+
+
+def _tenant() -> Column[str]:
+    """Whose a row is; "" where there are no tenants."""
+    return Column("tenant", String(128), nullable=False, server_default="")
+
+
+def _index_of_tenants(table: Table, *columns: str) -> None:
+    """Index the rows of tenants, each tenant's in the order of `columns`; a store without tenants writes none of it.
+
+    `tenants.is_of` gives the conditions with which a query uses it.
+    """
+    has_tenant = table.c.tenant != ""
+    named = (table.c[x] for x in ("tenant", *columns))
+    name = f"{table.name}_by_tenant_{columns[0]}"
+    Index(name, *named, sqlite_where=has_tenant, postgresql_where=has_tenant)
+
 
 versions = Table("spanscore_schema", tables, Column("version", Integer, primary_key=True, autoincrement=False))
 """One row: the version of the tables, by which a spanscore of any version knows whether it can use them."""
@@ -52,14 +69,18 @@ agent_traces = Table(
     Column("stored_ns", _BIG, nullable=False),
     Column("size_bytes", Integer, nullable=False),
     Column("record", Text, nullable=False),
+    _tenant(),
 )
 Index("agent_traces_by_session", agent_traces.c.session_id, sqlite_where=agent_traces.c.session_id.is_not(None))
+_index_of_tenants(agent_traces, "row")
+_index_of_tenants(agent_traces, "session_id", "row")
 
 otel_traces = Table(
     "otel_traces",
     tables,
     Column("trace_id", String(32), primary_key=True),
     Column("agent_trace_id", String(32), primary_key=True, index=True),
+    _tenant(),
     sqlite_with_rowid=False,
 )
 """OTel trace ids of each agent trace. An agent trace's id derives from them, so they never change."""
@@ -69,6 +90,7 @@ session_keys = Table(
     tables,
     Column("session_id", String(256), primary_key=True),
     Column("session_key", String(256), primary_key=True, index=True),
+    _tenant(),
     sqlite_with_rowid=False,
 )
 """The keys that sessions of one id have in different namespaces or tenants, where a key is not the id itself."""
@@ -89,10 +111,12 @@ evaluations = Table(
     # Also the index that finds the newest revision of a subject's metrics; a uid derives from the columns before it.
     UniqueConstraint("subject_id", "scope", "metric", "revision", "uid"),
     Column("run", String(32), nullable=False, server_default=""),
+    _tenant(),
 )
 Index("evaluations_by_uid", evaluations.c.uid)
 """What was measured; `run` is the evaluation run that asked for it, "" for what was evaluated as it came."""
 Index("evaluations_by_run", evaluations.c.run, evaluations.c.seq, sqlite_where=evaluations.c.run != "")
+_index_of_tenants(evaluations, "seq")
 
 external_scores = Table(
     "external_scores",
@@ -107,7 +131,9 @@ external_scores = Table(
     Column("stored_ns", _BIG, nullable=False),
     Column("size_bytes", Integer, nullable=False),
     Column("record", Text, nullable=False),
+    _tenant(),
 )
+_index_of_tenants(external_scores, "row")
 """Scores that others gave, by the OTel trace or the session that they name, whether or not that is known yet."""
 
 score_facts = Table(
@@ -155,7 +181,7 @@ subject_facts = Table(
     Column("scope", String(7), primary_key=True),
     Column("subject_id", String(256), primary_key=True),
     Column("last_number", _BIG, nullable=False, index=True),
-    Column("tenant", String(128), nullable=False),
+    Column("tenant", String(128), primary_key=True),
     Column("session_key", String(256)),
     Column("service", String(256)),
     Column("agent", String(256)),
@@ -167,10 +193,11 @@ subject_facts = Table(
     Column("output_tokens", _BIG),
     sqlite_with_rowid=False,
 )
-"""What the rows of `score_facts` with the same `scope` and `subject_id` have in common, as of the last of them.
+"""What the rows of `score_facts` with the same `scope`, `subject_id` and `tenant` have in common, as of the last one.
 
 - `scope`, `subject_id`: "trace" and the agent trace's id, or "session" and its key. Of an external score of a trace the
-  OTel trace id, since it may come before the trace: `otel_traces` has the agent traces of that.
+  OTel trace id, since it may come before the trace: `otel_traces` has the agent traces of that. Two tenants may have
+  the same OTel trace id, so `tenant` is part of the key.
 - `last_number`: the `number` of the score that was written last; without a score of it the row goes.
 - `session_key`: of the session, or of the trace's session.
 - `service`, `agent`, `environment`: of the evaluated agent; `model`: the first that it called, of a trace. Texts are

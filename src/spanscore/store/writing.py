@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar
@@ -31,7 +31,7 @@ _MAX_IDS = 400  # of which a statement names two lists: old SQLites take 999 par
 _STORED_TRACES = select(agent_traces.c.id, agent_traces.c.size_bytes).where(
     agent_traces.c.id.in_(bindparam("ids", expanding=True))
 )
-_STORED_IDS = select(otel_traces.c.trace_id, otel_traces.c.agent_trace_id).where(
+_STORED_IDS = select(otel_traces.c.trace_id, otel_traces.c.agent_trace_id, otel_traces.c.tenant).where(
     otel_traces.c.agent_trace_id.in_(bindparam("ids", expanding=True))
 )
 _STORED_SCORES = select(evaluations.c.subject_id, evaluations.c.uid, evaluations.c.seq).where(
@@ -73,9 +73,9 @@ def put_traces(connection: Connection, traces: Sequence[StoredTrace], after_row:
     for ids in chunks(list(replaced)):
         connection.execute(delete(agent_traces).where(agent_traces.c.id.in_(ids)))
     rows = [_trace_row(stored, id_, row, now_ns) for row, (id_, stored) in enumerate(newest.items(), after_row + 1)]
-    pairs = {(trace_id, id_) for id_, stored in newest.items() for trace_id in stored.trace.trace_ids}
+    pairs = _otel_rows(stored.trace for stored in newest.values())
     for ids in chunks(list(replaced)):
-        pairs.difference_update((x.trace_id, x.agent_trace_id) for x in connection.execute(_STORED_IDS, {"ids": ids}))
+        pairs.difference_update(map(tuple, connection.execute(_STORED_IDS, {"ids": ids})))
     put_rows(connection, agent_traces, rows)
     put_rows(connection, otel_traces, sorted(pairs))
     _note_keys(connection, [stored.trace for stored in newest.values()])
@@ -83,21 +83,25 @@ def put_traces(connection: Connection, traces: Sequence[StoredTrace], after_row:
     return written - sum(replaced.values())
 
 
+def _otel_rows(traces: Iterable[AgentTrace]) -> set[_Row]:
+    return {(trace_id, x.id, x.tenant) for x in traces for trace_id in x.trace_ids}
+
+
 def _note_keys(connection: Connection, traces: Sequence[AgentTrace]) -> None:
     """Note which sessions the ids of these traces' sessions stand for, where it is not the id that joins them."""
     scoped = {
-        (key(trace.session_id), key(trace.session_key))
+        (key(trace.session_id), key(trace.session_key), trace.tenant)
         for trace in traces
         if trace.session_id is not None and trace.session_key is not None and trace.session_key != trace.session_id
     }
     for some in chunks(sorted(scoped)):
-        there = select(session_keys).where(session_keys.c.session_key.in_([session for _, session in some]))
+        there = select(session_keys).where(session_keys.c.session_key.in_([session for _, session, _ in some]))
         put_rows(connection, session_keys, sorted(set(some).difference(map(tuple, connection.execute(there)))))
 
 
 def note_traces(connection: Connection, traces: Sequence[AgentTrace]) -> None:
     """Write what agent traces are found by, for such as are there already without it."""
-    put_rows(connection, otel_traces, sorted({(trace_id, x.id) for x in traces for trace_id in x.trace_ids}))
+    put_rows(connection, otel_traces, sorted(_otel_rows(traces)))
     _note_keys(connection, traces)
 
 
@@ -144,7 +148,8 @@ def _trace_row(stored: StoredTrace, id_: str, row: int, now_ns: int) -> _Row:
     trace, record = stored.trace, records.encode(stored.trace)
     session = None if trace.session_key is None else key(trace.session_key)
     size_bytes = records.size_bytes(record)
-    return (row, id_, stored.revision, stored.digest, session, trace.started_ns, now_ns, size_bytes, record)
+    facts = (stored.revision, stored.digest, session, trace.started_ns, now_ns, size_bytes, record, trace.tenant)
+    return (row, id_, *facts)
 
 
 def _evaluation_row(evaluation: Evaluation, subject: str, uid: str, seq: int, now_ns: int) -> _Row:
@@ -161,6 +166,7 @@ def _evaluation_row(evaluation: Evaluation, subject: str, uid: str, seq: int, no
         records.size_bytes(record),
         record,
         evaluation.run or "",
+        evaluation.tenant,
     )
 
 

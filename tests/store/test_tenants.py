@@ -1,0 +1,101 @@
+"""Each row says whose it is, and what two tenants send under one id is two rows."""
+
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import func, select
+
+from spanscore.model.headers import TENANT, with_headers
+from spanscore.model.score import Annotation, Evaluator
+from spanscore.model.session_scope import in_scope
+from spanscore.store import schema, tenants
+from spanscore.store.config import Config
+from spanscore.store.store import Store
+
+HUMAN = Evaluator("HUMAN", "anna", "", source="human")
+
+
+def of_tenant(trace, tenant):
+    """The trace as it is when this tenant sends it."""
+    target = replace(trace.target, resource=with_headers(trace.target.resource, ((TENANT, tenant),)))
+    [found] = in_scope([replace(trace, target=target)], ())
+    return found
+
+
+def given(trace):
+    """What a person gave to the OTel trace of `trace`."""
+    uid = f"given {trace.tenant}"[:16]
+    return {"outcome": Annotation(1.0), "evaluator": HUMAN, "received_uid": uid, "subject_id": trace.target.trace_id}
+
+
+@pytest.fixture
+def both(make):
+    """One OTel trace, with one session id, as two tenants send it."""
+    return [of_tenant(make.trace(session_id="chat-7"), tenant) for tenant in ("acme", "blue")]
+
+
+@pytest.fixture
+def store(any_store, make, both):
+    """A store into which both have committed."""
+    any_store.commit([make.stored(x) for x in both], [make.score(x, session_key=x.session_key) for x in both])
+    any_store.put_external([make.score(x, "helpful", **given(x)) for x in both])
+    return any_store
+
+
+def rows(store, table, *columns):
+    with store._database.reading() as connection:
+        return sorted(map(tuple, connection.execute(select(*(table.c[x] for x in columns)))))
+
+
+def test_the_same_spans_of_two_tenants_are_two_agent_traces(both):
+    assert both[0].id != both[1].id
+    assert both[0].session_key != both[1].session_key
+
+
+def test_without_tenants_an_agent_traces_id_is_what_it_was(make):
+    assert make.trace().id == "3264e9826a0a765224d7b5c26ff4236b"
+
+
+@pytest.mark.parametrize("table", ["agent_traces", "otel_traces", "session_keys", "evaluations", "external_scores"])
+def test_each_row_says_whose_it_is(store, table):
+    assert rows(store, schema.tables.tables[table], "tenant") == [("acme",), ("blue",)]
+
+
+def test_what_both_gave_to_one_otel_trace_has_facts_of_its_own(store, both):
+    otel_id = both[0].target.trace_id
+    found = rows(store, schema.subject_facts, "tenant", "subject_id")
+    assert [x for x in found if x[1] == otel_id] == [("acme", otel_id), ("blue", otel_id)]
+    assert [x for x in rows(store, schema.score_facts, "tenant", "metric") if x[1] == "helpful"] == [
+        ("acme", "helpful"),
+        ("blue", "helpful"),
+    ]
+
+
+def test_a_later_score_of_one_tenant_leaves_the_others_facts(store, make, both):
+    again = given(both[0]) | {"received_uid": "given again", "evaluated_at_ns": 1}
+    store.put_external([make.score(both[0], "helpful", **again)])
+    helpful = [x for x in rows(store, schema.score_facts, "metric", "tenant") if x[0] == "helpful"]
+    assert helpful == [("helpful", "acme"), ("helpful", "blue")]
+
+
+@pytest.mark.parametrize(("tenant", "count"), [("acme", 1), ("blue", 1), ("", 0), ("a", 0)])
+def test_the_rows_of_one_tenant_are_found(store, tenant, count):
+    wanted = tenants.is_of(schema.agent_traces, tenant)
+    query = select(func.count()).select_from(schema.agent_traces).where(*wanted)
+    with store._database.reading() as connection:
+        assert connection.execute(query).scalar_one() == count
+
+
+@pytest.mark.parametrize(
+    ("table", "order"), [("agent_traces", "row"), ("evaluations", "seq"), ("external_scores", "row")]
+)
+def test_a_tenants_newest_rows_are_found_by_an_index(tmp_path, table, order):
+    store = Store.open(Config(url=f"sqlite:///{tmp_path}/spanscore.db"))
+    rows_of = schema.tables.tables[table]
+    query = select(rows_of.c[order]).where(*tenants.is_of(rows_of, "acme")).order_by(rows_of.c[order].desc())
+    with store._database.reading() as connection:
+        asked = query.compile(connection)
+        explained = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {asked}", tuple(asked.params.values()))
+        plan = [x.detail for x in explained]
+    store.close()
+    assert plan == [f"SEARCH {table} USING COVERING INDEX {table}_by_tenant_{order} (tenant=?)"]
