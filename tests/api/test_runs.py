@@ -23,6 +23,7 @@ from spanscore.telemetry import Meter
 from spanscore.testing.traces import agent_trace
 
 CALL = Call()
+TRACES = [agent_trace(user_input=str(n)) for n in range(3)]
 FULL = pb.Run(
     display_name="nightly",
     target=pb.RunTarget(
@@ -56,7 +57,7 @@ class Backend:
 @pytest.fixture
 def service(tmp_path):
     store = Store.open(Config(url=f"sqlite:///{tmp_path}/store.db"))
-    store.commit([StoredTrace(agent_trace(user_input=str(n)), 1, "") for n in range(3)], [])
+    store.commit([StoredTrace(x, 1, "") for x in TRACES], [])
     yield RunService(Backend(store))
     store.close()
 
@@ -112,6 +113,17 @@ def test_a_field_of_another_budget_that_is_wrong_is_named():
     with pytest.raises(FieldError) as raised:
         budget_of(pb.RunBudget(max_tokens=0))
     assert raised.value.field == "budget.max_tokens"
+
+
+def test_only_one_run_is_shown_with_the_ids_that_its_target_names(service):
+    ids = [x.id for x in TRACES]
+    measure = pb.RunMeasure(metrics=["check.errors_recovered"])
+    created = create(service, pb.Run(target=pb.RunTarget(trace_ids=ids), measure=measure))
+    [listed] = asyncio.run(service.list_runs(pb.ListRunsRequest(), CALL)).runs
+    one = asyncio.run(service.get_run(pb.GetRunRequest(name=created.name), CALL))
+
+    assert list(created.target.trace_ids) == list(one.target.trace_ids) == ids
+    assert (list(listed.target.trace_ids), listed.target.id_count) == ([], 3)
 
 
 def test_runs_are_listed_page_by_page(service):

@@ -331,3 +331,13 @@ class Unable:
         if given.name == "one":
             raise RuntimeError("no such module")
         return self._measurers.of(given, *spent)
+
+
+def test_the_ids_of_a_target_are_not_read_with_the_runs(server, traces):
+    ids = server.keep(traces(3))
+    run = server.do(server.runs.create("", spec(target={"trace_ids": ids})))
+    [listed] = server.do(server.runs.page("", 10))
+    _, whole = server.do(server.runs.get_whole("", run.id))
+
+    assert (ids[0] in listed.spec, listed.progress.named) == (False, 3)
+    assert list(whole.target.trace_ids) == ids

@@ -1,7 +1,9 @@
+from pathlib import Path
+
 import pytest
 
 from spanscore.errors import InputError
-from spanscore.sources import parse
+from spanscore.sources import objects, parse
 
 NOW_NS = 10**18
 DAY_NS = 24 * 3600 * 10**9
@@ -90,6 +92,7 @@ def test_what_is_shown_of_a_url_has_no_credential(text):
         ("jaeger://me:secret@there?token=x", "one kind of credentials"),
         ("jaeger://there?header.X=a%0Ab", "cannot be sent"),
         ("s3://bucket?token=x", "'token' is no parameter"),
+        ("jaeger://there#traces", "it has # in its path"),
     ],
 )
 def test_a_url_that_cannot_be_used_is_refused_by_what_is_wrong_and_without_its_credentials(text, what):
@@ -110,3 +113,9 @@ def test_no_part_of_a_password_that_is_not_percent_encoded_is_shown(start, end):
 def test_an_address_of_s3_may_have_colons_and_an_at_sign():
     url = "s3://arn:aws:s3:us-east-1:123456789012:accesspoint/access/me@there.jsonl"
     assert parsed(url).url == url
+
+
+def test_a_file_may_have_a_number_sign_in_its_name():
+    location = parsed("file:///data/a#b.jsonl?service=shop")
+    assert (location.url, str(location)) == ("file:///data/a#b.jsonl", "file:///data/a#b.jsonl?service=shop")
+    assert objects.local_path(location) == Path("/data/a#b.jsonl")

@@ -1,5 +1,7 @@
 """A store of an older version is opened with all that is in it, whatever interrupts that."""
 
+import hashlib
+import json
 import os
 import sqlite3
 import subprocess
@@ -11,12 +13,13 @@ from types import SimpleNamespace
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import Column, Integer, MetaData, Table, create_engine, inspect, select
+from sqlalchemy import Column, Integer, MetaData, Table, create_engine, inspect, select, text, update
 
 from spanscore.errors import ConfigError
 from spanscore.store import calibrations, connecting, external, listing, migrating, schema, undelivered
 from spanscore.store.config import Config
 from spanscore.store.locking import FileLock
+from spanscore.store.runs import Progress
 from spanscore.store.store import Store
 
 OLDER = Path(__file__).with_name("older") / "store.sql"
@@ -300,3 +303,25 @@ def processes(count, first, url):
     )
     command = [sys.executable, "-c", code, url]
     return [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(count)]
+
+
+def test_the_ids_of_a_run_are_kept_apart_from_its_spec(config):
+    Store.open(config).close()
+    spec = '{"name": "nightly", "target": {"scope": "trace", "trace_ids": ["a", "b"], "session_ids": []}}'
+    row = {"id": "ab", "tenant": "", "state": "PAUSED", "created_ns": 1, "updated_ns": 1}
+    engine = create_engine(config.url)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE runs DROP COLUMN ids")
+        written = {**row, "spec": spec, "progress": Progress().to_json()}
+        columns, values = ", ".join(written), ", ".join(f":{x}" for x in written)
+        connection.execute(text(f"INSERT INTO runs ({columns}) VALUES ({values})"), written)  # noqa: S608 - of this test
+        connection.execute(update(schema.versions).values(version=9))
+        connection.execute(update(schema.alembic_versions).values(version_num="0009"))
+    engine.dispose()
+    store = Store.open(config)
+    run, ids = store.read_runs(lambda x: (x.get("", "ab"), x.ids("ab")))
+    store.close()
+
+    assert json.loads(ids) == {"trace_ids": ["a", "b"]}
+    assert json.loads(run.spec) == {"name": "nightly", "target": {"scope": "trace", "session_ids": []}}
+    assert (run.progress.named, run.progress.asked) == (2, hashlib.sha256(spec.encode()).hexdigest())

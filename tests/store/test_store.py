@@ -10,6 +10,7 @@ from spanscore.errors import ConfigError, RetryableError
 from spanscore.model.score import Evaluator, Skip
 from spanscore.model.trace import Session
 from spanscore.store.config import Config
+from spanscore.store.reading import MAX_SESSION_BYTES
 from spanscore.store.store import MAX_SESSION_TRACES, Store
 
 
@@ -257,6 +258,20 @@ def test_a_session_of_too_many_traces_keeps_the_newest(store, make):
     store.commit([make.stored(t) for t in traces], [])
     found = store.sessions(["s"])[0].session.traces
     assert (len(found), found[0].started_ns) == (MAX_SESSION_TRACES, 3000)
+
+
+def test_of_a_session_with_large_traces_the_newest_are_read(store, make):
+    large = "x" * (MAX_SESSION_BYTES // 3)
+    traces = [make.trace(n, session_id="s", user_input=large) for n in range(1, 6)]
+    store.commit([make.stored(x) for x in traces], [])
+    [found] = store.sessions(["s"])
+    assert [x.id for x in found.session.traces] == [traces[3].id, traces[4].id]
+
+
+def test_of_a_session_the_newest_trace_is_read_however_large_it_is(store, make):
+    trace = make.trace(1, session_id="s", user_input="x" * MAX_SESSION_BYTES)
+    store.commit([make.stored(trace)], [])
+    assert [x.id for x in store.sessions(["s"])[0].session.traces] == [trace.id]
 
 
 def test_a_session_has_its_own_scores_and_those_of_its_traces(store, make):

@@ -81,9 +81,9 @@ def item_state(state: Any) -> ItemState:
     return "FAILED" if found == "UNSPECIFIED" else found
 
 
-def encode_run(run: Run, eta_s: float | None) -> pb.Run:
-    """A run as a message."""
-    spec = read_spec(RunSpec, run.spec)
+def encode_run(run: Run, eta_s: float | None, spec: RunSpec | None = None) -> pb.Run:
+    """A run as a message, with the ids that its target names only where its whole `spec` is given."""
+    spec = spec or read_spec(RunSpec, run.spec)
     target = spec.target
     message = pb.Run(
         name=name_of("runs", run.id),
@@ -93,6 +93,7 @@ def encode_run(run: Run, eta_s: float | None) -> pb.Run:
             trace_ids=target.trace_ids,
             session_ids=target.session_ids,
             sampling=pb.RunSampling(**target.sampling.model_dump(exclude_defaults=True)),
+            id_count=run.progress.named,
         ),
         measure=pb.RunMeasure(**spec.measure.model_dump(exclude={"options"})),
         export=spec.export,

@@ -21,6 +21,7 @@ from spanscore.api.requests import id_in
 from spanscore.api.servicer import Call, Servicer, needs
 from spanscore.api.v1 import run_service_pb2 as pb
 from spanscore.control.runs import Runs
+from spanscore.control.spec import kept, whole
 from spanscore.errors import FieldError, RetryableError
 from spanscore.store.runs import Place, Run
 
@@ -51,7 +52,8 @@ class RunService(Servicer):
         if len(request.request_id) > _MAX_REQUEST_ID:
             raise FieldError("request_id", f"is longer than {_MAX_REQUEST_ID} characters")
         spec = spec_of(request.run)
-        return self._encoded(await self._runs.create(call.tenant, spec, request.request_id or None))
+        created = await self._runs.create(call.tenant, spec, request.request_id or None)
+        return encode_run(created, self._runs.eta_s(created), whole(created.spec, kept(spec).ids))
 
     @needs("read")
     async def estimate_run(self, request: pb.EstimateRunRequest, _call: Call) -> pb.RunEstimate:
@@ -60,8 +62,9 @@ class RunService(Servicer):
 
     @needs("read")
     async def get_run(self, request: pb.GetRunRequest, call: Call) -> pb.Run:
-        """One run."""
-        return self._encoded(await self._runs.get(call.tenant, id_in(request.name, "runs")))
+        """One run, with the ids that its target names."""
+        run, spec = await self._runs.get_whole(call.tenant, id_in(request.name, "runs"))
+        return encode_run(run, self._runs.eta_s(run), spec)
 
     @needs("read")
     async def list_runs(self, request: pb.ListRunsRequest, call: Call) -> pb.ListRunsResponse:

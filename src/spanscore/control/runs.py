@@ -1,7 +1,6 @@
 """Evaluation runs: created, worked off a few at a time, paused, retried and deleted, through any restart."""
 
 import asyncio
-import hashlib
 import logging
 import secrets
 import time
@@ -14,7 +13,7 @@ from spanscore.control import listing
 from spanscore.control.estimating import Estimated, Estimating
 from spanscore.control.measurer import Measurers
 from spanscore.control.scoring_items import ItemScoring
-from spanscore.control.spec import RunBudget, RunSpec
+from spanscore.control.spec import RunBudget, RunSpec, kept, whole
 from spanscore.control.target import read_spec
 from spanscore.control.working import Work
 from spanscore.errors import ExistsError, InputError, NotFoundError, StateError
@@ -34,6 +33,7 @@ _GRACE_S = 5.0
 """How long what a judge was asked when a run was paused may take; then it is asked again when the run goes on."""
 
 _LOOK_AGAIN_S = 5.0
+_EXPIRE_EVERY_NS = 60 * 10**9
 _ERASES: dict[RunState, bool] = {"DELETING": False, "ERASING": True}
 
 
@@ -69,6 +69,7 @@ class Runs:
         self._active: dict[str, _Active] = {}
         self._news = asyncio.Event()
         self._is_stopped = False
+        self._expire_at_ns = 0
 
     async def run(self) -> None:
         """Work off the runs that there are, and those that are created, until cancelled."""
@@ -113,15 +114,10 @@ class Runs:
                 return _same(earlier, spec)
         self._measurers.of(spec)
         await self._once(listing.refuse_unknown, self._store, spec.target)
-        now_ns = self._clock_ns()
+        now_ns, new = self._clock_ns(), kept(spec)
+        progress = Progress(asked=new.digest, named=len(spec.target.trace_ids) + len(spec.target.session_ids))
         run = Run(
-            secrets.token_hex(_ID_BYTES),
-            tenant,
-            "PENDING",
-            spec.model_dump_json(),
-            now_ns,
-            now_ns,
-            request_id=request_id,
+            secrets.token_hex(_ID_BYTES), tenant, "PENDING", new.spec, now_ns, now_ns, progress, request_id=request_id
         )
 
         def create(tables: RunTables) -> Run:
@@ -129,7 +125,7 @@ class Runs:
                 return same
             if tables.count(tenant, ("PENDING", "RUNNING")) >= MAX_UNFINISHED:
                 raise StateError(f"{MAX_UNFINISHED} runs are waiting or running; cancel some, or wait for their end")
-            tables.create(run)
+            tables.create(run, new.ids)
             return run
 
         created: Run = await self._once(self._store.write_runs, create)
@@ -142,6 +138,17 @@ class Runs:
         if found is None:
             raise _not_found(run_id)
         return found
+
+    async def get_whole(self, tenant: str, run_id: str) -> tuple[Run, RunSpec]:
+        """A run as it is now, and what it is asked to do with all ids that its target names. Raises NotFoundError."""
+
+        def read(tables: RunTables) -> tuple[Run | None, str]:
+            return tables.get(tenant, run_id), tables.ids(run_id)
+
+        run, ids = await self._once(self._store.read_runs, read)
+        if run is None:
+            raise _not_found(run_id)
+        return run, whole(run.spec, ids)
 
     async def page(
         self, tenant: str, limit: int, after: Place | None = None, states: Sequence[RunState] = ()
@@ -199,8 +206,7 @@ class Runs:
             tables.retry(run_id)
             if budget is not None:
                 spec = read_spec(RunSpec, run.spec).model_copy(update={"budget": budget})
-                asked = run.progress.asked or _digest(run.spec)
-                run = replace(run, spec=spec.model_dump_json(), progress=replace(run.progress, asked=asked))
+                run = replace(run, spec=kept(spec).spec)
             run = replace(run, progress=_before_retry(run.progress))
             return tables.change(run_id, self._clock_ns(), lambda _: run) or run
 
@@ -220,7 +226,22 @@ class Runs:
             await asyncio.wait([active.task])
         await self._delete(run_id, with_scores=with_scores, ask=self._once)
 
+    async def _expire(self) -> None:
+        """Have runs be deleted that ended long ago."""
+        now_ns, bounds = self._clock_ns(), self._config.retention
+        if now_ns < self._expire_at_ns:
+            return
+        before_ns = None if bounds.max_age is None else now_ns - bounds.max_age
+        to: RunState = "ERASING" if bounds.delete_scores else "DELETING"
+        expired: list[str] = await self._ask(
+            self._store.write_runs, lambda x: x.expire(before_ns=before_ns, max_count=bounds.max_runs, to=to)
+        )
+        if expired:
+            _log.info("%d evaluation runs are deleted: evaluation.runs.retention keeps no more", len(expired))
+        self._expire_at_ns = now_ns + _EXPIRE_EVERY_NS
+
     async def _take_up(self) -> None:
+        await self._expire()
         unfinished: list[OpenRun] = await self._ask(self._store.read_runs, lambda x: x.unfinished())
         for run in unfinished:
             if self._is_stopped:
@@ -253,8 +274,9 @@ class Runs:
         begun: Run | None = await self._ask(self._store.write_runs, started)
         if begun is None or begun.state != "RUNNING":
             return
+        ids: str = await self._ask(self._store.read_runs, lambda x: x.ids(run_id))
         try:
-            spec = read_spec(RunSpec, begun.spec)
+            spec = whole(begun.spec, ids)
             measurer = self._measurers.of(spec, begun.progress.usage)
         except InputError as error:  # the configuration has changed since it was created
             await self._fail(begun, str(error))
@@ -344,13 +366,9 @@ def _moved(run: Run | None, run_id: str, of: Sequence[RunState], to: RunState, d
 
 def _same(run: Run, spec: RunSpec) -> Run:
     """`run`, where it was created by `spec`. Raises ExistsError."""
-    if (run.progress.asked or _digest(run.spec)) != _digest(spec.model_dump_json()):
+    if run.progress.asked != kept(spec).digest:
         raise ExistsError(f"request_id {run.request_id!r}: run {run.id} was created under it with another content")
     return run
-
-
-def _digest(spec: str) -> str:
-    return hashlib.sha256(spec.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _not_found(run_id: str) -> NotFoundError:

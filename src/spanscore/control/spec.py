@@ -1,10 +1,14 @@
 """What an evaluation run is asked to do."""
 
-from typing import Annotated
+import hashlib
+import json
+from typing import Annotated, Final, NamedTuple
 
 from pydantic import Field
 
-from spanscore.control.target import MeasureSpec, Spec, TargetSpec
+from spanscore.control.target import MeasureSpec, Spec, TargetSpec, read_spec
+
+_IDS: Final = {"trace_ids", "session_ids"}
 
 
 class RunBudget(Spec):
@@ -34,3 +38,28 @@ class RunSpec(Spec):
 
     export: bool = False
     """Whether the scores are exported by OTLP, with the run's id on each. They never replace the traces' own scores."""
+
+
+class Kept(NamedTuple):
+    """A spec as the store keeps it, in JSON: the ids that its target names are apart, since they may be many."""
+
+    spec: str
+    ids: str
+    digest: str
+    """Of the whole spec: two that ask for the same have the same."""
+
+
+def kept(spec: RunSpec) -> Kept:
+    """`spec` as the store keeps it; `whole` is the inverse."""
+    ids = spec.target.model_dump(include=_IDS, exclude_defaults=True)
+    digest = hashlib.sha256(spec.model_dump_json().encode("utf-8", "surrogatepass")).hexdigest()
+    return Kept(spec.model_dump_json(exclude={"target": _IDS}), json.dumps(ids) if ids else "", digest)
+
+
+def whole(spec: str, ids: str) -> RunSpec:
+    """What `kept` was given. Raises InputError where this version does not understand it."""
+    found = read_spec(RunSpec, spec)
+    if not ids:
+        return found
+    target = read_spec(TargetSpec, {**found.target.model_dump(), **json.loads(ids)})
+    return found.model_copy(update={"target": target})

@@ -84,6 +84,21 @@ class AskAgain(BaseModel):
     """Traces and sessions that are asked about in a minute, beside those that come in; the newest are first."""
 
 
+class RunRetention(BaseModel):
+    """How long evaluation runs are kept that have ended; whichever bound is reached first."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    max_age: Duration | None = Field(default=duration_ns("30d"), gt=0)
+    """Runs that ended longer ago are deleted; null keeps them for ever."""
+
+    max_runs: int | None = Field(default=1000, ge=1)
+    """How many are kept, the newest, of each tenant; null sets no bound."""
+
+    delete_scores: bool = False
+    """Whether the scores of a run go with it; false: they stay for as long as `store.retention` says."""
+
+
 class Runs(BaseModel):
     """Evaluation runs, which score what is stored: they give way to what comes in."""
 
@@ -94,6 +109,9 @@ class Runs(BaseModel):
 
     max_concurrent: int = Field(default=8, ge=1)
     """Traces or sessions that one run evaluates at the same time, and metrics of these that wait for a judge."""
+
+    retention: RunRetention = RunRetention()
+    """How long runs are kept that have ended."""
 
 
 class Config(BaseModel):

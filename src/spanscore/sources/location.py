@@ -136,7 +136,7 @@ class _Parsing:
         connection = self._connection(secure, port) if port is not None else Connection("")
         return Location(
             scheme,
-            parts._replace(query="", fragment="").geturl(),
+            parts._replace(query="").geturl(),
             shown,
             connection,
             self._query(),
@@ -246,9 +246,12 @@ def since_default(location: Location, since_ns: int) -> Location:
 
 
 def _split(text: str, environ: Mapping[str, str] | None) -> SplitResult:
-    """The parts of a URL; a reference has characters that would end a part, so these are escaped meanwhile."""
+    """The parts of a URL; a reference has characters that would end a part, so these are escaped meanwhile.
+
+    A # is part of a path or a value: files may be named with one, and nothing that is read here has fragments.
+    """
     try:
-        parts = urlsplit(_REFERENCE.sub(lambda x: quote(x[0], safe=""), text))
+        parts = urlsplit(_REFERENCE.sub(lambda x: quote(x[0], safe=""), text), allow_fragments=False)
     except ValueError:  # its message may quote the password
         raise ValueError(f"its host is no valid one; {_ESCAPE}, and brackets (%5B %5D)") from None
     user, at, host = parts.netloc.rpartition("@")
@@ -273,14 +276,14 @@ def _require_whole_credentials(parts: SplitResult, is_http: bool) -> None:
 
     A URL of files may have an @ in its path, and several colons in place of a host, as an ARN of S3 does.
     """
-    has_at = "@" in parts.path + parts.fragment
+    has_at = "@" in parts.path
     try:
         if is_http or (parts.netloc.count(":") == 1 and (has_at or "@" in parts.query)):
             _ = parts.port
     except ValueError:
         raise ValueError(f"its port is no number from 0 to 65535; {_ESCAPE}") from None
-    if is_http and has_at:
-        raise ValueError(f"it has an @ in its path; {_ESCAPE}")
+    if is_http and (wrong := next((x for x in "@#" if x in parts.path), None)):
+        raise ValueError(f"it has {wrong} in its path; {_ESCAPE}")
 
 
 def _require_sendable(headers: Mapping[str, str]) -> None:
@@ -293,7 +296,7 @@ def _shown(parts: SplitResult) -> str:
     """A URL without what may be a credential: the user, values of headers and tokens."""
     netloc = parts.netloc.rpartition("@")[2]
     pairs = [x for x in parts.query.split("&") if x and not unquote_plus(x).startswith(("header.", "token="))]
-    return parts._replace(netloc=netloc, query="&".join(pairs), fragment="").geturl()
+    return parts._replace(netloc=netloc, query="&".join(pairs)).geturl()
 
 
 def _shown_text(text: str) -> str:

@@ -19,7 +19,7 @@ def local_path(location: Location) -> Path | None:
     """The path of a `file://` URL; None for every other one. Raises InputError where it names a host or no path."""
     if location.scheme != "file":
         return None
-    parts = urlsplit(location.url)
+    parts = urlsplit(location.url, allow_fragments=False)
     if parts.netloc.lower() not in {"", "localhost"} or not parts.path:
         raise InputError(f"{location}: write file:///PATH, with three slashes and the whole path, or the path alone")
     return Path(unquote(parts.path))

@@ -13,6 +13,7 @@ from spanscore.errors import ConfigError, PermanentError, RetryableError
 from spanscore.store import connecting, transactions
 from spanscore.store.config import Config
 from spanscore.store.locking import DatabaseLock, FileLock, Lock
+from spanscore.store.log_file import LogFile
 
 _log = logging.getLogger(__name__)
 
@@ -46,6 +47,7 @@ class Database:
             self._release()
             raise
         self._identity = _identity(self._file)
+        self._log = LogFile(self._file)
 
     @property
     def trouble(self) -> str | None:
@@ -61,8 +63,14 @@ class Database:
         """A transaction that writes. Raises RetryableError where the fault may pass, else PermanentError."""
         with self.one_at_a_time, self._noting("writes"):
             self._look()
-            with transactions.transaction(self.engine) as connection:
-                yield connection
+            try:
+                with transactions.transaction(self.engine) as connection:
+                    yield connection
+            except RetryableError as error:
+                if transactions.is_full(error.__cause__):
+                    self._log.empty(self.engine)  # the room that it takes may be all there is
+                raise
+            self._log.bound(self.engine)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:

@@ -19,6 +19,9 @@ from spanscore.store.writing import chunks
 MAX_SESSION_TRACES = 1000
 """Agent traces of a session that are read at most, the newest: a session id may be shared by everything there is."""
 
+MAX_SESSION_BYTES = 16 * 2**20
+"""Bytes of their records at most; the newest trace is always read."""
+
 
 @dataclass(frozen=True, slots=True)
 class SessionRecord:
@@ -133,10 +136,17 @@ def _session_record(key: str, turns: Sequence[AgentTrace], scores: list[Evaluati
 
 def _of_sessions(*columns: Column[Any]) -> Select[Any]:
     table = agent_traces.c
-    newest_first = (table.started_ns.desc(), table.row.desc())
-    place = func.row_number().over(partition_by=table.session_id, order_by=newest_first).label("place")
-    placed = select(table.row, place).where(table.session_id.in_(bindparam("keys", expanding=True))).subquery()
-    return select(*columns).where(table.row.in_(select(placed.c.row).where(placed.c.place <= MAX_SESSION_TRACES)))
+    newest_first: Any = {
+        "partition_by": table.session_id,
+        "order_by": (table.started_ns.desc(), table.row.desc()),
+        "rows": (None, 0),
+    }
+    place = func.row_number().over(**newest_first).label("place")
+    total_bytes = func.sum(table.size_bytes).over(**newest_first).label("total_bytes")
+    of_sessions = table.session_id.in_(bindparam("keys", expanding=True))
+    placed = select(table.row, place, total_bytes).where(of_sessions).subquery().c
+    is_small = (placed.total_bytes <= MAX_SESSION_BYTES) | (placed.place == 1)
+    return select(*columns).where(table.row.in_(select(placed.row).where(placed.place <= MAX_SESSION_TRACES, is_small)))
 
 
 def _newest_of_subjects() -> Select[Any]:

@@ -24,6 +24,7 @@ _ROWS_AT_ONCE = 20
 _MAX_CAUSES = 100
 _OTHERS = "others"
 _GOING: tuple[RunState, ...] = ("DELETING", "ERASING")
+_WITHOUT_IDS = [x for x in runs.c if x is not runs.c.ids]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +49,12 @@ class Progress:
 
     `cursor` is where the listing of its items goes on, None when all are listed; `candidates` are the traces or
     sessions that the target named so far, `items` those that were drawn. `gone` are items that were no longer stored.
-    `reason` says why it stopped, where it did not come to its end. `asked` is the digest of the spec that the run was
-    created with, where a retry has changed it.
+    `named` are the ids that the target names one by one. `reason` says why it stopped, where it did not come to its
+    end. `asked` is the digest of the spec that the run was created with.
     """
 
     cursor: str | None = ""
+    named: int = 0
     candidates: int = 0
     items: int = 0
     done: int = 0
@@ -84,7 +86,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """An evaluation run as it is kept; `spec` is JSON."""
+    """An evaluation run as it is kept; `spec` is JSON, without the ids that its target names."""
 
     id: str
     tenant: str
@@ -144,26 +146,30 @@ class RunTables:
     def of_request(self, tenant: str, request_id: str) -> Run | None:
         """The run that was asked for under a request id; None where there is none, or it is being deleted."""
         wanted = (runs.c.tenant == tenant, runs.c.request_id == request_id, runs.c.state.not_in(_GOING))
-        found = self._connection.execute(select(runs).where(*wanted)).first()
+        found = self._connection.execute(select(*_WITHOUT_IDS).where(*wanted)).first()
         return None if found is None else _run(found)
 
-    def create(self, run: Run) -> None:
-        """Keep a new run. The request id of a run that is being deleted is free."""
+    def create(self, run: Run, ids: str = "") -> None:
+        """Keep a new run, whose target names these ids. The request id of a run that is being deleted is free."""
         if run.request_id is not None:
             same = (runs.c.tenant == run.tenant, runs.c.request_id == run.request_id, runs.c.state.in_(_GOING))
             self._connection.execute(update(runs).where(*same).values(request_id=None))
-        row = {name: getattr(run, name) for name in runs.c.keys()}  # noqa: SIM118 - columns are no dict
-        self._connection.execute(insert(runs).values({**row, "progress": run.progress.to_json()}))
+        row = {column.name: getattr(run, column.name) for column in _WITHOUT_IDS}
+        self._connection.execute(insert(runs).values({**row, "progress": run.progress.to_json(), "ids": ids}))
 
     def get(self, tenant: str, run_id: str) -> Run | None:
         """The run with this id; None where this tenant has none."""
         wanted = (runs.c.id == run_id, runs.c.tenant == tenant, runs.c.state.not_in(_GOING))
-        found = self._connection.execute(select(runs).where(*wanted)).first()
+        found = self._connection.execute(select(*_WITHOUT_IDS).where(*wanted)).first()
         return None if found is None else _run(found)
+
+    def ids(self, run_id: str) -> str:
+        """The ids that a run's target names, in JSON; "" where it names none, or the run is gone."""
+        return self._connection.execute(select(runs.c.ids).where(runs.c.id == run_id)).scalar() or ""
 
     def page(self, tenant: str, limit: int, after: Place | None, states: Sequence[RunState] = ()) -> list[Run]:
         """At most `limit` runs, the newest first."""
-        query = select(runs).where(runs.c.tenant == tenant, runs.c.state.not_in(_GOING))
+        query = select(*_WITHOUT_IDS).where(runs.c.tenant == tenant, runs.c.state.not_in(_GOING))
         if states:
             query = query.where(runs.c.state.in_(states))
         if after is not None:
@@ -186,15 +192,28 @@ class RunTables:
 
         What `edit` is given is what is stored at that moment; what it raises changes nothing.
         """
-        found = self._connection.execute(select(runs).where(runs.c.id == run_id)).first()
+        found = self._connection.execute(select(*_WITHOUT_IDS).where(runs.c.id == run_id)).first()
         if found is None:
             return None
         changed = replace(edit(_run(found)), updated_ns=now_ns)
-        row = {"state": changed.state, "progress": changed.progress.to_json()}
-        if changed.spec != found.spec:  # which may be large
-            row["spec"] = changed.spec
+        row = {"state": changed.state, "spec": changed.spec, "progress": changed.progress.to_json()}
         self._connection.execute(update(runs).where(runs.c.id == run_id).values(**row, updated_ns=now_ns))
         return changed
+
+    def expire(self, *, before_ns: int | None, max_count: int | None, to: RunState) -> list[str]:
+        """Have runs be deleted that ended before a time, and of each tenant all but the newest; returns their ids."""
+        doomed: set[str] = set()
+        ended = select(runs.c.id).where(runs.c.state.in_(ENDED))
+        if before_ns is not None:
+            doomed.update(self._connection.execute(ended.where(runs.c.updated_ns < before_ns)).scalars())
+        if max_count is not None:
+            newest_first = (runs.c.created_ns.desc(), runs.c.id.desc())
+            place = func.row_number().over(partition_by=runs.c.tenant, order_by=newest_first).label("place")
+            placed = select(runs.c.id, place).where(runs.c.state.in_(ENDED)).subquery()
+            doomed.update(self._connection.execute(select(placed.c.id).where(placed.c.place > max_count)).scalars())
+        for some in chunks(sorted(doomed)):
+            self._connection.execute(update(runs).where(runs.c.id.in_(some)).values(state=to))
+        return sorted(doomed)
 
     def add_items(self, run: Run, subjects: Sequence[tuple[str, int]]) -> int:
         """Keep items, (subject id, draw) each, that are not there yet; returns how many are new."""

@@ -21,7 +21,7 @@ from sqlalchemy.engine import Connection
 
 from spanscore.errors import ConfigError
 
-VERSION = 9
+VERSION = 10
 """The number of the last of the `migrations`, which every change of a table here has."""
 
 tables = MetaData()
@@ -272,9 +272,13 @@ runs = Table(
     Column("updated_ns", _BIG, nullable=False),
     Column("spec", Text, nullable=False),
     Column("progress", Text, nullable=False),
+    Column("ids", Text, nullable=False, server_default=""),
     UniqueConstraint("tenant", "request_id"),
 )
-"""Evaluation runs; `request_id` is the key under which one was asked for, so that it is not created twice."""
+"""Evaluation runs; `request_id` is the key under which one was asked for, so that it is not created twice.
+
+`ids` has, as JSON, the ids that a target names one by one, which only its listing reads: `spec` lacks them.
+"""
 Index("runs_by_age", runs.c.tenant, runs.c.created_ns, runs.c.id)
 
 run_items = Table(

@@ -41,6 +41,12 @@ def is_damaged(error: BaseException | None) -> bool:
     return isinstance(error, sqlite3.DatabaseError) and getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
 
 
+def is_full(error: BaseException | None) -> bool:
+    """Whether SQLite says that there is no room on the disk."""
+    found = error.orig if isinstance(error, DBAPIError) else None
+    return isinstance(found, sqlite3.Error) and getattr(found, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+
+
 @contextmanager
 def _sorted_errors() -> Iterator[None]:
     try:

@@ -167,19 +167,24 @@ class RunTarget(_message.Message):
     TRACE_IDS_FIELD_NUMBER: _builtins.int
     SESSION_IDS_FIELD_NUMBER: _builtins.int
     SAMPLING_FIELD_NUMBER: _builtins.int
+    ID_COUNT_FIELD_NUMBER: _builtins.int
     scope: _score_pb2.Scope.ValueType
     """Whether traces are evaluated, which holds without it, or sessions."""
+    id_count: _builtins.int
+    """How many ids the target names. Set by the server."""
     @_builtins.property
     def filter(self) -> Global___TraceFilter:
         """Not set, and no ids: everything."""
 
     @_builtins.property
     def trace_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Ids of agent traces or of OpenTelemetry traces, at most 50,000."""
+        """Ids of agent traces or of OpenTelemetry traces, at most 50,000. Of a stored run only CreateRun and GetRun give them."""
 
     @_builtins.property
     def session_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Ids or keys of sessions, at most 50,000; where traces are evaluated they stand for the traces of these sessions."""
+        """Ids or keys of sessions, at most 50,000; where traces are evaluated they stand for the traces of these sessions.
+        Given as trace_ids are.
+        """
 
     @_builtins.property
     def sampling(self) -> Global___RunSampling: ...
@@ -191,10 +196,11 @@ class RunTarget(_message.Message):
         trace_ids: _abc.Iterable[_builtins.str] | None = ...,
         session_ids: _abc.Iterable[_builtins.str] | None = ...,
         sampling: Global___RunSampling | None = ...,
+        id_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "sampling", b"sampling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "sampling", b"sampling", "scope", b"scope", "session_ids", b"session_ids", "trace_ids", b"trace_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "id_count", b"id_count", "sampling", b"sampling", "scope", b"scope", "session_ids", b"session_ids", "trace_ids", b"trace_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
