@@ -160,25 +160,25 @@ class Pipeline:
             "journal_bytes": self._backlog.size_bytes,
         }
 
-    def trace(self, trace_id: str) -> AgentTrace | None:
+    def trace(self, trace_id: str, *, tenant: str = "") -> AgentTrace | None:
         """The rebuilt trace with this agent trace id, or of this OTel trace; None where there is none."""
-        return self._store.trace(trace_id)
+        return self._store.trace(trace_id, tenant=tenant)
 
     def evaluations(
-        self, *, trace_id: str | None = None, session_id: str | None = None, run: str = ""
+        self, *, tenant: str = "", trace_id: str | None = None, session_id: str | None = None, run: str = ""
     ) -> list[Evaluation]:
         """The newest scores of a trace, or of a session and its traces: ours, then those that others gave.
 
         Of an evaluation `run`, only its own.
         """
-        own = self._store.evaluations(trace_id=trace_id, session_id=session_id, run=run)
+        own = self._store.evaluations(trace_id=trace_id, session_id=session_id, run=run, tenant=tenant)
         if run:
             return own
-        return [*own, *self._store.external_scores(trace_id=trace_id, session_id=session_id)]
+        return [*own, *self._store.external_scores(trace_id=trace_id, session_id=session_id, tenant=tenant)]
 
-    def score(self, uid: str) -> Evaluation | None:
+    def score(self, uid: str, *, tenant: str = "") -> Evaluation | None:
         """The score with this uid; None where there is none."""
-        return self._store.score(uid)
+        return self._store.score(uid, tenant=tenant)
 
     def list_scores(self, query: ScoreQuery, limit: int, after: Place | None = None) -> Page[Evaluation]:
         """A page of the scores in the store."""
@@ -192,22 +192,29 @@ class Pipeline:
         """A page of the sessions in the store."""
         return self._store.list_sessions(query, limit, after)
 
-    def sessions(self, session_id: str) -> list[SessionRecord]:
+    def sessions(self, session_id: str, *, tenant: str = "") -> list[SessionRecord]:
         """The sessions with this key or id."""
-        return self._store.sessions(self._store.session_keys(session_id))
+        return self._store.sessions(self._store.session_keys(session_id, tenant=tenant), tenant=tenant)
 
     async def finish_queued(self) -> None:
         """Wait until everything that was cut is scored."""
         await self._processing.finish_queued()
 
     async def evaluate(
-        self, *, trace_id: str | None = None, session_id: str | None = None, overrides: Overrides | None = None
+        self,
+        *,
+        tenant: str = "",
+        trace_id: str | None = None,
+        session_id: str | None = None,
+        overrides: Overrides | None = None,
     ) -> list[Evaluation]:
         """Evaluate a stored trace or session again, as its next revision; [] where it is not known.
 
         Raises InputError when `overrides` cannot be met.
         """
-        return await self._processing.evaluate(trace_id=trace_id, session_id=session_id, overrides=overrides)
+        return await self._processing.evaluate(
+            tenant=tenant, trace_id=trace_id, session_id=session_id, overrides=overrides
+        )
 
     async def _take_in(self, signal: Signal, body: bytes, request: Any, headers: Headers) -> None:
         kept = await self._backlog.add(signal, body, request, headers)
@@ -234,7 +241,7 @@ class Pipeline:
     async def _release_scored(self, passing: Passing) -> None:
         """Send on what was scored before a restart: these scores leave on the span, and in no other form."""
         for trace_id in passing.held_traces():
-            found = await self._processing.patiently(self._store.evaluations, trace_id=trace_id.hex())
+            found = await self._processing.patiently(self._store.evaluations, trace_id=trace_id.hex(), tenant=None)
             scores = [x for x in found if x.inline]
             passing.release(passing.take(trace_id, {x.target.span_id for x in scores}), scores)
 

@@ -192,7 +192,12 @@ class Processing:
         }
 
     async def evaluate(
-        self, *, trace_id: str | None = None, session_id: str | None = None, overrides: Overrides | None = None
+        self,
+        *,
+        tenant: str = "",
+        trace_id: str | None = None,
+        session_id: str | None = None,
+        overrides: Overrides | None = None,
     ) -> list[Evaluation]:
         """Evaluate a stored trace or session again, as its next revision; [] where it is not known.
 
@@ -201,9 +206,9 @@ class Processing:
         asked = overrides or Overrides()
         refuse_misplaced(asked, "trace" if session_id is None else "session")
         if session_id is not None:
-            keys = await self.patiently(self.store.session_keys, session_id)
-            return await self._scoring.sessions(keys, asked)
-        return await self._scoring.again(trace_id or "", asked)
+            keys = await self.patiently(self.store.session_keys, session_id, tenant=tenant)
+            return await self._scoring.sessions(keys, asked, tenant=tenant)
+        return await self._scoring.again(trace_id or "", asked, tenant=tenant)
 
     async def patiently(self, ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """What the store answers, in a thread, however long it takes."""

@@ -155,7 +155,7 @@ class Rescoring:
         later = [x for x in rows if _runs_with_session(x.metric)]
         now = [x for x in rows if x not in later]
         if later:
-            trace = await self._scoring.patiently(self._store.trace, subject_id)
+            trace = await self._scoring.patiently(self._store.trace, subject_id, tenant=None)
             if trace is None or trace.session_key is None:
                 await self._scoring.patiently(self._store.forget, later)
             else:

@@ -103,7 +103,7 @@ class Scoring:
         earlier = await self._turns_before(stored.trace)
         before: list[Evaluation] = []
         if stored.revision > 1:
-            before = await self.patiently(self._store.evaluations, trace_id=stored.trace.id)
+            before = await self.patiently(self._store.evaluations, trace_id=stored.trace.id, tenant=None)
         with about(trace_id=target.trace_id, span_id=target.span_id, session_id=stored.trace.session_id):
             evaluations = await self._engine.evaluate_trace(
                 stored.trace, overrides, revision=stored.revision, earlier=earlier, before=before
@@ -135,7 +135,7 @@ class Scoring:
         if len(cuts) > 1:
             return lost
         dialects = {x for trace in traces for x in trace.dialects}
-        kept = ((id_, self._store.trace(id_)) for id_ in lost)
+        kept = ((id_, self._store.trace(id_, tenant=None)) for id_ in lost)
         return [id_ for id_, trace in kept if trace is not None and not dialects.isdisjoint(trace.dialects)]
 
     async def commit(
@@ -176,12 +176,14 @@ class Scoring:
             if x.run is None and (cause := unanswered.cause_of(x)) is not None
         ]
 
-    async def sessions(self, ids: Sequence[str], overrides: Overrides | None = None) -> list[Evaluation]:
-        """Evaluate sessions as their next revisions; those that are not known give nothing."""
+    async def sessions(
+        self, ids: Sequence[str], overrides: Overrides | None = None, *, tenant: str | None = None
+    ) -> list[Evaluation]:
+        """Evaluate sessions as their next revisions; those that are not known, or not this tenant's, give nothing."""
         evaluations: list[Evaluation] = []
         in_vain: list[Evaluation] = []
         async with self._alone(ids):
-            for found in await self.patiently(self._store.sessions, ids):
+            for found in await self.patiently(self._store.sessions, ids, tenant=tenant):
                 signals: dict[str, dict[str, Evaluation]] = {}
                 for score in found.scores:
                     if score.scope == "trace":
@@ -202,7 +204,7 @@ class Scoring:
     async def _external_scores(self, session: Session) -> list[Evaluation]:
         if not self._engine.uses_external_scores:
             return []
-        found: list[Evaluation] = await self.patiently(self._store.external_scores, session_id=session.id)
+        found: list[Evaluation] = await self.patiently(self._store.external_scores, session_id=session.id, tenant=None)
         return found
 
     def _placed(
@@ -216,9 +218,9 @@ class Scoring:
             if isinstance(x.outcome, Skip) and x.outcome.cause == "no_signals":
                 self._complaints.complain(f"{x.metric} has no score", f"session {x.session_id!r}: {x.reason}")
 
-    async def again(self, trace_id: str, overrides: Overrides) -> list[Evaluation]:
-        """Evaluate a stored trace as its next revision; [] where it is not known."""
-        trace = await self.patiently(self._store.trace, trace_id)
+    async def again(self, trace_id: str, overrides: Overrides, *, tenant: str = "") -> list[Evaluation]:
+        """Evaluate a stored trace as its next revision; [] where a tenant has none under the id."""
+        trace = await self.patiently(self._store.trace, trace_id, tenant=tenant)
         if trace is None:
             return []
         if trace.session_id is not None and any(map(is_rubric, overrides.metrics or ())):
@@ -239,12 +241,12 @@ class Scoring:
         They are the trace's next revision. None where the trace is not known.
         """
         async with self._alone([trace_id]):
-            trace = await self.patiently(self._store.trace, trace_id)
+            trace = await self.patiently(self._store.trace, trace_id, tenant=None)
             known = await self.patiently(self._store.known, [trace_id])
             if trace is None or trace.id not in known:
                 return None
             revision, digest = known[trace.id]
-            before = await self.patiently(self._store.evaluations, trace_id=trace.id)
+            before = await self.patiently(self._store.evaluations, trace_id=trace.id, tenant=None)
             stored = StoredTrace(trace, revision + 1, digest)
             found = _drawn_as(before, await self.evaluate(stored, Overrides(tuple(names))))
             if await self.patiently(self._store.known, [trace_id]) != known:  # it has grown, and was evaluated anew

@@ -57,12 +57,12 @@ def _score(trace, metric, value):
 class StoreBackend(Store):
     """A store as the services' backend: what is to be evaluated is noted."""
 
-    def sessions(self, session_id):
-        return super().sessions(self.session_keys(session_id))
+    def sessions(self, session_id, *, tenant):
+        return super().sessions(self.session_keys(session_id, tenant=tenant), tenant=tenant)
 
-    async def evaluate(self, *, trace_id=None, session_id=None, overrides=None):
+    async def evaluate(self, *, tenant, trace_id=None, session_id=None, overrides=None):
         self.asked = (trace_id, session_id, overrides)
-        return self.evaluations(trace_id=trace_id, session_id=session_id)
+        return self.evaluations(trace_id=trace_id, session_id=session_id, tenant=tenant)
 
 
 @pytest.fixture
@@ -231,7 +231,7 @@ class _Large(StoreBackend):
         found = self._scores()[start : start + limit]
         return Page(found, Place(start + len(found)) if start + len(found) < 40 else None)
 
-    def evaluations(self, *, trace_id=None, session_id=None, run=""):
+    def evaluations(self, *, tenant, trace_id=None, session_id=None, run=""):
         return self._scores()
 
 

@@ -64,10 +64,10 @@ class FakeBackend:
         self.listed = []
         self._error = error
 
-    def trace(self, trace_id):
+    def trace(self, trace_id, *, tenant):
         return _TRACE if trace_id in {_TRACE.id, _OTEL_ID} else None
 
-    def evaluations(self, *, trace_id=None, session_id=None):
+    def evaluations(self, *, tenant, trace_id=None, session_id=None):
         known = session_id == "session-42" or trace_id in {_TRACE.id, _OTEL_ID}
         return [_evaluation("coherence", 0.75)] if known else []
 
@@ -79,13 +79,13 @@ class FakeBackend:
         self.listed.append((query, limit, after))
         return Page([TraceScores(_TRACE, [_evaluation("coherence", 0.75)])], Place(3, 4))
 
-    def sessions(self, session_id):
+    def sessions(self, session_id, *, tenant):
         return []
 
     def list_sessions(self, query, limit, after=None):
         return Page([], None)
 
-    async def evaluate(self, *, trace_id=None, session_id=None, overrides=None):
+    async def evaluate(self, *, tenant, trace_id=None, session_id=None, overrides=None):
         if self._error is not None:
             raise self._error
         self.asked.append((trace_id, session_id, overrides))

@@ -14,7 +14,7 @@ LATE = 2**62
 
 
 def named(server, stored_by_ns=LATE, **target):
-    pages = every_page(server.store, read_spec(TargetSpec, target), stored_by_ns=stored_by_ns)
+    pages = every_page(server.store, "", read_spec(TargetSpec, target), stored_by_ns=stored_by_ns)
     return [subject for page in pages for subject in page]
 
 
@@ -42,13 +42,13 @@ def test_a_damaged_trace_costs_no_estimate(server, traces, sql, scope, metric):
     damaged, *_ = server.keep(traces(6, session_id=lambda n: f"s{n // 2}"))
     sql("UPDATE agent_traces SET record = '{' WHERE id = :id", id=damaged)
     given = read_spec(RunSpec, {"target": {"scope": scope}, "measure": {"metrics": [metric], "model": "gpt-4o"}})
-    assert server.do(server.runs.estimate(given)).calls > 0
+    assert server.do(server.runs.estimate("", given)).calls > 0
 
 
 def test_without_a_model_an_estimate_has_no_calls(server, traces):
     server.keep(traces(1))
     given = read_spec(RunSpec, {"target": {"scope": "trace"}, "measure": {"metrics": ["task_completion"]}})
-    assert server.do(server.runs.estimate(given)).calls == 0
+    assert server.do(server.runs.estimate("", given)).calls == 0
 
 
 def test_a_session_first_stored_later_is_left_out(server, traces, sql):
@@ -65,15 +65,15 @@ def test_a_session_of_which_some_was_stored_before_is_named(server, traces, sql)
 
 def test_unknown_sessions_are_found_by_id_and_key(server, traces):
     server.keep(traces(2, session_id="s", session_key=lambda n: ("a:s", "b:s")[n]))
-    refuse_unknown(server.store, TargetSpec(scope="session", session_ids=("s", "b:s")))
+    refuse_unknown(server.store, "", TargetSpec(scope="session", session_ids=("s", "b:s")))
     with pytest.raises(NotFoundError, match=r"2 of the sessions are not stored .*: 'c:s', 'x'"):
-        refuse_unknown(server.store, TargetSpec(scope="session", session_ids=("s", "c:s", "x")))
+        refuse_unknown(server.store, "", TargetSpec(scope="session", session_ids=("s", "c:s", "x")))
 
 
 def test_a_page_ends_where_its_records_reach_so_many_bytes(server, traces):
     server.keep(traces(3))
-    [(first, _)] = server.store.read_runs(lambda x: x.traces("", 10, max_bytes=1, stored_by_ns=LATE))
-    found = server.store.read_runs(lambda x: x.traces(first, 10, max_bytes=10**6, stored_by_ns=LATE))
+    [(first, _)] = server.store.read_runs(lambda x: x.traces("", "", 10, max_bytes=1, stored_by_ns=LATE))
+    found = server.store.read_runs(lambda x: x.traces("", first, 10, max_bytes=10**6, stored_by_ns=LATE))
     assert len(found) == 2
 
 

@@ -16,7 +16,7 @@ class Backend(Lists, Protocol):
     """What the services need of a running spanscore.
 
     A `trace_id` is the id of an agent trace or of an OpenTelemetry trace, 32 lower-case hex digits. Those that only
-    look up are called in threads.
+    look up are called in threads. What another than the `tenant` has is not there.
     """
 
     @property
@@ -24,22 +24,27 @@ class Backend(Lists, Protocol):
         """The evaluation runs over what is stored."""
         ...
 
-    def trace(self, trace_id: str) -> AgentTrace | None:
+    def trace(self, trace_id: str, *, tenant: str) -> AgentTrace | None:
         """The agent trace stored under `trace_id`; None where there is none."""
         ...
 
     def evaluations(
-        self, *, trace_id: str | None = None, session_id: str | None = None, run: str = ""
+        self, *, tenant: str, trace_id: str | None = None, session_id: str | None = None, run: str = ""
     ) -> Sequence[Evaluation]:
         """The newest revision of each score of one trace or session, or of those that an evaluation run made of it."""
         ...
 
-    def score(self, uid: str) -> Evaluation | None:
+    def score(self, uid: str, *, tenant: str) -> Evaluation | None:
         """The score with this uid, of whatever revision; None where there is none."""
         ...
 
     async def evaluate(
-        self, *, trace_id: str | None = None, session_id: str | None = None, overrides: Overrides | None = None
+        self,
+        *,
+        tenant: str,
+        trace_id: str | None = None,
+        session_id: str | None = None,
+        overrides: Overrides | None = None,
     ) -> Sequence[Evaluation]:
         """Evaluate a stored trace or session now, store the scores as its next revision and export them.
 
@@ -49,27 +54,36 @@ class Backend(Lists, Protocol):
         ...
 
 
-async def find_trace(backend: Backend, trace_id: str) -> AgentTrace:
+async def find_trace(backend: Backend, trace_id: str, *, tenant: str) -> AgentTrace:
     """The agent trace under an id. Raises NotFoundError."""
-    trace = await asyncio.to_thread(backend.trace, trace_id)
+    trace = await asyncio.to_thread(backend.trace, trace_id, tenant=tenant)
     if trace is None:
         raise not_found(trace_id)
     return trace
 
 
-async def require_subject(backend: Backend, *, trace_id: str | None = None, session_id: str | None = None) -> None:
+async def require_subject(
+    backend: Backend, *, tenant: str, trace_id: str | None = None, session_id: str | None = None
+) -> None:
     """Raise NotFoundError unless something is stored under the id: no scores of a trace that is known are no error."""
     if trace_id is not None:
-        await find_trace(backend, trace_id)
-    elif session_id is not None and not await asyncio.to_thread(backend.evaluations, session_id=session_id):
-        raise not_found(session_id)
+        await find_trace(backend, trace_id, tenant=tenant)
+    elif session_id is not None:
+        found = await asyncio.to_thread(backend.evaluations, tenant=tenant, session_id=session_id)
+        if not found:
+            raise not_found(session_id)
 
 
 async def evaluate(
-    backend: Backend, overrides: Overrides, *, trace_id: str | None = None, session_id: str | None = None
+    backend: Backend,
+    overrides: Overrides,
+    *,
+    tenant: str,
+    trace_id: str | None = None,
+    session_id: str | None = None,
 ) -> Sequence[Evaluation]:
     """Evaluate one trace or session now; the new scores. Raises NotFoundError, and as `Backend.evaluate`."""
-    found = await backend.evaluate(trace_id=trace_id, session_id=session_id, overrides=overrides)
+    found = await backend.evaluate(tenant=tenant, trace_id=trace_id, session_id=session_id, overrides=overrides)
     if not found:
-        await require_subject(backend, trace_id=trace_id, session_id=session_id)
+        await require_subject(backend, tenant=tenant, trace_id=trace_id, session_id=session_id)
     return found

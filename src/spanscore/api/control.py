@@ -44,10 +44,11 @@ class ControlService(Servicer):
         return await self._scores.list_scores(request, call)
 
     @needs("write")
-    async def evaluate(self, request: pb.EvaluateRequest, _call: Call) -> pb.EvaluateResponse:
+    async def evaluate(self, request: pb.EvaluateRequest, call: Call) -> pb.EvaluateResponse:
         """Evaluate a stored trace or session again, now."""
         subject = _subject(request)
-        found = await evaluate(self._backend, overrides(request, request.signal_weights), **subject)
+        changed = overrides(request, request.signal_weights)
+        found = await evaluate(self._backend, changed, tenant=call.tenant, **subject)
         return pb.EvaluateResponse(scores=map(encode_score, found))
 
 

@@ -41,14 +41,14 @@ class Lists(Protocol):
         """A page of sessions, those that went on last first."""
         ...
 
-    def sessions(self, session_id: str) -> Sequence[SessionRecord]:
-        """The sessions with this key or id, one for each namespace and tenant."""
+    def sessions(self, session_id: str, *, tenant: str) -> Sequence[SessionRecord]:
+        """The sessions of a tenant with this key or id, one for each namespace."""
         ...
 
 
 def scores(lists: Lists, request: score_pb.ListScoresRequest, call: Call) -> score_pb.ListScoresResponse:
     """A page of the scores of all subjects. Raises FieldError where the request cannot be right."""
-    query, place = _score_query(request), _place(request, call)
+    query, place = _score_query(request, call), _place(request, call)
 
     def read(limit: int) -> tuple[score_pb.ListScoresResponse, Place | None]:
         page = lists.list_scores(query, limit, place)
@@ -61,7 +61,7 @@ def scores_of_subject(
     found: Sequence[Evaluation], request: score_pb.ListScoresRequest, call: Call
 ) -> score_pb.ListScoresResponse:
     """A page of one subject's scores, which are `found`. Raises as `scores`."""
-    query = _score_query(request)
+    query = _score_query(request, call)
     wanted = [x for x in found if query.wants(x) and x.evaluated_at_ns >= (query.since_ns or 0)]
     if not query.oldest_first:
         wanted.reverse()
@@ -81,6 +81,7 @@ def traces(lists: Lists, request: trace_pb.ListTracesRequest, call: Call) -> tra
         session_id=request.session_id if request.HasField("session_id") else None,
         filter=parse(request.filter, TRACE_FIELDS),
         oldest_first=paging.is_ascending(request.order_by, "stored_ns"),
+        tenant=call.tenant,
     )
     place = _place(request, call)
 
@@ -93,7 +94,8 @@ def traces(lists: Lists, request: trace_pb.ListTracesRequest, call: Call) -> tra
 
 def sessions(lists: Lists, request: trace_pb.ListSessionsRequest, call: Call) -> trace_pb.ListSessionsResponse:
     """A page of sessions with their own scores. Raises as `scores`."""
-    query, place = SessionQuery(filter=parse(request.filter, SESSION_FIELDS)), _place(request, call)
+    query = SessionQuery(filter=parse(request.filter, SESSION_FIELDS), tenant=call.tenant)
+    place = _place(request, call)
 
     def read(limit: int) -> tuple[trace_pb.ListSessionsResponse, Place | None]:
         page = lists.list_sessions(query, limit, place)
@@ -122,7 +124,7 @@ def _fitting(read: Callable[[int], tuple[ResponseT, Place | None]], request: Any
     return response
 
 
-def _score_query(request: score_pb.ListScoresRequest) -> ScoreQuery:
+def _score_query(request: score_pb.ListScoresRequest, call: Call) -> ScoreQuery:
     is_of_subject = request.WhichOneof("subject") is not None
     return ScoreQuery(
         failing=request.failing,
@@ -134,6 +136,7 @@ def _score_query(request: score_pb.ListScoresRequest) -> ScoreQuery:
         run=id_in(request.run, "runs", "run") if request.run else "",
         filter=parse(request.filter, SCORE_FIELDS),
         oldest_first=paging.is_ascending(request.order_by, "stored_ns", usual=is_of_subject),
+        tenant=call.tenant,
     )
 
 

@@ -56,9 +56,9 @@ class RunService(Servicer):
         return encode_run(created, self._runs.eta_s(created), whole(created.spec, kept(spec).ids))
 
     @needs("read")
-    async def estimate_run(self, request: pb.EstimateRunRequest, _call: Call) -> pb.RunEstimate:
+    async def estimate_run(self, request: pb.EstimateRunRequest, call: Call) -> pb.RunEstimate:
         """What a run would cost at most."""
-        return encode_estimate(await self._runs.estimate(spec_of(request.run)))
+        return encode_estimate(await self._runs.estimate(call.tenant, spec_of(request.run)))
 
     @needs("read")
     async def get_run(self, request: pb.GetRunRequest, call: Call) -> pb.Run:

@@ -21,10 +21,10 @@ class ScoreService(Servicer):
         self._backend = backend
 
     @needs("read")
-    async def get_score(self, request: pb.GetScoreRequest, _call: Call) -> score_pb.Score:
+    async def get_score(self, request: pb.GetScoreRequest, call: Call) -> score_pb.Score:
         """One score, of whatever revision."""
         uid = id_in(request.name, "scores")
-        found = await asyncio.to_thread(self._backend.score, uid)
+        found = await asyncio.to_thread(self._backend.score, uid, tenant=call.tenant)
         if found is None:
             raise NotFoundError(f"there is no score {shown(uid)}: it may be past its retention")
         return encode_score(found)
@@ -36,9 +36,11 @@ class ScoreService(Servicer):
             return await asyncio.to_thread(listing.scores, self._backend, request, call)
         trace, session = _subject(request)
         of_run = {"run": id_in(request.run, "runs", "run")} if request.run else {}
-        found = await asyncio.to_thread(self._backend.evaluations, trace_id=trace, session_id=session, **of_run)
+        found = await asyncio.to_thread(
+            self._backend.evaluations, tenant=call.tenant, trace_id=trace, session_id=session, **of_run
+        )
         if not found:
-            await require_subject(self._backend, trace_id=trace, session_id=session)
+            await require_subject(self._backend, tenant=call.tenant, trace_id=trace, session_id=session)
         return await asyncio.to_thread(listing.scores_of_subject, found, request, call)
 
 

@@ -22,9 +22,9 @@ class TraceService(Servicer):
         self._backend = backend
 
     @needs("read")
-    async def get_trace(self, request: pb.GetTraceRequest, _call: Call) -> agent_trace_pb.AgentTrace:
+    async def get_trace(self, request: pb.GetTraceRequest, call: Call) -> agent_trace_pb.AgentTrace:
         """One agent trace as it was rebuilt."""
-        trace = await find_trace(self._backend, _trace_named(request))
+        trace = await find_trace(self._backend, _trace_named(request), tenant=call.tenant)
         return await asyncio.to_thread(lambda: masked(encode_trace(trace), request.read_mask))
 
     @needs("read")
@@ -33,16 +33,16 @@ class TraceService(Servicer):
         return await asyncio.to_thread(listing.traces, self._backend, request, call)
 
     @needs("read")
-    async def get_session(self, request: pb.GetSessionRequest, _call: Call) -> pb.Session:
+    async def get_session(self, request: pb.GetSessionRequest, call: Call) -> pb.Session:
         """One session with its scores and those of its traces."""
         session_id = id_in(request.name, "sessions")
-        found = await asyncio.to_thread(self._backend.sessions, session_id)
+        found = await asyncio.to_thread(self._backend.sessions, session_id, tenant=call.tenant)
         if not found:
             raise not_found(session_id)
         if len(found) > 1:
             keys = ", ".join(name_of("sessions", x.session.id) for x in found[:5])
             raise FieldError("name", f"{len(found)} sessions have this id; name one by its key: {keys}")
-        return await asyncio.to_thread(self._whole, found[0], request)
+        return await asyncio.to_thread(self._whole, found[0], request, call)
 
     @needs("read")
     async def list_sessions(self, request: pb.ListSessionsRequest, call: Call) -> pb.ListSessionsResponse:
@@ -50,21 +50,22 @@ class TraceService(Servicer):
         return await asyncio.to_thread(listing.sessions, self._backend, request, call)
 
     @needs("write")
-    async def evaluate_trace(self, request: pb.EvaluateTraceRequest, _call: Call) -> pb.EvaluateTraceResponse:
+    async def evaluate_trace(self, request: pb.EvaluateTraceRequest, call: Call) -> pb.EvaluateTraceResponse:
         """Evaluate a stored agent trace again, now."""
         wanted = trace_id(id_in(request.name, "traces"), "name")
-        found = await evaluate(self._backend, overrides(request), trace_id=wanted)
+        found = await evaluate(self._backend, overrides(request), tenant=call.tenant, trace_id=wanted)
         return pb.EvaluateTraceResponse(scores=map(encode_score, found))
 
     @needs("write")
-    async def evaluate_session(self, request: pb.EvaluateSessionRequest, _call: Call) -> pb.EvaluateSessionResponse:
+    async def evaluate_session(self, request: pb.EvaluateSessionRequest, call: Call) -> pb.EvaluateSessionResponse:
         """Evaluate a stored session again, now."""
         wanted = id_in(request.name, "sessions")
-        found = await evaluate(self._backend, overrides(request, request.signal_weights), session_id=wanted)
+        changed = overrides(request, request.signal_weights)
+        found = await evaluate(self._backend, changed, tenant=call.tenant, session_id=wanted)
         return pb.EvaluateSessionResponse(scores=map(encode_score, found))
 
-    def _whole(self, record: SessionRecord, request: pb.GetSessionRequest) -> pb.Session:
-        scores = self._backend.evaluations(session_id=record.session.id)
+    def _whole(self, record: SessionRecord, request: pb.GetSessionRequest, call: Call) -> pb.Session:
+        scores = self._backend.evaluations(tenant=call.tenant, session_id=record.session.id)
         return masked(listing.whole_session(record, scores), request.read_mask)
 
 

@@ -64,14 +64,14 @@ class Estimating:
         self._judge = judge
         self._clock_ns = clock_ns
 
-    def estimate(self, spec: RunSpec) -> Estimated:
-        """What `spec` would cost. Blocks. Raises InputError as creating the run does."""
+    def estimate(self, tenant: str, spec: RunSpec) -> Estimated:
+        """What `spec` would cost a tenant. Blocks. Raises InputError as creating the run does."""
         measurer = self._measurers.of(spec)
-        listing.refuse_unknown(self._store, spec.target)
-        candidates, items, some = self._drawn(spec)
+        listing.refuse_unknown(self._store, tenant, spec.target)
+        candidates, items, some = self._drawn(tenant, spec)
         total = _Total()
         for subject_id in some:
-            for call in self._calls(spec, measurer, subject_id):
+            for call in self._calls(tenant, spec, measurer, subject_id):
                 total.add(call)
         factor = items / len(some) if some else 0.0
         return Estimated(
@@ -85,38 +85,38 @@ class Estimating:
             models=tuple(sorted(total.models)),
         )
 
-    def _drawn(self, spec: RunSpec) -> tuple[int, int, list[str]]:
+    def _drawn(self, tenant: str, spec: RunSpec) -> tuple[int, int, list[str]]:
         """How many the target names, how many of them are drawn, and those of the lowest draws."""
         sampling = spec.target.sampling
         candidates = drawn = 0
         lowest: list[tuple[int, str]] = []
-        for page in listing.every_page(self._store, spec.target, stored_by_ns=self._clock_ns()):
+        for page in listing.every_page(self._store, tenant, spec.target, stored_by_ns=self._clock_ns()):
             taken = [(sampling.draw(x), x) for x in page if sampling.is_in_share(x)]
             candidates, drawn = candidates + len(page), drawn + len(taken)
             lowest = heapq.nsmallest(_PLANNED, itertools.chain(lowest, taken))
         items = drawn if sampling.count is None else min(drawn, sampling.count)
         return candidates, items, [subject_id for _, subject_id in lowest[:items]]
 
-    def _calls(self, spec: RunSpec, measurer: Measurer, subject_id: str) -> Sequence[CostedCall]:
+    def _calls(self, tenant: str, spec: RunSpec, measurer: Measurer, subject_id: str) -> Sequence[CostedCall]:
         engine, overrides = measurer.engine, measurer.overrides
         if spec.target.scope == "session":
-            found = [x.session for x in self._store.sessions([subject_id])]
+            found = [x.session for x in self._store.sessions([subject_id], tenant=tenant)]
             planned = [
                 call
                 for session in found
                 for call in (*engine.plan_signals(session, overrides), *engine.plan_session(session, overrides))
             ]
             return list(costed(planned, self._judge))
-        trace = self._trace(subject_id)
+        trace = self._trace(tenant, subject_id)
         if trace is None:
             return []
         earlier = self._store.turns_before(trace, limit=MAX_EARLIER_TURNS, max_bytes=_MAX_EARLIER_BYTES)
         by_itself = engine.plan_rubric(trace, overrides) if trace.session_id is None else []
         return list(costed([*engine.plan(trace, overrides, earlier=earlier), *by_itself], self._judge))
 
-    def _trace(self, trace_id: str) -> AgentTrace | None:
+    def _trace(self, tenant: str, trace_id: str) -> AgentTrace | None:
         """A trace; None where it is no longer stored, or its record is damaged."""
         try:
-            return self._store.trace(trace_id)
+            return self._store.trace(trace_id, tenant=tenant)
         except DAMAGED:
             return None

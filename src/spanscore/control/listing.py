@@ -22,12 +22,13 @@ class Page(NamedTuple):
     next: str | None
 
 
-def refuse_unknown(store: Store, target: TargetSpec) -> None:
-    """Raise NotFoundError where ids of a target are not stored. Blocks."""
+def refuse_unknown(store: Store, tenant: str, target: TargetSpec) -> None:
+    """Raise NotFoundError where a tenant has not all that a target names by its ids. Blocks."""
     if target.trace_ids:
-        what, unknown = "traces", store.read_runs(lambda x: x.unknown_traces([id_.lower() for id_ in target.trace_ids]))
+        ids = [id_.lower() for id_ in target.trace_ids]
+        what, unknown = "traces", store.read_runs(lambda x: x.unknown_traces(tenant, ids))
     elif target.session_ids:
-        what, unknown = "sessions", store.read_runs(lambda x: x.unknown_sessions(target.session_ids))
+        what, unknown = "sessions", store.read_runs(lambda x: x.unknown_sessions(tenant, target.session_ids))
     else:
         return
     if unknown:
@@ -35,23 +36,25 @@ def refuse_unknown(store: Store, target: TargetSpec) -> None:
         raise NotFoundError(f"{len(unknown)} of the {what} are not stored (retention may have deleted them): {some}")
 
 
-def page(store: Store, target: TargetSpec, cursor: str, *, stored_by_ns: int) -> Page:
+def page(store: Store, tenant: str, target: TargetSpec, cursor: str, *, stored_by_ns: int) -> Page:
     """What follows `cursor`, "" at the beginning, of all that `target` names, before a sample is taken. Blocks."""
     if target.trace_ids or target.session_ids:
-        return _of_ids(store, target, int(cursor or 0))
+        return _of_ids(store, tenant, target, int(cursor or 0))
     if target.scope == "session":
-        return _of_sessions(store, target.filter, cursor, stored_by_ns)
-    found = store.read_runs(lambda x: x.traces(cursor, _TRACES, max_bytes=_MAX_BYTES, stored_by_ns=stored_by_ns))
+        return _of_sessions(store, tenant, target.filter, cursor, stored_by_ns)
+    found = store.read_runs(
+        lambda x: x.traces(tenant, cursor, _TRACES, max_bytes=_MAX_BYTES, stored_by_ns=stored_by_ns)
+    )
     wanted = target.filter or TraceFilter()
     accepted = [id_ for id_, trace in found if trace is not None and wanted.accepts(trace)]
     return Page(accepted, found[-1][0] if found else None)
 
 
-def every_page(store: Store, target: TargetSpec, *, stored_by_ns: int) -> Iterator[list[str]]:
-    """All that `target` names, in pages. Blocks."""
+def every_page(store: Store, tenant: str, target: TargetSpec, *, stored_by_ns: int) -> Iterator[list[str]]:
+    """All that `target` names of what a tenant has, in pages. Blocks."""
     cursor: str | None = ""
     while cursor is not None:
-        found = page(store, target, cursor, stored_by_ns=stored_by_ns)
+        found = page(store, tenant, target, cursor, stored_by_ns=stored_by_ns)
         cursor = found.next
         yield found.subjects
 
@@ -79,27 +82,27 @@ def _held_to(tables: RunTables, run: Run, sampling: Sampling, items: int, is_las
     return 0 if highest is None else tables.drop_above(run.id, highest)
 
 
-def _of_ids(store: Store, target: TargetSpec, start: int) -> Page:
+def _of_ids(store: Store, tenant: str, target: TargetSpec, start: int) -> Page:
     ids = list(dict.fromkeys(target.trace_ids or target.session_ids))
     some = ids[start : start + _IDS]
 
     def resolved(tables: RunTables) -> list[str]:
         if target.trace_ids:
-            found = [turn for id_ in some for turn in tables.turns(id_)]
+            found = [turn for id_ in some for turn in tables.turns(tenant, id_)]
         elif target.scope == "session":
-            found = [x for id_ in some for x in tables.sessions_of(id_)]
+            found = [x for id_ in some for x in tables.sessions_of(tenant, id_)]
         else:
-            found = [turn for id_ in some for turn in tables.turns_of_session(id_)]
+            found = [turn for id_ in some for turn in tables.turns_of_session(tenant, id_)]
         return list(dict.fromkeys(found))
 
     end = start + len(some)
     return Page(store.read_runs(resolved), str(end) if end < len(ids) else None)
 
 
-def _of_sessions(store: Store, wanted: TraceFilter | None, cursor: str, stored_by_ns: int) -> Page:
-    keys = store.read_runs(lambda x: x.session_keys(cursor, _SESSIONS, stored_by_ns=stored_by_ns))
+def _of_sessions(store: Store, tenant: str, wanted: TraceFilter | None, cursor: str, stored_by_ns: int) -> Page:
+    keys = store.read_runs(lambda x: x.session_keys(tenant, cursor, _SESSIONS, stored_by_ns=stored_by_ns))
     accepted = keys
     if wanted is not None and wanted != TraceFilter():
-        has_trace = partial(RunTables.has_trace, is_wanted=wanted.accepts)
+        has_trace = partial(RunTables.has_trace, tenant=tenant, is_wanted=wanted.accepts)
         accepted = [key for key in keys if store.read_runs(partial(has_trace, session_key=key))]
     return Page(accepted, keys[-1] if len(keys) == _SESSIONS else None)

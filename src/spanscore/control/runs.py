@@ -113,7 +113,7 @@ class Runs:
             if earlier is not None:
                 return _same(earlier, spec)
         self._measurers.of(spec)
-        await self._once(listing.refuse_unknown, self._store, spec.target)
+        await self._once(listing.refuse_unknown, self._store, tenant, spec.target)
         now_ns, new = self._clock_ns(), kept(spec)
         progress = Progress(asked=new.digest, named=len(spec.target.trace_ids) + len(spec.target.session_ids))
         run = Run(
@@ -163,9 +163,9 @@ class Runs:
         found: list[Item] = await self._once(self._store.read_runs, lambda x: x.items(run.id, state, after, limit))
         return found
 
-    async def estimate(self, spec: RunSpec) -> Estimated:
+    async def estimate(self, tenant: str, spec: RunSpec) -> Estimated:
         """What a run would cost at most; nothing is stored. Raises as `create`."""
-        found: Estimated = await self._once(self._estimating.estimate, spec)
+        found: Estimated = await self._once(self._estimating.estimate, tenant, spec)
         return found
 
     def eta_s(self, run: Run) -> float | None:

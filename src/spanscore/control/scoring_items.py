@@ -2,9 +2,9 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from spanscore.control.measurer import Measurer
 from spanscore.control.spec import RunSpec
@@ -53,7 +53,7 @@ class ItemScoring:
             return failed(item, error)
 
     async def _trace(self, item: Item) -> Worked:
-        trace = await self._scoring.patiently(self._store.trace, item.subject_id)
+        trace = await self._of_store(self._store.trace, item.subject_id)
         if trace is None:
             return _gone(item)
         before = await self._before(item, trace_id=trace.id)
@@ -67,14 +67,14 @@ class ItemScoring:
         return worked
 
     async def _session(self, item: Item) -> Worked:
-        stored = await self._scoring.patiently(self._store.sessions, [item.subject_id])
+        stored = await self._of_store(self._store.sessions, [item.subject_id])
         if not stored:
             return _gone(item)
         session = stored[0].session
         before = _own(session, await self._before(item, session_id=item.subject_id))
         engine, external = self._measurer.engine, []
         if engine.uses_external_scores:
-            external = await self._scoring.patiently(self._store.external_scores, session_id=session.id)
+            external = await self._of_store(self._store.external_scores, session_id=session.id)
         found = await engine.evaluate_session(
             session,
             _signals(before),
@@ -89,8 +89,12 @@ class ItemScoring:
         """What the run gave an item when it was tried before."""
         if not item.tries:
             return []
-        found: list[Evaluation] = await self._scoring.patiently(self._store.evaluations, **subject, run=self._run.id)
+        found: list[Evaluation] = await self._of_store(self._store.evaluations, **subject, run=self._run.id)
         return found
+
+    async def _of_store(self, ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """What the store has of the run's tenant."""
+        return await self._scoring.patiently(ask, *arguments, **options, tenant=self._run.tenant)
 
     async def _earlier(self, trace: AgentTrace) -> list[AgentTrace]:
         if trace.session_id is None or not self._measurer.engine.looks_back:

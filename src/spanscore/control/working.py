@@ -106,7 +106,7 @@ class Work:
             await self._give_way()
             cursor = run.progress.cursor
             found = await self._scoring.patiently(
-                listing.page, self._store, target, cursor, stored_by_ns=run.created_ns
+                listing.page, self._store, run.tenant, target, cursor, stored_by_ns=run.created_ns
             )
             listed: Run | None = await self._scoring.patiently(
                 self._store.write_runs,

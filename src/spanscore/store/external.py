@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 from spanscore.model import external
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
-from spanscore.store import connecting, facts, reading, records, transactions
+from spanscore.store import connecting, facts, reading, records, tenants, transactions
 from spanscore.store.config import Config
 from spanscore.store.schema import agent_traces, external_scores, otel_traces, session_keys
 from spanscore.store.writing import chunks, key, put_rows
@@ -38,27 +38,29 @@ def put(connection: Connection, scores: Sequence[Evaluation], now_ns: int) -> tu
     return len(rows), sum(x[_SIZE] for x in rows)
 
 
-def of_traces(connection: Connection, trace_ids: Collection[str]) -> external.Joined:
+def of_traces(connection: Connection, trace_ids: Collection[str], tenant: str | None) -> external.Joined:
     """What was given to these OTel traces and their spans, each joined to its agent trace, each source's last."""
     rows: list[Any] = []
+    of_tenant = _LATEST.where(*tenants.is_of(external_scores, tenant))
     for some in chunks(sorted(trace_ids)):
         wanted = external_scores.c.trace_id.in_(some), external_scores.c.scope == "trace"
-        rows.extend(connection.execute(_LATEST.where(*wanted)).all())
+        rows.extend(connection.execute(of_tenant.where(*wanted)).all())
     scores = _decoded(rows)
-    return external.join(scores, _turns(connection, {x.target.trace_id for x in scores}))
+    return external.join(scores, _turns(connection, {x.target.trace_id for x in scores}, tenant))
 
 
-def of_sessions(connection: Connection, keys: Sequence[str]) -> list[Evaluation]:
+def of_sessions(connection: Connection, keys: Sequence[str], tenant: str | None) -> list[Evaluation]:
     """What was given to the sessions with these keys, in the order received.
 
     A score from outside of every namespace is of the session that has its id in one, where only one has.
     """
-    ids = _ids_of(connection, keys)
-    keys_of = {id_: reading.session_keys(connection, id_)[1:] for id_ in ids}
+    ids = _ids_of(connection, keys, tenant)
+    keys_of = {id_: reading.session_keys(connection, id_, tenant)[1:] for id_ in ids}
     rows: list[Any] = []
+    of_tenant = _LATEST.where(*tenants.is_of(external_scores, tenant))
     for some in chunks([*keys, *ids]):
         wanted = external_scores.c.session_key.in_(some), external_scores.c.scope == "session"
-        rows.extend(connection.execute(_LATEST.where(*wanted)).all())
+        rows.extend(connection.execute(of_tenant.where(*wanted)).all())
     found = []
     for score in _decoded(rows):
         own = key(score.subject_id)
@@ -70,17 +72,17 @@ def of_sessions(connection: Connection, keys: Sequence[str]) -> list[Evaluation]
     return found
 
 
-def _ids_of(connection: Connection, keys: Sequence[str]) -> list[str]:
+def _ids_of(connection: Connection, keys: Sequence[str], tenant: str | None) -> list[str]:
     """The ids that sessions with these keys have in their namespaces, but for those that are keys themselves."""
     found: set[str] = set()
     for some in chunks(keys):
-        wanted = session_keys.c.session_key.in_(some)
-        found.update(connection.execute(select(session_keys.c.session_id).where(wanted)).scalars())
+        wanted = (session_keys.c.session_key.in_(some), *tenants.is_of(session_keys, tenant))
+        found.update(connection.execute(select(session_keys.c.session_id).where(*wanted)).scalars())
     return sorted(found.difference(keys))
 
 
-def named(config: Config, name: str) -> external.Joined:
-    """All that was given under a name, each joined to its agent trace, and only each source's last.
+def named(config: Config, name: str, tenant: str = "") -> external.Joined:
+    """All that a tenant was given under a name, each joined to its agent trace, and only each source's last.
 
     A server may use the store meanwhile. Raises ConfigError where there is no store, RetryableError or PermanentError
     where it cannot be read.
@@ -90,13 +92,14 @@ def named(config: Config, name: str) -> external.Joined:
         raise connecting.no_store(config)
     try:
         with transactions.snapshot(engine) as connection:
-            query = select(external_scores.c.row, external_scores.c.record).where(external_scores.c.metric == name)
+            wanted = (external_scores.c.metric == name, *tenants.is_of(external_scores, tenant))
+            query = select(external_scores.c.row, external_scores.c.record).where(*wanted)
             newest_first = query.order_by(external_scores.c.row.desc()).limit(MAX_NAMED)
             rows: list[Any] = list(connection.execute(newest_first).all())
             scores = _decoded(rows)
             known = external.Turns()
             for some in chunks(sorted({x.target.trace_id for x in scores})):
-                for trace in _turns(connection, some):
+                for trace in _turns(connection, some, tenant):
                     known.add(external.Turn.of(trace))
             return known.join(scores)
     finally:
@@ -112,10 +115,11 @@ def otel_ids(connection: Connection, agent_trace_ids: Sequence[str]) -> set[str]
     return found
 
 
-def _turns(connection: Connection, trace_ids: Collection[str]) -> list[AgentTrace]:
+def _turns(connection: Connection, trace_ids: Collection[str], tenant: str | None) -> list[AgentTrace]:
     """The agent traces of these OTel traces; those whose records are damaged are left out."""
     found: dict[str, AgentTrace] = {}
     pairs = select(agent_traces.c.record).join(otel_traces, agent_traces.c.id == otel_traces.c.agent_trace_id)
+    pairs = pairs.where(*tenants.is_of(agent_traces, tenant))
     for some in chunks(sorted(trace_ids)):
         for record in connection.execute(pairs.where(otel_traces.c.trace_id.in_(some))).scalars():
             found.update((x.id, x) for x in records.undamaged(records.decode_trace, record))

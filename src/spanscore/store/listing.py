@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 from spanscore.filters import Filter
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
-from spanscore.store import connecting, filtering, reading, records, transactions
+from spanscore.store import connecting, filtering, reading, records, tenants, transactions
 from spanscore.store.config import Config
 from spanscore.store.fields import SCORE_FIELDS
 from spanscore.store.schema import agent_traces, evaluations, external_scores
@@ -47,6 +47,7 @@ class ScoreQuery:
     `metric` names a metric or a family of them, such as rubric. `source` is "spanscore", "human" or whoever gave it.
     `filter` is of `fields.SCORE_FIELDS`. `oldest_first`: first what was stored first.
     `run`: only what this evaluation run measured; "": only what was evaluated as it came, or that others gave.
+    `tenant`: whose scores; "" is the one tenant of a server without tenants.
     """
 
     failing: bool = False
@@ -59,6 +60,7 @@ class ScoreQuery:
     filter: Filter[Evaluation] | None = None
     oldest_first: bool = False
     run: str = ""
+    tenant: str = ""
 
     def wants(self, score: Evaluation) -> bool:
         """Whether a score is wanted, but for the time at which it was stored."""
@@ -87,6 +89,7 @@ class TraceQuery:
     session_id: str | None = None
     filter: "Filter[TraceScores] | None" = None
     oldest_first: bool = False
+    tenant: str = ""
 
     def wants(self, found: TraceScores) -> bool:
         """Whether an agent trace is wanted, but for the time at which it was stored."""
@@ -141,12 +144,15 @@ def scores(connection: Connection, query: ScoreQuery, limit: int, after: Place |
 def traces(connection: Connection, query: TraceQuery, limit: int, after: Place | None = None) -> Page[TraceScores]:
     """At most `limit` agent traces, those that were stored last first."""
     place = after or (_OLDEST if query.oldest_first else _NEWEST)
-    wanted = [] if query.session_id is None else [agent_traces.c.session_id.in_(_keys(connection, query.session_id))]
+    wanted = []
+    if query.session_id is not None:
+        keys = reading.session_keys(connection, key(query.session_id), query.tenant)
+        wanted.append(agent_traces.c.session_id.in_(keys))
     rows = _in_order(connection, agent_traces, query, place.row, wanted)
     items: list[TraceScores] = []
     looked_at = 0
     while chunk := list(islice(rows, min(limit, _CHUNK))):
-        for number, found in _with_scores(connection, chunk):
+        for number, found in _with_scores(connection, chunk, query.tenant):
             items += [found] if query.wants(found) else []
             if len(items) == limit:
                 return Page(items, Place(number))
@@ -184,7 +190,8 @@ def _in_order(
 ) -> Iterator[Row[Any]]:
     """(number, stored_ns, record) of what was stored since, with numbers past `place`; read some at a time."""
     number: Column[int] = table.c.seq if table is evaluations else table.c.row
-    query = select(number.label("number"), table.c.stored_ns, table.c.record).where(*conditions).limit(_CHUNK)
+    own = tenants.is_of(table, wanted.tenant)
+    query = select(number.label("number"), table.c.stored_ns, table.c.record).where(*own, *conditions).limit(_CHUNK)
     if wanted.oldest_first and wanted.since_ns is not None:
         query = query.where(table.c.stored_ns >= wanted.since_ns)
     query = query.order_by(number if wanted.oldest_first else number.desc())
@@ -206,11 +213,11 @@ def _merged(streams: Mapping[str, Iterator[Row[Any]]], query: ScoreQuery) -> Ite
         heads[name] = next(streams[name], None)
 
 
-def _with_scores(connection: Connection, rows: Sequence[Row[Any]]) -> Iterator[tuple[int, TraceScores]]:
+def _with_scores(connection: Connection, rows: Sequence[Row[Any]], tenant: str) -> Iterator[tuple[int, TraceScores]]:
     """The agent traces of these rows, each with its number and scores; one whose record is damaged is left out."""
     found = [(row.number, trace) for row in rows for trace in records.undamaged(records.decode_trace, row.record)]
     by_trace: dict[str, list[Evaluation]] = {trace.id: [] for _, trace in found}
-    for row in reading.newest_scores(connection, list(by_trace), []):
+    for row in reading.newest_scores(connection, list(by_trace), [], tenant):
         by_trace[row.subject_id] += _decoded(row)
     return ((number, TraceScores(trace, by_trace[trace.id])) for number, trace in found)
 
@@ -276,10 +283,6 @@ def _contains(record: Column[str], value: str, *keys: str) -> list[Any]:
 
 def _metric_wanted(column: Column[str], name: str | None) -> list[Any]:
     return [] if name is None else [or_(column == name, column.startswith(f"{name}.", autoescape=True))]
-
-
-def _keys(connection: Connection, session_id: str) -> list[str]:
-    return reading.session_keys(connection, key(session_id))
 
 
 def _decoded(row: Row[Any]) -> list[Evaluation]:

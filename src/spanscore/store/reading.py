@@ -1,4 +1,7 @@
-"""The statements that find what belongs to a trace or a session, for as many at once as are asked for."""
+"""The statements that find what belongs to a trace or a session, for as many at once as are asked for.
+
+A `tenant` None stands for all: no two tenants share an id that spanscore has made, so it needs none to look these up.
+"""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -12,7 +15,7 @@ from sqlalchemy.engine import Connection
 
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, Session
-from spanscore.store import records, schema
+from spanscore.store import records, schema, tenants
 from spanscore.store.schema import agent_traces, evaluations, otel_traces
 from spanscore.store.writing import chunks
 
@@ -58,33 +61,54 @@ def left_over(connection: Connection, trace_ids: Collection[str], ids: Collectio
     return sorted(lost)
 
 
-def turns(connection: Connection, trace_id: str) -> list[str]:
+def turns(connection: Connection, trace_id: str, tenant: str | None) -> list[str]:
     """The ids of the agent traces that `trace_id`, an agent trace id or an OTel trace id, stands for."""
-    lowered = trace_id.lower()
-    if connection.execute(select(agent_traces.c.id).where(agent_traces.c.id == lowered)).scalar():
+    lowered, table = trace_id.lower(), agent_traces.c
+    known = select(table.id).where(table.id == lowered, *tenants.is_of(agent_traces, tenant))
+    if connection.execute(known).scalar():
         return [lowered]
-    query = select(otel_traces.c.agent_trace_id).where(otel_traces.c.trace_id == lowered).limit(MAX_SESSION_TRACES)
-    return list(connection.execute(query).scalars())
+    wanted = (otel_traces.c.trace_id == lowered, *tenants.is_of(otel_traces, tenant))
+    query = select(otel_traces.c.agent_trace_id).where(*wanted)
+    return list(connection.execute(query.limit(MAX_SESSION_TRACES)).scalars())
 
 
-def session_keys(connection: Connection, key: str) -> list[str]:
-    """`key`, and the keys of the sessions whose id it is in some namespace or tenant."""
+def session_keys(connection: Connection, key: str, tenant: str | None) -> list[str]:
+    """`key`, and the keys of the sessions whose id it is in some namespace."""
     table = schema.session_keys.c
-    query = select(table.session_key).where(table.session_id == key)
+    query = select(table.session_key).where(table.session_id == key, *tenants.is_of(schema.session_keys, tenant))
     return [key, *sorted(connection.execute(query).scalars())]
 
 
-def session_traces(connection: Connection, keys: Sequence[str]) -> list[Row[Any]]:
+def sessions_of(connection: Connection, key: str, tenant: str | None) -> list[str]:
+    """Those of `session_keys` of which there are agent traces."""
+    keys = session_keys(connection, key, tenant)
+    stored = stored_sessions(connection, keys, tenant)
+    return [x for x in keys if x in stored]
+
+
+def stored_sessions(connection: Connection, keys: Sequence[str], tenant: str | None) -> set[str]:
+    """Those of these keys of sessions of which there are agent traces."""
+    column, found = agent_traces.c.session_id, set[str]()
+    for some in chunks(keys):
+        there = select(column).where(column.in_(some), *tenants.is_of(agent_traces, tenant)).distinct()
+        found.update(connection.execute(there).scalars())
+    return found
+
+
+def session_traces(connection: Connection, keys: Sequence[str], tenant: str | None) -> list[Row[Any]]:
     """(started_ns, row, session_id, id, record) of the newest agent traces of these sessions, oldest first."""
     found: list[Row[Any]] = []
     for some in chunks(keys):
-        found += connection.execute(_SESSION_TRACES, {"keys": some}).all()
+        found += connection.execute(_SESSION_TRACES, {"keys": some, "tenant": tenant}).all()
     return sorted(found, key=itemgetter(0, 1))  # the database would copy every record to sort them
 
 
-def session_trace_ids(connection: Connection, keys: Sequence[str]) -> list[str]:
+def session_trace_ids(connection: Connection, keys: Sequence[str], tenant: str | None) -> list[str]:
     """The ids of the same agent traces, in no order."""
-    return [id_ for some in chunks(keys) for id_ in connection.execute(_SESSION_TRACE_IDS, {"keys": some}).scalars()]
+    found: list[str] = []
+    for some in chunks(keys):
+        found += connection.execute(_SESSION_TRACE_IDS, {"keys": some, "tenant": tenant}).scalars()
+    return found
 
 
 def turns_before(connection: Connection, key: str, trace: AgentTrace, limit: int, max_bytes: int) -> list[str]:
@@ -102,7 +126,7 @@ def turns_before(connection: Connection, key: str, trace: AgentTrace, limit: int
 
 
 def newest_scores(
-    connection: Connection, traces: Sequence[str], sessions: Sequence[str], run: str = ""
+    connection: Connection, traces: Sequence[str], sessions: Sequence[str], tenant: str | None, run: str = ""
 ) -> list[Row[Any]]:
     """(seq, scope, subject_id, record) of the newest score of each (subject, metric), in commit order.
 
@@ -111,7 +135,8 @@ def newest_scores(
     found: list[Row[Any]] = []
     for scope, subjects in (("trace", traces), ("session", sessions)):
         for some in chunks(subjects):
-            found += connection.execute(_NEWEST_SCORES, {"scope": scope, "subjects": some, "run": run}).all()
+            asked = {"scope": scope, "subjects": some, "run": run, "tenant": tenant}
+            found += connection.execute(_NEWEST_SCORES, asked).all()
     return sorted(found, key=itemgetter(0))
 
 
@@ -143,8 +168,8 @@ def _of_sessions(*columns: Column[Any]) -> Select[Any]:
     }
     place = func.row_number().over(**newest_first).label("place")
     total_bytes = func.sum(table.size_bytes).over(**newest_first).label("total_bytes")
-    of_sessions = table.session_id.in_(bindparam("keys", expanding=True))
-    placed = select(table.row, place, total_bytes).where(of_sessions).subquery().c
+    of_sessions = (table.session_id.in_(bindparam("keys", expanding=True)), tenants.is_asked(table.tenant))
+    placed = select(table.row, place, total_bytes).where(*of_sessions).subquery().c
     is_small = (placed.total_bytes <= MAX_SESSION_BYTES) | (placed.place == 1)
     return select(*columns).where(table.row.in_(select(placed.row).where(placed.place <= MAX_SESSION_TRACES, is_small)))
 
@@ -162,6 +187,7 @@ def _newest_of_subjects() -> Select[Any]:
         table.subject_id.in_(bindparam("subjects", expanding=True)),
         table.scope == bindparam("scope"),
         table.run == bindparam("run"),
+        tenants.is_asked(table.tenant),
         ~newer,
     )
 

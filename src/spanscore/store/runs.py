@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from spanscore.model.score import JudgeUsage
 from spanscore.model.trace import AgentTrace
-from spanscore.store import facts, reading, records
+from spanscore.store import facts, reading, records, tenants
 from spanscore.store.schema import agent_traces, evaluations, otel_traces, run_items, runs, session_keys, undelivered
 from spanscore.store.writing import chunks, key
 
@@ -294,15 +294,16 @@ class RunTables:
         return True, 0
 
     def traces(
-        self, after: str, limit: int, *, max_bytes: int, stored_by_ns: int
+        self, tenant: str, after: str, limit: int, *, max_bytes: int, stored_by_ns: int
     ) -> list[tuple[str, AgentTrace | None]]:
-        """At most `limit` agent traces by their ids, in the order of these; None for one whose record is damaged.
+        """At most `limit` of a tenant's agent traces by their ids, in the order of these.
 
-        Of large ones fewer: the last is the one with which the records reach `max_bytes`. It is empty only where none
-        follows. Those that were first stored later than `stored_by_ns` are left out.
+        None for one whose record is damaged. Of large ones fewer: the last is the one with which the records reach
+        `max_bytes`. It is empty only where none follows. Those that were first stored later than `stored_by_ns` are
+        left out.
         """
         table = agent_traces.c
-        known = (table.id > after, _was_stored_by(stored_by_ns))
+        known = (table.id > after, *tenants.is_of(agent_traces, tenant), _was_stored_by(stored_by_ns))
         sizes = select(table.id, table.size_bytes).where(*known).order_by(table.id).limit(limit)
         last, total_bytes = "", 0
         for id_, size_bytes in self._connection.execute(sizes):
@@ -313,9 +314,9 @@ class RunTables:
         found = self._connection.execute(query)
         return [(row.id, next(iter(records.undamaged(records.decode_trace, row.record)), None)) for row in found]
 
-    def has_trace(self, session_key: str, is_wanted: Callable[[AgentTrace], bool]) -> bool:
+    def has_trace(self, tenant: str, session_key: str, is_wanted: Callable[[AgentTrace], bool]) -> bool:
         """Whether `is_wanted` is true of one of a session's newest agent traces; damaged ones are left out."""
-        ids = reading.session_trace_ids(self._connection, [session_key])
+        ids = reading.session_trace_ids(self._connection, [session_key], tenant)
         for start in range(0, len(ids), _ROWS_AT_ONCE):
             some = agent_traces.c.id.in_(ids[start : start + _ROWS_AT_ONCE])
             for record in self._connection.execute(select(agent_traces.c.record).where(some)).scalars():
@@ -323,53 +324,48 @@ class RunTables:
                     return True
         return False
 
-    def unknown_traces(self, ids: Sequence[str]) -> list[str]:
-        """Those of `ids` that are neither of an agent trace nor of an OTel trace that is stored."""
+    def unknown_traces(self, tenant: str, ids: Sequence[str]) -> list[str]:
+        """Those of `ids` that are neither of an agent trace nor of an OTel trace that a tenant has."""
         found: set[str] = set()
         for some in chunks(ids):
-            found.update(
-                self._connection.execute(select(agent_traces.c.id).where(agent_traces.c.id.in_(some))).scalars()
-            )
-            of_otel = select(otel_traces.c.trace_id).where(otel_traces.c.trace_id.in_(some))
-            found.update(self._connection.execute(of_otel).scalars())
+            for table, column in ((agent_traces, agent_traces.c.id), (otel_traces, otel_traces.c.trace_id)):
+                known = select(column).where(column.in_(some), *tenants.is_of(table, tenant))
+                found.update(self._connection.execute(known).scalars())
         return [x for x in ids if x not in found]
 
-    def unknown_sessions(self, ids: Sequence[str]) -> list[str]:
-        """Those of `ids` that are neither an id nor the key of a session that is stored."""
+    def unknown_sessions(self, tenant: str, ids: Sequence[str]) -> list[str]:
+        """Those of `ids` that are neither an id nor the key of a session that a tenant has."""
         keys = sorted({key(x) for x in ids})
         pairs = select(session_keys.c.session_id, session_keys.c.session_key)
+        pairs = pairs.where(*tenants.is_of(session_keys, tenant))
         keys_of = {x: {x} for x in keys}
         for some in chunks(keys):
             for session_id, session_key in self._connection.execute(pairs.where(session_keys.c.session_id.in_(some))):
                 keys_of[session_id].add(session_key)
-        column, stored = agent_traces.c.session_id, set[str]()
-        for some in chunks(sorted(set().union(*keys_of.values()))):
-            stored.update(self._connection.execute(select(column).where(column.in_(some)).distinct()).scalars())
+        stored = reading.stored_sessions(self._connection, sorted(set().union(*keys_of.values())), tenant)
         return [x for x in ids if keys_of[key(x)].isdisjoint(stored)]
 
-    def sessions_of(self, session_id: str) -> list[str]:
-        """The keys of the stored sessions with this id, one for each namespace; a key stands for its session."""
-        keys = reading.session_keys(self._connection, key(session_id))
-        there = select(agent_traces.c.session_id).where(agent_traces.c.session_id.in_(keys)).distinct()
-        return sorted(self._connection.execute(there).scalars())
+    def sessions_of(self, tenant: str, session_id: str) -> list[str]:
+        """The keys of a tenant's sessions with this id, one for each namespace; a key stands for its session."""
+        return sorted(reading.sessions_of(self._connection, key(session_id), tenant))
 
-    def turns(self, trace_id: str) -> list[str]:
-        """The ids of the agent traces that an id of an agent trace or of an OTel trace stands for."""
-        return reading.turns(self._connection, trace_id)
+    def turns(self, tenant: str, trace_id: str) -> list[str]:
+        """The ids of a tenant's agent traces that an id of an agent trace or of an OTel trace stands for."""
+        return reading.turns(self._connection, trace_id, tenant)
 
-    def turns_of_session(self, session_id: str) -> list[str]:
-        """The ids of the agent traces of the sessions with this id."""
-        return sorted(reading.session_trace_ids(self._connection, self.sessions_of(session_id)))
+    def turns_of_session(self, tenant: str, session_id: str) -> list[str]:
+        """The ids of the agent traces of a tenant's sessions with this id."""
+        return sorted(reading.session_trace_ids(self._connection, self.sessions_of(tenant, session_id), tenant))
 
-    def session_keys(self, after: str, limit: int, *, stored_by_ns: int) -> list[str]:
-        """At most `limit` keys of sessions, in their order.
+    def session_keys(self, tenant: str, after: str, limit: int, *, stored_by_ns: int) -> list[str]:
+        """At most `limit` keys of a tenant's sessions, in their order.
 
         Those of which all agent traces were first stored later than `stored_by_ns` are left out.
         """
         column = agent_traces.c.session_id
         query = (
             select(column)
-            .where(column > after, _was_stored_by(stored_by_ns))
+            .where(column > after, *tenants.is_of(agent_traces, tenant), _was_stored_by(stored_by_ns))
             .group_by(column)
             .order_by(column)
             .limit(limit)

@@ -8,7 +8,7 @@ from sqlalchemy.engine import Connection
 
 from spanscore.filters import Field, Fields, Filter
 from spanscore.model.score import Evaluation
-from spanscore.store import reading
+from spanscore.store import reading, tenants
 from spanscore.store.fields import label_of, value_of
 from spanscore.store.listing import Page, Place
 from spanscore.store.reading import SessionRecord
@@ -21,9 +21,10 @@ _MAX_LOOKED_AT: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionQuery:
-    """Which sessions are wanted; `filter` is of `SESSION_FIELDS`, None: all."""
+    """Which sessions of a tenant are wanted; `filter` is of `SESSION_FIELDS`, None: all."""
 
     filter: Filter[SessionRecord] | None = None
+    tenant: str = ""
 
 
 def sessions(
@@ -33,10 +34,10 @@ def sessions(
     below = after.row if after else 2**63 - 1
     items: list[SessionRecord] = []
     looked_at = 0
-    while chunk := _newest(connection, below):
+    while chunk := _newest(connection, below, query.tenant):
         keys = [row.session_id for row in chunk]
-        traces = reading.session_traces(connection, keys)
-        scores = reading.newest_scores(connection, [row.id for row in traces], keys)
+        traces = reading.session_traces(connection, keys, query.tenant)
+        scores = reading.newest_scores(connection, [row.id for row in traces], keys, query.tenant)
         found = reading.session_records(traces, scores)
         for row in chunk:
             below = row.last
@@ -51,10 +52,11 @@ def sessions(
     return Page(items, None)
 
 
-def _newest(connection: Connection, below: int) -> list[Row[Any]]:
+def _newest(connection: Connection, below: int, tenant: str) -> list[Row[Any]]:
     """(session_id, last): the sessions whose last trace was stored before the row `below`, the last ones first."""
     last = func.max(agent_traces.c.row).label("last")
-    query = select(agent_traces.c.session_id, last).where(agent_traces.c.session_id.is_not(None))
+    wanted = (agent_traces.c.session_id.is_not(None), *tenants.is_of(agent_traces, tenant))
+    query = select(agent_traces.c.session_id, last).where(*wanted)
     query = query.group_by(agent_traces.c.session_id).having(last < below).order_by(last.desc()).limit(_CHUNK)
     return list(connection.execute(query))
 

@@ -22,6 +22,7 @@ from spanscore.store import (
     recent,
     records,
     session_listing,
+    tenants,
     unanswered,
     writing,
 )
@@ -51,6 +52,9 @@ class Store:
 
     All but the judge's cache raise RetryableError where the database cannot be used now (locked, full, unreachable,
     damaged), and PermanentError where waiting will not help (a record that the database refuses).
+
+    What a `tenant` asks for is found among what that tenant has; "" is the one of a server without tenants. None stands
+    for all of them, for spanscore itself: no two share an id of an agent trace, or a key of a session.
     """
 
     def __init__(self, database: Database, config: Config, clock_ns: Callable[[], int]) -> None:
@@ -143,11 +147,11 @@ class Store:
         with self._database.reading() as connection:
             return reading.left_over(connection, trace_ids, ids)
 
-    def trace(self, trace_id: str) -> AgentTrace | None:
+    def trace(self, trace_id: str, *, tenant: str | None = "") -> AgentTrace | None:
         """The trace with this agent trace id, else the first turn of the OTel trace with this id."""
         query = select(agent_traces.c.record).order_by(agent_traces.c.started_ns, agent_traces.c.row).limit(1)
         with self._database.reading() as connection:
-            turns = reading.turns(connection, trace_id)
+            turns = reading.turns(connection, trace_id, tenant)
             found = connection.execute(query.where(agent_traces.c.id.in_(turns))).scalar_one_or_none()
         return None if found is None else records.decode_trace(found)
 
@@ -168,44 +172,44 @@ class Store:
             found = reading.turns_before(connection, writing.key(trace.session_key), trace, limit, max_bytes)
         return [x for record in found for x in records.undamaged(records.decode_trace, record)]
 
-    def sessions(self, ids: Sequence[str]) -> list[SessionRecord]:
+    def sessions(self, ids: Sequence[str], *, tenant: str | None = "") -> list[SessionRecord]:
         """Those of these sessions that have traces, all as of one moment, in the order of `ids`.
 
         Each with its agent traces, the newest `MAX_SESSION_TRACES` of them, oldest first.
         """
         keys = list({writing.key(session_id): None for session_id in ids})
         with self._database.reading() as connection:
-            traces = reading.session_traces(connection, keys)
-            scores = reading.newest_scores(connection, [row.id for row in traces], keys)
+            traces = reading.session_traces(connection, keys, tenant)
+            scores = reading.newest_scores(connection, [row.id for row in traces], keys, tenant)
         found = reading.session_records(traces, scores)
         return [found[key] for key in keys if key in found]
 
-    def session_keys(self, session_id: str) -> list[str]:
-        """The keys of the sessions with this id, one for each namespace and tenant; a key stands for its session."""
+    def session_keys(self, session_id: str, *, tenant: str | None = "") -> list[str]:
+        """The keys of the stored sessions with this id, one for each namespace; a key stands for its session."""
         with self._database.reading() as connection:
-            return reading.session_keys(connection, writing.key(session_id))
+            return reading.sessions_of(connection, writing.key(session_id), tenant)
 
     def evaluations(
-        self, *, trace_id: str | None = None, session_id: str | None = None, run: str = ""
+        self, *, trace_id: str | None = None, session_id: str | None = None, run: str = "", tenant: str | None = ""
     ) -> list[Evaluation]:
         """The newest revision of each (subject, metric), in the order in which they were committed.
 
         Of a trace, by agent trace id or OTel trace id; of a session, by its key or its id: its own and those of its
-        traces. An id that is one in several namespaces or tenants stands for all these sessions. Those of an evaluation
-        `run`; "": those that were made as the traces came.
+        traces. An id that is one in several namespaces stands for all these sessions. Those of an evaluation `run`; "":
+        those that were made as the traces came.
         """
         with self._database.reading() as connection:
-            traces = [] if trace_id is None else reading.turns(connection, trace_id)
-            sessions = [] if session_id is None else reading.session_keys(connection, writing.key(session_id))
-            traces += reading.session_trace_ids(connection, sessions)
-            scores = reading.newest_scores(connection, traces, sessions, run)
+            traces, sessions = _subjects(connection, trace_id, session_id, tenant)
+            traces += reading.session_trace_ids(connection, sessions, tenant)
+            scores = reading.newest_scores(connection, traces, sessions, tenant, run)
         return records.decode_evaluations(row.record for row in scores)
 
-    def score(self, uid: str) -> Evaluation | None:
+    def score(self, uid: str, *, tenant: str = "") -> Evaluation | None:
         """The score with this uid, whatever its revision, ours or what others gave; None where there is none."""
         with self._database.reading() as connection:
             for table in (evaluations, external_scores):
-                found = connection.execute(select(table.c.record).where(table.c.uid == uid).limit(1)).scalar()
+                wanted = (table.c.uid == uid, *tenants.is_of(table, tenant))
+                found = connection.execute(select(table.c.record).where(*wanted).limit(1)).scalar()
                 if found is not None:
                     return records.decode_evaluations([found])[0]
         return None
@@ -218,7 +222,9 @@ class Store:
             self._size_bytes += added_bytes
         return count
 
-    def external_scores(self, *, trace_id: str | None = None, session_id: str | None = None) -> list[Evaluation]:
+    def external_scores(
+        self, *, trace_id: str | None = None, session_id: str | None = None, tenant: str | None = ""
+    ) -> list[Evaluation]:
         """The scores that others gave, each source's last, in the order in which they were given.
 
         Of a trace, by agent trace id or OTel trace id, whether or not it is stored; of a session, by its key or its id:
@@ -226,12 +232,11 @@ class Store:
         that OTel trace alone. The arguments are as for `evaluations`.
         """
         with self._database.reading() as connection:
-            traces = [] if trace_id is None else reading.turns(connection, trace_id)
-            sessions = [] if session_id is None else reading.session_keys(connection, writing.key(session_id))
-            wanted = {*traces, *reading.session_trace_ids(connection, sessions)}
+            traces, sessions = _subjects(connection, trace_id, session_id, tenant)
+            wanted = {*traces, *reading.session_trace_ids(connection, sessions, tenant)}
             named = {trace_id.lower()} if trace_id else set()
-            given = external.of_traces(connection, external.otel_ids(connection, sorted(wanted)) | named)
-            of_sessions = [] if session_id is None else external.of_sessions(connection, sessions)
+            given = external.of_traces(connection, external.otel_ids(connection, sorted(wanted)) | named, tenant)
+            of_sessions = [] if session_id is None else external.of_sessions(connection, sessions, tenant)
         own = [x for x in given.scores if x.subject_id in wanted | named]  # and not of other turns of the same traces
         return newest([*own, *(x for x in given.of_no_turn if x.subject_id in named), *of_sessions])
 
@@ -442,6 +447,15 @@ class Store:
                 pruned = pruning.step(connection, before_ns)
             self._size_bytes -= pruned.size_bytes
         return pruned
+
+
+def _subjects(
+    connection: Connection, trace_id: str | None, session_id: str | None, tenant: str | None
+) -> tuple[list[str], list[str]]:
+    """The ids of the agent traces, and the keys of the sessions, that ids as users give them stand for."""
+    traces = [] if trace_id is None else reading.turns(connection, trace_id, tenant)
+    sessions = [] if session_id is None else reading.session_keys(connection, writing.key(session_id), tenant)
+    return traces, sessions
 
 
 def _highest(connection: Connection, column: Column[int]) -> int:
