@@ -107,6 +107,22 @@ def test_an_event_of_no_trace_is_of_the_session_it_names():
     assert (found.scope, found.session_id, found.subject_id) == ("session", "chat-7", "chat-7")
 
 
+def test_an_event_that_names_only_a_response_is_of_that():
+    found = only(log({**result(), "gen_ai.response.id": "resp-1"}, trace_id="", span_id=""))
+    assert (found.scope, found.subject_id, found.target.response_id) == ("trace", "resp-1", "resp-1")
+
+
+def test_a_response_says_more_closely_what_an_event_is_of_than_its_session():
+    named = {"gen_ai.response.id": "resp-1", "gen_ai.conversation.id": "chat-7"}
+    found = only(log({**result(), **named}, trace_id="", span_id=""))
+    assert (found.scope, found.target.response_id, found.session_id) == ("trace", "resp-1", "chat-7")
+
+
+def test_events_of_two_responses_at_one_moment_are_two_scores():
+    logs = [log({**result(), "gen_ai.response.id": f"resp-{x}"}, trace_id="", span_id="") for x in "12"]
+    assert len(read_external([], logs)) == 2
+
+
 def test_in_a_trace_that_names_a_session_it_stays_a_score_of_the_trace():
     found = only(log({**result(), "session.id": "chat-7"}))
     assert (found.scope, found.session_id) == ("trace", "chat-7")

@@ -119,6 +119,119 @@ def test_labels_of_a_whole_trace_with_several_turns_are_apart_from_those_of_a_tu
     assert (found.scores, len(found.of_no_turn)) == ([], 1)
 
 
+# By the response that a model gave
+
+
+@pytest.fixture
+def answered(store, make):
+    """A stored turn whose model call gave the response resp-1."""
+    trace = make.trace(1, session_id="s", model_calls=(ModelCall("c" * 16, response_id="resp-1"),))
+    store.commit([make.stored(trace)], [])
+    return trace
+
+
+def of_response(response_id="resp-1", number=1, *, trace_id="", **facts):
+    target = Target(trace_id, "e" * 16 if trace_id else "", 0, 0, facts.pop("resource", {}), response_id)
+    return given(trace_id, number, **{"subject_id": trace_id or response_id, "target": target, **facts})
+
+
+def test_a_score_that_names_only_a_response_is_of_the_turn_and_the_span_in_which_it_was_given(store, answered):
+    store.put_external([of_response()])
+    [found] = store.external_scores(trace_id=answered.id)
+    assert (found.subject_id, found.session_id) == (answered.id, "s")
+    assert (found.target.trace_id, found.target.span_id) == (answered.trace_ids[0], "c" * 16)
+
+
+def test_so_is_one_that_an_evaluator_records_in_a_trace_of_its_own(store, answered):
+    store.put_external([of_response(trace_id="f" * 32)])
+    assert [x.subject_id for x in store.external_scores(session_id="s")] == [answered.id]
+
+
+def test_one_of_a_response_may_come_before_the_trace(store, make):
+    trace = make.trace(1, model_calls=(ModelCall("c" * 16, response_id="resp-1"),))
+    store.put_external([of_response()])
+    store.commit([make.stored(trace)], [])
+    assert [x.subject_id for x in store.external_scores(trace_id=trace.id)] == [trace.id]
+
+
+def test_a_span_of_a_turn_is_believed_before_the_response(store, make, answered):
+    other = make.trace(2, model_calls=(ModelCall("e" * 16),))
+    store.commit([make.stored(other)], [])
+    store.put_external([of_response(trace_id=other.trace_ids[0])])
+    assert store.external_scores(trace_id=answered.id) == []
+    assert [x.subject_id for x in store.external_scores(trace_id=other.id)] == [other.id]
+
+
+def test_of_several_turns_in_a_trace_it_is_of_the_one_that_has_the_response(store, make):
+    calls = [(ModelCall(x * 16, response_id=f"resp-{x}"),) for x in "cd"]
+    turns = [make.trace(1, opening_span_id=x * 16, model_calls=y) for x, y in zip("ab", calls, strict=True)]
+    store.commit([make.stored(x) for x in turns], [])
+    store.put_external([of_response("resp-d", trace_id=turns[0].trace_ids[0])])
+    assert [len(store.external_scores(trace_id=x.id)) for x in turns] == [0, 1]
+
+
+@pytest.mark.parametrize("count", [2, 30])
+def test_a_response_of_several_turns_is_of_none_of_them(store, make, count):
+    call = ModelCall("c" * 16, response_id="mock")
+    turns = [make.trace(n, model_calls=(call,)) for n in range(1, count + 1)]
+    store.commit([make.stored(x) for x in turns], [])
+    store.put_external([of_response("mock")])
+    assert [store.external_scores(trace_id=x.id) for x in turns] == [[]] * count
+
+
+def test_scores_of_two_responses_of_a_turn_in_several_traces_are_both_there(store, make):
+    calls = tuple(ModelCall(x * 16, response_id=f"resp-{x}") for x in "cd")
+    trace = make.trace(1, trace_ids=("1" * 32, "2" * 32), model_calls=calls)
+    store.commit([make.stored(trace)], [])
+    store.put_external([of_response("resp-c", 1), of_response("resp-d", 2)])
+    assert len(store.external_scores(trace_id=trace.id)) == 2
+
+
+def test_a_response_of_another_tenants_trace_is_none_of_ones_own(store, answered, database_url):
+    store.put_external([of_response(resource=with_headers({}, (("x-tenant", "other"),)))])
+    assert store.external_scores(trace_id=answered.id) == []
+    assert [x.subject_id for x in named(Config(url=database_url), "helpful").scores] == ["resp-1"]
+
+
+def test_what_other_tenants_models_answer_makes_no_response_ambiguous(store, make, answered):
+    call = ModelCall("c" * 16, response_id="resp-1")
+    for number in range(2, 25):
+        trace = make.trace(number, model_calls=(call,))
+        resource = with_headers({}, ((":tenant", "other"),))
+        store.commit([make.stored(replace(trace, target=replace(trace.target, resource=resource)))], [])
+    store.put_external([of_response()])
+    assert [x.subject_id for x in store.external_scores(trace_id=answered.id)] == [answered.id]
+
+
+def test_a_score_of_a_response_is_a_label_of_its_turn(store, answered, database_url):
+    store.put_external([of_response()])
+    assert [x.subject_id for x in named(Config(url=database_url), "helpful").scores] == [answered.id]
+
+
+@pytest.mark.parametrize("response_id", ["r" * 30_000, "nul\0", "half \ud83d"])
+def test_a_response_id_of_any_form_is_found(store, make, response_id):
+    trace = make.trace(1, model_calls=(ModelCall("c" * 16, response_id=response_id),))
+    store.commit([make.stored(trace)], [])
+    store.put_external([of_response(response_id)])
+    assert [x.subject_id for x in store.external_scores(trace_id=trace.id)] == [trace.id]
+
+
+def test_a_later_revision_names_its_own_responses(store, make, answered):
+    changed = replace(answered, model_calls=(ModelCall("c" * 16, response_id="resp-2"),))
+    store.commit([make.stored(changed, 2)], [])
+    store.put_external([of_response("resp-1", 1), of_response("resp-2", 2, evaluator=replace(ADA, author="bob"))])
+    assert [x.target.response_id for x in store.external_scores(trace_id=answered.id)] == ["resp-2"]
+
+
+def test_retention_leaves_no_response_behind(open_store, make, clock, sql):
+    store = open_store(max_age="1h")
+    store.commit([make.stored(make.trace(1, model_calls=(ModelCall("c" * 16, response_id="resp-1"),)))], [])
+    store.put_external([of_response()])
+    clock.now_ns += 3601 * 10**9
+    store.prune(clock.now_ns)
+    assert sql("SELECT response_id FROM model_responses UNION SELECT response_id FROM response_scores") == []
+
+
 def test_a_damaged_score_costs_no_other(store, sql):
     store.put_external([given("a" * 32, n, evaluator=replace(ADA, author=str(n))) for n in range(3)])
     sql("UPDATE external_scores SET record = '[1' WHERE uid = '0000000000000001'")

@@ -220,6 +220,28 @@ def test_of_what_one_person_gave_the_last_counts_in_whatever_order_it_comes(stor
     ]
 
 
+def of_response(make, response_id, value, at_ns):
+    facts = given(make.trace(), value, at_ns, target=Target("", "", 0, 0, response_id=response_id))
+    return make.score(make.trace(), **{**facts, "subject_id": response_id})
+
+
+def test_scores_of_two_responses_that_name_no_trace_are_of_two_subjects(store, make, rows):
+    store.put_external([of_response(make, "resp-1", 1.0, 5), of_response(make, "resp-2", 0.0, 6)])
+    store.put_external([of_response(make, "resp-1", 0.5, 7)])
+    assert sorted((x.subject_id, x.value) for x in rows()) == [("resp-1", 0.5), ("resp-2", 0.0)]
+
+
+def test_what_a_response_was_given_keeps_its_facts_when_the_first_score_is_pruned(
+    open_store, make, clock, rows, subjects
+):
+    store = open_store(max_age="3s")
+    for at_ns in (1, 2):
+        store.put_external([replace(of_response(make, "resp-1", 1.0, at_ns), metric=f"m{at_ns}")])
+        clock.now_ns += 2 * 10**9
+    store.prune(clock.now_ns)
+    assert ([x.number for x in rows()], [x.last_number for x in subjects()]) == ([-2], [-2])
+
+
 def test_what_somebody_gave_to_a_session_leaves_what_is_known_of_it(store, make, subjects):
     own = {"scope": "session", "subject_id": "s", "session_id": "s", "session_key": "s"}
     store.commit([], [make.score(make.trace(), "reliability", service_name="shop", **own)])

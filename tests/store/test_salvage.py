@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from sqlalchemy import create_engine, insert, select
 
 from spanscore.errors import ConfigError
+from spanscore.model.trace import ModelCall, Target
 from spanscore.store import ledger, salvage, schema
 from spanscore.store.config import Config
 from spanscore.store.journal import Config as JournalConfig
 from spanscore.store.journal import Journal
 from spanscore.store.pages import Pages
-from spanscore.store.store import Store
+from spanscore.store.store import Store, StoredTrace
 
 COUNT = 200
 PAGE = 16_384
@@ -98,8 +99,24 @@ def test_what_others_gave_is_saved_too(filled, config, file):
     assert [x.uid for x in found] == ["e" * 16]
 
 
+def test_what_others_gave_to_a_response_is_of_its_turn_again(filled, config, file):
+    store = Store.open(config)
+    trace = replace(filled.trace(1), model_calls=(ModelCall("c" * 16, response_id="resp-1"),))
+    store.commit([StoredTrace(trace, 2, "changed")], [])
+    target = Target("", "", 0, 0, response_id="resp-1")
+    store.put_external([replace(filled.score(trace), target=target, subject_id="resp-1", received_uid="e" * 16)])
+    store.close()
+    overwrite(file, 0, PAGE)
+    salvage.store(config, file)
+    store = Store.open(config)
+    found = store.external_scores(trace_id=trace.id)
+    store.close()
+    assert [x.uid for x in found] == ["e" * 16]
+
+
 def test_every_table_of_the_store_is_saved_or_made_again():
     made_again = {"spanscore_schema", "alembic_version", "score_facts", "subject_facts", "otel_traces", "session_keys"}
+    made_again |= {"model_responses", "response_scores"}
     assert set(schema.tables.tables) == made_again.union(salvage._STORE_TABLES)
 
 

@@ -295,6 +295,7 @@ def _encode_model_call(call: ModelCall) -> trace_pb.ModelCall:
         output_tokens=_int64(call.output_tokens),
         started_ns=call.started_ns,
         ended_ns=call.ended_ns,
+        response_id=text_of(call.response_id),
     )
 
 
@@ -309,6 +310,7 @@ def _decode_model_call(message: trace_pb.ModelCall) -> ModelCall:
         output_tokens=_given(message, "output_tokens"),
         started_ns=_given(message, "started_ns"),
         ended_ns=_given(message, "ended_ns"),
+        response_id=_given(message, "response_id"),
     )
 
 

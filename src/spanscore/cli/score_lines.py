@@ -100,6 +100,8 @@ def _print_end(output: "Console", count: int, limit: int, what: str) -> None:
 def _of(score: Evaluation) -> str:
     if score.scope == "session":
         return on_one_line(f"session {score.session_id or score.subject_id}", 60)
+    if not score.target.trace_id and score.target.response_id:
+        return on_one_line(f"response {score.target.response_id}", 60)
     return f"trace {score.target.trace_id or score.subject_id}"
 
 

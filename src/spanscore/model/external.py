@@ -3,14 +3,17 @@
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from spanscore.model.headers import Headers, headers_of
 from spanscore.model.score import Evaluation
-from spanscore.model.trace import AgentTrace
+from spanscore.model.trace import AgentTrace, Target
 
 HUMAN, PROGRAMMATIC = "human", "programmatic"
 """The sources that are no evaluator."""
+
+MAX_SHARED = 20
+"""Turns that may share a response id; one that more have, as a model stub gives all its answers, names none of them."""
 
 
 def stand_in_span_id(trace_id: str) -> str:
@@ -24,11 +27,15 @@ def stand_in_span_id(trace_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What tells whether a score is of a turn: its OTel traces and spans, and the headers that it came with."""
+    """What tells whether a score is of a turn: its OTel traces, spans and responses, and the headers it came with.
+
+    `responses` has a line for each model call whose answer has an id: the id of its span, a blank, the response id.
+    """
 
     id: str
     trace_ids: tuple[str, ...]
     span_ids: str
+    responses: str
     session_id: str | None
     session_key: str | None
     headers: Headers
@@ -37,12 +44,18 @@ class Turn:
     def of(cls, trace: AgentTrace) -> "Turn":
         """These facts of an agent trace."""
         span_ids = " ".join(sorted(spans_of(trace)))  # as one text, since whoever reads large files keeps many
-        key = trace.session_key
-        return cls(trace.id, trace.trace_ids, span_ids, trace.session_id, key, headers_of(trace.target.resource))
+        responses = "\n".join(f"{span_id} {response_id}" for response_id, span_id in responses_of(trace).items())
+        headers = headers_of(trace.target.resource)
+        return cls(trace.id, trace.trace_ids, span_ids, responses, trace.session_id, trace.session_key, headers)
 
     def has_span(self, span_id: str) -> bool:
         """Whether a span is known to be one of the turn's."""
         return bool(span_id) and span_id in self.span_ids.split(" ")
+
+    def spans_by_response(self) -> dict[str, str]:
+        """The ids of the spans of model calls, by the response ids of their answers."""
+        pairs = (line.split(" ", 1) for line in self.responses.split("\n") if line)
+        return {response_id: span_id for span_id, response_id in pairs}
 
 
 class Joined(NamedTuple):
@@ -60,46 +73,105 @@ def join(scores: Iterable[Evaluation], turns: Iterable[AgentTrace]) -> Joined:
     return Turns(map(Turn.of, turns)).join(scores)
 
 
+_Response: TypeAlias = tuple[Headers, str]
+
+
 class Turns:
     """Turns, by the traces that scores name."""
 
     def __init__(self, turns: Iterable[Turn] = ()) -> None:
+        self._known: dict[str, Turn] = {}
         self._of_trace: dict[str, list[Turn]] = {}
+        self._of_response: dict[_Response, list[Turn]] | None = None  # made for the first score that names one
         for turn in turns:
             self.add(turn)
 
     def add(self, turn: Turn) -> None:
         """Know a turn."""
+        if turn.id in self._known:
+            return
+        self._known[turn.id] = turn
         for trace_id in turn.trace_ids:
             self._of_trace.setdefault(trace_id, []).append(turn)
+        if self._of_response is not None:
+            _note_responses(turn, self._of_response)
 
     def join(self, scores: Iterable[Evaluation]) -> Joined:
         """`scores`, each with the agent trace that it is of as its subject, and of each source only the newest.
 
-        Where a trace has several turns, a score is of the one that has its span; of a span that none has, or that
-        several share, it is of none. What one tenant gave to a trace of another's is left out.
+        A score is of the turn that has its span; else of the one in which a model call was answered with the response
+        that it names, whatever trace the evaluator itself has recorded it in; else of the only turn of its trace. Of a
+        trace with several turns it is of none where neither tells which. What one tenant gave to a trace of another's
+        is left out.
         """
         found, of_no_turn = [], []
         for score in scores:
-            turns = self._of_trace.get(score.target.trace_id, []) if score.scope == "trace" else []
-            own = [x for x in turns if x.headers == headers_of(score.target.resource)]
-            named = own if len(own) == 1 else [x for x in own if x.has_span(score.target.span_id)]
-            if len(named) == 1:
-                found.append(_of_turn(score, named[0]))
+            named = self._named(score)
+            own = [x for x in named if x.headers == headers_of(score.target.resource)]
+            turn = _only_turn(score, own)
+            if turn is not None:
+                found.append(_of_turn(score, turn))
             elif own:
                 of_no_turn.append(score)
-            elif not turns:
+            elif not named:
                 found.append(score)
         return Joined(newest(found), newest(of_no_turn))
 
-    def knows(self, trace_id: str) -> bool:
-        """Whether a turn of this trace is among them."""
-        return trace_id in self._of_trace
+    def knows(self, score: Evaluation) -> bool:
+        """Whether a turn that the score may be of is among them."""
+        return bool(self._named(score))
+
+    def _named(self, score: Evaluation) -> list[Turn]:
+        """The turns of the trace, and those of the response, that a score names."""
+        if score.scope != "trace":
+            return []
+        found = list(self._of_trace.get(score.target.trace_id, ()))
+        if score.target.response_id is None:
+            return found
+        if self._of_response is None:
+            self._of_response = {}
+            for turn in self._known.values():
+                _note_responses(turn, self._of_response)
+        answered = self._of_response.get((headers_of(score.target.resource), score.target.response_id), [])
+        return found if len(answered) > MAX_SHARED else list({x.id: x for x in [*found, *answered]}.values())
+
+
+def _note_responses(turn: Turn, of_response: dict[_Response, list[Turn]]) -> None:
+    for response_id in turn.spans_by_response():
+        turns = of_response.setdefault((turn.headers, response_id), [])
+        if len(turns) <= MAX_SHARED:
+            turns.append(turn)
+
+
+def _only_turn(score: Evaluation, turns: list[Turn]) -> Turn | None:
+    """The one of `turns` that a score is of: by its span, else by its response, else by its trace."""
+    target = score.target
+    of_trace = [x for x in turns if target.trace_id in x.trace_ids]
+    with_span = [x for x in of_trace if x.has_span(target.span_id)]
+    answered = [] if target.response_id is None else [x for x in turns if target.response_id in x.spans_by_response()]
+    answered_here = [x for x in answered if x in of_trace]
+    by_evidence = (with_span, answered_here, answered) if answered else (with_span, of_trace)
+    return next((found[0] for found in by_evidence if len(found) == 1), None)
 
 
 def _of_turn(score: Evaluation, turn: Turn) -> Evaluation:
     session_id = score.session_id or turn.session_id
-    return replace(score, subject_id=turn.id, session_id=session_id, session_key=turn.session_key)
+    target = _target(score.target, turn)
+    return replace(score, subject_id=turn.id, session_id=session_id, session_key=turn.session_key, target=target)
+
+
+def _target(target: Target, turn: Turn) -> Target:
+    """Of a score that names the turn by a response alone the call's span, where the turn is in one trace."""
+    if target.trace_id in turn.trace_ids:
+        return target
+    span_id = turn.spans_by_response().get(target.response_id or "", "") if len(turn.trace_ids) == 1 else ""
+    return replace(target, trace_id=turn.trace_ids[0], span_id=span_id)
+
+
+def responses_of(trace: AgentTrace) -> dict[str, str]:
+    """The ids of the spans of a turn's model calls, by the response ids of their answers, each a single line."""
+    calls = [x for x in trace.model_calls if x.response_id and "\n" not in x.response_id]
+    return {x.response_id or "": x.span_id for x in calls}
 
 
 def spans_of(trace: AgentTrace) -> set[str]:
@@ -119,5 +191,6 @@ def newest(scores: Iterable[Evaluation]) -> list[Evaluation]:
     last: dict[tuple[object, ...], Evaluation] = {}
     for score in sorted(scores, key=lambda x: x.evaluated_at_ns):
         by = score.evaluator
-        last[score.scope, score.subject_id, score.target.span_id, score.metric, by.source, by.name, by.author] = score
+        place = score.target.span_id or score.target.response_id
+        last[score.scope, score.subject_id, place, score.metric, by.source, by.name, by.author] = score
     return sorted(last.values(), key=lambda x: x.evaluated_at_ns)

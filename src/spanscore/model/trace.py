@@ -61,7 +61,10 @@ class RequestedCall:
 
 @record()
 class ModelCall:
-    """One call of a model; `text` is what it answered, without reasoning. Tokens and times: None where not recorded."""
+    """One call of a model; `text` is what it answered, without reasoning. Tokens and times: None where not recorded.
+
+    `response_id` is the id that the provider gave the answer, by which others name the call; None where not recorded.
+    """
 
     span_id: str
     model: str | None = None
@@ -72,6 +75,7 @@ class ModelCall:
     output_tokens: int | None = None
     started_ns: int | None = None
     ended_ns: int | None = None
+    response_id: str | None = None
 
 
 @record()

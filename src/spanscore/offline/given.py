@@ -27,7 +27,7 @@ class GivenScores:
         joined = self._turns.join([*self._waiting, *scores])
         self._waiting = []
         for score in joined.scores:
-            is_waiting = score.scope == "trace" and not self._turns.knows(score.target.trace_id)
+            is_waiting = score.scope == "trace" and not self._turns.knows(score)
             (self._waiting if is_waiting else self._of_subject[score.subject_id]).append(score)
         self._of_no_turn += joined.of_no_turn
 
@@ -63,7 +63,7 @@ def external_notices(of_no_turn: Sequence[Evaluation], of_unknown: Sequence[Eval
         where = "a trace with several turns without a span of one of them"
         found.append(f"{_counted(of_no_turn)} of {where}, and counted for none")
     if of_unknown:
-        found.append(f"{_counted(of_unknown)} of a trace that is not in these files")
+        found.append(f"{_counted(of_unknown)} of a trace or a response that is not in these files")
     return found
 
 

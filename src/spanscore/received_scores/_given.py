@@ -39,13 +39,17 @@ _LIBRARIES = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a score was given to: a span, a trace (`span_id` is "") or a session (both are "")."""
+    """What a score was given to: a span, a trace (`span_id` is "") or a session (both are "").
+
+    `response_id` names the model call whose answer it is of, which may be of another trace, and the only name of it.
+    """
 
     trace_id: str
     span_id: str
     resource: Resource
     session_id: str | None = None
     is_session: bool = False
+    response_id: str | None = None
 
     @classmethod
     def of(cls, item: Span | LogRecord, session_id: str | None) -> "Place":
@@ -88,13 +92,13 @@ class Given:
         key = None if place.session_id is None else session_key(place.session_id, scope_of(resource, session_scope))
         return Evaluation(
             scope="session" if place.is_session else "trace",
-            subject_id=(key or "") if place.is_session else place.trace_id,
+            subject_id=(key or "") if place.is_session else place.trace_id or place.response_id or "",
             metric=_short(self.name),
             outcome=self._outcome(),
             threshold=self.threshold,
             scale=self.scale,
             evaluator=self._evaluator(),
-            target=Target(place.trace_id, place.span_id, 0, 0, resource),
+            target=Target(place.trace_id, place.span_id, 0, 0, resource, place.response_id),
             session_id=place.session_id,
             session_key=key,
             service_name=place.resource.service_name,

@@ -98,11 +98,13 @@ def _given(
     name = text(attributes, NAME)
     if name is None:
         return
+    place = _placed(attributes, place)
+    answer = () if place.response_id is None else (place.response_id,)
     given = Given(
         name=name,
-        place=_placed(attributes, place),
+        place=place,
         scope_name=scope_name,
-        seed=(*seed, name),
+        seed=(*seed, name, *answer),
         at_ns=at_ns,
         value=numeric(attributes.get("gen_ai.evaluation.score.value")),
         label=text(attributes, "gen_ai.evaluation.score.label"),
@@ -123,10 +125,11 @@ def _given(
 
 
 def _placed(attributes: Attributes, place: Place) -> Place:
-    """The place, of an event that says it is of a session."""
-    if attributes.get("spanscore.scope") != "session" or place.session_id is None:
-        return place
-    return Place("", "", place.resource, place.session_id, is_session=True)
+    """The place, of an event that says it is of a session, or which model's response it is of."""
+    if attributes.get("spanscore.scope") == "session" and place.session_id is not None:
+        return Place("", "", place.resource, place.session_id, is_session=True)
+    response_id = text(attributes, "gen_ai.response.id")
+    return place if response_id is None else replace(place, is_session=False, response_id=response_id)
 
 
 def _evaluator(attributes: Attributes) -> str | None:

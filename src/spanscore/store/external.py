@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Row, func, select
+from sqlalchemy import Row, bindparam, func, select, tuple_
 from sqlalchemy.engine import Connection
 
 from spanscore.model import external
@@ -12,7 +12,14 @@ from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.store import connecting, facts, reading, records, tenants, transactions
 from spanscore.store.config import Config
-from spanscore.store.schema import agent_traces, external_scores, otel_traces, session_keys
+from spanscore.store.schema import (
+    agent_traces,
+    external_scores,
+    model_responses,
+    otel_traces,
+    response_scores,
+    session_keys,
+)
 from spanscore.store.writing import chunks, key, put_rows
 
 _SIZE = list(external_scores.c.keys()).index("size_bytes")
@@ -34,19 +41,33 @@ def put(connection: Connection, scores: Sequence[Evaluation], now_ns: int) -> tu
     last = connection.execute(select(func.coalesce(func.max(external_scores.c.row), 0))).scalar_one()
     rows = [_row(score, last + place, now_ns) for place, score in enumerate(new.values(), 1)]
     put_rows(connection, external_scores, rows)
+    note_responses(connection, enumerate(new.values(), last + 1))
     facts.put_external(connection, list(enumerate(new.values(), last + 1)))
     return len(rows), sum(x[_SIZE] for x in rows)
 
 
-def of_traces(connection: Connection, trace_ids: Collection[str], tenant: str | None) -> external.Joined:
-    """What was given to these OTel traces and their spans, each joined to its agent trace, each source's last."""
+def note_responses(connection: Connection, scored: Iterable[tuple[int, Evaluation]]) -> None:
+    """Write which of these external scores, by their rows, name a model's response."""
+    named = ((row, score.target.response_id) for row, score in scored)
+    put_rows(connection, response_scores, [(key(id_), row) for row, id_ in named if id_ is not None])
+
+
+def of_traces(
+    connection: Connection, trace_ids: Collection[str], agent_trace_ids: Collection[str], tenant: str | None
+) -> external.Joined:
+    """What was given to OTel traces, their spans and the model responses in agent traces, of each source the last.
+
+    Each is joined to its agent trace.
+    """
     rows: list[Any] = []
     of_tenant = _LATEST.where(*tenants.is_of(external_scores, tenant))
     for some in chunks(sorted(trace_ids)):
         wanted = external_scores.c.trace_id.in_(some), external_scores.c.scope == "trace"
         rows.extend(connection.execute(of_tenant.where(*wanted)).all())
+    for some in chunks(sorted(agent_trace_ids)):
+        rows.extend(connection.execute(_OF_RESPONSES, {"agent_traces": some}).all())
     scores = _decoded(rows)
-    return external.join(scores, _turns(connection, {x.target.trace_id for x in scores}, tenant))
+    return external.join(scores, _turns(connection, scores, tenant))
 
 
 def of_sessions(connection: Connection, keys: Sequence[str], tenant: str | None) -> list[Evaluation]:
@@ -98,7 +119,7 @@ def named(config: Config, name: str, tenant: str = "") -> external.Joined:
             rows: list[Any] = list(connection.execute(newest_first).all())
             scores = _decoded(rows)
             known = external.Turns()
-            for some in chunks(sorted({x.target.trace_id for x in scores})):
+            for some in chunks(scores):
                 for trace in _turns(connection, some, tenant):
                     known.add(external.Turn.of(trace))
             return known.join(scores)
@@ -115,15 +136,22 @@ def otel_ids(connection: Connection, agent_trace_ids: Sequence[str]) -> set[str]
     return found
 
 
-def _turns(connection: Connection, trace_ids: Collection[str], tenant: str | None) -> list[AgentTrace]:
-    """The agent traces of these OTel traces; those whose records are damaged are left out."""
-    found: dict[str, AgentTrace] = {}
-    pairs = select(agent_traces.c.record).join(otel_traces, agent_traces.c.id == otel_traces.c.agent_trace_id)
-    pairs = pairs.where(*tenants.is_of(agent_traces, tenant))
-    for some in chunks(sorted(trace_ids)):
-        for record in connection.execute(pairs.where(otel_traces.c.trace_id.in_(some))).scalars():
-            found.update((x.id, x) for x in records.undamaged(records.decode_trace, record))
-    return list(found.values())
+def _turns(connection: Connection, scores: Sequence[Evaluation], tenant: str | None) -> list[AgentTrace]:
+    """The agent traces that these scores may be of; those whose records are damaged are left out."""
+    ids: set[str] = set()
+    of_tenant = tenants.is_of(otel_traces, tenant)
+    for trace_ids in chunks(sorted({x.target.trace_id for x in scores})):
+        of_traces = select(otel_traces.c.agent_trace_id).where(otel_traces.c.trace_id.in_(trace_ids), *of_tenant)
+        ids.update(connection.execute(of_traces).scalars())
+    named = {"tenants": sorted({x.tenant for x in scores})}
+    for response_ids in chunks(sorted({key(x.target.response_id) for x in scores if x.target.response_id})):
+        ids.update(connection.execute(_ANSWERED, {"responses": response_ids, **named}).scalars())
+    found = []
+    for some in chunks(sorted(ids)):
+        stored = select(agent_traces.c.record).where(agent_traces.c.id.in_(some))
+        for record in connection.execute(stored).scalars():
+            found += records.undamaged(records.decode_trace, record)
+    return found
 
 
 def _row(score: Evaluation, row: int, now_ns: int) -> tuple[Any, ...]:
@@ -145,10 +173,25 @@ def _row(score: Evaluation, row: int, now_ns: int) -> tuple[Any, ...]:
 
 def _decoded(rows: Iterable[Row[Any]]) -> list[Evaluation]:
     """The scores in the order received; those whose records are damaged are left out."""
-    ordered = sorted(rows, key=lambda x: x.row)
+    ordered = sorted({x.row: x for x in rows}.values(), key=lambda x: x.row)
     return [x for row in ordered for x in records.undamaged(records.decode_evaluation, row.record)]
 
 
 _LATEST = (
     select(external_scores.c.row, external_scores.c.record).order_by(external_scores.c.row.desc()).limit(MAX_SCORES)
 )
+_ANSWER = model_responses.c
+_OF_RESPONSES = (
+    _LATEST.join(response_scores, response_scores.c.row == external_scores.c.row)
+    .join(model_responses, _ANSWER.response_id == response_scores.c.response_id)
+    .where(_ANSWER.tenant == external_scores.c.tenant)
+    .where(_ANSWER.agent_trace_id.in_(bindparam("agent_traces", expanding=True)))
+)
+_SHARED_BY_FEW = (
+    select(_ANSWER.response_id, _ANSWER.tenant)
+    .where(_ANSWER.response_id.in_(bindparam("responses", expanding=True)))
+    .where(_ANSWER.tenant.in_(bindparam("tenants", expanding=True)))
+    .group_by(_ANSWER.response_id, _ANSWER.tenant)
+    .having(func.count() <= external.MAX_SHARED)
+)
+_ANSWERED = select(_ANSWER.agent_trace_id).where(tuple_(_ANSWER.response_id, _ANSWER.tenant).in_(_SHARED_BY_FEW))

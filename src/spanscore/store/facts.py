@@ -15,7 +15,14 @@ from sqlalchemy.engine import Connection
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.store import records
-from spanscore.store.schema import agent_traces, evaluations, external_scores, score_facts, subject_facts
+from spanscore.store.schema import (
+    agent_traces,
+    evaluations,
+    external_scores,
+    response_scores,
+    score_facts,
+    subject_facts,
+)
 from spanscore.store.writing import NO_TEXT, chunks, key, put_rows, subject_of
 
 _ENVIRONMENTS: tuple[str, ...] = ("deployment.environment.name", "deployment.environment")
@@ -123,10 +130,13 @@ def fill(connection: Connection) -> bool:
 
 
 def _given_to(scores: Iterable[Evaluation]) -> Iterator[ColumnElement[bool]]:
-    """The conditions that find what was given to the same traces and sessions as these external scores."""
+    """The conditions that find what was given to the same traces, responses and sessions as these external scores."""
     table, given = external_scores.c, list(scores)
-    for some in chunks(sorted({x.target.trace_id for x in given if x.scope == "trace"})):
+    for some in chunks(sorted({x.target.trace_id for x in given if x.target.trace_id})):
         yield table.trace_id.in_(some)
+    for some in chunks(sorted({subject_of(x) for x in given if x.target.response_id and not x.target.trace_id})):
+        rows = select(response_scores.c.row).where(response_scores.c.response_id.in_(some))
+        yield table.trace_id.is_(None) & table.row.in_(rows)
     for some in chunks(sorted({subject_of(x) for x in given if x.scope == "session"})):
         yield table.session_key.in_(some)
 
@@ -238,7 +248,8 @@ def _series(score: Evaluation) -> str:
     by = score.evaluator
     if by.source is None:
         return score.run or _LIVE
-    facts = "\n".join((by.source, by.name, by.author or "", score.target.span_id))
+    answer = () if score.target.response_id is None else (score.target.response_id,)
+    facts = "\n".join((by.source, by.name, by.author or "", score.target.span_id, *answer))
     return hashlib.sha256(facts.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -292,6 +303,9 @@ _LAST_GIVEN = (
         or_(
             external_scores.c.trace_id == subject_facts.c.subject_id,
             external_scores.c.session_key == subject_facts.c.subject_id,
+            external_scores.c.row.in_(
+                select(response_scores.c.row).where(response_scores.c.response_id == subject_facts.c.subject_id)
+            ),
         ),
     )
 )

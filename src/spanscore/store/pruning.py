@@ -11,7 +11,9 @@ from spanscore.store.schema import (
     evaluations,
     external_scores,
     judge_answers,
+    model_responses,
     otel_traces,
+    response_scores,
     session_keys,
     undelivered,
 )
@@ -68,10 +70,13 @@ def _delete(connection: Connection, table: Table, rows: list[int]) -> None:
     if table is agent_traces:
         gone = select(agent_traces.c.id).where(agent_traces.c.row.in_(rows))
         connection.execute(delete(otel_traces).where(otel_traces.c.agent_trace_id.in_(gone)))
+        connection.execute(delete(model_responses).where(model_responses.c.agent_trace_id.in_(gone)))
         keys = connection.execute(select(agent_traces.c.session_id).where(agent_traces.c.row.in_(rows))).scalars()
         doomed = set(keys) - {None}
     if table is evaluations:
         connection.execute(delete(undelivered).where(undelivered.c.seq.in_(rows)))
+    if table is external_scores:
+        connection.execute(delete(response_scores).where(response_scores.c.row.in_(rows)))
     connection.execute(delete(table).where(_row(table).in_(rows)))
     if table in (evaluations, external_scores):
         facts.forget(connection, rows if table is evaluations else [-x for x in rows])

@@ -12,9 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from sqlalchemy.engine import Connection
+
 from spanscore import private_files
 from spanscore.errors import InputError
-from spanscore.store import connecting, facts, ledger, records, recovering, schema, transactions, writing
+from spanscore.store import connecting, external, facts, ledger, records, recovering, schema, transactions, writing
 from spanscore.store.config import Config
 from spanscore.store.ledger import Entry
 from spanscore.store.pages import Pages, Record
@@ -102,10 +104,11 @@ def store(config: Config, file: Path) -> Salvaged:
             result.unreadable = pages.damaged
             traces = _newest_revisions(found, result)
             scores = _decodable(found, "evaluations", _is_evaluation, result)
+            given = _decodable(found, "external_scores", _is_evaluation, result)
             for table, rows in (
                 ("agent_traces", traces),
                 ("evaluations", scores),
-                ("external_scores", _decodable(found, "external_scores", _is_evaluation, result)),
+                ("external_scores", given),
                 *((name, found[name]) for name in _TAKEN_OVER),
             ):
                 values = list({_key(x, table): _whole(_with_rowid(x), table) for x in rows}.values())
@@ -115,6 +118,7 @@ def store(config: Config, file: Path) -> Salvaged:
             for start in range(0, len(traces), _CHUNK_ROWS):
                 some = [records.decode_trace(_text(x, "agent_traces")) for x in traces[start : start + _CHUNK_ROWS]]
                 writing.note_traces(connection, some)
+            _note_responses(connection, given)
             while facts.fill(connection):
                 pass
     finally:
@@ -122,6 +126,12 @@ def store(config: Config, file: Path) -> Salvaged:
     _count_what_is_lost(found, traces, scores, result)
     _put_in_place(made, file, aside)
     return result
+
+
+def _note_responses(connection: Connection, rows: Sequence[Record]) -> None:
+    scores = records.decode_evaluations(_text(x, "external_scores") for x in rows)
+    given = {x.rowid or 0: score for x, score in zip(rows, scores, strict=True)}
+    external.note_responses(connection, given.items())
 
 
 def _count_what_is_lost(

@@ -21,7 +21,7 @@ from sqlalchemy.engine import Connection
 
 from spanscore.errors import ConfigError
 
-VERSION = 10
+VERSION = 11
 """The number of the last of the `migrations`, which every change of a table here has."""
 
 tables = MetaData()
@@ -85,6 +85,16 @@ otel_traces = Table(
 )
 """OTel trace ids of each agent trace. An agent trace's id derives from them, so they never change."""
 
+model_responses = Table(
+    "model_responses",
+    tables,
+    Column("response_id", String(256), primary_key=True),
+    Column("agent_trace_id", String(32), primary_key=True, index=True),
+    _tenant(),
+    sqlite_with_rowid=False,
+)
+"""The ids of the responses that models gave in each agent trace, by which others name a model call."""
+
 session_keys = Table(
     "session_keys",
     tables,
@@ -136,6 +146,15 @@ external_scores = Table(
 _index_of_tenants(external_scores, "row")
 """Scores that others gave, by the OTel trace or the session that they name, whether or not that is known yet."""
 
+response_scores = Table(
+    "response_scores",
+    tables,
+    Column("response_id", String(256), primary_key=True),
+    Column("row", _BIG, primary_key=True, autoincrement=False, index=True),
+    sqlite_with_rowid=False,
+)
+"""Which of the `external_scores` name a model's response, whether or not its trace is known yet."""
+
 score_facts = Table(
     "score_facts",
     tables,
@@ -163,7 +182,7 @@ score_facts = Table(
 - `tenant`: whose it is; "" where there are no tenants.
 - `scope`, `subject_id`: as in `subject_facts`, which has what the scores of one subject have in common.
 - `series`: within which a newer score takes the place of an older one: "" for what spanscore measures as traces pass,
-  the evaluation run that measured it, for external scores a digest of source, name, author and span.
+  the evaluation run that measured it, for external scores a digest of source, name, author, span and response.
 - `source`: who gave it ("human", "programmatic", the evaluator's name); null for what spanscore measured.
 - `evaluator_kind` ("LLM", "CODE", "HUMAN", or null where an external score lacks it), `judge_model`, `rule` (of
   `evaluation.rules`).
@@ -196,8 +215,9 @@ subject_facts = Table(
 """What the rows of `score_facts` with the same `scope`, `subject_id` and `tenant` have in common, as of the last one.
 
 - `scope`, `subject_id`: "trace" and the agent trace's id, or "session" and its key. Of an external score of a trace the
-  OTel trace id, since it may come before the trace: `otel_traces` has the agent traces of that. Two tenants may have
-  the same OTel trace id, so `tenant` is part of the key.
+  OTel trace id, since it may come before the trace: `otel_traces` has the agent traces of that. Of one that names no
+  trace the id of the model's response, of which `model_responses` has the agent traces. Two tenants may have the same
+  ids, so `tenant` is part of the key.
 - `last_number`: the `number` of the score that was written last; without a score of it the row goes.
 - `session_key`: of the session, or of the trace's session.
 - `service`, `agent`, `environment`: of the evaluated agent; `model`: the first that it called, of a trace. Texts are

@@ -235,7 +235,8 @@ class Store:
             traces, sessions = _subjects(connection, trace_id, session_id, tenant)
             wanted = {*traces, *reading.session_trace_ids(connection, sessions, tenant)}
             named = {trace_id.lower()} if trace_id else set()
-            given = external.of_traces(connection, external.otel_ids(connection, sorted(wanted)) | named, tenant)
+            trace_ids = external.otel_ids(connection, sorted(wanted)) | named
+            given = external.of_traces(connection, trace_ids, wanted, tenant)
             of_sessions = [] if session_id is None else external.of_sessions(connection, sessions, tenant)
         own = [x for x in given.scores if x.subject_id in wanted | named]  # and not of other turns of the same traces
         return newest([*own, *(x for x in given.of_no_turn if x.subject_id in named), *of_sessions])

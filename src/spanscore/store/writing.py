@@ -10,10 +10,11 @@ from typing import Any, TypeAlias, TypeVar
 from sqlalchemy import Dialect, Table, bindparam, delete, insert, select
 from sqlalchemy.engine import Connection
 
+from spanscore.model.external import responses_of
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.store import records
-from spanscore.store.schema import agent_traces, evaluations, otel_traces, session_keys
+from spanscore.store.schema import agent_traces, evaluations, model_responses, otel_traces, session_keys
 
 _Row: TypeAlias = tuple[Any, ...]
 
@@ -72,6 +73,7 @@ def put_traces(connection: Connection, traces: Sequence[StoredTrace], after_row:
         replaced.update((id_, size_bytes) for id_, size_bytes in connection.execute(_STORED_TRACES, {"ids": ids}))
     for ids in chunks(list(replaced)):
         connection.execute(delete(agent_traces).where(agent_traces.c.id.in_(ids)))
+        connection.execute(delete(model_responses).where(model_responses.c.agent_trace_id.in_(ids)))
     rows = [_trace_row(stored, id_, row, now_ns) for row, (id_, stored) in enumerate(newest.items(), after_row + 1)]
     pairs = _otel_rows(stored.trace for stored in newest.values())
     for ids in chunks(list(replaced)):
@@ -79,6 +81,7 @@ def put_traces(connection: Connection, traces: Sequence[StoredTrace], after_row:
     put_rows(connection, agent_traces, rows)
     put_rows(connection, otel_traces, sorted(pairs))
     _note_keys(connection, [stored.trace for stored in newest.values()])
+    _note_responses(connection, [stored.trace for stored in newest.values()])
     written: int = sum(row[_TRACE_SIZE] for row in rows)
     return written - sum(replaced.values())
 
@@ -99,10 +102,16 @@ def _note_keys(connection: Connection, traces: Sequence[AgentTrace]) -> None:
         put_rows(connection, session_keys, sorted(set(some).difference(map(tuple, connection.execute(there)))))
 
 
+def _note_responses(connection: Connection, traces: Sequence[AgentTrace]) -> None:
+    rows = {(key(response_id), trace.id, trace.tenant) for trace in traces for response_id in responses_of(trace)}
+    put_rows(connection, model_responses, sorted(rows))
+
+
 def note_traces(connection: Connection, traces: Sequence[AgentTrace]) -> None:
     """Write what agent traces are found by, for such as are there already without it."""
     put_rows(connection, otel_traces, sorted(_otel_rows(traces)))
     _note_keys(connection, traces)
+    _note_responses(connection, traces)
 
 
 def take_out(connection: Connection, ids: Sequence[str]) -> int:
@@ -111,6 +120,7 @@ def take_out(connection: Connection, ids: Sequence[str]) -> int:
     for some in chunks(ids):
         freed_bytes += sum(x.size_bytes for x in connection.execute(_STORED_TRACES, {"ids": some}))
         connection.execute(delete(otel_traces).where(otel_traces.c.agent_trace_id.in_(some)))
+        connection.execute(delete(model_responses).where(model_responses.c.agent_trace_id.in_(some)))
         connection.execute(delete(agent_traces).where(agent_traces.c.id.in_(some)))
     return freed_bytes
 
@@ -140,8 +150,11 @@ def put_evaluations(
 
 
 def subject_of(evaluation: Evaluation) -> str:
-    """What an evaluation is of, as columns have it: the agent trace's id, or the key of the session."""
-    return key(evaluation.subject_id) if evaluation.scope == "session" else evaluation.subject_id
+    """What an evaluation is of, as columns have it.
+
+    The agent trace's id or the key of the session; of an external score the id of the trace or response that it names.
+    """
+    return key(evaluation.subject_id)
 
 
 def _trace_row(stored: StoredTrace, id_: str, row: int, now_ns: int) -> _Row:

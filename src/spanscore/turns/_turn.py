@@ -163,4 +163,5 @@ def _model_call(step: Step) -> ModelCall:
         step.output_tokens,
         step.span.start_ns,
         step.span.end_ns,
+        step.response_id,
     )

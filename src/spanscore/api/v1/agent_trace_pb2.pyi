@@ -615,6 +615,7 @@ class ModelCall(_message.Message):
     OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
     STARTED_NS_FIELD_NUMBER: _builtins.int
     ENDED_NS_FIELD_NUMBER: _builtins.int
+    RESPONSE_ID_FIELD_NUMBER: _builtins.int
     span_id: _builtins.str
     model: _builtins.str
     text: _builtins.str
@@ -625,6 +626,8 @@ class ModelCall(_message.Message):
     started_ns: _builtins.int
     """Of the call's span."""
     ended_ns: _builtins.int
+    response_id: _builtins.str
+    """The id that the provider gave the answer."""
     @_builtins.property
     def tool_calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___RequestedCall]: ...
     def __init__(
@@ -639,10 +642,11 @@ class ModelCall(_message.Message):
         output_tokens: _builtins.int | None = ...,
         started_ns: _builtins.int | None = ...,
         ended_ns: _builtins.int | None = ...,
+        response_id: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_ended_ns", b"_ended_ns", "_input_tokens", b"_input_tokens", "_model", b"_model", "_output_tokens", b"_output_tokens", "_reasoning", b"_reasoning", "_started_ns", b"_started_ns", "_text", b"_text", "ended_ns", b"ended_ns", "input_tokens", b"input_tokens", "model", b"model", "output_tokens", b"output_tokens", "reasoning", b"reasoning", "started_ns", b"started_ns", "text", b"text"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_ended_ns", b"_ended_ns", "_input_tokens", b"_input_tokens", "_model", b"_model", "_output_tokens", b"_output_tokens", "_reasoning", b"_reasoning", "_response_id", b"_response_id", "_started_ns", b"_started_ns", "_text", b"_text", "ended_ns", b"ended_ns", "input_tokens", b"input_tokens", "model", b"model", "output_tokens", b"output_tokens", "reasoning", b"reasoning", "response_id", b"response_id", "started_ns", b"started_ns", "text", b"text"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ended_ns", b"_ended_ns", "_input_tokens", b"_input_tokens", "_model", b"_model", "_output_tokens", b"_output_tokens", "_reasoning", b"_reasoning", "_started_ns", b"_started_ns", "_text", b"_text", "ended_ns", b"ended_ns", "input_tokens", b"input_tokens", "model", b"model", "output_tokens", b"output_tokens", "reasoning", b"reasoning", "span_id", b"span_id", "started_ns", b"started_ns", "text", b"text", "tool_calls", b"tool_calls"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ended_ns", b"_ended_ns", "_input_tokens", b"_input_tokens", "_model", b"_model", "_output_tokens", b"_output_tokens", "_reasoning", b"_reasoning", "_response_id", b"_response_id", "_started_ns", b"_started_ns", "_text", b"_text", "ended_ns", b"ended_ns", "input_tokens", b"input_tokens", "model", b"model", "output_tokens", b"output_tokens", "reasoning", b"reasoning", "response_id", b"response_id", "span_id", b"span_id", "started_ns", b"started_ns", "text", b"text", "tool_calls", b"tool_calls"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__ended_ns: _TypeAlias = _typing.Literal["ended_ns"]  # noqa: Y015
     _WhichOneofArgType__ended_ns: _TypeAlias = _typing.Literal["_ended_ns", b"_ended_ns"]  # noqa: Y015
@@ -654,6 +658,8 @@ class ModelCall(_message.Message):
     _WhichOneofArgType__output_tokens: _TypeAlias = _typing.Literal["_output_tokens", b"_output_tokens"]  # noqa: Y015
     _WhichOneofReturnType__reasoning: _TypeAlias = _typing.Literal["reasoning"]  # noqa: Y015
     _WhichOneofArgType__reasoning: _TypeAlias = _typing.Literal["_reasoning", b"_reasoning"]  # noqa: Y015
+    _WhichOneofReturnType__response_id: _TypeAlias = _typing.Literal["response_id"]  # noqa: Y015
+    _WhichOneofArgType__response_id: _TypeAlias = _typing.Literal["_response_id", b"_response_id"]  # noqa: Y015
     _WhichOneofReturnType__started_ns: _TypeAlias = _typing.Literal["started_ns"]  # noqa: Y015
     _WhichOneofArgType__started_ns: _TypeAlias = _typing.Literal["_started_ns", b"_started_ns"]  # noqa: Y015
     _WhichOneofReturnType__text: _TypeAlias = _typing.Literal["text"]  # noqa: Y015
@@ -668,6 +674,8 @@ class ModelCall(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__output_tokens) -> _WhichOneofReturnType__output_tokens | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__reasoning) -> _WhichOneofReturnType__reasoning | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__response_id) -> _WhichOneofReturnType__response_id | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__started_ns) -> _WhichOneofReturnType__started_ns | None: ...
     @_typing.overload
