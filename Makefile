@@ -65,8 +65,8 @@ test-ui: env ## tests with the real tracing UIs, installed once into a cache (no
 	@$(BIN)/pytest -m ui tests/live/ui
 
 .PHONY: test-browser
-test-browser: env ## tests of the report in a real Chromium
-	@$(BIN)/pytest -m browser tests/report/browser
+test-browser: env ## tests of the report and of the served page in a real Chromium
+	@$(BIN)/pytest -m browser tests/report/browser tests/page
 
 .PHONY: test-postgresql
 test-postgresql: env ## tests of the store on a PostgreSQL of their own (Debian: postgresql)
@@ -86,7 +86,7 @@ lint: env
 ci: check test-packaging test-examples ## what CI runs; those with a collector, a browser or PostgreSQL where there can be one
 	@$(BIN)/python tests/report/browser/ready.py; case $$? in \
 		0) $(MAKE) --no-print-directory test-browser ;; \
-		3) echo "the tests of the report in a browser were left out, see above" >&2 ;; \
+		3) echo "the tests of the report and of the page in a browser were left out, see above" >&2 ;; \
 		*) exit 1 ;; \
 	esac
 	@$(BIN)/python tests/postgresql/postgresql_server.py; case $$? in \

@@ -160,6 +160,11 @@ class Pipeline:
             "journal_bytes": self._backlog.size_bytes,
         }
 
+    @property
+    def has_judge(self) -> bool:
+        """Whether a model is configured that judges."""
+        return any(x.models for x in self._settings.judges)
+
     def trace(self, trace_id: str, *, tenant: str = "") -> AgentTrace | None:
         """The rebuilt trace with this agent trace id, or of this OTel trace; None where there is none."""
         return self._store.trace(trace_id, tenant=tenant)

@@ -24,6 +24,11 @@ class Backend(Lists, Protocol):
         """The evaluation runs over what is stored."""
         ...
 
+    @property
+    def has_judge(self) -> bool:
+        """Whether a model is configured that judges."""
+        ...
+
     def trace(self, trace_id: str, *, tenant: str) -> AgentTrace | None:
         """The agent trace stored under `trace_id`; None where there is none."""
         ...

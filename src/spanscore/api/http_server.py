@@ -26,6 +26,7 @@ from uvicorn import Config, Server
 
 from spanscore.api.calling import Caller, Refusal
 from spanscore.api.http_connections import Connection, Limits
+from spanscore.api.page_files import PAGE, File, page_files
 from spanscore.api.servicer import Method, Servicer, methods
 from spanscore.config import ApiHttp
 from spanscore.errors import ConfigError
@@ -92,7 +93,8 @@ class HttpServer:
         self._server = _Uvicorn(settings)
         self._serving = asyncio.create_task(self._server.serve([bound]))
         await self._server.listening.wait()
-        _log.info("the API listens on %s://%s", "https" if settings.ssl else "http", self._config.endpoint)
+        url = f"{'https' if settings.ssl else 'http'}://{self._config.endpoint}"
+        _log.info("the API listens on %s, its page is %s%s", url, url, PAGE)
 
     async def stop(self) -> None:
         """Stop listening; requests under way have a second to end. May be called again."""
@@ -167,6 +169,7 @@ class _Front:
         self._caller = caller
         self._only_local = only_local
         self._document = openapi_document()
+        self._page = page_files()
 
     async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
         header, path = _headers(scope), scope["path"]
@@ -178,6 +181,8 @@ class _Front:
             await _answer(send, 200, {"status": "SERVING"})
         elif self._is_full():
             await _answer(send, 503, _error("unavailable", "there are too many connections; try again in 10 s"))
+        elif path in self._page and scope["method"] in {"GET", "HEAD"}:
+            await _answer_file(send, self._page[path], is_head=scope["method"] == "HEAD")
         elif path not in self._scopes:
             known = "methods are /spanscore.v1.SERVICE/METHOD; /openapi.json describes them"
             await _answer(send, 404, _error("unimplemented", f"there is nothing here: {known}"))
@@ -240,6 +245,13 @@ async def _answer(
         headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+async def _answer_file(send: _Send, file: File, *, is_head: bool) -> None:
+    headers = {**file.headers, "content-length": str(len(file.content))}
+    encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": file.status, "headers": encoded})
+    await send({"type": "http.response.body", "body": b"" if is_head else file.content})
 
 
 def _headers(scope: _Scope) -> Callable[[str], str | None]:

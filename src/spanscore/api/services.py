@@ -6,8 +6,15 @@ from spanscore.api.runs import RunService
 from spanscore.api.scores import ScoreService
 from spanscore.api.servicer import Servicer
 from spanscore.api.traces import TraceService
+from spanscore.api.views import ViewService
 
 
 def services(backend: Backend) -> list[Servicer]:
     """The services of a running spanscore."""
-    return [ControlService(backend), TraceService(backend), ScoreService(backend), RunService(backend)]
+    return [
+        ControlService(backend),
+        TraceService(backend),
+        ScoreService(backend),
+        RunService(backend),
+        ViewService(backend),
+    ]

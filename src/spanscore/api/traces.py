@@ -35,14 +35,8 @@ class TraceService(Servicer):
     @needs("read")
     async def get_session(self, request: pb.GetSessionRequest, call: Call) -> pb.Session:
         """One session with its scores and those of its traces."""
-        session_id = id_in(request.name, "sessions")
-        found = await asyncio.to_thread(self._backend.sessions, session_id, tenant=call.tenant)
-        if not found:
-            raise not_found(session_id)
-        if len(found) > 1:
-            keys = ", ".join(name_of("sessions", x.session.id) for x in found[:5])
-            raise FieldError("name", f"{len(found)} sessions have this id; name one by its key: {keys}")
-        return await asyncio.to_thread(self._whole, found[0], request, call)
+        found = await find_session(self._backend, id_in(request.name, "sessions"), tenant=call.tenant)
+        return await asyncio.to_thread(self._whole, found, request, call)
 
     @needs("read")
     async def list_sessions(self, request: pb.ListSessionsRequest, call: Call) -> pb.ListSessionsResponse:
@@ -67,6 +61,17 @@ class TraceService(Servicer):
     def _whole(self, record: SessionRecord, request: pb.GetSessionRequest, call: Call) -> pb.Session:
         scores = self._backend.evaluations(tenant=call.tenant, session_id=record.session.id)
         return masked(listing.whole_session(record, scores), request.read_mask)
+
+
+async def find_session(backend: Backend, session_id: str, *, tenant: str) -> SessionRecord:
+    """The one session with this key or id. Raises NotFoundError, or FieldError where several have it."""
+    found = await asyncio.to_thread(backend.sessions, session_id, tenant=tenant)
+    if not found:
+        raise not_found(session_id)
+    if len(found) > 1:
+        keys = ", ".join(name_of("sessions", x.session.id) for x in found[:5])
+        raise FieldError("name", f"{len(found)} sessions have this id; name one by its key: {keys}")
+    return found[0]
 
 
 def _trace_named(request: pb.GetTraceRequest) -> str:

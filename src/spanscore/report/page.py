@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import html
+import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.metadata import version
@@ -33,6 +34,7 @@ _SCRIPTS = (
     "overview.js",
     "list.js",
     "keys.js",
+    "theme.js",
     "app.js",
 )
 _NO_SCRIPT = "This report is a page that shows its data by JavaScript, which is turned off here."
@@ -95,7 +97,7 @@ def _head(name: str) -> bytes:
 <meta name="referrer" content="no-referrer">
 <meta name="generator" content="spanscore {html.escape(version("spanscore"))}">
 <title>{html.escape(_printable(name))} · spanscore</title>
-<link rel="icon" href="{_ICON}">
+<link rel="icon" href="{ICON}">
 <style>{style}</style>
 </head>
 <body>
@@ -104,7 +106,7 @@ def _head(name: str) -> bytes:
 """.encode("utf-8", "replace")
 
 
-_ICON = (
+ICON = (
     "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Crect width='16' height='16' "
     "rx='4' fill='%234f46e5'/%3E%3Cpath d='M3 5h7M5 8h8M4 11h5' stroke='white' stroke-width='1.6' "
     "stroke-linecap='round'/%3E%3C/svg%3E"
@@ -126,8 +128,13 @@ def _style() -> str:
 
 @cache
 def _program() -> str:
-    """The page's program; all of its files have one scope, which nothing else sees."""
-    return '(() => {\n"use strict";\n' + "".join(_asset(name) for name in _SCRIPTS) + "})();"
+    """The page's program: the modules as one, whose scope nothing else sees."""
+    return '(() => {\n"use strict";\n' + "".join(_joined(_asset(name)) for name in _SCRIPTS) + "})();"
+
+
+def _joined(module: str) -> str:
+    """A module as a part of a program of all modules, in which every name is known: without imports and exports."""
+    return re.sub(r"^(?:import .*\n|export (?=\w))", "", module, flags=re.MULTILINE)
 
 
 def _asset(name: str) -> str:

@@ -1,10 +1,23 @@
 // What holds the parts together: the address after #, the list, the page, the theme.
 
+import { embeddedSource } from "./data.js";
+import { button, h, replace } from "./elements.js";
+import { helpDialog, listenToKeys } from "./keys.js";
+import { makeList } from "./list.js";
+import { overviewPage } from "./overview.js";
+import { casePage, sessionPage } from "./session.js";
+import { startTheme } from "./theme.js";
+import { turnPage } from "./turn.js";
+
 const THEME_KEY = "spanscore-report-theme";
+const KEYS = [
+  ["j", "next in the list"], ["k", "the one before"], ["/", "search"], ["f", "only what fails, or all again"], ["n", "next score: show what it rests on"], ["p", "the score before"],
+  ["e", "open or close all steps"], ["1 2 3", "turns, sessions, tests"], ["o", "overview"], ["t", "light or dark"], ["Esc", "back: evidence, search, list"], ["?", "these keys"],
+];
 
 async function start(source, root) {
   const index = await source.index();
-  const app = { index, source, page: null, help: helpDialog() };
+  const app = { index, source, page: null, help: helpDialog(KEYS) };
   const rowsById = new Map(index.turns.map((row, place) => [row.id, place]));
   const baselineById = new Map((index.baseline?.turns ?? []).map((row, place) => [row.id, place]));
   const current = { kind: "", place: -1 };
@@ -25,7 +38,7 @@ async function start(source, root) {
   };
   app.show = (kind, filters) => { app.list.show(kind, filters); app.showList(); };
   app.showList = () => document.body.classList.remove("reading");
-  app.toggleTheme = () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark", true);
+  app.toggleTheme = startTheme(THEME_KEY);
   app.back = () => {
     if (app.page?.clear?.()) return;
     if (document.body.classList.contains("reading") && matchMedia("(max-width: 900px)").matches) app.showList();
@@ -84,11 +97,9 @@ async function start(source, root) {
     return overviewPage(app);
   }
 
-  setTheme(kept(THEME_KEY) ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"), false);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", (event) => { if (kept(THEME_KEY) === null) setTheme(event.matches ? "dark" : "light", false); });
   addEventListener("hashchange", route);
   addEventListener("resize", () => app.list.draw());
-  listenToKeys(app);
+  listenToKeys(...keysOf(app));
   app.list.show(index.cases.length ? "cases" : "turns");
   if (!index.cases.length && !index.turns.length) app.list.show("sessions");
   await route();
@@ -116,14 +127,25 @@ function broken(error) {
   return h("p", { class: "boot" }, `This part of the report cannot be shown: ${error.message}`);
 }
 
-function setTheme(theme, isChosen) {
-  document.documentElement.dataset.theme = theme;
-  if (!isChosen) return;
-  try { localStorage.setItem(THEME_KEY, theme); } catch { /* a browser may keep nothing for files */ }
-}
-
-function kept(key) {
-  try { return localStorage.getItem(key); } catch { return null; }
+// What each key does, and what is done with one that is typed into a field.
+function keysOf(app) {
+  const inList = (by) => (event) => (event.target.closest?.(".scroller") ? app.list.move(by) : false); // elsewhere arrows scroll the page
+  const actions = {
+    j: () => app.list.move(1), k: () => app.list.move(-1), ArrowDown: inList(1), ArrowUp: inList(-1),
+    "/": () => { app.showList(); app.list.search.focus(); app.list.search.select(); },
+    f: () => app.list.toggleState("fail"),
+    n: () => app.page?.nextScore?.(1), p: () => app.page?.nextScore?.(-1), e: () => app.page?.toggleAll?.(),
+    o: () => app.open({}), t: () => app.toggleTheme(), "?": () => app.help.showModal(),
+    1: () => app.list.show("turns"), 2: () => app.list.show("sessions"), 3: () => app.list.show("cases"),
+    Escape: () => app.back(),
+  };
+  const typed = (event) => {
+    if (event.target !== app.list.search || event.key !== "Enter") return false;
+    event.target.blur();
+    app.list.pick(0);
+    return true;
+  };
+  return [actions, typed];
 }
 
 const root = document.getElementById("app");

@@ -1,5 +1,8 @@
 // Small pictures of numbers: an estimate with its interval, a score on its scale, shares of a whole.
 
+import { button, h, svg } from "./elements.js";
+import { NUMBER, share, value } from "./words.js";
+
 // An estimate on a scale: a dot for the value, a line for the interval; `zero` marks no difference.
 function intervalChart(estimate, scale, options = {}) {
   const [low, high] = scale;
@@ -27,7 +30,7 @@ function interval(estimate, options) {
   return `${figure(estimate.value, options)}${limits}`;
 }
 
-function estimateCell(estimate, scale, options = {}) {
+export function estimateCell(estimate, scale, options = {}) {
   if (!estimate) return h("span", { class: "muted" }, "–");
   const show = (number) => figure(number, options);
   const known = estimate.low !== null && estimate.low !== undefined;
@@ -42,7 +45,7 @@ function estimateCell(estimate, scale, options = {}) {
 }
 
 // A score as a bar on its scale, with the threshold as a line.
-function scaleBar(score) {
+export function scaleBar(score) {
   if (score.value === undefined || score.value === null || !score.scale) return h("span", { class: "scale empty" });
   const [low, high] = score.scale;
   const at = (number) => `${(100 * (Math.min(Math.max(number, low), high) - low)) / (high - low || 1)}%`;
@@ -52,7 +55,7 @@ function scaleBar(score) {
 }
 
 // The shares of a whole; each is a button.
-function stack(parts, onpick) {
+export function stack(parts, onpick) {
   const total = parts.reduce((sum, part) => sum + part.count, 0);
   const shown = parts.filter((part) => part.count > 0);
   return h(

@@ -3,7 +3,7 @@
 
 const BLOCKS_KEPT = 24;
 
-function embeddedSource() {
+export function embeddedSource() {
   const kept = new Map();
 
   const read = async (id) => JSON.parse(await unpacked(id));

@@ -2,18 +2,18 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-function h(tag, props, ...children) {
+export function h(tag, props, ...children) {
   return filled(document.createElement(tag), props, children);
 }
 
-function svg(tag, props, ...children) {
+export function svg(tag, props, ...children) {
   return filled(document.createElementNS(SVG, tag), props, children);
 }
 
 function filled(element, props, children) {
   for (const [name, value] of Object.entries(props ?? {})) {
     if (value === null || value === undefined || value === false) continue;
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    if (name.startsWith("on")) element[name] = value; // a handler, which a newer one takes the place of
     else if (name === "style") for (const [key, text] of Object.entries(value)) element.style.setProperty(key, text);
     else if (name === "class") element.setAttribute("class", Array.isArray(value) ? value.filter(Boolean).join(" ") : value);
     else element.setAttribute(name, value === true ? "" : String(value));
@@ -22,7 +22,7 @@ function filled(element, props, children) {
   return element;
 }
 
-function add(element, children) {
+export function add(element, children) {
   for (const child of children) {
     if (child === null || child === undefined || child === false || child === "") continue;
     if (Array.isArray(child)) add(element, child);
@@ -30,17 +30,17 @@ function add(element, children) {
   }
 }
 
-function replace(element, ...children) {
+export function replace(element, ...children) {
   element.replaceChildren();
   add(element, children);
 }
 
-function button(label, onclick, props) {
+export function button(label, onclick, props) {
   return h("button", { type: "button", onclick, ...props }, label);
 }
 
 // Many parts, of which the first ones are made at once and the others when they are asked for.
-function inPages(items, size, make, list) {
+export function inPages(items, size, make, list) {
   let shown = 0;
   const more = button("", () => next(), { class: "more" });
   function next() {
@@ -55,7 +55,7 @@ function inPages(items, size, make, list) {
 }
 
 // A part that opens on a click; what is inside is made when it is opened for the first time.
-function opening(summary, make, props) {
+export function opening(summary, make, props) {
   const element = h("details", props, h("summary", null, summary));
   const fill = () => {
     if (element.open && element.childElementCount === 1) add(element, [make()]);

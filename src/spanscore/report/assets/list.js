@@ -1,13 +1,17 @@
 // The list beside the page: all turns, sessions or tests, of which only those in sight are elements.
 
+import { button, h, replace } from "./elements.js";
+import { searchDetails } from "./searching.js";
+import { NUMBER, STATES, TEST_STATES, count, duration, state, testState } from "./words.js";
+
 const ROW_HEIGHT = 62;
 const ROWS_AROUND = 6;
-const ID_LENGTH = 6; // so many digits of an id are no word that happens to be in it
+export const ID_LENGTH = 6; // so many digits of an id are no word that happens to be in it
 const SEARCH_AFTER_MS = 150;
 const REDRAWN_EVERY_MS = 200;
 const KINDS = { turns: "Turns", sessions: "Sessions", cases: "Tests" };
 
-function makeList(app) {
+export function makeList(app) {
   const { index } = app;
   const chosen = { kind: "turns", query: "", states: new Set(), metric: "", agent: "", change: "" };
   let rows = []; // places in index[kind]

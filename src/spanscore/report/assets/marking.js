@@ -1,5 +1,7 @@
 // Text of a trace: as it is, with what a score quotes marked, JSON in colours.
 
+import { button, h } from "./elements.js";
+
 const JSON_TOKEN = /"(?:[^"\\]|\\.)*"(?=\s*:)|"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|\b(?:true|false|null)\b/g;
 const COLOURED_LENGTH = 50_000;
 const FOLDED_LENGTH = 1_200;
@@ -34,7 +36,7 @@ function coloured(text, quotes) {
 }
 
 // A block of text, folded where it is long, unless what is quoted lies below the fold.
-function textBlock(text, options = {}) {
+export function textBlock(text, options = {}) {
   const isJson = /^\s*[[{]/.test(text) && text.length < COLOURED_LENGTH;
   const content = h("div", { class: ["text", isJson || options.mono ? "mono" : "prose", options.class], dir: "auto" },
     isJson ? coloured(text, options.quotes) : marked(text, options.quotes));

@@ -1,6 +1,11 @@
 // The first page: how the run came out, each metric with its interval, and what changed against the baseline.
 
-function overviewPage(app) {
+import { estimateCell, stack } from "./charts.js";
+import { button, h, opening } from "./elements.js";
+import { missing } from "./steps.js";
+import { NUMBER, STATES, TEST_STATES, breakable, count, moment, share, testState, value } from "./words.js";
+
+export function overviewPage(app) {
   const { index } = app;
   const counts = [count(index.turns.length, "turn"), index.sessions.length ? count(index.sessions.length, "session") : "", index.cases.length ? count(index.cases.length, "test") : "", moment(index.started)];
   return {
@@ -35,7 +40,7 @@ function testParts(cases) {
   return Object.entries(TEST_STATES).map(([status, { sign, state: name }]) => ({ state: name, sign, word: status, count: cases.filter((row) => row.status === status).length }));
 }
 
-function figureTable(figures) {
+export function figureTable(figures) {
   return h("div", { class: "scrolls" }, h("table", { class: "grid figures-table" }, h("tbody", null, figures.map((figure) => h("tr", null,
     h("th", { scope: "row" }, figure.name, figure.note ? h("span", { class: "muted small block" }, figure.note) : null),
     h("td", null, estimateCell(figure.estimate, figure.scale, { unit: figure.unit })),

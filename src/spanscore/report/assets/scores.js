@@ -1,15 +1,20 @@
 // Scores: where each stands on its scale, why, and what it rests on.
 
+import { scaleBar } from "./charts.js";
+import { add, button, h, opening } from "./elements.js";
+import { textBlock } from "./marking.js";
+import { breakable, count, firstLine, scoreState, state, value } from "./words.js";
+
 const URGENCY = { fail: 0, error: 1, pass: 2, none: 3 };
 
 // What fails first; what others gave comes after spanscore's own.
-function inOrder(scores) {
+export function inOrder(scores) {
   const rank = (score) => (score.source ? 4 : URGENCY[scoreState(score)]);
   return [...scores].sort((one, other) => rank(one) - rank(other));
 }
 
 // All scores of a turn or session. `context.go(place, score)` shows a place that a score names.
-function scoreList(scores, context) {
+export function scoreList(scores, context) {
   const measured = inOrder(scores).filter((score) => score.status !== "skipped");
   const skipped = scores.filter((score) => score.status === "skipped");
   return h(

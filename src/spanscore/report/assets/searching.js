@@ -1,5 +1,7 @@
 // Looks for words in the details of rows, steps and all, block by block, so that the page answers meanwhile.
 
+import { ID_LENGTH } from "./list.js";
+
 const ID = /^(?:[0-9a-f]{16}|[0-9a-f]{32})$/;
 const NO_TEXT = new Set(["by", "completeness", "kind", "label", "metric", "status", "type"]); // words of the report's own
 const EXCERPT_BEFORE = 8;
@@ -7,7 +9,7 @@ const EXCERPT_LENGTH = 90;
 
 // Calls `found(place, excerpt)` for each of `rows` ([place, row]) whose details have all `parts` that the row has not;
 // `isIn(row, place, part)` says what the row has. Ends early when `isWanted()` is false.
-async function searchDetails(source, rows, parts, isIn, isWanted, found) {
+export async function searchDetails(source, rows, parts, isIn, isWanted, found) {
   const blocks = grouped(rows);
   const plain = parts.every((part) => !/["\\]/.test(part)); // as it is in JSON too
   for (const [number, own] of blocks) {

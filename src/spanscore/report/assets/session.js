@@ -1,9 +1,17 @@
 // The pages of a session, a test and a pair of runs: scores of the whole, then the turns.
 
+import { button, h, inPages } from "./elements.js";
+import { textBlock } from "./marking.js";
+import { figureTable } from "./overview.js";
+import { inOrder, scoreList } from "./scores.js";
+import { missing } from "./steps.js";
+import { placeName, scoreSummary } from "./turn.js";
+import { count, duration, moment, scoreState, state, testState, value } from "./words.js";
+
 const CARDS_AT_ONCE = 200;
 const TRIALS_AT_ONCE = 50;
 
-function sessionPage(session, row, app) {
+export function sessionPage(session, row, app) {
   const context = outerContext(app);
   const turns = row.turns.map((place) => app.index.turns[place]);
   return {
@@ -21,7 +29,7 @@ function sessionPage(session, row, app) {
   };
 }
 
-function casePage(test, row, app) {
+export function casePage(test, row, app) {
   const context = outerContext(app);
   const figures = row.figures ?? [];
   return {
@@ -69,7 +77,7 @@ function outerContext(app) {
 }
 
 // A turn's scores beside those of the same task in the baseline.
-function changeTable(turn, was, app) {
+export function changeTable(turn, was, app) {
   const before = new Map((was.detail?.scores ?? []).filter((score) => !score.source).map((score) => [score.metric, score]));
   const both = inOrder(turn.scores ?? []).filter((score) => !score.source && score.status !== "skipped" && before.has(score.metric));
   const rows = both.filter((score) => score.value !== before.get(score.metric).value || scoreState(score) !== scoreState(before.get(score.metric)));

@@ -1,9 +1,13 @@
 // The steps of a turn as a waterfall: each with its place in time, opened where a score rests on it.
 
+import { button, h, replace } from "./elements.js";
+import { textBlock } from "./marking.js";
+import { NUMBER, duration, firstLine } from "./words.js";
+
 const ROWS_AT_ONCE = 400;
 
 // `view` has what is shown: `quotes` to mark, `flagged` rows with the scores that name them, `dim` whether others fade.
-function waterfall(turn, context) {
+export function waterfall(turn, context) {
   const steps = turn.steps ?? [];
   const end = steps.reduce((latest, step) => Math.max(latest, (step.at ?? 0) + (step.took ?? 0)), turn.took ?? 0) || 1;
   const list = h("ol", { class: "steps" });
@@ -102,7 +106,7 @@ function stepDetails(step, quotes, notes) {
   ];
 }
 
-function missing(text) {
+export function missing(text) {
   return h("p", { class: "muted small" }, text);
 }
 
@@ -115,6 +119,6 @@ function identity(step) {
   return facts.length ? h("p", { class: "muted small mono" }, facts.join(" · ")) : null;
 }
 
-function tokenWord(number) {
+export function tokenWord(number) {
   return number === null || number === undefined ? "?" : NUMBER.format(number);
 }

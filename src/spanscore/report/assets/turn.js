@@ -1,6 +1,13 @@
 // The page of one turn: what the user asked, what the agent did, what it answered, and what scores say of it.
 
-function turnPage(turn, row, app, options = {}) {
+import { button, h, opening, replace } from "./elements.js";
+import { textBlock } from "./marking.js";
+import { inOrder, scoreList } from "./scores.js";
+import { changeTable } from "./session.js";
+import { missing, tokenWord, waterfall } from "./steps.js";
+import { count, duration, firstLine, moment, scoreState, state } from "./words.js";
+
+export function turnPage(turn, row, app, options = {}) {
   const scores = turn.scores ?? [];
   let active = null; // the score whose evidence alone is shown; null: that of all failing ones
   const failing = scores.filter((score) => !score.source && scoreState(score) === "fail");
@@ -106,7 +113,7 @@ function turnPage(turn, row, app, options = {}) {
   };
 }
 
-function scoreSummary(scores) {
+export function scoreSummary(scores) {
   const of = (name) => scores.filter((score) => !score.source && scoreState(score) === name && score.status !== "skipped").length;
   const parts = [["fail", "failing"], ["error", "not measured"], ["pass", "passing"]].filter(([name]) => of(name) > 0);
   return h("span", { class: "summary" }, parts.map(([name, word]) => h("span", { class: ["count", name] }, `${of(name)} ${word}`)));
@@ -159,7 +166,7 @@ function turnFacts(turn) {
 }
 
 // What a place is called where it is pointed at.
-function placeName(place, turn, app) {
+export function placeName(place, turn, app) {
   const other = place.turn && place.turn !== turn?.id ? app.turnNamed(place.turn) : null;
   const name = other ? `Turn: ${firstLine(other.input, 60)}` : "";
   if (place.step === undefined) return name || "this turn";

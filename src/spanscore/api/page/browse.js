@@ -1,0 +1,121 @@
+// A list of turns or sessions with what is open of it beside: the views "failing", "traces" and "sessions".
+
+import { button, h, replace } from "../report/elements.js";
+import { count, duration, state } from "../report/words.js";
+import { ask } from "./client.js";
+import { CONDITIONS } from "./conditions.js";
+import { makeFilters } from "./filters.js";
+import { makeRowList } from "./rowlist.js";
+import { ago } from "./times.js";
+
+const PAGE_SIZE = 100;
+
+/**
+ * @param {object} app
+ * @param {object} kind - what is listed: see `kinds.js`
+ */
+export function makeBrowse(app, kind) {
+  const main = h("main", { class: "main", id: "main", tabindex: "-1" });
+  let given = {};
+  let key = null; // of the conditions that the list meets
+  let shown = ""; // what main shows
+  let page = null;
+  let number = 0;
+
+  const filters = makeFilters({
+    id: kind.view, search: kind.search, fields: kind.fields,
+    onchange: (changes, how = {}) => app.go(kind.view, { ...given, ...changes }, { replace: how.isTyping }),
+  });
+  const list = makeRowList({
+    label: kind.title, noun: kind.noun,
+    // A token holds for the filter that it was given for, and "the last hour" moves on.
+    load: async (from, signal) => {
+      const request = from ?? { pageSize: PAGE_SIZE, ...kind.request(given, Date.now()) };
+      const answer = await ask(kind.method, request, signal);
+      const rows = (answer[kind.field] ?? []).map(kind.row);
+      filters.complain(null);
+      filters.offer(rows);
+      return { rows, next: answer.nextPageToken ? { ...request, pageToken: answer.nextPageToken } : null };
+    },
+    item: (row) => rowParts(row, kind),
+    onopen: (row, how) => app.go(kind.view, { ...conditions(), [kind.opens]: row.id }, { replace: how.keepFocus }),
+    empty: () => emptyParts(),
+    onerror: (error) => { if (error.code === "invalid_argument") filters.complain(error.message); else app.failed(error); },
+  });
+  const element = h("div", { class: "panes" }, h("div", { class: "list", role: "region", "aria-label": kind.title }, filters.element, list.element), main);
+
+  const conditions = () => Object.fromEntries(CONDITIONS.filter((name) => given[name]).map((name) => [name, given[name]]));
+
+  async function show(next) {
+    given = next;
+    filters.show(given);
+    const wanted = JSON.stringify(conditions());
+    const isOther = wanted !== key;
+    key = wanted;
+    const listed = isOther ? list.reset() : list.fill();
+    list.follow(given[kind.opens] ?? null);
+    document.body.classList.toggle("reading", Boolean(given.turn || given.session || (isOther && kind.startsInMain)));
+    await Promise.all([listed, showMain(isOther)]);
+    list.follow(given[kind.opens] ?? null);
+  }
+
+  async function showMain(isOther) {
+    const place = JSON.stringify([given.turn, given.session, given.run]);
+    if (place === shown && !(isOther && page?.refresh)) {
+      if (given.step !== undefined) page?.showStep?.(Number(given.step));
+      return;
+    }
+    shown = place;
+    const own = (number += 1);
+    const slow = setTimeout(() => { if (own === number) main.classList.add("loading"); }, 150);
+    const made = await kind.page(given, app, conditions).catch((error) => ({ element: app.problemPart(error), error }));
+    clearTimeout(slow);
+    if (own !== number) return; // another page was opened meanwhile
+    main.classList.remove("loading");
+    page = made;
+    if (made.error) { shown = ""; app.failed(made.error); }
+    replace(main, made.element);
+    main.scrollTop = 0;
+    if (given.step !== undefined) made.showStep?.(Number(given.step));
+  }
+
+  function emptyParts() {
+    if (CONDITIONS.some((name) => given[name])) return [h("p", null, `No ${kind.noun} meets these conditions.`), button("Clear all", () => app.go(kind.view, {}), { class: "link" })];
+    return kind.empty(app);
+  }
+
+  return {
+    element, show, list,
+    refresh: async () => { await Promise.all([list.refresh(), page?.refresh?.(given)]); },
+    leave: () => {},
+    search: () => { document.body.classList.remove("reading"); filters.search.focus(); filters.search.select(); },
+    nextScore: (by) => page?.nextScore?.(by),
+    toggleAll: () => page?.toggleAll?.(),
+    back() {
+      if (page?.clear?.()) return;
+      if (given.turn || given.session) app.go(kind.view, conditions());
+      else if (key !== "{}") app.go(kind.view, {});
+    },
+    resize: () => list.draw(),
+  };
+}
+
+function rowParts(row, kind) {
+  const names = row.fails.length ? h("span", { class: "fail-text names" }, row.fails.join(", "))
+    : row.errors.length ? h("span", { class: "error-word names" }, `not measured: ${row.errors.join(", ")}`)
+      : row.isByTurns ? h("span", { class: "fail-text names" }, "some of its turns fail")
+        : h("span", { class: "names" }, row.scored ? count(row.scored, "score") : "no scores");
+  return [state(row.state),
+    h("span", { class: "row-title", dir: "auto" }, row.title),
+    h("span", { class: "row-more" }, names, row.sources.slice(0, 2).map((name) => h("span", { class: "tag" }, name)), h("span", { class: "row-facts" }, kind.facts(row)))];
+}
+
+/** What a row of turns shows at its end. */
+export function turnFacts(row) {
+  return [row.calls ? count(row.calls, "call") : "", duration(row.took), ago(row.start)].filter(Boolean).join(" · ");
+}
+
+/** What a row of sessions shows at its end. */
+export function sessionFacts(row) {
+  return [count(row.turns, "turn"), ago(row.end)].filter(Boolean).join(" · ");
+}

@@ -1,0 +1,84 @@
+// The first page: which metrics fail now, and why.
+
+import { button, h } from "../report/elements.js";
+import { breakable, count, firstLine } from "../report/words.js";
+import { ask } from "./client.js";
+import { isAskable, scoreFilter } from "./conditions.js";
+import { scoreOf } from "./messages.js";
+import { patch } from "./patching.js";
+import { ago } from "./times.js";
+
+const SCORES_READ = 400;
+const REASONS_SHOWN = 3;
+
+/**
+ * @param {object} app
+ * @param {() => Record<string, string>} conditions - those that hold now
+ */
+export async function failingPage(app, conditions) {
+  const element = h("article", { class: "page overview failing-page" });
+  async function refresh() {
+    const given = conditions();
+    const answer = await ask("ScoreService/ListScores", { failing: true, pageSize: SCORES_READ, filter: scoreFilter(given, Date.now()) });
+    const groups = grouped((answer.scores ?? []).map(scoreOf).filter((score) => !score.source));
+    patch(element,
+      h("header", { class: "page-head" }, h("h1", null, "What fails now"), h("p", { class: "meta" }, words(given, groups, Boolean(answer.nextPageToken)).map((text) => h("span", null, text)))),
+      app.viewer.hasJudge ? null : noJudge(),
+      groups.length ? groups.map((group) => groupPart(group, app, given)) : h("p", { class: "all-well" }, "No score fails, and none could not be measured."));
+  }
+  await refresh();
+  return { element, refresh };
+}
+
+/** Scores by metric: those with the newest failures first. */
+function grouped(scores) {
+  const groups = new Map();
+  for (const score of scores) {
+    const group = groups.get(score.metric) ?? { metric: score.metric, scores: [], failing: 0, errors: 0 };
+    group.scores.push(score);
+    if (score.status === "failed") group.errors += 1;
+    else group.failing += 1;
+    groups.set(score.metric, group);
+  }
+  return [...groups.values()].sort((one, other) => other.failing - one.failing || other.errors - one.errors);
+}
+
+function words(given, groups, isMore) {
+  const number = groups.reduce((sum, group) => sum + group.scores.length, 0);
+  return [groups.length ? `${isMore ? "the newest " : ""}${count(number, "failing score")} of ${count(groups.length, "metric")}` : "", given.service ? `service ${given.service}` : "", given.agent ? `agent ${given.agent}` : ""].filter(Boolean);
+}
+
+function groupPart(group, app, given) {
+  const name = isAskable(group.metric)
+    ? button(breakable(group.metric), () => app.go("failing", { ...given, metric: group.metric }), { class: "link", title: "List the turns that fail in it" }) : breakable(group.metric);
+  const shown = byReason(group.scores).slice(0, REASONS_SHOWN);
+  return h("section", { class: "part reasons-part", "data-key": group.metric },
+    h("h2", null, h("span", { class: "metric" }, name),
+      h("span", { class: "summary" }, group.failing ? h("span", { class: "count fail" }, `${group.failing} failing`) : null, group.errors ? h("span", { class: "count error" }, `${group.errors} not measured`) : null)),
+    h("ul", { class: "why-list" }, shown.map((score) => reasonPart(score, app, given))));
+}
+
+// The newest score of each reason, with how many have the same one.
+function byReason(scores) {
+  const found = new Map();
+  for (const score of scores) {
+    const text = firstLine(score.status === "failed" ? score.error?.message || score.reason || score.error?.type : score.reason, 400);
+    const known = found.get(text);
+    if (known) known.times += 1;
+    else found.set(text, { ...score, text, times: 1 });
+  }
+  return [...found.values()];
+}
+
+function reasonPart(score, app, given) {
+  const where = score.scope === "session" ? () => app.go("sessions", { session: score.session }) : () => app.go("failing", { ...given, turn: score.subject });
+  return h("li", { "data-key": score.name },
+    button([
+      h("span", { class: ["why", score.status === "failed" ? "error" : "fail"], dir: "auto" }, score.text || "It gives no reason."),
+      h("span", { class: "why-facts" }, [score.times > 1 ? `${score.times} times` : "", score.agent ?? score.service, score.scope === "session" ? "session" : "", ago(score.at)].filter(Boolean).map((fact) => h("span", null, fact)))],
+    where, { class: "why-card" }));
+}
+
+function noJudge() {
+  return h("p", { class: "remarks" }, "No judge model is configured, so judged metrics such as task_completion are skipped. Set ", h("code", null, "judge.model"), " in the configuration, or ", h("code", null, "SPANSCORE_JUDGE_MODEL"), ", and start spanscore again.");
+}

@@ -1,0 +1,52 @@
+// What the lists are of: turns that fail, all turns, sessions.
+
+import { h } from "../report/elements.js";
+import { sessionFacts, turnFacts } from "./browse.js";
+import { sessionFilter, traceFilter } from "./conditions.js";
+import { failingPage } from "./failing.js";
+import { sessionRow, turnRow } from "./messages.js";
+import { sessionPart, turnPart } from "./opened.js";
+
+const TURN_FIELDS = "score.task_completion < 0.5 AND latency > 10s";
+const SESSION_FIELDS = "trace_count > 3 AND failing = true";
+
+/** @returns {Record<string, object>} by the name of the view */
+export function kinds() {
+  const turns = {
+    noun: "turn", method: "TraceService/ListTraces", field: "traces", row: turnRow, facts: turnFacts, opens: "turn", search: "Search what was asked and answered", fields: TURN_FIELDS,
+  };
+  return {
+    failing: {
+      ...turns, view: "failing", title: "Turns that fail", startsInMain: true, page: (given, app, conditions) => (given.turn ? turnPart(given, app) : failingPage(app, conditions)), empty: nothingFails,
+      request: (given, now) => ({ failing: true, filter: traceFilter(given, now) }),
+    },
+    traces: {
+      ...turns, view: "traces", title: "Turns", page: async (given, app) => (given.turn ? turnPart(given, app) : chooseOne("turn")), empty: nothingStored,
+      request: (given, now) => ({ filter: traceFilter(given, now) }),
+    },
+    sessions: {
+      view: "sessions", title: "Sessions", noun: "session", method: "TraceService/ListSessions", field: "sessions", row: sessionRow, facts: sessionFacts, opens: "session",
+      search: "Search ids of sessions and users", fields: SESSION_FIELDS, page: async (given, app) => (given.session ? sessionPart(given, app) : chooseOne("session")), empty: noSessions,
+      request: (given, now) => ({ filter: sessionFilter(given, now) }),
+    },
+  };
+}
+
+function chooseOne(noun) {
+  return { element: h("div", { class: "choose" }, h("h1", null, `Choose a ${noun}`), h("p", { class: "muted" }, "Click one in the list, or press ", h("kbd", null, "j"), " and ", h("kbd", null, "k"), ".")) };
+}
+
+function nothingFails() {
+  return [h("p", null, "No turn fails.")];
+}
+
+/** What to do where nothing is stored. */
+export function nothingStored() {
+  return [h("p", null, h("b", null, "Nothing is stored yet.")),
+    h("p", null, "Have your agent's SDK or collector send its traces by OTLP to spanscore: port 4327 (gRPC) or 4328 (HTTP), unless configured otherwise. A turn is listed some ten seconds after it has ended.")];
+}
+
+function noSessions() {
+  return [h("p", null, h("b", null, "There are no sessions yet.")),
+    h("p", null, "Turns whose spans have the same ", h("code", null, "session.id"), " or ", h("code", null, "gen_ai.conversation.id"), " are a session.")];
+}

@@ -1,0 +1,65 @@
+// What the API's messages contain, in the form in which the parts of a report take it.
+
+import { firstLine, scoreState } from "../report/words.js";
+
+const STATUSES = { STATUS_SCORED: "scored", STATUS_SKIPPED: "skipped", STATUS_FAILED: "failed" };
+const TOLERANCE = 1e-9; // .7 + .1 + .1 + .1 reaches 1.0
+const ORDER = ["fail", "error", "pass"];
+
+/** Nanoseconds as text, as JSON has 64 bits, to milliseconds. */
+export function milliseconds(ns) {
+  return ns === undefined ? undefined : Number(BigInt(ns) / 1000n) / 1000;
+}
+
+/** A Score as a part of a report has it. */
+export function scoreOf(message) {
+  const source = message.evaluator?.source;
+  return {
+    name: message.name, metric: message.metric, source, author: message.evaluator?.author, status: STATUSES[message.status], passed: passed(message), value: message.value,
+    label: message.label, threshold: message.threshold, reason: message.reason ?? "", error: message.error, trace: message.traceId, subject: message.subjectId,
+    at: milliseconds(message.evaluatedAtNs), scope: message.scope === "SCOPE_SESSION" ? "session" : "trace", session: message.sessionKey ?? message.sessionId, agent: message.agentName, service: message.serviceName,
+  };
+}
+
+function passed(message) {
+  if (message.status !== "STATUS_SCORED") return undefined;
+  if (message.label === "pass" || message.label === "fail") return message.label === "pass";
+  if (message.value === undefined || message.threshold === undefined) return undefined;
+  return message.value >= message.threshold - TOLERANCE;
+}
+
+/** What scores come to, by what spanscore measured: it fails where one does, and passes where one does and none fails. */
+export function stateOf(scores) {
+  const states = new Set(scores.filter((score) => !score.source).map(scoreState));
+  return ORDER.find((name) => states.has(name)) ?? "none";
+}
+
+/** A TraceSummary as a row of the list. */
+export function turnRow(message) {
+  const scores = (message.scores ?? []).map(scoreOf);
+  const start = milliseconds(message.startedNs);
+  return {
+    ...verdict(scores), id: message.id, start, took: milliseconds(message.endedNs) - start, calls: message.toolCalls,
+    title: firstLine(message.userInput, 240) || (message.agentName ? `A turn of ${message.agentName}` : "No input was recorded"),
+    agent: message.agentName, service: message.serviceName, session: message.sessionId,
+  };
+}
+
+/** A Session as a row of the list. */
+export function sessionRow(message) {
+  const found = verdict((message.scores ?? []).map(scoreOf));
+  return {
+    ...found, id: message.sessionKey, title: message.sessionId || message.sessionKey, start: milliseconds(message.startedNs), end: milliseconds(message.endedNs),
+    turns: message.traceCount ?? 0, agent: message.agentName, service: message.serviceName, isByTurns: found.state !== "fail" && Boolean(message.failing),
+  };
+}
+
+function verdict(scores) {
+  const own = scores.filter((score) => !score.source);
+  const names = (state) => [...new Set(own.filter((score) => scoreState(score) === state).map((score) => score.metric))];
+  const failing = own.filter((score) => scoreState(score) === "fail");
+  return {
+    state: stateOf(scores), fails: names("fail"), errors: names("error"), scored: own.filter((score) => score.status === "scored").length,
+    sources: [...new Set(scores.map((score) => score.source).filter(Boolean))], why: failing.length ? firstLine(failing[0].reason, 200) : "",
+  };
+}

@@ -1,0 +1,204 @@
+"""The page in a real browser: what fails and why, lists, turns and sessions, by mouse and by keys."""
+
+import re
+
+import pytest
+from contrast import LOW_CONTRAST
+from filled_store import S, score, turn
+from harness.browser import until
+
+from spanscore.store.config import Config
+from spanscore.store.store import Store, StoredTrace
+
+pytestmark = pytest.mark.browser
+
+_RUN = "document.title='owned'"
+_OVERRIDE = "\u202egnp.exe\u2066"
+_NASTY = f'"\'></script><script>{_RUN}</script><img src=x onerror="{_RUN}"><style>*{{display:none}}{_OVERRIDE}'
+
+
+def _titles(page):
+    return page.locator(".row .row-title").all_inner_texts()
+
+
+def _write(served, *turns):
+    """Turns with their scores, into the store of a server."""
+    store = Store.open(Config(url=served.store_url))
+    for trace, *scores in turns:
+        store.commit([StoredTrace(trace, 1, "")], scores)
+    store.close()
+
+
+def _open_turn(page):
+    page.locator(".row").first.click()
+    page.wait_for_selector(".page.turn")
+
+
+def test_the_first_page_has_the_metrics_that_fail_with_the_judges_reasons(show, server):
+    page = show(server)
+    page.wait_for_selector(".why-list")
+    parts = page.locator(".reasons-part")
+    named = dict(zip(parts.locator(".metric").all_inner_texts(), parts.all_inner_texts(), strict=True))
+    assert "The user asked for a departure after 10 am" in named["task_completion"]
+    assert re.search(r"\d+ failing", named["task_completion"])
+    assert page.title() == "Failing · spanscore"
+    assert page.complaints == []
+
+
+def test_a_reason_leads_to_the_turn_and_the_steps_that_it_rests_on(show, server):
+    page = show(server)
+    page.locator(".reasons-part", has_text="task_completion").locator(".why-card").first.click()
+    page.wait_for_selector(".page.turn")
+    page.locator(".score.fail", has_text="task_completion").locator(".place").click()
+    assert page.locator(".step.evidence .step-name").all_inner_texts() == ["book_flight"]
+    assert "turn=" in page.url
+
+
+def test_a_metric_lists_the_turns_that_fail_in_it(show, server):
+    page = show(server)
+    page.locator(".reasons-part .metric button", has_text="tool_correctness").click()
+    page.locator(".chip", has_text="fails in tool_correctness").wait_for()
+    page.wait_for_selector(".row")
+    assert all("tool_correctness" in x for x in page.locator(".row .names").all_inner_texts())
+
+
+def test_an_address_opens_what_is_in_it_and_back_leads_back(show, server):
+    page = show(server, "#/traces?service=shop")
+    assert page.get_by_label("Any service").input_value() == "shop"
+    _open_turn(page)
+    address = page.url
+    page.go_back()
+    page.locator("h1", has_text="Choose a turn").wait_for()
+    assert page.url.endswith("#/traces?service=shop")
+    other = show(server, address.partition("/ui/")[2], ready=".page.turn")
+    assert "shop" in other.locator(".page-head .meta").inner_text()
+
+
+def test_what_is_searched_is_found(show, server):
+    page = show(server, "#/traces")
+    page.get_by_role("searchbox").fill("(321)")
+    assert until(lambda: [x for x in _titles(page) if "(321)" in x] == _titles(page) != [])
+
+
+def test_a_filter_that_cannot_be_right_says_what_to_write(show, server):
+    page = show(server, "#/traces?filter=latecy%20%3E%2010s", ready=".problem:not([hidden])")
+    assert "latency" in page.locator(".filters .problem").inner_text()
+
+
+def test_a_session_has_its_turns(show, server):
+    page = show(server, "#/sessions")
+    page.locator(".row").first.click()
+    page.wait_for_selector(".page.session")
+    assert page.locator(".turn-card").count() == 4
+    page.locator(".turn-card").last.click()
+    page.wait_for_selector(".page.turn")
+    page.locator(".page-head .link", has_text="session").click()
+    page.wait_for_selector(".page.session")
+
+
+def test_all_is_reached_by_keys(show, server):
+    page = show(server)
+    page.keyboard.press("j")
+    page.wait_for_selector(".page.turn")
+    first = page.locator("h1").inner_text()
+    page.keyboard.press("j")
+    assert until(lambda: page.locator("h1").inner_text() != first)
+    page.keyboard.press("k")
+    assert until(lambda: page.locator("h1").inner_text() == first)
+    page.keyboard.press("Escape")
+    page.locator("h1", has_text="What fails now").wait_for()
+    page.keyboard.press("2")
+    page.locator("h1", has_text="Choose a turn").wait_for()
+    page.wait_for_selector(".row")
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.type") == "search"
+    page.keyboard.press("Enter")
+    page.keyboard.press("End")
+    page.wait_for_selector(".page.turn")
+    page.keyboard.press("?")
+    assert page.locator(".help").is_visible()
+
+
+def test_what_has_the_focus_is_seen_to_have_it(show, server):
+    page = show(server)
+    seen = set()
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        name, outline = page.evaluate(
+            "[document.activeElement].map(x => [x.className || x.textContent, getComputedStyle(x).outlineStyle])[0]"
+        )
+        seen.add(name)
+        assert outline != "none" or page.evaluate("document.activeElement === document.body"), name
+    assert len(seen) > 10
+
+
+def test_nothing_that_a_trace_contains_is_run_or_loaded(show, serve):
+    served = serve()
+    now = 1_790_000_000 * S
+    names = "user_input final_output agent_name service_name system_instructions session_id user_id plan"
+    nasty = dict.fromkeys(names.split(), _NASTY)
+    trace = turn(1, now, failing=True, **nasty)
+    _write(served, (trace, score(trace, _NASTY, 0.0, _NASTY, {_NASTY: _NASTY, "x": [_NASTY]})))
+    page = show(served.start())
+    for at in ("#/failing", f"#/traces?turn={trace.id}", f"#/failing?search={_NASTY}&turn=<img>", "#/sessions"):
+        page.evaluate("at => { location.hash = at; }", at)
+        page.wait_for_timeout(400)
+        page.evaluate("document.querySelectorAll('details').forEach(x => { x.open = true; })")
+    page.locator(".row").first.click()
+    page.wait_for_selector(".page.session")
+    assert page.title() == "Sessions · spanscore"
+    assert page.locator("img, iframe, .view script, .view style, .view a").count() == 0
+    assert [x for x in page.complaints if "400" not in x] == []
+
+
+def test_text_that_turns_the_direction_of_writing_stays_in_its_place(show, serve):
+    served = serve()
+    trace = turn(1, 1_790_000_000 * S, failing=True, agent_name=f"agent{_OVERRIDE}", service_name="plain-service")
+    _write(served, (trace, score(trace, "task_completion", 0.0, "It failed.")))
+    page = show(served.start(), f"#/traces?turn={trace.id}", ready=".page.turn")
+    isolated = page.evaluate(
+        "[...document.querySelectorAll('.meta span')].every(x => getComputedStyle(x).unicodeBidi === 'isolate')"
+    )
+    assert isolated
+    assert "plain-service" in page.locator(".meta").inner_text()
+
+
+def test_fifty_thousand_turns_are_gone_through_page_by_page(show, large_server):
+    page = show(large_server, "#/traces")
+    asked = []
+    page.on("request", lambda x: asked.append(x.url) if x.url.endswith("ListTraces") else None)
+    page.locator(".scroller").focus()
+    rows = page.locator(".rows")
+    for _ in range(12):
+        height = rows.evaluate("x => x.offsetHeight")
+        page.keyboard.press("End")
+        assert until(lambda height=height: rows.evaluate("x => x.offsetHeight") > height)
+    assert page.locator(".row").count() < 60
+    assert len(asked) <= 30
+    assert int(page.locator(".row").last.get_attribute("aria-posinset")) > 1000
+
+
+def test_fifty_thousand_turns_are_filtered(show, large_server):
+    page = show(large_server, "#/traces?filter=user_input%3A%22(777)%22")
+    page.locator(".found[aria-busy=false]", has_text="1 turn").wait_for()
+    assert len(_titles(page)) == 1
+
+
+@pytest.mark.parametrize("at", ["#/failing", "#/traces", "#/sessions"])
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_has_the_contrast_that_wcag_asks_for(show, server, at, dark):
+    page = show(server, at, dark=dark)
+    if at != "#/failing":
+        page.locator(".row").first.click()
+    page.wait_for_selector(".page")
+    assert page.evaluate(LOW_CONTRAST) == []
+
+
+def test_on_a_narrow_screen_list_and_page_take_turns_and_nothing_is_cut_off(show, server):
+    page = show(server, "#/traces", width=400)
+    page.locator(".row").first.click()
+    page.wait_for_selector(".page.turn")
+    assert page.locator(".list").is_hidden()
+    assert page.evaluate("document.querySelector('.main').scrollWidth <= document.documentElement.clientWidth")
+    page.locator(".to-list").click()
+    assert page.locator(".list").is_visible()
