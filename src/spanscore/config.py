@@ -30,6 +30,7 @@ from spanscore.model.quantity import Duration, duration_ns, duration_text, size_
 from spanscore.monitoring.config import Monitor
 from spanscore.receive.config import Auth, BearerToken, Endpoint, GrpcTls
 from spanscore.receive.config import Config as Receive
+from spanscore.receive.tenancy import Config as Tenancy
 from spanscore.store.config import Config as Store
 from spanscore.store.journal_config import Config as Journal
 from spanscore.telemetry import Config as Telemetry
@@ -101,6 +102,9 @@ class Settings(BaseModel):
 
     receive: Receive = Receive()
     """The OTLP servers."""
+
+    tenancy: Tenancy = Tenancy()
+    """Keeping the tenants of one server apart."""
 
     journal: Journal = Journal()
     """Where acknowledged requests are kept until they have been dealt with."""

@@ -45,8 +45,11 @@ class HeldSpan(Protocol):
 class HoldsBack(Protocol):
     """Who holds evaluated spans back, so that their scores leave as attributes on them."""
 
-    def take(self, trace_id: bytes, /) -> Sequence[Any]:
-        """The `HeldSpan`s of a trace, which are held no more; the caller must `release` them."""
+    def take(self, key: bytes, /) -> Sequence[Any]:
+        """The `HeldSpan`s of a trace, by its key as a `Cut` has it, which are held no more.
+
+        The caller must `release` them.
+        """
         ...
 
     def release(self, held: Sequence[Any], evaluations: Iterable[Evaluation], left: Callable[[], None], /) -> None:
@@ -174,11 +177,11 @@ class Finishing:
 
     def _give_up(self, work: Work, error: Exception) -> None:
         for cut in work.cuts:
-            trace_id = cut.trace_id.hex()
             told = "a trace cannot be scored; its requests are put aside"
-            _log.error(told, exc_info=error, extra={"trace_id": trace_id})
+            _log.error(told, exc_info=error, extra={"trace_id": cut.trace_id, "tenant": cut.tenant})
             self._meter.add(declared.TRACES_QUARANTINED)
-            self._spans.put_aside(cut, f"trace {trace_id} cannot be scored: {type(error).__name__}")
+            whose = f" of tenant {cut.tenant}" if cut.tenant else ""
+            self._spans.put_aside(cut, f"trace {cut.trace_id}{whose} cannot be scored: {type(error).__name__}")
 
     async def _evaluated(self, finished: _Finished) -> _Finished:
         evaluations: list[Evaluation] = []
@@ -190,7 +193,7 @@ class Finishing:
         """With the traces' spans that are still held back: from here on they leave with their scores."""
         if self.holds_back is None:
             return finished
-        held = [span for cut in finished.read.work.cuts for span in self.holds_back.take(cut.trace_id)]
+        held = [span for cut in finished.read.work.cuts for span in self.holds_back.take(cut.key)]
         waiting = {span.span_id for span in held}
         placed = [replace(x, inline=True) if x.target.span_id in waiting else x for x in finished.evaluations]
         return replace(finished, evaluations=placed, held=held)

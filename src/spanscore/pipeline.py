@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from spanscore import dialects
+from spanscore.assemble import keys
 from spanscore.assemble.backlog import Backlog, Kept
 from spanscore.assemble.units import Units
 from spanscore.config import Settings
@@ -41,7 +42,7 @@ class Pipeline:
     def __init__(self, settings: Settings, *, clock_ns: Callable[[], int] = time.time_ns) -> None:
         """Open journal, store and exporters. Raises ConfigError where one cannot be opened."""
         self.meter = Meter(clock_ns)
-        self.authenticators = open_authenticators(settings.extensions)
+        self.authenticators = open_authenticators(settings.extensions, has_tenants=settings.tenancy.enabled)
         self._settings = settings
         self._clock_ns = clock_ns
         self._backlog = Backlog(
@@ -87,6 +88,7 @@ class Pipeline:
             self,
             self.meter,
             tokens=self.authenticators,
+            tenancy=settings.tenancy,
             headers=settings.headers_kept,
             resource=who,
             scraped=told.metrics.scraped,
@@ -245,10 +247,11 @@ class Pipeline:
 
     async def _release_scored(self, passing: Passing) -> None:
         """Send on what was scored before a restart: these scores leave on the span, and in no other form."""
-        for trace_id in passing.held_traces():
-            found = await self._processing.patiently(self._store.evaluations, trace_id=trace_id.hex(), tenant=None)
+        for key in passing.held_traces():
+            trace_id, tenant = keys.id_in(key).hex(), keys.tenant_in(key)
+            found = await self._processing.patiently(self._store.evaluations, trace_id=trace_id, tenant=tenant)
             scores = [x for x in found if x.inline]
-            passing.release(passing.take(trace_id, {x.target.span_id for x in scores}), scores)
+            passing.release(passing.take(key, {x.target.span_id for x in scores}), scores)
 
     def _loops(self) -> list[Coroutine[Any, Any, None]]:
         passing = [self._passing.run()] if self._passing else []

@@ -1,20 +1,25 @@
 """Cut traces in, agent traces out, as they come: most by themselves, the parts of one turn when they are all there."""
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from spanscore import rebuild, turns
+from spanscore.assemble import keys
 from spanscore.assemble.assembler import Assembler, Cut
 from spanscore.assemble.config import Config
 from spanscore.assemble.parts import Parts
-from spanscore.assemble.recent import Recent
+from spanscore.assemble.recent import MAX_IDS, Recent
 from spanscore.model.trace import AgentTrace
 from spanscore.span_attributes import SpanAttributes
 
 _MAX_TEXTS = 50_000
 """Questions, and texts of tool calls' arguments, that are remembered, some 20 MB: above it the oldest are forgotten."""
+
+_MAX_TENANTS = 1000
+"""Tenants of which is remembered what later traces may have to do with; above it the quietest are forgotten."""
 
 
 class Source(Protocol):
@@ -47,6 +52,11 @@ class Work:
     is_again: bool = False
     within: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def tenant(self) -> str:
+        """Whose these traces are."""
+        return self.cuts[0].tenant
+
 
 @dataclass(frozen=True, slots=True)
 class Read:
@@ -63,7 +73,10 @@ class Read:
 
 
 class Reader:
-    """Reads traces and has those wait that are parts of turns. Belongs to one event loop, but for `read`."""
+    """Reads traces and has those wait that are parts of turns. Belongs to one event loop, but for `read`.
+
+    Of each tenant by itself: no trace is compared with one of another tenant, and all share what may be remembered.
+    """
 
     def __init__(
         self,
@@ -77,6 +90,92 @@ class Reader:
 
         `attributes` are those of spans that the agent traces are given with.
         """
+        self._config = config
+        self._source = source
+        self._watch = watch
+        self._attributes = attributes
+        self._of_tenant: OrderedDict[str, _TenantReader] = OrderedDict()  # the one that was heard of last is the last
+        self._sharing = 1
+
+    @property
+    def waiting(self) -> int:
+        """How many traces wait for other parts of their turn, or until what was cut of them before is dealt with."""
+        return sum(x.waiting for x in self._of_tenant.values())
+
+    def cut(self, now_ns: int) -> list[Work]:
+        """What is to be read now: traces that are complete, and turns that are whole or wait no longer.
+
+        Each is in work until it is given to `keeps` and, if that does not keep it, to `finished`; what is cut anew of a
+        trace or a turn that is in work waits until then, or two would be scored as the same revision.
+        """
+        cuts: dict[str, list[Cut]] = {}
+        for cut in self._source.cut(now_ns):
+            cuts.setdefault(cut.tenant, []).append(cut)
+        for tenant in cuts:
+            self._hear_of(tenant, now_ns)
+        self._share()
+        found = [x for tenant, reader in self._of_tenant.items() for x in reader.cut(cuts.get(tenant, ()), now_ns)]
+        self._forget_quiet(now_ns)
+        return found
+
+    def read(self, work: Work) -> Read:
+        """Read what is to be read. May be called from any thread. Raises whatever a reader does on content."""
+        return self._of_tenant[work.tenant].read(work)
+
+    def keeps(self, read: Read, now_ns: int) -> bool:
+        """Whether what was read has to wait for the rest of its turn; then `cut` gives it again. Else it is done."""
+        return self._of_tenant[read.work.tenant].keeps(read, now_ns)
+
+    def finished(self, work: Work, now_ns: int) -> None:
+        """What was read was scored and committed, or given up."""
+        self._of_tenant[work.tenant].finished(work, now_ns)
+
+    def is_part(self, cut: Cut) -> bool:
+        """Whether a trace may yet turn out to be part of a turn with others."""
+        reader = self._of_tenant.get(cut.tenant)
+        return reader is not None and reader.is_part(cut)
+
+    def _hear_of(self, tenant: str, now_ns: int) -> None:
+        if tenant not in self._of_tenant:
+            made = _TenantReader(self._config, self._source, tenant, self._watch, self._attributes)
+            self._of_tenant[tenant] = made
+        self._of_tenant[tenant].heard_ns = now_ns
+        self._of_tenant.move_to_end(tenant)
+
+    def _forget_quiet(self, now_ns: int) -> None:
+        """Forget tenants of whose traces none can be read any more, and, of too many, those that nothing waits of."""
+        oldest_ns = now_ns - self._config.late_window
+        quiet = [x for x, reader in self._of_tenant.items() if reader.is_done]
+        too_many = len(self._of_tenant) - _MAX_TENANTS
+        for number, tenant in enumerate(quiet):
+            if number < too_many or self._of_tenant[tenant].heard_ns <= oldest_ns:
+                del self._of_tenant[tenant]
+        self._share()
+
+    def _share(self) -> None:
+        """Have each tenant remember its share of what may be remembered, however many there are now."""
+        count = max(len(self._of_tenant), 1)
+        if count != self._sharing:
+            self._sharing = count
+            for reader in self._of_tenant.values():
+                reader.limit(count)
+
+
+class _TenantReader:
+    """Reads the traces of one tenant; see `Reader`."""
+
+    def __init__(
+        self,
+        config: Config,
+        source: Source,
+        tenant: str,
+        watch: turns.Watch | None,
+        attributes: Collection[str],
+    ) -> None:
+        self.heard_ns = 0
+        """When a trace of this tenant was cut last."""
+        self._config = config
+        self._tenant = tenant
         self._watch = watch
         self._attributes = attributes
         self._source = source
@@ -100,18 +199,26 @@ class Reader:
         self._in_work: set[str] = set()
 
     @property
+    def is_done(self) -> bool:
+        """Whether nothing is in work, and nothing waits."""
+        return not (self._in_work or self._unread or self._again or self.waiting)
+
+    def limit(self, tenants: int) -> None:
+        """Remember no more than one of so many tenants may."""
+        self._parts.limit(self._config.max_parts // tenants)
+        self._recent.limit(MAX_IDS // tenants)
+        with self._talking:
+            self._talks.limit(_MAX_TEXTS // tenants)
+
+    @property
     def waiting(self) -> int:
-        """How many traces wait for other parts of their turn, or until what was cut of them before is dealt with."""
+        """See `Reader.waiting`."""
         return self._parts.waiting + len(self._later)
 
-    def cut(self, now_ns: int) -> list[Work]:
-        """What is to be read now: traces that are complete, and turns that are whole or wait no longer.
-
-        Each is in work until it is given to `keeps` and, if that does not keep it, to `finished`; what is cut anew of a
-        trace or a turn that is in work waits until then, or two would be scored as the same revision.
-        """
+    def cut(self, cuts: Iterable[Cut], now_ns: int) -> list[Work]:
+        """See `Reader.cut`; `cuts` are those of this tenant."""
         again, self._again = self._again, []
-        new = [*(Work((cut,)) for cut in self._source.cut(now_ns)), *again]
+        new = [*(Work((cut,)) for cut in cuts), *again]
         self._unread.update((id(work), now_ns) for work in new)
         found = self._one_of_each([*self._later, *new])
         read_until_ns = next(iter(self._unread.values()), now_ns)  # what waits to be read may be what a part waits for
@@ -120,7 +227,7 @@ class Reader:
         return [work for work in (*found, *whole) if work.cuts]
 
     def read(self, work: Work) -> Read:
-        """Read what is to be read. May be called from any thread. Raises whatever a reader does on content."""
+        """See `Reader.read`."""
         loaded = [self._source.load(cut) for cut in work.cuts]
         watch = SpanAttributes(self._attributes, self._watch) if self._attributes else None
         if work.is_turn:
@@ -146,7 +253,7 @@ class Reader:
         )
 
     def keeps(self, read: Read, now_ns: int) -> bool:
-        """Whether what was read has to wait for the rest of its turn; then `cut` gives it again. Else it is done."""
+        """See `Reader.keeps`."""
         work, trace_id = read.work, _id(read.work)
         self._unread.pop(id(work), None)
         self._compared_with.pop(trace_id, None)
@@ -167,7 +274,7 @@ class Reader:
         return is_kept
 
     def finished(self, work: Work, now_ns: int) -> None:
-        """What was read was scored and committed, or given up."""
+        """See `Reader.finished`."""
         self._unread.pop(id(work), None)
         self._done(work)
         for trace_id in _ids([work]):
@@ -176,8 +283,8 @@ class Reader:
                 self._read_again(trace_id, now_ns)
 
     def is_part(self, cut: Cut) -> bool:
-        """Whether a trace may yet turn out to be part of a turn with others."""
-        return cut.trace_id.hex() in self._parts
+        """See `Reader.is_part`."""
+        return cut.trace_id in self._parts
 
     def _keeps_ordinary(self, read: Read, now_ns: int) -> bool:
         """Remember by what others may know a trace that is dealt with by itself.
@@ -227,7 +334,11 @@ class Reader:
 
     def _can_read(self, trace_id: str) -> bool:
         """Whether a trace that was cut can be read again."""
-        return self._source.assembler.can_read(bytes.fromhex(trace_id))
+        return self._source.assembler.can_read(self._key(trace_id))
+
+    def _key(self, trace_id: str) -> bytes:
+        """What the assembler knows a trace of this tenant by."""
+        return keys.with_tenant(bytes.fromhex(trace_id), self._tenant)
 
     def _read_after(self, trace_id: str, ids_of_calls: Sequence[str]) -> None:
         """Have a trace read again after it was dealt with, if a part that was read meanwhile looks for it.
@@ -269,14 +380,14 @@ class Reader:
         if trace_id in self._in_work:
             self._again_after.add(trace_id)
         elif trace_id not in self._parts:
-            cut = self._source.assembler.again(bytes.fromhex(trace_id), now_ns)
+            cut = self._source.assembler.again(self._key(trace_id), now_ns)
             self._again += [] if cut is None else [Work((cut,), is_again=True)]
 
     def _together(self, parts: Sequence[tuple[turns.Ends, Cut | None]], now_ns: int) -> Work:
         assembler = self._source.assembler
         for part, _ in parts:
             self._compared_with.pop(part.trace_id, None)
-        cuts = (cut or assembler.again(bytes.fromhex(part.trace_id), now_ns) for part, cut in parts)
+        cuts = (cut or assembler.again(self._key(part.trace_id), now_ns) for part, cut in parts)
         within = turns.asked_within(part for part, _ in parts)
         return Work(tuple(x for x in cuts if x is not None), is_turn=True, within=within)
 
@@ -292,8 +403,8 @@ def _keys(trace_id: str, ids_of_calls: Sequence[str]) -> Iterator[str]:
 
 
 def _id(work: Work) -> str:
-    return work.cuts[0].trace_id.hex()
+    return work.cuts[0].trace_id
 
 
 def _ids(works: Sequence[Work]) -> list[str]:
-    return [cut.trace_id.hex() for work in works for cut in work.cuts]
+    return [cut.trace_id for work in works for cut in work.cuts]

@@ -87,9 +87,8 @@ class ScoreIntake:
                     await self._commit([score])
                 return
             lost = scores[0]
-            _log.exception(
-                "a score that others gave, %r of trace %s, cannot be stored", lost.metric, lost.target.trace_id
-            )
+            about = {"trace_id": lost.target.trace_id, "tenant": lost.tenant}
+            _log.exception("a score that others gave, %r, cannot be stored", lost.metric, extra=about)
             return
         for source, count in Counter(map(_kind_of_source, scores)).items():
             self._meter.add(declared.EXTERNAL_SCORES, count, source=source)

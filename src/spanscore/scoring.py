@@ -104,7 +104,8 @@ class Scoring:
         before: list[Evaluation] = []
         if stored.revision > 1:
             before = await self.patiently(self._store.evaluations, trace_id=stored.trace.id, tenant=None)
-        with about(trace_id=target.trace_id, span_id=target.span_id, session_id=stored.trace.session_id):
+        ids = {"trace_id": target.trace_id, "span_id": target.span_id, "session_id": stored.trace.session_id}
+        with about(**ids, tenant=stored.trace.tenant):
             evaluations = await self._engine.evaluate_trace(
                 stored.trace, overrides, revision=stored.revision, earlier=earlier, before=before
             )
@@ -131,7 +132,8 @@ class Scoring:
         if not traces or (len(cuts) == 1 and not cuts[0].reopened):
             return []
         of_traces = {x for trace in traces for x in trace.trace_ids}  # for a session these are not the cut's id
-        lost = self._store.left_over({*of_traces, *(x.trace_id.hex() for x in cuts)}, {x.id for x in traces})
+        trace_ids = {*of_traces, *(x.trace_id for x in cuts)}
+        lost = self._store.left_over(trace_ids, {x.id for x in traces}, tenant=cuts[0].tenant)
         if len(cuts) > 1:
             return lost
         dialects = {x for trace in traces for x in trace.dialects}
@@ -189,7 +191,7 @@ class Scoring:
                     if score.scope == "trace":
                         signals.setdefault(score.subject_id, {})[score.metric] = score
                 revision = found.revision + 1
-                with about(session_id=found.session.session_id):
+                with about(session_id=found.session.session_id, tenant=found.session.tenant):
                     external = await self._external_scores(found.session)
                     scored = await self._engine.evaluate_session(
                         found.session, signals, overrides, revision=revision, external=external, before=found.scores

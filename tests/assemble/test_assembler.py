@@ -125,7 +125,7 @@ def test_above_the_number_of_open_spans_the_quietest_is_cut():
     assembler = Assembler(Config(max_open_spans=1))
     assembler.push(fragment(1, b"a", b"x", trace_id=b"1" * 16), 0)
     assembler.push(fragment(2, b"a", b"x", trace_id=b"2" * 16), 1)
-    assert [cut.trace_id for cut in assembler.cut(1)] == [b"1" * 16]
+    assert [cut.key for cut in assembler.cut(1)] == [b"1" * 16]
 
 
 def test_a_trace_that_never_falls_quiet_is_cut_at_its_age():
@@ -141,7 +141,7 @@ def test_above_the_number_of_open_traces_the_quietest_is_cut():
     assembler = Assembler(Config(max_open_traces=1))
     assembler.push(fragment(1, b"a", b"x", trace_id=b"1" * 16), 0)
     assembler.push(fragment(2, b"a", b"x", trace_id=b"2" * 16), 1)
-    assert [cut.trace_id for cut in assembler.cut(1)] == [b"1" * 16]
+    assert [cut.key for cut in assembler.cut(1)] == [b"1" * 16]
 
 
 def test_a_row_is_released_when_its_traces_are_dealt_with_and_past_the_window():
@@ -253,4 +253,4 @@ def test_very_many_complete_traces_are_handed_out_in_parts():
         assembler.push(fragment(1, b"root", trace_id=number.to_bytes(16, "big")), 0)
     cuts = [assembler.cut(10 * SECOND) for _ in range(4)]
     assert [len(x) for x in cuts] == [5000, 5000, 2000, 0]
-    assert len({cut.trace_id for part in cuts for cut in part}) == 12_000
+    assert len({cut.key for part in cuts for cut in part}) == 12_000

@@ -34,7 +34,7 @@ def test_an_id_is_forgotten_when_late_spans_would_be():
 
 
 def test_above_their_number_the_oldest_ids_are_forgotten(monkeypatch):
-    monkeypatch.setattr(recent, "_MAX_IDS", 3)
+    monkeypatch.setattr(recent, "MAX_IDS", 3)
     found = Recent(Config())
     for number in range(5):
         found.add([f"r{number}"], "a", number)

@@ -84,8 +84,8 @@ def test_a_request_is_taken_apart_by_trace():
     request = traces("a", "b")
     request.MergeFrom(traces("c", trace_id=TWO, parent=b"p" * 8))
     one, two = fragments.of_traces(request, 5, size_bytes=300)
-    assert (one.trace_id, one.items, one.size_bytes, one.has_root, one.parents) == (ONE, 2, 200, True, set())
-    assert (two.trace_id, two.items, two.row, two.has_root, two.parents) == (TWO, 1, 5, False, {b"p" * 8})
+    assert (one.key, one.items, one.size_bytes, one.has_root, one.parents) == (ONE, 2, 200, True, set())
+    assert (two.key, two.items, two.row, two.has_root, two.parents) == (TWO, 1, 5, False, {b"p" * 8})
 
 
 def test_log_records_without_a_trace_belong_to_no_fragment():

@@ -28,7 +28,7 @@ def logs(scope, *, trace_id=b"", key="session"):
 
 
 def keys(found):
-    return [x.trace_id for x in found]
+    return [x.key for x in found]
 
 
 def test_a_record_is_gathered_under_its_unit():

@@ -10,7 +10,8 @@ NS_PER_S = 10**9
 
 
 def span(name, parent="", *, agent=False, trace="t", content=b"content"):
-    return Candidate(trace.encode(), name.encode(), parent.encode(), agent, lambda: name, lambda: content)
+    key, id_ = trace.encode(), name.encode()
+    return Candidate(key, key + id_, id_, parent.encode(), agent, lambda: name, lambda: content)
 
 
 @pytest.fixture

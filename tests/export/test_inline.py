@@ -7,9 +7,11 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from spanscore.assemble.backlog import Kept
+from spanscore.assemble.keys import with_tenant
 from spanscore.errors import RetryableError
 from spanscore.export.config import Inline
 from spanscore.export.inline import Passing
+from spanscore.model.headers import TENANT, tenant_in
 from spanscore.store.leaving import Leaving
 
 TRACE = b"t" * 16
@@ -50,7 +52,10 @@ class FakeBook:
         self.left = set()
         self.holds = Counter()
 
-    def is_genai(self, _trace_id):
+    def key(self, trace_id, headers):
+        return with_tenant(trace_id, tenant_in(headers))
+
+    def is_genai(self, _key):
         return True
 
     def hold(self, row):
@@ -203,6 +208,13 @@ async def test_headers_leave_with_what_they_came_with(make):
     passing.pass_on(kept(1, ("model", "agent"), ("agent", ""), headers=headers))
     passing.release(passing.take(TRACE), [])
     assert sender.headers == [headers, headers]
+
+
+async def test_a_copy_of_a_span_that_another_tenant_sent_is_none(make):
+    passing, _ = make(FakeBook())
+    for row, tenant in enumerate(("acme", "blue"), 1):
+        passing.pass_on(kept(row, ("agent", ""), headers=((TENANT, tenant),)))
+    assert [len(passing.take(with_tenant(TRACE, x))) for x in ("acme", "blue", "")] == [1, 1, 0]
 
 
 async def test_what_finds_a_queue_full_leaves_later(make):

@@ -13,6 +13,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from spanscore.receive.auth import open_authenticators
 from spanscore.receive.config import Config
 from spanscore.receive.server import Server
+from spanscore.receive.tenancy import Config as Tenancy
 from spanscore.telemetry import Meter
 
 FREE_PORTS = {name: {"endpoint": "127.0.0.1:0"} for name in ("grpc", "http", "health")}
@@ -64,12 +65,13 @@ def serve():
     """`async with serve(http={...}) as up`: the server, its intake and meter, and a client for each protocol."""
 
     @asynccontextmanager
-    async def running(*, extensions=None, headers=(), max_bytes_in_flight="256MiB", **overrides):
+    async def running(*, extensions=None, headers=(), tenancy=None, max_bytes_in_flight="256MiB", **overrides):
         protocols = {name: {**FREE_PORTS[name], **overrides.get(name, {})} for name in FREE_PORTS}
         config = Config.model_validate({**protocols, "max_bytes_in_flight": max_bytes_in_flight})
         intake, meter = FakeIntake(), Meter()
-        tokens = open_authenticators(extensions or {})
-        server = Server(config, intake, meter, tokens=tokens, headers=frozenset(headers))
+        tenants = Tenancy.model_validate(tenancy or {})
+        tokens = open_authenticators(extensions or {}, has_tenants=tenants.enabled)
+        server = Server(config, intake, meter, tokens=tokens, tenancy=tenants, headers=frozenset(headers))
         await server.start()
         try:
             async with (

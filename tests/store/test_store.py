@@ -125,12 +125,12 @@ def test_what_is_gone_takes_no_room(store, make):
 def test_left_over_are_the_agent_traces_of_otel_traces_but_for_those_that_are_known(store, make):
     traces = [make.trace(n) for n in (1, 2, 3)]
     store.commit([make.stored(x) for x in traces], [])
-    assert store.left_over([f"{n:032x}" for n in (1, 2)], [traces[0].id]) == [traces[1].id]
+    assert store.left_over([f"{n:032x}" for n in (1, 2)], [traces[0].id], tenant="") == [traces[1].id]
 
 
 def test_an_agent_trace_that_has_another_otel_trace_besides_is_not_left_over(store, make):
     store.commit([make.stored(make.trace(trace_ids=("a" * 32, "b" * 32)))], [])
-    assert store.left_over(["a" * 32], []) == []
+    assert store.left_over(["a" * 32], [], tenant="") == []
 
 
 def test_sequence_numbers_rise_by_one_over_commits(store, make):

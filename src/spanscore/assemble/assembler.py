@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
+from spanscore.assemble import keys
 from spanscore.assemble.config import Config
 from spanscore.assemble.fragments import Fragment
 from spanscore.model.trace import Completeness
@@ -56,18 +57,29 @@ class _Closed:
 class Cut:
     """A trace to be read now: which requests hold it, and how complete it is.
 
-    `genai` False: no request that holds it can contain GenAI spans. `reopened`: it was cut before, and then grew.
+    `key` is as `keys` has it. `genai` False: no request that holds it can contain GenAI spans. `reopened`: it was cut
+    before, and then grew.
     """
 
-    trace_id: bytes
+    key: bytes
     rows: tuple[int, ...]
     completeness: Completeness
     genai: bool
     reopened: bool
 
+    @property
+    def trace_id(self) -> str:
+        """The trace's id, or another unit's, as hex."""
+        return keys.id_in(self.key).hex()
+
+    @property
+    def tenant(self) -> str:
+        """Whose it is; "" where there are no tenants."""
+        return keys.tenant_in(self.key)
+
 
 class Assembler:
-    """Open traces by id, and those cut lately. Not thread-safe.
+    """Open traces by their keys, and those cut lately. Not thread-safe.
 
     `push` and `cut` take constant time a fragment: open traces are kept in the order in which they were last heard of,
     one order for each of the two quiet times. A row stays referenced while an open trace, a trace that may re-open, or
@@ -94,19 +106,19 @@ class Assembler:
 
     def push(self, fragment: Fragment, now_ns: int) -> bool:
         """Take in what a request holds of a trace. False: past the late window or the caps, so it is not read."""
-        trace_id = fragment.trace_id
-        if trace_id in self._past:
+        key = fragment.key
+        if key in self._past:
             return False
-        trace = self._whole.pop(trace_id, None) or self._partial.pop(trace_id, None) or self._open(trace_id, now_ns)
+        trace = self._whole.pop(key, None) or self._partial.pop(key, None) or self._open(key, now_ns)
         self._add(trace, fragment)
         trace.last_ns = now_ns
         if trace.items >= self._config.max_spans or trace.size_bytes >= self._config.max_trace_bytes:
-            self._close(trace_id, trace, "truncated", now_ns)
-            self._bury(trace_id, self._closed.pop(trace_id).rows)
+            self._close(key, trace, "truncated", now_ns)
+            self._bury(key, self._closed.pop(key).rows)
         elif trace.whole:
-            self._whole[trace_id] = trace
+            self._whole[key] = trace
         else:
-            self._partial[trace_id] = trace
+            self._partial[key] = trace
         return True
 
     def cut(self, now_ns: int) -> list[Cut]:
@@ -115,11 +127,11 @@ class Assembler:
         Of very many, a part now and the others with the calls that follow.
         """
         for traces, quiet_ns, completeness in self._by_patience():
-            for trace_id in list(islice(_quiet_since(traces, now_ns - quiet_ns), _CUT_AT_ONCE)):
-                self._close(trace_id, traces.pop(trace_id), completeness, now_ns)
+            for key in list(islice(_quiet_since(traces, now_ns - quiet_ns), _CUT_AT_ONCE)):
+                self._close(key, traces.pop(key), completeness, now_ns)
         while len(self._ready) < _CUT_AT_ONCE and self._has_too_many():
-            trace_id, trace = (self._partial or self._whole).popitem(last=False)
-            self._close(trace_id, trace, "truncated", now_ns)
+            key, trace = (self._partial or self._whole).popitem(last=False)
+            self._close(key, trace, "truncated", now_ns)
         self._cut_old(now_ns)
         self._forget(now_ns)
         ready, self._ready = self._ready, []
@@ -129,30 +141,30 @@ class Assembler:
         """The trace was dealt with: unless a late span may re-open it, its rows are needed no more."""
         self.let_go(cut.rows)
 
-    def can_read(self, trace_id: bytes) -> bool:
+    def can_read(self, key: bytes) -> bool:
         """Whether a trace was cut and its rows are still there."""
-        closed = self._closed.get(trace_id)
+        closed = self._closed.get(key)
         return closed is not None and closed.genai
 
-    def again(self, trace_id: bytes, now_ns: int) -> Cut | None:
+    def again(self, key: bytes, now_ns: int) -> Cut | None:
         """A trace that was cut, to be read once more for the sake of another one; None where that cannot be.
 
         It may be re-opened as long as if it had been cut now. The `Cut` wants `done` like any other.
         """
-        if not self.can_read(trace_id):
+        if not self.can_read(key):
             return None
-        closed = self._closed[trace_id] = replace(self._closed.pop(trace_id), closed_ns=now_ns)
+        closed = self._closed[key] = replace(self._closed.pop(key), closed_ns=now_ns)
         self.hold(closed.rows)
-        return Cut(trace_id, closed.rows, "complete" if closed.whole else "idle", closed.genai, reopened=True)
+        return Cut(key, closed.rows, "complete" if closed.whole else "idle", closed.genai, reopened=True)
 
-    def cut_again(self, trace_id: bytes, now_ns: int) -> None:
+    def cut_again(self, key: bytes, now_ns: int) -> None:
         """After `restore`: have the next `cut` hand out a trace that is part of a turn with others."""
-        cut = self.again(trace_id, now_ns)
+        cut = self.again(key, now_ns)
         self._ready += [] if cut is None else [cut]
 
-    def is_genai(self, trace_id: bytes) -> bool:
+    def is_genai(self, key: bytes) -> bool:
         """Whether what has come of an open trace may hold GenAI."""
-        trace = self._whole.get(trace_id) or self._partial.get(trace_id)
+        trace = self._whole.get(key) or self._partial.get(key)
         return trace is not None and trace.genai
 
     def released(self) -> list[int]:
@@ -175,10 +187,10 @@ class Assembler:
 
     def restore(self, fragment: Fragment, closed_ns: int) -> None:
         """Take in a fragment of a trace that was cut before a restart: it opens nothing, but a late span may."""
-        known = self._closed.get(fragment.trace_id) or _Closed(closed_ns)
+        known = self._closed.get(fragment.key) or _Closed(closed_ns)
         if fragment.row not in known.rows:
             self.hold((fragment.row,))
-        self._closed[fragment.trace_id] = _Closed(
+        self._closed[fragment.key] = _Closed(
             closed_ns,
             tuple(dict.fromkeys((*known.rows, fragment.row))),
             known.items + fragment.items,
@@ -187,19 +199,19 @@ class Assembler:
             genai=known.genai or fragment.genai,
         )
 
-    def remember_past(self, trace_ids: Iterable[bytes]) -> None:
+    def remember_past(self, closed: Iterable[bytes]) -> None:
         """After `restore`: of the traces cut before a restart, those whose rows are gone cannot be re-opened."""
-        for trace_id in trace_ids:
-            if trace_id not in self._closed and trace_id not in self._whole and trace_id not in self._partial:
-                self._pass(trace_id)
+        for key in closed:
+            if key not in self._closed and key not in self._whole and key not in self._partial:
+                self._pass(key)
 
     def forget_oldest(self) -> bool:
         """Give up the trace that was cut longest ago, to make room for new ones. False: there is none."""
         if not self._closed:
             return False
-        trace_id, closed = self._closed.popitem(last=False)
+        key, closed = self._closed.popitem(last=False)
         if closed.genai:
-            self._bury(trace_id, closed.rows)
+            self._bury(key, closed.rows)
         else:  # nothing of it was read: log records may be there long before the spans, where those are sent again
             self.let_go(closed.rows)
         return True
@@ -211,8 +223,8 @@ class Assembler:
     def _has_too_many(self) -> bool:
         return self.open_traces > self._config.max_open_traces or self._open_items > self._config.max_open_spans
 
-    def _open(self, trace_id: bytes, now_ns: int) -> _Open:
-        closed = self._closed.pop(trace_id, None)
+    def _open(self, key: bytes, now_ns: int) -> _Open:
+        closed = self._closed.pop(key, None)
         if closed is None:
             return _Open(now_ns, now_ns)
         self._open_items += closed.items
@@ -241,12 +253,12 @@ class Assembler:
             trace.span_ids |= fragment.span_ids
             trace.parents |= fragment.parents
 
-    def _close(self, trace_id: bytes, trace: _Open, completeness: Completeness, now_ns: int) -> None:
+    def _close(self, key: bytes, trace: _Open, completeness: Completeness, now_ns: int) -> None:
         rows = tuple(trace.rows)
         self.hold(rows)
-        self._ready.append(Cut(trace_id, rows, completeness, trace.genai, trace.reopened))
+        self._ready.append(Cut(key, rows, completeness, trace.genai, trace.reopened))
         self._open_items -= trace.items
-        self._closed[trace_id] = _Closed(
+        self._closed[key] = _Closed(
             now_ns, rows, trace.items, trace.size_bytes, trace.has_root, trace.genai, trace.whole
         )
 
@@ -257,8 +269,8 @@ class Assembler:
         self._next_age_check_ns = now_ns + self._config.max_age // 10
         oldest_ns = now_ns - self._config.max_age
         for traces, _, _ in self._by_patience():
-            for trace_id in [t for t, trace in traces.items() if trace.first_ns <= oldest_ns]:
-                self._close(trace_id, traces.pop(trace_id), "truncated", now_ns)
+            for key in [t for t, trace in traces.items() if trace.first_ns <= oldest_ns]:
+                self._close(key, traces.pop(key), "truncated", now_ns)
 
     def _forget(self, now_ns: int) -> None:
         oldest_ns = now_ns - self._config.late_window
@@ -268,18 +280,18 @@ class Assembler:
         while len(self._past) > limit:
             self._past.popitem(last=False)
 
-    def _bury(self, trace_id: bytes, rows: Iterable[int]) -> None:
-        self._pass(trace_id)
+    def _bury(self, key: bytes, rows: Iterable[int]) -> None:
+        self._pass(key)
         self.let_go(rows)
 
-    def _pass(self, trace_id: bytes) -> None:
+    def _pass(self, key: bytes) -> None:
         """Read no more of it; but of a session what comes is its next turn."""
-        if not self._goes_on(trace_id.hex()):
-            self._past[trace_id] = None
+        if not self._goes_on(key.hex()):
+            self._past[key] = None
 
 
 def _quiet_since(traces: OrderedDict[bytes, _Open], since_ns: int) -> Iterator[bytes]:
-    for trace_id, trace in traces.items():
+    for key, trace in traces.items():
         if trace.last_ns > since_ns:
             return
-        yield trace_id
+        yield key

@@ -7,12 +7,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from spanscore.assemble import fragments
+from spanscore.assemble import fragments, keys
 from spanscore.assemble.assembler import Assembler, Cut
 from spanscore.assemble.config import Config
 from spanscore.assemble.requests import Requests
 from spanscore.assemble.units import BY_TRACE, Units
-from spanscore.model.headers import Headers
+from spanscore.model.headers import Headers, tenant_in
 from spanscore.model.span import LogRecord, Span
 from spanscore.otlp import weight
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
@@ -122,15 +122,15 @@ class Backlog:
             kept = _decoded(request)
             self.hold(kept.row)
             for fragment in self._fragments(kept):
-                last_row, closed_ns = closed.get(fragment.trace_id, (0, 0))
+                last_row, closed_ns = closed.get(fragment.key, (0, 0))
                 if kept.row <= last_row:
                     self.assembler.restore(fragment, closed_ns)
                 else:
                     self.assembler.push(fragment, now_ns)
             yield kept, self._journal.leaving(request.row)
         self.assembler.remember_past(closed)
-        for trace_id in sorted(self._journal.parts()):
-            self.assembler.cut_again(trace_id, now_ns)
+        for key in sorted(self._journal.parts()):
+            self.assembler.cut_again(key, now_ns)
 
     def cut(self, now_ns: int) -> list[Cut]:
         """The traces that are complete by now; see `Assembler.cut`."""
@@ -144,7 +144,7 @@ class Backlog:
 
     def load(self, cut: Cut) -> tuple[list[Span], list[LogRecord]]:
         """The spans and log records of a trace that was cut. May be called from any thread."""
-        return self._requests.load(cut.trace_id, cut.rows)
+        return self._requests.load(cut.key, cut.rows)
 
     def load_request(self, row: int, is_wanted: Callable[[bytes], bool]) -> tuple[list[Span], list[LogRecord]]:
         """The spans and log records of a request that `is_wanted` by their own protobuf. For any thread."""
@@ -165,7 +165,7 @@ class Backlog:
         """
         now_ns = self._clock_ns()
         self._journal.close_traces(
-            [(cut.trace_id, max(cut.rows), now_ns) for cut in cuts if cut.genai], [cut.trace_id for cut in parts]
+            [(cut.key, max(cut.rows), now_ns) for cut in cuts if cut.genai], [cut.key for cut in parts]
         )
         for cut in cuts:
             self.assembler.done(cut)
@@ -179,9 +179,13 @@ class Backlog:
         """Undo one `hold`."""
         self.assembler.let_go((row,))
 
-    def is_genai(self, trace_id: bytes) -> bool:
+    def key(self, trace_id: bytes, headers: Headers) -> bytes:
+        """What the assembler knows a trace by that a request with these headers holds spans of."""
+        return keys.with_tenant(trace_id, tenant_in(headers))
+
+    def is_genai(self, key: bytes) -> bool:
         """Whether what has come of an open trace may hold GenAI."""
-        return self.assembler.is_genai(trace_id)
+        return self.assembler.is_genai(key)
 
     def rest_left(self, row: int, held: Collection[bytes]) -> None:
         """All of a request but what is held back has left again: remember that, and undo the `hold` for its sake."""
@@ -205,8 +209,9 @@ class Backlog:
         if kept.signal == "metrics" or not self._config.enabled:
             return []
         take_apart = fragments.of_traces if kept.signal == "traces" else fragments.of_logs
-        genai = self._shows_genai(kept.body)
-        return take_apart(kept.message, kept.row, size_bytes=len(kept.body), genai=genai, units=self._units)
+        genai, tenant = self._shows_genai(kept.body), tenant_in(kept.headers)
+        size_bytes = len(kept.body)
+        return take_apart(kept.message, kept.row, size_bytes=size_bytes, genai=genai, units=self._units, tenant=tenant)
 
     def _oldest_age_s(self) -> float:
         oldest_ns = self._journal.oldest_ns

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from spanscore.assemble import keys
 from spanscore.assemble.units import BY_TRACE, Units
 
 _NO_SPAN = bytes(8)
@@ -19,11 +20,11 @@ _RESULTS = frozenset({"gen_ai.evaluation.result", "gen_ai.evaluation.results"})
 class Fragment:
     """What one request holds of one trace, or of another unit that is read together.
 
-    `row` is the request's place in the journal (or any other store of requests). `parents` are the parent ids that the
-    fragment's spans name; `has_root` says that a span has none.
+    `key` is as `keys` has it. `row` is the request's place in the journal (or any other store of requests). `parents`
+    are the parent ids that the fragment's spans name; `has_root` says that a span has none.
     """
 
-    trace_id: bytes
+    key: bytes
     row: int
     items: int = 0
     size_bytes: int = 0
@@ -34,7 +35,7 @@ class Fragment:
 
 
 def of_traces(
-    request: Any, row: int, *, size_bytes: int = 0, genai: bool = True, units: Units = BY_TRACE
+    request: Any, row: int, *, size_bytes: int = 0, genai: bool = True, units: Units = BY_TRACE, tenant: str = ""
 ) -> list[Fragment]:
     """The fragments of an ExportTraceServiceRequest, one a trace; `size_bytes` is shared out by number of spans.
 
@@ -63,22 +64,25 @@ def of_traces(
                     fragment.parents.add(parent)
                 else:
                     fragment.has_root = True
-    return _share_size(list(found.values()), size_bytes)
+    return _finished(found, size_bytes, tenant)
 
 
 def of_logs(
-    request: Any, row: int, *, size_bytes: int = 0, genai: bool = True, units: Units = BY_TRACE
+    request: Any, row: int, *, size_bytes: int = 0, genai: bool = True, units: Units = BY_TRACE, tenant: str = ""
 ) -> list[Fragment]:
-    """The fragments of an ExportLogsServiceRequest; records that belong to no trace or other unit are left out."""
+    """The fragments of an ExportLogsServiceRequest; records that belong to no trace or other unit are left out.
+
+    So are those with a trace id of another length: nobody checks the ids of records when they are received.
+    """
     found: dict[bytes, Fragment] = {}
     for scope_name, record in _records(request):
         if record.event_name in _RESULTS:
             continue
         trace_id = units.key(scope_name, record, of_log=True)
-        if trace_id:
+        if len(trace_id) == keys.ID_BYTES:
             fragment = found.setdefault(trace_id, Fragment(trace_id, row, genai=genai))
             fragment.items += 1
-    return _share_size(list(found.values()), size_bytes)
+    return _finished(found, size_bytes, tenant)
 
 
 def _records(request: Any) -> Iterator[tuple[str, Any]]:
@@ -88,8 +92,11 @@ def _records(request: Any) -> Iterator[tuple[str, Any]]:
                 yield scope_logs.scope.name, record
 
 
-def _share_size(fragments: list[Fragment], size_bytes: int) -> list[Fragment]:
+def _finished(found: dict[bytes, Fragment], size_bytes: int, tenant: str) -> list[Fragment]:
+    """The fragments, each with its share of the request's size, and under the key of its sender's tenant."""
+    fragments = list(found.values())
     total = sum(fragment.items for fragment in fragments)
     for fragment in fragments:
         fragment.size_bytes = size_bytes * fragment.items // total
+        fragment.key = keys.with_tenant(fragment.key, tenant)
     return fragments

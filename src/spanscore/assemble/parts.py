@@ -64,6 +64,7 @@ class Parts(Generic[PartT]):
         is_settled: Callable[[Sequence[PartT]], bool] = lambda _: False,
     ) -> None:
         self._config = config
+        self._max_parts = config.max_parts
         self._group = group
         self._is_whole = is_whole
         self._is_settled = is_settled
@@ -79,6 +80,10 @@ class Parts(Generic[PartT]):
     def waiting(self) -> int:
         """How many traces wait for others."""
         return self._waiting
+
+    def limit(self, max_parts: int) -> None:
+        """Keep at most so many in mind from now on; of more the next `due` gives those that have to go."""
+        self._max_parts = max_parts
 
     def __contains__(self, trace_id: str) -> bool:
         return trace_id in self._known
@@ -146,12 +151,12 @@ class Parts(Generic[PartT]):
         self._drop_old(now_ns)
         ready: list[list[tuple[PartT, Cut | None]]] = []
         busy: list[tuple[int, str]] = []
-        while self._due and (self._due[0][0] <= now_ns or len(self._known) > self._config.max_parts):
+        while self._due and (self._due[0][0] <= now_ns or len(self._known) > self._max_parts):
             due_ns, trace_id = heapq.heappop(self._due)
             known = self._known.get(trace_id)
             if known is None or known.due_ns is None:
                 continue
-            if due_ns < known.due_ns and len(self._known) <= self._config.max_parts:
+            if due_ns < known.due_ns and len(self._known) <= self._max_parts:
                 heapq.heappush(self._due, (known.due_ns, trace_id))  # it was put off
                 continue
             turn = self._readable_turn_of(trace_id)
@@ -189,7 +194,7 @@ class Parts(Generic[PartT]):
         oldest_ns = now_ns - self._config.late_window
         while self._known:
             trace_id, known = next(iter(self._known.items()))
-            is_old = known.heard_ns <= oldest_ns or len(self._known) > self._config.max_parts
+            is_old = known.heard_ns <= oldest_ns or len(self._known) > self._max_parts
             if known.due_ns is not None or not is_old:
                 return
             self.forget(trace_id)

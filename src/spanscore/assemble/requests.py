@@ -5,8 +5,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
+from spanscore.assemble import keys
 from spanscore.assemble.units import BY_TRACE, Units
-from spanscore.model.headers import Headers, with_headers
+from spanscore.model.headers import Headers, tenant_in, with_headers
 from spanscore.model.span import LogRecord, Resource, Scope, Span
 from spanscore.otlp import decode, weight
 from spanscore.otlp.signal import WIRE, Signal
@@ -43,15 +44,18 @@ class _Decoded:
         """Everything, in its order."""
         return _walk(self.signal, self._message, self._headers)
 
-    def of_trace(self, trace_id: bytes, units: Units) -> list[tuple[Any, Resource, Scope]]:
+    def of_trace(self, key: bytes, units: Units) -> list[tuple[Any, Resource, Scope]]:
+        """What is gathered under this key; nothing of what another tenant sent under the same trace id."""
+        if keys.tenant_in(key) != tenant_in(self._headers):
+            return []
         if self._items is None:
             items: _Items = {}
             of_log = self.signal != "traces"
             for item, resource, scope in _walk(self.signal, self._message, self._headers):
-                key = units.key(scope.name, item, of_log=of_log)
-                items.setdefault(key, []).append((item, resource, scope))
+                unit = units.key(scope.name, item, of_log=of_log)
+                items.setdefault(unit, []).append((item, resource, scope))
             self._items = items  # only now that it is whole: another thread may be asking for a neighbour
-        return self._items.get(trace_id, [])
+        return self._items.get(keys.id_in(key), [])
 
 
 class Requests:
@@ -85,15 +89,15 @@ class Requests:
                 held = self._held.pop(row, None)
                 self._size_bytes -= held.size_bytes if held else 0
 
-    def load(self, trace_id: bytes, rows: Iterable[int]) -> tuple[list[Span], list[LogRecord]]:
-        """The spans and log records of one trace, or other unit, in the requests at `rows`.
+    def load(self, key: bytes, rows: Iterable[int]) -> tuple[list[Span], list[LogRecord]]:
+        """The spans and log records of one trace, or other unit, in the requests at `rows`, by its key as in `keys`.
 
         Raises google.protobuf's DecodeError where a journalled request is damaged.
         """
         spans: list[Span] = []
         records: list[LogRecord] = []
         for request in self._find(rows):
-            items = request.of_trace(trace_id, self._units)
+            items = request.of_trace(key, self._units)
             if request.signal == "traces":
                 spans += [decode.span(*item) for item in items]
             else:

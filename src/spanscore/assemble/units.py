@@ -32,7 +32,7 @@ class Units:
     goes_on: Callable[[str], bool] = lambda _unit: False
 
     def key(self, scope_name: str, item: Any, *, of_log: bool) -> bytes:
-        """The id under which a decoded span or log record is gathered; empty for a record that belongs to nothing."""
+        """The id by which a decoded span or log record is gathered; empty for a record that belongs to nothing."""
         if not scope_name.startswith(self.scopes):
             return item.trace_id  # type: ignore[no-any-return]  # protobuf's bytes
         trace_id = item.trace_id.hex()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from spanscore.export import events, spans
 from spanscore.export.config import Config
 from spanscore.export.port import Outbox
-from spanscore.model.headers import Headers, headers_of
+from spanscore.model.headers import Headers, headers_of, without_tenant
 from spanscore.model.score import Evaluation
 from spanscore.otlp.signal import Signal
 
@@ -119,7 +119,8 @@ def parts(pairs: Iterable[tuple[int, Evaluation]], config: Config) -> list[Part]
     """Scores, by their sequence numbers, as the requests that carry their spans and events."""
     by_headers: dict[Headers, list[tuple[int, Evaluation]]] = {}
     for seq, evaluation in pairs:
-        by_headers.setdefault(headers_of(evaluation.target.resource), []).append((seq, evaluation))
+        headers = without_tenant(headers_of(evaluation.target.resource))
+        by_headers.setdefault(headers, []).append((seq, evaluation))
     return [Part(headers, [x for _, x in some], encoded(some, config)) for headers, some in by_headers.items()]
 
 
@@ -134,7 +135,7 @@ def encoded(pairs: Sequence[tuple[int, Evaluation]], config: Config) -> list[Req
     except (ValueError, TypeError) as error:
         if alone:
             target = pairs[0][1].target
-            ids = {"trace_id": target.trace_id, "span_id": target.span_id}
+            ids = {"trace_id": target.trace_id, "span_id": target.span_id, "tenant": pairs[0][1].tenant}
             _log.error("a score of %s cannot be exported", pairs[0][1].metric, exc_info=error, extra=ids)
             return []
     else:

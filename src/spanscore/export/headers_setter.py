@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, mo
 
 from spanscore.errors import RetryableError
 from spanscore.export.port import UndeliveredError
-from spanscore.model.headers import Headers
+from spanscore.model.headers import Headers, without_tenant
 
 Authenticator: TypeAlias = Callable[[Mapping[str, str], Headers], dict[str, str]]
 """Gives the headers that a request leaves with: from those of the configuration, and those that it came with.
@@ -21,7 +21,7 @@ def applied(authenticator: Authenticator | None, given: Mapping[str, str], recei
     if authenticator is None:
         return given
     try:
-        return authenticator(given, received)
+        return authenticator(given, without_tenant(received))
     except RetryableError as error:
         raise UndeliveredError(str(error)) from error
 

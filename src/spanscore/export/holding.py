@@ -8,7 +8,7 @@ their parents, so what lies above a span is mostly told by spans that come after
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from spanscore.export.config import Inline
 from spanscore.model.headers import Headers
@@ -24,12 +24,20 @@ _MAX_LEFT: Final = 200_000
 
 _NO_SPAN: Final = (b"", bytes(8))
 
+_Key: TypeAlias = tuple[bytes, bytes]
+"""A trace, as the assembler knows it, and a span's id."""
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A span of a trace that shows GenAI. `alone` makes it a request of its own, `content` is it in protobuf."""
+    """A span of a trace that shows GenAI. `alone` makes it a request of its own, `content` is it in protobuf.
 
-    trace_id: bytes
+    `trace` is what the assembler knows its trace by, which is no other tenant's; `name` what names the span within a
+    request: trace id and span id, one behind the other.
+    """
+
+    trace: bytes
+    name: bytes
     span_id: bytes
     parent_id: bytes
     is_agent: bool
@@ -37,9 +45,9 @@ class Candidate:
     content: Callable[[], bytes]
 
     @property
-    def key(self) -> bytes:
-        """What names it: trace id and span id, one behind the other."""
-        return self.trace_id + self.span_id
+    def key(self) -> _Key:
+        """What tells it from all others."""
+        return self.trace, self.span_id
 
     @property
     def is_root(self) -> bool:
@@ -51,11 +59,11 @@ class Candidate:
 class Held:
     """A span held back, as a request of its own. `row` and `headers` are those of the request it came in.
 
-    `key` is what names it. It does not refer to that request, which would stay in memory with it.
+    `key` and `name` are a `Candidate`'s. It does not refer to that request, which would stay in memory with it.
     """
 
-    trace_id: bytes
-    key: bytes
+    key: _Key
+    name: bytes
     row: int
     headers: Headers
     since_ns: int
@@ -66,7 +74,12 @@ class Held:
     @property
     def span_id(self) -> str:
         """The span's id in hex."""
-        return self.key.removeprefix(self.trace_id).hex()
+        return self.key[1].hex()
+
+    @property
+    def trace(self) -> bytes:
+        """What the assembler knows its trace by."""
+        return self.key[0]
 
 
 @dataclass(slots=True)
@@ -112,12 +125,12 @@ class Holding:
 
     def __init__(self, config: Inline) -> None:
         self._config = config
-        self._held: OrderedDict[bytes, Held] = OrderedDict()
+        self._held: OrderedDict[_Key, Held] = OrderedDict()
         self._held_bytes = 0
-        self._of_trace: dict[bytes, dict[bytes, None]] = {}
+        self._of_trace: dict[bytes, dict[_Key, None]] = {}
         self._ancestry: OrderedDict[bytes, _Ancestry] = OrderedDict()
         self._ancestry_spans = 0
-        self._left: OrderedDict[bytes, int] = OrderedDict()
+        self._left: OrderedDict[_Key, int] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._held)
@@ -129,16 +142,16 @@ class Holding:
     def note(self, candidates: Sequence[Candidate]) -> list[Held]:
         """Learn what lies above what, from all spans of a request; gives what is held no more, since an agent does."""
         for x in candidates:
-            trace = self._ancestry.setdefault(x.trace_id, _Ancestry())
-            self._ancestry.move_to_end(x.trace_id)
+            trace = self._ancestry.setdefault(x.trace, _Ancestry())
+            self._ancestry.move_to_end(x.trace)
             self._ancestry_spans += x.span_id not in trace.parents
             trace.parents[x.span_id] = x.parent_id
             if x.is_agent:
                 trace.agents.add(x.span_id)
         inner = [
-            x.trace_id + span_id
+            (x.trace, span_id)
             for x in candidates
-            for trace in (self._ancestry[x.trace_id],)
+            for trace in (self._ancestry[x.trace],)
             for span_id in trace.waiting.pop(x.span_id, ())
             if not trace.settle(span_id)
         ]
@@ -153,7 +166,7 @@ class Holding:
         """
         if self._known(candidate.key) is not None:
             return self.is_copy(candidate)
-        trace = self._ancestry.get(candidate.trace_id)
+        trace = self._ancestry.get(candidate.trace)
         if candidate.is_agent:
             return trace is None or not trace.above(candidate.span_id)[0]
         return candidate.is_root and (trace is None or len(trace.outermost) != 1)
@@ -162,8 +175,8 @@ class Holding:
         """Hold a span back."""
         content = candidate.content()
         self._held[candidate.key] = Held(
-            candidate.trace_id,
             candidate.key,
+            candidate.name,
             row,
             headers,
             now_ns,
@@ -172,8 +185,8 @@ class Holding:
             len(content),
         )
         self._held_bytes += len(content)
-        self._of_trace.setdefault(candidate.trace_id, {})[candidate.key] = None
-        trace = self._ancestry.get(candidate.trace_id)
+        self._of_trace.setdefault(candidate.trace, {})[candidate.key] = None
+        trace = self._ancestry.get(candidate.trace)
         if trace is not None and candidate.is_agent:
             trace.settle(candidate.span_id)
 
@@ -183,14 +196,14 @@ class Holding:
         self._trim()
 
     def traces(self) -> list[bytes]:
-        """The ids of the traces of which a span is held back."""
+        """The traces of which a span is held back, as the assembler knows them."""
         return list(self._of_trace)
 
-    def take(self, trace_id: bytes, span_ids: Collection[str] | None = None) -> list[Held]:
+    def take(self, trace: bytes, span_ids: Collection[str] | None = None) -> list[Held]:
         """The spans held back of a trace that has its scores, or those with these ids; they are held no more."""
-        keys = self._of_trace.get(trace_id, ())
+        keys = self._of_trace.get(trace, ())
         if span_ids is None:
-            self._forget(trace_id)
+            self._forget(trace)
             return self._taken(keys)
         return self._taken([x for x in keys if self._held[x].span_id in span_ids])
 
@@ -207,18 +220,18 @@ class Holding:
             count, size_bytes = count - 1, size_bytes - held.size_bytes
         return self._taken(overdue)
 
-    def _taken(self, keys: Iterable[bytes]) -> list[Held]:
+    def _taken(self, keys: Iterable[_Key]) -> list[Held]:
         taken = [held for key in list(keys) if (held := self._held.pop(key, None)) is not None]
         for held in taken:
             self._held_bytes -= held.size_bytes
-            del self._of_trace[held.trace_id][held.key]
-            if not self._of_trace[held.trace_id]:
-                del self._of_trace[held.trace_id]
+            del self._of_trace[held.trace][held.key]
+            if not self._of_trace[held.trace]:
+                del self._of_trace[held.trace]
             self._left[held.key] = held.fingerprint
         self._trim()
         return taken
 
-    def _known(self, key: bytes) -> int | None:
+    def _known(self, key: _Key) -> int | None:
         held = self._held.get(key)
         return self._left.get(key) if held is None else held.fingerprint
 
@@ -226,6 +239,6 @@ class Holding:
         while len(self._left) > _MAX_LEFT:
             self._left.popitem(last=False)
 
-    def _forget(self, trace_id: bytes) -> None:
-        trace = self._ancestry.pop(trace_id, None)
-        self._ancestry_spans -= len(trace.parents) if trace is not None else 0
+    def _forget(self, trace: bytes) -> None:
+        ancestry = self._ancestry.pop(trace, None)
+        self._ancestry_spans -= len(ancestry.parents) if ancestry is not None else 0

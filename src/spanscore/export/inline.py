@@ -39,9 +39,16 @@ class Received(Protocol):
 
 
 class Book(Protocol):
-    """Who remembers what has left, so that it survives the process. Spans are named by trace id and span id."""
+    """Who remembers what has left, so that it survives the process. Spans are named by trace id and span id.
 
-    def is_genai(self, trace_id: bytes) -> bool:
+    A trace is known to it by a key, which the traces of two tenants do not share.
+    """
+
+    def key(self, trace_id: bytes, headers: Headers) -> bytes:
+        """The key of a trace that a request with these headers holds spans of."""
+        ...
+
+    def is_genai(self, key: bytes) -> bool:
         """Whether what has come of a trace may hold GenAI."""
         ...
 
@@ -103,7 +110,7 @@ class Passing:
         `before` is what had left of it before a restart, if it is from before one.
         """
         before = before or Leaving()
-        found = list(_spans(kept.message)) if kept.signal == "traces" else []
+        found = list(self._spans(kept)) if kept.signal == "traces" else []
         held = self._hold(kept, found, before)
         if before.rest_left:
             return
@@ -116,26 +123,32 @@ class Passing:
         else:
             left()
 
+    def _spans(self, kept: Received) -> "Iterator[_Found]":
+        for group in kept.message.resource_spans:
+            for scoped in group.scope_spans:
+                for span in scoped.spans:
+                    yield _Found(self._book.key(span.trace_id, kept.headers), group, scoped, span)
+
     def _hold(self, kept: Received, found: "Sequence[_Found]", before: Leaving) -> set[bytes]:
         """Hold back what must wait, and let go what is known not to; returns what names the spans that stay behind."""
-        known = self._candidates(x for x in found if self._book.is_genai(x.span.trace_id))
+        known = self._candidates(x for x in found if self._book.is_genai(x.trace))
         for inner in self._holding.note(known):
             self._release_one(inner)
         behind: set[bytes] = set()
         for x in sorted(known, key=lambda one: not one.is_agent):
-            if x.key in before.left:
+            if x.name in before.left:
                 self._holding.remember(x)
             elif not before.rest_left and self._holding.must_wait(x):
-                behind.add(x.key)
+                behind.add(x.name)
                 self._hold_one(x, kept)
         if before.rest_left:
-            for x in self._candidates(one for one in found if one.key in before.held):
+            for x in self._candidates(one for one in found if one.name in before.held):
                 self._hold_one(x, kept)
         return behind
 
     def _hold_one(self, candidate: Candidate, kept: Received) -> None:
         if self._holding.is_copy(candidate):
-            self._book.span_left(kept.row, candidate.key)
+            self._book.span_left(kept.row, candidate.name)
             return
         self._book.hold(kept.row)
         self._holding.hold(candidate, kept.row, kept.headers, self._clock_ns())
@@ -144,23 +157,24 @@ class Passing:
         """Each span once, however often it is in its request."""
         return [
             Candidate(
-                x.span.trace_id,
+                x.trace,
+                x.name,
                 x.span.span_id,
                 x.span.parent_span_id,
                 self._is_agent(x.span, x.scope),
                 x.alone,
                 x.span.SerializeToString,
             )
-            for x in {x.key: x for x in found}.values()
+            for x in {x.name: x for x in found}.values()
         ]
 
     def held_traces(self) -> list[bytes]:
-        """The ids of the traces of which a span waits."""
+        """The keys of the traces of which a span waits."""
         return self._holding.traces()
 
-    def take(self, trace_id: bytes, span_ids: Collection[str] | None = None) -> list[Held]:
+    def take(self, key: bytes, span_ids: Collection[str] | None = None) -> list[Held]:
         """The spans held back of this trace, or those of them with these ids; the caller must `release` them."""
-        return self._holding.take(trace_id, span_ids)
+        return self._holding.take(key, span_ids)
 
     def release(
         self,
@@ -190,7 +204,7 @@ class Passing:
 
     def _release_one(self, held: Held, left: Callable[[], None] = lambda: None) -> None:
         def has_left() -> None:
-            self._book.span_left(held.row, held.key)
+            self._book.span_left(held.row, held.name)
             self._book.let_go(held.row)
             left()
 
@@ -218,8 +232,9 @@ class Passing:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A span in its place in a request."""
+    """A span in its place in a request; `trace` is the key of its trace."""
 
+    trace: bytes
     group: Any
     scoped: Any
     span: Any
@@ -229,8 +244,8 @@ class _Found:
         return self.scoped.scope
 
     @property
-    def key(self) -> bytes:
-        return _key(self.span)
+    def name(self) -> bytes:
+        return _name(self.span)
 
     def alone(self) -> ExportTraceServiceRequest:
         """The span as a request of its own, with its resource and scope."""
@@ -243,14 +258,7 @@ class _Found:
         return request
 
 
-def _spans(request: Any) -> Iterator[_Found]:
-    for group in request.resource_spans:
-        for scoped in group.scope_spans:
-            for span in scoped.spans:
-                yield _Found(group, scoped, span)
-
-
-def _key(span: Any) -> bytes:
+def _name(span: Any) -> bytes:
     return bytes(span.trace_id + span.span_id)
 
 
@@ -260,7 +268,7 @@ def _without(request: Any, apart: Collection[bytes]) -> ExportTraceServiceReques
     rest.CopyFrom(request)
     for group in rest.resource_spans:
         for scoped in group.scope_spans:
-            kept = [span for span in scoped.spans if _key(span) not in apart]
+            kept = [span for span in scoped.spans if _name(span) not in apart]
             if len(kept) < len(scoped.spans):
                 copies = ExportTraceServiceRequest().resource_spans.add().scope_spans.add(spans=kept).spans
                 del scoped.spans[:]

@@ -64,3 +64,8 @@ def tenant_of(resource: Attributes) -> str:
 def tenant_in(headers: Headers) -> str:
     """The tenant that a request with these headers belongs to; "" without tenants."""
     return next((value for name, value in headers if name == TENANT), "")
+
+
+def without_tenant(headers: Headers) -> Headers:
+    """The headers that were sent: what a request may leave with again."""
+    return tuple(x for x in headers if x[0] != TENANT)

@@ -290,3 +290,8 @@ class Session:
     def id(self) -> str:
         """What tells it from others, as `AgentTrace.id` does: the key that its traces share."""
         return (self.traces[-1].session_key if self.traces else None) or self.session_id
+
+    @property
+    def tenant(self) -> str:
+        """Whose it is; "" without tenants."""
+        return self.traces[-1].tenant if self.traces else ""

@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 from google.protobuf.message import Message
 
 from spanscore.errors import PermanentError, RetryableError
-from spanscore.model.headers import Headers
+from spanscore.model.headers import Headers, tenant_in
 from spanscore.otlp import check
 from spanscore.otlp.signal import WIRE, Signal
 from spanscore.receive.admission import Admission, Arrival
@@ -114,22 +114,25 @@ class Exports:
         except RetryableError:
             raise
         except Exception as error:  # noqa: BLE001 - also what crashes the decoder must not come back for ever
-            return await self._put_aside(transport, signal, body, error)
+            return await self._put_aside(transport, signal, body, error, tenant_in(headers))
         await self._intake.accept(signal, decoded.body, decoded.request, headers)
         self._count(transport, signal, decoded)
         return _response(signal, decoded)
 
-    async def _put_aside(self, transport: Transport, signal: Signal, body: bytes, error: Exception) -> Message:
+    async def _put_aside(
+        self, transport: Transport, signal: Signal, body: bytes, error: Exception, tenant: str
+    ) -> Message:
         foreseen = isinstance(error, ValueError)
         reason = str(error) if foreseen else f"the decoder failed at it ({type(error).__name__})"
         without_content = reason.partition(", found ")[0]  # the sender and the quarantine may see it, the log not
         if self._putting_aside.is_due():
             fault = None if foreseen else error
-            _log.warning("%s: a request was put aside: %s", signal, without_content, exc_info=fault)
+            about = {"tenant": tenant}
+            _log.warning("%s: a request was put aside: %s", signal, without_content, exc_info=fault, extra=about)
         if not self._aside.take(len(body)):
             told = f"nothing was kept, and too much is put aside already to keep this request for inspection: {reason}"
             raise PermanentError(told)
-        await self._intake.quarantine(signal, body, reason)
+        await self._intake.quarantine(signal, body, f"of tenant {tenant}: {reason}" if tenant else reason)
         self._meter.add(declared.RECEIVER_QUARANTINED_REQUESTS, transport=transport, signal=signal)
         return WIRE[signal].partial(0, f"nothing was kept, the request is put aside for inspection: {reason}")
 

@@ -2,14 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 import grpc
 from google.protobuf.message import Message
 
 from spanscore.errors import ConfigError, PermanentError, RetryableError
-from spanscore.model.headers import chosen
+from spanscore.model.headers import TENANT, Headers, chosen
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
 from spanscore.receive import status
 from spanscore.receive.admission import Arrival
@@ -17,6 +17,7 @@ from spanscore.receive.auth import BearerTokens, UnauthenticatedError
 from spanscore.receive.config import Grpc
 from spanscore.receive.exports import Exports
 from spanscore.receive.pressure import Seldom
+from spanscore.receive.tenancy import Tenancy
 from spanscore.receive.tls import grpc_credentials
 from spanscore.rpc import health
 from spanscore.rpc.reflection import reflection_handlers
@@ -67,20 +68,22 @@ def channel_options(config: Grpc) -> list[tuple[str, int]]:
 class GrpcServer:
     """Serves the export services until it is stopped; `port` is the one it is bound to.
 
-    Requests must show one of `tokens`, where there are any; health and reflection ask for none. Of their `headers`,
-    named in lower case, those are kept, if metadata are included.
+    Requests must show one of `tokens`, where there are any, and `tenancy` decides whose they are; health and reflection
+    ask for neither. Of their `headers`, named in lower case, those are kept, if metadata are included.
     """
 
     def __init__(
         self,
         config: Grpc,
         exports: Exports,
+        tenancy: Tenancy,
         tokens: BearerTokens | None = None,
         headers: frozenset[str] = frozenset(),
     ) -> None:
         self.port = 0
         self._config = config
         self._exports = exports
+        self._tenancy = tenancy
         self._tokens = tokens
         self._kept = headers if config.include_metadata else frozenset()
         self._health = health.Health()
@@ -137,12 +140,19 @@ class GrpcServer:
             return int(server.add_insecure_port(endpoint))
         return int(server.add_secure_port(endpoint, grpc_credentials(tls, "receive.grpc.tls")))
 
-    async def _export(self, signal: Signal, context: Any) -> Message:
+    def _headers(self, context: Any) -> Headers:
+        """The headers that are kept with a request, and whose it is. Raises UnauthenticatedError, RetryableError."""
+        received = context.invocation_metadata() or ()
+        token = None if self._tokens is None else self._tokens.check(_header(received, "authorization"))
+        tenant = self._tenancy.of(token, [value for key, value in received if key == self._tenancy.header])
+        kept = chosen(received, self._kept) if self._kept else ()
+        return ((TENANT, tenant), *kept) if tenant else kept
+
+    async def _export(self, signal: Signal, context: Any, headers: Headers) -> Message:
         deadline = asyncio.timeout(self._config.read_timeout / _NS_PER_S)
         with self._exports.arriving(deadline) as arrival:
             body = await self._message(signal, context, deadline, arrival)
             arrival.complete(len(body))
-            headers = chosen(context.invocation_metadata() or (), self._kept) if self._kept else ()
             with self._exports.working():
                 return await self._exports.export(signal, body, transport="grpc", headers=headers)
 
@@ -166,9 +176,7 @@ class GrpcServer:
         async def export(_messages: Any, context: Any) -> bytes:
             self._begun.discard(asyncio.current_task())
             try:
-                if self._tokens is not None:
-                    self._tokens.check(_header(context, "authorization"))
-                answered = await self._export(signal, context)
+                answered = await self._export(signal, context, self._headers(context))
                 return answered.SerializeToString()
             except UnauthenticatedError as error:
                 self._exports.refused("grpc", signal, error)
@@ -233,5 +241,5 @@ def _count_slow(arrival: Arrival, max_bytes: int) -> None:
         arrival.make_way()
 
 
-def _header(context: Any, name: str) -> str | None:
-    return next((value for key, value in context.invocation_metadata() or () if key == name), None)
+def _header(received: Iterable[tuple[str, str]], name: str) -> str | None:
+    return next((value for key, value in received if key == name), None)

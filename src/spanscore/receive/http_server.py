@@ -13,7 +13,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from google.protobuf.message import Message
 
 from spanscore.errors import ConfigError, PermanentError, RetryableError
-from spanscore.model.headers import chosen
+from spanscore.model.headers import TENANT, Headers, chosen
 from spanscore.model.json import dumps
 from spanscore.otlp import json
 from spanscore.otlp.signal import WIRE, Signal
@@ -24,6 +24,7 @@ from spanscore.receive.compression import ENCODINGS, decompress
 from spanscore.receive.config import Http, split_endpoint
 from spanscore.receive.connections import BoundedServer, BoundedSite
 from spanscore.receive.exports import Exports
+from spanscore.receive.tenancy import Tenancy
 from spanscore.receive.tls import http_context
 
 _log = logging.getLogger(__name__)
@@ -51,20 +52,22 @@ class _RefusedError(Exception):
 class HttpServer:
     """Serves the export paths until it is stopped; `port` is the one it is bound to.
 
-    Requests must show one of `tokens`, where there are any. Of their `headers`, named in lower case, those are kept, if
-    metadata are included.
+    Requests must show one of `tokens`, where there are any, and `tenancy` decides whose they are. Of their `headers`,
+    named in lower case, those are kept, if metadata are included.
     """
 
     def __init__(
         self,
         config: Http,
         exports: Exports,
+        tenancy: Tenancy,
         tokens: BearerTokens | None = None,
         headers: frozenset[str] = frozenset(),
     ) -> None:
         self.port = 0
         self._config = config
         self._exports = exports
+        self._tenancy = tenancy
         self._tokens = tokens
         self._kept = headers if config.include_metadata else frozenset()
         self._runner: web.ServerRunner | None = None
@@ -102,9 +105,8 @@ class HttpServer:
             allow = {"Allow": "POST"} if error.http_status == 405 else None
             return web.Response(status=error.http_status, text=f"{error}\n", headers=allow)
         try:
-            if self._tokens is not None:
-                self._tokens.check(request.headers.get("Authorization"))
-            response = await self._export(request, signal, as_json=as_json)
+            headers = self._headers(request)
+            response = await self._export(request, signal, headers, as_json=as_json)
         except UnauthenticatedError as error:
             self._exports.refused("http", signal, error)
             return web.Response(status=401, text=f"{error}\n", headers={"WWW-Authenticate": "Bearer"})
@@ -121,12 +123,18 @@ class HttpServer:
             return _refusal(status.answer(error), as_json)
         return _response(200, json.encode(response) if as_json else response.SerializeToString())
 
-    async def _export(self, request: web.BaseRequest, signal: Signal, *, as_json: bool) -> Message:
+    def _headers(self, request: web.BaseRequest) -> Headers:
+        """The headers that are kept with a request, and whose it is. Raises UnauthenticatedError, RetryableError."""
+        token = None if self._tokens is None else self._tokens.check(request.headers.get("Authorization"))
+        tenant = self._tenancy.of(token, request.headers.getall(self._tenancy.header, ()))
+        kept = chosen(request.headers.items(), self._kept) if self._kept else ()
+        return ((TENANT, tenant), *kept) if tenant else kept
+
+    async def _export(self, request: web.BaseRequest, signal: Signal, headers: Headers, *, as_json: bool) -> Message:
         deadline = asyncio.timeout(self._config.read_timeout / _NS_PER_S)
         with self._exports.arriving(deadline) as arrival:
             body = await self._body(request, deadline, arrival)
             arrival.complete(len(body))
-            headers = chosen(request.headers.items(), self._kept) if self._kept else ()
             with self._exports.working(), self._busy(request):
                 return await self._exports.export(signal, body, transport="http", as_json=as_json, headers=headers)
 

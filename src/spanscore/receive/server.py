@@ -14,6 +14,8 @@ from spanscore.receive.health import HealthServer
 from spanscore.receive.http_server import HttpServer
 from spanscore.receive.intake import Intake
 from spanscore.receive.scraping import ScrapeServer
+from spanscore.receive.tenancy import Config as TenancyConfig
+from spanscore.receive.tenancy import Tenancy
 from spanscore.telemetry import Meter, declared
 
 _log = logging.getLogger(__name__)
@@ -36,23 +38,25 @@ class Server:
         meter: Meter,
         *,
         tokens: Mapping[str, BearerTokens] | None = None,
+        tenancy: TenancyConfig | None = None,
         headers: frozenset[str] = frozenset(),
         resource: Mapping[str, str] | None = None,
         scraped: Mapping[str, str] | None = None,
     ) -> None:
         """`tokens` are the authenticators that `config` may name; `headers`, in lower case, those of requests to keep.
 
+        `tenancy` says how a request's tenant is found; None: there are no tenants.
+
         `resource` says on `/metrics` who this is, `scraped` where else that page is: endpoints by configuration key.
         """
         self._config = config
         self._exports = Exports(intake, meter, max_bytes=_bytes_in_flight(config), max_elements=config.max_elements)
         known = tokens or {}
-        self._grpc = GrpcServer(
-            config.grpc, self._exports, known[config.grpc.auth.authenticator] if config.grpc.auth else None, headers
-        )
-        self._http = HttpServer(
-            config.http, self._exports, known[config.http.auth.authenticator] if config.http.auth else None, headers
-        )
+        of_grpc = known[config.grpc.auth.authenticator] if config.grpc.auth else None
+        of_http = known[config.http.auth.authenticator] if config.http.auth else None
+        tenants = Tenancy(tenancy or TenancyConfig())
+        self._grpc = GrpcServer(config.grpc, self._exports, tenants, of_grpc, headers)
+        self._http = HttpServer(config.http, self._exports, tenants, of_http, headers)
         self._health = HealthServer(config.health, self._exports, intake, meter, resource or {})
         self._scraped = [ScrapeServer(x, key, meter, resource or {}) for key, x in (scraped or {}).items()]
         meter.watch(declared.RECEIVER_HTTP_CONNECTIONS, lambda: self._http.connections)

@@ -103,7 +103,7 @@ class Gathered:
         """The traces that are complete by now; those of which some is lost are let go."""
         whole = []
         for cut in self.assembler.cut(now_ns):
-            if cut.trace_id in self._refused:
+            if cut.key in self._refused:
                 self.assembler.done(cut)
                 continue
             self._meter.add(declared.TRACES_CUT, completeness=cut.completeness)
@@ -158,12 +158,12 @@ class Gathered:
         fragment.genai = fragment.genai or shows_genai(log)
 
     def _push(self, fragment: Fragment, row: _Row, now_ns: int) -> None:
-        if fragment.trace_id in self._refused:
+        if fragment.key in self._refused:
             self._meter.add(declared.SDK_DROPPED_ITEMS, fragment.items, reason="of_dropped_trace")
             return
         if not self._has_room(row.size_bytes):
             self._meter.add(declared.SDK_DROPPED_ITEMS, fragment.items, reason="memory")
-            self.refuse(fragment.trace_id.hex())
+            self.refuse(fragment.key.hex())
             return
         self._rows[fragment.row] = row
         self._size_bytes += row.size_bytes

@@ -157,7 +157,10 @@ class Journal:
             return leaving.read(self._reader, row)
 
     def close_traces(self, closed: Sequence[tuple[bytes, int, int]], parts: Sequence[bytes] = ()) -> "Future[None]":
-        """Remember traces as dealt with: (trace id, last row read, Unix ns). `parts` are those of turns with others."""
+        """Remember traces as dealt with: (key, last row read, Unix ns). `parts` are those of turns with others.
+
+        A key is whatever the caller knows a trace by.
+        """
 
         def insert(db: sqlite3.Connection) -> None:
             db.executemany("INSERT OR REPLACE INTO closed VALUES (?, ?, ?)", closed)
@@ -179,15 +182,15 @@ class Journal:
         return self._commits.submit(forget)
 
     def closed_traces(self) -> dict[bytes, tuple[int, int]]:
-        """Trace id to (last row read, Unix ns) of every trace remembered as dealt with."""
+        """Key to (last row read, Unix ns) of every trace remembered as dealt with."""
         with self._reading, _told():
             found = self._reader.execute("SELECT trace_id, last_row, closed_ns FROM closed ORDER BY closed_ns")
-            return {trace_id: (row, closed_ns) for trace_id, row, closed_ns in found}
+            return {key: (row, closed_ns) for key, row, closed_ns in found}
 
     def parts(self) -> set[bytes]:
-        """The ids of traces remembered as dealt with that are parts of turns with others."""
+        """The keys of traces remembered as dealt with that are parts of turns with others."""
         with self._reading, _told():
-            return {trace_id for (trace_id,) in self._reader.execute("SELECT trace_id FROM parts")}
+            return {key for (key,) in self._reader.execute("SELECT trace_id FROM parts")}
 
     def read(self, rows: Iterable[int]) -> list[Request]:
         """The requests at `rows`, in their order; those that are gone are left out.

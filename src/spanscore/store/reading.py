@@ -45,9 +45,9 @@ def known(connection: Connection, ids: Sequence[str]) -> dict[str, tuple[int, st
     return {id_: (revision, digest) for id_, revision, digest in rows}
 
 
-def left_over(connection: Connection, trace_ids: Collection[str], ids: Collection[str]) -> list[str]:
-    """The agent traces that are all in these OTel traces, but for those with one of these `ids`."""
-    of_traces = select(otel_traces.c.agent_trace_id).distinct()
+def left_over(connection: Connection, trace_ids: Collection[str], ids: Collection[str], tenant: str) -> list[str]:
+    """A tenant's agent traces that are all in these OTel traces, but for those with one of these `ids`."""
+    of_traces = select(otel_traces.c.agent_trace_id).where(otel_traces.c.tenant == tenant).distinct()
     found = {
         id_
         for some in chunks(sorted(trace_ids))

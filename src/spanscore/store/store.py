@@ -142,10 +142,10 @@ class Store:
         with self._database.reading() as connection:
             return reading.known(connection, ids)
 
-    def left_over(self, trace_ids: Collection[str], ids: Collection[str]) -> list[str]:
-        """The stored agent traces that are all in these OTel traces, but for those with one of these `ids`."""
+    def left_over(self, trace_ids: Collection[str], ids: Collection[str], *, tenant: str) -> list[str]:
+        """A tenant's agent traces that are all in these OTel traces, but for those with one of these `ids`."""
         with self._database.reading() as connection:
-            return reading.left_over(connection, trace_ids, ids)
+            return reading.left_over(connection, trace_ids, ids, tenant)
 
     def trace(self, trace_id: str, *, tenant: str | None = "") -> AgentTrace | None:
         """The trace with this agent trace id, else the first turn of the OTel trace with this id."""

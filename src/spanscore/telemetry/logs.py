@@ -15,7 +15,7 @@ from spanscore.model.json import dumps
 from spanscore.telemetry import resource, subject
 from spanscore.telemetry.config import Config, Sampling
 
-_FIELDS = ("trace_id", "span_id", "session_id")
+_FIELDS = ("trace_id", "span_id", "session_id", "tenant")
 """What a line may say it is about: by `extra`, or by the block of `about` that it is logged in."""
 
 _MAX_FIELD_CHARS = 128

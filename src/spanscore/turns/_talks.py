@@ -59,6 +59,12 @@ class Talks:
     def __len__(self) -> int:
         return len(self._order)
 
+    def limit(self, max_texts: int) -> None:
+        """Remember at most so many from now on."""
+        self._max_texts = max_texts
+        while len(self._order) > max_texts:
+            self._forget_first()
+
     def add(self, trace_id: str, said: Talk, heard_ns: int) -> None:
         """Remember what a trace says, which was heard of now."""
         if said.question is not None:
