@@ -37,7 +37,12 @@ def settings(tmp_path):
             "receive": {key: {"endpoint": "127.0.0.1:0"} for key in ("grpc", "http", "health")},
             "journal": {"path": tmp_path / "journal.db"},
             "store": {"url": f"sqlite:///{tmp_path}/store.db"},
-            "assemble": {"complete_after": "20ms", "idle_after": "20ms", "session_idle_after": "20ms"},
+            "assemble": {
+                "complete_after": "20ms",
+                "idle_after": "20ms",
+                "stitch_window": "100ms",
+                "session_idle_after": "20ms",
+            },
         }
     )
 
@@ -101,7 +106,7 @@ def stored(settings, requests, expected):
                 clock.stands_ns = None
                 while found != expected:
                     await asyncio.sleep(0.01)
-                    found = {x: plain(running.trace(x)) for x in expected}
+                    found = {x: plain(running.trace(x, tenant=y.tenant)) for x, y in expected.items()}
         except TimeoutError:
             pass  # what differs is seen in what is stored
         stopping.set()
