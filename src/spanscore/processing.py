@@ -17,6 +17,7 @@ from spanscore.config import Settings
 from spanscore.content import ContentWatch
 from spanscore.control.measurer import Measurers
 from spanscore.control.runs import Runs
+from spanscore.control.sources import Sources
 from spanscore.embed import open_embedder
 from spanscore.evaluation import Engine, Overrides
 from spanscore.evaluation.rule_judges import RuleJudge, rule_judges
@@ -168,6 +169,11 @@ class Processing:
             measurers,
             self._scoring,
             self.store,
+            sources=Sources(
+                self._settings.evaluation.runs.sources,
+                session_scope=self._settings.assemble.session_scope,
+                attributes=self._settings.evaluation.span_attributes,
+            ),
             is_busy=lambda: len(self._cuts) > 0,
             clock_ns=self._clock_ns,
         )

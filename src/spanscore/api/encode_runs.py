@@ -28,6 +28,8 @@ def spec_of(run: pb.Run) -> RunSpec:
         "session_ids": list(run.target.session_ids),
         "sampling": _given(run.target.sampling),
     }
+    if run.target.source:
+        target["source"] = run.target.source
     if run.target.HasField("filter"):
         target["filter"] = _given(run.target.filter)
     measure = {**_given(run.measure), "options": {name: _object(x) for name, x in run.measure.options.items()}}
@@ -94,6 +96,7 @@ def encode_run(run: Run, eta_s: float | None, spec: RunSpec | None = None) -> pb
             session_ids=target.session_ids,
             sampling=pb.RunSampling(**target.sampling.model_dump(exclude_defaults=True)),
             id_count=run.progress.named,
+            source=target.source or "",
         ),
         measure=pb.RunMeasure(**spec.measure.model_dump(exclude={"options"})),
         export=spec.export,

@@ -54,6 +54,7 @@ def budget(args: argparse.Namespace) -> "RunBudget | None":
 
 def _add_target(group: Any) -> None:
     group.add_argument("--sessions", action="store_true", help="evaluate sessions, in place of traces")
+    group.add_argument("--source", metavar="NAME", help="from this source of the server, in place of its store")
     group.add_argument("--trace", action="append", default=[], metavar="ID", help="this trace; may be repeated")
     group.add_argument("--session", action="append", default=[], metavar="ID", help="this session; may be repeated")
     group.add_argument(
@@ -113,6 +114,7 @@ def _target(args: argparse.Namespace) -> "RunTarget":
     )
     return RunTarget(
         scope=SCOPE_SESSION if args.sessions else SCOPE_TRACE,
+        source=args.source or "",
         filter=conditions if conditions.ListFields() else None,
         trace_ids=[*args.trace, *([] if args.sessions else listed)],
         session_ids=[*args.session, *(listed if args.sessions else [])],

@@ -2,17 +2,21 @@
 
 import heapq
 import itertools
+import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from spanscore.control import listing
+from spanscore.control.estimating_source import planned
 from spanscore.control.measurer import Measurer, Measurers
+from spanscore.control.sources import Sources
 from spanscore.control.spec import RunSpec
 from spanscore.evaluation import MAX_EARLIER_TURNS
 from spanscore.evaluation.costing import CostedCall, costed
 from spanscore.judge.config import Config
-from spanscore.model.trace import AgentTrace
+from spanscore.model.trace import AgentTrace, Session
 from spanscore.store.records import DAMAGED
 from spanscore.store.store import Store
 
@@ -34,7 +38,7 @@ class Estimated:
     models: tuple[str, ...]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Total:
     """What calls take together; their prompts are not kept. `cost_usd` None: a price is not known."""
 
@@ -42,42 +46,65 @@ class _Total:
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float | None = 0.0
-    models: set[str] = field(default_factory=set)
+    models: frozenset[str] = frozenset()
 
-    def add(self, call: CostedCall) -> None:
-        cost_usd = call.estimate.cost_usd
-        self.calls += 1
-        self.input_tokens += call.estimate.input_tokens
-        self.output_tokens += call.estimate.max_output_tokens
-        self.cost_usd = None if self.cost_usd is None or cost_usd is None else self.cost_usd + cost_usd
-        self.models.add(call.model)
+    @classmethod
+    def of(cls, calls: Iterable[CostedCall]) -> "_Total":
+        """That of some calls."""
+        return sum((cls._of_one(x) for x in calls), cls())
+
+    @classmethod
+    def _of_one(cls, call: CostedCall) -> "_Total":
+        by = call.estimate
+        return cls(1, by.input_tokens, by.max_output_tokens, by.cost_usd, frozenset({call.model}))
+
+    def __add__(self, other: "_Total") -> "_Total":
+        costs = (self.cost_usd, other.cost_usd)
+        return _Total(
+            self.calls + other.calls,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            None if costs[0] is None or costs[1] is None else costs[0] + costs[1],
+            self.models | other.models,
+        )
 
 
 class Estimating:
     """Plans some items of a run: those with the lowest draws, which are a sample of all that it would evaluate."""
 
     def __init__(
-        self, store: Store, measurers: Measurers, judge: Config, clock_ns: Callable[[], int] = time.time_ns
+        self,
+        store: Store,
+        measurers: Measurers,
+        judge: Config,
+        sources: Sources,
+        clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._store = store
         self._measurers = measurers
         self._judge = judge
+        self._sources = sources
         self._clock_ns = clock_ns
+        self._reading_source = threading.Lock()
 
     def estimate(self, tenant: str, spec: RunSpec) -> Estimated:
-        """What `spec` would cost a tenant. Blocks. Raises InputError as creating the run does."""
+        """What `spec` would cost a tenant. Blocks. Raises InputError as creating the run does.
+
+        Of sources one is read at a time.
+        """
         measurer = self._measurers.of(spec)
         listing.refuse_unknown(self._store, tenant, spec.target)
-        candidates, items, some = self._drawn(tenant, spec)
-        total = _Total()
-        for subject_id in some:
-            for call in self._calls(tenant, spec, measurer, subject_id):
-                total.add(call)
-        factor = items / len(some) if some else 0.0
+        if spec.target.source is None:
+            candidates, items, some = self._drawn(tenant, spec)
+            totals = [self._of_stored(tenant, spec, measurer, subject_id) for subject_id in some]
+        else:
+            candidates, items, totals = self._of_source(tenant, spec, measurer)
+        total = sum(totals, _Total())
+        factor = items / len(totals) if totals else 0.0
         return Estimated(
             candidates=candidates,
             items=items,
-            planned=len(some),
+            planned=len(totals),
             calls=round(total.calls * factor),
             input_tokens=round(total.input_tokens * factor),
             output_tokens=round(total.output_tokens * factor),
@@ -97,22 +124,38 @@ class Estimating:
         items = drawn if sampling.count is None else min(drawn, sampling.count)
         return candidates, items, [subject_id for _, subject_id in lowest[:items]]
 
-    def _calls(self, tenant: str, spec: RunSpec, measurer: Measurer, subject_id: str) -> Sequence[CostedCall]:
-        engine, overrides = measurer.engine, measurer.overrides
+    def _of_source(self, tenant: str, spec: RunSpec, measurer: Measurer) -> tuple[int, int, list[_Total]]:
+        with self._reading_source:
+            found = planned(
+                self._sources.open(tenant, spec.target, self._clock_ns()),
+                spec.target,
+                _PLANNED,
+                plan_trace=partial(self._of_trace, measurer),
+                plan_session=partial(self._of_session, measurer),
+            )
+        count = spec.target.sampling.count
+        items = found.drawn if count is None else min(found.drawn, count)
+        return found.candidates, items, found.plans(items)
+
+    def _of_stored(self, tenant: str, spec: RunSpec, measurer: Measurer, subject_id: str) -> _Total:
         if spec.target.scope == "session":
-            found = [x.session for x in self._store.sessions([subject_id], tenant=tenant)]
-            planned = [
-                call
-                for session in found
-                for call in (*engine.plan_signals(session, overrides), *engine.plan_session(session, overrides))
-            ]
-            return list(costed(planned, self._judge))
+            found = self._store.sessions([subject_id], tenant=tenant)
+            return sum((self._of_session(measurer, x.session) for x in found), _Total())
         trace = self._trace(tenant, subject_id)
         if trace is None:
-            return []
+            return _Total()
         earlier = self._store.turns_before(trace, limit=MAX_EARLIER_TURNS, max_bytes=_MAX_EARLIER_BYTES)
+        return self._of_trace(measurer, trace, earlier)
+
+    def _of_session(self, measurer: Measurer, session: Session) -> _Total:
+        engine, overrides = measurer.engine, measurer.overrides
+        calls = (*engine.plan_signals(session, overrides), *engine.plan_session(session, overrides))
+        return _Total.of(costed(calls, self._judge))
+
+    def _of_trace(self, measurer: Measurer, trace: AgentTrace, earlier: Sequence[AgentTrace]) -> _Total:
+        engine, overrides = measurer.engine, measurer.overrides
         by_itself = engine.plan_rubric(trace, overrides) if trace.session_id is None else []
-        return list(costed([*engine.plan(trace, overrides, earlier=earlier), *by_itself], self._judge))
+        return _Total.of(costed([*engine.plan(trace, overrides, earlier=earlier), *by_itself], self._judge))
 
     def _trace(self, tenant: str, trace_id: str) -> AgentTrace | None:
         """A trace; None where it is no longer stored, or its record is damaged."""

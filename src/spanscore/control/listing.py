@@ -23,7 +23,9 @@ class Page(NamedTuple):
 
 
 def refuse_unknown(store: Store, tenant: str, target: TargetSpec) -> None:
-    """Raise NotFoundError where a tenant has not all that a target names by its ids. Blocks."""
+    """Raise NotFoundError where a tenant has not all that a target names by its ids; a source is not asked. Blocks."""
+    if target.source is not None:
+        return
     if target.trace_ids:
         ids = [id_.lower() for id_ in target.trace_ids]
         what, unknown = "traces", store.read_runs(lambda x: x.unknown_traces(tenant, ids))

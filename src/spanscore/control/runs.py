@@ -13,6 +13,7 @@ from spanscore.control import listing
 from spanscore.control.estimating import Estimated, Estimating
 from spanscore.control.measurer import Measurers
 from spanscore.control.scoring_items import ItemScoring
+from spanscore.control.sources import Sources
 from spanscore.control.spec import RunBudget, RunSpec, kept, whole
 from spanscore.control.target import read_spec
 from spanscore.control.working import Work
@@ -53,19 +54,24 @@ class Runs:
         scoring: Scoring,
         store: Store,
         *,
+        sources: Sources | None = None,
         is_busy: Callable[[], bool] = lambda: False,
         clock_ns: Callable[[], int] = time.time_ns,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        """While `is_busy` with what comes in, runs wait."""
+        """`sources` are where runs may read traces that are stored elsewhere.
+
+        While `is_busy` with what comes in, runs wait.
+        """
         self._config = config
+        self._sources = sources or Sources({})
         self._measurers = measurers
         self._scoring = scoring
         self._store = store
         self._is_busy = is_busy
         self._clock_ns = clock_ns
         self._sleep = sleep
-        self._estimating = Estimating(store, measurers, measurers.judge_config, clock_ns)
+        self._estimating = Estimating(store, measurers, measurers.judge_config, self._sources, clock_ns)
         self._active: dict[str, _Active] = {}
         self._news = asyncio.Event()
         self._is_stopped = False
@@ -113,6 +119,7 @@ class Runs:
             if earlier is not None:
                 return _same(earlier, spec)
         self._measurers.of(spec)
+        self._sources.require(tenant, spec.target)
         await self._once(listing.refuse_unknown, self._store, tenant, spec.target)
         now_ns, new = self._clock_ns(), kept(spec)
         progress = Progress(asked=new.digest, named=len(spec.target.trace_ids) + len(spec.target.session_ids))
@@ -196,12 +203,13 @@ class Runs:
     async def retry(self, tenant: str, run_id: str, budget: RunBudget | None = None) -> Run:
         """Evaluate again what failed of a run that has ended, and nothing else; `budget` takes the place of the run's.
 
-        Raises NotFoundError, and StateError where nothing failed, or the run was cancelled or has not ended.
+        A run that could not be begun, or came to no end, goes on where it stood. Raises NotFoundError, and StateError
+        where nothing failed, or the run was cancelled or has not ended.
         """
 
         def retry(tables: RunTables) -> Run:
             run = _moved(tables.get(tenant, run_id), run_id, ("SUCCEEDED", "FAILED"), "PENDING", "retried")
-            if not run.progress.failed:
+            if not run.progress.failed and run.progress.cursor is None and not run.progress.left:
                 raise StateError(f"run {run_id}: nothing of it has failed")
             tables.retry(run_id)
             if budget is not None:
@@ -291,6 +299,9 @@ class Runs:
             lambda listed: ItemScoring(listed, spec, measurer, self._scoring, self._store),
             self._scoring,
             self._store,
+            sources=self._sources,
+            max_from_source=self._config.max_from_source,
+            looks_back=measurer.engine.looks_back,
             at_once=self._config.max_concurrent,
             is_busy=self._is_busy,
             clock_ns=self._clock_ns,
@@ -305,6 +316,9 @@ class Runs:
             state = await work.run()
             if state is not None:
                 _log.info("run %s: %s", run.id, state.lower())
+        except InputError as error:
+            _log.error("run %s cannot go on: %s", run.id, error)
+            await self._fail(run, str(error))
         except Exception as error:  # noqa: BLE001 - one run must not stop the others, nor itself at every start
             _log.exception("run %s cannot go on", run.id)
             await self._fail(run, f"{type(error).__name__}: {error}")

@@ -1,6 +1,7 @@
 """What is to be evaluated of what is stored, and how: the part that runs and monitors have in common."""
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Self, TypeVar
 
@@ -16,6 +17,7 @@ SpecT = TypeVar("SpecT", bound=BaseModel)
 MAX_IDS = 50_000
 MAX_SAMPLE = 1_000_000
 _DRAWS = 1 << 63
+_OTEL_ID = re.compile(r"[0-9a-fA-F]{32}")
 _MAX_TEXT = 1024
 
 _Text = Annotated[str, Field(min_length=1, max_length=_MAX_TEXT)]
@@ -148,6 +150,9 @@ class TargetSpec(Spec):
     scope: ScopeKind = "trace"
     """Whether traces are evaluated, or sessions."""
 
+    source: _Name | None = None
+    """From which configured source they are read; not set: from the store."""
+
     filter: TraceFilter | None = None
     """Which of all that is stored; neither a filter nor ids: everything."""
 
@@ -167,7 +172,16 @@ class TargetSpec(Spec):
             raise ValueError(f"give {' or '.join(given)}, not {'both' if len(given) == 2 else 'all'}")
         if self.scope == "session" and self.trace_ids:
             raise ValueError("trace_ids name no sessions; give session_ids, or evaluate traces")
+        if self.source is not None:
+            self._refuse_of_source()
         return self
+
+    def _refuse_of_source(self) -> None:
+        if self.session_ids:
+            raise ValueError("a source cannot be asked for session_ids; give a filter")
+        wrong = next((x for x in self.trace_ids if not _OTEL_ID.fullmatch(x)), None)
+        if wrong is not None:
+            raise ValueError(f"a source has OpenTelemetry trace ids of 32 hex digits, and {wrong[:80]!r} is none")
 
 
 class MeasureSpec(Spec):

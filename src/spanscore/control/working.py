@@ -9,6 +9,8 @@ from dataclasses import replace
 
 from spanscore.control import listing
 from spanscore.control.scoring_items import ItemScoring, Worked, failed
+from spanscore.control.source_listing import SourceListing
+from spanscore.control.sources import Sources
 from spanscore.control.spec import RunSpec
 from spanscore.errors import PermanentError
 from spanscore.scoring import Scoring
@@ -56,6 +58,9 @@ class Work:
         scoring: Scoring,
         store: Store,
         *,
+        sources: Sources,
+        max_from_source: int,
+        looks_back: bool,
         at_once: int,
         is_busy: Callable[[], bool],
         clock_ns: Callable[[], int] = time.time_ns,
@@ -77,12 +82,28 @@ class Work:
         self._clock_ns = clock_ns
         self._sleep = sleep
         self._is_ending = False
+        self._from_source = None
+        if spec.target.source is not None:
+            self._from_source = SourceListing(
+                run,
+                spec.target,
+                sources,
+                scoring,
+                store,
+                max_items=max_from_source,
+                looks_back=looks_back,
+                give_way=self._give_way,
+                clock_ns=clock_ns,
+                sleep=sleep,
+            )
         self._uncommitted: list[tuple[Item, Worked]] = []
         self._committing = asyncio.Lock()
 
     def end(self) -> None:
         """Take up no more items; `run` returns when those under way are committed."""
         self._is_ending = True
+        if self._from_source is not None:
+            self._from_source.end()
 
     async def run(self) -> RunState | None:
         """Work off the run; returns the state that it has come to, None where it was ended before."""
@@ -102,15 +123,19 @@ class Work:
     async def _list_items(self) -> bool:
         """List the items; False where the run was ended before, or is gone."""
         run, target = self._run, self._spec.target
+        if self._from_source is not None and run.progress.cursor is not None:
+            found = await self._from_source.list()
+            self._run = found or run
+            return found is not None
         while run.progress.cursor is not None and not self._is_ending:
             await self._give_way()
             cursor = run.progress.cursor
-            found = await self._scoring.patiently(
+            page = await self._scoring.patiently(
                 listing.page, self._store, run.tenant, target, cursor, stored_by_ns=run.created_ns
             )
             listed: Run | None = await self._scoring.patiently(
                 self._store.write_runs,
-                lambda tables, run=run, found=found: listing.add(tables, run, target.sampling, found, self._clock_ns()),
+                lambda tables, run=run, page=page: listing.add(tables, run, target.sampling, page, self._clock_ns()),
             )
             if listed is None:
                 return False
@@ -194,5 +219,5 @@ class Work:
 
 def _why(run: Run) -> str | None:
     if not run.progress.items:
-        return "nothing that is stored fits the target, or nothing of it was drawn"
+        return "nothing that is there fits the target, or nothing of it was drawn"
     return f"{run.progress.failed} of {run.progress.items} failed" if run.progress.failed else None

@@ -99,6 +99,19 @@ class RunRetention(BaseModel):
     """Whether the scores of a run go with it; false: they stay for as long as `store.retention` says."""
 
 
+class RunSource(BaseModel):
+    """Where the stored traces are that runs may read."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    url: str = Field(min_length=1)
+    """As for `spanscore eval`: `jaeger://localhost:16686?service=shop`, `file:///data/traces`, `s3://bucket/path`. Its
+    conditions hold for every run; a run's own filter narrows them."""
+
+    tenants: list[str] = []
+    """Which tenants may read it; where there are no tenants, everybody may whose token can create runs."""
+
+
 class Runs(BaseModel):
     """Evaluation runs, which score what is stored: they give way to what comes in."""
 
@@ -109,6 +122,13 @@ class Runs(BaseModel):
 
     max_concurrent: int = Field(default=8, ge=1)
     """Traces or sessions that one run evaluates at the same time, and metrics of these that wait for a judge."""
+
+    sources: dict[Annotated[str, Field(min_length=1, max_length=256)], RunSource] = {}
+    """Backends and files elsewhere whose stored traces runs may evaluate, by the name that a run gives. A run can name
+    no other place."""
+
+    max_from_source: int = Field(default=50_000, ge=1)
+    """Traces or sessions of a source that one run may evaluate, after its sample is drawn: their traces are stored."""
 
     retention: RunRetention = RunRetention()
     """How long runs are kept that have ended."""

@@ -6,17 +6,19 @@ from sqlalchemy import select
 from sqlalchemy.engine import Connection
 
 from spanscore.store.schema import agent_traces
+from spanscore.store.writing import IMPORTED
 
 _ROWS_AT_ONCE = 100
 _MAX_BYTES = 64 * 2**20
 
 
 def stored_before(connection: Connection, before_ns: int, limit: int) -> Iterator[str]:
-    """The records of the last `limit` traces that were stored before a time (Unix ns), the newest first.
+    """The records of the last `limit` traces that came and were stored before a time (Unix ns), the newest first.
 
     Of large ones fewer: 64 MiB of records.
     """
     rows = select(agent_traces.c.row, agent_traces.c.size_bytes, agent_traces.c.record)
+    rows = rows.where(agent_traces.c.revision != IMPORTED)
     row, left, size_bytes = _first_stored_at(connection, before_ns), limit, 0
     while left > 0 and size_bytes < _MAX_BYTES:
         found = connection.execute(

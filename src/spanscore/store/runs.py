@@ -224,11 +224,17 @@ class RunTables:
         new = {subject: draw for subject, draw in subjects if subject not in known}
         rows = [
             {"run": run.id, "subject_id": subject, "number": number, "tenant": run.tenant, "draw": draw}
-            for number, (subject, draw) in enumerate(new.items(), run.progress.candidates)
+            for number, (subject, draw) in enumerate(new.items(), self._next_number(run.id))
         ]
         if rows:
             self._connection.execute(insert(run_items).values(state="PENDING", tries=0), rows)
         return len(rows)
+
+    def _next_number(self, run_id: str) -> int:
+        """The number of the next item; while a run is listed, all of its items are pending."""
+        pending = (run_items.c.run == run_id, run_items.c.state == "PENDING")
+        last: int | None = self._connection.execute(select(func.max(run_items.c.number)).where(*pending)).scalar()
+        return 0 if last is None else last + 1
 
     def highest_draw(self, run_id: str, count: int) -> int | None:
         """The draw of the item that is the last of the `count` lowest; None where there are fewer."""

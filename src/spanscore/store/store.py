@@ -113,9 +113,10 @@ class Store:
     ) -> list[int]:
         """Keep traces and evaluations in one transaction; returns the evaluations' outbox sequence numbers, in order.
 
-        A trace takes the place of its earlier revision; the agent traces with the ids `gone` are put out of it. An
-        evaluation that is there already, by its `uid`, is ignored and keeps the number that it has. Numbers rise by one
-        from commit to commit, without gaps. `missing` is kept until it is evaluated without being missing again.
+        A trace takes the place of its earlier revision, an imported one of none that came; the agent traces with the
+        ids `gone` are put out of it. An evaluation that is there already, by its `uid`, is ignored and keeps the number
+        that it has. Numbers rise by one from commit to commit, without gaps. `missing` is kept until it is evaluated
+        without being missing again.
         `also` writes of evaluation runs in the same transaction.
         """
         now_ns = self._clock_ns()
@@ -276,7 +277,7 @@ class Store:
         )
         query = (
             select(agent_traces.c.session_id, last_stored)
-            .where(agent_traces.c.session_id.is_not(None))
+            .where(agent_traces.c.session_id.is_not(None), agent_traces.c.revision != writing.IMPORTED)
             .group_by(agent_traces.c.session_id)
             .having(last_stored > last_evaluated)
             .order_by(last_stored)

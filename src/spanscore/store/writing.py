@@ -29,9 +29,9 @@ NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _MAX_IDS = 400  # of which a statement names two lists: old SQLites take 999 parameters
 
 # Built once: to build and to recognise such a statement takes SQLAlchemy longer than the database to answer it.
-_STORED_TRACES = select(agent_traces.c.id, agent_traces.c.size_bytes).where(
-    agent_traces.c.id.in_(bindparam("ids", expanding=True))
-)
+_STORED_TRACES = select(
+    agent_traces.c.id, agent_traces.c.size_bytes, agent_traces.c.revision, agent_traces.c.digest
+).where(agent_traces.c.id.in_(bindparam("ids", expanding=True)))
 _STORED_IDS = select(otel_traces.c.trace_id, otel_traces.c.agent_trace_id, otel_traces.c.tenant).where(
     otel_traces.c.agent_trace_id.in_(bindparam("ids", expanding=True))
 )
@@ -41,9 +41,13 @@ _STORED_SCORES = select(evaluations.c.subject_id, evaluations.c.uid, evaluations
 )
 
 
+IMPORTED = 0
+"""The revision of an agent trace that never came, but was read from elsewhere for an evaluation run."""
+
+
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class StoredTrace:
-    """An agent trace as it is kept: `revision` counts from 1, `digest` tells whether a rebuilt trace has changed."""
+    """An agent trace as it is kept: `revision` counts from 1, or is `IMPORTED`; by `digest` a change is seen."""
 
     trace: AgentTrace
     revision: int
@@ -66,11 +70,18 @@ def chunks(ids: Sequence[IdT]) -> Iterator[Sequence[IdT]]:
 
 
 def put_traces(connection: Connection, traces: Sequence[StoredTrace], after_row: int, now_ns: int) -> int:
-    """Write traces in place of their earlier revisions; returns by how many bytes the store has grown."""
+    """Write traces in place of their earlier revisions; returns by how many bytes the store has grown.
+
+    One that was imported takes the place of none that came.
+    """
     newest = {stored.trace.id: stored for stored in traces}
     replaced: dict[str, int] = {}
     for ids in chunks(list(newest)):
-        replaced.update((id_, size_bytes) for id_, size_bytes in connection.execute(_STORED_TRACES, {"ids": ids}))
+        for row in connection.execute(_STORED_TRACES, {"ids": ids}):
+            if _stays(row, newest[row.id]):
+                del newest[row.id]
+            else:
+                replaced[row.id] = row.size_bytes
     for ids in chunks(list(replaced)):
         connection.execute(delete(agent_traces).where(agent_traces.c.id.in_(ids)))
         connection.execute(delete(model_responses).where(model_responses.c.agent_trace_id.in_(ids)))
@@ -84,6 +95,11 @@ def put_traces(connection: Connection, traces: Sequence[StoredTrace], after_row:
     _note_responses(connection, [stored.trace for stored in newest.values()])
     written: int = sum(row[_TRACE_SIZE] for row in rows)
     return written - sum(replaced.values())
+
+
+def _stays(row: Any, new: StoredTrace) -> bool:
+    """Whether what is stored stays as it is: it came, or is the same, and the new one is imported."""
+    return new.revision == IMPORTED and (row.revision != IMPORTED or row.digest == new.digest)
 
 
 def _otel_rows(traces: Iterable[AgentTrace]) -> set[_Row]:

@@ -168,10 +168,16 @@ class RunTarget(_message.Message):
     SESSION_IDS_FIELD_NUMBER: _builtins.int
     SAMPLING_FIELD_NUMBER: _builtins.int
     ID_COUNT_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
     scope: _score_pb2.Scope.ValueType
     """Whether traces are evaluated, which holds without it, or sessions."""
     id_count: _builtins.int
     """How many ids the target names. Set by the server."""
+    source: _builtins.str
+    """The name of a source in the server's configuration (`evaluation.runs.sources`), such as a backend of traces, from
+    which the traces are read and stored before they are evaluated. Empty: those that are stored here. With a source,
+    trace_ids are ids of OpenTelemetry traces, and session_ids cannot be given.
+    """
     @_builtins.property
     def filter(self) -> Global___TraceFilter:
         """Not set, and no ids: everything."""
@@ -197,10 +203,11 @@ class RunTarget(_message.Message):
         session_ids: _abc.Iterable[_builtins.str] | None = ...,
         sampling: Global___RunSampling | None = ...,
         id_count: _builtins.int = ...,
+        source: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "sampling", b"sampling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "id_count", b"id_count", "sampling", b"sampling", "scope", b"scope", "session_ids", b"session_ids", "trace_ids", b"trace_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "id_count", b"id_count", "sampling", b"sampling", "scope", b"scope", "session_ids", b"session_ids", "source", b"source", "trace_ids", b"trace_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
