@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from spanscore.errors import RetryableError
+from spanscore.errors import FieldError, RetryableError
+from spanscore.evaluation import Config, Engine, Overrides
 from spanscore.model.score import Evaluation, Evaluator, Failure
 from spanscore.scoring import Scoring
 from spanscore.store.store import StoredTrace
@@ -40,6 +41,12 @@ def scoring():
         now_ns[0] += round(seconds * 10**9)
 
     return Scoring(None, Well(), None, Meter(), clock_ns=lambda: now_ns[0], sleep=sleep)
+
+
+def test_a_run_that_cannot_be_met_is_refused_before_anything_is_read():
+    scoring = Scoring(Engine(Config(), None, None), None, None, Meter())
+    with pytest.raises(FieldError, match=r"signal_weights: 'coherance' is no metric of traces .* 'coherence'"):
+        scoring.check(Overrides(signal_weights={"coherance": 1.0}))
 
 
 def test_the_store_is_waited_for(scoring):

@@ -211,6 +211,7 @@ class Processing:
         """
         asked = overrides or Overrides()
         refuse_misplaced(asked, "trace" if session_id is None else "session")
+        self._scoring.check(asked)
         if session_id is not None:
             keys = await self.patiently(self.store.session_keys, session_id, tenant=tenant)
             return await self._scoring.sessions(keys, asked, tenant=tenant)

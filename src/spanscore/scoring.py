@@ -203,6 +203,10 @@ class Scoring:
             await self.commit([], evaluations, in_vain=in_vain)
         return evaluations
 
+    def check(self, overrides: Overrides) -> None:
+        """Raise InputError where a run that changes so much cannot be met."""
+        self._engine.metrics_of(overrides)
+
     async def _external_scores(self, session: Session) -> list[Evaluation]:
         if not self._engine.uses_external_scores:
             return []

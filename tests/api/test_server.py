@@ -293,7 +293,6 @@ def test_evaluating_what_is_not_stored_is_not_found(stub):
     ("wrong", "hint"),
     [
         ({"metrics": ["coherance"]}, "did you mean 'coherence'?"),
-        ({"signal_weights": {"coherance": 1.0}}, "did you mean 'coherence'?"),
         ({"signal_weights": {"coherence": -1.0}}, "at least 0"),
         ({"threshold": float("nan")}, "off the scale of "),
         ({"threshold": 7.0, "metrics": ["coherence"]}, "threshold: 7 is off the scale of coherence, which is 0 to 1"),

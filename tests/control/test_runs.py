@@ -289,7 +289,7 @@ WRONG = [
     ({"measure": {"metrics": ["agent_reliability"]}}, "agent_reliability runs with a session, not with a trace"),
     ({"measure": {"metrics": ["coherence"], "thresholds": {"confidence": 1}}}, "confidence has options or a threshold"),
     ({"measure": {"metrics": ["coherence"], "options": {"coherence": {"x": 1}}}}, "coherence has no option 'x'"),
-    ({"measure": {"signal_weights": {"nothing": 1}}}, "'nothing' is no signal of the session metrics"),
+    ({"measure": {"signal_weights": {"nothing": 1}}}, "measure.signal_weights: 'nothing' is no metric of traces"),
 ]
 
 

@@ -174,8 +174,8 @@ def test_a_run_can_have_signal_weights_of_its_own(make_engine, session, scripted
 
 
 def test_weights_of_what_is_no_signal_are_refused(make_engine, session):
-    with pytest.raises(InputError, match="no signal"):
-        evaluate(make_engine(), session, Overrides(signal_weights={"task_completion": 1}))
+    with pytest.raises(InputError, match="signal_weights: 'politeness' is no metric of traces"):
+        evaluate(make_engine(), session, Overrides(signal_weights={"politeness": 1}))
 
 
 def test_a_run_of_one_session_metric_still_looks_for_loops(make_engine, session):

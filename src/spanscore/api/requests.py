@@ -14,7 +14,7 @@ from spanscore import metrics
 from spanscore.api.v1.control_service_pb2 import EvaluateRequest
 from spanscore.api.v1.trace_service_pb2 import EvaluateSessionRequest, EvaluateTraceRequest
 from spanscore.errors import FieldError, InputError, NotFoundError
-from spanscore.evaluation.config import Overrides, check_signals
+from spanscore.evaluation.config import Overrides
 from spanscore.evaluation.rubric import is_rubric
 from spanscore.evaluation.rubric import scale_of as rubric_scale
 
@@ -84,10 +84,6 @@ def overrides(
     """What the request changes. Raises InputError where it cannot be met."""
     threshold = request.threshold if request.HasField("threshold") else None
     weights = dict(signal_weights or {})
-    try:
-        check_signals(weights)
-    except ValueError as error:
-        raise FieldError("signal_weights", str(error)) from None
     for name, weight in weights.items():
         if not (math.isfinite(weight) and weight >= 0):
             raise FieldError("signal_weights", f"the weight of {name} is {weight}; give a number of at least 0")

@@ -66,6 +66,8 @@ class Measurers:
                 clock_ns=self._clock_ns,
             )
             metrics = engine.metrics_of(overrides)
+        except FieldError as error:
+            raise FieldError(f"measure.{error.field}", error.problem) from None
         except (ConfigError, ValueError) as error:
             raise FieldError("measure", str(error)) from None
         rubric = engine.has_rubric(overrides)

@@ -19,13 +19,13 @@ from pydantic import (
 
 from spanscore import metrics
 from spanscore.errors import ConfigError, InputError
-from spanscore.evaluation.external_signals import ExternalSignal
+from spanscore.evaluation.external_signals import ExternalSignal, external_names
 from spanscore.evaluation.own import Criterion, load_plugins, make_known
 from spanscore.evaluation.rubric import NAME as RUBRIC
 from spanscore.evaluation.rubric import Config as RubricConfig
 from spanscore.evaluation.rubric import Rubric, chosen, is_rubric
 from spanscore.evaluation.rules import Frequency, Rule, asks_for_frequency, attribute_names, check_rules
-from spanscore.evaluation.signals import needed
+from spanscore.evaluation.signals import check_signals, needed
 from spanscore.evaluation.with_rule import refuse_idle, with_rule
 from spanscore.judge.config import RULES
 from spanscore.metrics import SIGNAL_WEIGHTS, Judged, Metric, RubricMetric
@@ -154,13 +154,14 @@ class Config(BaseModel):
     also options of those that run anyway. `false` in place of options: it does not run. The signals that session
     metrics rest on are measured where these run, also without being named themselves."""
 
-    signal_weights: dict[str, Weight] = {}
-    """How much a trace metric counts in the session metrics, where it is not to be the metric's own weight; with 0 it
-    does not count."""
-
     external_signals: dict[str, ExternalSignal] = {}
     """Scores that others gave, by name, that count in the session metrics as the traces' own scores do: from the
     session's next evaluation on."""
+
+    signal_weights: dict[str, Weight] = {}
+    """How much metrics of traces count in the session metrics, by name: `confidence`, `loop_detection`,
+    `tool_correctness` and `coherence`, where it is not to be the usual weight, and any other that is to count too, such
+    as a check, a criterion, a function of your own or an external signal. With 0 one does not count."""
 
     sampling: float = Field(default=1.0, ge=0, le=1)
     """The share that is evaluated: of sessions, and of the traces that belong to none. Which ones is decided by their
@@ -222,8 +223,9 @@ class Config(BaseModel):
 
     @field_validator("signal_weights")
     @classmethod
-    def _known_signals(cls, weights: dict[str, float]) -> dict[str, float]:
-        check_signals(weights)
+    def _known_signals(cls, weights: dict[str, float], info: ValidationInfo) -> dict[str, float]:
+        if {"plugins", "criteria", "external_signals"} <= info.data.keys():  # else what is wrong there has been told
+            check_signals(weights, external_names(info.data["external_signals"]))
         return weights
 
     @model_validator(mode="after")
@@ -262,14 +264,20 @@ class Config(BaseModel):
     def weights(self) -> dict[str, float]:
         """The weights of signals that the configuration gives: 0 for one that it says is not to run."""
         left_out = {name: 0.0 for name in SIGNAL_WEIGHTS if self.metrics.get(name) is False}
-        external = {name: x.weight for name, x in self.external_signals.items() if x.counts_as is None}
+        external = {name: self.external_signals[name].weight for name in self.external_names}
         return {**left_out, **external, **self.signal_weights}
+
+    @property
+    def external_names(self) -> list[str]:
+        """The scores of others that are signals of their own: nothing is measured for them."""
+        return external_names(self.external_signals)
 
     def build(self) -> list[Metric]:
         """The metrics that run, in the order of `measured`; then the signals that session metrics need."""
         measured = self.measured()
         configured = [_metric(name, options) for name, options in measured.items()]
-        return configured + [_metric(x, {}) for x in needed(configured, self.weights()) if x not in measured]
+        signals = needed(configured, self.weights(), external=self.external_names)
+        return configured + [_metric(x, {}) for x in signals if x not in measured]
 
     @property
     def uses_frequency(self) -> bool:
@@ -367,13 +375,6 @@ class Overrides:
         if self.model is not None and isinstance(metric, Judged):
             changes["model"] = self.model
         return replace(metric, **changes) if changes else metric
-
-
-def check_signals(weights: Mapping[str, float]) -> None:
-    """Refuse weights of what is no signal. Raises ValueError."""
-    for name in weights:
-        if name not in SIGNAL_WEIGHTS:
-            raise ValueError(f"{name!r} is no signal of the session metrics; {nearest(name, SIGNAL_WEIGHTS)}")
 
 
 def check_bands(bands: Iterable[str]) -> None:

@@ -206,7 +206,7 @@ class Engine:
         of_session = [x for x in metrics if x.scope == "session" and not isinstance(x, SessionMetric)]
         found += await self._evaluated(procedure, of_session, session, revision)
         given_weights = selection.given_weights(overrides)
-        rest_on = read_signals(session, known, given_weights)
+        rest_on = read_signals(session, known, given_weights, external=self._config.external_names)
         if self._config.external_signals:
             rest_on = with_external(rest_on, session, external, self._config.external_signals)
             weights |= {x: y for x, y in replaced_weights(self._config.external_signals) if x not in given_weights}

@@ -1,5 +1,6 @@
 """Which scores that others gave count in the session metrics, as what, and how much."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -52,3 +53,8 @@ class ExternalSignal(BaseModel):
         if worst == best:
             return None
         return min(1.0, max(0.0, (score.value - worst) / (best - worst)))
+
+
+def external_names(configured: Mapping[str, ExternalSignal]) -> list[str]:
+    """The external scores that are signals of their own."""
+    return [name for name, signal in configured.items() if signal.counts_as is None]

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from spanscore.embed.port import Embedder
-from spanscore.errors import InputError
-from spanscore.evaluation.config import Config, Overrides, check_signals, model_named
+from spanscore.errors import FieldError, InputError
+from spanscore.evaluation.config import Config, Overrides, model_named
 from spanscore.evaluation.rubric import Rubric
-from spanscore.evaluation.signals import needed, usual_weights
+from spanscore.evaluation.signals import check_signals, needed, usual_weights
 from spanscore.judge.config import RULES, warn_of_rules
 from spanscore.metrics import Metric
 
@@ -42,21 +42,21 @@ class Selection:
 
     def signals(self, run: Sequence[Metric], overrides: Overrides | None) -> list[Metric]:
         """The metrics of the signals that the session metrics of a run rest on, as that run measures them."""
-        names = needed(run, self.weights(overrides))
+        names = needed(run, self.weights(overrides), external=self._config.external_names)
         return Overrides(names, overrides.model if overrides else None).applied(self._known)
 
     def weights(self, overrides: Overrides | None) -> dict[str, float]:
-        """The weights of all signals, by name. Raises InputError on what is no signal."""
+        """The weights of all signals, by name. Raises FieldError on what is no signal."""
         embedding = self._embedder.name if self._embedder else None
         return {**usual_weights(embedding), **self.given_weights(overrides)}
 
     def given_weights(self, overrides: Overrides | None) -> Mapping[str, float]:
-        """The weights of signals that the configuration or the run gives. Raises InputError on what is no signal."""
+        """The weights of signals that the configuration or the run gives. Raises FieldError on what is no signal."""
         changed = (overrides.signal_weights if overrides else None) or {}
         try:
-            check_signals(changed)
+            check_signals(changed, self._config.external_names)
         except ValueError as error:
-            raise InputError(str(error)) from None
+            raise FieldError("signal_weights", str(error)) from None
         return {**self._config.weights(), **changed}
 
     def ranking(self) -> dict[str, float]:

@@ -1,5 +1,6 @@
 """The signals of a session: the scores of its traces as the session metrics use them, and why some are missing."""
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
@@ -8,6 +9,7 @@ from spanscore.evaluation.external_signals import ExternalSignal
 from spanscore.metrics import SIGNAL_WEIGHTS, Judged, Metric, SessionMetric, Signals
 from spanscore.model.score import Evaluation, Skip, SkipCause
 from spanscore.model.trace import Session
+from spanscore.naming import nearest
 
 _IN_SHORT: Mapping[SkipCause, str] = {
     "no_judge": "no judge is configured",
@@ -32,10 +34,37 @@ def usual_weights(embedding: str | None) -> dict[str, float]:
     }
 
 
-def needed(run: Iterable[Metric], weights: Mapping[str, float]) -> tuple[str, ...]:
-    """The signals with a weight that the session metrics of a run rest on."""
-    resting = {name for metric in run if isinstance(metric, SessionMetric) for name in metric.signals}
-    return tuple(name for name in SIGNAL_WEIGHTS if name in resting and weights.get(name, SIGNAL_WEIGHTS[name]))
+def check_signals(weights: Mapping[str, float], external: Collection[str] = ()) -> None:
+    """Refuse weights of what can be no signal; `external` are scores of others that are. Raises ValueError."""
+    known = metrics.available()
+    for name in weights:
+        if name in known:
+            _check_signal(known[name])
+        elif name not in external:
+            possible = [*(x for x, metric in known.items() if metric.scope == "trace"), *external]
+            raise ValueError(f"{name!r} is no metric of traces and no external signal; {nearest(name, possible)}")
+
+
+def _check_signal(metric: type[Metric]) -> None:
+    if metric.scope != "trace":
+        raise ValueError(f"{metric.name} is measured of a session; give weights to metrics of its traces")
+    low, high = metric.scale
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ValueError(f"{metric.name} has no scale with two ends, so its risk is not known; declare one to weigh it")
+
+
+def needed(run: Iterable[Metric], weights: Mapping[str, float], *, external: Collection[str] = ()) -> tuple[str, ...]:
+    """The signals with a weight that the session metrics of a run rest on, but for those that are `external`."""
+    usual = {name for metric in run if isinstance(metric, SessionMetric) for name in metric.signals}
+    if not usual:
+        return ()
+    found = [name for name in SIGNAL_WEIGHTS if name in usual and weights.get(name, SIGNAL_WEIGHTS[name])]
+    return (*found, *(name for name in _others(weights, external) if weights[name]))
+
+
+def _others(weights: Collection[str], external: Collection[str]) -> list[str]:
+    """The metrics that `weights` make signals beside the usual ones."""
+    return [name for name in weights if name not in SIGNAL_WEIGHTS and name not in external]
 
 
 def is_lacking(metric: Metric, found: Evaluation | None) -> bool:
@@ -49,18 +78,25 @@ def is_lacking(metric: Metric, found: Evaluation | None) -> bool:
     return named is not None and found.evaluator.model not in {None, named}
 
 
-def read_signals(session: Session, evaluations: Mapping[str, TraceSignals], weighted: Collection[str] = ()) -> Signals:
+def read_signals(
+    session: Session,
+    evaluations: Mapping[str, TraceSignals],
+    weighted: Collection[str] = (),
+    *,
+    external: Collection[str] = (),
+) -> Signals:
     """The signals of a session's traces, from their evaluations by agent trace id and name; and why some have none.
 
-    A score whose scale is not known, since its embedding was not measured, counts only where its metric is among
-    `weighted`: those that the configuration or the run gives a weight.
+    Signals are the usual metrics, and those that are `weighted`: the configuration or the run gives them a weight; but
+    not what is `external`. A score whose scale is not known, since its embedding was not measured, counts only where
+    its metric is one of these.
     """
     values: dict[str, dict[str, float]] = defaultdict(dict)
     absent: dict[str, dict[str, str]] = defaultdict(dict)
     inapplicable: dict[str, dict[str, str]] = defaultdict(dict)
     for trace in session.traces:
         by_metric = evaluations.get(trace.id, {})
-        for name in SIGNAL_WEIGHTS:
+        for name in (*SIGNAL_WEIGHTS, *_others(weighted, external)):
             found = by_metric.get(name)
             value = _value(found, is_weighted=name in weighted) if found else None
             if found is None:

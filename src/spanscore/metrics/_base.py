@@ -64,12 +64,14 @@ class Metric:
 
     @classmethod
     def signal(cls, value: float, embedding: str | None) -> float | None:
-        """A score as the session metrics use it, where it is a signal: 0 to 1, and 0.5 divides good from bad.
+        """A score as the session metrics use it, where it is a signal: from 0, the worst on its scale, to 1, the best.
 
         None where it cannot be told what the value means, since the scale of `embedding` is not known.
         """
         del embedding
-        return value
+        low, high = cls.scale
+        share = min(1.0, max(0.0, (value - low) / (high - low)))
+        return share if cls.better == "higher" else 1.0 - share
 
     def threshold_for(self, embedding: str | None) -> float | None:
         """The threshold that holds for scores made with `embedding`, a name as `Embedder.name` states it.

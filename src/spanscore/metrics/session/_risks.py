@@ -1,7 +1,7 @@
 """The arithmetic that the session metrics share: which signals count, what each trace risks, what is missing."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,8 +41,8 @@ class TraceRisks:
     def shown(self) -> dict[str, float | None]:
         """As metadata: null for a signal that is missing."""
         by_key = {key: self.risks.get(signal) for signal, key in _RISK_KEYS.items()}
-        external = {f"{signal}_risk": risk for signal, risk in self.risks.items() if signal not in _RISK_KEYS}
-        return {**by_key, **external, "step_risk": self.step_risk}
+        others = {f"{signal}_risk": risk for signal, risk in self.risks.items() if signal not in _RISK_KEYS}
+        return {**by_key, **others, "step_risk": self.step_risk}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,20 +85,27 @@ def basis(session: Session, signals: Signals, weights: Mapping[str, float]) -> B
     values = [signals.values.get(trace.id, {}) for trace in session.traces]
     present = tuple(x for x in weights if weights[x] and any(x in found for found in values))
     missing = {}
-    for signal in SIGNAL_WEIGHTS:
+    asked = _measured(signals)
+    for signal in asked:
         why = _absence(session, signals, weights, signal, is_present=signal in present)
         if why:
             missing[signal] = why
-    external = [x for x in present if x not in SIGNAL_WEIGHTS]  # which nobody misses where nobody gave any
-    return Basis(present, missing, len(SIGNAL_WEIGHTS) + len(external))
+    given = [x for x in present if x not in asked]  # by others: nobody misses it where nobody gave any
+    return Basis(present, missing, len(asked) + len(given))
+
+
+def _measured(signals: Signals) -> list[str]:
+    """The usual signals, and what else was to be measured of any trace."""
+    lacking = [name for whys in (signals.absent, signals.inapplicable) for found in whys.values() for name in found]
+    return list(dict.fromkeys((*SIGNAL_WEIGHTS, *lacking)))
 
 
 def no_signals(
-    session: Session, signals: Signals, weights: Mapping[str, float], needed: tuple[str, ...] = tuple(SIGNAL_WEIGHTS)
+    session: Session, signals: Signals, weights: Mapping[str, float], needed: Collection[str] | None = None
 ) -> Skip:
-    """The outcome where no trace counts. `needed` are the signals any of which would have made a trace count."""
+    """The outcome where no trace counts. `needed`: the only signals that would have made a trace count; None: any."""
     missing = basis(session, signals, weights).missing
-    whys = [f"{signal} {missing[signal]}" for signal in needed if signal in missing]
+    whys = [f"{signal} {why}" for signal, why in missing.items() if needed is None or signal in needed]
     told = f": {listed(whys)}" if whys else ""
     return Skip(f"No trace of the session has the signals to evaluate{told}.", "no_signals")
 

@@ -26,14 +26,14 @@ _UNSTEADY_BELOW = 0.7
 class AgentConsistency(SessionMetric):
     """The stability of the agent over a whole session, as the scores of its traces show it.
 
-    Only traces with a confidence score count. A trace's penalty is the sum over loop_detection, tool_correctness and
-    coherence, where present, of weight x (1 - score); its weighted uncertainty is (1 + penalty) x the weight of
-    confidence x (1 - confidence). The score is 1 - the root mean square of those, clamped to 0..1. Metadata:
-    `total_traces_in_session`, `traces_evaluated`, `raw_instability`, `signal_weights`, `rests_on`, `missing_signals`
-    and `per_trace_signals` as agent_reliability has them, `aggregation`. Of a session of more than 1,000 traces in the
-    store, the latest 1,000 are measured, and `total_traces_in_session` counts those. A session in which no trace has a
-    confidence score is skipped. Reading: from 0.9 on stable throughout, from 0.7 on minor fluctuations, from 0.5 on
-    moderate instability, from 0.3 on significant instability, below that unstable throughout.
+    Only traces with a confidence score count. A trace's penalty is the sum over loop_detection, tool_correctness,
+    coherence and what else has a weight, where present, of weight x (1 - score); its weighted uncertainty is (1 +
+    penalty) x the weight of confidence x (1 - confidence). The score is 1 - the root mean square of those, clamped to
+    0..1. Metadata: `total_traces_in_session`, `traces_evaluated`, `raw_instability`, `signal_weights`, `rests_on`,
+    `missing_signals` and `per_trace_signals` as agent_reliability has them, `aggregation`. Of a session of more than
+    1,000 traces in the store, the latest 1,000 are measured, and `total_traces_in_session` counts those. A session in
+    which no trace has a confidence score is skipped. Reading: from 0.9 on stable throughout, from 0.7 on minor
+    fluctuations, from 0.5 on moderate instability, from 0.3 on significant instability, below that unstable throughout.
 
     >>> AgentConsistency(threshold=0.8).threshold
     0.8
