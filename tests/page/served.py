@@ -1,5 +1,6 @@
 """`spanscore serve` as a process of its own, with a store that was filled before."""
 
+import json
 import socket
 import subprocess
 import sys
@@ -21,6 +22,8 @@ class Served:
         self.folder = folder
         grpc, http, health, api, page = _free_ports(5)
         self.url = f"http://127.0.0.1:{page}"
+        self._health = f"http://127.0.0.1:{health}/"
+        self._otlp = f"http://127.0.0.1:{http}/v1/traces"
         receive = {
             name: {"endpoint": f"127.0.0.1:{port}"}
             for name, port in (("grpc", grpc), ("http", http), ("health", health))
@@ -29,6 +32,7 @@ class Served:
             "receive": receive,
             "journal": {"path": str(folder / "journal.db")},
             "store": {"url": self.store_url},
+            "assemble": {"complete_after": "500ms", "idle_after": "500ms"},
             **settings,
         }
         config["api"] = {
@@ -56,6 +60,30 @@ class Served:
             time.sleep(0.05)
         return self
 
+    def ask(self, method: str, token: str = "", **request) -> dict:
+        """Ask a method of the API such as "RunService/CreateRun"."""
+        return _post(f"{self.url}/spanscore.v1.{method}", request, token)
+
+    def send_turn(self, user_input: str, number: int) -> None:
+        """Send the spans of a turn, as an agent does."""
+        now = time.time_ns()
+        texts = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.agent.name": "sender",
+            "gen_ai.input.messages": json.dumps([_message("user", user_input)]),
+            "gen_ai.output.messages": json.dumps([_message("assistant", "Done.") | {"finish_reason": "stop"}]),
+        }
+        span = {
+            "traceId": f"{now:024x}{number:08x}",
+            "spanId": f"{number + 1:016x}",
+            "name": "invoke_agent sender",
+            "kind": 1,
+            "startTimeUnixNano": str(now - 10**9),
+            "endTimeUnixNano": str(now),
+            "attributes": [{"key": name, "value": {"stringValue": text}} for name, text in texts.items()],
+        }
+        _post(self._otlp, {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]})
+
     def stop(self) -> None:
         """End it, where it runs. May be called again."""
         if self._process is not None:
@@ -69,10 +97,22 @@ class Served:
 
     def _answers(self) -> bool:
         try:
-            with urllib.request.urlopen(f"{self.url}/healthz", timeout=10):
-                return True
+            for url in (f"{self.url}/healthz", self._health):
+                urllib.request.urlopen(url, timeout=10).close()
         except OSError:
             return False
+        return True
+
+
+def _message(role: str, text: str) -> dict:
+    return {"role": role, "parts": [{"type": "text", "content": text}]}
+
+
+def _post(url: str, content: dict, token: str = "") -> dict:
+    headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {token}"} if token else {})
+    request = urllib.request.Request(url, data=json.dumps(content).encode(), headers=headers)
+    with urllib.request.urlopen(request, timeout=_DEADLINE_S) as answer:
+        return json.load(answer)
 
 
 def _free_ports(count: int) -> list[int]:

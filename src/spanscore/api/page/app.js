@@ -13,7 +13,7 @@ import { problemPart } from "./opened.js";
 import { timeOfDay } from "./times.js";
 
 const REFRESH_MS = 10_000;
-const TITLES = { failing: "Failing", traces: "Turns", sessions: "Sessions" };
+const TITLES = { failing: "Failing", traces: "Turns", sessions: "Sessions", runs: "Runs" };
 
 async function start(root) {
   const toggleTheme = startTheme("spanscore-theme");

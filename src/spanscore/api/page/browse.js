@@ -37,12 +37,12 @@ export function makeBrowse(app, kind) {
       filters.offer(rows);
       return { rows, next: answer.nextPageToken ? { ...request, pageToken: answer.nextPageToken } : null };
     },
-    item: (row) => rowParts(row, kind),
+    item: kind.item ?? ((row) => rowParts(row, kind)),
     onopen: (row, how) => app.go(kind.view, { ...conditions(), [kind.opens]: row.id }, { replace: how.keepFocus }),
     empty: () => emptyParts(),
     onerror: (error) => { if (error.code === "invalid_argument") filters.complain(error.message); else app.failed(error); },
   });
-  const element = h("div", { class: "panes" }, h("div", { class: "list", role: "region", "aria-label": kind.title }, filters.element, list.element), main);
+  const element = h("div", { class: "panes" }, h("div", { class: "list", role: "region", "aria-label": kind.title }, kind.hasNoFilters ? null : filters.element, list.element), main);
 
   const conditions = () => Object.fromEntries(CONDITIONS.filter((name) => given[name]).map((name) => [name, given[name]]));
 
@@ -54,13 +54,13 @@ export function makeBrowse(app, kind) {
     key = wanted;
     const listed = isOther ? list.reset() : list.fill();
     list.follow(given[kind.opens] ?? null);
-    document.body.classList.toggle("reading", Boolean(given.turn || given.session || (isOther && kind.startsInMain)));
+    document.body.classList.toggle("reading", Boolean(given[kind.opens] || (isOther && kind.startsInMain)));
     await Promise.all([listed, showMain(isOther)]);
     list.follow(given[kind.opens] ?? null);
   }
 
   async function showMain(isOther) {
-    const place = JSON.stringify([given.turn, given.session, given.run]);
+    const place = JSON.stringify([given[kind.opens], given.run]);
     if (place === shown && !(isOther && page?.refresh)) {
       if (given.step !== undefined) page?.showStep?.(Number(given.step));
       return;
@@ -70,8 +70,9 @@ export function makeBrowse(app, kind) {
     const slow = setTimeout(() => { if (own === number) main.classList.add("loading"); }, 150);
     const made = await kind.page(given, app, conditions).catch((error) => ({ element: app.problemPart(error), error }));
     clearTimeout(slow);
-    if (own !== number) return; // another page was opened meanwhile
+    if (own !== number) { made.leave?.(); return; } // another page was opened meanwhile
     main.classList.remove("loading");
+    page?.leave?.();
     page = made;
     if (made.error) { shown = ""; app.failed(made.error); }
     replace(main, made.element);
@@ -87,13 +88,13 @@ export function makeBrowse(app, kind) {
   return {
     element, show, list,
     refresh: async () => { await Promise.all([list.refresh(), page?.refresh?.(given)]); },
-    leave: () => {},
-    search: () => { document.body.classList.remove("reading"); filters.search.focus(); filters.search.select(); },
+    leave: () => { page?.leave?.(); shown = ""; },
+    search: () => { if (kind.hasNoFilters) return; document.body.classList.remove("reading"); filters.search.focus(); filters.search.select(); },
     nextScore: (by) => page?.nextScore?.(by),
     toggleAll: () => page?.toggleAll?.(),
     back() {
       if (page?.clear?.()) return;
-      if (given.turn || given.session) app.go(kind.view, conditions());
+      if (given[kind.opens]) app.go(kind.view, conditions());
       else if (key !== "{}") app.go(kind.view, {});
     },
     resize: () => list.draw(),

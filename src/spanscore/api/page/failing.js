@@ -19,10 +19,9 @@ export async function failingPage(app, conditions) {
   const element = h("article", { class: "page overview failing-page" });
   async function refresh() {
     const given = conditions();
-    const answer = await ask("ScoreService/ListScores", { failing: true, pageSize: SCORES_READ, filter: scoreFilter(given, Date.now()) });
-    const groups = grouped((answer.scores ?? []).map(scoreOf).filter((score) => !score.source));
+    const groups = await failingScores({ filter: scoreFilter(given, Date.now()) });
     patch(element,
-      h("header", { class: "page-head" }, h("h1", null, "What fails now"), h("p", { class: "meta" }, words(given, groups, Boolean(answer.nextPageToken)).map((text) => h("span", null, text)))),
+      h("header", { class: "page-head" }, h("h1", null, "What fails now"), h("p", { class: "meta" }, words(given, groups).map((text) => h("span", null, text)))),
       app.viewer.hasJudge ? null : noJudge(),
       groups.length ? groups.map((group) => groupPart(group, app, given)) : h("p", { class: "all-well" }, "No score fails, and none could not be measured."));
   }
@@ -30,7 +29,16 @@ export async function failingPage(app, conditions) {
   return { element, refresh };
 }
 
-/** Scores by metric: those with the newest failures first. */
+/**
+ * The newest scores that fail, or could not be measured, by metric.
+ * @param {object} request - conditions of ListScores
+ */
+export async function failingScores(request) {
+  const answer = await ask("ScoreService/ListScores", { ...request, failing: true, pageSize: SCORES_READ });
+  return grouped((answer.scores ?? []).map(scoreOf).filter((score) => !score.source));
+}
+
+// Scores by metric: that with the most failures first.
 function grouped(scores) {
   const groups = new Map();
   for (const score of scores) {
@@ -43,13 +51,14 @@ function grouped(scores) {
   return [...groups.values()].sort((one, other) => other.failing - one.failing || other.errors - one.errors);
 }
 
-function words(given, groups, isMore) {
+function words(given, groups) {
   const number = groups.reduce((sum, group) => sum + group.scores.length, 0);
-  return [groups.length ? `${isMore ? "the newest " : ""}${count(number, "failing score")} of ${count(groups.length, "metric")}` : "", given.service ? `service ${given.service}` : "", given.agent ? `agent ${given.agent}` : ""].filter(Boolean);
+  return [groups.length ? `${number >= SCORES_READ ? "the newest " : ""}${count(number, "failing score")} of ${count(groups.length, "metric")}` : "", given.service ? `service ${given.service}` : "", given.agent ? `agent ${given.agent}` : ""].filter(Boolean);
 }
 
-function groupPart(group, app, given) {
-  const name = isAskable(group.metric)
+/** A metric with its newest reasons. With `given.run` these are of a run's scores. */
+export function groupPart(group, app, given) {
+  const name = isAskable(group.metric) && !given.run
     ? button(breakable(group.metric), () => app.go("failing", { ...given, metric: group.metric }), { class: "link", title: "List the turns that fail in it" }) : breakable(group.metric);
   const shown = byReason(group.scores).slice(0, REASONS_SHOWN);
   return h("section", { class: "part reasons-part", "data-key": group.metric },
@@ -71,7 +80,7 @@ function byReason(scores) {
 }
 
 function reasonPart(score, app, given) {
-  const where = score.scope === "session" ? () => app.go("sessions", { session: score.session }) : () => app.go("failing", { ...given, turn: score.subject });
+  const where = score.scope === "session" ? () => app.go("sessions", { session: score.session }) : () => app.go(given.run ? "traces" : "failing", { ...given, turn: score.subject });
   return h("li", { "data-key": score.name },
     button([
       h("span", { class: ["why", score.status === "failed" ? "error" : "fail"], dir: "auto" }, score.text || "It gives no reason."),

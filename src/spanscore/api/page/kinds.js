@@ -1,4 +1,4 @@
-// What the lists are of: turns that fail, all turns, sessions.
+// What the lists are of: turns that fail, all turns, sessions, runs.
 
 import { h } from "../report/elements.js";
 import { sessionFacts, turnFacts } from "./browse.js";
@@ -6,6 +6,7 @@ import { sessionFilter, traceFilter } from "./conditions.js";
 import { failingPage } from "./failing.js";
 import { sessionRow, turnRow } from "./messages.js";
 import { sessionPart, turnPart } from "./opened.js";
+import { noRuns, runItem, runPart, runRow } from "./runs.js";
 
 const TURN_FIELDS = "score.task_completion < 0.5 AND latency > 10s";
 const SESSION_FIELDS = "trace_count > 3 AND failing = true";
@@ -28,6 +29,10 @@ export function kinds() {
       view: "sessions", title: "Sessions", noun: "session", method: "TraceService/ListSessions", field: "sessions", row: sessionRow, facts: sessionFacts, opens: "session",
       search: "Search ids of sessions and users", fields: SESSION_FIELDS, page: async (given, app) => (given.session ? sessionPart(given, app) : chooseOne("session")), empty: noSessions,
       request: (given, now) => ({ filter: sessionFilter(given, now) }),
+    },
+    runs: {
+      view: "runs", title: "Runs", noun: "run", method: "RunService/ListRuns", field: "runs", row: runRow, item: runItem, opens: "id", hasNoFilters: true,
+      page: async (given, app) => (given.id ? runPart(given, app) : chooseOne("run")), empty: noRuns, request: () => ({}),
     },
   };
 }

@@ -8,7 +8,9 @@ import { ask } from "./client.js";
 /** The page of a turn. */
 export async function turnPart(given, app) {
   const { view } = await viewOf("ViewService/GetTraceView", `traces/${encodeURIComponent(given.turn)}`, given.run ? { run: `runs/${given.run}` } : {});
-  return turnPage(view.turn, view.row, reportApp(view, app, given));
+  const made = turnPage(view.turn, view.row, reportApp(view, app, given));
+  if (given.run) made.element.prepend(h("p", { class: "remarks" }, `These are the scores of the evaluation run ${given.run}. `, button("Show those that the turn got as it came", () => app.go("traces", { turn: given.turn }), { class: "link" })));
+  return made;
 }
 
 /** The page of a session. */
