@@ -1,11 +1,12 @@
 """Evaluations as `gen_ai.evaluation.result` log events, joined to the evaluated span by its ids."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 
 from opentelemetry.proto.logs.v1.logs_pb2 import SEVERITY_NUMBER_INFO, SEVERITY_NUMBER_WARN
 
 from spanscore.export import wire, wording
+from spanscore.export.provenance import Provenance
 from spanscore.export.resources import ByResource
 from spanscore.model.score import Evaluation, Evaluator, Failure, Score, Skip
 from spanscore.model.span import Value
@@ -20,17 +21,10 @@ _BODY = wire.Text(LogRecord, lambda record, text: encode.put(record.body, text))
 _UID = wire.text_attribute(LogRecord, "log.record.uid")
 _VALUE = wire.Double(LogRecord, "gen_ai.evaluation.score.value")
 _EXPLANATION = wire.text_attribute(LogRecord, "gen_ai.evaluation.explanation")
-_SAMPLING = wire.Double(LogRecord, "spanscore.sampling")
-_RULE = wire.text_attribute(LogRecord, "spanscore.rule")
-_RUN = wire.text_attribute(LogRecord, "spanscore.run.id")
 _SKIP_CAUSE = wire.text_attribute(LogRecord, "spanscore.skip_cause")
 _ERROR_TYPE = wire.text_attribute(LogRecord, "error.type")
-_AGENT_TRACE_ID = wire.text_attribute(LogRecord, "spanscore.agent_trace_id")
-_OF_SESSION = wire.text_attribute(LogRecord, wording.OF_SESSION)
-_LATENCY = wire.Double(LogRecord, wording.LATENCY)
 _RESPONSE_ID = wire.text_attribute(LogRecord, "gen_ai.response.id")
-_SESSION_ID = wire.text_attribute(LogRecord, "session.id")
-_CONVERSATION_ID = wire.text_attribute(LogRecord, "gen_ai.conversation.id")
+_provenance = Provenance(LogRecord)
 
 
 def request(evaluations: Iterable[Evaluation], max_text_length: int) -> bytes:
@@ -74,33 +68,10 @@ def _said(evaluation: Evaluation, max_text_length: int) -> bytes:
         parts.append(_VALUE(wording.rounded(outcome.value, evaluation.threshold)))
     if evaluation.target.response_id is not None:
         parts.append(_RESPONSE_ID(evaluation.target.response_id))
-    parts += _subject(evaluation)
-    return b"".join(parts)
-
-
-def _subject(evaluation: Evaluation) -> Iterator[bytes]:
-    """What was evaluated, and how it came to that."""
     if evaluation.trial is not None:
-        yield wire.attributes(LogRecord, wording.trial(evaluation))
-    yield from _occasion(evaluation)
-    if evaluation.scope == "trace":
-        yield _AGENT_TRACE_ID(evaluation.subject_id)
-        if evaluation.session_id is not None:
-            yield _OF_SESSION(evaluation.session_id)
-    if evaluation.latency_s is not None:
-        yield _LATENCY(evaluation.latency_s)
-    if session_id := wording.session(evaluation):
-        yield from (_SESSION_ID(session_id), _CONVERSATION_ID(session_id))
-
-
-def _occasion(evaluation: Evaluation) -> Iterator[bytes]:
-    """The run or the rule by which it was evaluated, and with what chance it had been drawn."""
-    if evaluation.run is not None:
-        yield _RUN(evaluation.run)
-    if evaluation.sampling < 1:
-        yield _SAMPLING(evaluation.sampling)
-    if evaluation.rule is not None:
-        yield _RULE(evaluation.rule)
+        parts.append(wire.attributes(LogRecord, wording.trial(evaluation)))
+    parts += _provenance(evaluation)
+    return b"".join(parts)
 
 
 @lru_cache(maxsize=1024)

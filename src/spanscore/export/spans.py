@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from spanscore.export import wire, wording
+from spanscore.export.provenance import Provenance
 from spanscore.export.resources import ByResource
 from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, ScopeKind, Score, Skip, Tally
 from spanscore.model.span import Value
@@ -36,18 +37,11 @@ _EVALUATED_AT = wire.text_attribute(Span, "spanscore.evaluated_at")
 _VALUE = wire.Double(Span, "gen_ai.evaluation.score.value")
 _EXPLANATION = wire.text_attribute(Span, "gen_ai.evaluation.explanation")
 _METADATA = wire.text_attribute(Span, "spanscore.metadata")
-_SAMPLING = wire.Double(Span, "spanscore.sampling")
-_RULE = wire.text_attribute(Span, "spanscore.rule")
-_RUN = wire.text_attribute(Span, "spanscore.run.id")
 _SKIP_CAUSE = wire.text_attribute(Span, "spanscore.skip_cause")
 _ERROR_TYPE = wire.text_attribute(Span, "error.type")
-_AGENT_TRACE_ID = wire.text_attribute(Span, "spanscore.agent_trace_id")
-_SESSION_ID = wire.text_attribute(Span, "session.id")
-_CONVERSATION_ID = wire.text_attribute(Span, "gen_ai.conversation.id")
-_OF_SESSION = wire.text_attribute(Span, wording.OF_SESSION)
-_LATENCY = wire.Double(Span, wording.LATENCY)
 _LABEL_BEFORE = wire.text_attribute(Span, "spanscore.label_before")
 _SUPERSEDES = wire.text_attribute(Span, "spanscore.supersedes")
+_provenance = Provenance(Span)
 
 
 def request(
@@ -158,7 +152,7 @@ def _tallied(evaluation: Evaluation, tally: Tally) -> bytes:
         wire.attributes(Span, named),
         _OUTPUT("\n".join([wording.tally_summary(tally), *wording.tally_lines(tally)])),
         _EVALUATED_AT(_iso(evaluation.evaluated_at_ns)),
-        *_subject(evaluation),
+        *_provenance(evaluation),
     ]
     if tally.supersedes is not None:
         parts.append(_SUPERSEDES(tally.supersedes))
@@ -188,7 +182,7 @@ def _said(evaluation: Evaluation, max_text_length: int) -> bytes:
             parts.append(_EXPLANATION(reason))
         if metadata := wording.metadata(outcome.metadata, max_text_length):
             parts.append(_METADATA(metadata))
-    parts += _subject(evaluation)
+    parts += _provenance(evaluation)
     parts += _superseded(evaluation)
     if evaluation.trial is not None:
         parts.append(wire.attributes(Span, wording.trial(evaluation)))
@@ -209,24 +203,6 @@ def _name(evaluation: Evaluation) -> str:
     """The verdict, then the metric: what is cut off at the edge of a narrow tree is the end."""
     name = f"{wording.verdict(evaluation)}: {evaluation.metric}{'' if evaluation.run is None else ' (run)'}"
     return name if evaluation.supersedes is None else name + wording.revised(evaluation.label_before)
-
-
-def _subject(evaluation: Evaluation) -> Iterator[bytes]:
-    """The agent trace and the session that were evaluated, by which run, and with what chance they had been drawn."""
-    if evaluation.run is not None:
-        yield _RUN(evaluation.run)
-    if evaluation.sampling < 1:
-        yield _SAMPLING(evaluation.sampling)
-    if evaluation.rule is not None:
-        yield _RULE(evaluation.rule)
-    if evaluation.scope == "trace":
-        yield _AGENT_TRACE_ID(evaluation.subject_id)
-        if evaluation.session_id is not None:
-            yield _OF_SESSION(evaluation.session_id)
-    if evaluation.latency_s is not None:
-        yield _LATENCY(evaluation.latency_s)
-    if session_id := wording.session(evaluation):
-        yield from (_SESSION_ID(session_id), _CONVERSATION_ID(session_id))
 
 
 @lru_cache(maxsize=1024)
