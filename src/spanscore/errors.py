@@ -8,7 +8,8 @@
     │   ├── FieldError        the same, for one field of a request
     │   ├── NotFoundError     nothing is stored under a name
     │   ├── ExistsError       something else is stored under a name already
-    │   └── StateError        what is stored is in a state that does not allow it
+    │   ├── StateError        what is stored is in a state that does not allow it
+    │   └── ConflictError     what is stored was changed since it was read
     ├── OutputError           what was to be printed or written does not fit: say where (CLI exit code 74)
     ├── RetryableError        may pass: an OTLP client is told UNAVAILABLE / 503 and when to come back
     ├── PermanentError        will not pass: an OTLP client is told INVALID_ARGUMENT / 400
@@ -54,6 +55,10 @@ class ExistsError(InputError):
 
 class StateError(InputError):
     """What is stored is in a state that does not allow what is asked, such as pausing a run that has ended."""
+
+
+class ConflictError(InputError):
+    """What is stored was changed since it was read: read it again, and change that."""
 
 
 class OutputError(SpanscoreError):

@@ -64,7 +64,9 @@ class Pipeline:
         )
         self._store, self._sender = self._processing.store, self._processing.sender
         self.runs = self._processing.open_runs()
-        self._monitors = Monitors(settings.monitors, settings.alerting, self._store.monitors, clock_ns=clock_ns)
+        self.monitors = Monitors(
+            settings.monitors, settings.alerting, self._store.monitors, self.runs, meter=self.meter, clock_ns=clock_ns
+        )
         self._passing = (
             Passing(
                 settings.inline, self._sender, self._backlog, is_agent=_is_agent, clock_ns=clock_ns, meter=self.meter
@@ -115,7 +117,7 @@ class Pipeline:
         finally:
             await self.server.stop(0.0)
             await self._sender.stop()
-            await self._monitors.close()
+            await self.monitors.close()
             await asyncio.gather(*(x.close() for x in self._reportings))
             await asyncio.to_thread(self._backlog.close)
             self._store.close()
@@ -257,7 +259,7 @@ class Pipeline:
         passing = [self._passing.run()] if self._passing else []
         reporting = [x.run() for x in self._reportings]
         scoring = [*self._processing.loops(), self.runs.run(), self._score_intake.run()]
-        return [*scoring, *self._monitors.loops(), *passing, *reporting]
+        return [*scoring, *self.monitors.loops(), *passing, *reporting]
 
     async def _drain(self) -> None:
         """Stop receiving, then finish what was cut and send what was scored, all within the configured bound."""

@@ -1,5 +1,6 @@
 """`spanscore monitors` reads what a server's monitors know."""
 
+import asyncio
 import json
 
 import pytest
@@ -27,8 +28,13 @@ def configuration(tmp_path):
 def looked(configuration, tmp_path):
     """The monitor `quality` has looked once."""
     store = Store.open(Config(url=f"sqlite:///{tmp_path}/spanscore.db"))
-    monitors = Monitors({"quality": Monitor(metric="coherence", floor=0.5)}, Alerting(), store.monitors)
-    monitors._look("quality", Monitor(metric="coherence", floor=0.5), NOW_NS, NOW_NS)
+    given = {"quality": Monitor(metric="coherence", floor=0.5)}, Alerting(), store.monitors, None
+    monitors = Monitors(*given, clock_ns=lambda: NOW_NS)
+
+    async def trigger():
+        await monitors.trigger(await monitors.get("", "quality"))
+
+    asyncio.run(trigger())
     store.close()
     return configuration
 

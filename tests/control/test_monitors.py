@@ -10,7 +10,8 @@ import pytest
 from aiohttp import web
 from pydantic import ValidationError
 
-from spanscore.control.monitors import Monitors, value_of
+from spanscore.control.looking import digest, value_of
+from spanscore.control.monitors import Monitors
 from spanscore.export.alerting_config import Alerting
 from spanscore.model.score import Evaluation, Evaluator, Score
 from spanscore.model.trace import Target
@@ -22,6 +23,7 @@ from spanscore.store.store import Store
 from spanscore.store.transactions import snapshot
 
 MINUTE = 60 * 10**9
+NO_RUNS = None  # none of these monitors starts any
 START = 1_790_000_000 * 10**9 // MINUTE * MINUTE
 
 
@@ -89,7 +91,7 @@ class World:
     def start(self):
         self.store = Store.open(Config(url=self.url), clock_ns=self.clock_ns)
         monitors = {"quality": self.monitor}
-        self.monitors = Monitors(monitors, self.alerting, self.store.monitors, clock_ns=self.clock_ns)
+        self.monitors = Monitors(monitors, self.alerting, self.store.monitors, NO_RUNS, clock_ns=self.clock_ns)
 
     async def stop(self):
         await self.monitors.close()
@@ -99,6 +101,9 @@ class World:
         self.number += count
         numbers = range(self.number - count, self.number)
         self.store.commit([], [score(x, value, self.now_ns) for x in numbers])
+
+    def looked_ns(self):
+        return self.store.monitors.read(lambda x: x.last_tick_ns("", "quality"))
 
     async def later(self, minutes=1):
         self.now_ns += minutes * MINUTE
@@ -200,7 +205,7 @@ def test_a_receiver_that_is_down_holds_up_no_look(url):
             await here.later()
             here.scores(0.9, 100)
             await here.later()
-            return here.store.monitors.last_look_ns("quality") == here.now_ns
+            return here.looked_ns() == here.now_ns
 
     assert asyncio.run(scenario())
 
@@ -222,13 +227,13 @@ def test_looks_that_were_missed_while_the_server_was_down_are_made_up_for_by_one
     async def scenario():
         async with world(url, {}, every="1h", catch_up=catch_up) as here:
             await here.later(60)
-            before_ns = here.store.monitors.last_look_ns("quality")
+            before_ns = here.looked_ns()
             await here.stop()
             here.now_ns += 7 * 60 * MINUTE + MINUTE
             here.start()
             await here.monitors.look()
             await here.monitors.look()
-            return here.store.monitors.last_look_ns("quality") != before_ns
+            return here.looked_ns() != before_ns
 
     assert asyncio.run(scenario()) == bool(looks)
 
@@ -237,7 +242,8 @@ def test_two_servers_make_one_look_of_a_time(url):
     async def scenario():
         async with world(url, {}) as here:
             here.scores(0.2, 30)
-            other = Monitors({"quality": here.monitor}, here.alerting, here.store.monitors, clock_ns=here.clock_ns)
+            given = {"quality": here.monitor}, here.alerting, here.store.monitors, NO_RUNS
+            other = Monitors(*given, clock_ns=here.clock_ns)
             await other.look()
             here.now_ns += MINUTE
             await asyncio.gather(here.monitors.look(), other.look())
@@ -279,10 +285,24 @@ def test_what_is_no_receiver_is_refused(receiver, message):
         Alerting(receivers=receiver)
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"floor": 0.8}, "d43b87e92ec85668a7c714f795751aeb92a0178a1133809155ab83fa73b9052e"),
+        (
+            {"reference": {"sessions": 50}, "service": "shop"},
+            "2362ebd9e184e0f63df76ba0bb5cdf9a883a29009eb2a769614e90aff539b3ee",
+        ),
+    ],
+)
+def test_monitors_of_older_versions_do_not_begin_anew(given, expected):
+    assert digest(Monitor(metric="task_completion", **given)) == expected
+
+
 def test_a_paused_monitor_does_not_look(url):
     async def scenario():
         async with world(url, {}, paused=True) as here:
             await here.later()
-            return here.store.monitors.last_look_ns("quality")
+            return here.looked_ns()
 
     assert asyncio.run(scenario()) is None

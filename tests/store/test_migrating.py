@@ -272,9 +272,9 @@ def test_a_fill_is_called_until_nothing_is_left_and_goes_on_after_a_kill(older, 
     monkeypatch.setattr(scripts, "iterate_revisions", lambda _upper, _lower: [script])
     monkeypatch.setattr(migrating, "scripts", lambda: scripts)
     with pytest.raises(KeyboardInterrupt):
-        Store.open(older)
+        connecting.connect(older)
     assert connecting.version(older) == 1
-    Store.open(older).close()
+    connecting.connect(older).dispose()
     assert (parts, connecting.version(older)) == ([0, 1, 2, 3], 2)
 
 

@@ -5,7 +5,9 @@ import pytest
 from spanscore.errors import PermanentError
 from spanscore.model.score import Skip
 from spanscore.store.config import Config
-from spanscore.store.monitors import Advanced, Wanted
+from spanscore.store.monitor_scores import Wanted
+from spanscore.store.monitor_tables import Tick
+from spanscore.store.monitors import Advanced
 from spanscore.store.store import Store
 
 MINUTE = 60 * 10**9
@@ -22,12 +24,13 @@ class Looking:
     def __call__(self, due_ns=None, *, until_ns=2 * 10**18, digest="a", notices=(), name="m"):
         self.due_ns = self.due_ns + MINUTE if due_ns is None else due_ns
 
-        def advance(kept, sessions):
+        def advance(former, sessions):
+            kept = former.state if former is not None and former.is_same else None
             self.kept.append(kept)
             self.sessions.append([x.values for x in sessions])
             return Advanced({"looks": (kept or {"looks": 0})["looks"] + 1}, "watching", notices)
 
-        return self.store.monitors.look(name, self.due_ns, 10**18, WANTED, until_ns, digest, advance)
+        return self.store.monitors.look(Tick("", name, self.due_ns, 10**18), WANTED, until_ns, digest, advance)
 
 
 @pytest.fixture
@@ -125,7 +128,7 @@ def test_a_look_that_fails_leaves_nothing(any_store, make, look):
         raise PermanentError("no")
 
     with pytest.raises(PermanentError):
-        any_store.monitors.look("m", 9 * MINUTE, 10**18, WANTED, 2 * 10**18, "a", fails)
+        any_store.monitors.look(Tick("", "m", 9 * MINUTE, 10**18), WANTED, 2 * 10**18, "a", fails)
     assert look(9 * MINUTE)
     assert look.sessions[1] == [(0.25,)]
 
@@ -144,12 +147,12 @@ def test_another_configuration_begins_anew_and_takes_its_alerts_back(any_store, 
     look(notices=[("webhook", "firing", {"id": "m/1"})])
     look(digest="b")
     assert look.kept[-1] is None
-    assert any_store.monitors.due(2 * 10**18) == []
+    assert any_store.monitors.notices.due(2 * 10**18) == []
 
 
 def test_alerts_are_due_in_their_order(any_store, look):
     look(notices=[("webhook", "firing", {"id": "m/1"}), ("webhook", "resolved", {"id": "m/1"})])
-    store = any_store.monitors
+    store = any_store.monitors.notices
     [first] = store.due(10**18)
     assert (first.status, first.is_superseded, first.record) == ("firing", True, {"id": "m/1"})
     store.settle(first, None)
@@ -158,7 +161,7 @@ def test_alerts_are_due_in_their_order(any_store, look):
 
 def test_an_alert_that_was_not_taken_comes_again_later(any_store, look):
     look(notices=[("webhook", "firing", {})])
-    store = any_store.monitors
+    store = any_store.monitors.notices
     [notice] = store.due(10**18)
     store.put_off(notice, 10**18 + MINUTE)
     assert store.due(10**18) == []
@@ -168,7 +171,7 @@ def test_an_alert_that_was_not_taken_comes_again_later(any_store, look):
 
 def test_an_alert_that_lasts_stands_in_the_way_of_no_later_one(any_store, look):
     look(notices=[("alertmanager", "firing", {})])
-    store = any_store.monitors
+    store = any_store.monitors.notices
     [notice] = store.due(10**18)
     store.settle(notice, 10**18 + MINUTE)
     look(notices=[("alertmanager", "resolved", {})])
@@ -176,6 +179,6 @@ def test_an_alert_that_lasts_stands_in_the_way_of_no_later_one(any_store, look):
     assert (first.status, first.delivered, first.is_superseded) == ("firing", True, True)
 
 
-def test_a_monitor_that_never_looked_has_no_last_look(any_store, look):
-    assert any_store.monitors.last_look_ns("other") is None
-    assert any_store.monitors.last_look_ns("m") == 10**18
+def test_a_monitor_that_never_looked_has_no_last_tick(any_store, look):
+    assert any_store.monitors.read(lambda x: x.last_tick_ns("", "other")) is None
+    assert any_store.monitors.read(lambda x: x.last_tick_ns("", "m")) == 10**18

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from spanscore.api.listing import Lists
 from spanscore.api.requests import not_found
+from spanscore.control.monitors import Monitors
 from spanscore.control.runs import Runs
 from spanscore.evaluation.config import Overrides
 from spanscore.model.score import Evaluation
@@ -27,6 +28,11 @@ class Backend(Lists, Protocol):
     @property
     def has_judge(self) -> bool:
         """Whether a model is configured that judges."""
+        ...
+
+    @property
+    def monitors(self) -> Monitors:
+        """The monitors of the configuration and of the store."""
         ...
 
     def trace(self, trace_id: str, *, tenant: str) -> AgentTrace | None:

@@ -9,6 +9,7 @@ from google.protobuf.message import Message
 
 from spanscore.api.servicer import Call, Method
 from spanscore.errors import (
+    ConflictError,
     ExistsError,
     FieldError,
     InputError,
@@ -30,6 +31,7 @@ _MAX_MESSAGE_CHARS: Final = 2000  # over gRPC it travels in a header
 _FAULTS: Final[dict[type[Exception], tuple[grpc.StatusCode, str]]] = {
     NotFoundError: (grpc.StatusCode.NOT_FOUND, "NOT_FOUND"),
     ExistsError: (grpc.StatusCode.ALREADY_EXISTS, "ALREADY_EXISTS"),
+    ConflictError: (grpc.StatusCode.ABORTED, "CHANGED_MEANWHILE"),
     StateError: (grpc.StatusCode.FAILED_PRECONDITION, "WRONG_STATE"),
     InputError: (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_ARGUMENT"),
     PermanentError: (grpc.StatusCode.INVALID_ARGUMENT, "REFUSED_BY_STORE"),

@@ -12,12 +12,20 @@ import grpc
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.descriptor_pb2 import MethodOptions
 
-from spanscore.api.v1 import control_service_pb2, run_service_pb2, score_service_pb2, trace_service_pb2
+from spanscore.api.v1 import (
+    control_service_pb2,
+    monitor_service_pb2,
+    run_service_pb2,
+    score_service_pb2,
+    trace_service_pb2,
+)
 from spanscore.api.v1.control_service_pb2_grpc import ControlServiceStub
+from spanscore.api.v1.monitor_service_pb2_grpc import MonitorServiceStub
 from spanscore.api.v1.run_service_pb2_grpc import RunServiceStub
 from spanscore.api.v1.score_service_pb2_grpc import ScoreServiceStub
 from spanscore.api.v1.trace_service_pb2_grpc import TraceServiceStub
 from spanscore.errors import (
+    ConflictError,
     ExistsError,
     FieldError,
     InputError,
@@ -31,11 +39,12 @@ from spanscore.rpc.status import Status, read_status
 
 if TYPE_CHECKING:
     from spanscore.api.v1.control_service_pb2_grpc import ControlServiceAsyncStub
+    from spanscore.api.v1.monitor_service_pb2_grpc import MonitorServiceAsyncStub
     from spanscore.api.v1.run_service_pb2_grpc import RunServiceAsyncStub
     from spanscore.api.v1.score_service_pb2_grpc import ScoreServiceAsyncStub
     from spanscore.api.v1.trace_service_pb2_grpc import TraceServiceAsyncStub
 
-_PROTOS: Final = (control_service_pb2, run_service_pb2, score_service_pb2, trace_service_pb2)
+_PROTOS: Final = (control_service_pb2, monitor_service_pb2, run_service_pb2, score_service_pb2, trace_service_pb2)
 _METHODS: Final = {
     f"/{service.full_name}/{method.name}": method
     for proto in _PROTOS
@@ -51,6 +60,7 @@ _ERRORS: Final[dict[grpc.StatusCode, type[SpanscoreError]]] = {
     grpc.StatusCode.NOT_FOUND: NotFoundError,
     grpc.StatusCode.ALREADY_EXISTS: ExistsError,
     grpc.StatusCode.FAILED_PRECONDITION: StateError,
+    grpc.StatusCode.ABORTED: ConflictError,
     grpc.StatusCode.INVALID_ARGUMENT: InputError,
     grpc.StatusCode.UNAUTHENTICATED: InputError,
     grpc.StatusCode.PERMISSION_DENIED: InputError,
@@ -70,7 +80,8 @@ class Client:
     method that changes nothing, or one whose request has a `request_id`, which is set where it is empty.
 
     What is wrong is raised as `spanscore.errors`: NotFoundError, FieldError and InputError (also for a token that is
-    refused), ExistsError, StateError, RetryableError, else SpanscoreError. A stream raises `grpc.RpcError`.
+    refused), ExistsError, StateError, ConflictError, RetryableError, else SpanscoreError. A stream raises
+    `grpc.RpcError`.
     """
 
     traces: TraceServiceStub
@@ -79,6 +90,8 @@ class Client:
     """What was measured, and what others gave."""
     runs: RunServiceStub
     """Evaluation runs."""
+    monitors: MonitorServiceStub
+    """Monitors and their ticks."""
     control: ControlServiceStub
     """The control service's five methods."""
 
@@ -102,6 +115,7 @@ class Client:
         asked = grpc.intercept_channel(channel, self._asking, _Streaming(self._asking))
         self.traces, self.scores = TraceServiceStub(asked), ScoreServiceStub(asked)
         self.runs, self.control = RunServiceStub(asked), ControlServiceStub(asked)
+        self.monitors = MonitorServiceStub(asked)
 
     def pages(self, method: Callable[[RequestT], Any], request: RequestT) -> Iterator[Any]:
         """The items of a list, page after page: `client.pages(client.scores.ListScores, ListScoresRequest())`."""
@@ -134,6 +148,8 @@ class AsyncClient:
     """What was measured, and what others gave."""
     runs: "RunServiceAsyncStub"
     """Evaluation runs."""
+    monitors: "MonitorServiceAsyncStub"
+    """Monitors and their ticks."""
     control: "ControlServiceAsyncStub"
     """The control service's five methods."""
 
@@ -159,8 +175,8 @@ class AsyncClient:
         channel: Any = self._channel
         stubs: Any = (TraceServiceStub(channel), ScoreServiceStub(channel))
         self.traces, self.scores = stubs
-        more: Any = (RunServiceStub(channel), ControlServiceStub(channel))
-        self.runs, self.control = more
+        more: Any = (RunServiceStub(channel), ControlServiceStub(channel), MonitorServiceStub(channel))
+        self.runs, self.control, self.monitors = more
 
     async def pages(self, method: Callable[[RequestT], Any], request: RequestT) -> AsyncIterator[Any]:
         """The items of a list, page after page."""

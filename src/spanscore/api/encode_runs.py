@@ -85,21 +85,10 @@ def item_state(state: Any) -> ItemState:
 
 def encode_run(run: Run, eta_s: float | None, spec: RunSpec | None = None) -> pb.Run:
     """A run as a message, with the ids that its target names only where its whole `spec` is given."""
-    spec = spec or read_spec(RunSpec, run.spec)
-    target = spec.target
+    asked = encode_spec(spec or read_spec(RunSpec, run.spec))
+    asked.target.id_count = run.progress.named
     message = pb.Run(
         name=name_of("runs", run.id),
-        display_name=spec.name,
-        target=pb.RunTarget(
-            scope=_SCOPES[target.scope],
-            trace_ids=target.trace_ids,
-            session_ids=target.session_ids,
-            sampling=pb.RunSampling(**target.sampling.model_dump(exclude_defaults=True)),
-            id_count=run.progress.named,
-            source=target.source or "",
-        ),
-        measure=pb.RunMeasure(**spec.measure.model_dump(exclude={"options"})),
-        export=spec.export,
         state=pb.RunState.Value(f"RUN_STATE_{run.state}"),
         created_ns=run.created_ns,
         updated_ns=run.updated_ns,
@@ -107,6 +96,25 @@ def encode_run(run: Run, eta_s: float | None, spec: RunSpec | None = None) -> pb
         ended_ns=run.progress.ended_ns,
         progress=_encode_progress(run.progress, eta_s),
         reason=run.progress.reason or "",
+    )
+    message.MergeFrom(asked)
+    return message
+
+
+def encode_spec(spec: RunSpec) -> pb.Run:
+    """What a run is asked to do, as a message."""
+    target = spec.target
+    message = pb.Run(
+        display_name=spec.name,
+        target=pb.RunTarget(
+            scope=_SCOPES[target.scope],
+            trace_ids=target.trace_ids,
+            session_ids=target.session_ids,
+            sampling=pb.RunSampling(**target.sampling.model_dump(exclude_defaults=True)),
+            source=target.source or "",
+        ),
+        measure=pb.RunMeasure(**spec.measure.model_dump(exclude={"options"})),
+        export=spec.export,
     )
     if target.filter is not None:
         message.target.filter.CopyFrom(pb.TraceFilter(**target.filter.model_dump()))

@@ -2,6 +2,7 @@
 
 from spanscore.api.backend import Backend
 from spanscore.api.control import ControlService
+from spanscore.api.monitors import MonitorService
 from spanscore.api.runs import RunService
 from spanscore.api.scores import ScoreService
 from spanscore.api.servicer import Servicer
@@ -17,4 +18,5 @@ def services(backend: Backend) -> list[Servicer]:
         ScoreService(backend),
         RunService(backend),
         ViewService(backend),
+        MonitorService(backend),
     ]

@@ -1,6 +1,6 @@
 """The traces or sessions that a target names, page by page, and the sample of them that a run evaluates."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -13,6 +13,7 @@ from spanscore.store.store import Store
 _TRACES, _SESSIONS, _IDS = 500, 50, 200
 _MAX_BYTES = 8 * 2**20
 _SHOWN = 3
+_LAST = 2**63 - 1
 
 
 class Page(NamedTuple):
@@ -38,18 +39,51 @@ def refuse_unknown(store: Store, tenant: str, target: TargetSpec) -> None:
         raise NotFoundError(f"{len(unknown)} of the {what} are not stored (retention may have deleted them): {some}")
 
 
-def page(store: Store, tenant: str, target: TargetSpec, cursor: str, *, stored_by_ns: int) -> Page:
-    """What follows `cursor`, "" at the beginning, of all that `target` names, before a sample is taken. Blocks."""
+def page(
+    store: Store,
+    tenant: str,
+    target: TargetSpec,
+    cursor: str,
+    *,
+    stored_by_ns: int,
+    rows: tuple[int, int] | None = None,
+) -> Page:
+    """What follows `cursor`, "" at the beginning, of all that `target` names, before a sample is taken. Blocks.
+
+    Where there are `rows`, without ids, only traces with rows above the first up to the second, and their sessions.
+    """
     if target.trace_ids or target.session_ids:
         return _of_ids(store, tenant, target, int(cursor or 0))
     if target.scope == "session":
-        return _of_sessions(store, tenant, target.filter, cursor, stored_by_ns)
+        return _of_sessions(store, tenant, target.filter, cursor, stored_by_ns, rows)
+    if rows is not None:
+        return _of_rows(store, tenant, target.filter or TraceFilter(), int(cursor or rows[0]), rows[1])
     found = store.read_runs(
         lambda x: x.traces(tenant, cursor, _TRACES, max_bytes=_MAX_BYTES, stored_by_ns=stored_by_ns)
     )
     wanted = target.filter or TraceFilter()
     accepted = [id_ for id_, trace in found if trace is not None and wanted.accepts(trace)]
     return Page(accepted, found[-1][0] if found else None)
+
+
+def has_newer(store: Store, tenant: str, target: TargetSpec, row: int) -> bool:
+    """Whether a trace of what `target` names was stored or changed after a row. Blocks."""
+    is_named = bool(target.trace_ids or target.session_ids)
+    rows = None if is_named else (row, _LAST)
+    cursor: str | None = ""
+    while cursor is not None:
+        found = page(store, tenant, target, cursor, stored_by_ns=_LAST, rows=rows)
+        if found.subjects and not is_named:
+            return True
+        if found.subjects and _is_newer(store, tenant, target, found.subjects, row):
+            return True
+        cursor = found.next
+    return False
+
+
+def _is_newer(store: Store, tenant: str, target: TargetSpec, subjects: Sequence[str], row: int) -> bool:
+    are_sessions = target.scope == "session"
+    return store.monitors.read(lambda tables: tables.has_newer(tenant, subjects, row, are_sessions=are_sessions))
 
 
 def every_page(store: Store, tenant: str, target: TargetSpec, *, stored_by_ns: int) -> Iterator[list[str]]:
@@ -101,8 +135,21 @@ def _of_ids(store: Store, tenant: str, target: TargetSpec, start: int) -> Page:
     return Page(store.read_runs(resolved), str(end) if end < len(ids) else None)
 
 
-def _of_sessions(store: Store, tenant: str, wanted: TraceFilter | None, cursor: str, stored_by_ns: int) -> Page:
-    keys = store.read_runs(lambda x: x.session_keys(tenant, cursor, _SESSIONS, stored_by_ns=stored_by_ns))
+def _of_rows(store: Store, tenant: str, wanted: TraceFilter, after: int, until: int) -> Page:
+    found = store.read_runs(lambda x: x.traces_in(tenant, after, _TRACES, max_bytes=_MAX_BYTES, until=until))
+    accepted = [id_ for _, id_, trace in found if trace is not None and wanted.accepts(trace)]
+    return Page(accepted, str(found[-1][0]) if found else None)
+
+
+def _of_sessions(
+    store: Store,
+    tenant: str,
+    wanted: TraceFilter | None,
+    cursor: str,
+    stored_by_ns: int,
+    rows: tuple[int, int] | None,
+) -> Page:
+    keys = store.read_runs(lambda x: x.session_keys(tenant, cursor, _SESSIONS, stored_by_ns=stored_by_ns, rows=rows))
     accepted = keys
     if wanted is not None and wanted != TraceFilter():
         has_trace = partial(RunTables.has_trace, tenant=tenant, is_wanted=wanted.accepts)

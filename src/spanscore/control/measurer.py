@@ -1,12 +1,14 @@
 """The engine of one run: the configured one, as the run changes its metrics, options, model and budget."""
 
+import hashlib
+import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from spanscore.config import Settings
 from spanscore.control.spec import RunBudget, RunSpec
-from spanscore.control.target import MeasureSpec
+from spanscore.control.target import MeasureSpec, TargetSpec
 from spanscore.embed.port import Embedder
 from spanscore.errors import ConfigError, FieldError, InputError
 from spanscore.evaluation import Config, Engine, Overrides
@@ -17,8 +19,11 @@ from spanscore.judge.config import Budget
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.port import Judge
 from spanscore.metrics import Metric
-from spanscore.model.score import JudgeUsage
+from spanscore.model.score import JudgeUsage, ScopeKind
 from spanscore.scoring import refuse_misplaced
+
+_ADDRESS = re.compile(" at 0x[0-9a-f]+")
+"""What Python shows of a function differs from process to process in this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,29 @@ class Measurers:
         if not run_here and not rubric:
             raise FieldError("measure.metrics", f"none of the configured metrics runs with a {scope}; name some")
         return Measurer(engine, overrides, run_here, rubric)
+
+    def refuse_unmeasured(self, metric: str, scope: ScopeKind, spec: RunSpec | None) -> None:
+        """Raise InputError where `spec` gives no scores of a metric; None: where there is no such metric of a scope."""
+        if spec is None or spec.target.scope != scope:  # a run of sessions scores their traces by what it rests on
+            alone = RunSpec(target=TargetSpec(scope=scope), measure=MeasureSpec(metrics=(metric,)))
+            self.of(alone)
+            return
+        measured = [x.name for x in self.of(spec).metrics]
+        if metric not in measured and not is_rubric(metric):
+            raise InputError(f"{metric} is not measured by its runs, which measure {', '.join(measured)}")
+
+    def digest(self, spec: RunSpec) -> str:
+        """Of all by which `spec` is measured: metrics with their options, and models. Raises InputError as `of`."""
+        judge, evaluation = self._settings.judge, self._settings.evaluation
+        found = self.of(spec)
+        facts = (
+            spec.model_dump_json(),
+            [(x.name, x.version, repr(x)) for x in found.metrics],
+            evaluation.rubric if found.names_rubric else None,
+            (judge.models, judge.first_asked),
+            self._embedder.name if self._embedder else None,
+        )
+        return hashlib.sha256(_ADDRESS.sub("", repr(facts)).encode("utf-8", "surrogatepass")).hexdigest()
 
     def _paid(self, budget: RunBudget | None, spent: JudgeUsage) -> Judge | None:
         if not isinstance(self._judge, ModelJudge):

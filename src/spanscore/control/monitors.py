@@ -1,207 +1,369 @@
-"""Has each monitor look at its times, and its alerts delivered: two loops, of which neither waits for the other."""
+"""The monitors of a running server: those of its configuration, and those that are kept in its store."""
 
 import asyncio
-import hashlib
 import logging
+import secrets
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from spanscore.errors import PermanentError, RetryableError
-from spanscore.export.alerting import Connection
-from spanscore.export.alerting_config import Alerting, Alertmanager, Webhook
-from spanscore.model.json import dumps
-from spanscore.model.score import Evaluation
-from spanscore.monitoring import alerts, watching
+from spanscore.control import looking, monitor_views
+from spanscore.control.alerting import Alerts
+from spanscore.control.monitor_spec import MonitorSpec
+from spanscore.control.monitor_views import Shown, ShownTick
+from spanscore.control.runs import Runs
+from spanscore.control.target import read_spec
+from spanscore.control.ticking import Key, Known, Ticking, end_of
+from spanscore.errors import (
+    ConflictError,
+    ExistsError,
+    FieldError,
+    InputError,
+    NotFoundError,
+    PermanentError,
+    RetryableError,
+    StateError,
+)
+from spanscore.export.alerting_config import Alerting
 from spanscore.monitoring.config import Monitor
-from spanscore.store.monitors import Advanced, MonitorStore, Notice, SettledSession, Wanted
+from spanscore.monitoring.schedule import Schedule
+from spanscore.store.monitor_tables import KeptMonitor, MonitorState, MonitorTables, Tick, TickCause
+from spanscore.store.monitors import MonitorStore, begin_anew
+from spanscore.telemetry import Meter
 
 _log = logging.getLogger(__name__)
 
-_LOOK_EVERY_S = 1.0
-_SECOND = 10**9
-_FIRST_WAIT_NS = 5 * _SECOND
-_ENDS_AFTER = 4
-"""After so many resend intervals without an alert Alertmanager takes it for resolved; as Prometheus has it."""
+MAX_MONITORS = 1000
+"""Monitors of one tenant in the store."""
 
-_STATISTICS = ("metric", "scope", "of", "service", "agent", "floor", "reference", "alpha", "heaviest")
-"""What a monitor's state follows from; where one is changed it begins anew."""
+_LOOK_EVERY_S = 1.0
+_ID_BYTES = 6
+_LATE_NS = 60 * 10**9
+_FAULTS = (RetryableError, PermanentError)
 
 
 class Monitors:
-    """The monitors of a running server. Belongs to one event loop; the store is asked in threads."""
+    """Belongs to one event loop; the store is asked in threads."""
 
     def __init__(
         self,
-        monitors: Mapping[str, Monitor],
+        configured: Mapping[str, Monitor],
         alerting: Alerting,
         store: MonitorStore,
+        runs: Runs,
         *,
+        meter: Meter | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        """`monitors` by name. Raises ConfigError where a file of a receiver's TLS settings cannot be used."""
-        self._monitors = {name: x for name, x in monitors.items() if not x.paused}
-        self._schedules = {name: x.schedule(name) for name, x in monitors.items()}
-        self._receivers = alerting.receivers
-        self._connections = {name: Connection(x) for name, x in alerting.receivers.items()}
+        """`configured` by name. Raises ConfigError where a file of a receiver's TLS settings cannot be used."""
+        meter = meter or Meter(clock_ns)
+        self._configured = {
+            ("", name): Known("", name, MonitorSpec.configured(x), x.paused) for name, x in configured.items()
+        }
+        self._receivers = tuple(alerting.receivers)
         self._store = store
+        self._runs = runs
         self._clock_ns = clock_ns
-        self._due_ns: dict[str, int] = {}
+        self._alerts = Alerts(alerting, store.notices, self._is_there, meter, clock_ns)
+        self._ticking = Ticking(store, runs, self._receivers, meter, clock_ns)
+        self._monitors: dict[Key, Known] | None = None
+        self._changes = 0
+        self._due_ns: dict[Key, int] = {}
+        self._schedules: dict[Key, Schedule] = {}
+        self._looked_ns = 0
+        self._triggering = asyncio.Lock()
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         """All that has to run, for ever."""
-        if not self._monitors and not self._receivers:
-            return []
         return [self._repeatedly(self.look), self._repeatedly(self.deliver)]
 
     async def close(self) -> None:
         """Close the connections to all receivers."""
-        await asyncio.gather(*(x.close() for x in self._connections.values()))
-
-    async def look(self) -> None:
-        """Have each monitor look that is due. Raises RetryableError where the store cannot be used now."""
-        for name, monitor in self._monitors.items():
-            now_ns = self._clock_ns()
-            if name not in self._due_ns:
-                self._due_ns[name] = await self._first_due_ns(name, monitor, now_ns)
-            if (due_ns := self._due_ns[name]) > now_ns:
-                continue
-            # What was missed while this process was busy or asleep is one look, that of the last time.
-            due_ns = self._schedules[name].last_until(now_ns, due_ns - 1) or due_ns
-            await asyncio.to_thread(self._look, name, monitor, due_ns, now_ns)
-            self._due_ns[name] = self._schedules[name].next_after(now_ns)
+        await self._alerts.close()
 
     async def deliver(self) -> None:
         """Send the alerts that are due, once each. Raises RetryableError where the store cannot be used now."""
-        due = await asyncio.to_thread(self._store.due, self._clock_ns())
-        queues: dict[str, list[Notice]] = {}
-        for notice in due:
-            queues.setdefault(notice.receiver, []).append(notice)
-        await asyncio.gather(*(self._deliver(x) for x in queues.values()))
+        await self._alerts.deliver()
 
-    async def _deliver(self, notices: Sequence[Notice]) -> None:
-        """Those of one receiver, one after the other."""
-        for notice in notices:
-            receiver = self._receivers.get(notice.receiver)
-            if receiver is None or (notice.delivered and notice.is_superseded):
-                if receiver is None:
-                    _log.warning("%s: an alert of %s is dropped, the receiver is gone", notice.receiver, notice.monitor)
-                await asyncio.to_thread(self._store.settle, notice, None)
-                continue
-            try:
-                await self._send(receiver, notice)
-            except (RetryableError, PermanentError) as error:
-                wait_ns = min(_FIRST_WAIT_NS << min(notice.tries, 20), receiver.max_interval)
-                _log.error(
-                    "%s: the alert %s of monitor %s was not taken (%s); it is sent again in %.0f s",
-                    notice.receiver, notice.record["id"], notice.monitor, error, wait_ns / _SECOND,
-                )  # fmt: skip
-                await asyncio.to_thread(self._store.put_off, notice, self._clock_ns() + wait_ns)
-            else:
-                await asyncio.to_thread(self._store.settle, notice, self._again_ns(receiver, notice))
+    async def look(self) -> None:
+        """Make the ticks that are due, and follow those that have started runs.
 
-    def _again_ns(self, receiver: Alertmanager | Webhook, notice: Notice) -> int | None:
-        """When to send again what was taken: Alertmanager wants to hear of an alert as long as it lasts."""
-        if isinstance(receiver, Webhook) or notice.status == "resolved" or notice.monitor not in self._schedules:
-            return None
-        return self._clock_ns() + receiver.resend_interval
+        Raises RetryableError where the store cannot be used now.
+        """
+        monitors = await self._all()
+        await self._ticking.follow_up(monitors)
+        if self._clock_ns() < self._looked_ns:  # somebody has set the clock back
+            self._due_ns.clear()
+        for known in list(monitors.values()):
+            self._looked_ns = now_ns = self._clock_ns()
+            if not known.is_paused:
+                await self._look_where_due(known, now_ns)
 
-    async def _send(self, receiver: Alertmanager | Webhook, notice: Notice) -> None:
+    async def create(
+        self, tenant: str, spec: MonitorSpec, monitor_id: str = "", request_id: str | None = None
+    ) -> Known:
+        """Keep a new monitor, under an id of its own where none is given.
+
+        With the `request_id` of an earlier one that monitor is returned. Raises InputError where `spec` cannot be met,
+        ExistsError where there is another one of this id or request id, StateError where there are too many.
+        """
+        if request_id is not None:
+            earlier = await self._ask(lambda x: x.of_request(tenant, request_id))
+            if earlier is not None:
+                return _same(earlier, spec, monitor_id)
+        id_ = monitor_id or secrets.token_hex(_ID_BYTES)
+        if (tenant, id_) in self._configured:
+            raise ExistsError(f"monitor {id_!r} is one of the configuration file")
+        await self._refuse_unmet(tenant, spec)
         now_ns = self._clock_ns()
-        connection = self._connections[notice.receiver]
-        if isinstance(receiver, Alertmanager):
-            lasts_ns = _ENDS_AFTER * receiver.resend_interval
-            body = alerts.for_alertmanager(notice.record, now_ns, lasts_ns, receiver.generator_url)
-            await connection.send(_bytes(body))
-            return
-        body_bytes = _bytes(notice.record)
-        sent_at_s = now_ns // _SECOND
-        headers = {"X-Spanscore-Timestamp": str(sent_at_s)}
-        if receiver.secret is not None:
-            signed = alerts.signature(receiver.secret.get_secret_value(), sent_at_s, body_bytes)
-            headers["X-Spanscore-Signature"] = f"sha256={signed}"
-        await connection.send(body_bytes, headers)
 
-    async def _first_due_ns(self, name: str, monitor: Monitor, now_ns: int) -> int:
-        """When to look first: now, where a look was missed while the server was down, else at the next time."""
-        last_ns = await asyncio.to_thread(self._store.last_look_ns, name)
-        if last_ns is not None and monitor.catch_up:
-            missed_ns = self._schedules[name].last_until(now_ns, last_ns)
+        def create(tables: MonitorTables) -> KeptMonitor:
+            if request_id is not None and (same := tables.of_request(tenant, request_id)) is not None:
+                return same
+            if tables.get(tenant, id_) is not None:
+                raise ExistsError(f"there is a monitor {id_!r} already")
+            if tables.count(tenant) >= MAX_MONITORS:
+                raise StateError(f"there are {MAX_MONITORS} monitors; delete one that is not needed")
+            text = spec.model_dump_json()
+            new = KeptMonitor(
+                tenant, id_, "ACTIVE", text, now_ns, now_ns, now_ns, tables.last_row, request_id=request_id
+            )
+            tables.create(new)
+            return new
+
+        kept = await self._write(create)
+        return _same(kept, spec, monitor_id) if request_id is not None else _known(kept)
+
+    async def get(self, tenant: str, monitor_id: str) -> Known:
+        """A monitor as it is now. Raises NotFoundError."""
+        if (found := self._configured.get((tenant, monitor_id))) is not None:
+            return found
+        return _known(_there(await self._ask(lambda x: x.get(tenant, monitor_id)), monitor_id))
+
+    async def all_of(self, tenant: str) -> list[Known]:
+        """The monitors of a tenant, by their ids."""
+        monitors = await self._all()
+        return [monitors[key] for key in sorted(monitors) if key[0] == tenant]
+
+    async def update(self, known: Known, spec: MonitorSpec) -> Known:
+        """Have a monitor do something else from now on; one that was changed since it was read is not changed.
+
+        Raises NotFoundError, ConflictError, and InputError where `spec` cannot be met.
+        """
+        read = self._changeable(known)
+        await self._refuse_unmet(known.tenant, spec)
+        now_ns = self._clock_ns()
+
+        def change(tables: MonitorTables) -> KeptMonitor:
+            kept = _there(tables.get(known.tenant, known.id), known.id)
+            if kept.revision != read.revision:
+                raise ConflictError(f"monitor {known.id!r} was changed meanwhile; read it again")
+            due_from_ns = kept.due_from_ns if spec.schedule == known.spec.schedule else now_ns
+            if _digest(spec) != _digest(known.spec):
+                end = (
+                    None if spec.watch is not None else end_of(self._receivers, now_ns, "its metric is watched no more")
+                )
+                begin_anew(tables, known.tenant, known.id, now_ns, end)
+            changed = replace(kept, spec=spec.model_dump_json(), due_from_ns=due_from_ns)
+            return self._changed(tables, changed, now_ns)
+
+        return _known(await self._write(change))
+
+    async def set_paused(self, known: Known, *, is_paused: bool) -> Known:
+        """Pause a monitor, or have it go on with the next of its times. Raises NotFoundError, StateError."""
+        self._changeable(known)
+        now_ns = self._clock_ns()
+        state: MonitorState = "PAUSED" if is_paused else "ACTIVE"
+
+        def change(tables: MonitorTables) -> KeptMonitor:
+            kept = _there(tables.get(known.tenant, known.id), known.id)
+            if kept.state == state:
+                return kept
+            return self._changed(tables, replace(kept, state=state, due_from_ns=now_ns), now_ns)
+
+        return _known(await self._write(change))
+
+    async def delete(self, known: Known) -> None:
+        """Delete a monitor with its history. Its runs and their scores stay, and a firing alert ends.
+
+        Raises NotFoundError, StateError, ConflictError.
+        """
+        read = self._changeable(known)
+        now_ns = self._clock_ns()
+
+        def delete(tables: MonitorTables) -> KeptMonitor:
+            kept = _there(tables.get(known.tenant, known.id), known.id)
+            if kept.revision != read.revision:
+                raise ConflictError(f"monitor {known.id!r} was changed meanwhile; read it again")
+            end = end_of(self._receivers, now_ns, "its monitor was deleted")
+            begin_anew(tables, known.tenant, known.id, now_ns, end)
+            tables.delete(known.tenant, known.id)
+            return kept
+
+        await self._write(delete)
+
+    async def shown(self, monitors: Sequence[Known]) -> list[Shown]:
+        """Monitors with what they know."""
+        now_ns = self._clock_ns()
+        next_ns = {x.key: None if x.is_paused else self._next_ns(x, now_ns) for x in monitors}
+        found: list[Shown] = await self._ask(
+            lambda tables: [monitor_views.shown(tables, x, next_ns[x.key]) for x in monitors]
+        )
+        return found
+
+    async def trigger(self, known: Known, request_id: str | None = None) -> ShownTick:
+        """Make a tick now, also of a monitor that is paused; with the `request_id` of an earlier one, that one.
+
+        Raises NotFoundError where the monitor is gone.
+        """
+        request = request_id or secrets.token_hex(16)
+        async with self._triggering:
+            earlier = await self._ask(lambda x: x.tick_of_request(known.tenant, known.id, request))
+            if earlier is not None:
+                return (await self._with_runs([earlier]))[0]
+            now_ns = self._clock_ns()
+            made = await self._ticking.tick(known, now_ns, now_ns, "manual", request)
+        if made is None:
+            raise NotFoundError(f"there is no monitor {known.id!r}, or a tick of it was made at this moment")
+        return (await self._with_runs([made]))[0]
+
+    async def ticks(self, known: Known, limit: int, before_ns: int | None = None) -> list[ShownTick]:
+        """At most `limit` ticks of a monitor that were due earlier than `before_ns`, the newest first."""
+        return await self._with_runs(await self._ask(lambda x: x.ticks(known.tenant, known.id, limit, before_ns)))
+
+    async def _with_runs(self, ticks: Sequence[Tick]) -> list[ShownTick]:
+        found: list[ShownTick] = await self._ask(lambda tables: monitor_views.ticks(tables, ticks))
+        return found
+
+    def _next_ns(self, known: Known, now_ns: int) -> int:
+        """When a monitor ticks next, as far as that is known already."""
+        due_ns = self._due_ns.get(known.key)
+        return self._schedule(known).next_after(now_ns) if due_ns is None else due_ns
+
+    async def _look_where_due(self, known: Known, now_ns: int) -> None:
+        schedule = self._schedule(known)
+        if known.key not in self._due_ns:
+            self._due_ns[known.key] = await self._first_due_ns(known, now_ns)
+        if (due_ns := self._due_ns[known.key]) > now_ns:
+            return
+        # What was missed while this process was busy or asleep is one tick, that of the last time.
+        last_ns = schedule.last_until(now_ns, due_ns - 1) or due_ns
+        is_late = last_ns != due_ns or now_ns - due_ns > _LATE_NS
+        cause: TickCause = "catch_up" if is_late else "schedule"
+        await self._ticking.tick(known, last_ns, now_ns, cause)
+        self._due_ns[known.key] = schedule.next_after(now_ns)
+
+    async def _first_due_ns(self, known: Known, now_ns: int) -> int:
+        """When to tick first: now, where a tick was missed while the server was down, else at the next time."""
+        schedule = self._schedule(known)
+        since_ns = await self._ask(lambda x: x.last_tick_ns(known.tenant, known.id))
+        if known.kept is not None:
+            since_ns = max(since_ns or 0, known.kept.due_from_ns)
+        if since_ns is not None and known.spec.schedule.catch_up:
+            missed_ns = schedule.last_until(now_ns, since_ns)
             if missed_ns is not None:
                 return missed_ns
-        return self._schedules[name].next_after(now_ns)
+        return schedule.next_after(now_ns)
 
-    def _look(self, name: str, monitor: Monitor, due_ns: int, now_ns: int) -> None:
-        def advance(kept: dict[str, Any] | None, sessions: Sequence[SettledSession]) -> Advanced:
-            return self._advanced(name, monitor, kept, sessions, now_ns)
+    def _schedule(self, known: Known) -> Schedule:
+        if known.key not in self._schedules:
+            self._schedules[known.key] = known.spec.schedule.schedule(known.id)
+        return self._schedules[known.key]
 
-        wanted = Wanted(monitor.metric, monitor.scope, lambda x: value_of(monitor, x))
-        settled_ns = now_ns - monitor.settle_after
-        self._store.look(name, due_ns, now_ns, wanted, settled_ns, digest(monitor), advance)
+    async def _refuse_unmet(self, tenant: str, spec: MonitorSpec) -> None:
+        run = None if spec.run is None else spec.run.run_spec("")
+        try:
+            if run is not None:
+                await self._runs.refuse_unmet(tenant, run)
+        except FieldError as error:
+            raise FieldError(f"run.{error.field}", error.problem) from None
+        except NotFoundError:
+            raise
+        except InputError as error:
+            raise FieldError("run.measure", str(error)) from None
+        if (watched := spec.watch) is not None:
+            try:
+                self._runs.refuse_unmeasured(watched.metric, watched.scope, run)
+            except InputError as error:
+                raise FieldError("watch.metric", str(error)) from None
 
-    def _advanced(
-        self,
-        name: str,
-        monitor: Monitor,
-        kept: dict[str, Any] | None,
-        sessions: Sequence[SettledSession],
-        now_ns: int,
-    ) -> Advanced:
-        state = watching.start(monitor) if kept is None else watching.State.from_json(kept["state"])
-        began_ns = 0 if kept is None else kept["began_ns"]
-        units = [unit_of(x) for x in sessions]
-        state, changes = watching.advance(monitor, state, units)
-        notices = []
-        for change in changes:
-            began_ns = now_ns if change.status == "firing" else began_ns
-            told = alerts.record(name, monitor, change, began_ns, now_ns)
-            _log.log(logging.WARNING if change.status == "firing" else logging.INFO, "%s", told["summary"])
-            notices += [(receiver, change.status, told) for receiver in self._receivers]
-        outcome = changes[-1].status if changes else state.phase if units else "unchanged"
-        return Advanced({"state": state.to_json(), "began_ns": began_ns}, outcome, notices)
+    def _changeable(self, known: Known) -> KeptMonitor:
+        if known.kept is None:
+            raise StateError(f"monitor {known.id!r} is one of the configuration file; change it there")
+        return known.kept
+
+    def _changed(self, tables: MonitorTables, kept: KeptMonitor, now_ns: int) -> KeptMonitor:
+        changed = replace(kept, revision=kept.revision + 1, updated_ns=now_ns)
+        tables.change(changed)
+        return changed
+
+    async def _all(self) -> dict[Key, Known]:
+        """All monitors; where one of the configuration has the name of one in the store, that one waits."""
+        if self._monitors is None:
+            found, changes = dict(self._configured), self._changes
+            for kept in await self._ask(MonitorTables.all):
+                try:
+                    known = _known(kept)
+                except InputError as error:
+                    _log.error("monitor %s cannot tick: this version does not understand it: %s", kept.id, error)
+                    continue
+                if known.key in found:
+                    _log.warning("monitor %s is hidden by that of the configuration file", kept.id)
+                found.setdefault(known.key, known)
+            if changes != self._changes:  # somebody has written meanwhile
+                return found
+            self._monitors = found
+        return self._monitors
+
+    def _is_there(self, tenant: str, monitor: str) -> bool:
+        return self._monitors is None or (tenant, monitor) in self._monitors
+
+    async def _ask(self, ask: Callable[[MonitorTables], Any]) -> Any:
+        return await asyncio.to_thread(self._store.read, ask)
+
+    async def _write(self, change: Callable[[MonitorTables], KeptMonitor]) -> KeptMonitor:
+        kept = await asyncio.to_thread(self._store.write, change)
+        self._forget((kept.tenant, kept.id))
+        return kept
+
+    def _forget(self, key: Key) -> None:
+        """Read the monitors anew; what is due of this one is found anew."""
+        self._monitors = None
+        self._changes += 1
+        self._due_ns.pop(key, None)
+        self._schedules.pop(key, None)
 
     async def _repeatedly(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         while True:
             try:
                 await work()
-            except (RetryableError, PermanentError) as error:
-                _log.error("monitors: %s; they try again", error)
+            except Exception as error:  # noqa: BLE001 - monitors can wait, the server cannot
+                _log.error("monitors: %s; they try again", error, exc_info=not isinstance(error, _FAULTS))
             await asyncio.sleep(_LOOK_EVERY_S)
 
 
-def value_of(monitor: Monitor, evaluation: Evaluation) -> float | None:
-    """What a monitor takes from a score, on the scale 0..1; None where it leaves it out.
-
-    Left out are other services and agents, scores of evaluation runs, skips and failures, and for a pass rate what
-    neither passes nor fails.
-    """
-    if evaluation.run is not None:
-        return None
-    for wanted, found in ((monitor.service, evaluation.service_name), (monitor.agent, evaluation.agent_name)):
-        if wanted is not None and wanted != found:
-            return None
-    if monitor.of == "pass_rate":
-        return None if evaluation.passed is None else float(evaluation.passed)
-    if evaluation.value is None:
-        return None
-    low, high = evaluation.scale or (0.0, 1.0)
-    return min(1.0, max(0.0, (evaluation.value - low) / (high - low)))
+def _known(kept: KeptMonitor) -> Known:
+    """Raises InputError where this version does not understand what is kept."""
+    return Known(kept.tenant, kept.id, read_spec(MonitorSpec, kept.spec), kept.state == "PAUSED", kept)
 
 
-def unit_of(session: SettledSession) -> watching.Unit:
-    """A session as one unit: the mean of its scores, each by the inverse of the chance with which it was drawn."""
-    weights = [1 / max(x, 1e-9) for x in session.chances]
-    total = sum(weights)
-    mean = sum(value * weight for value, weight in zip(session.values, weights, strict=True)) / total
-    return watching.Unit(min(1.0, max(0.0, mean)), total)
+def _there(kept: KeptMonitor | None, monitor_id: str) -> KeptMonitor:
+    if kept is None:
+        raise NotFoundError(f"there is no monitor {monitor_id!r}")
+    return kept
 
 
-def digest(monitor: Monitor) -> str:
-    """Of the settings that a monitor's state follows from."""
-    facts = monitor.model_dump(mode="json", include=set(_STATISTICS))
-    return hashlib.sha256(_bytes(facts)).hexdigest()
+def _same(kept: KeptMonitor, spec: MonitorSpec, monitor_id: str) -> Known:
+    """The monitor of a request id; raises ExistsError where it was asked for otherwise."""
+    known = _known(kept)
+    is_other = kept.revision == 1 and known.spec != spec
+    if is_other or monitor_id not in {"", kept.id}:
+        raise ExistsError(
+            f"request_id {kept.request_id!r}: monitor {kept.id} was created under it with another content"
+        )
+    return known
 
 
-def _bytes(body: Any) -> bytes:
-    found = dumps(body)
-    return found.encode() if isinstance(found, str) else found
+def _digest(spec: MonitorSpec) -> str | None:
+    return None if spec.watch is None else looking.digest(spec.watch)

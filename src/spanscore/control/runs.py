@@ -19,6 +19,7 @@ from spanscore.control.target import read_spec
 from spanscore.control.working import Work
 from spanscore.errors import ExistsError, InputError, NotFoundError, StateError
 from spanscore.evaluation.config import Runs as Config
+from spanscore.model.score import ScopeKind
 from spanscore.scoring import Scoring
 from spanscore.store.runs import ENDED, Item, ItemState, OpenRun, Place, Progress, Run, RunState, RunTables
 from spanscore.store.store import Store
@@ -121,23 +122,65 @@ class Runs:
         self._measurers.of(spec)
         self._sources.require(tenant, spec.target)
         await self._once(listing.refuse_unknown, self._store, tenant, spec.target)
-        now_ns, new = self._clock_ns(), kept(spec)
-        progress = Progress(asked=new.digest, named=len(spec.target.trace_ids) + len(spec.target.session_ids))
-        run = Run(
-            secrets.token_hex(_ID_BYTES), tenant, "PENDING", new.spec, now_ns, now_ns, progress, request_id=request_id
-        )
+        run, ids = self._new(tenant, spec, request_id)
 
         def create(tables: RunTables) -> Run:
             if request_id is not None and (same := tables.of_request(tenant, request_id)) is not None:
                 return same
-            if tables.count(tenant, ("PENDING", "RUNNING")) >= MAX_UNFINISHED:
-                raise StateError(f"{MAX_UNFINISHED} runs are waiting or running; cancel some, or wait for their end")
-            tables.create(run, new.ids)
+            _refuse_too_many(tables, tenant)
+            tables.create(run, ids)
             return run
 
         created: Run = await self._once(self._store.write_runs, create)
         self._news.set()
         return _same(created, spec)
+
+    def starting(self, tenant: str, spec: RunSpec) -> Callable[[RunTables, "tuple[int, int] | None"], Run]:
+        """What keeps a new run in a transaction of the caller's, who calls `look_again` when that is committed.
+
+        It is given the rows of the traces that the run is about; None: all. Raises InputError where `spec` cannot be
+        met; the function raises StateError where too many runs wait.
+        """
+        self._measurers.of(spec)
+        self._sources.require(tenant, spec.target)
+
+        def start(tables: RunTables, rows: tuple[int, int] | None) -> Run:
+            run, ids = self._new(tenant, spec, rows=rows)
+            _refuse_too_many(tables, tenant)
+            tables.create(run, ids)
+            return run
+
+        return start
+
+    def measures(self, spec: RunSpec) -> str:
+        """A digest of what a run would measure by: its metrics with their options, and the models that judge.
+
+        Raises InputError where `spec` cannot be met.
+        """
+        return self._measurers.digest(spec)
+
+    async def refuse_unmet(self, tenant: str, spec: RunSpec) -> None:
+        """Raise InputError where a run cannot be created: of what it measures, or of the ids that it names."""
+        self._measurers.of(spec)
+        self._sources.require(tenant, spec.target)
+        await self._once(listing.refuse_unknown, self._store, tenant, spec.target)
+
+    def refuse_unmeasured(self, metric: str, scope: ScopeKind, spec: RunSpec | None) -> None:
+        """Raise InputError where `spec` gives no scores of a metric; None: where there is no such metric of a scope."""
+        self._measurers.refuse_unmeasured(metric, scope, spec)
+
+    async def has_changed(self, tenant: str, spec: RunSpec, row: int) -> bool:
+        """Whether anything that a run would evaluate was stored or changed after a row of the traces."""
+        found: bool = await self._once(listing.has_newer, self._store, tenant, spec.target, row)
+        return found
+
+    def look_again(self) -> None:
+        """Take up what somebody else has written of runs."""
+        self._news.set()
+
+    def give_up(self, run_id: str) -> None:
+        """End the work on a run that somebody else has cancelled in the store."""
+        self._end(run_id, grace_s=0.0)
 
     async def get(self, tenant: str, run_id: str) -> Run:
         """A run as it is now. Raises NotFoundError."""
@@ -247,6 +290,16 @@ class Runs:
         if expired:
             _log.info("%d evaluation runs are deleted: evaluation.runs.retention keeps no more", len(expired))
         self._expire_at_ns = now_ns + _EXPIRE_EVERY_NS
+
+    def _new(
+        self, tenant: str, spec: RunSpec, request_id: str | None = None, rows: tuple[int, int] | None = None
+    ) -> tuple[Run, str]:
+        """A run that is not stored yet, and the ids that its target names, as they are stored."""
+        now_ns, new = self._clock_ns(), kept(spec)
+        named = len(spec.target.trace_ids) + len(spec.target.session_ids)
+        progress = Progress(asked=new.digest, named=named, rows=rows)
+        id_ = secrets.token_hex(_ID_BYTES)
+        return Run(id_, tenant, "PENDING", new.spec, now_ns, now_ns, progress, request_id=request_id), new.ids
 
     async def _take_up(self) -> None:
         await self._expire()
@@ -367,6 +420,12 @@ class Runs:
     async def _ask(self, ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """What the store answers, however long it takes."""
         return await self._scoring.patiently(ask, *arguments, **options)
+
+
+def _refuse_too_many(tables: RunTables, tenant: str) -> None:
+    """Raise StateError where a tenant can have no more runs."""
+    if tables.count(tenant, ("PENDING", "RUNNING")) >= MAX_UNFINISHED:
+        raise StateError(f"{MAX_UNFINISHED} runs are waiting or running; cancel some, or wait for their end")
 
 
 def _moved(run: Run | None, run_id: str, of: Sequence[RunState], to: RunState, done: str) -> Run:

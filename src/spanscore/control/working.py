@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from spanscore.control import listing
 from spanscore.control.scoring_items import ItemScoring, Worked, failed
@@ -131,7 +132,9 @@ class Work:
             await self._give_way()
             cursor = run.progress.cursor
             page = await self._scoring.patiently(
-                listing.page, self._store, run.tenant, target, cursor, stored_by_ns=run.created_ns
+                partial(listing.page, self._store, run.tenant, target, cursor),
+                stored_by_ns=run.created_ns,
+                rows=run.progress.rows,
             )
             listed: Run | None = await self._scoring.patiently(
                 self._store.write_runs,

@@ -3,47 +3,71 @@
 import hashlib
 import hmac
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from spanscore.monitoring.config import Monitor
+from spanscore.monitoring.config import Watch
 from spanscore.monitoring.watching import Change
 
 ALERT_NAME = "SpanscoreScoreDrop"
 
 
-def record(name: str, monitor: Monitor, change: Change, began_ns: int, now_ns: int) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The monitor of an alert, and the evaluation run whose scores it rests on; None where these are live ones."""
+
+    monitor: str
+    tenant: str = ""
+    run: str | None = None
+
+
+def record(
+    origin: Origin, watched: Watch, change: Change, *, number: int, began_ns: int, now_ns: int
+) -> dict[str, Any]:
     """All that is known of an alert when it begins or ends, which is stored until it has left, and a webhook's body.
 
-    `began_ns` is when the alert began. Means are on the scale 0..1.
+    It is the monitor's alert of this `number`, and began at `began_ns`. Means are on the scale 0..1.
     """
     state = change.state
     return {
         "version": 1,
-        "id": f"{name}/{state.alarms}",
+        "id": f"{origin.monitor}/{number}",
         "status": change.status,
-        "monitor": name,
-        "metric": monitor.metric,
-        "scope": monitor.scope,
-        "of": monitor.of,
-        "service": monitor.service,
-        "agent": monitor.agent,
-        "labels": dict(monitor.labels),
+        "monitor": origin.monitor,
+        "tenant": origin.tenant or None,
+        "metric": watched.metric,
+        "scope": watched.scope,
+        "of": watched.of,
+        "service": watched.service,
+        "agent": watched.agent,
+        "run": origin.run,
+        "labels": dict(watched.labels),
         "began_at": moment(began_ns),
         "changed_at": moment(now_ns),
         "floor": round(state.floor, 4),
         "mean": round(state.low_mean, 4),
         "sessions": state.low_units,
         "sessions_counted": state.counted,
-        "alpha": monitor.alpha,
-        "summary": _summary(name, monitor, change),
+        "alpha": watched.alpha,
+        "summary": _summary(origin.monitor, watched, change),
+    }
+
+
+def ended(alert: Mapping[str, Any], why: str, now_ns: int) -> dict[str, Any]:
+    """The record of an alert that ends for another reason than that the mean has come back."""
+    return {
+        **alert,
+        "status": "resolved",
+        "changed_at": moment(now_ns),
+        "summary": f"{alert['monitor']}: the alert ends, {why}",
     }
 
 
 def for_alertmanager(told: Mapping[str, Any], now_ns: int, lasts_ns: int, url: str | None) -> list[dict[str, Any]]:
     """The body of POST /api/v2/alerts. One that fires ends by itself after `lasts_ns`, unless it is sent again."""
     own = {"alertname": ALERT_NAME, "monitor": told["monitor"], "metric": told["metric"]}
-    given = {"service": told["service"], "agent": told["agent"]}
+    given = {"service": told["service"], "agent": told["agent"], "tenant": told.get("tenant")}
     labels = {**told["labels"], **own, **{name: value for name, value in given.items() if value is not None}}
     ends = moment(now_ns + lasts_ns) if told["status"] == "firing" else told["changed_at"]
     description = (
@@ -78,8 +102,8 @@ def moment(time_ns: int) -> str:
     return datetime.fromtimestamp(time_ns / 1e9, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _summary(name: str, monitor: Monitor, change: Change) -> str:
-    what = f"{name}: {'the pass rate' if monitor.of == 'pass_rate' else 'the mean'} of {monitor.metric}"
+def _summary(name: str, watched: Watch, change: Change) -> str:
+    what = f"{name}: {'the pass rate' if watched.of == 'pass_rate' else 'the mean'} of {watched.metric}"
     if change.status == "resolved":
         return f"{what} has come back"
     state = change.state

@@ -2,12 +2,13 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from spanscore.model.quantity import Duration, duration_ns
-from spanscore.monitoring.schedule import Schedule
+from spanscore.monitoring.schedule import Schedule, check_cron, zone_of
 
 _Name = Annotated[str, Field(min_length=1, max_length=256)]
+_LONGEST_NS = duration_ns("400d")
 
 
 class Reference(BaseModel):
@@ -22,8 +23,8 @@ class Reference(BaseModel):
     """How much lower the mean may be without an alert, on the scale 0..1."""
 
 
-class Monitor(BaseModel):
-    """One metric, watched as its scores are made, with an alert when it falls."""
+class Watch(BaseModel):
+    """One metric, of which an alert is raised when it falls."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -56,7 +57,32 @@ class Monitor(BaseModel):
 
     Not set: three times the mean of the first 30 sessions, which are used for nothing else."""
 
-    every: Duration | None = Field(default=None, ge=10**9)
+    settle_after: Duration = Field(default=duration_ns("30m"), ge=0, le=_LONGEST_NS)
+    """For how long a session has had no new score when it is counted; after a day it is counted anyway.
+
+    A session counts once: turns that come later are left out."""
+
+    labels: dict[_Name, Annotated[str, Field(max_length=1024)]] = {}
+    """Labels of the alert beside its own, such as `severity: page`."""
+
+    @model_validator(mode="after")
+    def _one_standard(self) -> Self:
+        if self.floor is not None and self.reference is not None:
+            raise ValueError("give floor or reference, not both")
+        return self
+
+    @property
+    def held_against(self) -> Reference | None:
+        """The reference; None where there is a floor."""
+        return None if self.floor is not None else self.reference or Reference()
+
+
+class Times(BaseModel):
+    """When a monitor looks."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    every: Duration | None = Field(default=None, ge=10**9, le=_LONGEST_NS)
     """How often to look. Where `cron` is not set either, each minute."""
 
     cron: Annotated[str, Field(max_length=256)] | None = None
@@ -65,38 +91,39 @@ class Monitor(BaseModel):
     time_zone: Annotated[str, Field(max_length=64)] = "UTC"
     """The time zone of `cron`, such as Europe/Berlin."""
 
-    jitter: Duration = Field(default=0, ge=0)
+    jitter: Duration = Field(default=0, ge=0, le=_LONGEST_NS)
     """Each look is later by up to this, always as much for the same monitor, so that not all look at once."""
 
     catch_up: bool = True
     """Whether to look once at the start where looks were missed while the server was down."""
 
-    settle_after: Duration = Field(default=duration_ns("30m"), ge=0)
-    """For how long a session has had no new score when it is counted; after a day it is counted anyway.
+    @field_validator("cron")
+    @classmethod
+    def _is_cron(cls, cron: str | None) -> str | None:
+        if cron is not None:
+            check_cron(cron)
+        return cron
 
-    A session counts once: turns that come later are left out."""
-
-    paused: bool = False
-    """Whether not to look; scores that come meanwhile are counted at the first look after it."""
-
-    labels: dict[_Name, Annotated[str, Field(max_length=1024)]] = {}
-    """Labels of the alert beside its own, such as `severity: page`."""
+    @field_validator("time_zone")
+    @classmethod
+    def _is_zone(cls, name: str) -> str:
+        zone_of(name)
+        return name
 
     @model_validator(mode="after")
-    def _one_of_each(self) -> Self:
-        if self.floor is not None and self.reference is not None:
-            raise ValueError("give floor or reference, not both")
+    def _one_schedule(self) -> Self:
         if self.every is not None and self.cron is not None:
             raise ValueError("give every or cron, not both")
-        self.schedule("")
         return self
-
-    @property
-    def held_against(self) -> Reference | None:
-        """The reference; None where there is a floor."""
-        return None if self.floor is not None else self.reference or Reference()
 
     def schedule(self, name: str) -> Schedule:
         """When to look, of the monitor with this name."""
         every_ns = self.every if self.every is not None else duration_ns("1m")
         return Schedule(name, cron=self.cron, time_zone=self.time_zone, every_ns=every_ns, jitter_ns=self.jitter)
+
+
+class Monitor(Times, Watch):
+    """One metric, watched as its scores are made, with an alert when it falls."""
+
+    paused: bool = False
+    """Whether not to look; scores that come meanwhile are counted at the first look after it."""

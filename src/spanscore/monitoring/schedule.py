@@ -22,10 +22,10 @@ class Schedule:
         """
         self._every_ns = every_ns
         self._cron = cron
-        self._zone = _zone(time_zone)
+        self._zone = zone_of(time_zone)
         self._later_ns = zlib.crc32(name.encode()) * jitter_ns >> 32
         if cron is not None:
-            _require_times(cron, self._zone)
+            check_cron(cron)
 
     def next_after(self, at_ns: int) -> int:
         """The first time after `at_ns`.
@@ -64,16 +64,18 @@ def _times(cron: str, zone: ZoneInfo, after_ns: int) -> Iterator[int]:
         yield int(found.timestamp()) * _SECOND
 
 
-def _require_times(cron: str, zone: ZoneInfo) -> None:
+def check_cron(cron: str) -> None:
+    """Raise ValueError where an expression is none, or has no time at all."""
     try:
-        found = next(_times(cron, zone, 0), None)
+        found = next(_times(cron, ZoneInfo("UTC"), 0), None)
     except CronSimError as error:
         raise ValueError(f"cron {cron!r}: {error}; write minute, hour, day, month and day of the week") from None
     if found is None:
         raise ValueError(f"cron {cron!r}: there is no such time")
 
 
-def _zone(name: str) -> ZoneInfo:
+def zone_of(name: str) -> ZoneInfo:
+    """The time zone of a name. Raises ValueError where there is none."""
     try:
         return ZoneInfo(name)
     except (OSError, ValueError, KeyError):

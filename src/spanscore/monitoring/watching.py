@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from spanscore.monitoring.config import Monitor, Reference
+from spanscore.monitoring.config import Reference, Watch
 from spanscore.stats import DropTest, Evidence, lower_limit, watch
 
 _SIZED_BY = 30
@@ -60,19 +60,19 @@ class Change:
     state: State
 
 
-def start(monitor: Monitor) -> State:
+def start(watched: Watch) -> State:
     """The state of a monitor that has seen nothing."""
-    if monitor.heaviest is None:
+    if watched.heaviest is None:
         return State("sizing")
-    return _sized(monitor, State("sizing"), monitor.heaviest)
+    return _sized(watched, State("sizing"), watched.heaviest)
 
 
-def advance(monitor: Monitor, state: State, units: Sequence[Unit]) -> tuple[State, list[Change]]:
+def advance(watched: Watch, state: State, units: Sequence[Unit]) -> tuple[State, list[Change]]:
     """The state after these units too, and what changed on the way."""
     changes = []
     rest = list(units)
     while rest:
-        after, taken, change = _STEPS[state.phase](monitor, state, rest)
+        after, taken, change = _STEPS[state.phase](watched, state, rest)
         rest = rest[taken:]
         state = replace(after, counted=state.counted + taken)
         if change is not None:
@@ -80,46 +80,46 @@ def advance(monitor: Monitor, state: State, units: Sequence[Unit]) -> tuple[Stat
     return state, changes
 
 
-def alpha_of(monitor: Monitor, alarms: int) -> float:
+def alpha_of(watched: Watch, alarms: int) -> float:
     """The chance of a false alarm that the next alarm may have, after so many.
 
     A reference takes half of `alpha`. Of the rest, 1/2, 1/6, 1/12 … are for the first, second, third … alarm, which
     sums to 1: so the chance that any alarm ever is a false one is `alpha` at most.
     """
-    alpha = monitor.alpha if monitor.held_against is None else monitor.alpha / 2
+    alpha = watched.alpha if watched.held_against is None else watched.alpha / 2
     return alpha / ((alarms + 1) * (alarms + 2))
 
 
 _Step: TypeAlias = tuple[State, int, Literal["firing", "resolved"] | None]
 
 
-def _size(monitor: Monitor, state: State, units: Sequence[Unit]) -> _Step:
+def _size(watched: Watch, state: State, units: Sequence[Unit]) -> _Step:
     state, taken = _gather(state, units, _SIZED_BY)
     if len(state.gathered) < _SIZED_BY:
         return state, taken, None
     heaviest = _HEAVIER * sum(weight for _, weight in state.gathered) / _SIZED_BY
-    return _sized(monitor, state, heaviest), taken, None
+    return _sized(watched, state, heaviest), taken, None
 
 
-def _sized(monitor: Monitor, state: State, heaviest: float) -> State:
+def _sized(watched: Watch, state: State, heaviest: float) -> State:
     state = replace(state, heaviest=heaviest, gathered=())
-    if monitor.floor is not None:
-        return replace(state, phase="watching", floor=monitor.floor)
+    if watched.floor is not None:
+        return replace(state, phase="watching", floor=watched.floor)
     return replace(state, phase="reference")
 
 
-def _refer(monitor: Monitor, state: State, units: Sequence[Unit]) -> _Step:
-    reference = monitor.held_against or Reference()
+def _refer(watched: Watch, state: State, units: Sequence[Unit]) -> _Step:
+    reference = watched.held_against or Reference()
     state, taken = _gather(state, units, reference.sessions)
     if len(state.gathered) < reference.sessions:
         return state, taken, None
     values, weights = zip(*state.gathered, strict=True)
-    low = lower_limit(values, weights, heaviest=state.heaviest, alpha=monitor.alpha / 2)
+    low = lower_limit(values, weights, heaviest=state.heaviest, alpha=watched.alpha / 2)
     return replace(state, phase="watching", floor=max(0.0, low - reference.tolerance), gathered=()), taken, None
 
 
-def _watch(monitor: Monitor, state: State, units: Sequence[Unit]) -> _Step:
-    test = DropTest(state.floor, alpha_of(monitor, state.alarms), state.heaviest)
+def _watch(watched: Watch, state: State, units: Sequence[Unit]) -> _Step:
+    test = DropTest(state.floor, alpha_of(watched, state.alarms), state.heaviest)
     found, fell = watch(test, state.evidence, [x.value for x in units], [x.weight for x in units])
     taken = found.units - state.evidence.units
     if not fell:
@@ -131,7 +131,7 @@ def _watch(monitor: Monitor, state: State, units: Sequence[Unit]) -> _Step:
     return fallen, taken, "firing"
 
 
-def _recover(_: Monitor, state: State, units: Sequence[Unit]) -> _Step:
+def _recover(_: Watch, state: State, units: Sequence[Unit]) -> _Step:
     """An alarm ends when the mean is more than half of the way back, by the same test upside down."""
     half = (state.low_mean + state.floor) / 2
     test = DropTest(1 - half, _RESOLVED_BY, state.heaviest)
@@ -147,7 +147,7 @@ def _gather(state: State, units: Sequence[Unit], wanted: int) -> tuple[State, in
     return replace(state, gathered=(*state.gathered, *((x.value, x.weight) for x in units[:taken]))), taken
 
 
-_STEPS: Mapping[Phase, Callable[[Monitor, State, Sequence[Unit]], _Step]] = {
+_STEPS: Mapping[Phase, Callable[[Watch, State, Sequence[Unit]], _Step]] = {
     "sizing": _size,
     "reference": _refer,
     "watching": _watch,

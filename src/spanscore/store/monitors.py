@@ -1,41 +1,23 @@
-"""What monitors read and keep, each look in one transaction: after a crash it was made as a whole or not at all."""
+"""What monitors read and keep, each step in one transaction: after a crash it was made as a whole or not at all."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
-from sqlalchemy import and_, delete, func, insert, or_, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import and_, delete, insert, select, update
 from sqlalchemy.engine import Connection, Row
 
-from spanscore.model.score import Evaluation
-from spanscore.store import records
+from spanscore.store import alert_notices as notices
+from spanscore.store.alert_notices import AlertNotices
 from spanscore.store.database import Database
-from spanscore.store.schema import alert_notices, evaluations, monitor_scores, monitor_states, monitor_ticks
+from spanscore.store.monitor_scores import MonitorScores, SettledSession, Wanted, last_seq
+from spanscore.store.monitor_tables import MonitorTables, Tick
+from spanscore.store.schema import alert_notices, monitor_states, monitor_ticks
 
-_READ_AT_ONCE = 500
-_KEPT_TICKS = 1000
-_KEPT_NS = 7 * 86400 * 10**9
-_OPEN_NS = 86400 * 10**9
-_MAX_PAGES = 40  # of one look, so that a backlog holds up no other writer for long
+ItemT = TypeVar("ItemT")
 
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which scores a monitor reads, and what it takes from each: a value on 0..1; None where it leaves one out."""
-
-    metric: str
-    scope: str
-    value_of: Callable[[Evaluation], float | None]
-
-
-@dataclass(frozen=True, slots=True)
-class SettledSession:
-    """The scores of one session, or of a trace without one, which has had no new one for a while."""
-
-    values: tuple[float, ...]
-    chances: tuple[float, ...]
+_ALL_NS = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,177 +30,108 @@ class Advanced:
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
-    """An alert on its way; `is_superseded` where a later one of the same monitor waits for the same receiver."""
+class Former:
+    """The kept state of a monitor; `is_same` where it follows from the present settings."""
 
-    number: int
-    monitor: str
-    receiver: str
-    status: str
-    record: dict[str, Any]
-    tries: int
-    delivered: bool
-    is_superseded: bool
+    state: dict[str, Any]
+    is_same: bool
+
+
+Advance = Callable[[Former | None, Sequence[SettledSession]], Advanced]
+"""From the kept state, None where there is none, and sessions that have settled, what is to be kept."""
 
 
 class MonitorStore:
-    """Belongs to one tenant; methods block, and raise as those of `Store` do."""
+    """Methods block, and raise as those of `Store` do."""
 
-    def __init__(self, database: Database, tenant: str = "") -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._tenant = tenant
+        self.notices = AlertNotices(database)
 
-    def last_look_ns(self, monitor: str) -> int | None:
-        """When the monitor last looked; None where it never did."""
+    def read(self, ask: Callable[[MonitorTables], ItemT]) -> ItemT:
+        """What `ask` gives of the monitors and their ticks, as of one moment."""
         with self._database.reading() as connection:
-            query = select(monitor_states.c.looked_ns).where(self._of(monitor_states, monitor))
-            return connection.execute(query).scalar()
+            return ask(MonitorTables(connection))
+
+    def write(self, change: Callable[[MonitorTables], ItemT]) -> ItemT:
+        """What `change` gives, once all that it wrote is committed."""
+        with self._database.writing() as connection:
+            return change(MonitorTables(connection))
 
     def look(
         self,
-        monitor: str,
-        due_ns: int,
-        now_ns: int,
+        tick: Tick,
         wanted: Wanted,
         settled_until_ns: int,
         digest: str,
-        advance: Callable[[dict[str, Any] | None, Sequence[SettledSession]], Advanced],
-    ) -> bool:
-        """Make the look of `due_ns`, unless it was made; returns whether this call has made it.
+        advance: Advance,
+        *,
+        is_kept: bool = False,
+    ) -> Tick | None:
+        """Make a tick that looks at the scores which are made as the traces come; None where it was made.
 
-        `advance` gets the kept state, None where there is none or it followed from another `digest`, and the sessions
-        whose last score is older than `settled_until_ns`, in the order of these. A new monitor begins with the scores
+        `is_kept`: its monitor is in the store, where it may be paused or deleted meanwhile, which gives None too.
+
+        `advance` gets the kept state and the sessions whose last score is older than `settled_until_ns`, in the order
+        of these. A monitor that is new, or whose kept state followed from another `digest`, begins with the scores
         that come after it.
         """
         with self._database.writing() as connection:
-            tick = {"tenant": self._tenant, "monitor": monitor, "due_ns": due_ns, "looked_ns": now_ns}
-            if not _inserted(connection, tick | {"outcome": "", "scores": 0, "sessions": 0}):
-                return False
-            kept = connection.execute(select(monitor_states).where(self._of(monitor_states, monitor))).first()
+            tables = MonitorTables(connection)
+            if (is_kept and not tables.may_tick(tick)) or not tables.add_tick(tick):
+                return None
+            kept = _kept(connection, tick)
             is_same = kept is not None and kept.digest == digest
-            if kept is not None and not is_same:
-                for table in (monitor_scores, alert_notices):
-                    connection.execute(delete(table).where(self._of(table, monitor)))
-            seq = kept.seq if kept is not None and is_same else _last_seq(connection)
-            seq, scores = self._read(connection, monitor, wanted, seq)
-            sessions = self._settled(connection, monitor, settled_until_ns, now_ns - _OPEN_NS)
-            found = advance(json.loads(kept.record) if kept is not None and is_same else None, sessions)
-            state = {"digest": digest, "seq": seq, "looked_ns": now_ns, "record": json.dumps(found.state)}
-            self._keep(connection, monitor, state, kept is None)
-            self._note(connection, monitor, found.notices, now_ns)
-            outcome = {"outcome": found.outcome, "scores": scores, "sessions": len(sessions)}
-            this = and_(self._of(monitor_ticks, monitor), monitor_ticks.c.due_ns == due_ns)
-            connection.execute(update(monitor_ticks).where(this).values(**outcome))
-            self._forget(connection, monitor, now_ns)
-        return True
+            seq = kept.seq if kept is not None and is_same else last_seq(connection)
+            scores = MonitorScores(connection, tick.tenant, tick.monitor)
+            if not is_same:
+                scores.clear()
+            found = scores.read(wanted, seq)
+            sessions = scores.settled(settled_until_ns, tick.looked_ns)
+            outcome = _advance(connection, tick, digest, found.seq, advance, sessions)
+            scores.forget(tick.looked_ns)
+            made = replace(tick, scores=found.scores, sessions=len(sessions)).ended(outcome, tick.looked_ns)
+            tables.change_tick(made)
+        return made
 
-    def due(self, now_ns: int) -> list[Notice]:
-        """The first alert of each monitor and receiver, of those that are due."""
-        query = select(alert_notices).where(alert_notices.c.tenant == self._tenant).order_by(alert_notices.c.number)
-        with self._database.reading() as connection:
-            rows = connection.execute(query).all()
-        queues: dict[tuple[str, str], list[Any]] = {}
-        for row in rows:
-            queues.setdefault((row.monitor, row.receiver), []).append(row)
-        return [_notice(x[0], is_superseded=len(x) > 1) for x in queues.values() if _is_due(x, now_ns)]
-
-    def settle(self, notice: Notice, due_ns: int | None) -> None:
-        """An alert has been delivered: forget it, or have it be due again then."""
+    def assess(self, tick: Tick, now_ns: int, wanted: Wanted, digest: str, advance: Advance) -> Tick | None:
+        """Look at the scores of a tick's run, which has ended; None where that was done, or there are more to read."""
         with self._database.writing() as connection:
-            this = alert_notices.c.number == notice.number
-            if due_ns is None:
-                connection.execute(delete(alert_notices).where(this))
-            else:
-                connection.execute(update(alert_notices).where(this).values(due_ns=due_ns, delivered=1, tries=0))
+            tables = MonitorTables(connection)
+            open_tick = tables.tick(tick.tenant, tick.monitor, tick.due_ns)
+            if open_tick is None or open_tick.outcome != "running":
+                return None
+            scores = MonitorScores(connection, tick.tenant, tick.monitor)
+            found = scores.read(wanted, open_tick.facts.read_seq)
+            facts = replace(open_tick.facts, read_seq=found.seq)
+            open_tick = replace(open_tick, scores=open_tick.scores + found.scores, facts=facts)
+            if not found.is_all:
+                tables.change_tick(open_tick)
+                return None
+            sessions = scores.settled(_ALL_NS, now_ns)
+            outcome = _advance(connection, replace(tick, looked_ns=now_ns), digest, 0, advance, sessions)
+            scores.forget(now_ns)
+            made = replace(open_tick, sessions=len(sessions)).ended(outcome, now_ns)
+            tables.change_tick(made)
+        return made
 
-    def put_off(self, notice: Notice, due_ns: int) -> None:
-        """An alert could not be delivered: try again then."""
-        with self._database.writing() as connection:
-            this = alert_notices.c.number == notice.number
-            connection.execute(update(alert_notices).where(this).values(due_ns=due_ns, tries=notice.tries + 1))
 
-    def _of(self, table: Any, monitor: str) -> Any:
-        return and_(table.c.tenant == self._tenant, table.c.monitor == monitor)
-
-    def _read(self, connection: Connection, monitor: str, wanted: Wanted, seq: int) -> tuple[int, int]:
-        """Take in the scores after `seq`; the last number that was read, and how many scores there were."""
-        last, count = _last_seq(connection), 0
-        query = (
-            select(evaluations.c.seq, evaluations.c.record)
-            .where(evaluations.c.metric == wanted.metric, evaluations.c.scope == wanted.scope)
-            .order_by(evaluations.c.seq)
-            .limit(_READ_AT_ONCE)
-        )
-        for _ in range(_MAX_PAGES):
-            rows = connection.execute(query.where(evaluations.c.seq > seq, evaluations.c.seq <= last)).all()
-            for evaluation in records.decode_evaluations(row.record for row in rows):
-                count += self._take(connection, monitor, evaluation, wanted.value_of(evaluation))
-            if len(rows) < _READ_AT_ONCE:
-                return last, count
-            seq = rows[-1].seq
-        return seq, count
-
-    def _take(self, connection: Connection, monitor: str, evaluation: Evaluation, value: float | None) -> int:
-        """Keep the value of a score, in place of that of an earlier revision."""
-        subject, session = evaluation.subject_id, evaluation.session_key
-        unit = f"trace {subject}"[:256] if session is None else f"session {session}"[:256]
-        of_unit = and_(self._of(monitor_scores, monitor), monitor_scores.c.unit == unit)
-        this = and_(of_unit, monitor_scores.c.subject == subject)
-        counted = connection.execute(select(func.max(monitor_scores.c.counted)).where(of_unit)).scalar() or 0
-        connection.execute(delete(monitor_scores).where(this, monitor_scores.c.counted == 0))
-        if value is None or counted:
-            return 0
-        row = {"tenant": self._tenant, "monitor": monitor, "unit": unit, "subject": subject, "value": value}
-        seen = {"chance": evaluation.sampling, "seen_ns": evaluation.evaluated_at_ns, "counted": 0}
-        connection.execute(insert(monitor_scores).values(**row, **seen))
-        return 1
-
-    def _settled(
-        self, connection: Connection, monitor: str, until_ns: int, began_until_ns: int
-    ) -> list[SettledSession]:
-        """The sessions that have settled or began long ago, in the order of their last scores; they are counted now."""
-        last_ns = func.max(monitor_scores.c.seen_ns)
-        open_ones = and_(self._of(monitor_scores, monitor), monitor_scores.c.counted == 0)
-        query = select(monitor_scores.c.unit).where(open_ones).group_by(monitor_scores.c.unit)
-        is_settled = or_(last_ns <= until_ns, func.min(monitor_scores.c.seen_ns) <= began_until_ns)
-        units = connection.execute(query.having(is_settled).order_by(last_ns, monitor_scores.c.unit)).scalars()
-        return [self._counted(connection, and_(open_ones, monitor_scores.c.unit == x)) for x in list(units)]
-
-    def _counted(self, connection: Connection, this: Any) -> SettledSession:
-        query = select(monitor_scores.c.value, monitor_scores.c.chance).where(this).order_by(monitor_scores.c.subject)
-        rows = connection.execute(query).all()
-        connection.execute(update(monitor_scores).where(this).values(counted=1))
-        return SettledSession(tuple(x.value for x in rows), tuple(x.chance for x in rows))
-
-    def _keep(self, connection: Connection, monitor: str, state: dict[str, Any], is_new: bool) -> None:
-        if is_new:
-            connection.execute(insert(monitor_states).values(tenant=self._tenant, monitor=monitor, **state))
-        else:
-            connection.execute(update(monitor_states).where(self._of(monitor_states, monitor)).values(**state))
-
-    def _note(
-        self, connection: Connection, monitor: str, notices: Sequence[tuple[str, str, dict[str, Any]]], now_ns: int
-    ) -> None:
-        number = connection.execute(select(func.coalesce(func.max(alert_notices.c.number), 0))).scalar_one()
-        for place, (receiver, status, record) in enumerate(notices, 1):
-            row = {"tenant": self._tenant, "monitor": monitor, "receiver": receiver, "status": status}
-            more = {"record": json.dumps(record), "due_ns": now_ns, "tries": 0, "delivered": 0}
-            connection.execute(insert(alert_notices).values(number=number + place, **row, **more))
-
-    def _forget(self, connection: Connection, monitor: str, now_ns: int) -> None:
-        old = and_(monitor_scores.c.counted == 1, monitor_scores.c.seen_ns < now_ns - _KEPT_NS)
-        connection.execute(delete(monitor_scores).where(self._of(monitor_scores, monitor), old))
-        newest = (
-            select(monitor_ticks.c.due_ns)
-            .where(self._of(monitor_ticks, monitor))
-            .order_by(monitor_ticks.c.due_ns.desc())
-            .offset(_KEPT_TICKS)
-            .limit(1)
-        )
-        last_ns = connection.execute(newest).scalar()
-        if last_ns is not None:
-            too_old = monitor_ticks.c.due_ns <= last_ns
-            connection.execute(delete(monitor_ticks).where(self._of(monitor_ticks, monitor), too_old))
+def begin_anew(
+    tables: MonitorTables,
+    tenant: str,
+    monitor: str,
+    now_ns: int,
+    end: Callable[[dict[str, Any]], Advanced] | None = None,
+) -> None:
+    """Forget the scores that a monitor has counted, and with `end` its state, which gives the alerts still to go."""
+    connection = tables.connection
+    MonitorScores(connection, tenant, monitor).clear()
+    if end is None:
+        return
+    state = connection.execute(select(monitor_states).where(_of(monitor_states, tenant, monitor))).first()
+    if state is not None:
+        _replace_notices(connection, tenant, monitor, end(json.loads(state.record)).notices, now_ns)
+    connection.execute(delete(monitor_states).where(_of(monitor_states, tenant, monitor)))
 
 
 def states(connection: Connection, tenant: str = "") -> dict[str, Row[Any]]:
@@ -227,39 +140,53 @@ def states(connection: Connection, tenant: str = "") -> dict[str, Row[Any]]:
     return {row.monitor: row for row in rows}
 
 
+def state_of(connection: Connection, tenant: str, monitor: str) -> dict[str, Any] | None:
+    """What one monitor knows; None before its first look."""
+    query = select(monitor_states.c.record).where(_of(monitor_states, tenant, monitor))
+    record = connection.execute(query).scalar()
+    return None if record is None else json.loads(record)
+
+
 def history(connection: Connection, monitor: str, limit: int, tenant: str = "") -> Iterator[Row[Any]]:
     """The last looks of a monitor, the newest first."""
-    of_monitor = and_(monitor_ticks.c.tenant == tenant, monitor_ticks.c.monitor == monitor)
+    of_monitor = _of(monitor_ticks, tenant, monitor)
     yield from connection.execute(
         select(monitor_ticks).where(of_monitor).order_by(monitor_ticks.c.due_ns.desc()).limit(limit)
     )
 
 
-def _inserted(connection: Connection, tick: dict[str, Any]) -> bool:
-    """Whether this transaction is the one that makes a look; another that has made it has left its row.
-
-    Of two transactions that began before either has left it, PostgreSQL fails the second, which may try again.
-    """
-    this = and_(*(monitor_ticks.c[name] == tick[name] for name in ("tenant", "monitor", "due_ns")))
-    if connection.execute(select(monitor_ticks.c.due_ns).where(this)).first() is not None:
-        return False
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    connection.execute(dialect.insert(monitor_ticks).values(**tick).on_conflict_do_nothing())
-    return True
+def _of(table: Any, tenant: str, monitor: str) -> Any:
+    return and_(table.c.tenant == tenant, table.c.monitor == monitor)
 
 
-def _last_seq(connection: Connection) -> int:
-    last: int = connection.execute(select(func.coalesce(func.max(evaluations.c.seq), 0))).scalar_one()
-    return last
+def _kept(connection: Connection, tick: Tick) -> Row[Any] | None:
+    this = _of(monitor_states, tick.tenant, tick.monitor)
+    return connection.execute(select(monitor_states).where(this)).first()
 
 
-def _notice(row: Any, *, is_superseded: bool) -> Notice:
-    record = json.loads(row.record)
-    return Notice(
-        row.number, row.monitor, row.receiver, row.status, record, row.tries, bool(row.delivered), is_superseded
-    )
+def _advance(
+    connection: Connection, tick: Tick, digest: str, seq: int, advance: Advance, sessions: Sequence[SettledSession]
+) -> str:
+    """Keep the state after these sessions, and the alerts that follow; returns a word for the history."""
+    kept = _kept(connection, tick)
+    former = None if kept is None else Former(json.loads(kept.record), kept.digest == digest)
+    found = advance(former, sessions)
+    state = {"digest": digest, "seq": seq, "looked_ns": tick.looked_ns, "record": json.dumps(found.state)}
+    if kept is None:
+        row = {"tenant": tick.tenant, "monitor": tick.monitor, **state}
+        connection.execute(insert(monitor_states).values(**row))
+    else:
+        connection.execute(update(monitor_states).where(_of(monitor_states, tick.tenant, tick.monitor)).values(**state))
+    if former is not None and not former.is_same:
+        _replace_notices(connection, tick.tenant, tick.monitor, found.notices, tick.looked_ns)
+    else:
+        notices.note(connection, tick.tenant, tick.monitor, found.notices, tick.looked_ns)
+    return found.outcome
 
 
-def _is_due(queue: Sequence[Any], now_ns: int) -> bool:
-    """Whether the first of a queue is to be sent now, or was sent and stands in the way of the next."""
-    return bool(queue[0].due_ns <= now_ns or (queue[0].delivered and len(queue) > 1))
+def _replace_notices(
+    connection: Connection, tenant: str, monitor: str, new: Sequence[tuple[str, str, dict[str, Any]]], now_ns: int
+) -> None:
+    """Send the ends of alerts in place of what waits, which is no longer true."""
+    connection.execute(delete(alert_notices).where(_of(alert_notices, tenant, monitor)))
+    notices.note(connection, tenant, monitor, new, now_ns)

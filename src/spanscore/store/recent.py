@@ -19,7 +19,7 @@ def stored_before(connection: Connection, before_ns: int, limit: int) -> Iterato
     """
     rows = select(agent_traces.c.row, agent_traces.c.size_bytes, agent_traces.c.record)
     rows = rows.where(agent_traces.c.revision != IMPORTED)
-    row, left, size_bytes = _first_stored_at(connection, before_ns), limit, 0
+    row, left, size_bytes = first_stored_at(connection, before_ns), limit, 0
     while left > 0 and size_bytes < _MAX_BYTES:
         found = connection.execute(
             rows.where(agent_traces.c.row < row).order_by(agent_traces.c.row.desc()).limit(min(left, _ROWS_AT_ONCE))
@@ -30,7 +30,7 @@ def stored_before(connection: Connection, before_ns: int, limit: int) -> Iterato
         row, left, size_bytes = found[-1].row, left - len(found), size_bytes + sum(x.size_bytes for x in found)
 
 
-def _first_stored_at(connection: Connection, time_ns: int) -> int:
+def first_stored_at(connection: Connection, time_ns: int) -> int:
     """The first row that was stored at that time or later, one past the last where there is none: by halving."""
     places = select(agent_traces.c.row, agent_traces.c.stored_ns)
     last = connection.execute(places.order_by(agent_traces.c.row.desc()).limit(1)).first()

@@ -67,6 +67,7 @@ class Progress:
     ended_ns: int | None = None
     reason: str | None = None
     asked: str | None = None
+    rows: tuple[int, int] | None = None
 
     @property
     def left(self) -> int:
@@ -81,7 +82,9 @@ class Progress:
     def from_json(cls, text: str) -> "Progress":
         """The inverse of `to_json`."""
         data = json.loads(text)
-        return cls(**{**data, "scores": Tallied(**data["scores"]), "usage": JudgeUsage(**data["usage"])})
+        rows = None if data.get("rows") is None else tuple(data["rows"])
+        read = {"scores": Tallied(**data["scores"]), "usage": JudgeUsage(**data["usage"]), "rows": rows}
+        return cls(**{**data, **read})
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,6 +323,25 @@ class RunTables:
         found = self._connection.execute(query)
         return [(row.id, next(iter(records.undamaged(records.decode_trace, row.record)), None)) for row in found]
 
+    def traces_in(
+        self, tenant: str, after: int, limit: int, *, max_bytes: int, until: int
+    ) -> list[tuple[int, str, AgentTrace | None]]:
+        """At most `limit` agent traces with rows above `after` up to `until`: row, id and trace, in their order.
+
+        Of large ones fewer, and None for one whose record is damaged, as of `traces`.
+        """
+        table = agent_traces.c
+        within = (*tenants.is_of(agent_traces, tenant), table.row > after, table.row <= until)
+        sizes = select(table.row, table.size_bytes).where(*within).order_by(table.row).limit(limit)
+        last, total_bytes = after, 0
+        for row, size_bytes in self._connection.execute(sizes):
+            if total_bytes >= max_bytes:
+                break
+            last, total_bytes = row, total_bytes + size_bytes
+        query = select(table.row, table.id, table.record).where(*within, table.row <= last)
+        found = self._connection.execute(query.order_by(table.row))
+        return [(x.row, x.id, next(iter(records.undamaged(records.decode_trace, x.record)), None)) for x in found]
+
     def has_trace(self, tenant: str, session_key: str, is_wanted: Callable[[AgentTrace], bool]) -> bool:
         """Whether `is_wanted` is true of one of a session's newest agent traces; damaged ones are left out."""
         ids = reading.session_trace_ids(self._connection, [session_key], tenant)
@@ -363,10 +385,13 @@ class RunTables:
         """The ids of the agent traces of a tenant's sessions with this id."""
         return sorted(reading.session_trace_ids(self._connection, self.sessions_of(tenant, session_id), tenant))
 
-    def session_keys(self, tenant: str, after: str, limit: int, *, stored_by_ns: int) -> list[str]:
+    def session_keys(
+        self, tenant: str, after: str, limit: int, *, stored_by_ns: int, rows: tuple[int, int] | None = None
+    ) -> list[str]:
         """At most `limit` keys of a tenant's sessions, in their order.
 
-        Those of which all agent traces were first stored later than `stored_by_ns` are left out.
+        Those of which all agent traces were first stored later than `stored_by_ns` are left out, and those without an
+        agent trace in `rows`, where these are given.
         """
         column = agent_traces.c.session_id
         query = (
@@ -376,6 +401,8 @@ class RunTables:
             .order_by(column)
             .limit(limit)
         )
+        if rows is not None:
+            query = query.where(agent_traces.c.row > rows[0], agent_traces.c.row <= rows[1])
         return list(self._connection.execute(query).scalars())
 
 

@@ -183,17 +183,18 @@ _JOURNAL_TABLES: Final = {
 }
 
 
-def _may_lack(added: int, *types: type | tuple[type, ...]) -> Callable[[Record], bool]:
+def _may_lack(added: int, *types: type | tuple[type, ...], rowid: bool = True) -> Callable[[Record], bool]:
     """As `_has`, of a table to which the last `added` columns were added: rows from before that lack some of them."""
-    forms = [_has(*types[: len(types) - lacking]) for lacking in range(added + 1)]
+    forms = [_has(*types[: len(types) - lacking], rowid=rowid) for lacking in range(added + 1)]
     return lambda record: any(fits(record) for fits in forms)
 
 
+_TEXT_OR_NONE: Final = (str, _NULL)
 _NUMBER: Final = (float, int)  # a whole number is stored as one, also in a column of other numbers
 _TAKEN_OVER: Final = (
     *("judge_answers", "export_cursors", "calibrations", "unanswered", "undelivered"),
     *("runs", "run_items"),
-    *("monitor_states", "monitor_ticks", "monitor_scores", "alert_notices"),
+    *("monitors", "monitor_states", "monitor_ticks", "monitor_scores", "alert_notices"),
 )
 _STORE_TABLES: Final = {
     "agent_traces": _may_lack(1, _NULL, str, int, str, (str, _NULL), int, int, int, str, str),
@@ -203,11 +204,12 @@ _STORE_TABLES: Final = {
     "export_cursors": _has(str, int),
     "calibrations": _has(str, int, str),
     "undelivered": _has(str, int, str, str, str, int, int, rowid=False),
-    "runs": _has(str, str, (str, _NULL), str, int, int, str, str),
+    "runs": _may_lack(1, str, str, _TEXT_OR_NONE, str, int, int, str, str, str),
     "run_items": _has(str, str, int, str, str, int, int, (str, _NULL), rowid=False),
     "unanswered": _has(str, str, str, str, int, int, int, rowid=False),
     "monitor_states": _has(str, str, str, int, int, str, rowid=False),
-    "monitor_ticks": _has(str, str, int, int, str, int, int, rowid=False),
+    "monitors": _has(str, str, _TEXT_OR_NONE, str, *(int,) * 5, str, str, rowid=False),
+    "monitor_ticks": _may_lack(3, str, str, int, int, str, int, int, *(_TEXT_OR_NONE,) * 3, rowid=False),
     "monitor_scores": _has(str, str, str, str, _NUMBER, _NUMBER, int, int, rowid=False),
     "alert_notices": _has(_NULL, str, str, str, str, str, int, int, int),
 }
@@ -280,8 +282,9 @@ def _with_rowid(record: Record) -> tuple[Any, ...]:
 
 
 def _whole(values: tuple[Any, ...], table: str) -> tuple[Any, ...]:
-    """The values, and "" for each column that was added after the row was written."""
-    return (*values, *([""] * (len(schema.tables.tables[table].columns) - len(values))))
+    """The values, and for each column that was added after the row was written "", or None where it may be."""
+    columns = list(schema.tables.tables[table].columns)
+    return (*values, *(None if x.nullable else "" for x in columns[len(values) :]))
 
 
 def _insert(db: sqlite3.Connection, table: str, rows: Sequence[Record]) -> int:

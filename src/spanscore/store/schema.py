@@ -21,7 +21,7 @@ from sqlalchemy.engine import Connection
 
 from spanscore.errors import ConfigError
 
-VERSION = 11
+VERSION = 12
 """The number of the last of the `migrations`, which every change of a table here has."""
 
 tables = MetaData()
@@ -318,6 +318,28 @@ run_items = Table(
 Index("run_items_by_state", run_items.c.run, run_items.c.state, run_items.c.number)
 Index("run_items_by_draw", run_items.c.run, run_items.c.draw)
 
+monitors = Table(
+    "monitors",
+    tables,
+    Column("tenant", String(128), primary_key=True),
+    Column("id", String(64), primary_key=True),
+    Column("request_id", String(64)),
+    Column("state", String(16), nullable=False),
+    Column("revision", Integer, nullable=False),
+    Column("created_ns", _BIG, nullable=False),
+    Column("updated_ns", _BIG, nullable=False),
+    Column("due_from_ns", _BIG, nullable=False),
+    Column("until_row", _BIG, nullable=False),
+    Column("progress", Text, nullable=False),
+    Column("spec", Text, nullable=False),
+    UniqueConstraint("tenant", "request_id"),
+    sqlite_with_rowid=False,
+)
+"""Monitors that were created through the API; those of the configuration file are not in the store.
+
+Times after `due_from_ns` are due. `until_row` is the last row of `agent_traces` that a run of it was about.
+"""
+
 monitor_states = Table(
     "monitor_states",
     tables,
@@ -341,8 +363,13 @@ monitor_ticks = Table(
     Column("outcome", String(16), nullable=False),
     Column("scores", Integer, nullable=False),
     Column("sessions", Integer, nullable=False),
+    Column("run", String(32)),
+    Column("request_id", String(64)),
+    Column("facts", Text),
     sqlite_with_rowid=False,
 )
+"""`run` is the evaluation run that a tick started; `facts` is JSON, None in rows of before there were such."""
+Index("monitor_ticks_by_outcome", monitor_ticks.c.outcome, monitor_ticks.c.due_ns)
 
 monitor_scores = Table(
     "monitor_scores",

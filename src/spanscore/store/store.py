@@ -32,7 +32,7 @@ from spanscore.store.database import Database
 from spanscore.store.monitors import MonitorStore
 from spanscore.store.reading import MAX_SESSION_TRACES, SessionRecord
 from spanscore.store.runs import RunTables
-from spanscore.store.schema import agent_traces, cursors, evaluations, external_scores, judge_answers
+from spanscore.store.schema import agent_traces, cursors, evaluations, external_scores, judge_answers, monitors
 from spanscore.store.unanswered import Missing, Unanswered
 from spanscore.store.writing import StoredTrace
 
@@ -439,7 +439,8 @@ class Store:
         """Count what is there; sequence numbers never fall, whatever became of the file."""
         last_seq = max(_highest(connection, evaluations.c.seq), _highest(connection, cursors.c.seq))
         self._last_seq = max(self._last_seq, last_seq)
-        self._last_row = max(self._last_row, _highest(connection, agent_traces.c.row))
+        last_row = max(_highest(connection, agent_traces.c.row), _highest(connection, monitors.c.until_row))
+        self._last_row = max(self._last_row, last_row)
         self._last_answer = max(self._last_answer, _highest(connection, judge_answers.c.row))
         self._size_bytes = pruning.size_bytes(connection)
 

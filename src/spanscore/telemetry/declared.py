@@ -269,6 +269,21 @@ STORE_RETRIES = _counter(
     "store_retries", "{operation}", "Operations that the store could not do and that were tried again."
 )
 
+MONITOR_TICKS = _counter(
+    "monitor_ticks",
+    "{tick}",
+    "Ticks of monitors: looked at scores, run_started, queued behind a run, skipped, or failed.",
+    "outcome",
+)
+MONITOR_ALERTS = _counter(
+    "monitor_alerts",
+    "{alert}",
+    "Alerts that were sent or could not be (outcome: sent, failed), by receiver; status is firing or resolved.",
+    "receiver",
+    "status",
+    "outcome",
+)
+
 PROCESS_UPTIME = _counter("process_uptime", "s", "Time since the start.")
 PROCESS_CPU = _counter("process_cpu", "s", "CPU time, in user mode and in the kernel.")
 PROCESS_MEMORY_RSS = _gauge("process_memory_rss", "By", "Memory in use (resident set size); on Linux only.")

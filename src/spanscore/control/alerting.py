@@ -1,0 +1,111 @@
+"""Has alerts delivered: each until its receiver has taken it, without waiting for other receivers."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from spanscore.errors import PermanentError, RetryableError
+from spanscore.export.alerting import Connection
+from spanscore.export.alerting_config import Alerting, Alertmanager, Webhook
+from spanscore.model.json import dumps
+from spanscore.monitoring import alerts
+from spanscore.store.alert_notices import AlertNotices, Notice
+from spanscore.telemetry import Meter, declared
+
+_log = logging.getLogger(__name__)
+
+_SECOND = 10**9
+_FIRST_WAIT_NS = 5 * _SECOND
+_ENDS_AFTER = 4
+"""After so many resend intervals without an alert Alertmanager takes it for resolved; as Prometheus has it."""
+
+
+class Alerts:
+    """The alerts of all monitors. Belongs to one event loop; the store is asked in threads."""
+
+    def __init__(
+        self,
+        alerting: Alerting,
+        notices: AlertNotices,
+        is_there: Callable[[str, str], bool],
+        meter: Meter,
+        clock_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        """`is_there`: whether a tenant still has a monitor.
+
+        Raises ConfigError where a file of a receiver's TLS settings cannot be used.
+        """
+        self._receivers: Mapping[str, Alertmanager | Webhook] = alerting.receivers
+        self._connections = {name: Connection(x) for name, x in alerting.receivers.items()}
+        self._notices = notices
+        self._is_there = is_there
+        self._meter = meter
+        self._clock_ns = clock_ns
+
+    async def close(self) -> None:
+        """Close the connections to all receivers."""
+        await asyncio.gather(*(x.close() for x in self._connections.values()))
+
+    async def deliver(self) -> None:
+        """Send the alerts that are due, once each. Raises RetryableError where the store cannot be used now."""
+        due = await asyncio.to_thread(self._notices.due, self._clock_ns())
+        queues: dict[str, list[Notice]] = {}
+        for notice in due:
+            queues.setdefault(notice.receiver, []).append(notice)
+        await asyncio.gather(*(self._deliver(x) for x in queues.values()))
+
+    async def _deliver(self, notices: Sequence[Notice]) -> None:
+        """Those of one receiver, one after the other."""
+        for notice in notices:
+            receiver = self._receivers.get(notice.receiver)
+            if receiver is None or (notice.delivered and notice.is_superseded):
+                if receiver is None:
+                    _log.warning("%s: an alert of %s is dropped, the receiver is gone", notice.receiver, notice.monitor)
+                await asyncio.to_thread(self._notices.settle, notice, None)
+                continue
+            try:
+                await self._send(receiver, notice)
+            except (RetryableError, PermanentError) as error:
+                wait_ns = min(_FIRST_WAIT_NS << min(notice.tries, 20), receiver.max_interval)
+                _log.error(
+                    "%s: the alert %s of monitor %s was not taken (%s); it is sent again in %.0f s",
+                    notice.receiver, notice.record["id"], notice.monitor, error, wait_ns / _SECOND,
+                )  # fmt: skip
+                self._count(notice, "failed")
+                await asyncio.to_thread(self._notices.put_off, notice, self._clock_ns() + wait_ns)
+            else:
+                self._count(notice, "sent")
+                await asyncio.to_thread(self._notices.settle, notice, self._again_ns(receiver, notice))
+
+    def _again_ns(self, receiver: Alertmanager | Webhook, notice: Notice) -> int | None:
+        """When to send again what was taken: Alertmanager wants to hear of an alert as long as it lasts."""
+        if isinstance(receiver, Webhook) or notice.status == "resolved":
+            return None
+        if not self._is_there(notice.tenant, notice.monitor):
+            return None
+        return self._clock_ns() + receiver.resend_interval
+
+    async def _send(self, receiver: Alertmanager | Webhook, notice: Notice) -> None:
+        now_ns = self._clock_ns()
+        connection = self._connections[notice.receiver]
+        if isinstance(receiver, Alertmanager):
+            lasts_ns = _ENDS_AFTER * receiver.resend_interval
+            body = alerts.for_alertmanager(notice.record, now_ns, lasts_ns, receiver.generator_url)
+            await connection.send(_bytes(body))
+            return
+        body_bytes = _bytes(notice.record)
+        sent_at_s = now_ns // _SECOND
+        headers = {"X-Spanscore-Timestamp": str(sent_at_s)}
+        if receiver.secret is not None:
+            signed = alerts.signature(receiver.secret.get_secret_value(), sent_at_s, body_bytes)
+            headers["X-Spanscore-Signature"] = f"sha256={signed}"
+        await connection.send(body_bytes, headers)
+
+    def _count(self, notice: Notice, outcome: str) -> None:
+        self._meter.add(declared.MONITOR_ALERTS, receiver=notice.receiver, status=notice.status, outcome=outcome)
+
+
+def _bytes(body: Any) -> bytes:
+    return dumps(body).encode()

@@ -1,0 +1,271 @@
+"""Ticks of monitors: each is made once, in a transaction with the run that it starts, and followed to the run's end."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeAlias
+
+from spanscore.control import looking
+from spanscore.control.monitor_spec import MonitorRun, MonitorSpec
+from spanscore.control.runs import Runs
+from spanscore.errors import InputError, StateError
+from spanscore.monitoring.alerts import Origin, moment
+from spanscore.monitoring.config import Watch
+from spanscore.store.monitor_scores import SettledSession, Wanted, last_seq
+from spanscore.store.monitor_tables import KeptMonitor, MonitorTables, Tick, TickCause, TickFacts
+from spanscore.store.monitors import Advance, Advanced, Former, MonitorStore
+from spanscore.store.runs import Run, RunTables
+from spanscore.telemetry import Meter, declared
+
+_log = logging.getLogger(__name__)
+
+MAX_QUEUED = 10
+"""Ticks of one monitor that wait for the end of a run; what is due beyond is skipped."""
+
+Key: TypeAlias = tuple[str, str]
+_Start: TypeAlias = Callable[[RunTables, "tuple[int, int] | None"], Run]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A monitor; `kept` is None for one of the configuration."""
+
+    tenant: str
+    id: str
+    spec: MonitorSpec
+    is_paused: bool
+    kept: KeptMonitor | None = None
+
+    @property
+    def key(self) -> Key:
+        """What there is one of."""
+        return self.tenant, self.id
+
+
+@dataclass(slots=True)
+class _Starting:
+    """A run that may be started in a transaction, and what came of that."""
+
+    start: _Start
+    measured: str
+    cancelled: str | None = None
+
+
+class Ticking:
+    """Makes ticks. Belongs to one event loop; the store is asked in threads."""
+
+    def __init__(
+        self, store: MonitorStore, runs: Runs, receivers: Iterable[str], meter: Meter, clock_ns: Callable[[], int]
+    ) -> None:
+        """`receivers` are the names of those that alerts go to."""
+        self._store = store
+        self._runs = runs
+        self._receivers = tuple(receivers)
+        self._meter = meter
+        self._clock_ns = clock_ns
+
+    async def tick(
+        self, known: Known, due_ns: int, now_ns: int, cause: TickCause, request_id: str | None = None
+    ) -> Tick | None:
+        """Make the tick of `due_ns`; None where it was made, or the monitor is gone or paused.
+
+        Raises RetryableError where the store cannot be used now.
+        """
+        tick = Tick(known.tenant, known.id, due_ns, now_ns, request_id=request_id, facts=TickFacts(cause))
+        made: Tick | None = None
+        if known.spec.run is not None:
+            made = await self._tick_run(known, known.spec.run, tick)
+        elif known.spec.watch is not None:
+            made = await asyncio.to_thread(self._look, known, known.spec.watch, tick)
+        self._count(made)
+        return made
+
+    async def follow_up(self, monitors: Mapping[Key, Known]) -> None:
+        """Look at the scores of runs that have ended, and start those that had to wait for it."""
+        for tick in await asyncio.to_thread(self._store.read, MonitorTables.open_ticks):
+            known = monitors.get((tick.tenant, tick.monitor))
+            if known is None or known.spec.run is None:
+                await asyncio.to_thread(self._end, tick, "failed", "the monitor starts no runs any more")
+            elif tick.outcome == "running":
+                await self._follow_run(known, tick)
+            elif not known.is_paused:
+                await self._start_queued(known, known.spec.run, tick)
+
+    async def _tick_run(self, known: Known, run: MonitorRun, tick: Tick) -> Tick | None:
+        starting: _Starting | None = None
+        unchanged, impossible = False, None
+        try:
+            starting = self._starting(known, run, tick)
+            is_asked = tick.facts.cause == "manual"
+            unchanged = run.only_if_changed and not is_asked and not await self._has_changed(known, run, starting)
+        except InputError as error:  # the configuration has changed since the monitor was created
+            impossible = str(error)
+
+        def make(tables: MonitorTables) -> Tick | None:
+            kept = tables.get(known.tenant, known.id)
+            if kept is None or not tables.may_tick(tick) or not tables.add_tick(tick):
+                return None
+            if starting is None:
+                made = tick.ended("failed", tick.looked_ns, f"no run can be started: {impossible}")
+            elif unchanged:
+                made = tick.ended("skipped", tick.looked_ns, "nothing has changed since the run before")
+            else:
+                made = self._decided(tables, kept, run, tick, starting)
+            tables.change_tick(made)
+            return made
+
+        made = await asyncio.to_thread(self._store.write, make)
+        self._tell(starting)
+        return made
+
+    def _decided(
+        self, tables: MonitorTables, kept: KeptMonitor, run: MonitorRun, tick: Tick, starting: _Starting
+    ) -> Tick:
+        """The tick as its monitor's policy has it: with its run, or waiting, or skipped."""
+        waiting = sum(x.outcome == "queued" for x in tables.open_ticks_of(tick.tenant, tick.monitor))
+        going = _going(tables, kept)
+        if going is None and not waiting:
+            return self._started(tables, kept, run, tick, starting)
+        before = "the run before waits" if going is None else f"run {going.id} was still {going.state}"
+        if run.overlap == "cancel_previous" and going is not None:
+            tables.runs.change(going.id, tick.looked_ns, partial(_cancelled, tick=tick))
+            starting.cancelled = going.id
+            kept = replace(kept, until_row=kept.progress.from_row)  # what it was about is what this one is about
+            reason = f"{before}, and was cancelled"
+            tick = replace(tick, facts=replace(tick.facts, reason=reason))
+            return self._started(tables, kept, run, tick, starting)
+        if run.overlap == "queue" and waiting < MAX_QUEUED:
+            return replace(tick, outcome="queued", facts=replace(tick.facts, reason=before))
+        more = f", and {waiting} ticks wait for its end" if waiting else ""
+        return tick.ended("skipped", tick.looked_ns, f"{before}{more}")
+
+    def _started(
+        self, tables: MonitorTables, kept: KeptMonitor, run: MonitorRun, tick: Tick, starting: _Starting
+    ) -> Tick:
+        """The tick with its run, which is kept in the same transaction."""
+        until = max(tables.last_row, kept.until_row)
+        after = kept.until_row
+        if run.look_back is not None:
+            after = tables.row_before(self._clock_ns() - run.look_back)
+        is_all = run.everything or run.names_ids or run.target.source is not None
+        try:
+            begun = starting.start(tables.runs, None if is_all else (after, until))
+        except StateError as error:  # too many runs wait
+            return tick.ended("skipped", tick.looked_ns, str(error))
+        progress = replace(kept.progress, run=begun.id, from_row=kept.until_row, measured=starting.measured)
+        tables.change(replace(kept, until_row=until, progress=progress))
+        facts = replace(tick.facts, read_seq=last_seq(tables.connection))
+        return replace(tick, outcome="running", run=begun.id, facts=facts)
+
+    async def _start_queued(self, known: Known, run: MonitorRun, tick: Tick) -> None:
+        try:
+            starting = self._starting(known, run, tick)
+        except InputError as error:
+            await asyncio.to_thread(self._end, tick, "failed", f"no run can be started: {error}")
+            return
+
+        def start(tables: MonitorTables) -> None:
+            kept = tables.get(known.tenant, known.id)
+            first = next(iter(tables.open_ticks_of(tick.tenant, tick.monitor)), None)
+            if kept is None or first != tick or _going(tables, kept) is not None:
+                return
+            tables.change_tick(self._started(tables, kept, run, tick, starting))
+
+        await asyncio.to_thread(self._store.write, start)
+        self._tell(starting)
+
+    async def _follow_run(self, known: Known, tick: Tick) -> None:
+        """Look at the scores of a tick's run, where that has ended."""
+        run_id = tick.run or ""
+        run = await asyncio.to_thread(self._store.read, lambda x: x.runs.get(tick.tenant, run_id))
+        if run is None:
+            await asyncio.to_thread(self._end, tick, "failed", f"run {run_id} was deleted")
+        elif run.state == "CANCELLED":
+            await asyncio.to_thread(self._end, tick, "cancelled", run.progress.reason or f"run {run_id} was cancelled")
+        elif run.state == "FAILED":
+            await asyncio.to_thread(self._end, tick, "failed", f"run {run_id} failed: {run.progress.reason}")
+        elif run.is_ended and known.spec.watch is not None:
+            await asyncio.to_thread(self._assess, known, known.spec.watch, tick)
+        elif run.is_ended:
+            await asyncio.to_thread(self._end, tick, "done", run.progress.reason)
+
+    def _look(self, known: Known, watched: Watch, tick: Tick) -> Tick | None:
+        wanted = Wanted(watched.metric, watched.scope, partial(looking.value_of, watched))
+        settled_ns = tick.looked_ns - watched.settle_after
+        advance = self._advance(known, watched, tick.looked_ns)
+        digest, is_kept = looking.digest(watched), known.kept is not None
+        return self._store.look(tick, wanted, settled_ns, digest, advance, is_kept=is_kept)
+
+    def _assess(self, known: Known, watched: Watch, tick: Tick) -> None:
+        run = tick.run or ""
+        wanted = Wanted(watched.metric, watched.scope, partial(looking.value_of, watched, run=run), run)
+        now_ns = self._clock_ns()
+        advance = self._advance(known, watched, now_ns, run)
+        self._store.assess(tick, now_ns, wanted, looking.digest(watched), advance)
+
+    def _advance(self, known: Known, watched: Watch, now_ns: int, run: str | None = None) -> Advance:
+        origin = Origin(known.id, known.tenant, run)
+
+        def advance(former: Former | None, sessions: Sequence[SettledSession]) -> Advanced:
+            return looking.advanced(origin, watched, self._receivers, former, sessions, now_ns)
+
+        return advance
+
+    def _end(self, tick: Tick, outcome: str, reason: str | None) -> None:
+        def end(tables: MonitorTables) -> None:
+            found = tables.tick(tick.tenant, tick.monitor, tick.due_ns)
+            if found is not None and found.outcome == tick.outcome:
+                tables.change_tick(found.ended(outcome, self._clock_ns(), reason))
+
+        self._store.write(end)
+
+    def _starting(self, known: Known, run: MonitorRun, tick: Tick) -> _Starting:
+        """Raises InputError where no such run can be."""
+        spec = run.run_spec(f"{known.id} {moment(tick.due_ns)}", self._clock_ns())
+        return _Starting(self._runs.starting(known.tenant, spec), self._runs.measures(run.run_spec("")))
+
+    async def _has_changed(self, known: Known, run: MonitorRun, starting: _Starting) -> bool:
+        """Whether anything has changed since the last run: what it evaluates, by what, or that it did not succeed."""
+
+        def read(tables: MonitorTables) -> tuple[KeptMonitor | None, Run | None]:
+            kept = tables.get(known.tenant, known.id)
+            last = kept.progress.run if kept is not None else None
+            return kept, None if last is None else tables.runs.get(known.tenant, last)
+
+        kept, last = await asyncio.to_thread(self._store.read, read)
+        if kept is None or last is None or kept.progress.measured != starting.measured:
+            return True
+        if last.state in {"FAILED", "CANCELLED"}:
+            return True
+        return await self._runs.has_changed(known.tenant, run.run_spec(""), kept.until_row)
+
+    def _tell(self, starting: _Starting | None) -> None:
+        """Have the runs go on as was written."""
+        if starting is None:
+            return
+        if starting.cancelled is not None:
+            self._runs.give_up(starting.cancelled)
+        self._runs.look_again()
+
+    def _count(self, tick: Tick | None) -> None:
+        if tick is not None:
+            words: dict[str, str] = {x: x for x in ("queued", "skipped", "failed")} | {"running": "run_started"}
+            self._meter.add(declared.MONITOR_TICKS, outcome=words.get(tick.outcome, "looked"))
+
+
+def _going(tables: MonitorTables, kept: KeptMonitor) -> Run | None:
+    """The last run of a monitor, where it has not ended."""
+    run = None if kept.progress.run is None else tables.runs.get(kept.tenant, kept.progress.run)
+    return None if run is None or run.is_ended else run
+
+
+def _cancelled(run: Run, tick: Tick) -> Run:
+    reason = f"cancelled at the next tick of monitor {tick.monitor}"
+    return replace(run, state="CANCELLED", progress=replace(run.progress, ended_ns=tick.looked_ns, reason=reason))
+
+
+def end_of(receivers: Iterable[str], now_ns: int, why: str) -> Callable[[dict[str, Any]], Advanced]:
+    """What is still to be sent of a monitor whose state goes: the end of an alert that is firing."""
+    return lambda known: looking.ended(known, receivers, why, now_ns)

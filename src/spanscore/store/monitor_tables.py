@@ -1,0 +1,246 @@
+"""Monitors of the API and the ticks of all monitors, with the connection of a store's transaction."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+from sqlalchemy import and_, delete, func, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import Connection, Row
+
+from spanscore.store import recent
+from spanscore.store.runs import RunTables
+from spanscore.store.schema import agent_traces, monitor_ticks, monitors
+from spanscore.store.tenants import is_of
+from spanscore.store.writing import chunks
+
+_KEPT_TICKS = 1000
+
+MonitorState: TypeAlias = Literal["ACTIVE", "PAUSED"]
+TickCause: TypeAlias = Literal["schedule", "catch_up", "manual"]
+
+OPEN: tuple[str, ...] = ("queued", "running")
+"""Outcomes of ticks whose run waits to be created, or has not ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorProgress:
+    """What a monitor has to know of its last run.
+
+    Its id, the row of the traces after which its window began, and a digest of what it measured by.
+    """
+
+    run: str | None = None
+    from_row: int = 0
+    measured: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptMonitor:
+    """A monitor as it is kept; `spec` is JSON. Times after `due_from_ns` are due.
+
+    `until_row` is the last row of the traces that a run of it was about. `revision` rises with every change of the
+    spec or the state.
+    """
+
+    tenant: str
+    id: str
+    state: MonitorState
+    spec: str
+    created_ns: int
+    updated_ns: int
+    due_from_ns: int
+    until_row: int
+    revision: int = 1
+    progress: MonitorProgress = MonitorProgress()
+    request_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TickFacts:
+    """What is known of a tick beside its columns. `read_seq` is the last score of its run that was read."""
+
+    cause: TickCause = "schedule"
+    reason: str | None = None
+    ended_ns: int | None = None
+    read_seq: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A tick as it is kept; `outcome` is one of few words."""
+
+    tenant: str
+    monitor: str
+    due_ns: int
+    looked_ns: int
+    outcome: str = ""
+    scores: int = 0
+    sessions: int = 0
+    run: str | None = None
+    request_id: str | None = None
+    facts: TickFacts = field(default_factory=TickFacts)
+
+    def ended(self, outcome: str, now_ns: int, reason: str | None = None) -> "Tick":
+        """The tick with its last outcome."""
+        facts = replace(self.facts, ended_ns=now_ns, reason=reason or self.facts.reason)
+        return replace(self, outcome=outcome, facts=facts)
+
+
+class MonitorTables:
+    """Reads and writes monitors and ticks; `runs` does evaluation runs, in the same transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.runs = RunTables(connection)
+
+    def create(self, monitor: KeptMonitor) -> None:
+        """Keep a new monitor."""
+        self.connection.execute(insert(monitors).values(**_row(monitor)))
+
+    def change(self, monitor: KeptMonitor) -> None:
+        """Write a monitor as it is now."""
+        this = _is(monitors, monitor.tenant, monitor.id)
+        self.connection.execute(update(monitors).where(this).values(**_row(monitor)))
+
+    def delete(self, tenant: str, monitor: str) -> None:
+        """Delete a monitor and its ticks."""
+        self.connection.execute(delete(monitors).where(_is(monitors, tenant, monitor)))
+        self.connection.execute(delete(monitor_ticks).where(_of(tenant, monitor)))
+
+    def get(self, tenant: str, monitor: str) -> KeptMonitor | None:
+        """The monitor with this id; None where the tenant has none."""
+        found = self.connection.execute(select(monitors).where(_is(monitors, tenant, monitor))).first()
+        return None if found is None else _monitor(found)
+
+    def of_request(self, tenant: str, request_id: str) -> KeptMonitor | None:
+        """The monitor that was asked for under a request id; None where there is none."""
+        this = and_(monitors.c.tenant == tenant, monitors.c.request_id == request_id)
+        found = self.connection.execute(select(monitors).where(this)).first()
+        return None if found is None else _monitor(found)
+
+    def count(self, tenant: str) -> int:
+        """How many monitors a tenant has."""
+        query = select(func.count()).select_from(monitors).where(monitors.c.tenant == tenant)
+        return self.connection.execute(query).scalar_one()
+
+    def all(self) -> list[KeptMonitor]:
+        """The monitors of all tenants."""
+        query = select(monitors).order_by(monitors.c.tenant, monitors.c.id)
+        return [_monitor(row) for row in self.connection.execute(query)]
+
+    def may_tick(self, tick: Tick) -> bool:
+        """Whether the monitor of a tick is there, and not paused where nobody asked for the tick."""
+        kept = self.get(tick.tenant, tick.monitor)
+        return kept is not None and (kept.state == "ACTIVE" or tick.facts.cause == "manual")
+
+    def add_tick(self, tick: Tick) -> bool:
+        """Keep a new tick, unless there is one of its time; returns whether this transaction is the one that makes it.
+
+        Of two transactions that began before either has left it, PostgreSQL fails the second, which may try again.
+        """
+        this = and_(_of(tick.tenant, tick.monitor), monitor_ticks.c.due_ns == tick.due_ns)
+        if self.connection.execute(select(monitor_ticks.c.due_ns).where(this)).first() is not None:
+            return False
+        dialect = postgresql if self.connection.dialect.name == "postgresql" else sqlite
+        self.connection.execute(dialect.insert(monitor_ticks).values(**_tick_row(tick)).on_conflict_do_nothing())
+        self._forget_ticks(tick.tenant, tick.monitor)
+        return True
+
+    def change_tick(self, tick: Tick) -> None:
+        """Write a tick as it is now."""
+        this = and_(_of(tick.tenant, tick.monitor), monitor_ticks.c.due_ns == tick.due_ns)
+        self.connection.execute(update(monitor_ticks).where(this).values(**_tick_row(tick)))
+
+    def tick_of_request(self, tenant: str, monitor: str, request_id: str) -> Tick | None:
+        """The tick that was asked for under a request id; None where there is none."""
+        this = and_(_of(tenant, monitor), monitor_ticks.c.request_id == request_id)
+        found = self.connection.execute(select(monitor_ticks).where(this)).first()
+        return None if found is None else _tick(found)
+
+    def tick(self, tenant: str, monitor: str, due_ns: int) -> Tick | None:
+        """The tick of a time; None where there is none."""
+        this = and_(_of(tenant, monitor), monitor_ticks.c.due_ns == due_ns)
+        found = self.connection.execute(select(monitor_ticks).where(this)).first()
+        return None if found is None else _tick(found)
+
+    def ticks(self, tenant: str, monitor: str, limit: int, before_ns: int | None = None) -> list[Tick]:
+        """At most `limit` ticks of a monitor that were due earlier than `before_ns`, the newest first."""
+        query = select(monitor_ticks).where(_of(tenant, monitor)).order_by(monitor_ticks.c.due_ns.desc())
+        if before_ns is not None:
+            query = query.where(monitor_ticks.c.due_ns < before_ns)
+        return [_tick(row) for row in self.connection.execute(query.limit(limit))]
+
+    def last_looks(self, tenant: str) -> dict[str, tuple[int, int]]:
+        """By monitor when its last tick was due, and when the last one was made."""
+        columns = (monitor_ticks.c.monitor, func.max(monitor_ticks.c.due_ns), func.max(monitor_ticks.c.looked_ns))
+        query = select(*columns).where(monitor_ticks.c.tenant == tenant).group_by(monitor_ticks.c.monitor)
+        return {name: (due_ns, looked_ns) for name, due_ns, looked_ns in self.connection.execute(query)}
+
+    def last_tick_ns(self, tenant: str, monitor: str) -> int | None:
+        """When the last tick that was due by a monitor's times was made; None where there is none."""
+        query = select(func.max(monitor_ticks.c.looked_ns)).where(_of(tenant, monitor))
+        return self.connection.execute(query.where(monitor_ticks.c.request_id.is_(None))).scalar()
+
+    def open_ticks(self) -> list[Tick]:
+        """The ticks of all monitors whose run waits to be created or has not ended, in the order of their times."""
+        query = select(monitor_ticks).where(monitor_ticks.c.outcome.in_(OPEN))
+        return [_tick(row) for row in self.connection.execute(query.order_by(monitor_ticks.c.due_ns))]
+
+    def open_ticks_of(self, tenant: str, monitor: str) -> list[Tick]:
+        """Those of one monitor."""
+        query = select(monitor_ticks).where(_of(tenant, monitor), monitor_ticks.c.outcome.in_(OPEN))
+        return [_tick(row) for row in self.connection.execute(query.order_by(monitor_ticks.c.due_ns))]
+
+    @property
+    def last_row(self) -> int:
+        """The row of the trace that was stored last; 0 where there is none."""
+        last: int = self.connection.execute(select(func.coalesce(func.max(agent_traces.c.row), 0))).scalar_one()
+        return last
+
+    def row_before(self, time_ns: int) -> int:
+        """The row of the last trace that was stored before a time; 0 where there is none."""
+        return max(0, recent.first_stored_at(self.connection, time_ns) - 1)
+
+    def has_newer(self, tenant: str, subjects: Sequence[str], row: int, *, are_sessions: bool) -> bool:
+        """Whether a trace among these, or of these sessions, was stored or changed after a row."""
+        column = agent_traces.c.session_id if are_sessions else agent_traces.c.id
+        newer = select(agent_traces.c.row).where(*is_of(agent_traces, tenant), agent_traces.c.row > row).limit(1)
+        return any(self.connection.execute(newer.where(column.in_(x))).first() is not None for x in chunks(subjects))
+
+    def _forget_ticks(self, tenant: str, monitor: str) -> None:
+        """Hold the history to its bound; what is open stays."""
+        due = monitor_ticks.c.due_ns
+        newest = select(due).where(_of(tenant, monitor)).order_by(due.desc()).offset(_KEPT_TICKS).limit(1)
+        last_ns = self.connection.execute(newest).scalar()
+        if last_ns is not None:
+            is_old = and_(due <= last_ns, monitor_ticks.c.outcome.not_in(OPEN))
+            self.connection.execute(delete(monitor_ticks).where(_of(tenant, monitor), is_old))
+
+
+def _is(table: Any, tenant: str, monitor: str) -> Any:
+    return and_(table.c.tenant == tenant, table.c.id == monitor)
+
+
+def _of(tenant: str, monitor: str) -> Any:
+    return and_(monitor_ticks.c.tenant == tenant, monitor_ticks.c.monitor == monitor)
+
+
+def _row(monitor: KeptMonitor) -> dict[str, Any]:
+    row = {column.name: getattr(monitor, column.name) for column in monitors.c}
+    return {**row, "progress": json.dumps(asdict(monitor.progress))}
+
+
+def _monitor(row: Row[Any]) -> KeptMonitor:
+    return KeptMonitor(**{**row._asdict(), "progress": MonitorProgress(**json.loads(row.progress))})
+
+
+def _tick_row(tick: Tick) -> dict[str, Any]:
+    row = {column.name: getattr(tick, column.name) for column in monitor_ticks.c}
+    return {**row, "facts": json.dumps(asdict(tick.facts))}
+
+
+def _tick(row: Row[Any]) -> Tick:
+    facts = TickFacts() if row.facts is None else TickFacts(**json.loads(row.facts))
+    return Tick(**{**row._asdict(), "facts": facts})
