@@ -32,6 +32,7 @@ FULL = pb.Run(
             service="shop", resource={"zone": "eu"}, has_error=False, min_duration_s=0.5, min_tokens=7
         ),
         sampling=pb.RunSampling(count=50, seed=9),
+        where="score.agent_reliability < 0.5",
     ),
     measure=pb.RunMeasure(
         metrics=["agent_reliability"],
@@ -99,6 +100,7 @@ WRONG = [
     (pb.Run(budget=pb.RunBudget(max_tokens=0)), "run.budget.max_tokens"),
     (pb.Run(display_name="x" * 300), "run.display_name"),
     (pb.Run(target=pb.RunTarget(scope=7)), "run.target.scope"),
+    (pb.Run(target=pb.RunTarget(where="score <")), "run.target.where"),
 ]
 
 

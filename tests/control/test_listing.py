@@ -7,7 +7,8 @@ from spanscore.control import listing
 from spanscore.control.listing import every_page, refuse_unknown
 from spanscore.control.spec import RunSpec
 from spanscore.control.target import TargetSpec, read_spec
-from spanscore.errors import NotFoundError
+from spanscore.errors import InputError, NotFoundError
+from spanscore.model.score import Evaluation, Evaluator, Score
 
 SESSIONS = {"scope": "session", "filter": {"service": "shop"}}
 LATE = 2**62
@@ -87,3 +88,70 @@ def test_any_trace_of_a_long_session_may_be_the_wanted_one(server, traces):
     server.keep(traces(50, session_id="s", service_name=lambda n: "shop" if n in {3, 44} else "bank"))
     server.keep(traces(1, session_id="t", service_name="bank"))
     assert named(server, **SESSIONS) == ["s"]
+
+
+def scored(server, ids, values, scope="trace", metric="faithfulness", **facts):
+    """Give each of these a score, as traces get them that come."""
+    made = [
+        Evaluation(
+            scope=scope,
+            subject_id=id_,
+            metric=metric,
+            outcome=Score(value, "because"),
+            threshold=0.5,
+            scale=(0.0, 1.0),
+            evaluator=Evaluator("LLM", "judge", "1", model="small"),
+            target=server.store.trace(id_, tenant="").target if scope == "trace" else target_of(server, id_),
+            session_id=id_ if scope == "session" else None,
+            **facts,
+        )
+        for id_, value in zip(ids, values, strict=True)
+    ]
+    server.store.commit([], made)
+
+
+def target_of(server, session_id):
+    [found] = server.store.sessions([session_id], tenant="")
+    return found.session.traces[-1].target
+
+
+def test_traces_are_named_by_their_scores(server, traces):
+    ids = server.keep(traces(4))
+    scored(server, ids[:3], [0.2, 0.9, 0.4])
+    assert set(named(server, where="label.faithfulness = fail")) == {ids[0], ids[2]}
+    assert named(server, where="score.faithfulness >= 0.4 AND score.faithfulness < 0.5") == [ids[2]]
+    assert named(server, where="NOT score.faithfulness:*") == [ids[3]]
+
+
+def test_scores_of_other_runs_name_no_trace(server, traces):
+    ids = server.keep(traces(1))
+    scored(server, ids, [0.2], run="ab")
+    assert named(server, where="label.faithfulness = fail") == []
+
+
+def test_a_filter_of_the_trace_and_one_of_its_scores_hold_both(server, traces):
+    shop, bank = server.keep(traces(1)), server.keep(traces(1, service_name="bank"))
+    scored(server, [*shop, *bank], [0.2, 0.2])
+    assert named(server, filter={"service": "bank"}, where="failing = true") == bank
+
+
+def test_sessions_are_named_by_their_own_scores(server, traces):
+    server.keep(traces(4, session_id=lambda n: f"s{n // 2}"))
+    scored(server, ["s1"], [0.1], scope="session", metric="conversation_completion")
+    assert named(server, scope="session", where="score.conversation_completion < 0.5") == ["s1"]
+    assert named(server, scope="session", where="trace_count = 2 AND session_id = s0") == ["s0"]
+
+
+@pytest.mark.parametrize(
+    ("target", "problem"),
+    [
+        ({"where": "label.faithfulness ="}, "where: at character"),
+        ({"where": "lable.x = fail"}, "there is no field lable.x"),
+        ({"where": "trace_count = 2"}, "there is no field trace_count"),
+        ({"where": "failing = true", "trace_ids": ["a"]}, "give where or trace_ids, not both"),
+        ({"where": "failing = true", "source": "archive"}, "of a source give a filter"),
+    ],
+)
+def test_a_condition_that_cannot_be_met_is_refused(target, problem):
+    with pytest.raises(InputError, match=problem):
+        read_spec(TargetSpec, target)

@@ -26,6 +26,7 @@ def spec_of(run: pb.Run) -> RunSpec:
         "scope": _scope_of(run.target.scope),
         "trace_ids": list(run.target.trace_ids),
         "session_ids": list(run.target.session_ids),
+        "where": run.target.where,
         "sampling": _given(run.target.sampling),
     }
     if run.target.source:
@@ -112,6 +113,7 @@ def encode_spec(spec: RunSpec) -> pb.Run:
             session_ids=target.session_ids,
             sampling=pb.RunSampling(**target.sampling.model_dump(exclude_defaults=True)),
             source=target.source or "",
+            where=target.where,
         ),
         measure=pb.RunMeasure(**spec.measure.model_dump(exclude={"options"})),
         export=spec.export,

@@ -73,6 +73,12 @@ def _add_target(group: Any) -> None:
     group.add_argument("--errors", action="store_true", help="only where a tool call failed")
     group.add_argument("--min-duration", metavar="S", type=float, help="only what took so many seconds at least")
     group.add_argument("--min-tokens", metavar="N", type=int, help="only with so many tokens at least")
+    group.add_argument(
+        "--where",
+        metavar="FILTER",
+        default="",
+        help="only what meets this filter, as `spanscore traces` lists it: 'label.faithfulness = fail'",
+    )
     group.add_argument("--share", metavar="X", type=float, help="a random share of them, such as 0.1")
     group.add_argument("--count", metavar="N", type=int, help="so many of them, at random")
     group.add_argument("--seed", metavar="N", type=int, default=0, help="another seed draws others; default: 0")
@@ -115,6 +121,7 @@ def _target(args: argparse.Namespace) -> "RunTarget":
     return RunTarget(
         scope=SCOPE_SESSION if args.sessions else SCOPE_TRACE,
         source=args.source or "",
+        where=args.where,
         filter=conditions if conditions.ListFields() else None,
         trace_ids=[*args.trace, *([] if args.sessions else listed)],
         session_ids=[*args.session, *(listed if args.sessions else [])],

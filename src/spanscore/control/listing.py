@@ -1,12 +1,14 @@
 """The traces or sessions that a target names, page by page, and the sample of them that a run evaluates."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 from spanscore.control.target import Sampling, TargetSpec, TraceFilter
 from spanscore.errors import NotFoundError
+from spanscore.model.trace import AgentTrace
+from spanscore.store.listing import TraceScores
 from spanscore.store.runs import Run, RunTables
 from spanscore.store.store import Store
 
@@ -55,15 +57,24 @@ def page(
     if target.trace_ids or target.session_ids:
         return _of_ids(store, tenant, target, int(cursor or 0))
     if target.scope == "session":
-        return _of_sessions(store, tenant, target.filter, cursor, stored_by_ns, rows)
+        return _of_sessions(store, tenant, target, cursor, stored_by_ns, rows)
     if rows is not None:
-        return _of_rows(store, tenant, target.filter or TraceFilter(), int(cursor or rows[0]), rows[1])
+        return _of_rows(store, tenant, target, int(cursor or rows[0]), rows[1])
     found = store.read_runs(
         lambda x: x.traces(tenant, cursor, _TRACES, max_bytes=_MAX_BYTES, stored_by_ns=stored_by_ns)
     )
     wanted = target.filter or TraceFilter()
-    accepted = [id_ for id_, trace in found if trace is not None and wanted.accepts(trace)]
-    return Page(accepted, found[-1][0] if found else None)
+    accepted = {id_: trace for id_, trace in found if trace is not None and wanted.accepts(trace)}
+    return Page(_that_meet(store, tenant, target, accepted), found[-1][0] if found else None)
+
+
+def _that_meet(store: Store, tenant: str, target: TargetSpec, traces: Mapping[str, AgentTrace]) -> list[str]:
+    """The ids of the traces that meet the target's condition, which may be on their scores."""
+    condition = target.condition()
+    if condition is None:
+        return list(traces)
+    scores = store.read_runs(lambda x: x.scores(tenant, list(traces)))
+    return [id_ for id_, trace in traces.items() if condition.matches(TraceScores(trace, scores[id_]))]
 
 
 def has_newer(store: Store, tenant: str, target: TargetSpec, row: int) -> bool:
@@ -135,23 +146,27 @@ def _of_ids(store: Store, tenant: str, target: TargetSpec, start: int) -> Page:
     return Page(store.read_runs(resolved), str(end) if end < len(ids) else None)
 
 
-def _of_rows(store: Store, tenant: str, wanted: TraceFilter, after: int, until: int) -> Page:
+def _of_rows(store: Store, tenant: str, target: TargetSpec, after: int, until: int) -> Page:
     found = store.read_runs(lambda x: x.traces_in(tenant, after, _TRACES, max_bytes=_MAX_BYTES, until=until))
-    accepted = [id_ for _, id_, trace in found if trace is not None and wanted.accepts(trace)]
-    return Page(accepted, str(found[-1][0]) if found else None)
+    wanted = target.filter or TraceFilter()
+    accepted = {id_: trace for _, id_, trace in found if trace is not None and wanted.accepts(trace)}
+    return Page(_that_meet(store, tenant, target, accepted), str(found[-1][0]) if found else None)
 
 
 def _of_sessions(
     store: Store,
     tenant: str,
-    wanted: TraceFilter | None,
+    target: TargetSpec,
     cursor: str,
     stored_by_ns: int,
     rows: tuple[int, int] | None,
 ) -> Page:
     keys = store.read_runs(lambda x: x.session_keys(tenant, cursor, _SESSIONS, stored_by_ns=stored_by_ns, rows=rows))
     accepted = keys
-    if wanted is not None and wanted != TraceFilter():
-        has_trace = partial(RunTables.has_trace, tenant=tenant, is_wanted=wanted.accepts)
+    if target.filter is not None and target.filter != TraceFilter():
+        has_trace = partial(RunTables.has_trace, tenant=tenant, is_wanted=target.filter.accepts)
         accepted = [key for key in keys if store.read_runs(partial(has_trace, session_key=key))]
+    condition = target.condition()
+    if condition is not None:  # one at a time: a session may be large
+        accepted = [key for key in accepted if any(map(condition.matches, store.sessions([key], tenant=tenant)))]
     return Page(accepted, keys[-1] if len(keys) == _SESSIONS else None)

@@ -46,13 +46,13 @@ class Kept(NamedTuple):
     spec: str
     ids: str
     digest: str
-    """Of the whole spec: two that ask for the same have the same."""
+    """Of all that is not as it is by default: two that ask for the same have the same."""
 
 
 def kept(spec: RunSpec) -> Kept:
     """`spec` as the store keeps it; `whole` is the inverse."""
     ids = spec.target.model_dump(include=_IDS, exclude_defaults=True)
-    digest = hashlib.sha256(spec.model_dump_json().encode("utf-8", "surrogatepass")).hexdigest()
+    digest = hashlib.sha256(spec.model_dump_json(exclude_defaults=True).encode("utf-8", "surrogatepass")).hexdigest()
     return Kept(spec.model_dump_json(exclude={"target": _IDS}), json.dumps(ids) if ids else "", digest)
 
 

@@ -5,12 +5,25 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from spanscore.errors import InputError
 from spanscore.evaluation.rules.conditions import as_text
+from spanscore.filters import Fields, Filter, parse
+from spanscore.filters.syntax import MAX_CHARS
 from spanscore.model.score import ScopeKind
 from spanscore.model.trace import AgentTrace
+from spanscore.store.fields import TRACE_FIELDS
+from spanscore.store.session_listing import SESSION_FIELDS
 
 SpecT = TypeVar("SpecT", bound=BaseModel)
 
@@ -156,6 +169,10 @@ class TargetSpec(Spec):
     filter: TraceFilter | None = None
     """Which of all that is stored; neither a filter nor ids: everything."""
 
+    where: Annotated[str, Field(max_length=MAX_CHARS)] = ""
+    """A filter (AIP-160) as `ListTraces` takes it, or `ListSessions` where sessions are evaluated: also over the scores
+    that they got as they came, such as `label.faithfulness = fail`. It holds beside `filter`."""
+
     trace_ids: tuple[_Id, ...] = Field(default=(), max_length=MAX_IDS)
     """Ids of agent traces or of OpenTelemetry traces; one of the latter stands for each agent trace in it."""
 
@@ -167,7 +184,9 @@ class TargetSpec(Spec):
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
-        given = [name for name in ("filter", "trace_ids", "session_ids") if getattr(self, name)]
+        given = [name for name in ("filter", "where", "trace_ids", "session_ids") if getattr(self, name)]
+        if given == ["filter", "where"]:
+            given = ["filter"]
         if len(given) > 1:
             raise ValueError(f"give {' or '.join(given)}, not {'both' if len(given) == 2 else 'all'}")
         if self.scope == "session" and self.trace_ids:
@@ -176,7 +195,19 @@ class TargetSpec(Spec):
             self._refuse_of_source()
         return self
 
+    @field_validator("where")
+    @classmethod
+    def _understood(cls, where: str, info: ValidationInfo) -> str:
+        _condition(where, info.data.get("scope", "trace"))
+        return where
+
+    def condition(self) -> Filter[Any] | None:
+        """What `where` asks of a `TraceScores`, or of a `SessionRecord` where sessions are evaluated; None: nothing."""
+        return _condition(self.where, self.scope)
+
     def _refuse_of_source(self) -> None:
+        if self.where:
+            raise ValueError("where is of what is stored here; of a source give a filter")
         if self.session_ids:
             raise ValueError("a source cannot be asked for session_ids; give a filter")
         wrong = next((x for x in self.trace_ids if not _OTEL_ID.fullmatch(x)), None)
@@ -216,6 +247,15 @@ def _faults(error: ValidationError) -> Iterable[str]:
         where = ".".join(map(str, fault["loc"]))
         message = fault["msg"].removeprefix("Value error, ")
         yield f"{where}: {message}" if where else message
+
+
+def _condition(where: str, scope: ScopeKind) -> Filter[Any] | None:
+    """Raises ValueError where it is wrong."""
+    fields: Fields[Any] = SESSION_FIELDS if scope == "session" else TRACE_FIELDS
+    try:
+        return parse(where, fields)
+    except InputError as error:
+        raise ValueError(str(error).removeprefix("filter: ")) from None
 
 
 def _has_error(trace: AgentTrace) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from sqlalchemy import ColumnElement, Row, delete, func, insert, select, tuple_, update
 from sqlalchemy.engine import Connection
 
-from spanscore.model.score import JudgeUsage
+from spanscore.model.score import Evaluation, JudgeUsage
 from spanscore.model.trace import AgentTrace
 from spanscore.store import facts, reading, records, tenants
 from spanscore.store.schema import agent_traces, evaluations, otel_traces, run_items, runs, session_keys, undelivered
@@ -341,6 +341,13 @@ class RunTables:
         query = select(table.row, table.id, table.record).where(*within, table.row <= last)
         found = self._connection.execute(query.order_by(table.row))
         return [(x.row, x.id, next(iter(records.undamaged(records.decode_trace, x.record)), None)) for x in found]
+
+    def scores(self, tenant: str, ids: Sequence[str]) -> dict[str, list[Evaluation]]:
+        """The newest scores that these agent traces got as they came; damaged ones are left out."""
+        found: dict[str, list[Evaluation]] = {id_: [] for id_ in ids}
+        for row in reading.newest_scores(self._connection, ids, [], tenant):
+            found[row.subject_id] += records.undamaged(records.decode_evaluation, row.record)
+        return found
 
     def has_trace(self, tenant: str, session_key: str, is_wanted: Callable[[AgentTrace], bool]) -> bool:
         """Whether `is_wanted` is true of one of a session's newest agent traces; damaged ones are left out."""

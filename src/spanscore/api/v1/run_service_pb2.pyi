@@ -169,6 +169,7 @@ class RunTarget(_message.Message):
     SAMPLING_FIELD_NUMBER: _builtins.int
     ID_COUNT_FIELD_NUMBER: _builtins.int
     SOURCE_FIELD_NUMBER: _builtins.int
+    WHERE_FIELD_NUMBER: _builtins.int
     scope: _score_pb2.Scope.ValueType
     """Whether traces are evaluated, which holds without it, or sessions."""
     id_count: _builtins.int
@@ -177,6 +178,11 @@ class RunTarget(_message.Message):
     """The name of a source in the server's configuration (`evaluation.runs.sources`), such as a backend of traces, from
     which the traces are read and stored before they are evaluated. Empty: those that are stored here. With a source,
     trace_ids are ids of OpenTelemetry traces, and session_ids cannot be given.
+    """
+    where: _builtins.str
+    """A filter (AIP-160) with the fields that ListTraces has, or ListSessions where sessions are evaluated, such as
+    `label.faithfulness = fail AND agent_name = "shop"`. Scores are those that were made as the traces came. It holds beside
+    `filter`.
     """
     @_builtins.property
     def filter(self) -> Global___TraceFilter:
@@ -204,10 +210,11 @@ class RunTarget(_message.Message):
         sampling: Global___RunSampling | None = ...,
         id_count: _builtins.int = ...,
         source: _builtins.str = ...,
+        where: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "sampling", b"sampling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "id_count", b"id_count", "sampling", b"sampling", "scope", b"scope", "session_ids", b"session_ids", "source", b"source", "trace_ids", b"trace_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "id_count", b"id_count", "sampling", b"sampling", "scope", b"scope", "session_ids", b"session_ids", "source", b"source", "trace_ids", b"trace_ids", "where", b"where"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
