@@ -23,6 +23,8 @@
     └── EmbeddingError        an embedding provider or model gave no vector: the outcome is a Failure
 """
 
+from collections.abc import Sequence
+
 
 class SpanscoreError(Exception):
     """Root of the tree; catching it catches everything that spanscore raises on purpose."""
@@ -37,12 +39,17 @@ class ConfigError(InputError):
 
 
 class FieldError(InputError):
-    """A field of a request is wrong: `field` is its path, such as `target.filter`; `problem` what is wrong with it."""
+    """A field of a request is wrong: `field` is its path, such as `target.filter`; `problem` what is wrong with it.
 
-    def __init__(self, field: str, problem: str) -> None:
-        super().__init__(f"{field}: {problem}")
+    `others` are further fields of the same request that are wrong too.
+    """
+
+    def __init__(self, field: str, problem: str, others: Sequence["FieldError"] = ()) -> None:
+        more = f" (and {len(others)} more {'fields are' if len(others) > 1 else 'field is'} wrong)" if others else ""
+        super().__init__(f"{field}: {problem}{more}")
         self.field = field
         self.problem = problem
+        self.others = tuple(others)
 
 
 class NotFoundError(InputError):

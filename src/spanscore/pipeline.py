@@ -26,7 +26,7 @@ from spanscore.otlp.signal import Signal
 from spanscore.processing import Processing
 from spanscore.receive.auth import open_authenticators
 from spanscore.receive.server import Server
-from spanscore.score_intake import ScoreIntake
+from spanscore.score_intake import ScoreIntake, count_external
 from spanscore.store.journal import Journal
 from spanscore.store.listing import Page, Place, ScoreQuery, TraceQuery, TraceScores
 from spanscore.store.session_listing import SessionQuery
@@ -67,6 +67,8 @@ class Pipeline:
         self.monitors = Monitors(
             settings.monitors, settings.alerting, self._store.monitors, self.runs, meter=self.meter, clock_ns=clock_ns
         )
+        self.given = self._store.given
+        self.given.created = partial(count_external, self.meter)
         self._passing = (
             Passing(
                 settings.inline, self._sender, self._backlog, is_agent=_is_agent, clock_ns=clock_ns, meter=self.meter

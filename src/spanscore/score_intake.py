@@ -90,8 +90,7 @@ class ScoreIntake:
             about = {"trace_id": lost.target.trace_id, "tenant": lost.tenant}
             _log.exception("a score that others gave, %r, cannot be stored", lost.metric, extra=about)
             return
-        for source, count in Counter(map(_kind_of_source, scores)).items():
-            self._meter.add(declared.EXTERNAL_SCORES, count, source=source)
+        count_external(self._meter, scores)
 
     def _read(self, rows: Iterable[int]) -> list[Evaluation]:
         """The scores in these requests. Runs in a thread."""
@@ -104,6 +103,12 @@ class ScoreIntake:
         except Exception:  # noqa: BLE001 - the same request would stop the server at each start
             _log.exception("the scores in a request cannot be read, and are left out")
             return []
+
+
+def count_external(meter: Meter, scores: Iterable[Evaluation]) -> None:
+    """Count scores that others gave, by the kind of who gave them."""
+    for source, count in Counter(map(_kind_of_source, scores)).items():
+        meter.add(declared.EXTERNAL_SCORES, count, source=source)
 
 
 def _kind_of_source(score: Evaluation) -> str:

@@ -9,20 +9,27 @@ import pytest
 
 from spanscore import AsyncClient, Client
 from spanscore.api.calling import Caller
+from spanscore.api.scores import ScoreService
 from spanscore.api.server import _handlers
 from spanscore.api.servicer import Servicer, needs
 from spanscore.api.v1 import run_service_pb2, score_pb2
 from spanscore.api.v1 import score_service_pb2 as pb
-from spanscore.errors import ExistsError, FieldError, InputError, NotFoundError, RetryableError, StateError
+from spanscore.errors import (
+    ConflictError,
+    ExistsError,
+    FieldError,
+    InputError,
+    NotFoundError,
+    RetryableError,
+    StateError,
+)
 from spanscore.receive.auth import open_authenticators
 from spanscore.receive.config import BearerToken
 from spanscore.rpc.bearer import authorization
 
 
-class Scores(Servicer):
+class Scores(ScoreService):
     """Five scores in pages of two, after the errors that a test wants."""
-
-    service = pb.DESCRIPTOR.services_by_name["ScoreService"]
 
     def __init__(self, *errors):
         self.errors = list(errors)
@@ -149,6 +156,7 @@ def test_what_changes_something_and_has_no_request_id_is_asked_once():
         (NotFoundError("no"), NotFoundError),
         (ExistsError("no"), ExistsError),
         (StateError("no"), StateError),
+        (ConflictError("no"), ConflictError),
         (InputError("no"), InputError),
         (FieldError("filter", "no"), FieldError),
     ],
@@ -156,6 +164,13 @@ def test_what_changes_something_and_has_no_request_id_is_asked_once():
 def test_the_errors_of_the_server_are_raised_by_the_client(error, kind):
     with _serving(Scores(error)) as endpoint, Client(endpoint) as client, pytest.raises(kind, match=str(error)):
         client.scores.ListScores(pb.ListScoresRequest())
+
+
+def test_all_fields_that_are_wrong_reach_the_client():
+    error = FieldError("a", "one", [FieldError("b", "two")])
+    with _serving(Scores(error)) as endpoint, Client(endpoint) as client, pytest.raises(FieldError) as caught:
+        client.scores.ListScores(pb.ListScoresRequest())
+    assert [(x.field, x.problem) for x in (caught.value, *caught.value.others)] == [("a", "one"), ("b", "two")]
 
 
 def test_a_stream_is_read_with_the_token():

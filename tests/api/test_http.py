@@ -15,7 +15,8 @@ from spanscore.api.calling import Caller
 from spanscore.api.http_connections import Limits
 from spanscore.api.http_server import MAX_REQUEST_BYTES, HttpServer, openapi_document
 from spanscore.api.runs import RunService
-from spanscore.api.servicer import Servicer, methods, needs
+from spanscore.api.scores import ScoreService
+from spanscore.api.servicer import methods, needs
 from spanscore.api.services import services
 from spanscore.api.v1 import score_pb2
 from spanscore.api.v1 import score_service_pb2 as pb
@@ -27,10 +28,8 @@ from spanscore.receive.config import BearerToken
 LIST = "/spanscore.v1.ScoreService/ListScores"
 
 
-class Scores(Servicer):
+class Scores(ScoreService):
     """Answers as its test wants; the requests are noted."""
-
-    service = pb.DESCRIPTOR.services_by_name["ScoreService"]
 
     def __init__(self, error=None):
         self.asked = []

@@ -242,6 +242,26 @@ def test_what_a_response_was_given_keeps_its_facts_when_the_first_score_is_prune
     assert ([x.number for x in rows()], [x.last_number for x in subjects()]) == ([-2], [-2])
 
 
+def test_when_a_persons_last_score_is_deleted_the_one_before_counts_again(store, make, rows):
+    trace = make.trace()
+    scores = [make.score(trace, **given(trace, value, at_ns)) for value, at_ns in ((0.5, 1), (0.75, 2))]
+    store.put_external(scores)
+    store.given.remove("", scores[1].uid, lambda _score: None)
+    assert [x.value for x in rows()] == [0.5]
+    store.given.remove("", scores[0].uid, lambda _score: None)
+    assert rows() == []
+
+
+def test_a_persons_score_that_is_changed_has_the_facts_of_what_it_is_now(store, make, rows):
+    trace = make.trace()
+    scores = [make.score(trace, **given(trace, value, at_ns)) for value, at_ns in ((0.5, 1), (0.75, 2))]
+    store.put_external(scores)
+    store.given.change("", scores[1].uid, lambda x: replace(x, outcome=replace(x.outcome, value=0.25)))
+    assert [x.value for x in rows()] == [0.25]
+    store.given.change("", scores[1].uid, lambda x: replace(x, evaluated_at_ns=0))
+    assert [x.value for x in rows()] == [0.5]
+
+
 def test_what_somebody_gave_to_a_session_leaves_what_is_known_of_it(store, make, subjects):
     own = {"scope": "session", "subject_id": "s", "session_id": "s", "session_key": "s"}
     store.commit([], [make.score(make.trace(), "reliability", service_name="shop", **own)])

@@ -11,6 +11,7 @@ from spanscore.control.runs import Runs
 from spanscore.evaluation.config import Overrides
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
+from spanscore.store.given_scores import GivenScores
 
 
 class Backend(Lists, Protocol):
@@ -33,6 +34,11 @@ class Backend(Lists, Protocol):
     @property
     def monitors(self) -> Monitors:
         """The monitors of the configuration and of the store."""
+        ...
+
+    @property
+    def given(self) -> GivenScores:
+        """The scores that people, programs and other evaluators gave."""
         ...
 
     def trace(self, trace_id: str, *, tenant: str) -> AgentTrace | None:

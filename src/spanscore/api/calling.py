@@ -106,8 +106,19 @@ def _refusal(path: str, error: Exception) -> Refusal:
     if isinstance(error, RetryableError):
         retry_after_s = error.retry_after_s
         message = f"{message}; try again in {retry_after_s:g} s"
-    violations = (
-        (FieldViolation(error.field, error.problem[:_MAX_MESSAGE_CHARS]),) if isinstance(error, FieldError) else ()
-    )
+    violations = _violations(error) if isinstance(error, FieldError) else ()
     info = ErrorInfo("INVALID_FIELD" if violations else reason, DOMAIN, {"method": path.lstrip("/")})
     return Refusal(Status(code.value[0], message, retry_after_s, info, violations))
+
+
+def _violations(error: FieldError) -> tuple[FieldViolation, ...]:
+    """All fields that are wrong, as far as they fit into the header in which details travel over gRPC."""
+    found: list[FieldViolation] = []
+    left_chars = _MAX_MESSAGE_CHARS
+    for one in (error, *error.others):
+        problem = one.problem[:_MAX_MESSAGE_CHARS]
+        left_chars -= len(one.field) + len(problem)
+        if found and left_chars < 0:
+            break
+        found.append(FieldViolation(one.field, problem))
+    return tuple(found)

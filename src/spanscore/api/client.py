@@ -329,5 +329,6 @@ def _status(trailers: Any) -> Status | None:
 def _error(code: grpc.StatusCode, message: str | None, status: Status | None) -> SpanscoreError:
     text = message or code.name
     if status is not None and status.violations:
-        return FieldError(status.violations[0].field, status.violations[0].description)
+        first, *others = (FieldError(x.field, x.description) for x in status.violations)
+        return FieldError(first.field, first.problem, others)
     return _ERRORS.get(code, SpanscoreError)(text)

@@ -11,6 +11,7 @@ from spanscore.api.v1 import agent_trace_pb2 as trace_pb
 from spanscore.api.v1 import control_service_pb2 as control_pb
 from spanscore.api.v1 import score_pb2 as score_pb
 from spanscore.metrics import Metric
+from spanscore.model.external import etag
 from spanscore.model.json import Json, dumps, loads
 from spanscore.model.score import Evaluation, Failure, Skip
 from spanscore.model.trace import (
@@ -26,6 +27,7 @@ from spanscore.model.trace import (
     Trial,
     Usage,
 )
+from spanscore.store.given import Given, SubjectState
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -43,6 +45,11 @@ _KIND: dict[str | None, "score_pb.EvaluatorKind.ValueType"] = {
     "LLM": score_pb.EVALUATOR_KIND_LLM,
     "CODE": score_pb.EVALUATOR_KIND_CODE,
     "HUMAN": score_pb.EVALUATOR_KIND_HUMAN,
+}
+_SUBJECT_STATE: dict[SubjectState, "score_pb.SubjectState.ValueType"] = {
+    "stored": score_pb.SUBJECT_STATE_STORED,
+    "not_stored": score_pb.SUBJECT_STATE_NOT_STORED,
+    "ambiguous": score_pb.SUBJECT_STATE_AMBIGUOUS,
 }
 _INT64_MAX = 2**63 - 1
 
@@ -181,7 +188,15 @@ def encode_score(evaluation: Evaluation) -> score_pb.Score:
         skip_cause=outcome.cause if isinstance(outcome, Skip) else None,
         agent_name=text_of(evaluation.agent_name),
         service_name=text_of(evaluation.service_name),
+        etag=etag(evaluation) if evaluation.is_external else "",
     )
+
+
+def encode_given(given: Given) -> score_pb.Score:
+    """The message of a score that others gave, which says whether what it is of is stored."""
+    score = encode_score(given.score)
+    score.subject_state = _SUBJECT_STATE[given.subject]
+    return score
 
 
 def encode_metric(metric: type[Metric]) -> control_pb.Metric:

@@ -1,15 +1,19 @@
-"""ScoreService: what was measured, and what others gave."""
+"""ScoreService: what was measured, and what others gave, and can change here."""
 
 import asyncio
+from functools import partial
 
-from spanscore.api import listing
+from google.protobuf.empty_pb2 import Empty
+
+from spanscore.api import given, listing
 from spanscore.api.backend import Backend, require_subject
-from spanscore.api.convert import encode_score
+from spanscore.api.convert import encode_given, encode_score
 from spanscore.api.requests import id_in, shown, trace_id
 from spanscore.api.servicer import Call, Servicer, needs
 from spanscore.api.v1 import score_pb2 as score_pb
 from spanscore.api.v1 import score_service_pb2 as pb
 from spanscore.errors import FieldError, NotFoundError
+from spanscore.store.given import Given
 
 
 class ScoreService(Servicer):
@@ -27,7 +31,10 @@ class ScoreService(Servicer):
         found = await asyncio.to_thread(self._backend.score, uid, tenant=call.tenant)
         if found is None:
             raise NotFoundError(f"there is no score {shown(uid)}: it may be past its retention")
-        return encode_score(found)
+        if not found.is_external:
+            return encode_score(found)
+        state = await asyncio.to_thread(self._backend.given.subject_state, call.tenant, found)
+        return encode_given(Given(found, state))
 
     @needs("read")
     async def list_scores(self, request: pb.ListScoresRequest, call: Call) -> pb.ListScoresResponse:
@@ -42,6 +49,43 @@ class ScoreService(Servicer):
         if not found:
             await require_subject(self._backend, tenant=call.tenant, trace_id=trace, session_id=session)
         return await asyncio.to_thread(listing.scores_of_subject, found, request, call)
+
+    @needs("write")
+    async def create_score(self, request: pb.CreateScoreRequest, call: Call) -> score_pb.Score:
+        """Keep a score that somebody gave."""
+        wanted = given.draft(request, call.tenant)
+        [found] = await asyncio.to_thread(self._backend.given.create, call.tenant, [wanted])
+        return encode_given(found)
+
+    @needs("write")
+    async def batch_create_scores(
+        self, request: pb.BatchCreateScoresRequest, call: Call
+    ) -> pb.BatchCreateScoresResponse:
+        """Keep scores that somebody gave, all or none."""
+        wanted = await asyncio.to_thread(given.drafts, request, call.tenant)
+        found = await asyncio.to_thread(self._backend.given.create, call.tenant, wanted)
+        return pb.BatchCreateScoresResponse(
+            scores=map(encode_given, found), already_there=sum(not x.is_new for x in found)
+        )
+
+    @needs("write")
+    async def update_score(self, request: pb.UpdateScoreRequest, call: Call) -> score_pb.Score:
+        """Change a score that somebody gave."""
+        uid = id_in(request.score.name, "scores", "score.name")
+        changed = given.change(request)
+        return encode_given(await asyncio.to_thread(self._backend.given.change, call.tenant, uid, changed))
+
+    @needs("write")
+    async def delete_score(self, request: pb.DeleteScoreRequest, call: Call) -> Empty:
+        """Delete a score that somebody gave."""
+        uid = id_in(request.name, "scores")
+        checked = partial(given.require_unchanged, wanted=request.etag)
+        try:
+            await asyncio.to_thread(self._backend.given.remove, call.tenant, uid, checked)
+        except NotFoundError:
+            if not request.allow_missing:
+                raise
+        return Empty()
 
 
 def _subject(request: pb.ListScoresRequest) -> tuple[str | None, str | None]:

@@ -27,7 +27,7 @@ PAGE = 200
 
 _LAST_NS = 2**63 - 1
 _TIMEOUT_S = 30.0
-_BAD_INPUT = frozenset({"INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "FAILED_PRECONDITION"})
+_BAD_INPUT = frozenset({"INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "FAILED_PRECONDITION", "ABORTED"})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,12 +1,12 @@
 """External scores, which people, programs and other evaluators gave, joined to the turns that they are of."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
-from spanscore.model.headers import Headers, headers_of
-from spanscore.model.score import Evaluation
+from spanscore.model.headers import Headers, headers_of, of_tenant, tenant_in
+from spanscore.model.score import Evaluation, EvaluatorKind
 from spanscore.model.trace import AgentTrace, Target
 
 HUMAN, PROGRAMMATIC = "human", "programmatic"
@@ -14,6 +14,28 @@ HUMAN, PROGRAMMATIC = "human", "programmatic"
 
 MAX_SHARED = 20
 """Turns that may share a response id; one that more have, as a model stub gives all its answers, names none of them."""
+
+KIND_OF_SOURCE: Mapping[str, EvaluatorKind] = {HUMAN: "HUMAN", PROGRAMMATIC: "CODE"}
+"""What gave a score, where only the source is recorded."""
+
+_PASSES = frozenset({"pass", "passed", "true", "yes", "correct", "thumbs_up", "thumbs-up", "thumbs up", "👍"})
+_FAILS = frozenset({"fail", "failed", "false", "no", "incorrect", "thumbs_down", "thumbs-down", "thumbs down", "👎"})
+
+
+def verdict(label: str | None) -> bool | None:
+    """Whether a label is a pass or a fail; None where it is neither.
+
+    >>> verdict("Passed"), verdict("thumbs_down"), verdict("formal")
+    (True, False, None)
+    """
+    word = (label or "").strip().lower()
+    return True if word in _PASSES else False if word in _FAILS else None
+
+
+def etag(score: Evaluation) -> str:
+    """What changes with each change of a score that others gave, and is the same wherever it is shown."""
+    facts = (score.uid, score.revision, score.value, score.label, score.reason, score.evaluated_at_ns)
+    return hashlib.sha256(repr(facts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def stand_in_span_id(trace_id: str) -> str:
@@ -107,7 +129,7 @@ class Turns:
         found, of_no_turn = [], []
         for score in scores:
             named = self._named(score)
-            own = [x for x in named if x.headers == headers_of(score.target.resource)]
+            own = [x for x in named if _may_be_of(score, x)]
             turn = _only_turn(score, own)
             if turn is not None:
                 found.append(_of_turn(score, turn))
@@ -152,6 +174,15 @@ def _only_turn(score: Evaluation, turns: list[Turn]) -> Turn | None:
     answered_here = [x for x in answered if x in of_trace]
     by_evidence = (with_span, answered_here, answered) if answered else (with_span, of_trace)
     return next((found[0] for found in by_evidence if len(found) == 1), None)
+
+
+def _may_be_of(score: Evaluation, turn: Turn) -> bool:
+    """Whether a score comes from where a turn came from.
+
+    One that was created by the API, maybe before the turn came, has no headers but that of its tenant.
+    """
+    headers = headers_of(score.target.resource)
+    return headers == turn.headers or (bool(score.digest) and headers == of_tenant(tenant_in(turn.headers)))
 
 
 def _of_turn(score: Evaluation, turn: Turn) -> Evaluation:

@@ -69,3 +69,8 @@ def tenant_in(headers: Headers) -> str:
 def without_tenant(headers: Headers) -> Headers:
     """The headers that were sent: what a request may leave with again."""
     return tuple(x for x in headers if x[0] != TENANT)
+
+
+def of_tenant(tenant: str) -> Headers:
+    """The headers of which nothing is known but the tenant; none without tenants."""
+    return ((TENANT, tenant),) if tenant else ()

@@ -174,7 +174,8 @@ class Evaluation:
     status is the case's. `sampling` is the chance with which what was evaluated had been drawn; a mean over a
     population weights by its inverse. `rule` is the name of the rule of `evaluation.rules` by which it was evaluated;
     None where no rule took it. `first_trace_id` is, for a session, the `trace_id` that its first agent
-    trace's scores have. `digest` is, in a run of a suite, of what the score says. `run` is the evaluation run that made
+    trace's scores have. `digest` is, in a run of a suite, of what the score says; of a score that was created by the
+    API, of what was asked for. `run` is the evaluation run that made
     it: its revisions count by themselves, and it takes the place of nothing outside of that run. One that is `withheld`
     is not exported.
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from spanscore.model.external import HUMAN, PROGRAMMATIC
+from spanscore.model.external import HUMAN, KIND_OF_SOURCE, PROGRAMMATIC, verdict
 from spanscore.model.score import Annotation, Evaluation, Evaluator, EvaluatorKind, Failure
 from spanscore.model.session_scope import scope_of, session_key
 from spanscore.model.span import Attributes, LogRecord, Resource, Span
@@ -17,10 +17,7 @@ _LATEST_NS = 2**63 - 1
 """The last moment that a store can keep; a sender may claim any."""
 
 _OURS = "spanscore"
-_PASSES = frozenset({"pass", "passed", "true", "yes", "correct", "thumbs_up", "thumbs-up", "thumbs up", "👍"})
-_FAILS = frozenset({"fail", "failed", "false", "no", "incorrect", "thumbs_down", "thumbs-down", "thumbs down", "👎"})
 _SOURCES: Mapping[EvaluatorKind, str] = {"HUMAN": HUMAN, "CODE": PROGRAMMATIC}
-_KIND_OF_SOURCE: Mapping[str, EvaluatorKind] = {HUMAN: "HUMAN", PROGRAMMATIC: "CODE"}
 KINDS: Mapping[str, EvaluatorKind] = {"HUMAN": "HUMAN", "LLM": "LLM", "CODE": "CODE"}
 """The kinds of evaluators, as attributes name them."""
 
@@ -123,8 +120,7 @@ class Given:
             return self.passed
         if isinstance(self.value, bool):
             return self.value
-        word = (self.label or "").strip().lower()
-        return True if word in _PASSES else False if word in _FAILS else None
+        return verdict(self.label)
 
     def _evaluator(self) -> Evaluator:
         source = self.source or (_SOURCES.get(self.kind) if self.kind else None) or library(self.scope_name)
@@ -134,7 +130,7 @@ class Given:
         name = _short(self.evaluator or source)
         author = _short(self.author) if self.author else None
         version = _short(self.version or "")
-        return Evaluator(self.kind or _KIND_OF_SOURCE.get(source), name, version, source=source, author=author)
+        return Evaluator(self.kind or KIND_OF_SOURCE.get(source), name, version, source=source, author=author)
 
 
 def _short(text: str) -> str:

@@ -67,7 +67,7 @@ def of_traces(
     for some in chunks(sorted(agent_trace_ids)):
         rows.extend(connection.execute(_OF_RESPONSES, {"agent_traces": some}).all())
     scores = _decoded(rows)
-    return external.join(scores, _turns(connection, scores, tenant))
+    return external.join(scores, turns(connection, scores, tenant))
 
 
 def of_sessions(connection: Connection, keys: Sequence[str], tenant: str | None) -> list[Evaluation]:
@@ -120,7 +120,7 @@ def named(config: Config, name: str, tenant: str = "") -> external.Joined:
             scores = _decoded(rows)
             known = external.Turns()
             for some in chunks(scores):
-                for trace in _turns(connection, some, tenant):
+                for trace in turns(connection, some, tenant):
                     known.add(external.Turn.of(trace))
             return known.join(scores)
     finally:
@@ -136,7 +136,7 @@ def otel_ids(connection: Connection, agent_trace_ids: Sequence[str]) -> set[str]
     return found
 
 
-def _turns(connection: Connection, scores: Sequence[Evaluation], tenant: str | None) -> list[AgentTrace]:
+def turns(connection: Connection, scores: Sequence[Evaluation], tenant: str | None) -> list[AgentTrace]:
     """The agent traces that these scores may be of; those whose records are damaged are left out."""
     ids: set[str] = set()
     of_tenant = tenants.is_of(otel_traces, tenant)

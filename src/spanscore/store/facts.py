@@ -89,6 +89,18 @@ def put_external(connection: Connection, scored: Sequence[_Numbered]) -> None:
     _write(connection, list(newest.values()), {}, is_external=True)
 
 
+def renew_external(connection: Connection, row: int, score: Evaluation) -> None:
+    """Write the facts again of the series in which a score that others gave was changed or deleted.
+
+    `row` is that of the score in `external_scores`, `score` what it was before.
+    """
+    forget(connection, [-row])
+    query = select(external_scores.c.row, external_scores.c.record).where(external_scores.c.metric == score.metric)
+    for condition in _given_to([score]):
+        found = connection.execute(query.where(condition).order_by(external_scores.c.row)).all()
+        put_external(connection, [x for x in _decoded(found) if _place(x[1]) == _place(score)])
+
+
 def forget(connection: Connection, numbers: Sequence[int]) -> None:
     """Delete the facts of scores that were deleted, by their numbers, and of what has no other score."""
     subject = subject_facts.c

@@ -29,6 +29,7 @@ from spanscore.store import (
 from spanscore.store import undelivered as not_delivered
 from spanscore.store.config import Config
 from spanscore.store.database import Database
+from spanscore.store.given_scores import GivenScores
 from spanscore.store.monitors import MonitorStore
 from spanscore.store.reading import MAX_SESSION_TRACES, SessionRecord
 from spanscore.store.runs import RunTables
@@ -66,6 +67,8 @@ class Store:
         with database.reading() as connection:
             self._take_stock(connection)
         database.changed = self._take_stock
+        self.given = GivenScores(database, self._grow, clock_ns)
+        """The scores that others gave, to create, change and delete them one by one."""
 
     @classmethod
     def open(cls, config: Config, *, clock_ns: Callable[[], int] = time.time_ns, alone: bool = False) -> "Store":
@@ -434,6 +437,9 @@ class Store:
     def close(self) -> None:
         """Close all connections. Calling it again does nothing."""
         self._database.close()
+
+    def _grow(self, size_bytes: int) -> None:
+        self._size_bytes += size_bytes
 
     def _take_stock(self, connection: Connection) -> None:
         """Count what is there; sequence numbers never fall, whatever became of the file."""

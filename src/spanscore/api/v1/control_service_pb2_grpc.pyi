@@ -8,9 +8,14 @@ from grpc import aio as _aio
 from spanscore.api.v1 import control_service_pb2 as _control_service_pb2
 from spanscore.api.v1 import score_service_pb2 as _score_service_pb2
 from spanscore.api.v1 import trace_service_pb2 as _trace_service_pb2
+from spanscore.api.v1.score_service_pb2 import BatchCreateScoresRequest as BatchCreateScoresRequest
+from spanscore.api.v1.score_service_pb2 import BatchCreateScoresResponse as BatchCreateScoresResponse
+from spanscore.api.v1.score_service_pb2 import CreateScoreRequest as CreateScoreRequest
+from spanscore.api.v1.score_service_pb2 import DeleteScoreRequest as DeleteScoreRequest
 from spanscore.api.v1.score_service_pb2 import GetScoreRequest as GetScoreRequest
 from spanscore.api.v1.score_service_pb2 import ListScoresRequest as ListScoresRequest
 from spanscore.api.v1.score_service_pb2 import ListScoresResponse as ListScoresResponse
+from spanscore.api.v1.score_service_pb2 import UpdateScoreRequest as UpdateScoreRequest
 from spanscore.api.v1.trace_service_pb2 import EvaluateSessionRequest as EvaluateSessionRequest
 from spanscore.api.v1.trace_service_pb2 import EvaluateSessionResponse as EvaluateSessionResponse
 from spanscore.api.v1.trace_service_pb2 import EvaluateTraceRequest as EvaluateTraceRequest

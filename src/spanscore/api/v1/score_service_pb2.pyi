@@ -5,6 +5,7 @@ Stored scores as resources: scores/{score}."""
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from spanscore.api.v1 import score_pb2 as _score_pb2
@@ -158,3 +159,153 @@ class ListScoresResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListScoresResponse: _TypeAlias = ListScoresResponse  # noqa: Y015
+
+@_typing.final
+class CreateScoreRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCORE_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """At most 64 characters. A request that is repeated with the same one creates nothing, and gets the score as it is now;
+    with other content it is refused (ALREADY_EXISTS).
+    """
+    @_builtins.property
+    def score(self) -> _score_pb2.Score:
+        """Of the score these fields are read, and the server sets all others:
+        - `trace_id`, of an agent trace or of an OpenTelemetry trace, with `span_id` for one of its spans; or `session_id`, a
+          session's id or key. `scope` says which of the two where both are set.
+        - `metric`: what is scored, such as `task_completion` or a name of your own, at most 256 characters.
+        - `value`, `label`, or both. Where the metric is known the value is on its scale, and the label says pass or fail.
+        - `scale`: the lowest and the highest value; without it that of the metric, where that is known.
+        - `reason`: a comment, at most 32,768 characters. `metadata_json`: a JSON object, at most 32,768 characters.
+        - `evaluator.source`: `human`, `programmatic`, or the name of another evaluator; `evaluator.author`: who of these,
+          such as a user's name; `evaluator.name`, `evaluator.version`, `evaluator.kind` where they say more than the source.
+        - `evaluated_at_ns`: when it was given; 0: now.
+
+        Of the same author's scores of one thing under one name the last given counts.
+        """
+
+    def __init__(
+        self,
+        *,
+        score: _score_pb2.Score | None = ...,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["score", b"score"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "score", b"score"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CreateScoreRequest: _TypeAlias = CreateScoreRequest  # noqa: Y015
+
+@_typing.final
+class BatchCreateScoresRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUESTS_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """For all of those that have no request_id of their own."""
+    @_builtins.property
+    def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___CreateScoreRequest]:
+        """At most 1000. What is wrong with one is named by its place, such as `requests[3].score.value`."""
+
+    def __init__(
+        self,
+        *,
+        requests: _abc.Iterable[Global___CreateScoreRequest] | None = ...,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "requests", b"requests"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BatchCreateScoresRequest: _TypeAlias = BatchCreateScoresRequest  # noqa: Y015
+
+@_typing.final
+class BatchCreateScoresResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCORES_FIELD_NUMBER: _builtins.int
+    ALREADY_THERE_FIELD_NUMBER: _builtins.int
+    already_there: _builtins.int
+    """How many of them were there already, by their request_id."""
+    @_builtins.property
+    def scores(self) -> _containers.RepeatedCompositeFieldContainer[_score_pb2.Score]:
+        """In the order of the requests."""
+
+    def __init__(
+        self,
+        *,
+        scores: _abc.Iterable[_score_pb2.Score] | None = ...,
+        already_there: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["already_there", b"already_there", "scores", b"scores"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BatchCreateScoresResponse: _TypeAlias = BatchCreateScoresResponse  # noqa: Y015
+
+@_typing.final
+class UpdateScoreRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCORE_FIELD_NUMBER: _builtins.int
+    UPDATE_MASK_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def score(self) -> _score_pb2.Score:
+        """`name` says which; with `etag` only where nobody has changed it since it was read (else ABORTED)."""
+
+    @_builtins.property
+    def update_mask(self) -> _field_mask_pb2.FieldMask:
+        """Which fields change: `value`, `label`, `scale`, `reason`, `metadata_json`, `evaluated_at_ns`; `*`: all of these.
+        Without it those of them that `score` has.
+        """
+
+    def __init__(
+        self,
+        *,
+        score: _score_pb2.Score | None = ...,
+        update_mask: _field_mask_pb2.FieldMask | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["score", b"score", "update_mask", b"update_mask"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["score", b"score", "update_mask", b"update_mask"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UpdateScoreRequest: _TypeAlias = UpdateScoreRequest  # noqa: Y015
+
+@_typing.final
+class DeleteScoreRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    ETAG_FIELD_NUMBER: _builtins.int
+    ALLOW_MISSING_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """scores/{score}, with its uid."""
+    etag: _builtins.str
+    """Delete it only where nobody has changed it since it was read (else ABORTED). Empty: whatever it is by now."""
+    allow_missing: _builtins.bool
+    """No error where there is no such score."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        etag: _builtins.str = ...,
+        allow_missing: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow_missing", b"allow_missing", "etag", b"etag", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteScoreRequest: _TypeAlias = DeleteScoreRequest  # noqa: Y015

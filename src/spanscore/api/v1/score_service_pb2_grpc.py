@@ -2,12 +2,16 @@
 """Client and server classes corresponding to protobuf-defined services."""
 import grpc
 
+from google.protobuf import empty_pb2 as google_dot_protobuf_dot_empty__pb2
 from spanscore.api.v1 import score_pb2 as spanscore_dot_v1_dot_score__pb2
 from spanscore.api.v1 import score_service_pb2 as spanscore_dot_v1_dot_score__service__pb2
 
 
 class ScoreServiceStub(object):
     """What was measured, and what others gave: the scores of agent traces and sessions.
+
+    Scores that people, programs and other evaluators gave can be created, changed and deleted here. Measured ones
+    cannot (FAILED_PRECONDITION). Scores that others gave are never exported.
 
     Errors have details, as those of TraceService.
     """
@@ -28,10 +32,33 @@ class ScoreServiceStub(object):
                 request_serializer=spanscore_dot_v1_dot_score__service__pb2.ListScoresRequest.SerializeToString,
                 response_deserializer=spanscore_dot_v1_dot_score__service__pb2.ListScoresResponse.FromString,
                 )
+        self.CreateScore = channel.unary_unary(
+                '/spanscore.v1.ScoreService/CreateScore',
+                request_serializer=spanscore_dot_v1_dot_score__service__pb2.CreateScoreRequest.SerializeToString,
+                response_deserializer=spanscore_dot_v1_dot_score__pb2.Score.FromString,
+                )
+        self.BatchCreateScores = channel.unary_unary(
+                '/spanscore.v1.ScoreService/BatchCreateScores',
+                request_serializer=spanscore_dot_v1_dot_score__service__pb2.BatchCreateScoresRequest.SerializeToString,
+                response_deserializer=spanscore_dot_v1_dot_score__service__pb2.BatchCreateScoresResponse.FromString,
+                )
+        self.UpdateScore = channel.unary_unary(
+                '/spanscore.v1.ScoreService/UpdateScore',
+                request_serializer=spanscore_dot_v1_dot_score__service__pb2.UpdateScoreRequest.SerializeToString,
+                response_deserializer=spanscore_dot_v1_dot_score__pb2.Score.FromString,
+                )
+        self.DeleteScore = channel.unary_unary(
+                '/spanscore.v1.ScoreService/DeleteScore',
+                request_serializer=spanscore_dot_v1_dot_score__service__pb2.DeleteScoreRequest.SerializeToString,
+                response_deserializer=google_dot_protobuf_dot_empty__pb2.Empty.FromString,
+                )
 
 
 class ScoreServiceServicer(object):
     """What was measured, and what others gave: the scores of agent traces and sessions.
+
+    Scores that people, programs and other evaluators gave can be created, changed and deleted here. Measured ones
+    cannot (FAILED_PRECONDITION). Scores that others gave are never exported.
 
     Errors have details, as those of TraceService.
     """
@@ -51,6 +78,34 @@ class ScoreServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CreateScore(self, request, context):
+        """Keep a score that somebody gave to a trace, a span or a session, whether or not that is stored by now.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def BatchCreateScores(self, request, context):
+        """Keep up to 1000 scores, all or none of them.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateScore(self, request, context):
+        """Change a score that somebody gave.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteScore(self, request, context):
+        """Delete a score that somebody gave.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ScoreServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -64,6 +119,26 @@ def add_ScoreServiceServicer_to_server(servicer, server):
                     request_deserializer=spanscore_dot_v1_dot_score__service__pb2.ListScoresRequest.FromString,
                     response_serializer=spanscore_dot_v1_dot_score__service__pb2.ListScoresResponse.SerializeToString,
             ),
+            'CreateScore': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateScore,
+                    request_deserializer=spanscore_dot_v1_dot_score__service__pb2.CreateScoreRequest.FromString,
+                    response_serializer=spanscore_dot_v1_dot_score__pb2.Score.SerializeToString,
+            ),
+            'BatchCreateScores': grpc.unary_unary_rpc_method_handler(
+                    servicer.BatchCreateScores,
+                    request_deserializer=spanscore_dot_v1_dot_score__service__pb2.BatchCreateScoresRequest.FromString,
+                    response_serializer=spanscore_dot_v1_dot_score__service__pb2.BatchCreateScoresResponse.SerializeToString,
+            ),
+            'UpdateScore': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateScore,
+                    request_deserializer=spanscore_dot_v1_dot_score__service__pb2.UpdateScoreRequest.FromString,
+                    response_serializer=spanscore_dot_v1_dot_score__pb2.Score.SerializeToString,
+            ),
+            'DeleteScore': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteScore,
+                    request_deserializer=spanscore_dot_v1_dot_score__service__pb2.DeleteScoreRequest.FromString,
+                    response_serializer=google_dot_protobuf_dot_empty__pb2.Empty.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'spanscore.v1.ScoreService', rpc_method_handlers)
@@ -73,6 +148,9 @@ def add_ScoreServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class ScoreService(object):
     """What was measured, and what others gave: the scores of agent traces and sessions.
+
+    Scores that people, programs and other evaluators gave can be created, changed and deleted here. Measured ones
+    cannot (FAILED_PRECONDITION). Scores that others gave are never exported.
 
     Errors have details, as those of TraceService.
     """
@@ -108,5 +186,73 @@ class ScoreService(object):
         return grpc.experimental.unary_unary(request, target, '/spanscore.v1.ScoreService/ListScores',
             spanscore_dot_v1_dot_score__service__pb2.ListScoresRequest.SerializeToString,
             spanscore_dot_v1_dot_score__service__pb2.ListScoresResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def CreateScore(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/spanscore.v1.ScoreService/CreateScore',
+            spanscore_dot_v1_dot_score__service__pb2.CreateScoreRequest.SerializeToString,
+            spanscore_dot_v1_dot_score__pb2.Score.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def BatchCreateScores(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/spanscore.v1.ScoreService/BatchCreateScores',
+            spanscore_dot_v1_dot_score__service__pb2.BatchCreateScoresRequest.SerializeToString,
+            spanscore_dot_v1_dot_score__service__pb2.BatchCreateScoresResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def UpdateScore(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/spanscore.v1.ScoreService/UpdateScore',
+            spanscore_dot_v1_dot_score__service__pb2.UpdateScoreRequest.SerializeToString,
+            spanscore_dot_v1_dot_score__pb2.Score.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def DeleteScore(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/spanscore.v1.ScoreService/DeleteScore',
+            spanscore_dot_v1_dot_score__service__pb2.DeleteScoreRequest.SerializeToString,
+            google_dot_protobuf_dot_empty__pb2.Empty.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)

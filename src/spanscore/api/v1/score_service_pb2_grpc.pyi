@@ -4,6 +4,7 @@ isort:skip_file
 Stored scores as resources: scores/{score}."""
 
 from collections import abc as _abc
+from google.protobuf import empty_pb2 as _empty_pb2
 from grpc import aio as _aio
 from spanscore.api.v1 import score_pb2 as _score_pb2
 from spanscore.api.v1 import score_service_pb2 as _score_service_pb2
@@ -30,6 +31,9 @@ GRPC_VERSION: str
 class ScoreServiceStub:
     """What was measured, and what others gave: the scores of agent traces and sessions.
 
+    Scores that people, programs and other evaluators gave can be created, changed and deleted here. Measured ones
+    cannot (FAILED_PRECONDITION). Scores that others gave are never exported.
+
     Errors have details, as those of TraceService.
     """
 
@@ -43,10 +47,21 @@ class ScoreServiceStub:
     """Scores, of each only the newest revision: of one trace or session in the order in which they were made, else those
     that were stored last first, with the scores that others gave.
     """
+    CreateScore: _grpc.UnaryUnaryMultiCallable[_score_service_pb2.CreateScoreRequest, _score_pb2.Score]
+    """Keep a score that somebody gave to a trace, a span or a session, whether or not that is stored by now."""
+    BatchCreateScores: _grpc.UnaryUnaryMultiCallable[_score_service_pb2.BatchCreateScoresRequest, _score_service_pb2.BatchCreateScoresResponse]
+    """Keep up to 1000 scores, all or none of them."""
+    UpdateScore: _grpc.UnaryUnaryMultiCallable[_score_service_pb2.UpdateScoreRequest, _score_pb2.Score]
+    """Change a score that somebody gave."""
+    DeleteScore: _grpc.UnaryUnaryMultiCallable[_score_service_pb2.DeleteScoreRequest, _empty_pb2.Empty]
+    """Delete a score that somebody gave."""
 
 @_typing.type_check_only
 class ScoreServiceAsyncStub(ScoreServiceStub):
     """What was measured, and what others gave: the scores of agent traces and sessions.
+
+    Scores that people, programs and other evaluators gave can be created, changed and deleted here. Measured ones
+    cannot (FAILED_PRECONDITION). Scores that others gave are never exported.
 
     Errors have details, as those of TraceService.
     """
@@ -58,9 +73,20 @@ class ScoreServiceAsyncStub(ScoreServiceStub):
     """Scores, of each only the newest revision: of one trace or session in the order in which they were made, else those
     that were stored last first, with the scores that others gave.
     """
+    CreateScore: _aio.UnaryUnaryMultiCallable[_score_service_pb2.CreateScoreRequest, _score_pb2.Score]  # type: ignore[assignment]
+    """Keep a score that somebody gave to a trace, a span or a session, whether or not that is stored by now."""
+    BatchCreateScores: _aio.UnaryUnaryMultiCallable[_score_service_pb2.BatchCreateScoresRequest, _score_service_pb2.BatchCreateScoresResponse]  # type: ignore[assignment]
+    """Keep up to 1000 scores, all or none of them."""
+    UpdateScore: _aio.UnaryUnaryMultiCallable[_score_service_pb2.UpdateScoreRequest, _score_pb2.Score]  # type: ignore[assignment]
+    """Change a score that somebody gave."""
+    DeleteScore: _aio.UnaryUnaryMultiCallable[_score_service_pb2.DeleteScoreRequest, _empty_pb2.Empty]  # type: ignore[assignment]
+    """Delete a score that somebody gave."""
 
 class ScoreServiceServicer(metaclass=_abc_1.ABCMeta):
     """What was measured, and what others gave: the scores of agent traces and sessions.
+
+    Scores that people, programs and other evaluators gave can be created, changed and deleted here. Measured ones
+    cannot (FAILED_PRECONDITION). Scores that others gave are never exported.
 
     Errors have details, as those of TraceService.
     """
@@ -82,5 +108,37 @@ class ScoreServiceServicer(metaclass=_abc_1.ABCMeta):
         """Scores, of each only the newest revision: of one trace or session in the order in which they were made, else those
         that were stored last first, with the scores that others gave.
         """
+
+    @_abc_1.abstractmethod
+    def CreateScore(
+        self,
+        request: _score_service_pb2.CreateScoreRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_score_pb2.Score, _abc.Awaitable[_score_pb2.Score]]:
+        """Keep a score that somebody gave to a trace, a span or a session, whether or not that is stored by now."""
+
+    @_abc_1.abstractmethod
+    def BatchCreateScores(
+        self,
+        request: _score_service_pb2.BatchCreateScoresRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_score_service_pb2.BatchCreateScoresResponse, _abc.Awaitable[_score_service_pb2.BatchCreateScoresResponse]]:
+        """Keep up to 1000 scores, all or none of them."""
+
+    @_abc_1.abstractmethod
+    def UpdateScore(
+        self,
+        request: _score_service_pb2.UpdateScoreRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_score_pb2.Score, _abc.Awaitable[_score_pb2.Score]]:
+        """Change a score that somebody gave."""
+
+    @_abc_1.abstractmethod
+    def DeleteScore(
+        self,
+        request: _score_service_pb2.DeleteScoreRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_empty_pb2.Empty, _abc.Awaitable[_empty_pb2.Empty]]:
+        """Delete a score that somebody gave."""
 
 def add_ScoreServiceServicer_to_server(servicer: ScoreServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1,0 +1,244 @@
+"""Scores that are created, changed and deleted by the API: what each is of is looked up when it is written."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from sqlalchemy import delete, func, select, update
+from sqlalchemy.engine import Connection
+
+from spanscore.errors import ExistsError, NotFoundError, StateError
+from spanscore.model.external import Turn, join, spans_of
+from spanscore.model.headers import of_tenant, with_headers
+from spanscore.model.score import Evaluation
+from spanscore.model.session_scope import scope_of, session_key
+from spanscore.model.trace import AgentTrace, Target
+from spanscore.store import external, facts, reading, records
+from spanscore.store.schema import agent_traces, evaluations, external_scores, otel_traces, response_scores
+from spanscore.store.tenants import is_of
+from spanscore.store.writing import chunks, key
+
+SubjectState: TypeAlias = Literal["stored", "not_stored", "ambiguous"]
+"""Whether the trace or session that a score names is there: `ambiguous` where its id stands for several."""
+
+_MANY = 2
+
+
+class Draft(NamedTuple):
+    """A score to be created: its subject as whoever gave it names it, and its `digest` of what was asked for.
+
+    `evaluated_at_ns` is 0 where it is given now. `where` is the request id's field, for errors.
+    """
+
+    score: Evaluation
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A score that others gave, as it is stored, and whether what it is of is stored too; `is_new` was created now."""
+
+    score: Evaluation
+    subject: SubjectState
+    is_new: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Subjects:
+    """What drafts may be of: agent traces by each of their ids, and the newest trace of each session by its key."""
+
+    turns: Mapping[str, Sequence[AgentTrace]]
+    sessions: Mapping[str, Sequence[AgentTrace]]
+
+    @classmethod
+    def of(cls, connection: Connection, tenant: str, scores: Sequence[Evaluation]) -> "Subjects":
+        """Those that these scores name, as far as a tenant has them."""
+        of_traces = [x for x in scores if x.scope == "trace"]
+        ids = sorted({y for x in of_traces for y in (x.target.trace_id, x.subject_id)})
+        named = sorted({x.session_id or "" for x in scores if x.scope == "session"})
+        return cls(_turns(connection, tenant, ids), {x: _sessions(connection, tenant, x) for x in named})
+
+    def resolved(self, score: Evaluation, tenant: str) -> tuple[Evaluation, SubjectState]:
+        """The score with all that is known of what it is of."""
+        return self._session(score, tenant) if score.scope == "session" else self._trace(score, tenant)
+
+    def _trace(self, score: Evaluation, tenant: str) -> tuple[Evaluation, SubjectState]:
+        target = score.target
+        turns = self.turns.get(target.trace_id, ())
+        named = next((x for x in turns if x.id == target.trace_id), None)
+        if named is not None:  # by its own id, and not by that of its OTel trace
+            target = replace(target, trace_id=named.target.trace_id)
+            turns = self.turns.get(target.trace_id, (named,))
+            if len(turns) > 1 and not target.span_id:
+                target = replace(target, span_id=_own_span(named, turns))
+        known = [Turn.of(x) for x in turns]
+        with_span = [x for x in known if x.has_span(target.span_id)]
+        joined = known if len(known) == 1 else with_span
+        turn = next((x for x in turns if len(joined) == 1 and x.id == joined[0].id), None)
+        if turn is None:
+            resource = with_headers({}, of_tenant(tenant))
+            state: SubjectState = "ambiguous" if turns else "not_stored"
+            return _of_target(score, replace(target, resource=resource)), state
+        found = replace(
+            _of_target(score, replace(target, resource=turn.target.resource)),
+            session_id=turn.session_id,
+            session_key=turn.session_key,
+            agent_name=turn.agent_name,
+            service_name=turn.service_name,
+        )
+        return found, "stored"
+
+    def _session(self, score: Evaluation, tenant: str) -> tuple[Evaluation, SubjectState]:
+        session_id = score.session_id or ""
+        found = self.sessions[session_id]
+        if len(found) == 1:
+            newest = found[0]
+            stored = replace(
+                score,
+                subject_id=newest.session_key or session_id,
+                session_id=newest.session_id,
+                session_key=newest.session_key,
+                target=Target("", "", 0, 0, newest.target.resource),
+                agent_name=newest.agent_name,
+                service_name=newest.service_name,
+            )
+            return stored, "stored"
+        resource = with_headers({}, of_tenant(tenant))
+        name = session_key(session_id, scope_of(resource, ()))
+        unknown = replace(score, subject_id=name, session_key=name, target=Target("", "", 0, 0, resource))
+        return unknown, "ambiguous" if found else "not_stored"
+
+
+def create(
+    connection: Connection, drafts: Sequence[Draft], subjects: Subjects, tenant: str, now_ns: int
+) -> tuple[list[Given], int]:
+    """Write those that are not there yet; returns all, in order, and by how many bytes the store has grown.
+
+    Raises ExistsError where another score was created under the same request id.
+    """
+    there = _there(connection, tenant, [x.score.uid for x in drafts])
+    new: dict[str, Evaluation] = {}
+    found: list[Given] = []
+    for draft in drafts:
+        uid = draft.score.uid
+        same = there.get(uid) or new.get(uid)
+        if same is not None and same.digest != draft.score.digest:
+            raise ExistsError(
+                f"{draft.where}: another score was created with this one, scores/{uid}; use one id for one request"
+            )
+        if same is not None:
+            found.append(Given(same, subjects.resolved(same, tenant)[1]))
+            continue
+        score, state = subjects.resolved(draft.score, tenant)
+        new[uid] = replace(score, evaluated_at_ns=score.evaluated_at_ns or now_ns)
+        found.append(Given(new[uid], state, is_new=True))
+    _, added_bytes = external.put(connection, list(new.values()), now_ns)
+    return found, added_bytes
+
+
+def change(
+    connection: Connection, tenant: str, uid: str, changed: Callable[[Evaluation], Evaluation]
+) -> tuple[Given, int]:
+    """Write what `changed` makes of a score, as its next revision; and by how many bytes the store has grown.
+
+    Raises NotFoundError, StateError where it was measured, and what `changed` raises.
+    """
+    row, score = _one(connection, tenant, uid)
+    after = replace(changed(score), revision=score.revision + 1)
+    record = records.encode(after)
+    size_bytes = records.size_bytes(record)
+    values = {"given_ns": after.evaluated_at_ns, "size_bytes": size_bytes, "record": record}
+    connection.execute(update(external_scores).where(external_scores.c.row == row.row).values(values))
+    facts.renew_external(connection, row.row, score)
+    return Given(after, state_of(connection, tenant, after)), size_bytes - row.size_bytes
+
+
+def state_of(connection: Connection, tenant: str, score: Evaluation) -> SubjectState:
+    """Whether what a stored score is of is stored too."""
+    if score.scope == "session":
+        return Subjects.of(connection, tenant, [score]).resolved(score, tenant)[1]
+    turns = external.turns(connection, [score], tenant)
+    joined = join([score], turns)
+    if joined.of_no_turn:
+        return "ambiguous"
+    is_known = any(x.subject_id == turn.id for x in joined.scores for turn in turns)
+    return "stored" if is_known else "not_stored"
+
+
+def remove(connection: Connection, tenant: str, uid: str, checked: Callable[[Evaluation], object]) -> int:
+    """Delete a score, unless `checked` raises; returns how many bytes went. Raises NotFoundError, StateError."""
+    row, score = _one(connection, tenant, uid)
+    checked(score)
+    connection.execute(delete(external_scores).where(external_scores.c.row == row.row))
+    connection.execute(delete(response_scores).where(response_scores.c.row == row.row))
+    facts.renew_external(connection, row.row, score)
+    freed_bytes: int = row.size_bytes
+    return freed_bytes
+
+
+def _one(connection: Connection, tenant: str, uid: str) -> tuple[Any, Evaluation]:
+    table = external_scores.c
+    query = select(table.row, table.size_bytes, table.record).where(table.uid == uid, *is_of(external_scores, tenant))
+    found = connection.execute(query.with_for_update()).first()
+    if found is not None:
+        return found, records.decode_evaluation(found.record)
+    measured = select(evaluations.c.seq).where(evaluations.c.uid == uid, *is_of(evaluations, tenant)).limit(1)
+    if connection.execute(measured).first() is not None:
+        raise StateError(
+            f"scores/{uid} was measured by spanscore, and only scores that others gave can be changed or deleted: "
+            "create one of your own beside it, or have the trace evaluated again"
+        )
+    raise NotFoundError(f"there is no score {uid!r}: it was deleted, or is past its retention")
+
+
+def _there(connection: Connection, tenant: str, uids: Sequence[str]) -> dict[str, Evaluation]:
+    found: dict[str, Evaluation] = {}
+    for some in chunks(sorted(set(uids))):
+        wanted = external_scores.c.uid.in_(some), *is_of(external_scores, tenant)
+        there = connection.execute(select(external_scores.c.record).where(*wanted)).scalars()
+        found.update((x.uid, x) for x in map(records.decode_evaluation, there))
+    return found
+
+
+def _turns(connection: Connection, tenant: str, ids: Sequence[str]) -> dict[str, list[AgentTrace]]:
+    """The agent traces with these ids, and all of their OTel traces and of these, by both kinds of ids."""
+    otel_ids = set(ids)
+    for some in chunks(ids):
+        by_id = otel_traces.c.agent_trace_id.in_(some), *is_of(otel_traces, tenant)
+        otel_ids.update(connection.execute(select(otel_traces.c.trace_id).where(*by_id)).scalars())
+    wanted: set[str] = set()
+    for some in chunks(sorted(otel_ids)):
+        by_otel_id = otel_traces.c.trace_id.in_(some), *is_of(otel_traces, tenant)
+        wanted.update(connection.execute(select(otel_traces.c.agent_trace_id).where(*by_otel_id)).scalars())
+    found: dict[str, list[AgentTrace]] = {}
+    for some in chunks(sorted(wanted)):
+        stored = select(agent_traces.c.record).where(agent_traces.c.id.in_(some), *is_of(agent_traces, tenant))
+        for record in connection.execute(stored).scalars():
+            for trace in records.undamaged(records.decode_trace, record):
+                for name in (trace.id, *trace.trace_ids):
+                    found.setdefault(name, []).append(trace)
+    return found
+
+
+def _sessions(connection: Connection, tenant: str, session_id: str) -> list[AgentTrace]:
+    """The newest agent trace of each session that has this id or key, two of them at most."""
+    table, found = agent_traces.c, []
+    for name in reading.sessions_of(connection, key(session_id), tenant):
+        of_session = table.session_id == name, *is_of(agent_traces, tenant)
+        newest = select(func.max(table.row)).where(*of_session).scalar_subquery()
+        for record in connection.execute(select(table.record).where(table.row == newest)).scalars():
+            found += records.undamaged(records.decode_trace, record)
+        if len(found) == _MANY:
+            break
+    return found
+
+
+def _own_span(turn: AgentTrace, turns: Sequence[AgentTrace]) -> str:
+    """A span of one turn that no other of its OTel trace has; "" where all are shared."""
+    shared = {x for other in turns if other.id != turn.id for x in spans_of(other)}
+    candidates = (turn.opening_span_id, turn.target.span_id, *sorted(spans_of(turn)))
+    return next((x for x in candidates if x and x not in shared), "")
+
+
+def _of_target(score: Evaluation, target: Target) -> Evaluation:
+    return replace(score, subject_id=target.trace_id, target=target)
