@@ -1,8 +1,8 @@
 """How a method is called, over whichever protocol: who asks is checked first, and every error becomes a `Refusal`."""
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Final, cast
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, Final, TypeAlias, cast
 
 import grpc
 from google.protobuf.message import Message
@@ -18,8 +18,12 @@ from spanscore.errors import (
     RetryableError,
     StateError,
 )
-from spanscore.receive.auth import BearerTokens, ForbiddenError, Scope, UnauthenticatedError
+from spanscore.receive.auth import BearerTokens, ForbiddenError, Scope, Token, UnauthenticatedError
+from spanscore.receive.tenancy import NoTenantError, OtherTenantError, Tenancy
 from spanscore.rpc.status import ErrorInfo, FieldViolation, Status
+
+Headers: TypeAlias = Callable[[str], Sequence[str]]
+"""Gives the values that a request has for a header, by its name in lower case."""
 
 DOMAIN: Final = "spanscore"
 """The `domain` of each ErrorInfo."""
@@ -35,6 +39,8 @@ _FAULTS: Final[dict[type[Exception], tuple[grpc.StatusCode, str]]] = {
     StateError: (grpc.StatusCode.FAILED_PRECONDITION, "WRONG_STATE"),
     InputError: (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_ARGUMENT"),
     PermanentError: (grpc.StatusCode.INVALID_ARGUMENT, "REFUSED_BY_STORE"),
+    OtherTenantError: (grpc.StatusCode.PERMISSION_DENIED, "OTHER_TENANT"),
+    NoTenantError: (grpc.StatusCode.UNAUTHENTICATED, "TENANT_MISSING"),
     ForbiddenError: (grpc.StatusCode.PERMISSION_DENIED, "SCOPE_MISSING"),
     UnauthenticatedError: (grpc.StatusCode.UNAUTHENTICATED, "TOKEN_INVALID"),
     RetryableError: (grpc.StatusCode.UNAVAILABLE, "UNAVAILABLE"),
@@ -56,43 +62,50 @@ class Refusal(Exception):  # noqa: N818 - it is what the caller gets, whatever w
 
 
 class Caller:
-    """Calls methods for those who may call them."""
+    """Calls methods for those who may call them, as the tenants that they are."""
 
-    def __init__(self, tokens: BearerTokens | None = None) -> None:
-        """Without `tokens` everybody may."""
+    def __init__(self, tokens: BearerTokens | None = None, tenancy: Tenancy | None = None) -> None:
+        """Without `tokens` everybody may; without `tenancy` there are no tenants."""
         self._tokens = tokens
+        self._tenancy = tenancy
 
-    async def call(self, method: Method, request: Message, header: Callable[[str], str | None]) -> Message:
-        """The one response of a method. `header` gives the request's header of a lower-case name. Raises Refusal."""
+    async def call(self, method: Method, request: Message, headers: Headers) -> Message:
+        """The one response of a method. Raises Refusal."""
         try:
-            return await cast("Awaitable[Message]", method.answer(request, self._admit(header, method.scope)))
+            return await cast("Awaitable[Message]", method.answer(request, self._admit(headers, method.scope)))
         except Exception as error:
             raise _refusal(method.path, error) from error
 
-    async def stream(
-        self, method: Method, request: Message, header: Callable[[str], str | None]
-    ) -> AsyncIterator[Message]:
+    async def stream(self, method: Method, request: Message, headers: Headers) -> AsyncIterator[Message]:
         """The responses of a method that streams. Raises Refusal."""
         try:
-            responses: Any = method.answer(request, self._admit(header, method.scope))
+            responses: Any = method.answer(request, self._admit(headers, method.scope))
             async for response in responses:
                 yield response
         except Exception as error:
             raise _refusal(method.path, error) from error
 
-    def admit(self, header: Callable[[str], str | None], scope: Scope) -> Call:
-        """Who asks for something that is no method and needs `scope`. Raises Refusal."""
+    def admit(self, headers: Headers, scope: Scope, *, needs_tenant: bool = True) -> None:
+        """Raise Refusal where these headers do not permit what needs `scope`, and is about what a tenant has."""
         try:
-            return self._admit(header, scope)
+            if needs_tenant:
+                self._admit(headers, scope)
+            else:
+                self._token(headers, scope)
         except Exception as error:
             raise _refusal("", error) from error
 
-    def _admit(self, header: Callable[[str], str | None], scope: Scope) -> Call:
-        """Raises UnauthenticatedError, ForbiddenError or RetryableError."""
+    def _admit(self, headers: Headers, scope: Scope) -> Call:
+        """Who calls. Raises UnauthenticatedError, ForbiddenError or RetryableError."""
+        token = self._token(headers, scope)
+        tenant = "" if self._tenancy is None else self._tenancy.of(token, headers(self._tenancy.header))
+        return Call(tenant) if token is None else Call(tenant, token.scopes)
+
+    def _token(self, headers: Headers, scope: Scope) -> Token | None:
+        """The token that is shown; None where none is needed. Raises as `_admit`."""
         if self._tokens is None:
-            return Call()
-        token = self._tokens.check(header("authorization"), scope)
-        return Call(scopes=token.scopes)
+            return None
+        return self._tokens.check(next(iter(headers("authorization")), None), scope)
 
 
 def _refusal(path: str, error: Exception) -> Refusal:

@@ -24,7 +24,7 @@ from protobuf.wkt import Any as AnyMessage
 from protobuf.wkt import Struct
 from uvicorn import Config, Server
 
-from spanscore.api.calling import Caller, Refusal
+from spanscore.api.calling import Caller, Headers, Refusal
 from spanscore.api.http_connections import Connection, Limits
 from spanscore.api.page_files import PAGE, File, page_files
 from spanscore.api.servicer import Method, Servicer, methods
@@ -44,6 +44,7 @@ _Send: TypeAlias = Callable[[dict[str, Any]], Awaitable[None]]
 App: TypeAlias = Callable[[_Scope, _Receive, _Send], Awaitable[None]]
 """An ASGI application."""
 
+_DOCUMENT: Final = "/openapi.json"
 _HTTP_STATUSES: Final = {"UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403}
 
 MAX_REQUEST_BYTES: Final = 4 * 2**20
@@ -165,15 +166,17 @@ class _Front:
         self._streams = {x.path for x in found if x.is_stream}
         self._is_full = is_full
         self._services = _Services(found, caller)
-        self._scopes: dict[str, Scope] = {"/openapi.json": "read", **{x.path: x.scope for x in found}}
+        self._scopes: dict[str, Scope] = {_DOCUMENT: "read", **{x.path: x.scope for x in found}}
         self._caller = caller
         self._only_local = only_local
         self._document = openapi_document()
         self._page = page_files()
 
     async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
-        header, path = _headers(scope), scope["path"]
-        if self._only_local and not (_is_local(header("host") or "") and _is_local_origin(header("origin"))):
+        headers, path = _headers(scope), scope["path"]
+        if self._only_local and not (
+            _is_local(_one(headers, "host") or "") and _is_local_origin(_one(headers, "origin"))
+        ):
             # Else a page of another site whose name resolves to this address could read everything.
             why = "this server answers requests to localhost or a loopback address alone, and no pages of other sites"
             await _answer(send, 421, _error("permission_denied", why))
@@ -187,20 +190,18 @@ class _Front:
             known = "methods are /spanscore.v1.SERVICE/METHOD; /openapi.json describes them"
             await _answer(send, 404, _error("unimplemented", f"there is nothing here: {known}"))
         else:
-            await self._admitted(path, header, scope, receive, send)
+            await self._admitted(path, headers, scope, receive, send)
 
-    async def _admitted(
-        self, path: str, header: Callable[[str], str | None], scope: _Scope, receive: _Receive, send: _Send
-    ) -> None:
+    async def _admitted(self, path: str, headers: Headers, scope: _Scope, receive: _Receive, send: _Send) -> None:
         try:
-            self._caller.admit(header, self._scopes[path])
+            self._caller.admit(headers, self._scopes[path], needs_tenant=path != _DOCUMENT)
         except Refusal as refusal:
             status = _HTTP_STATUSES.get(refusal.code.name, 503)
             await _answer(send, status, _error(refusal.code.name.lower(), refusal.status.message))
             return
-        if path == "/openapi.json":
+        if path == _DOCUMENT:
             await _answer(send, 200, self._document)
-        elif (header("content-type") or "").startswith("application/grpc"):
+        elif (_one(headers, "content-type") or "").startswith("application/grpc"):
             await self._refuse(path, 415, send, [(b"accept-post", b"application/json, application/proto")])
         else:
             await self._services(scope, receive, self._explaining(path, send))
@@ -254,9 +255,13 @@ async def _answer_file(send: _Send, file: File, *, is_head: bool) -> None:
     await send({"type": "http.response.body", "body": b"" if is_head else file.content})
 
 
-def _headers(scope: _Scope) -> Callable[[str], str | None]:
-    given = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope.get("headers", ())}
-    return given.get
+def _headers(scope: _Scope) -> Headers:
+    received = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope.get("headers", ())]
+    return lambda name: [value for key, value in received if key == name]
+
+
+def _one(headers: Headers, name: str) -> str | None:
+    return next(iter(headers(name)), None)
 
 
 def _is_local(host: str) -> bool:
@@ -305,13 +310,13 @@ def _endpoint(method: Method, caller: Caller) -> Any:
 
     async def answer(request: Message, context: Any) -> Message:
         try:
-            return await caller.call(method, request, context.request_headers.get)
+            return await caller.call(method, request, context.request_headers.getall)
         except Refusal as refusal:
             raise _connect_error(refusal) from refusal
 
     async def stream(request: Message, context: Any) -> AsyncIterator[Message]:
         try:
-            async for response in caller.stream(method, request, context.request_headers.get):
+            async for response in caller.stream(method, request, context.request_headers.getall):
                 yield response
         except Refusal as refusal:
             raise _connect_error(refusal) from refusal

@@ -1,20 +1,22 @@
 """The services over gRPC, on a port of their own, with reflection and health."""
 
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import grpc
 from google.protobuf.message import Message
 
 from spanscore.api.backend import Backend
-from spanscore.api.calling import Caller, Refusal
+from spanscore.api.calling import Caller, Headers, Refusal
 from spanscore.api.servicer import Method, Servicer, methods
 from spanscore.api.services import services
 from spanscore.config import Api
 from spanscore.errors import ConfigError
 from spanscore.receive.auth import BearerTokens
 from spanscore.receive.server import is_loopback
+from spanscore.receive.tenancy import Config as TenancyConfig
+from spanscore.receive.tenancy import Tenancy
 from spanscore.receive.tls import grpc_credentials
 from spanscore.rpc import health
 from spanscore.rpc.reflection import reflection_handlers
@@ -29,12 +31,19 @@ _DETAILS = "grpc-status-details-bin"
 class Server:
     """All services over gRPC."""
 
-    def __init__(self, config: Api, backend: Backend, tokens: Mapping[str, BearerTokens] | None = None) -> None:
-        """`tokens` are the authenticators that `config` may name."""
+    def __init__(
+        self,
+        config: Api,
+        backend: Backend,
+        tokens: Mapping[str, BearerTokens] | None = None,
+        tenancy: TenancyConfig | None = None,
+    ) -> None:
+        """`tokens` are the authenticators that `config` may name; `tenancy` says how a caller's tenant is found."""
         self._config = config
         self.servicers = services(backend)
         """The services, which may be served by other protocols too."""
-        self.caller = Caller((tokens or {})[config.auth.authenticator] if config.auth else None)
+        known = (tokens or {})[config.auth.authenticator] if config.auth else None
+        self.caller = Caller(known, None if tenancy is None else Tenancy(tenancy))
         self._server: grpc.aio.Server | None = None
         self._health = health.Health()
         self.port = 0
@@ -120,9 +129,9 @@ def _handler(method: Method, caller: Caller) -> Any:
     return grpc.unary_unary_rpc_method_handler(answer, **as_messages)
 
 
-def _headers(context: Any) -> Callable[[str], str | None]:
-    given = {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
-    return given.get
+def _headers(context: Any) -> Headers:
+    received = context.invocation_metadata() or ()
+    return lambda name: [value for key, value in received if key == name and isinstance(value, str)]
 
 
 async def _refuse(context: Any, refusal: Refusal) -> None:

@@ -71,8 +71,9 @@ class BearerToken(_Model):
     """Several tokens, any of which will do."""
 
     filename: Path | None = None
-    """A file with one token a line, and after it, where it may not do all, `scopes=read,write`; it is read again when
-    it changes. Scopes: `read` (ask), `write` (send, evaluate, change), `admin` (all)."""
+    """A file with one token a line, and after it, where it may not do all, `scopes=read,write`, and with `tenancy`
+    `tenant=NAME`, the only tenant that it reaches; it is read again when it changes. Scopes: `read` (ask), `write`
+    (send, evaluate, change), `admin` (all)."""
 
     @model_validator(mode="after")
     def _has_a_token(self) -> Self:

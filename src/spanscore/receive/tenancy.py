@@ -11,6 +11,14 @@ from spanscore.receive.auth import ForbiddenError, Token, UnauthenticatedError
 _SHOWN_CHARS: Final = 40
 
 
+class NoTenantError(UnauthenticatedError):
+    """The request names no tenant, or none that there can be."""
+
+
+class OtherTenantError(ForbiddenError):
+    """The request names another tenant than the one that its token is for."""
+
+
 def _tenant(name: str) -> str:
     if problem := tenant.problem(name):
         raise ValueError(f"{name!r}: {problem}")
@@ -47,27 +55,27 @@ class Tenancy:
     def of(self, token: Token | None, named: Sequence[str | bytes]) -> str:
         """The tenant of a request with this token, if it has one, and these values of the header; "" without tenants.
 
-        Raises UnauthenticatedError where there is none, or more than one.
+        Raises NoTenantError where there is none, or more than one, and OtherTenantError where they differ.
         """
         if not self._config.enabled:
             return ""
         from_header = self._named(named)
         from_token = None if token is None else token.tenant
         if from_token is not None and from_header not in {None, from_token}:
-            raise ForbiddenError(
+            raise OtherTenantError(
                 f"this token is of another tenant than the header {self.header} names: leave the header out"
             )
         found = from_token or from_header or self._config.default
         if found is None:
-            raise UnauthenticatedError(f"no tenant: name one in the header {self.header}, or show a tenant's token")
+            raise NoTenantError(f"no tenant: name one in the header {self.header}, or show a tenant's token")
         return found
 
     def _named(self, values: Sequence[str | bytes]) -> str | None:
         """The tenant that the header names; None where the request has no such header."""
         names = {x.decode("latin-1") if isinstance(x, bytes) else x for x in values}
         if len(names) > 1:
-            raise UnauthenticatedError(f"the header {self.header} names several tenants: send it once")
+            raise NoTenantError(f"the header {self.header} names several tenants: send it once")
         name = next(iter(names), None)
         if name is not None and (problem := tenant.problem(name)):
-            raise UnauthenticatedError(f"the header {self.header}: {name[:_SHOWN_CHARS]!r}: {problem}")
+            raise NoTenantError(f"the header {self.header}: {name[:_SHOWN_CHARS]!r}: {problem}")
         return name

@@ -1,0 +1,170 @@
+"""Who calls: the tenant that a token or a header names is the one that a method gets, over each protocol."""
+
+import asyncio
+import contextlib
+import json
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+
+import grpc
+import pytest
+
+from spanscore.api.calling import Caller, Refusal
+from spanscore.api.http_server import HttpServer
+from spanscore.api.server import Server
+from spanscore.api.servicer import Servicer, methods, needs
+from spanscore.api.v1 import score_pb2
+from spanscore.api.v1 import score_service_pb2 as pb
+from spanscore.api.v1.score_service_pb2_grpc import ScoreServiceStub
+from spanscore.config import Api, ApiHttp
+from spanscore.receive.auth import open_authenticators
+from spanscore.receive.config import BearerToken
+from spanscore.receive.tenancy import Config, Tenancy
+
+TOKENS = "of-acme tenant=acme\nof-blue tenant=blue scopes=read\nof-nobody\n"
+HEADER = "x-scope-orgid"
+GET = pb.GetScoreRequest(name="scores/1")
+
+
+class Scores(Servicer):
+    """Gives a score that is named after the tenant who asks."""
+
+    service = pb.DESCRIPTOR.services_by_name["ScoreService"]
+
+    @needs("read")
+    async def get_score(self, request, call):
+        return score_pb2.Score(metric=call.tenant)
+
+    def __getattr__(self, _name):
+        """What stands for the methods that are not asked here."""
+        return self.get_score
+
+
+@pytest.fixture
+def tokens(tmp_path):
+    file = tmp_path / "tokens"
+    file.write_text(TOKENS)
+    return open_authenticators({"bearertokenauth": BearerToken(filename=file)}, has_tenants=True)["bearertokenauth"]
+
+
+def asked(tokens, *headers, **tenancy):
+    """The tenant as which a method is called with these headers."""
+    caller = Caller(tokens, Tenancy(Config(**{"enabled": True, **tenancy})))
+    method = next(x for x in methods(Scores()) if x.path.endswith("GetScore"))
+    return asyncio.run(caller.call(method, GET, lambda name: [y for x, y in headers if x == name])).metric
+
+
+def bearer(token):
+    return "authorization", f"Bearer {token}"
+
+
+@pytest.mark.parametrize(
+    ("headers", "tenant"),
+    [
+        ([bearer("of-acme")], "acme"),
+        ([bearer("of-acme"), (HEADER, "acme")], "acme"),
+        ([bearer("of-nobody"), (HEADER, "blue")], "blue"),
+        ([bearer("of-nobody"), (HEADER, "any other")], "any other"),
+    ],
+)
+def test_a_method_is_called_as_the_tenant_of_the_token_else_of_the_header(tokens, headers, tenant):
+    assert asked(tokens, *headers) == tenant
+
+
+REFUSED = [
+    ([bearer("of-acme"), (HEADER, "blue")], "PERMISSION_DENIED", "OTHER_TENANT"),
+    ([bearer("of-nobody")], "UNAUTHENTICATED", "TENANT_MISSING"),
+    ([bearer("of-nobody"), (HEADER, "a/b")], "UNAUTHENTICATED", "TENANT_MISSING"),
+    ([bearer("of-nobody"), (HEADER, "")], "UNAUTHENTICATED", "TENANT_MISSING"),
+    ([bearer("of-nobody"), (HEADER, "acme"), (HEADER, "blue")], "UNAUTHENTICATED", "TENANT_MISSING"),
+    ([bearer("wrong"), (HEADER, "acme")], "UNAUTHENTICATED", "TOKEN_INVALID"),
+    ([(HEADER, "acme")], "UNAUTHENTICATED", "TOKEN_INVALID"),
+]
+
+
+@pytest.mark.parametrize(("headers", "code", "reason"), REFUSED)
+def test_a_caller_who_is_no_tenant_is_refused(tokens, headers, code, reason):
+    with pytest.raises(Refusal) as raised:
+        asked(tokens, *headers)
+    assert (raised.value.code.name, raised.value.status.info.reason) == (code, reason)
+
+
+def test_a_refusal_shows_nothing_of_the_tenant_that_the_token_is_for(tokens):
+    with pytest.raises(Refusal) as raised:
+        asked(tokens, bearer("of-acme"), (HEADER, "blue"))
+    assert "acme" not in raised.value.status.message
+
+
+def test_without_tokens_the_header_decides():
+    assert asked(None, (HEADER, "blue")) == "blue"
+
+
+def test_the_header_has_the_configured_name(tokens):
+    assert asked(tokens, bearer("of-nobody"), ("x-tenant", "blue"), (HEADER, "acme"), header="X-Tenant") == "blue"
+
+
+def test_who_names_no_tenant_is_the_configured_one(tokens):
+    assert asked(tokens, bearer("of-nobody"), default="common") == "common"
+
+
+def test_without_tenants_a_header_means_nothing(tokens):
+    assert asked(tokens, bearer("of-nobody"), (HEADER, "acme"), enabled=False) == ""
+
+
+@dataclass
+class Asking:
+    """Asks a running server for a score, over one protocol; gives the score's metric, or the refusal's code."""
+
+    caller: Caller
+
+    async def over_grpc(self, headers):
+        server = Server(Api(endpoint="127.0.0.1:0"), None)
+        server.servicers, server.caller = [Scores()], self.caller
+        await server.start()
+        try:
+            async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+                found = await ScoreServiceStub(channel).GetScore(GET, metadata=headers)
+        except grpc.RpcError as error:
+            return error.code().name.lower()
+        finally:
+            await server.stop(0)
+        return found.metric
+
+    async def over_http(self, headers):
+        server = HttpServer(ApiHttp(endpoint="127.0.0.1:0"), [Scores()], self.caller)
+        await server.start()
+        try:
+            return await asyncio.to_thread(self._post, server.port, dict(headers))
+        finally:
+            await server.stop()
+
+    @staticmethod
+    def _post(port, headers):
+        url = f"http://127.0.0.1:{port}/spanscore.v1.ScoreService/GetScore"
+        body, headers = b'{"name": "scores/1"}', {**headers, "content-type": "application/json"}
+        with contextlib.closing(_opened(urllib.request.Request(url, body, headers))) as answer:
+            found = json.loads(answer.read())
+        return found.get("metric") or found.get("code")
+
+
+def _opened(request):
+    try:
+        return urllib.request.urlopen(request, timeout=60)
+    except urllib.error.HTTPError as error:
+        return error
+
+
+@pytest.mark.parametrize("protocol", ["over_grpc", "over_http"])
+@pytest.mark.parametrize(
+    ("headers", "answer"),
+    [
+        ([bearer("of-blue")], "blue"),
+        ([bearer("of-nobody"), (HEADER, "blue")], "blue"),
+        ([bearer("of-blue"), (HEADER, "acme")], "permission_denied"),
+        ([bearer("of-nobody")], "unauthenticated"),
+    ],
+)
+def test_over_each_protocol_the_same_tenant_is_answered(tokens, protocol, headers, answer):
+    caller = Caller(tokens, Tenancy(Config(enabled=True)))
+    assert asyncio.run(getattr(Asking(caller), protocol)(headers)) == answer
