@@ -2,7 +2,7 @@
 
 import pytest
 
-from spanscore.model.headers import with_headers
+from spanscore.model.headers import TENANT, with_headers
 from spanscore.model.session_scope import DEFAULT_SCOPE, in_scope, scope_of, session_key
 from spanscore.model.trace import Target
 
@@ -58,6 +58,19 @@ def test_an_empty_attribute_bounds_nothing(keys):
 def test_the_key_of_one_tenant_cannot_be_given_as_another_ones_id(keys):
     [key] = keys({"tenant.id": "a"})
     assert keys({}, {"tenant.id": "b"}, session_id=key).count(key) == 0
+
+
+@pytest.mark.parametrize("other", [{}, with_headers({}, ((TENANT, "blue"),))])
+def test_the_id_that_is_a_tenants_key_is_another_key_for_others(keys, other):
+    [key] = keys(with_headers({"service.namespace": "shop"}, ((TENANT, "acme"),)))
+    [found] = keys(other, session_id=key)
+    assert key.startswith("acme/")
+    assert not found.startswith("acme/")
+
+
+def test_where_there_are_tenants_other_headers_do_not_keep_sessions_apart(keys):
+    found = keys(*(with_headers({}, ((TENANT, "acme"), ("x-region", x))) for x in "ab"))
+    assert len(set(found)) == 1
 
 
 def test_a_value_of_any_length_gives_a_short_key():

@@ -3,7 +3,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from spanscore.embed.recent import Recent
+from spanscore.embed.recent import Recent, of_tenant
 from spanscore.errors import EmbeddingError
 
 
@@ -34,6 +34,18 @@ def embedded(recent, *calls):
 
 def opened(inner, *, max_texts=10, max_chars=100):
     return Recent(inner, max_texts=max_texts, max_chars=max_chars)
+
+
+def test_what_one_tenant_had_embedded_is_embedded_again_for_another():
+    inner = Counting()
+    recent = opened(inner)
+
+    async def run():
+        for tenant in ("acme", "blue", "acme", ""):
+            await of_tenant(recent, tenant).embed(["a"])
+
+    asyncio.run(run())
+    assert inner.asked == ["a", "a", "a"]
 
 
 def test_a_text_is_embedded_once():

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+from dataclasses import replace
 from email.utils import formatdate
 
 import pytest
@@ -296,6 +297,25 @@ def test_one_question_asked_by_many_at_once_is_asked_once():
         given = asyncio.run(many(judge_for(server), [PROMPT] * 5))
 
     assert (len(server.calls), sum(x.usage.calls for x in given), sum(x.usage.cached for x in given)) == (1, 1, 4)
+
+
+def test_what_is_asked_for_two_tenants_at_once_or_one_after_the_other_is_asked_for_each():
+    cache = MemoryCache(10)
+    prompts = [replace(PROMPT, tenant=x) for x in ("acme", "blue")]
+    with ScriptedServer(answer(GOOD, delay_s=0.1)) as server:
+        given = asyncio.run(many(judge_for(server, cache=cache), prompts))
+        later = ask(server, cache=cache, prompt=PROMPT)
+        again = ask(server, cache=cache, prompt=prompts[0])
+
+    assert len(server.calls) == 3
+    assert [x.usage.cached for x in (*given, later, again)] == [0, 0, 0, 1]
+
+
+def test_the_tenant_is_not_sent():
+    with ScriptedServer(answer(GOOD)) as server:
+        ask(server, prompt=replace(PROMPT, tenant="acme"))
+
+    assert "acme" not in str(server.calls)
 
 
 def test_an_error_that_many_share_is_paid_for_once():

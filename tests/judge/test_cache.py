@@ -31,6 +31,7 @@ def test_the_key_is_the_same_for_the_same_content():
         ("m", Prompt("it", "", "q"), {"type": "object"}, {"temperature": 0.0}),
         ("m", Prompt("i", "t", "q"), {"type": "array"}, {"temperature": 0.0}),
         ("m", Prompt("i", "t", "q"), {"type": "object"}, {"temperature": 0.1}),
+        ("m", Prompt("i", "t", "q", tenant="acme"), {"type": "object"}, {"temperature": 0.0}),
     ],
 )
 def test_the_key_is_another_for_other_content(other):

@@ -1,5 +1,9 @@
 """The traces that were stored last before some time."""
 
+from dataclasses import replace
+
+from spanscore.model.headers import TENANT, with_headers
+
 
 def filled(open_store, clock, make, times):
     store = open_store()
@@ -10,7 +14,7 @@ def filled(open_store, clock, make, times):
 
 
 def found(store, before_ns, limit=100):
-    return [x.id for x in store.stored_before(before_ns, limit)]
+    return [x.id for x in store.stored_before("", before_ns, limit)]
 
 
 def test_they_are_the_newest_before_that_time(open_store, clock, make):
@@ -30,6 +34,19 @@ def test_after_all_of_them_all_are_before(open_store, clock, make):
 
 def test_an_empty_store_has_none(open_store):
     assert found(open_store(), 99) == []
+
+
+def test_those_of_another_tenant_are_not_counted(open_store, make):
+    store = open_store()
+    target = make.trace(2).target
+    of_acme = replace(target, resource=with_headers(target.resource, ((TENANT, "acme"),)))
+    traces = [make.trace(1), make.trace(2, target=of_acme)]
+    store.commit([make.stored(x) for x in traces], [])
+    assert [[x.id for x in store.stored_before(tenant, 2 * 10**18, 9)] for tenant in ("", "acme", "blue")] == [
+        [traces[0].id],
+        [traces[1].id],
+        [],
+    ]
 
 
 def test_more_than_one_step_of_rows_is_read(open_store, clock, make):

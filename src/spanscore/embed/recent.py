@@ -1,11 +1,16 @@
 """Remember the vectors of recent texts, since metrics and the traces of a session share them."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spanscore.embed.port import Embedder
+
+_Key: TypeAlias = tuple[str, str]
+"""A tenant, and a text of its."""
 
 
 class Recent:
@@ -18,7 +23,7 @@ class Recent:
         self._embedder = embedder
         self._max_texts = max_texts
         self._max_chars = max_chars
-        self._vectors: dict[str, NDArray[np.float32]] = {}  # in order of last use
+        self._vectors: dict[_Key, NDArray[np.float32]] = {}  # in order of last use
 
     @property
     def name(self) -> str:
@@ -30,19 +35,43 @@ class Recent:
 
         The rows are remembered and not copied, so nobody is to change them.
         """
+        return await self.embed_for("", texts)
+
+    async def embed_for(self, tenant: str, texts: Sequence[str]) -> NDArray[np.float32]:
+        """`embed` for one tenant; what was embedded for another is not remembered for this one."""
         if not texts:
             return np.zeros((0, 0), dtype=np.float32)
-        keys = [text[: self._max_chars] for text in texts]
+        keys = [(tenant, text[: self._max_chars]) for text in texts]
         distinct = dict.fromkeys(keys)
         vectors = {key: self._vectors.pop(key) for key in distinct if key in self._vectors}
         missing = [key for key in distinct if key not in vectors] if vectors else list(distinct)
         if missing:
-            made = await self._embedder.embed(missing)
+            made = await self._embedder.embed([text for _, text in missing])
             vectors.update(zip(missing, made, strict=True))
         self._remember(vectors)
         return made if missing == keys else np.stack([vectors[key] for key in keys])
 
-    def _remember(self, vectors: dict[str, NDArray[np.float32]]) -> None:
+    def _remember(self, vectors: dict[_Key, NDArray[np.float32]]) -> None:
         self._vectors.update(vectors)
         while len(self._vectors) > self._max_texts:
             del self._vectors[next(iter(self._vectors))]
+
+
+@dataclass(frozen=True, slots=True)
+class _OfTenant:
+    """The memory of recent texts as one tenant is given it."""
+
+    recent: Recent
+    tenant: str
+
+    @property
+    def name(self) -> str:
+        return self.recent.name
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return await self.recent.embed_for(self.tenant, texts)
+
+
+def of_tenant(embedder: Embedder, tenant: str) -> Embedder:
+    """`embedder` for one tenant; where it remembers vectors, only those of the tenant's own texts are given."""
+    return _OfTenant(embedder, tenant) if tenant and isinstance(embedder, Recent) else embedder

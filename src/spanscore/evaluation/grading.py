@@ -196,7 +196,7 @@ def _call(
 ) -> tuple[Prompt, type[BaseModel]]:
     question = criterial.question(criteria, expected, transcript.redact)
     schema = criterial.answer_schema(criteria, len(session.traces), len(expected.outcomes))
-    return Prompt(criterial.INSTRUCTIONS, transcript.text, question, sample), schema
+    return Prompt(criterial.INSTRUCTIONS, transcript.text, question, sample, session.tenant), schema
 
 
 def _scored(criterion: Criterion, said: criterial.Said, of_transcript: Mapping[str, Any]) -> Outcome:

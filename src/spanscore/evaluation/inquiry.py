@@ -29,6 +29,11 @@ class Transcripts:
         self._whole: Transcript | None = None
         self._again: Refit | None = None
 
+    @property
+    def tenant(self) -> str:
+        """Whose the subject is."""
+        return self._subject.tenant
+
     def showing(self, focus: Collection[int] = ()) -> Transcript:
         """The subject, with the tool calls at the places `focus` as whole as there is room for."""
         if self._whole is None:
@@ -81,6 +86,7 @@ class Inquiry:
     ) -> tuple[Reading, str, JudgeUsage]:
         """What the judge answers, which model did, and what that cost. Raises JudgeError."""
         redacted = {name: transcript.redact(text) for name, text in quotes.items()}
-        prompt = replace(call.prompt(transcript.text, redacted, objection), sample=self.sample)
+        asked = call.prompt(transcript.text, redacted, objection)
+        prompt = replace(asked, sample=self.sample, tenant=self.transcripts.tenant)
         answer = await self.judge.ask(prompt, call.schema, models=models)
         return call.read(answer.value), answer.model, answer.usage

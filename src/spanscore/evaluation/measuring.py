@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from spanscore.embed.ngrams import Ngrams
 from spanscore.embed.port import Embedder
+from spanscore.embed.recent import of_tenant
 from spanscore.evaluation.attempt import Attempt
 from spanscore.evaluation.measured import Measured, given
 from spanscore.evaluation.panel import Panel
@@ -95,7 +96,7 @@ class Measuring:
         embedder = self._embedder_of(metric)
         if embedder is None:
             return Skip(NO_EMBEDDING, "no_embedding")
-        return await metric.measure(trace, earlier, embedder)
+        return await metric.measure(trace, earlier, of_tenant(embedder, trace.tenant))
 
     def _evaluator(self, metric: Metric) -> Evaluator:
         embedder = self._embedder_of(metric) if isinstance(metric, Embedded) else None

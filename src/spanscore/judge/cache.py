@@ -60,6 +60,7 @@ def content_key(model: str, prompt: Prompt, schema: Mapping[str, Any], parameter
         sorted(parameters.items()),
     ]
     asked += [prompt.sample] if prompt.sample else []
+    asked += [{"tenant": prompt.tenant}] if prompt.tenant else []
     return hashlib.sha256(dumps(asked).encode()).hexdigest()
 
 

@@ -16,14 +16,15 @@ class Prompt:
     """What a judge is sent, in this order, so that providers' prefix caches hit across metrics.
 
     `instructions` is the system message, the same for every metric; `transcript` the rendered, redacted and fenced
-    trace; `question` what this metric asks about it. `sample` is not sent: it says which of several answers to the same
-    prompt is wanted, from 0.
+    trace; `question` what this metric asks about it. `sample` and `tenant` are not sent: which of several answers to
+    the same prompt is wanted, from 0, and whose the trace is. No answer for one tenant is given to another.
     """
 
     instructions: str
     transcript: str
     question: str
     sample: int = 0
+    tenant: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import re
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spanscore.judge import marks
 from spanscore.judge.checksums import iban_extent, is_card
@@ -311,9 +311,7 @@ def redacted(prompt: Prompt, rules: Sequence[Rule]) -> Prompt:
     What is found only now has a mark that claims no identity, `[REDACTED:kind:?]`.
     """
     redactor = Redactor(rules, numbered=False, tag=marks.tag_in(prompt.transcript))
-    return Prompt(
-        prompt.instructions, redactor.redact(prompt.transcript), redactor.redact(prompt.question), prompt.sample
-    )
+    return replace(prompt, transcript=redactor.redact(prompt.transcript), question=redactor.redact(prompt.question))
 
 
 def redact(text: str, rules: Sequence[Rule] = RULES) -> Redacted:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
-from spanscore.model.headers import Headers, headers_of, of_tenant, tenant_in
+from spanscore.model.headers import Headers, of_tenant, owner_of, tenant_in
 from spanscore.model.score import Evaluation, EvaluatorKind
 from spanscore.model.trace import AgentTrace, Target
 
@@ -49,7 +49,7 @@ def stand_in_span_id(trace_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What tells whether a score is of a turn: its OTel traces, spans and responses, and the headers it came with.
+    """What tells whether a score is of a turn: its OTel traces, spans and responses, and its owner.
 
     `responses` has a line for each model call whose answer has an id: the id of its span, a blank, the response id.
     """
@@ -60,15 +60,15 @@ class Turn:
     responses: str
     session_id: str | None
     session_key: str | None
-    headers: Headers
+    owner: Headers
 
     @classmethod
     def of(cls, trace: AgentTrace) -> "Turn":
         """These facts of an agent trace."""
         span_ids = " ".join(sorted(spans_of(trace)))  # as one text, since whoever reads large files keeps many
         responses = "\n".join(f"{span_id} {response_id}" for response_id, span_id in responses_of(trace).items())
-        headers = headers_of(trace.target.resource)
-        return cls(trace.id, trace.trace_ids, span_ids, responses, trace.session_id, trace.session_key, headers)
+        owner = owner_of(trace.target.resource)
+        return cls(trace.id, trace.trace_ids, span_ids, responses, trace.session_id, trace.session_key, owner)
 
     def has_span(self, span_id: str) -> bool:
         """Whether a span is known to be one of the turn's."""
@@ -154,13 +154,13 @@ class Turns:
             self._of_response = {}
             for turn in self._known.values():
                 _note_responses(turn, self._of_response)
-        answered = self._of_response.get((headers_of(score.target.resource), score.target.response_id), [])
+        answered = self._of_response.get((owner_of(score.target.resource), score.target.response_id), [])
         return found if len(answered) > MAX_SHARED else list({x.id: x for x in [*found, *answered]}.values())
 
 
 def _note_responses(turn: Turn, of_response: dict[_Response, list[Turn]]) -> None:
     for response_id in turn.spans_by_response():
-        turns = of_response.setdefault((turn.headers, response_id), [])
+        turns = of_response.setdefault((turn.owner, response_id), [])
         if len(turns) <= MAX_SHARED:
             turns.append(turn)
 
@@ -179,10 +179,10 @@ def _only_turn(score: Evaluation, turns: list[Turn]) -> Turn | None:
 def _may_be_of(score: Evaluation, turn: Turn) -> bool:
     """Whether a score comes from where a turn came from.
 
-    One that was created by the API, maybe before the turn came, has no headers but that of its tenant.
+    One that was created by the API, maybe before the turn came, has no owner but its tenant.
     """
-    headers = headers_of(score.target.resource)
-    return headers == turn.headers or (bool(score.digest) and headers == of_tenant(tenant_in(turn.headers)))
+    owner = owner_of(score.target.resource)
+    return owner == turn.owner or (bool(score.digest) and owner == of_tenant(tenant_in(turn.owner)))
 
 
 def _of_turn(score: Evaluation, turn: Turn) -> Evaluation:

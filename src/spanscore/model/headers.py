@@ -66,6 +66,12 @@ def tenant_in(headers: Headers) -> str:
     return next((value for name, value in headers if name == TENANT), "")
 
 
+def owner_of(resource: Attributes) -> Headers:
+    """Whom what came with a resource belongs to: its tenant; without tenants the headers tell senders apart."""
+    headers = headers_of(resource)
+    return tuple(x for x in headers if x[0] == TENANT) or headers
+
+
 def without_tenant(headers: Headers) -> Headers:
     """The headers that were sent: what a request may leave with again."""
     return tuple(x for x in headers if x[0] != TENANT)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from spanscore.model.headers import TENANT, headers_of
+from spanscore.model.headers import TENANT, owner_of
 from spanscore.model.span import Attributes
 from spanscore.model.trace import AgentTrace
 
@@ -21,12 +21,12 @@ _HEADER: Final = "header:"
 
 
 def scope_of(resource: Attributes, names: Sequence[str]) -> Scope:
-    """What of `resource` bounds its session ids: the attributes `names` that it has, and the headers kept with it.
+    """What of `resource` bounds its session ids: the attributes `names` that it has, and its tenant.
 
-    What came with other headers leaves with other headers, as another tenant's: it never shares a session.
+    Without tenants the headers kept with it: what came with others leaves with others, and never shares a session.
     """
     own = ((name, str(resource[name])[:_MAX_VALUE_CHARS]) for name in names if resource.get(name) not in (None, ""))
-    headers = ((_HEADER + name, value) for name, value in headers_of(resource))
+    headers = ((_HEADER + name, value) for name, value in owner_of(resource))
     return tuple(sorted({**dict(own), **dict(headers)}.items()))
 
 

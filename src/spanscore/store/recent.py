@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from sqlalchemy import select
 from sqlalchemy.engine import Connection
 
+from spanscore.store import tenants
 from spanscore.store.schema import agent_traces
 from spanscore.store.writing import IMPORTED
 
@@ -12,13 +13,13 @@ _ROWS_AT_ONCE = 100
 _MAX_BYTES = 64 * 2**20
 
 
-def stored_before(connection: Connection, before_ns: int, limit: int) -> Iterator[str]:
-    """The records of the last `limit` traces that came and were stored before a time (Unix ns), the newest first.
+def stored_before(connection: Connection, tenant: str, before_ns: int, limit: int) -> Iterator[str]:
+    """The records of a tenant's last `limit` traces that came and were stored before a time (Unix ns), newest first.
 
     Of large ones fewer: 64 MiB of records.
     """
     rows = select(agent_traces.c.row, agent_traces.c.size_bytes, agent_traces.c.record)
-    rows = rows.where(agent_traces.c.revision != IMPORTED)
+    rows = rows.where(agent_traces.c.revision != IMPORTED, *tenants.is_of(agent_traces, tenant))
     row, left, size_bytes = first_stored_at(connection, before_ns), limit, 0
     while left > 0 and size_bytes < _MAX_BYTES:
         found = connection.execute(

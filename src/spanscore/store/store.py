@@ -159,10 +159,13 @@ class Store:
             found = connection.execute(query.where(agent_traces.c.id.in_(turns))).scalar_one_or_none()
         return None if found is None else records.decode_trace(found)
 
-    def stored_before(self, before_ns: int, limit: int) -> list[AgentTrace]:
-        """The last `limit` traces that were stored before a time (Unix ns), the newest first; of large ones fewer."""
+    def stored_before(self, tenant: str, before_ns: int, limit: int) -> list[AgentTrace]:
+        """A tenant's last `limit` traces that were stored before a time (Unix ns), the newest first.
+
+        Of large ones fewer.
+        """
         with self._database.reading() as connection:
-            found = list(recent.stored_before(connection, before_ns, limit))
+            found = list(recent.stored_before(connection, tenant, before_ns, limit))
         return [records.decode_trace(record) for record in found]
 
     def turns_before(self, trace: AgentTrace, *, limit: int, max_bytes: int) -> list[AgentTrace]:

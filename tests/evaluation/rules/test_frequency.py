@@ -6,7 +6,8 @@ import pytest
 
 from spanscore.evaluation import Config, Engine
 from spanscore.evaluation.rules import FREQUENCY, Frequencies, Frequency, Rules
-from spanscore.model.trace import ToolCall
+from spanscore.model.headers import TENANT, with_headers
+from spanscore.model.trace import Target, ToolCall
 from spanscore.testing import agent_trace
 
 HOUR = 3600 * 10**9
@@ -18,6 +19,10 @@ def turn(*tools, started_ns=NOW, **facts):
     return agent_trace(agent_name="helper", tool_calls=calls, started_ns=started_ns, ended_ns=started_ns + 1, **facts)
 
 
+def of_tenant(tenant):
+    return Target("a" * 32, "b" * 16, 1, 2, with_headers({}, ((TENANT, tenant),)))
+
+
 class Stored:
     """Traces that were stored before any time, and the times that were asked for."""
 
@@ -25,7 +30,7 @@ class Stored:
         self.traces = traces
         self.asked = []
 
-    def __call__(self, before_ns, limit):
+    def __call__(self, _tenant, before_ns, limit):
         self.asked.append((before_ns, limit))
         return self.traces[:limit]
 
@@ -40,6 +45,14 @@ def noted(stored, *traces, now_ns=NOW, **config):
 
 def test_it_is_the_share_of_traces_of_one_group_among_those_before():
     assert noted(Stored(*COMMON), turn("search"), turn("refund"), turn("delete")) == [(0.99,), (0.01,), (0.0,)]
+
+
+def test_a_trace_is_compared_with_those_of_its_own_tenant():
+    def stored(tenant, _before_ns, limit):
+        return {"acme": COMMON, "blue": COMMON[::-1]}[tenant][:limit]
+
+    traces = [turn("refund", target=of_tenant(x)) for x in ("acme", "blue")]
+    assert noted(stored, *traces, of=100) == [(0.0,), (0.02,)]
 
 
 def test_a_tool_that_is_called_again_makes_no_other_group():

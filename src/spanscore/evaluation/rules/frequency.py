@@ -20,6 +20,9 @@ _LEAST = 100
 _MAX_WINDOWS = 24
 """Traces that started more windows ago have no frequency: each window that is asked about costs a look at the store."""
 
+_MAX_COUNTS = 500
+"""Counts that are kept, each of a tenant and a window; of more, those asked for longest ago are made again."""
+
 _MAX_TOOLS = 100
 
 
@@ -53,14 +56,14 @@ class Frequencies:
     def __init__(
         self,
         config: Frequency,
-        stored_before: Callable[[int, int], Iterable[AgentTrace]],
+        stored_before: Callable[[str, int, int], Iterable[AgentTrace]],
         clock_ns: Callable[[], int],
     ) -> None:
-        """`stored_before` gives, for a time in Unix ns and a number, the last so many traces stored before it."""
+        """`stored_before` gives, for a tenant, a time in Unix ns and a number, its last so many traces before that."""
         self._config = config
         self._stored_before = stored_before
         self._clock_ns = clock_ns
-        self._windows: OrderedDict[int, Counter[tuple[object, ...]]] = OrderedDict()
+        self._counts: OrderedDict[tuple[str, int], Counter[tuple[object, ...]]] = OrderedDict()
         self._lock = Lock()
 
     def added_to(self, traces: Sequence[AgentTrace]) -> list[AgentTrace]:
@@ -68,27 +71,32 @@ class Frequencies:
         return [self._with_frequency(trace) for trace in traces]
 
     def _with_frequency(self, trace: AgentTrace) -> AgentTrace:
-        counted = self._counted(trace.started_ns)
+        counted = self._counted(trace.tenant, trace.started_ns)
         total = counted.total()
         if total < _LEAST:
             return trace
         share = counted[group_of(trace, self._config.by)] / total
         return replace(trace, attributes={**trace.attributes, FREQUENCY: (share,)})
 
-    def _counted(self, started_ns: int) -> Counter[tuple[object, ...]]:
-        """How many traces of each group were stored before the window before the one of this time."""
+    def _counted(self, tenant: str, started_ns: int) -> Counter[tuple[object, ...]]:
+        """How many of a tenant's traces of each group were stored before the window before the one of this time."""
         now_ns = self._clock_ns()
         window = min(started_ns, now_ns) // self._config.window
-        if window <= now_ns // self._config.window - _MAX_WINDOWS:
+        too_old = now_ns // self._config.window - _MAX_WINDOWS
+        if window <= too_old:
             return Counter()
         with self._lock:
-            if window not in self._windows:
+            counted = self._counts.pop((tenant, window), None)
+            if counted is None:
                 before_ns = (window - 1) * self._config.window
-                found = self._stored_before(before_ns, self._config.of)
-                self._windows[window] = Counter(group_of(x, self._config.by) for x in found)
-                if len(self._windows) > _MAX_WINDOWS:
-                    self._windows.popitem(last=False)
-            return self._windows[window]
+                found = self._stored_before(tenant, before_ns, self._config.of)
+                counted = Counter(group_of(x, self._config.by) for x in found)
+                for gone in [x for x in self._counts if x[1] <= too_old]:
+                    del self._counts[gone]
+            self._counts[tenant, window] = counted
+            if len(self._counts) > _MAX_COUNTS:
+                self._counts.popitem(last=False)
+            return counted
 
 
 def group_of(trace: AgentTrace, by: Iterable[str]) -> tuple[object, ...]:
