@@ -1,101 +1,141 @@
-"""`spanscore monitors` reads what a server's monitors know."""
+"""`spanscore monitors`: what its options ask for, and what it prints, against the services of a real server."""
 
-import asyncio
 import json
 
 import pytest
 
-from spanscore.cli.main import main
-from spanscore.control.monitors import Monitors
-from spanscore.export.alerting_config import Alerting
-from spanscore.monitoring.config import Monitor
-from spanscore.store.config import Config
-from spanscore.store.store import Store
+from spanscore.cli import main, monitor_options
+from spanscore.cli.main import _parser
 
-HOUR = 3600 * 10**9
-NOW_NS = 1_790_000_000 * 10**9
+METRIC = "check.errors_recovered"
+RUN = ("--run", "--metric", METRIC, "--everything")
 
 
 @pytest.fixture
-def configuration(tmp_path):
-    path = tmp_path / "spanscore.yaml"
-    monitors = {"quality": {"metric": "coherence", "floor": 0.5}, "slow": {"metric": "coherence", "paused": True}}
-    path.write_text(json.dumps({"store": {"url": f"sqlite:///{tmp_path}/spanscore.db"}, "monitors": monitors}))
-    return path
+def monitors(serving, capsys):
+    """`monitors(ACTION, OPTION…)`: the exit code, and what was printed."""
+
+    def run(*words):
+        code = main.main(["monitors", words[0], "--server", serving.address, *words[1:]])
+        return code, capsys.readouterr()
+
+    return run
 
 
 @pytest.fixture
-def looked(configuration, tmp_path):
-    """The monitor `quality` has looked once."""
-    store = Store.open(Config(url=f"sqlite:///{tmp_path}/spanscore.db"))
-    given = {"quality": Monitor(metric="coherence", floor=0.5)}, Alerting(), store.monitors, None
-    monitors = Monitors(*given, clock_ns=lambda: NOW_NS)
+def created(monitors):
+    """`created(OPTION…)`: a monitor as JSON; all are deleted at the end."""
+    made = []
 
-    async def trigger():
-        await monitors.trigger(await monitors.get("", "quality"))
+    def create(*options):
+        code, printed = monitors("create", *options, "--json")
+        assert code == 0, printed.err
+        made.append(json.loads(printed.out))
+        return made[-1]
 
-    asyncio.run(trigger())
-    store.close()
-    return configuration
-
-
-def listed(capsys, *arguments):
-    code = main(["monitors", *map(str, arguments)])
-    return code, capsys.readouterr()
+    yield create
+    for monitor in made:
+        monitors("delete", monitor["name"])
 
 
-def test_monitors_are_listed_before_a_server_ran(configuration, capsys):
-    code, out = listed(capsys, "-c", configuration, "--json")
-    found = [json.loads(line) for line in out.out.splitlines()]
-    assert code == 0
-    assert [(x["monitor"], x["state"], x["last_look"]) for x in found] == [
-        ("quality", "new", None),
-        ("slow", "paused", None),
-    ]
+def asked(*words):
+    return monitor_options.wanted(_parser(["monitors"]).parse_args(["monitors", "create", *words]))
 
 
-def test_a_monitor_that_has_looked_says_what_it_does(looked, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "160")
-    _, out = listed(capsys, "-c", looked)
-    assert "gathers its first sessions" in out.out
+def test_options_are_the_monitor_that_is_asked_for():
+    words = ["--watch", "coherence", "--reference", "50", "--tolerance", "0.1", "--label", "severity=page", "--cron"]
+    found = asked(*words, "0 3 * * *", "--time-zone", "Europe/Berlin", "--no-catch-up")
+    assert (found.watch.metric, found.watch.reference.sessions, found.watch.labels["severity"]) == (
+        "coherence",
+        50,
+        "page",
+    )
+    assert (found.schedule.cron, found.schedule.time_zone, found.schedule.catch_up) == (
+        "0 3 * * *",
+        "Europe/Berlin",
+        False,
+    )
+    assert not found.HasField("run")
 
 
-def test_the_looks_of_a_monitor_are_listed(looked, capsys):
-    _, out = listed(capsys, "quality", "-c", looked, "--json")
-    assert json.loads(out.out) == {
-        "due": "2026-09-21T14:13:20.000Z",
-        "looked": "2026-09-21T14:13:20.000Z",
-        "outcome": "unchanged",
-        "scores": 0,
-        "sessions": 0,
-    }
+def test_options_of_runs_are_those_of_the_runs_it_starts():
+    found = asked(
+        "--run", "--service", "shop", "--count", "9", "--max-usd", "2", "--look-back", "1d", "--overlap", "queue"
+    )
+    assert (found.run.target.filter.service, found.run.target.sampling.count) == ("shop", 9)
+    assert (found.run.budget.max_usd, found.run.look_back_s, found.run.overlap) == (2.0, 86400.0, 2)
+    assert not found.HasField("watch")
 
 
-def test_a_monitor_that_is_not_configured_is_named_with_those_that_are(configuration, capsys):
-    code, out = listed(capsys, "other", "-c", configuration)
-    assert code == 2
-    assert "other: no such monitor in the configuration; there: quality, slow" in out.err
+WRONG = [
+    (["--every", "5"], "--every 5: '5' is no duration"),
+    (["--service", "shop"], "no --run"),
+    (["--label", "page", "--watch", METRIC], "--label page: write NAME=VALUE"),
+    (["--watch", METRIC, "--cron", "61 * * * *"], "monitor.schedule.cron: cron '61 * * * *'"),
+    (["--watch", "nonsense"], "monitor.watch.metric: there is no metric 'nonsense'"),
+    ([], "give watch"),
+]
 
 
-def test_without_monitors_it_says_so(tmp_path, capsys):
-    path = tmp_path / "spanscore.yaml"
-    path.write_text("{}")
-    _, out = listed(capsys, "-c", path)
-    assert "no monitors are configured" in out.out
+@pytest.mark.parametrize(("words", "why"), WRONG, ids=lambda x: str(x)[:40])
+def test_an_option_that_is_wrong_is_named(words, why, monitors):
+    code, printed = monitors("create", *words)
+    assert (code, why in printed.err) == (2, True), printed.err
 
 
-@pytest.mark.parametrize(
-    ("monitor", "message"),
-    [
-        ({"metric": "coherence", "cron": "99 * * * *"}, "cron '99"),
-        ({"metric": "coherence", "cron": "0 9 * * *", "time_zone": "Mars"}, "time_zone 'Mars'"),
-        ({}, "metric"),
-    ],
-)
-def test_what_is_wrong_with_a_monitor_is_said_with_its_key(tmp_path, capsys, monitor, message):
-    path = tmp_path / "spanscore.yaml"
-    path.write_text(json.dumps({"monitors": {"quality": monitor}}))
-    code, out = listed(capsys, "-c", path)
-    assert code == 2
-    assert "monitors.quality" in out.err
-    assert message in out.err
+def test_those_of_the_configuration_and_those_that_were_created_are_listed(monitors, created, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    created("mine", "--watch", METRIC, "--floor", "0.5")
+    _, printed = monitors("list")
+    assert [line.split()[0] for line in printed.out.splitlines()] == ["monitor", "configured", "mine"]
+
+
+def test_a_monitor_is_shown_with_what_it_does(monitors, created):
+    created("nightly", *RUN, "--every", "1h", "--watch", METRIC, "--floor", "0.5", "--name", "by night")
+    _, printed = monitors("get", "nightly")
+    for line in (
+        "monitor nightly  by night",
+        "ticks      every 3600 s, next",
+        f"watches    {METRIC}, 0 sessions, 0 alerts",
+        "runs       over all of the target; skip while one is going",
+    ):
+        assert line in printed.out
+
+
+def test_an_update_changes_what_its_options_name(monitors, created):
+    created("mine", "--watch", METRIC, "--floor", "0.5", "--every", "1h", "--watch-agent", "planner")
+    options = ("--reference", "50", "--cron", "0 3 * * *", "--clear", "watch.agent", "--json")
+    _, printed = monitors("update", "mine", *options)
+    found = json.loads(printed.out)
+    assert found["watch"]["reference"]["sessions"] == 50
+    assert found["schedule"]["cron"] == "0 3 * * *"
+    assert {"floor", "agent"}.isdisjoint(found["watch"])
+    assert "every_s" not in found["schedule"]
+
+
+def test_an_update_of_an_old_etag_is_refused(monitors, created):
+    etag = created("mine", "--watch", METRIC, "--floor", "0.5")["etag"]
+    assert monitors("update", "mine", "--floor", "0.6", "--etag", etag)[0] == 0
+    code, printed = monitors("update", "mine", "--floor", "0.7", "--etag", etag)
+    assert (code, "was changed since" in printed.err) == (2, True)
+
+
+def test_a_monitor_is_paused_resumed_and_triggered(monitors, created, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    created("mine", *RUN, "--every", "1d")
+    assert "state      paused" in monitors("pause", "mine")[1].out
+    assert "run " in monitors("trigger", "mine")[1].out
+    assert "state      new" in monitors("resume", "mine")[1].out
+    _, printed = monitors("history", "mine")
+    assert "manual" in printed.out
+    assert len(monitors("history", "mine", "--json")[1].out.splitlines()) == 1
+
+
+def test_what_is_not_there_is_named(monitors):
+    code, printed = monitors("get", "nothing")
+    assert (code, "there is no monitor 'nothing'" in printed.err) == (2, True)
+
+
+def test_those_of_the_configuration_are_not_changed_here(monitors):
+    code, printed = monitors("update", "configured", "--floor", "0.1")
+    assert (code, "configuration file" in printed.err) == (2, True)

@@ -30,7 +30,7 @@ COMMANDS = {
     "scores": "list the scores of a server, or of files; and those that exporters could not deliver",
     "traces": "list the agent traces of a server, with their verdicts",
     "runs": "score what a server has stored: create runs, watch, pause, retry and delete them",
-    "monitors": "list what the monitors of a server know, and when they looked",
+    "monitors": "watch scores of a server, or start runs there, at set times: create monitors, list their history",
     "quarantine": "list the requests that a server put aside since it could not read them",
     "migrate": "change the tables of a store that an older version wrote, as the server's start does",
     "repair": "save what can be read of a damaged journal or store, and put the damaged file aside",

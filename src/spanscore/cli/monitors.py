@@ -1,143 +1,179 @@
-"""`spanscore monitors`: what each monitor of a configuration knows, and its last looks, from the server's store."""
+"""`spanscore monitors`: what watches scores on a running server, or starts evaluation runs, at times of its own."""
 
 import argparse
-import json
-import time
-from collections.abc import Mapping
-from datetime import datetime
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from sqlalchemy import inspect
-from sqlalchemy.engine import Row
+from google.protobuf import json_format
 
-from spanscore import config
-from spanscore.cli.terminal import console, on_one_line, print_json
-from spanscore.config import Settings
+from spanscore.cli import monitor_options, monitor_tables, sources
+from spanscore.cli.terminal import print_json
 from spanscore.errors import InputError
-from spanscore.monitoring.alerts import moment
-from spanscore.monitoring.config import Monitor
-from spanscore.monitoring.watching import State, alpha_of
-from spanscore.store import connecting
-from spanscore.store.monitors import history, states
-from spanscore.store.schema import monitor_states
-from spanscore.store.transactions import snapshot
 
-_PHASES = {
-    "sizing": "gathers its first sessions",
-    "reference": "gathers its reference",
-    "watching": "watches",
-    "firing": "ALERT",
-}
-_COLUMNS = ("monitor", "metric", "state", "floor", "sessions", "evidence", "alerts", "last look", "next look")
-_WRAPPED = frozenset(("monitor", "metric", "state", "last look", "next look"))
-"""Columns whose text goes on in the next line where a terminal is narrow."""
+_DEFAULT_SERVER = "127.0.0.1:4329"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's options."""
-    parser.add_argument("name", metavar="NAME", nargs="?", help="the monitor whose last looks to list")
-    parser.add_argument("-c", "--config", metavar="FILE", type=Path, help="the server's configuration")
-    parser.add_argument("--limit", metavar="N", type=int, default=20, help="with NAME: how many looks (default 20)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object for each monitor, or each look")
+    """Declare the command's actions and their options."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, title="actions")
+    for name, (summary, declare) in _ACTIONS.items():
+        action = actions.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+        sources.add_server_arguments(action, default=_DEFAULT_SERVER)
+        action.add_argument("--json", action="store_true", help="print JSON, one object a line")
+        declare(action)
 
 
 def run(args: argparse.Namespace) -> int:
-    """List the monitors, or the looks of one. Returns the exit code."""
-    settings = config.load(args.config) if args.config else config.default()
-    if args.limit < 1:
-        raise InputError(f"--limit {args.limit}: give a number of looks above 0")
-    if args.name is not None and args.name not in settings.monitors:
-        known = ", ".join(settings.monitors) or "none"
-        raise InputError(f"{args.name}: no such monitor in the configuration; there: {known}")
-    kept, looks = _read(settings, args.name, args.limit)
-    if args.name is not None:
-        _print(looks, as_json=args.json)
-    elif settings.monitors:
-        now_ns = time.time_ns()
-        found = [_described(name, x, kept.get(name), now_ns) for name, x in settings.monitors.items()]
-        _print(found, as_json=args.json)
-    elif not args.json:
-        print("no monitors are configured; see docs/monitors.md")
+    """Do what the action says. Returns the exit code."""
+    from spanscore.api.v1.monitor_service_pb2_grpc import MonitorServiceStub  # noqa: PLC0415 - --help needs no gRPC
+
+    with sources.service(args, MonitorServiceStub) as ask:
+        _DONE[args.action](args, ask)
     return 0
 
 
-def _read(settings: Settings, name: str | None, limit: int) -> tuple[Mapping[str, Row[Any]], list[dict[str, Any]]]:
-    """What the store has of all monitors, and the last looks of one."""
-    engine = connecting.connect_reading(settings.store)
-    if engine is None:
-        return {}, []
-    try:
-        with snapshot(engine) as connection:
-            if not inspect(connection).has_table(monitor_states.name):  # a store that no server of this version opened
-                return {}, []
-            looks = [_look(x) for x in history(connection, name, limit)] if name is not None else []
-            return states(connection), looks
-    finally:
-        engine.dispose()
+def _create(args: argparse.Namespace, ask: "sources.Ask") -> None:
+    from spanscore.api.v1 import monitor_service_pb2 as pb  # noqa: PLC0415 - as above
 
-
-def _look(row: Row[Any]) -> dict[str, Any]:
-    return {
-        "due": moment(row.due_ns),
-        "looked": moment(row.looked_ns),
-        "outcome": row.outcome,
-        "scores": row.scores,
-        "sessions": row.sessions,
-    }
-
-
-def _described(name: str, monitor: Monitor, row: Row[Any] | None, now_ns: int) -> dict[str, Any]:
-    state = None if row is None else State.from_json(json.loads(row.record)["state"])
-    is_tested = state is not None and state.phase in {"watching", "firing"}
-    watches = state is not None and state.phase == "watching"
-    return {
-        "monitor": name,
-        "metric": monitor.metric,
-        "state": "paused" if monitor.paused else "new" if state is None else state.phase,
-        "floor": state.floor if state is not None and is_tested else monitor.floor,
-        "sessions": 0 if state is None else state.counted,
-        "evidence": state.evidence.value if state is not None and watches else None,
-        "evidence_for_alert": 1 / alpha_of(monitor, state.alarms) if state is not None and watches else None,
-        "alerts": 0 if state is None else state.alarms,
-        "last_look": None if row is None else moment(row.looked_ns),
-        "next_look": None if monitor.paused else moment(monitor.schedule(name).next_after(now_ns)),
-    }
-
-
-def _print(found: list[dict[str, Any]], *, as_json: bool) -> None:
-    if as_json:
-        for described in found:
-            print_json(described)
-        return
-    from rich.table import Table  # noqa: PLC0415 - --json needs no rich
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    rows = [_row(x) if "monitor" in x else {name: str(value) for name, value in x.items()} for x in found]
-    for heading in rows[0] if rows else ():
-        table.add_column(heading, no_wrap=heading not in _WRAPPED, overflow="fold")
-    for row in rows:
-        table.add_row(*(on_one_line(x, 60) for x in row.values()))
-    console().print(table if rows else "it has not looked yet")
-
-
-def _row(found: Mapping[str, Any]) -> dict[str, str]:
-    """A monitor as a row of the table, by _COLUMNS."""
-    evidence = "-"
-    if found["evidence"] is not None:
-        evidence = f"{found['evidence']:.3g} of {found['evidence_for_alert']:.0f}"
-    cells = (
-        found["monitor"],
-        found["metric"],
-        _PHASES.get(found["state"], found["state"]),
-        "-" if found["floor"] is None else f"{found['floor']:.3f}",
-        str(found["sessions"]),
-        evidence,
-        str(found["alerts"]),
-        *(_local(found[name]) for name in ("last_look", "next_look")),
+    request = pb.CreateMonitorRequest(
+        monitor=monitor_options.wanted(args), monitor_id=_id(args), request_id=args.request_id or ""
     )
-    return dict(zip(_COLUMNS, cells, strict=True))
+    _print(args, ask("CreateMonitor", request), monitor_tables.print_monitor)
 
 
-def _local(text: str | None) -> str:
-    return "-" if text is None else datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+def _update(args: argparse.Namespace, ask: "sources.Ask") -> None:
+    from google.protobuf.field_mask_pb2 import FieldMask  # noqa: PLC0415 - as above
+
+    from spanscore.api.v1 import monitor_service_pb2 as pb  # noqa: PLC0415 - as above
+
+    monitor = monitor_options.wanted(args)
+    paths = monitor_options.changed(monitor, args.clear)
+    if not paths:
+        raise InputError("give what is to change, such as --floor 0.7")
+    monitor.name, monitor.etag = _name(args), args.etag
+    for path in paths:  # of what is not set a mask clears a field only where the message around it is there
+        parent: Any = monitor
+        for part in path.split(".")[:-1]:
+            parent = getattr(parent, part, None)
+            if not hasattr(parent, "SetInParent"):
+                break
+            parent.SetInParent()
+    request = pb.UpdateMonitorRequest(monitor=monitor, update_mask=FieldMask(paths=paths))
+    _print(args, ask("UpdateMonitor", request), monitor_tables.print_monitor)
+
+
+def _list(args: argparse.Namespace, ask: "sources.Ask") -> None:
+    from spanscore.api.v1 import monitor_service_pb2 as pb  # noqa: PLC0415 - as above
+
+    found = sources.pages(ask, "ListMonitors", pb.ListMonitorsRequest(), "monitors", args.limit)
+    _print_all(args, found, monitor_tables.print_monitors)
+
+
+def _history(args: argparse.Namespace, ask: "sources.Ask") -> None:
+    from spanscore.api.v1 import monitor_service_pb2 as pb  # noqa: PLC0415 - as above
+
+    request = pb.ListMonitorTicksRequest(parent=_name(args))
+    _print_all(args, sources.pages(ask, "ListMonitorTicks", request, "ticks", args.limit), monitor_tables.print_ticks)
+
+
+def _delete(args: argparse.Namespace, ask: "sources.Ask") -> None:
+    from spanscore.api.v1 import monitor_service_pb2 as pb  # noqa: PLC0415 - as above
+
+    ask("DeleteMonitor", pb.DeleteMonitorRequest(name=_name(args), etag=args.etag))
+    if not args.json:
+        print(f"deleted {_id(args)}; its runs and their scores are kept")
+
+
+def _trigger(args: argparse.Namespace, ask: "sources.Ask") -> None:
+    from spanscore.api.v1 import monitor_service_pb2 as pb  # noqa: PLC0415 - as above
+
+    request = pb.TriggerMonitorRequest(name=_name(args), request_id=args.request_id or "")
+    _print(args, ask("TriggerMonitor", request), monitor_tables.print_tick)
+
+
+def _of_one(method: str) -> Callable[[argparse.Namespace, "sources.Ask"], None]:
+    """What asks for a method that takes a monitor's name, and prints the monitor."""
+
+    def do(args: argparse.Namespace, ask: "sources.Ask") -> None:
+        from spanscore.api.v1 import monitor_service_pb2 as pb  # noqa: PLC0415 - as above
+
+        request = getattr(pb, f"{method}Request")(name=_name(args))
+        _print(args, ask(method, request), monitor_tables.print_monitor)
+
+    return do
+
+
+def _id(args: argparse.Namespace) -> str:
+    given: str = args.monitor
+    return given.removeprefix("monitors/")
+
+
+def _name(args: argparse.Namespace) -> str:
+    return f"monitors/{_id(args)}"
+
+
+def _print(args: argparse.Namespace, message: Any, show: Callable[[Any], None]) -> None:
+    if args.json:
+        print_json(_as_json(message))
+    else:
+        show(message)
+
+
+def _print_all(args: argparse.Namespace, found: Iterator[Any], show: Callable[[list[Any]], None]) -> None:
+    if args.json:
+        for message in found:
+            print_json(_as_json(message))
+    else:
+        show(list(found))
+
+
+def _as_json(message: Any) -> Any:
+    return json_format.MessageToDict(message, preserving_proto_field_name=True)
+
+
+def _add_name(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("monitor", metavar="ID", help="the monitor's id")
+
+
+def _add_limit(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-n", "--limit", metavar="N", type=int, default=50, help="at most so many, 0 for all")
+
+
+def _add_history(parser: argparse.ArgumentParser) -> None:
+    _add_name(parser)
+    _add_limit(parser)
+
+
+def _add_delete(parser: argparse.ArgumentParser) -> None:
+    _add_name(parser)
+    parser.add_argument("--etag", metavar="ETAG", default="", help="only where it has not changed since this etag")
+
+
+def _add_trigger(parser: argparse.ArgumentParser) -> None:
+    _add_name(parser)
+    parser.add_argument("--request-id", metavar="KEY", help="make no second tick under the same key")
+
+
+_ACTIONS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
+    "list": ("list the monitors, with what each knows", _add_limit),
+    "get": ("show a monitor", _add_name),
+    "create": ("create a monitor", monitor_options.add_create),
+    "update": ("change what a monitor does", monitor_options.add_update),
+    "delete": ("delete a monitor with its history; its runs and their scores are kept", _add_delete),
+    "pause": ("have a monitor wait", _add_name),
+    "resume": ("have a paused monitor go on with the next of its times", _add_name),
+    "trigger": ("make a tick now", _add_trigger),
+    "history": ("list the ticks of a monitor, the newest first", _add_history),
+}
+
+_DONE: dict[str, Callable[[argparse.Namespace, "sources.Ask"], None]] = {
+    "list": _list,
+    "get": _of_one("GetMonitor"),
+    "create": _create,
+    "update": _update,
+    "delete": _delete,
+    "pause": _of_one("PauseMonitor"),
+    "resume": _of_one("ResumeMonitor"),
+    "trigger": _trigger,
+    "history": _history,
+}

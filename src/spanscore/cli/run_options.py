@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    _add_target(parser.add_argument_group("which traces or sessions"))
-    _add_measure(parser.add_argument_group("by what"))
+    add_target(parser.add_argument_group("which traces or sessions"))
+    add_measure(parser.add_argument_group("by what"))
     add_budget(parser)
     parser.add_argument("--name", metavar="TEXT", default="", help="a name for people")
     parser.add_argument("--export", action="store_true", help="export the scores by OTLP, each with the run's id")
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--watch", action="store_true", help="show the progress until the run has ended")
 
 
-def add_budget(parser: argparse.ArgumentParser) -> None:
+def add_budget(parser: Any) -> None:
     """Declare the options of the budget."""
     parser.add_argument("--max-usd", metavar="X", type=float, help="spend at most so many USD on the judge in all")
     parser.add_argument("--max-tokens", metavar="N", type=int, help="spend at most so many tokens on the judge in all")
@@ -35,7 +35,7 @@ def wanted(args: argparse.Namespace) -> "Run":
     """The run that the options ask for. Raises InputError."""
     from spanscore.api.v1.run_service_pb2 import Run  # noqa: PLC0415 - --help needs no protobuf
 
-    found = Run(display_name=args.name, target=_target(args), measure=_measure(args), export=args.export)
+    found = Run(display_name=args.name, target=target(args), measure=measure(args), export=args.export)
     if (given := budget(args)) is not None:
         found.budget.CopyFrom(given)
     return found
@@ -52,7 +52,8 @@ def budget(args: argparse.Namespace) -> "RunBudget | None":
     return RunBudget(max_usd=args.max_usd, max_tokens=args.max_tokens)
 
 
-def _add_target(group: Any) -> None:
+def add_target(group: Any) -> None:
+    """Declare the options of the target."""
     group.add_argument("--sessions", action="store_true", help="evaluate sessions, in place of traces")
     group.add_argument("--source", metavar="NAME", help="from this source of the server, in place of its store")
     group.add_argument("--trace", action="append", default=[], metavar="ID", help="this trace; may be repeated")
@@ -84,7 +85,8 @@ def _add_target(group: Any) -> None:
     group.add_argument("--seed", metavar="N", type=int, default=0, help="another seed draws others; default: 0")
 
 
-def _add_measure(group: Any) -> None:
+def add_measure(group: Any) -> None:
+    """Declare the options of what is measured."""
     group.add_argument("--metric", action="append", default=[], metavar="NAME", help="this metric; may be repeated")
     group.add_argument("--model", metavar="MODEL", help="the model that judges, in place of the configured one")
     group.add_argument(
@@ -98,7 +100,8 @@ def _add_measure(group: Any) -> None:
     )
 
 
-def _target(args: argparse.Namespace) -> "RunTarget":
+def target(args: argparse.Namespace) -> "RunTarget":
+    """The target that the options name. Raises InputError."""
     from spanscore.api.v1.run_service_pb2 import RunSampling, RunTarget, TraceFilter  # noqa: PLC0415 - as above
     from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_TRACE  # noqa: PLC0415 - as above
 
@@ -111,7 +114,7 @@ def _target(args: argparse.Namespace) -> "RunTarget":
         agent=args.agent,
         environment=args.environment,
         user=args.user,
-        resource=dict(_pairs(args.resource, "--resource")),
+        resource=dict(pairs(args.resource, "--resource")),
         started_after_ns=sources.since_ns(args.since),
         started_before_ns=sources.since_ns(args.until),
         has_error=True if args.errors else None,
@@ -129,7 +132,8 @@ def _target(args: argparse.Namespace) -> "RunTarget":
     )
 
 
-def _measure(args: argparse.Namespace) -> "RunMeasure":
+def measure(args: argparse.Namespace) -> "RunMeasure":
+    """What the options have measured. Raises InputError."""
     from spanscore.api.v1.run_service_pb2 import RunMeasure  # noqa: PLC0415 - as above
 
     found = RunMeasure(
@@ -138,7 +142,7 @@ def _measure(args: argparse.Namespace) -> "RunMeasure":
         thresholds=_numbers(args.threshold, "--threshold"),
         signal_weights=_numbers(args.signal_weight, "--signal-weight"),
     )
-    for place, value in _pairs(args.option, "--option"):
+    for place, value in pairs(args.option, "--option"):
         metric, _, option = place.partition(":")
         if not option:
             raise InputError(f"--option {place}={value}: write METRIC:OPTION=VALUE")
@@ -146,7 +150,8 @@ def _measure(args: argparse.Namespace) -> "RunMeasure":
     return found
 
 
-def _pairs(given: Iterable[str], option: str) -> Iterable[tuple[str, str]]:
+def pairs(given: Iterable[str], option: str) -> Iterable[tuple[str, str]]:
+    """The NAME=VALUE that an option gives. Raises InputError."""
     for text in given:
         name, equals, value = text.partition("=")
         if not (name and equals):
@@ -156,7 +161,7 @@ def _pairs(given: Iterable[str], option: str) -> Iterable[tuple[str, str]]:
 
 def _numbers(given: Iterable[str], option: str) -> dict[str, float]:
     found = {}
-    for name, text in _pairs(given, option):
+    for name, text in pairs(given, option):
         try:
             found[name] = float(text)
         except ValueError:

@@ -10,13 +10,11 @@ from google.protobuf import json_format
 
 from spanscore.cli import run_options, run_tables, sources
 from spanscore.cli.terminal import print_json
-from spanscore.errors import InputError
 
 if TYPE_CHECKING:
     from spanscore.api.v1.run_service_pb2 import Run
 
 _DEFAULT_SERVER = "127.0.0.1:4329"
-_PAGE = 200
 _STATES = ("pending", "running", "paused", "succeeded", "failed", "cancelled")
 _TRIES = 30
 _WAIT_S = 2.0
@@ -61,7 +59,7 @@ def _list(args: argparse.Namespace, ask: "sources.Ask") -> int:
     from spanscore.api.v1 import run_service_pb2 as pb  # noqa: PLC0415 - as above
 
     states = [pb.RunState.Value(f"RUN_STATE_{x.upper()}") for x in args.state or ()]
-    found = _pages(ask, "ListRuns", pb.ListRunsRequest(states=states), "runs", args.limit)
+    found = sources.pages(ask, "ListRuns", pb.ListRunsRequest(states=states), "runs", args.limit)
     _print_all(args, found, run_tables.print_runs)
     return 0
 
@@ -71,7 +69,7 @@ def _items(args: argparse.Namespace, ask: "sources.Ask") -> int:
 
     state = pb.RunItemState.Value(f"RUN_ITEM_STATE_{args.state.upper()}")
     request = pb.ListRunItemsRequest(parent=_name(args), state=state)
-    _print_all(args, _pages(ask, "ListRunItems", request, "items", args.limit), run_tables.print_items)
+    _print_all(args, sources.pages(ask, "ListRunItems", request, "items", args.limit), run_tables.print_items)
     return 0
 
 
@@ -140,20 +138,6 @@ def _states(ask: "sources.Ask", request: Any, sleep: Callable[[float], Any] = ti
                 raise
             sleep(_WAIT_S)
         else:
-            return
-
-
-def _pages(ask: "sources.Ask", method: str, request: Any, items: str, limit: int) -> Iterator[Any]:
-    if limit < 0:
-        raise InputError(f"--limit {limit}: give a number of at least 0; 0 shows all")
-    count = 0
-    while not limit or count < limit:
-        request.page_size = min(limit - count, _PAGE) if limit else _PAGE
-        answer = ask(method, request)
-        found = getattr(answer, items)
-        yield from found
-        count, request.page_token = count + len(found), answer.next_page_token
-        if not answer.next_page_token:
             return
 
 

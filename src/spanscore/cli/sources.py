@@ -137,6 +137,21 @@ def service(args: argparse.Namespace, stub: Callable[[Any], Any]) -> Iterator[As
         yield Ask(stub(channel), args)
 
 
+def pages(ask: Ask, method: str, request: Any, items: str, limit: int) -> Iterator[Any]:
+    """The messages in the field `items` of all answers of a method, at most `limit`; 0: all. Raises InputError."""
+    if limit < 0:
+        raise InputError(f"--limit {limit}: give a number of at least 0; 0 shows all")
+    count = 0
+    while not limit or count < limit:
+        request.page_size = min(limit - count, PAGE) if limit else PAGE
+        answer = ask(method, request)
+        found = getattr(answer, items)
+        yield from found
+        count, request.page_token = count + len(found), answer.next_page_token
+        if not answer.next_page_token:
+            return
+
+
 @contextmanager
 def control_service(args: argparse.Namespace) -> "Iterator[ControlServiceStub]":
     """The control service that `--server` names. Raises SpanscoreError where it does not answer."""

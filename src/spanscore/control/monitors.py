@@ -71,7 +71,7 @@ class Monitors:
         self._changes = 0
         self._due_ns: dict[Key, int] = {}
         self._schedules: dict[Key, Schedule] = {}
-        self._looked_ns = 0
+        self._began_ns, self._looked_ns = clock_ns(), 0
         self._triggering = asyncio.Lock()
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
@@ -223,9 +223,11 @@ class Monitors:
             if earlier is not None:
                 return (await self._with_runs([earlier]))[0]
             now_ns = self._clock_ns()
-            made = await self._ticking.tick(known, now_ns, now_ns, "manual", request)
+            last = await self._ask(lambda x: x.ticks(known.tenant, known.id, 1))
+            due_ns = max([now_ns, *(x.due_ns + 1 for x in last)])
+            made = await self._ticking.tick(known, due_ns, now_ns, "manual", request)
         if made is None:
-            raise NotFoundError(f"there is no monitor {known.id!r}, or a tick of it was made at this moment")
+            raise NotFoundError(f"there is no monitor {known.id!r}")
         return (await self._with_runs([made]))[0]
 
     async def ticks(self, known: Known, limit: int, before_ns: int | None = None) -> list[ShownTick]:
@@ -249,7 +251,7 @@ class Monitors:
             return
         # What was missed while this process was busy or asleep is one tick, that of the last time.
         last_ns = schedule.last_until(now_ns, due_ns - 1) or due_ns
-        is_late = last_ns != due_ns or now_ns - due_ns > _LATE_NS
+        is_late = due_ns < self._began_ns or last_ns != due_ns or now_ns - due_ns > _LATE_NS
         cause: TickCause = "catch_up" if is_late else "schedule"
         await self._ticking.tick(known, last_ns, now_ns, cause)
         self._due_ns[known.key] = schedule.next_after(now_ns)

@@ -119,9 +119,7 @@ class Runs:
             earlier: Run | None = await self._once(self._store.read_runs, lambda x: x.of_request(tenant, request_id))
             if earlier is not None:
                 return _same(earlier, spec)
-        self._measurers.of(spec)
-        self._sources.require(tenant, spec.target)
-        await self._once(listing.refuse_unknown, self._store, tenant, spec.target)
+        await self.refuse_unmet(tenant, spec)
         run, ids = self._new(tenant, spec, request_id)
 
         def create(tables: RunTables) -> Run:

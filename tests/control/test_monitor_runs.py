@@ -1,0 +1,383 @@
+"""Monitors that start runs: what each run is about, what happens while one is going, and what its scores raise."""
+
+import asyncio
+
+import pytest
+
+from spanscore.control.monitor_spec import MonitorSpec
+from spanscore.control.monitors import Monitors
+from spanscore.control.target import read_spec
+from spanscore.errors import InputError, NotFoundError
+from spanscore.export.alerting_config import Alerting
+from spanscore.store.listing import ScoreQuery
+
+MINUTE = 60 * 10**9
+START = 1_790_000_000 * 10**9 // MINUTE * MINUTE
+METRICS = {"measure": {"metrics": ["task_completion"]}}
+WEBHOOK = {"webhook": {"endpoint": "http://127.0.0.1:9/x"}}
+
+
+class World:
+    """A server with one monitor `m` that ticks each minute, by a clock that stands until it is put on."""
+
+    def __init__(self, server, receivers=None):
+        self.server, self.now_ns = server, START
+        self.alerting = Alerting(receivers=receivers or {})
+        self.restart()
+
+    def restart(self):
+        """Have other objects go on with what is stored, as another process does."""
+        store = self.server.store.monitors
+        self.monitors = Monitors({}, self.alerting, store, self.server.runs, clock_ns=lambda: self.now_ns)
+
+    def do(self, awaitable):
+        return self.server.do(awaitable)
+
+    def create(self, tenant="", watch=None, **run):
+        given = {"run": {**METRICS, **run}, "schedule": {"every": "1m"}}
+        if watch is not None:
+            given["watch"] = {"metric": "task_completion", "heaviest": 1, **watch}
+        known = self.do(self.monitors.create(tenant, read_spec(MonitorSpec, given), "m"))
+        self.do(self.monitors.look())
+        return known
+
+    def known(self):
+        return self.do(self.monitors.get("", "m"))
+
+    def later(self, minutes=1):
+        """Put the clock on, and do what is due then."""
+        self.now_ns += minutes * MINUTE
+        self.do(self.monitors.look())
+        return self.ticks()[0]
+
+    def ticks(self, limit=100):
+        return [x.tick for x in self.do(self.monitors.ticks(self.known(), limit))]
+
+    def worked_off(self, tick):
+        """The tick once its run has come to its end and was looked at."""
+        self.do(self.server.ended(tick.run))
+        self.do(self.monitors.look())
+        return next(x for x in self.ticks() if x.due_ns == tick.due_ns)
+
+    def run(self, run_id):
+        return self.do(self.server.runs.get("", run_id))
+
+    def subjects(self, tick):
+        found = self.server.store.list_scores(ScoreQuery(run=tick.run, skipped=True), 100_000).items
+        return sorted(x.subject_id for x in found)
+
+
+@pytest.fixture
+def world(server):
+    return World(server)
+
+
+def test_each_run_is_about_what_was_stored_since_the_one_before(world, server, traces):
+    server.keep(traces(2))  # before the monitor was created
+    world.create()
+    found = []
+    for count in (3, 0, 4):
+        ids = server.keep(traces(count))
+        tick = world.worked_off(world.later())
+        found.append((tick.outcome, world.subjects(tick) == sorted(ids)))
+    assert found == [("done", True)] * 3
+
+
+def test_a_trace_that_has_changed_is_evaluated_again(world, server, traces):
+    [trace] = traces(1)
+    world.create()
+    server.keep([trace])
+    first = world.worked_off(world.later())
+    server.keep([trace])
+    second = world.worked_off(world.later())
+    assert world.subjects(first) == world.subjects(second) == [trace.id]
+
+
+def test_a_look_back_takes_what_was_stored_in_that_time(world, server, traces, monkeypatch):
+    ids = []
+    for minutes in (90, 30, 10):
+        monkeypatch.setattr(server.store, "_clock_ns", lambda ago=minutes: START + MINUTE - ago * MINUTE)
+        ids.append(server.keep(traces(2)))
+    world.create(look_back="1h")
+    expected = sorted(ids[1] + ids[2])
+    assert [world.subjects(world.worked_off(world.later())) for _ in range(2)] == [expected] * 2
+
+
+def test_everything_and_named_ids_are_evaluated_each_time(world, server, traces):
+    ids = server.keep(traces(3))
+    world.create(everything=True)
+    assert [world.subjects(world.worked_off(world.later())) for _ in range(2)] == [sorted(ids)] * 2
+
+
+def test_ids_are_evaluated_each_time(world, server, traces):
+    ids = server.keep(traces(3))
+    world.create(target={"trace_ids": ids[:2]})
+    assert [world.subjects(world.worked_off(world.later())) for _ in range(2)] == [sorted(ids[:2])] * 2
+
+
+def test_sessions_with_a_new_turn_are_evaluated(world, server, traces):
+    server.keep(traces(2, session_id="old"))
+    world.create(target={"scope": "session"}, measure={"metrics": ["agent_reliability"]})
+    server.keep(traces(2, session_id="new"))
+    tick = world.worked_off(world.later())
+    assert {x for x in world.subjects(tick) if not x.startswith("0") and len(x) < 32} == {"new"}
+
+
+def test_a_filter_and_a_sample_hold_in_each_run(world, server, traces):
+    world.create(target={"filter": {"service": "bank"}, "sampling": {"count": 2}})
+    server.keep(traces(5))
+    bank = server.keep(traces(5, service_name="bank"))
+    tick = world.worked_off(world.later())
+    assert len(world.subjects(tick)) == 2
+    assert set(world.subjects(tick)) < set(bank)
+
+
+def test_while_a_run_is_going_a_tick_is_skipped_and_its_traces_belong_to_the_next(world, server, traces):
+    world.create(overlap="skip")
+    first = world.later()
+    ids = server.keep(traces(2))
+    skipped = world.later()
+    assert (skipped.outcome, skipped.run) == ("skipped", None)
+    assert skipped.facts.reason == f"run {first.run} was still PENDING"
+    world.worked_off(first)
+    assert world.subjects(world.worked_off(world.later())) == sorted(ids)
+
+
+def test_a_tick_that_waits_gets_its_run_when_the_one_before_has_ended(world, server, traces):
+    world.create(overlap="queue")
+    server.keep(traces(2))
+    first = world.later()
+    ids = server.keep(traces(3))
+    second, third = world.later(), world.later()
+    assert [x.outcome for x in (second, third)] == ["queued"] * 2
+    world.worked_off(first)
+    second = next(x for x in world.ticks() if x.due_ns == second.due_ns)
+    assert world.ticks()[0].outcome == "queued"
+    assert world.subjects(world.worked_off(second)) == sorted(ids)
+    assert [x.outcome for x in world.ticks()] == ["running", "done", "done"]
+
+
+def test_of_ticks_that_wait_there_are_ten_at_most(world):
+    world.create(overlap="queue")
+    made = [world.later() for _ in range(12)]
+    assert [x.outcome for x in made] == ["running", *["queued"] * 10, "skipped"]
+    assert "10 ticks wait" in made[-1].facts.reason
+
+
+def test_a_run_that_is_cancelled_for_the_next_leaves_it_what_it_was_about(world, server, traces):
+    world.create(overlap="cancel_previous")
+    one = server.keep(traces(2))
+    first = world.later()
+    two = server.keep(traces(2))
+    second = world.later()
+    world.do(world.monitors.look())
+    assert world.run(first.run).state == "CANCELLED"
+    assert "next tick of monitor m" in world.run(first.run).progress.reason
+    assert [x.outcome for x in world.ticks()] == ["running", "cancelled"]
+    assert first.run in second.facts.reason
+    assert world.subjects(world.worked_off(second)) == sorted(one + two)
+
+
+@pytest.mark.parametrize("target", [{}, {"filter": {"service": "shop"}}, {"scope": "session"}])
+def test_a_tick_is_skipped_where_nothing_has_changed(world, server, traces, target):
+    metrics = {"metrics": ["agent_reliability" if "scope" in target else "task_completion"]}
+    [trace] = traces(1, session_id="s")
+    server.keep([trace])
+    world.create(target=target, only_if_changed=True, measure=metrics)
+    assert world.worked_off(world.later()).outcome == "done"  # the first
+    assert world.later().outcome == "skipped"
+    server.keep(traces(1, service_name="bank", session_id="t") if "filter" in target else [])
+    unchanged = world.later()
+    assert (unchanged.outcome, unchanged.facts.reason) == ("skipped", "nothing has changed since the run before")
+    server.keep([trace])
+    assert world.worked_off(world.later()).outcome == "done"
+
+
+def test_named_traces_count_as_changed_where_one_is_stored_anew(world, server, traces):
+    some = traces(3)
+    ids = server.keep(some)
+    world.create(target={"trace_ids": ids[:1]}, only_if_changed=True)
+    world.worked_off(world.later())
+    server.keep(some[1:])
+    assert world.later().outcome == "skipped"
+    server.keep(some[:1])
+    assert world.later().outcome == "running"
+
+
+def test_a_changed_measure_and_another_judge_are_changes(world, server, traces):
+    server.keep(traces(1))
+    world.create(only_if_changed=True)
+    world.worked_off(world.later())
+    assert world.later().outcome == "skipped"
+    known = world.known()
+    run = known.spec.run.model_copy(update={"measure": read_spec(type(known.spec.run.measure), {"model": "other"})})
+    world.do(world.monitors.update(known, known.spec.model_copy(update={"run": run})))
+    world.do(world.monitors.look())
+    tick = world.later()
+    assert tick.outcome == "running"
+    world.worked_off(tick)
+    assert world.later().outcome == "skipped"
+    judge = server.settings.judge.model_copy(update={"model": "gpt-next"})
+    server.runs._measurers._settings = server.settings.model_copy(update={"judge": judge})
+    assert world.later().outcome == "running"
+
+
+def test_a_tick_that_somebody_asks_for_is_made_though_nothing_has_changed(world, server, traces):
+    server.keep(traces(1))
+    world.create(only_if_changed=True)
+    world.worked_off(world.later())
+    made = world.do(world.monitors.trigger(world.known(), "by-hand"))
+    assert (made.tick.outcome, made.tick.facts.cause) == ("running", "manual")
+
+
+def test_a_paused_monitor_makes_no_tick_and_goes_on_with_the_next_of_its_times(world, server, traces):
+    world.create()
+    world.do(world.monitors.set_paused(world.known(), is_paused=True))
+    ids = server.keep(traces(2))
+    world.now_ns += 10 * MINUTE
+    world.do(world.monitors.look())
+    assert world.ticks() == []
+    world.do(world.monitors.set_paused(world.known(), is_paused=False))
+    world.do(world.monitors.look())
+    assert world.ticks() == []
+    tick = world.later()
+    assert (tick.due_ns, tick.facts.cause) == (START + 11 * MINUTE, "schedule")
+    assert world.subjects(world.worked_off(tick)) == sorted(ids)
+
+
+def test_ticks_that_were_missed_while_the_server_was_down_are_made_up_for_by_one(world):
+    world.create()
+    world.now_ns += 10 * MINUTE + 5 * 10**9
+    world.restart()
+    world.do(world.monitors.look())
+    world.do(world.monitors.look())
+    [tick] = world.ticks()
+    assert (tick.due_ns, tick.facts.cause) == (START + 10 * MINUTE, "catch_up")
+
+
+def test_a_tick_that_another_process_has_made_is_not_made_again(world):
+    world.create()
+    world.later()
+    world.restart()
+    world.do(world.monitors.look())
+    assert len(world.ticks()) == 1
+
+
+def test_a_run_is_followed_by_another_process_too(world, server, traces):
+    server.keep(traces(1))
+    world.create(everything=True)
+    tick = world.later()
+    world.restart()
+    assert world.worked_off(tick).outcome == "done"
+
+
+def test_the_history_says_why_a_run_came_to_nothing(world, server, traces):
+    server.keep(traces(1))
+    world.create(everything=True)
+    first = world.later()
+    world.do(server.runs.cancel("", first.run))
+    second = world.later()
+    world.do(server.runs.delete("", second.run, with_scores=True))
+    world.do(world.monitors.look())
+    found = {x.due_ns: (x.outcome, x.facts.reason) for x in world.ticks()}
+    assert found[first.due_ns] == ("cancelled", f"run {first.run} was cancelled")
+    assert found[second.due_ns] == ("failed", f"run {second.run} was deleted")
+
+
+def test_a_monitor_whose_metric_is_no_longer_there_says_so_in_its_history(world):
+    world.create()
+    world.server.runs._measurers.of = refuse
+    tick = world.later()
+    assert (tick.outcome, tick.facts.reason) == ("failed", "no run can be started: there is no such metric")
+
+
+def refuse(*_given):
+    raise InputError("there is no such metric")
+
+
+def test_the_scores_of_runs_raise_an_alert_and_a_session_counts_once(server, traces, judge):
+    world = World(server, WEBHOOK)
+    server.keep(traces(60))
+    world.create(everything=True, watch={"floor": 0.95})  # the judge of these tests gives .8
+    first = world.worked_off(world.later())
+    assert (first.outcome, first.scores, first.sessions) == ("firing", 60, 60)
+    [notice] = server.store.monitors.notices.due(world.now_ns)
+    assert (notice.status, notice.record["run"], notice.record["mean"]) == ("firing", first.run, 0.8)
+
+    again = world.worked_off(world.later())
+    assert (again.outcome, again.sessions) == ("unchanged", 0)
+
+
+def test_live_scores_are_no_matter_to_a_monitor_of_runs(server, traces):
+    world = World(server, WEBHOOK)
+    world.create(everything=True, watch={"floor": 0.95})
+    trace = traces(1)[0]
+    server.keep([trace])
+    server.do(server.scoring.again(trace.id, None))
+    first = world.worked_off(world.later())
+    assert (first.scores, first.sessions) == (1, 1)
+
+
+def test_the_alert_of_a_monitor_that_is_deleted_or_watches_something_else_ends(server, traces):
+    world = World(server, WEBHOOK)
+    server.keep(traces(60))
+    for number, end in enumerate((world_without_watch, world_deleted)):
+        world.create(everything=True, watch={"floor": 0.95})
+        world.worked_off(world.later())
+        end(world)
+        notices = server.store.monitors.notices.due(world.now_ns)
+        assert [x.status for x in notices] == ["resolved"], number
+        server.store.monitors.notices.settle(notices[0], None)
+        if number == 0:
+            world_deleted(world)
+
+
+def world_without_watch(world):
+    known = world.known()
+    world.do(world.monitors.update(known, known.spec.model_copy(update={"watch": None})))
+
+
+def world_deleted(world):
+    world.do(world.monitors.delete(world.known()))
+
+
+def test_a_changed_test_ends_the_alert_and_the_next_has_another_id(server, traces):
+    world = World(server, WEBHOOK)
+    server.keep(traces(60))
+    world.create(everything=True, watch={"floor": 0.95})
+    world.worked_off(world.later())
+    known = world.known()
+    watch = known.spec.watch.model_copy(update={"floor": 0.9})
+    world.do(world.monitors.update(known, known.spec.model_copy(update={"watch": watch})))
+    world.do(world.monitors.look())
+    world.worked_off(world.later())
+    notices = []
+    while due := server.store.monitors.notices.due(world.now_ns):
+        notices += [(x.status, x.record["id"]) for x in due]
+        for x in due:
+            server.store.monitors.notices.settle(x, None)
+    assert notices == [("resolved", "m/1"), ("firing", "m/2")]
+
+
+def test_monitors_of_another_tenant_evaluate_what_that_one_has(world, server, traces):
+    server.keep(traces(3))
+    spec = read_spec(MonitorSpec, {"run": {**METRICS, "everything": True}, "schedule": {"every": "1m"}})
+    known = world.do(world.monitors.create("acme", spec, "m"))
+    world.do(world.monitors.look())
+    world.now_ns += MINUTE
+    world.do(world.monitors.look())
+    [tick] = world.do(world.monitors.ticks(known, 10))
+    run = world.do(server.runs.get("acme", tick.tick.run))
+    assert run.tenant == "acme"
+    with pytest.raises(NotFoundError):
+        world.run(run.id)
+
+    async def ended():
+        working = asyncio.create_task(server.runs.run())
+        while not (found := await server.runs.get("acme", run.id)).is_ended:
+            await asyncio.to_thread(lambda: None)
+        working.cancel()
+        await asyncio.wait([working])
+        return found
+
+    assert world.do(ended()).progress.candidates == 0
