@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from spanscore.dialects import DIALECTS
-from spanscore.dialects._base import Dialect
+from spanscore.dialects.dialect import Dialect
 from spanscore.otlp import files
 
 ROOT: Final = Path(__file__).parent.parent

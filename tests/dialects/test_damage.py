@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spanscore.dialects._marks import mended
+from spanscore.dialects.forms.truncation import mended
 from spanscore.model.span import Event, Resource, Scope, Span
 from spanscore.otlp import files
 from spanscore.rebuild import rebuild, rebuild_all

@@ -5,8 +5,8 @@ import json
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spanscore.dialects._histories import Histories
-from spanscore.dialects._messages import messages
+from spanscore.dialects.forms.message_cache import Histories
+from spanscore.dialects.forms.messages import messages
 
 ITEMS = (
     {"role": "user", "content": "a"},

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spanscore.dialects._limits import limits
+from spanscore.dialects.losses.limits import limits
 from spanscore.model.span import Event, LogRecord, Resource, Scope, Span
 from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spanscore.dialects import _messages, _plain_messages
+from spanscore.dialects.forms import fast_messages, messages
 
 texts = st.sampled_from(
     (
@@ -49,12 +49,12 @@ roles = st.sampled_from(("user", "assistant", "system", "tool", "model", "", Non
 @settings(max_examples=300)
 @given(st.builds(lambda role, x, y: {"role": role, "parts": x, **y}, roles, st.lists(parts, max_size=3), beside))
 def test_the_quick_way_tells_what_the_full_one_does(item):
-    plain = _plain_messages.plain_message(item)
-    assert plain in (None, _messages.message(item, "user"))
+    plain = fast_messages.plain_message(item)
+    assert plain in (None, messages.message(item, "user"))
 
 
 def test_the_quick_way_reads_what_nearly_all_messages_are():
     call = {"type": "tool_call", "id": "c1", "name": "f", "arguments": {"q": 1}}
     result = {"type": "tool_call_response", "id": "c1", "response": "15C"}
     for role, part in (("user", {"type": "text", "content": "Hi"}), ("assistant", call), ("tool", result)):
-        assert _plain_messages.plain_message({"role": role, "parts": [part]}) is not None
+        assert fast_messages.plain_message({"role": role, "parts": [part]}) is not None

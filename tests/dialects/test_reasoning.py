@@ -5,7 +5,7 @@ import json
 import pytest
 from one_span import read
 
-from spanscore.dialects._messages import messages
+from spanscore.dialects.forms.messages import messages
 from spanscore.model.step import Message
 
 OPENAI, LANGCHAIN = "openinference.instrumentation.openai", "openinference.instrumentation.langchain"

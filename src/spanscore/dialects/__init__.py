@@ -10,60 +10,58 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from operator import attrgetter
 
-from spanscore.dialects import (
+from spanscore.dialects.authored import AUTHORED, authored
+from spanscore.dialects.coding_agents import claude_code, codex, copilot, gemini_cli
+from spanscore.dialects.content_switch import ContentSwitch, switch_for
+from spanscore.dialects.conventions import openinference, openllmetry, semconv
+from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.forms.ids import IDENTIFYING, SESSIONS, USERS, first_identity, identity
+from spanscore.dialects.forms.message_cache import Histories
+from spanscore.dialects.forms.structure import is_redacted
+from spanscore.dialects.forms.tool_messages import opened
+from spanscore.dialects.forms.truncation import LAST_OF_MARKS
+from spanscore.dialects.forms.values import Facts
+from spanscore.dialects.frameworks import (
     agent_framework,
-    agentops,
     autogen,
     bedrock,
-    claude_code,
-    codex,
-    copilot,
-    gemini_cli,
     genkit,
     google_adk,
     google_genai,
     haystack,
-    laminar,
-    langfuse,
-    langsmith,
-    langwatch,
-    litellm,
     livekit,
     llama_index,
-    logfire,
     mastra,
-    mlflow,
     openai_agents,
-    openinference,
-    openlit,
-    openllmetry,
     pipecat,
     pydantic_ai,
     quarkus,
     semantic_kernel,
-    semconv,
-    sentry,
     spring_ai,
     strands,
     vercel_ai,
     voltagent,
 )
-from spanscore.dialects._again import Again
-from spanscore.dialects._authored import AUTHORED, authored
-from spanscore.dialects._base import Context, Dialect, Facts
-from spanscore.dialects._content import ContentSwitch, switch_for
-from spanscore.dialects._damage import marked
-from spanscore.dialects._enveloped import opened
-from spanscore.dialects._gathering import SCOPES as UNIT_SCOPES
-from spanscore.dialects._gathering import told_apart, told_together, unit_of
-from spanscore.dialects._histories import Histories
-from spanscore.dialects._identities import IDENTIFYING, SESSIONS, USERS, first_identity, identity
-from spanscore.dialects._installed import installed
-from spanscore.dialects._json import is_redacted
-from spanscore.dialects._marks import LAST_OF_MARKS
-from spanscore.dialects._other_conventions import complete
-from spanscore.dialects._threads import goes_on
-from spanscore.dialects._unread import Key, Unread, unread
+from spanscore.dialects.installed import installed
+from spanscore.dialects.log_turns import goes_on
+from spanscore.dialects.losses.affected_facts import marked
+from spanscore.dialects.losses.reread import Again
+from spanscore.dialects.other_conventions import complete
+from spanscore.dialects.platforms import (
+    agentops,
+    laminar,
+    langfuse,
+    langsmith,
+    langwatch,
+    litellm,
+    logfire,
+    mlflow,
+    openlit,
+    sentry,
+)
+from spanscore.dialects.reading_units import SCOPES as UNIT_SCOPES
+from spanscore.dialects.reading_units import told_apart, told_together, unit_of
+from spanscore.dialects.unread import Key, Unread, unread
 from spanscore.model.json import dumps
 from spanscore.model.span import LogRecord, Span
 from spanscore.model.step import Reading, Step, StepFact

@@ -1,12 +1,13 @@
 """What a dialect of another distribution is written with. These names stay; modules that begin with `_` may change."""
 
-from spanscore.dialects._arguments import arguments, call_id, result, tools
-from spanscore.dialects._base import Context, Dialect, Facts, count, first_count, first_text, text
-from spanscore.dialects._content import ContentSwitch
-from spanscore.dialects._identities import first_identity, identity
-from spanscore.dialects._json import is_redacted, opened, structure
-from spanscore.dialects._messages import Messages, message, messages, system_text
-from spanscore.dialects._status import status_error
+from spanscore.dialects.content_switch import ContentSwitch
+from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.forms.arguments import arguments, call_id, result, tools
+from spanscore.dialects.forms.ids import first_identity, identity
+from spanscore.dialects.forms.messages import Messages, message, messages, system_text
+from spanscore.dialects.forms.status import status_error
+from spanscore.dialects.forms.structure import is_redacted, opened, structure
+from spanscore.dialects.forms.values import Facts, count, first_count, first_text, text
 from spanscore.model.span import LogRecord, Span
 from spanscore.model.step import Message, Step, ToolResult
 from spanscore.model.trace import RequestedCall, Tool

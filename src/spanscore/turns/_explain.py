@@ -6,7 +6,12 @@ from typing import Any
 
 from spanscore.model.step import Reading, Step
 from spanscore.model.trace import Tool
-from spanscore.turns import _call_sources, _lenses, _sources, _tool_calls
+from spanscore.turns import (
+    _call_sources,
+    _lenses,
+    _sources,
+    _tool_calls,
+)
 from spanscore.turns._call import Call
 from spanscore.turns._found import First, Found, first
 from spanscore.turns._held import Again, Holding, Lens

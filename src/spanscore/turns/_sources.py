@@ -5,7 +5,12 @@ from functools import partial
 from typing import Literal, TypeAlias
 
 from spanscore.model.step import Message, Step
-from spanscore.turns import _conversation, _double, _plans, _stated
+from spanscore.turns import (
+    _conversation,
+    _double,
+    _plans,
+    _stated,
+)
 from spanscore.turns._found import First, Found, Gathered, Source, is_damaged
 from spanscore.turns._marks import stopped_for_tools
 from spanscore.turns._sorted import Turn

@@ -1,0 +1,1 @@
+"""Coding agents, which record much of a turn in log records beside the spans."""

@@ -1,0 +1,122 @@
+"""Codex CLI: a conversation in log records, of prompts, responses and tool results; its spans only time it."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from spanscore.dialects.content_switch import ContentSwitch
+from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.forms.arguments import arguments, call_id
+from spanscore.dialects.forms.decorated_calls import damaged
+from spanscore.dialects.forms.ids import first_identity, identity
+from spanscore.dialects.forms.structure import is_redacted, opened
+from spanscore.dialects.forms.values import Facts, count, text
+from spanscore.dialects.log_turns import Part, Thread, Unit, around, given, in_order, name_of, prompt, span_of
+from spanscore.model.span import Attributes, LogRecord, Span, Value
+
+_LOGS = "codex_otel"
+_SPANS = ("codex_cli_rs", "codex_exec", "codex_tui", "codex_app_server", "codex_mcp_server")
+
+_PROMPT, _EVENT, _CALLED, _RETURNED = "codex.user_prompt", "codex.sse_event", "codex.api_request", "codex.tool_result"
+_DECIDED, _SOCKET = "codex.tool_decision", "codex.websocket_event"
+_KINDS = {_PROMPT: "agent", _EVENT: "model", _SOCKET: "model", _RETURNED: "tool", _DECIDED: "tool"}
+_DONE = "response.completed"
+
+_REPORT = re.compile(
+    r"(?:Wall time: [\d.]+ seconds\n|Exit code: -?\d+\n|Chunk ID: \w+\n|Process exited.*\n)*Output:(?:\n|$)"
+)
+"""What Codex writes above what a tool put out."""
+
+
+def read(span: Span, _context: Context) -> Facts:
+    """The facts of a prompt, a response or a tool's result, each of which is a log record; Codex's spans hold none."""
+    attributes = span.attributes
+    kind = "other" if span.recorded else _KINDS.get(span.name, "other")
+    facts: Facts = {"kind": kind, "session_id": identity(attributes.get("conversation.id"))}
+    facts |= given(span.resource.attributes)
+    if kind == "agent":
+        facts["user_id"] = first_identity(attributes, ("user.email", "user.account_id"))
+        facts |= prompt(attributes.get("prompt"))
+    elif kind == "model":
+        facts["model"] = text(attributes.get("model"))
+        facts["input_tokens"] = count(attributes.get("input_token_count"))
+        facts["output_tokens"] = count(attributes.get("output_token_count"))
+    elif kind == "tool":
+        _read_tool(attributes, facts)
+    return facts
+
+
+def _read_tool(attributes: Attributes, facts: Facts) -> None:
+    space, name = text(attributes.get("tool_namespace")), text(attributes.get("tool_name"))
+    facts["tool_name"] = f"{space}__{name}" if space and name else name
+    facts["call_id"] = call_id(attributes.get("call_id"))
+    called_with, returned = attributes.get("arguments"), attributes.get("output")
+    facts["damaged"] = damaged(arguments=called_with, result=returned)
+    if attributes.get("output_truncated") is True:
+        facts["damaged"] |= {"result"}
+    if called_with is not None and not is_redacted(called_with):
+        facts["arguments"] = arguments(called_with)
+    if returned is not None and not is_redacted(returned):
+        facts["result"], facts["has_result"] = opened(_put_out(returned)), True
+    if attributes.get("success") in (False, "false"):
+        facts["error"] = str(_put_out(returned)) if text(returned) else "failed"
+
+
+def _put_out(returned: Value) -> Value:
+    """What a tool returned, without Codex's report above it."""
+    report = _REPORT.match(returned) if isinstance(returned, str) else None
+    return returned if report is None else str(returned)[report.end() :]
+
+
+def _unit(attributes: Attributes, _trace_id: str) -> Unit | None:
+    """The conversation; a record's own trace, where there is one, is that of a task inside of Codex."""
+    conversation = identity(attributes.get("conversation.id"))
+    if conversation is None or not _is_read(attributes):
+        return None
+    return Unit(("codex", conversation), goes_on=True)
+
+
+def _is_read(attributes: Attributes) -> bool:
+    """Whether a record tells anything: of the many of a streamed response the one that counts its tokens does."""
+    name = text(attributes.get("event.name"))
+    if name in (_EVENT, _SOCKET):
+        return attributes.get("event.kind") == _DONE and "input_token_count" in attributes
+    return name in _KINDS
+
+
+def _parts(unit: str, spans: Sequence[Span], logs: Sequence[LogRecord]) -> Iterator[Part]:
+    """A turn from each prompt to the next. What comes before the first is the end of a turn that is gone."""
+    turns: list[list[LogRecord]] = []
+    for log in in_order(x for x in logs if x.scope.name.startswith(_LOGS) and _is_read(x.attributes)):
+        if name_of(log) == _PROMPT:
+            turns.append([])
+        if turns:
+            turns[-1].append(log)
+    yield from ((_turn(unit, turn), []) for turn in turns)
+    if spans:
+        yield list(spans), [x for x in logs if not x.scope.name.startswith(_LOGS)]
+
+
+def _turn(unit: str, logs: Sequence[LogRecord]) -> list[Span]:
+    """A span for each record that stands for one; a tool's decision does where its result has not come."""
+    opening, *rest = logs
+    root = around(span_of(unit, _PROMPT, opening, scope=_LOGS), (x.time_ns for x in logs))
+    returned = {identity(x.attributes.get("call_id")) for x in rest if name_of(x) == _RETURNED}
+    found = [root]
+    for number, log in enumerate(rest):
+        call = identity(log.attributes.get("call_id"))
+        if name_of(log) == _DECIDED and call in returned:
+            continue
+        place = call or f"{log.time_ns} {number}"
+        found.append(span_of(unit, name_of(log), log, identity=place, parent=root, scope=_LOGS))
+    return found
+
+
+THREAD = Thread(_LOGS, _unit, _parts)
+
+DIALECT = Dialect(
+    "codex",
+    read,
+    scopes=(*_SPANS, _LOGS),
+    marks=(b"codex",),
+    content=(ContentSwitch("set log_user_prompt = true under [otel] in config.toml"),),
+)

@@ -1,0 +1,58 @@
+"""GitHub Copilot's CLI and VS Code's chat: the conventions, with the time of day before what the user said."""
+
+import re
+from dataclasses import replace
+
+from spanscore.dialects.content_switch import CAPTURE, ContentSwitch
+from spanscore.dialects.conventions import semconv
+from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.forms.structure import opened
+from spanscore.dialects.forms.values import Facts
+from spanscore.model.json import Json
+from spanscore.model.span import Span
+from spanscore.model.step import Message
+
+_TAGS = r"<(?:current_datetime|reminder|system_reminder)>"
+_ADDED = re.compile(
+    r"\A(?:<(current_datetime|reminder|system_reminder)>[^<]{0,4096}</\1>(?:\s*(?=" + _TAGS + r")|(?:\r?\n){0,2}))+"
+)
+"""What Copilot says in the user's name before what the user said, with an empty line after it."""
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of a call of an agent, model or tool."""
+    facts = semconv.read(span, context)
+    if facts["kind"] == "tool":
+        if facts.get("has_result"):
+            facts["result"] = _told_once(facts["result"])
+    elif facts.get("input"):
+        facts["input"] = tuple(map(_as_said, facts["input"]))
+        facts["input_is_part"] = True  # each span has what is new since the one before
+    return facts
+
+
+def _as_said(message: Message) -> Message:
+    if message.role != "user" or message.text is None or not message.text.startswith("<"):
+        return message
+    return replace(message, text=_ADDED.sub("", message.text))
+
+
+def _told_once(value: Json) -> Json:
+    """What a tool returned; of an MCP server's text that also comes as structured content, after it, the text."""
+    if not isinstance(value, str):
+        return value
+    said, blank, structured = value.rpartition("\n\n")
+    again = opened(structured) if blank else None
+    if not isinstance(again, dict) or len(again) != 1:
+        return value
+    (only,) = again.values()
+    return opened(said) if only in (said, opened(said)) else value
+
+
+DIALECT = Dialect(
+    "copilot",
+    read,
+    scopes=("github.copilot", "@github/copilot", "copilot-chat"),
+    marks=(b"gen_ai.",),
+    content=(ContentSwitch(f"set {CAPTURE}=true"),),
+)

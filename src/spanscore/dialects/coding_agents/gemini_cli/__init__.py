@@ -1,0 +1,181 @@
+"""Gemini CLI and Qwen Code: the conventions under operations of their own, content as Gemini's in spans or records."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from spanscore.dialects.coding_agents.gemini_cli import events
+from spanscore.dialects.content_switch import ContentSwitch
+from spanscore.dialects.conventions import semconv
+from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.forms.arguments import arguments, call_id
+from spanscore.dialects.forms.message_cache import Histories
+from spanscore.dialects.forms.messages import message, messages
+from spanscore.dialects.forms.structure import opened, structure
+from spanscore.dialects.forms.values import Facts, count, first_text, text
+from spanscore.dialects.log_turns import given, prompt
+from spanscore.model.span import Attributes, Span, Value
+from spanscore.model.step import Message, ToolResult
+
+_INPUT, _OUTPUT = "gen_ai.input.messages", "gen_ai.output.messages"
+_CUT = "...[TRUNCATED: original length "  # and the length and a bracket, at the end of a value
+_MARKS = ("<untrusted_context>\n", "\n</untrusted_context>")
+_CONTEXT = ("<session_context>", "</session_context>")  # around what it says in the user's name before the user does
+
+_INTRODUCTION = re.compile(r"This is the [\w ]{1,40}\. We are setting up the context for our chat\.")
+_ACKNOWLEDGED = "Got it. Thanks for the context!"
+"""What Qwen Code has the user say first, and the model answer."""
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of a prompt, or of a call of a model, tool or agent."""
+    told = {events.event(x): x.attributes for x in reversed(context.logs)}
+    facts = semconv.read(span, replace(context, logs=())) if span.recorded else _told(span)
+    if facts["kind"] == "tool":
+        _read_tool(span.attributes, told, facts)
+    elif facts["kind"] == "model":
+        _read_model(span, told, context.histories, facts)
+    return facts
+
+
+def _told(span: Span) -> Facts:
+    """The facts of a span that only stands for records."""
+    attributes = span.attributes
+    facts: Facts = {"kind": "model" if span.name == events.MODEL else "tool" if span.name == events.TOOL else "agent"}
+    if span.name == events.PROMPT:
+        facts |= prompt(attributes.get("prompt")) | given(span.resource.attributes) | {"agent_name": span.scope.name}
+        facts["user_id"] = text(attributes.get("user.email"))
+    return facts
+
+
+def _read_model(span: Span, told: Mapping[str, Attributes], histories: Histories, facts: Facts) -> None:
+    """What a model was given and answered: by its span, else by the records of the request and of the response."""
+    attributes = span.attributes
+    asked, answered = told.get(events.REQUEST, {}), told.get(events.RESPONSE, attributes)
+    given_messages = attributes.get(_INPUT, asked.get("request_text"))
+    damaged = set[str](facts.get("damaged", ()))
+    if given_messages is not None:
+        read_input = histories.messages(given_messages)
+        facts["input"] = None if read_input.messages is None else _conversation(read_input.messages)
+        damaged |= {"input"} if _is_cut(given_messages) or read_input.damaged else set()
+    if facts.get("output") is None:
+        recorded = answered.get("response_text")
+        facts["output"] = _text(recorded) if span.scope.name == events.QWEN else _answer(recorded)
+    if facts.get("output"):
+        facts["output"] = (_whole(facts["output"]),)
+    damaged |= {"output"} if _is_cut(attributes.get(_OUTPUT)) else set()
+    facts["model"] = facts.get("model") or first_text(answered, ("model",))
+    for field, key in (("input_tokens", "input_token_count"), ("output_tokens", "output_token_count")):
+        if facts.get(field) is None:
+            facts[field] = count(answered.get(key))
+    facts["damaged"] = frozenset(damaged)
+
+
+def _text(recorded: Value) -> tuple[Message, ...] | None:
+    """The answer of which Qwen Code records the text alone: without any it asked for tools."""
+    return (Message("assistant", recorded),) if isinstance(recorded, str) and recorded else None
+
+
+def _answer(recorded: Value) -> tuple[Message, ...] | None:
+    """The messages in the responses of a stream, as the API gave them."""
+    responses = structure(recorded).value
+    if isinstance(responses, dict):
+        responses = [responses]
+    if not isinstance(responses, list):
+        return None
+    found: list[Message] = []
+    for response in responses:
+        candidates = response.get("candidates") if isinstance(response, dict) else None
+        first = candidates[0] if isinstance(candidates, list) and candidates else None
+        content = first.get("content") if isinstance(first, dict) else None
+        found += messages(content, "assistant").messages or () if isinstance(content, dict) else ()
+    return tuple(found)
+
+
+def _conversation(said: Sequence[Message]) -> tuple[Message, ...]:
+    """A conversation without what Gemini CLI says in the user's name, the results of tools out of its envelope."""
+    if said and said[0].role == "user" and _INTRODUCTION.match(said[0].text or ""):
+        said = said[2 if said[1:2] and said[1].text == _ACKNOWLEDGED else 1 :]
+    opened_results = (replace(x, results=tuple(map(_result, x.results))) if x.results else x for x in said)
+    return tuple(x for x in map(_without_context, opened_results) if x is not None)
+
+
+def _without_context(told: Message) -> Message | None:
+    """The message as the user wrote it, None for one that is Gemini CLI's own. A session's first is in one with it."""
+    if told.role != "user" or told.text is None or not told.text.startswith(_CONTEXT[0]):
+        return told
+    own = told.text.partition(_CONTEXT[1])[2].removeprefix("\n")
+    return replace(told, text=own) if own.strip() else None
+
+
+def _result(result: ToolResult) -> ToolResult:
+    value = result.value
+    if not isinstance(value, dict) or len(value) != 1:
+        return result
+    if "output" in value:
+        return replace(result, value=_trusted(value["output"]))
+    return replace(result, value=value["error"], error=str(value["error"])) if "error" in value else result
+
+
+def _trusted(output: Any) -> Any:
+    """What an MCP server's tool returned, without the marks that warn the model of it."""
+    marked = isinstance(output, str) and output.startswith(_MARKS[0]) and output.endswith(_MARKS[1])
+    return opened(output[len(_MARKS[0]) : -len(_MARKS[1])] if marked else output)
+
+
+def _read_tool(attributes: Attributes, told: Mapping[str, Attributes], facts: Facts) -> None:
+    """A tool call: its span holds the request and the completed call in place of messages, where it holds anything."""
+    record = told.get(events.CALLED, attributes)
+    given_arguments = _arguments(attributes.get(_INPUT, record.get("function_args")))
+    facts["tool_name"] = facts.get("tool_name") or text(record.get("function_name"))
+    facts["call_id"] = facts.get("call_id") or call_id(attributes.get("gen_ai.tool.call_id"))
+    if facts.get("arguments") is None and given_arguments is not None:
+        facts["arguments"] = given_arguments
+    returned = attributes.get(_OUTPUT)
+    if not facts.get("has_result") and returned is not None:
+        facts["result"], facts["has_result"] = _returned(returned), True
+    if record.get("success") is False:
+        facts["error"] = facts.get("error") or first_text(record, ("error", "error_type")) or "failed"
+    cut = {name for name, key in (("arguments", _INPUT), ("result", _OUTPUT)) if _is_cut(attributes.get(key))}
+    facts["damaged"] = facts.get("damaged", frozenset()) | cut
+
+
+def _arguments(recorded: Value) -> Any:
+    """What a tool was called with, out of Gemini CLI's request."""
+    value = None if recorded is None else arguments(recorded)
+    return value["args"] if isinstance(value, dict) and {"callId", "args"} <= value.keys() else value
+
+
+def _returned(recorded: Value) -> Any:
+    """What a tool returned, out of Gemini CLI's completed call."""
+    value = opened(recorded)
+    response = value.get("response") if isinstance(value, dict) and "request" in value else None
+    told = response.get("responseParts") if isinstance(response, dict) else None
+    answered = message({"role": "user", "parts": told}, "user") if isinstance(told, list) else None
+    results = answered.results if answered is not None else ()
+    return _result(results[0]).value if results else value
+
+
+def _whole(chunks: tuple[Message, ...]) -> Message:
+    """The answer of a model, which is recorded as it streamed: a message for each chunk."""
+    texts, thoughts = [x.text for x in chunks if x.text is not None], [x.reasoning for x in chunks if x.reasoning]
+    return Message(
+        "assistant",
+        "".join(texts) if texts else None,
+        "".join(thoughts) if thoughts else None,
+        tuple(call for x in chunks for call in x.calls),
+    )
+
+
+def _is_cut(value: Value) -> bool:
+    return isinstance(value, str) and value.endswith("]") and _CUT in value[-64:]
+
+
+DIALECT = Dialect(
+    "gemini_cli",
+    read,
+    scopes=events.SCOPES,
+    marks=(b"gemini-cli", b"qwen-code", b"gen_ai."),
+    content=(ContentSwitch("set telemetry.logPrompts to true in settings.json"),),
+)

@@ -1,0 +1,417 @@
+"""OpenTelemetry's GenAI semantic conventions, from 1.26's span events to today's message attributes.
+
+Content is looked for on the span, then in `operation.details` events, then in the events of one message each; either
+kind of event comes as a span event or as a log record of the span, its payload in the body or in the attributes.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from spanscore.dialects.carried import react
+from spanscore.dialects.content_switch import CAPTURE, OPENTELEMETRY, ContentSwitch
+from spanscore.dialects.conventions.adot import moved
+from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.forms import bedrock_blocks
+from spanscore.dialects.forms.arguments import arguments, call_id, tools
+from spanscore.dialects.forms.envelopes import tool_output
+from spanscore.dialects.forms.ids import identity
+from spanscore.dialects.forms.message_cache import Histories
+from spanscore.dialects.forms.messages import Messages, message, messages, system_text, with_blocks
+from spanscore.dialects.forms.status import status_error
+from spanscore.dialects.forms.structure import is_redacted, opened, structure
+from spanscore.dialects.forms.values import Facts, first_count, first_told, text
+from spanscore.model.json import Json
+from spanscore.model.span import Attributes, LogRecord, Span, Value
+from spanscore.model.step import Message, ToolResult
+
+_OPERATIONS = {
+    "chat": "model",
+    "generate_content": "model",
+    "text_completion": "model",
+    "completion": "model",
+    "fetch_response": "model",
+    "invoke_agent": "agent",
+    "handle_conversation_turn": "agent",
+    "invoke_workflow": "workflow",
+    "execute_task": "workflow",
+    "execute_tool": "tool",
+    "retrieval": "retrieval",
+    "create_agent": "other",
+    "embeddings": "other",
+    "plan": "other",
+    # from here on: names that emitters made up
+    **dict.fromkeys(("call_llm", "llm_call", "llm_request", "generate", "response"), "model"),
+    **dict.fromkeys(("agent_call", "agent.run"), "agent"),
+    **dict.fromkeys(("agent_step", "invoke_graph", "invoke_swarm", "user_prompt", "workflow.run"), "workflow"),
+    **dict.fromkeys(("tool_call", "tool.execute"), "tool"),
+    **dict.fromkeys(("execute_event_loop_cycle", "schedule_tool_calls", "system_prompt"), "other"),
+    "vector_db_retrieve": "retrieval",
+}
+_CLAIMED = frozenset(
+    {
+        "gen_ai.operation.name",
+        "gen_ai.provider.name",
+        "gen_ai.system",
+        "gen_ai.request.model",
+        "gen_ai.tool.name",
+        "gen_ai.input.messages",
+        "mcp.method.name",
+    }
+)
+_BY_HAND = frozenset(
+    {
+        "gen_ai.prompt",
+        "gen_ai.tool.call.id",
+        "llm.model_name",
+        "llm.input_messages",
+        "llm.input_messages.0.message.role",
+    }
+)
+"""What only people write without any of those, where no attribute was dropped."""
+
+_MESSAGES = frozenset({"gen_ai.input.messages", "gen_ai.output.messages"})
+_CONTENT = _MESSAGES | frozenset(
+    {
+        "gen_ai.prompt",
+        "gen_ai.completion",
+        "llm.model_name",
+        "llm.input_messages",
+        "llm.input_messages.0.message.role",
+    }
+)
+"""What a span without an operation has only where it is a model's; the last ones are OpenInference's."""
+
+_EXECUTES = "execute_tool "  # how the conventions have the name of a tool's span begin
+DETAILS = "gen_ai.client.inference.operation.details"
+"""The event with all of a call's messages, told beside the span or in place of its attributes."""
+
+_ROLES_OF_EVENTS = {
+    "gen_ai.system.message": "system",
+    "gen_ai.user.message": "user",
+    "gen_ai.assistant.message": "assistant",
+    "gen_ai.tool.message": "tool",
+}
+_CHOICE = "gen_ai.choice"
+_SIDES = ("gen_ai.input.messages", "gen_ai.output.messages")
+_ARGUMENTS = ("gen_ai.tool.call.arguments", "gen_ai.tool.input")
+_RESULT = ("gen_ai.tool.call.result", "gen_ai.tool.output")
+"""Of each the conventions' name, and what others write."""
+
+_PROMPT, _COMPLETION = "gen_ai.content.prompt", "gen_ai.content.completion"
+_EVENTS = frozenset({DETAILS, _CHOICE, _PROMPT, _COMPLETION, *_ROLES_OF_EVENTS})
+_INPUT_TOKENS = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "gen_ai.response.prompt_tokens")
+_OUTPUT_TOKENS = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "gen_ai.response.completion_tokens")
+"""Of each what is written today, and what was; the last one by Semantic Kernel."""
+
+_ANSWER = frozenset({"name", "tool_call_id", "content"})
+"""The fields of a message that answers a call, in place of the call's result."""
+
+_PSEUDO_TOOLS = frozenset({"(merged tools)"})  # Google ADK's span for answering parallel calls at once
+
+
+def claims(span: Span, logs: Sequence[LogRecord]) -> bool:
+    """Whether the span has a GenAI attribute, or a message was logged for it."""
+    if not _CLAIMED.isdisjoint(span.attributes) or any(log.event_name in _EVENTS for log in logs):
+        return True
+    return not _BY_HAND.isdisjoint(span.attributes) and not span.dropped_attributes_count
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of a span in these conventions."""
+    events = [x for x in _events(span, context) if x[0] in _EVENTS] if span.events or context.logs else []
+    attributes = _with_details(span.attributes, events) if events else span.attributes
+    kind = _kind(attributes, events, is_whole=not span.dropped_attributes_count)
+    facts: Facts = {
+        "kind": kind,
+        "agent_name": text(attributes.get("gen_ai.agent.name")),
+        "session_id": identity(attributes.get("gen_ai.conversation.id")),
+    }
+    if events:
+        facts["user_id"] = next((x for x in (identity(payload.get("user.id")) for _, payload in events) if x), None)
+    if kind == "tool":
+        _read_tool(span, attributes, events, facts)
+    elif kind == "retrieval":
+        _read_retrieval(attributes, facts)
+    elif kind != "other":
+        _read_conversation(attributes, events, context.histories, facts)
+        react.complete(facts)
+    return facts
+
+
+def _kind(attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]], *, is_whole: bool) -> str:
+    operation = attributes.get("gen_ai.operation.name")
+    kind = _OPERATIONS.get(operation) if isinstance(operation, str) else None
+    if kind is not None and kind != "tool":
+        return kind
+    tool = attributes.get("gen_ai.tool.name")
+    if kind is not None:
+        return "other" if str(tool) in _PSEUDO_TOOLS else kind
+    method = attributes.get("mcp.method.name")
+    if method is not None and method != "tools/call":
+        return "other"  # MCP's transport
+    if isinstance(tool, str) and tool:
+        return "other" if tool in _PSEUDO_TOOLS else "tool"
+    if "gen_ai.tool.call.id" in attributes and operation is None and method is None:
+        return "tool"
+    shown = not (_CONTENT if is_whole else _MESSAGES).isdisjoint(attributes)
+    unnamed = operation is None and method is None and "gen_ai.request.model" in attributes
+    return "model" if events or shown or unnamed else "other"
+
+
+def _read_tool(span: Span, attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]], facts: Facts) -> None:
+    facts["tool_name"] = _tool_name(span, attributes)
+    facts["call_id"] = call_id(attributes.get("gen_ai.tool.call.id"))
+    facts["error"] = status_error(span)
+    damaged: set[str] = set()
+    given = first_told(attributes, _ARGUMENTS)
+    returned: Any = first_told(attributes, _RESULT)
+    has_result = returned is not None or _RESULT[0] in attributes
+    for name, payload in events:  # Strands
+        if name == "gen_ai.tool.message" and given is None:
+            given = payload.get("content")
+        elif name == _CHOICE and not has_result:
+            returned = bedrock_blocks.content(opened(payload.get("message")))
+        facts["call_id"] = facts["call_id"] or call_id(payload.get("id"))
+    if is_redacted(given):
+        damaged.add("arguments")
+    elif given is not None:
+        facts["arguments"] = arguments(given)
+    if is_redacted(returned):
+        damaged.add("result")
+    elif returned is not None or has_result:
+        damaged |= _read_result(opened(returned), facts)
+    facts["damaged"] = frozenset(damaged)
+    _read_tool_messages(events, facts)
+
+
+def _read_tool_messages(events: list[tuple[str, Mapping[str, Any]]], facts: Facts) -> None:
+    """A tool's call and result as messages: before there were attributes for them, and where a run failed.
+
+    Where neither a call nor a result is in them, their texts are the arguments, as an object, and the result.
+    """
+    details = [payload for name, payload in events if name == DETAILS]
+    if not details:
+        return
+    given, returned = ([x.get(side) for x in details if x.get(side) is not None] for side in _SIDES)
+    asked = [y for x in given for y in messages(x).messages or ()]
+    told = [y for x in returned for y in messages(x, "assistant").messages or ()]
+    if facts.get("arguments") is None and "arguments" not in facts["damaged"]:
+        call = next((x for message in asked for x in message.calls), None)
+        said = opened(next((x.text for x in asked if x.text), None), scalars=False)
+        facts["arguments"] = call.arguments if call is not None else said if isinstance(said, dict) else None
+    if not facts.get("has_result") and "result" not in facts["damaged"]:
+        _read_told_result(told, facts)
+
+
+def _read_told_result(told: list[Message], facts: Facts) -> None:
+    result = next((x for message in told for x in message.results), None)
+    text_only = next((x.text for x in told if x.text is not None), None)
+    if result is not None:
+        facts["result"], facts["has_result"] = bedrock_blocks.content(result.value), True
+        facts["error"] = facts["error"] or result.error
+    elif text_only is not None:
+        facts["result"], facts["has_result"] = opened(text_only), True
+
+
+def _tool_name(span: Span, attributes: Attributes) -> str | None:
+    """The tool's name; that of the span where nothing but the call's id shows that it is a tool's."""
+    name = text(attributes.get("gen_ai.tool.name"))
+    return name if name or "gen_ai.operation.name" in attributes else span.name.removeprefix(_EXECUTES) or None
+
+
+def _read_result(returned: Json, facts: Facts) -> set[str]:
+    """Read what a tool returned, or the message that answers the call, as the tracer of langchain-azure-ai records it.
+
+    Returns the facts that are hidden.
+    """
+    answer = tool_output(returned, known=True) if isinstance(returned, dict) and _answers(returned, facts) else None
+    facts["result"], facts["has_result"] = (returned if answer is None else answer.value), True
+    if answer is not None:
+        facts["call_id"], facts["error"] = facts["call_id"] or answer.call_id, facts["error"] or answer.error
+        if is_redacted(answer.value):
+            facts["result"], facts["has_result"] = None, False
+            return {"result"}
+    return set()
+
+
+def _answers(returned: dict[str, Json], facts: Facts) -> bool:
+    """Whether an object is the message that answers a span's call: it names that very call, or else its tool."""
+    if returned.keys() != _ANSWER:
+        return False
+    asked = call_id(returned["tool_call_id"])
+    if asked and facts["call_id"]:
+        return asked == str(facts["call_id"])
+    return isinstance(returned["name"], str) and returned["name"] == str(facts["tool_name"])
+
+
+def _read_retrieval(attributes: Attributes, facts: Facts) -> None:
+    facts["query"] = text(attributes.get("gen_ai.retrieval.query.text"))
+    documents = structure(attributes.get("gen_ai.retrieval.documents")).value
+    facts["documents"] = tuple(documents) if isinstance(documents, list) else ()
+
+
+def _read_conversation(
+    attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]], histories: Histories, facts: Facts
+) -> None:
+    given, produced = _from_attributes(attributes, histories)
+    if (given.messages is None or produced.messages is None) and events:
+        given, produced = _from_events(events, given, produced)
+    facts["input"], facts["output"] = given.messages, produced.messages
+    damaged = _damaged_sides(given, produced) if given.damaged or produced.damaged else set[str]()
+    instructions = attributes.get("gen_ai.system_instructions")
+    if instructions is not None:
+        facts["system"], cut = system_text(instructions)
+        if cut:
+            damaged.add("system")
+    definitions = first_told(attributes, ("gen_ai.tool.definitions", "gen_ai.agent.tools"))  # Strands lists names
+    if definitions is not None:
+        facts["tools"] = tools(definitions)
+        if facts["tools"] is None:
+            damaged.add("tools")
+    facts["damaged"] = frozenset(damaged)
+    facts["model"] = text(attributes.get("gen_ai.response.model")) or text(attributes.get("gen_ai.request.model"))
+    facts["response_id"] = identity(attributes.get("gen_ai.response.id"))
+    facts["input_tokens"] = first_count(attributes, _INPUT_TOKENS)
+    facts["output_tokens"] = first_count(attributes, _OUTPUT_TOKENS)
+    reasons = attributes.get("gen_ai.response.finish_reasons")
+    if isinstance(reasons, list):
+        facts["finish_reasons"] = tuple(x for x in reasons if isinstance(x, str))
+
+
+def _damaged_sides(given: Messages, produced: Messages) -> set[str]:
+    return {name for name, side in (("input", given), ("output", produced)) if side.damaged}
+
+
+def _from_attributes(attributes: Attributes, histories: Histories) -> tuple[Messages, Messages]:
+    given, produced = attributes.get("gen_ai.input.messages"), attributes.get("gen_ai.output.messages")
+    if given is None:
+        given = attributes.get("gen_ai.prompt")
+    if produced is None:
+        produced = attributes.get("gen_ai.completion")
+    return (
+        histories.messages(given) if given is not None else Messages(None),
+        messages(produced, "assistant") if produced is not None else Messages(None),
+    )
+
+
+def _from_events(
+    events: list[tuple[str, Mapping[str, Any]]], given: Messages, produced: Messages
+) -> tuple[Messages, Messages]:
+    """Complete what a span's attributes hold by the events of one message each, and by those of 1.26."""
+    told, chosen = list[Message](), list[Message]()
+    for name, payload in events:
+        if name == _PROMPT:
+            told += messages(payload.get("gen_ai.prompt")).messages or ()
+        elif name == _COMPLETION:
+            chosen += messages(payload.get("gen_ai.completion"), "assistant").messages or ()
+        elif name == _CHOICE:
+            chosen += _event_messages(_choice(payload), "assistant")
+        elif name in _ROLES_OF_EVENTS:
+            told += _event_messages(payload, _ROLES_OF_EVENTS[name])
+    if given.messages is None and told:
+        given = Messages(_with_results_left_out(told), given.damaged)
+    if produced.messages is None and chosen:
+        produced = Messages(tuple(chosen), produced.damaged)
+    return given, produced
+
+
+def _choice(payload: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The message of a choice; its tool calls stand inside or beside it."""
+    inner = payload.get("message")
+    if isinstance(inner, str) and inner.startswith('{"'):
+        told = structure(inner).value
+        inner = told if isinstance(told, dict) and told.keys() & {"role", "content", "tool_calls"} else inner
+    if isinstance(inner, dict):
+        return {**{k: payload[k] for k in ("tool_calls",) if k in payload}, **inner}
+    return {**payload, "content": inner} if inner is not None else payload
+
+
+def _event_messages(payload: Mapping[str, Any], role: str) -> list[Message]:
+    """The message of an event, whose calls may be JSON in text where it came as attributes."""
+    content, calls = payload.get("content"), payload.get("tool_calls")
+    if isinstance(content, dict) and isinstance(content.get("parts"), list):  # Gemini's, with the role that is true
+        payload, calls = content, content.get("tool_calls")
+    elif payload.get("role") is None or role != "system":  # a system message may say that it is a developer's
+        payload = {**payload, "role": role}
+    if isinstance(calls, str):
+        payload = {**payload, "tool_calls": structure(calls).value}
+    read_message = message(payload, role)
+    if read_message is not None and read_message.results and payload.get("content", payload.get("parts")) is None:
+        untold = tuple(replace(x, shown=False) for x in read_message.results)
+        read_message = replace(read_message, results=untold)
+    return [] if read_message is None else [read_message]
+
+
+def _with_results_left_out(told: list[Message]) -> tuple[Message, ...]:
+    """The messages, in which a result without content was empty, or not to be recorded if no message has any."""
+    results = [y for x in told for y in x.results]
+    has_content = any(x.text is not None for x in told) or any(x.shown for x in results)
+    if not has_content or all(x.shown for x in results):
+        return tuple(told)
+    return tuple(replace(x, results=tuple(map(_empty_where_untold, x.results))) for x in told)
+
+
+def _empty_where_untold(result: ToolResult) -> ToolResult:
+    return result if result.shown else replace(result, value="", shown=True)
+
+
+def _with_details(attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]]) -> Attributes:
+    """The span's attributes, completed by those of its `operation.details` events: each may carry another half."""
+    details = [payload for name, payload in events if name == DETAILS]
+    if not details:
+        return attributes
+    merged: dict[str, Value] = {}
+    for payload in reversed(details):
+        merged.update((k, v) for k, v in payload.items() if v is not None)
+    merged.update((k, v) for k, v in attributes.items() if v is not None)
+    return merged
+
+
+def _events(span: Span, context: Context) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Name and payload of the span's events and log records."""
+    for event in span.events:
+        yield event.name, _payload(None, event.attributes)
+    for log in context.logs:
+        yield from moved(span, log)
+        name = log.event_name or log.attributes.get("event_name")  # LiteLLM writes it with an underscore
+        yield str(name), _payload(log.body, log.attributes)
+
+
+def _payload(body: Value, attributes: Attributes) -> Mapping[str, Any]:
+    content = attributes.get("gen_ai.event.content")  # .NET's Microsoft.Extensions.AI
+    parsed = structure(body if content is None else content).value
+    return {**attributes, **parsed} if isinstance(parsed, dict) else with_blocks(attributes)
+
+
+_TRACELOOP = "set TRACELOOP_TRACE_CONTENT=true"
+_EITHER = f"{_TRACELOOP} where it is Traceloop's, {CAPTURE} where it is OpenTelemetry's"
+_SENSITIVE = "SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE"
+_DOTNET = f"set EnableSensitiveData in UseOpenTelemetry, or {CAPTURE}=true"
+
+DIALECT = Dialect(
+    "semconv",
+    read,
+    claims=claims,
+    marks=(b"gen_ai.", b"mcp.method.name", b"llm.model_name", b"llm.input_messages"),
+    content=(
+        ContentSwitch(_EITHER, "opentelemetry.instrumentation.anthropic"),
+        ContentSwitch(_EITHER, "opentelemetry.instrumentation.langchain"),
+        ContentSwitch(_EITHER, "opentelemetry.instrumentation.openai_agents"),
+        ContentSwitch(_TRACELOOP, "opentelemetry.instrumentation.openai.v"),
+        ContentSwitch(OPENTELEMETRY, "opentelemetry.instrumentation.openai_v2"),
+        ContentSwitch(OPENTELEMETRY, "opentelemetry.instrumentation.genai."),
+        ContentSwitch(OPENTELEMETRY, "opentelemetry.instrumentation.google_genai"),
+        ContentSwitch(OPENTELEMETRY, "opentelemetry.instrumentation.vertexai"),
+        ContentSwitch(OPENTELEMETRY, "opentelemetry.instrumentation.botocore"),
+        ContentSwitch(OPENTELEMETRY, "opentelemetry.util.genai"),
+        ContentSwitch(f"set {CAPTURE}=true", "io.opentelemetry."),
+        ContentSwitch("set captureMessageContent of its configuration to true", "@opentelemetry/instrumentation-"),
+        ContentSwitch(_TRACELOOP, "@traceloop/"),
+        ContentSwitch(f"set {_SENSITIVE}=true", "semantic_kernel."),
+        ContentSwitch("set AZURE_TRACING_GEN_AI_CONTENT_RECORDING_ENABLED=true", "azure."),
+        ContentSwitch(_DOTNET, "Experimental.Microsoft."),
+        ContentSwitch("set recordInputs and recordOutputs of its integration to true", "@sentry/"),
+    ),
+    by_hand=True,
+)

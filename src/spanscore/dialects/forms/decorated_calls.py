@@ -1,0 +1,150 @@
+"""Read what decorators and wrappers recorded of a function's call: an agent's, a chain's or a tool's."""
+
+from math import isfinite
+from typing import Any, TypeGuard
+
+from spanscore.dialects.forms import langchain_messages
+from spanscore.dialects.forms.arguments import arguments
+from spanscore.dialects.forms.envelopes import tool_output
+from spanscore.dialects.forms.provider_bodies import messages_of
+from spanscore.dialects.forms.reprs import is_address
+from spanscore.dialects.forms.status import status_error
+from spanscore.dialects.forms.structure import Parsed, is_redacted, opened, structure
+from spanscore.dialects.forms.truncation import is_marked, mended
+from spanscore.dialects.forms.values import Facts
+from spanscore.model.json import dumps, loads
+from spanscore.model.span import Span, Value
+from spanscore.model.step import Message
+
+_LISTS = ("input", "output", "choices")
+_CALL = frozenset({"args", "kwargs"})
+
+
+def read_function(called: Any, answered: Parsed, facts: Facts, *, envelope: str | None = None) -> None:
+    """What an agent's or chain's function was called with and returned: text, messages, or an object around them.
+
+    `envelope` is the one key under which the emitter puts what is no object by itself.
+    """
+    facts["input"] = _listed(called, "user")
+    facts["output"] = langchain_messages.after_question(_listed(answered.value, "assistant"))
+    returned = unwrapped(answered.value, envelope)
+    facts["input_text"], facts["output_text"] = _only_text(called), _text(returned)
+    if not facts["output"] and not answered.damaged:
+        facts["output_json"] = json_of(returned)
+
+
+def recorded(value: Value) -> Parsed:
+    """What an attribute holds that may be text as it is, or JSON; text that only begins as JSON does stays text.
+
+    >>> recorded("[1] says so."), recorded('["Paris", "Ber').damaged
+    (Parsed(value='[1] says so.', damaged=False), True)
+    """
+    parsed = structure(value)
+    if not parsed.damaged or not isinstance(value, str) or is_redacted(value) or mended(value) is not None:
+        return parsed
+    try:
+        loads(value)
+    except ValueError:
+        return Parsed(value)
+    return parsed  # nested too deeply
+
+
+def unwrapped(value: Any, envelope: str | None) -> Any:
+    """What an emitter put under the key `envelope`, alone."""
+    return value[envelope] if envelope is not None and isinstance(value, dict) and value.keys() == {envelope} else value
+
+
+def json_of(value: Any) -> str | None:
+    """An answer that is an object, a list, a number or a truth value, as JSON; None where some of it was lost.
+
+    Nothing is told of what is empty: of most functions that means that they return nothing.
+
+    >>> json_of(3.5), json_of(0), json_of(False), json_of([]), json_of(float("nan"))
+    ('3.5', '0', 'false', None, None)
+    """
+    if isinstance(value, int) or (isinstance(value, float) and isfinite(value)):
+        return dumps(value)
+    if not value or not isinstance(value, (dict, list)):
+        return None
+    held = value.values() if isinstance(value, dict) else value
+    return None if any(isinstance(x, str) and is_marked(x) for x in held) else dumps(value)
+
+
+def read_call(
+    span: Span, given: Value, returned: Value, facts: Facts, *, error: str | None = None, envelope: str | None = None
+) -> None:
+    """What a tool's span tells of its call: why it failed, what it was called with and what it returned.
+
+    `error` is why it failed where its status does not say so.
+    """
+    facts["error"] = status_error(span) or error
+    facts["damaged"] = damaged(arguments=given, result=returned)
+    if given is not None and not is_redacted(given):
+        facts["arguments"] = arguments(given)
+    read_result(returned, facts, envelope=envelope)
+
+
+def read_result(returned: Value, facts: Facts, *, envelope: str | None = None) -> None:
+    """What a tool returned, out of LangChain's ToolMessage and of the object with the one key `envelope`."""
+    if returned is None or is_redacted(returned):
+        return
+    value = opened(returned)
+    if envelope is not None and isinstance(value, dict) and value.keys() == {envelope}:
+        inside = value[envelope]
+        is_own_object = isinstance(inside, dict) and tool_output(inside) is None
+        value = value if is_own_object else opened(inside, scalars=False)  # what is no text is none there
+    answer = tool_output(value)
+    if answer is not None:
+        value, facts["call_id"] = answer.value, facts.get("call_id") or answer.call_id
+        facts["error"] = facts.get("error") or answer.error
+    facts["result"], facts["has_result"] = value, True
+
+
+def is_call(value: Any) -> TypeGuard[dict[str, Any]]:
+    """Whether it is what decorators record of a function's call: `{"args": […], "kwargs": {…}}`."""
+    return isinstance(value, dict) and value.keys() == _CALL
+
+
+def read_arguments(call: dict[str, Any], facts: Facts) -> None:
+    """The arguments of a call that was recorded as `{"args": […], "kwargs": {…}}`, by place and by name."""
+    positional, named = call["args"], call["kwargs"]
+    facts["positional"] = tuple(positional) if isinstance(positional, list) else ()
+    facts["arguments"] = named or (None if facts["positional"] else {})
+
+
+def only_argument(call: dict[str, Any]) -> Any:
+    """The one value that a function was called with, as `{"args": […], "kwargs": {…}}`; None for several."""
+    args, kwargs = call.get("args"), call.get("kwargs")
+    values = [*(args if isinstance(args, list) else ()), *(kwargs.values() if isinstance(kwargs, dict) else ())]
+    return values[0] if len(values) == 1 else None
+
+
+def damaged(**values: Value) -> frozenset[str]:
+    """The facts whose recorded value is a mark of redaction, or JSON that just ends."""
+    return frozenset(fact for fact, value in values.items() if isinstance(value, str) and recorded(value).damaged)
+
+
+def cut(**read: Parsed) -> frozenset[str]:
+    """The facts of whose recorded JSON not all could be read."""
+    return frozenset(fact for fact, parsed in read.items() if parsed.damaged)
+
+
+def _listed(value: Any, role: str) -> tuple[Message, ...] | None:
+    """The messages of a graph's state, or of an object like a provider's request or response."""
+    found = langchain_messages.state_messages(value) if isinstance(value, (list, dict)) else None
+    if found is None and isinstance(value, dict) and any(_has_objects(value.get(x)) for x in _LISTS):
+        return messages_of(value, role)
+    return found
+
+
+def _has_objects(value: Any) -> bool:
+    return isinstance(value, list) and any(isinstance(x, dict) for x in value)
+
+
+def _only_text(value: Any) -> str | None:
+    """What a function was called with, if that is text: as it is, or as its only argument."""
+    return _text(next(iter(value.values())) if isinstance(value, dict) and len(value) == 1 else value)
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value and not is_address(value) else None

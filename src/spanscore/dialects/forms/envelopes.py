@@ -1,0 +1,93 @@
+"""Open what frameworks put around a tool's result: LangChain's ToolMessage in every serialization, AI SDK's outputs."""
+
+from typing import Any, NamedTuple
+
+from spanscore.dialects.forms.arguments import call_id, result
+from spanscore.model.json import Json, printed
+
+_COMMAND = {"graph", "update", "resume", "goto"}
+_TOOL_MESSAGES = frozenset({"tool", "ToolMessage"})
+_ONLY_LANGCHAINS = frozenset({"additional_kwargs", "response_metadata", "artifact"})
+"""Fields that every message has, or a ToolMessage, when it is written without the class's name around it."""
+
+_OUTPUTS = frozenset({"text", "json", "content", "error-text", "error-json"})
+"""What AI SDK says of a result's value, from its version 5 on."""
+
+
+class ToolOutput(NamedTuple):
+    """What a ToolMessage holds: the result, the id of the call it answers, and the error it states."""
+
+    value: Json
+    call_id: str | None
+    error: str | None
+
+
+def tool_output(value: object, *, known: bool = False) -> ToolOutput | None:
+    """The content of a ToolMessage, in any of the forms LangChain serializes it to; None for what is none.
+
+    A tool that hands over or changes a graph's state returns a Command with the ToolMessage among its messages. Where
+    it is not `known` that a framework made the object, one with the fields of any tool message is the tool's own.
+
+    >>> tool_output({"kwargs": {"content": "4", "tool_call_id": "c1"}})
+    ToolOutput(value=4, call_id='c1', error=None)
+    """
+    if not isinstance(value, dict):
+        return None
+    if value.keys() == {"output"} and isinstance(value["output"], dict):
+        value = value["output"]
+    if value.keys() == _COMMAND:
+        update = value["update"]
+        told = update.get("messages") if isinstance(update, dict) else None
+        answers = (tool_output(x, known=True) for x in reversed(told)) if isinstance(told, list) else ()
+        return next((x for x in answers if x is not None), None)
+    fields, kind = fields_of(value)
+    is_serialized = fields is not value
+    if "content" not in fields or "tool_call_id" not in fields:
+        return None
+    if kind not in _TOOL_MESSAGES and (kind or not (known or is_serialized)):
+        return None
+    if not (is_serialized or known) and _ONLY_LANGCHAINS.isdisjoint(fields):
+        return None
+    content = result(fields["content"])
+    error = printed(content) if fields.get("status") == "error" else None
+    return ToolOutput(content, call_id(fields["tool_call_id"]), error)
+
+
+def answering(value: object, asked: str | None) -> ToolOutput | None:
+    """The content of a tool message that stands where the result of the call `asked` should; None for any result.
+
+    That it names this very call tells it from an object of the tool's own.
+    """
+    found = tool_output(value, known=True)
+    if found is None or (asked is not None and found.call_id == asked):
+        return found
+    return tool_output(value)
+
+
+def sdk_output(value: Json) -> tuple[Json, str | None]:
+    """A result out of AI SDK's `{"type": …, "value": …}`, and the error that it states; any other value as it is.
+
+    >>> sdk_output({"type": "json", "value": {"left": 4}}), sdk_output({"type": "error-text", "value": "locked"})
+    (({'left': 4}, None), ('locked', 'locked'))
+    """
+    if not isinstance(value, dict) or not value.keys() <= {"type", "value", "providerOptions"} or "value" not in value:
+        return value, None
+    kind = value.get("type")
+    if not isinstance(kind, str) or kind not in _OUTPUTS:
+        return value, None
+    inside = value["value"]
+    returned = inside if kind == "text" else result(inside)
+    return returned, printed(returned) if kind.startswith("error-") else None
+
+
+def fields_of(item: object) -> tuple[dict[str, Any], str]:
+    """The fields of a message that LangChain serialized, and its type's name; "" where it has none."""
+    if not isinstance(item, dict):
+        return {}, ""
+    kind, names = item.get("type"), item.get("id")
+    inner = item.get("kwargs") if kind == "constructor" or "type" not in item else item.get("data")
+    if isinstance(inner, dict):
+        class_name = names[-1] if isinstance(names, list) and names else None
+        kind = class_name if kind == "constructor" else inner.get("type", kind)
+        item = inner
+    return item, kind if isinstance(kind, str) else ""

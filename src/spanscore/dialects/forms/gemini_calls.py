@@ -1,0 +1,92 @@
+"""Open what Google's SDKs put around Gemini's tool calls: the object that a result must be, ids for calls without."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from json import JSONDecoder
+
+from spanscore.dialects.forms.structure import opened
+from spanscore.dialects.forms.values import Facts
+from spanscore.model.json import Json
+from spanscore.model.span import Span
+from spanscore.model.step import Message, ToolResult
+
+_SIDES = ("input", "output")
+_BETWEEN = "\n\n"
+_MAX_RESULTS = 1000  # of one message
+_NUMBERED = re.compile(r"_\d+$")
+
+
+def content(returned: Json, *, objects: bool = False) -> Json:
+    """What a tool returned: the API asks for an object, so the SDKs put all else into one, under `result`.
+
+    With `objects` they do so with objects too, as the Gen AI SDK does with what the functions return that it calls.
+    """
+    if isinstance(returned, dict) and returned.keys() == {"result"}:
+        inner = returned["result"]
+        return opened(inner, scalars=False) if objects or not isinstance(inner, dict) else returned
+    return returned
+
+
+def without_envelopes(facts: Facts, *, objects: bool = False) -> None:
+    """Open the results in a model call's messages, in place, and drop ids that are made up where the model gives none.
+
+    They are a tool's name and the place of the part in its message, so a call and its result differ in them.
+    """
+    names = {call.name for side in _SIDES for x in facts.get(side) or () for call in x.calls}
+    for side in _SIDES:
+        if facts.get(side):
+            facts[side] = tuple(_opened(x, names, objects=objects) if x.calls or x.results else x for x in facts[side])
+
+
+def _opened(message: Message, names: set[str], *, objects: bool) -> Message:
+    calls = tuple(replace(x, call_id=_given_id(x.call_id, names)) for x in message.calls)
+    values = (content(x.value, objects=objects) for x in message.results)
+    given = (_given_id(x.call_id, names) for x in message.results)
+    results = tuple(map(ToolResult, given, values, (x.error for x in message.results)))
+    return replace(message, calls=calls, results=results)
+
+
+def _given_id(identity: str | None, names: set[str]) -> str | None:
+    made_up = identity is not None and _NUMBERED.sub("", identity) in names and _NUMBERED.search(identity)
+    return None if made_up else identity
+
+
+def complete(_span: Span, facts: Facts) -> None:
+    """Open what is in a model call that others than Google's own instrumentation tell of, in place."""
+    if facts["kind"] == "model":
+        without_envelopes(facts, objects=True)
+
+
+def complete_openinference(span: Span, facts: Facts) -> None:
+    """The same; OpenInference up to 0.1.8 tells results as a text of the user's, one JSON object after another."""
+    if facts["kind"] == "model" and facts.get("input"):
+        facts["input"] = tuple(_answered(facts["input"]))
+    complete(span, facts)
+
+
+def _answered(messages: Sequence[Message]) -> Iterator[Message]:
+    """The messages. What is sent after calls has to be their results: the API refuses all else."""
+    asked = 0
+    for message in messages:
+        told = _objects(message.text or "") if asked and message.role == "user" and not message.results else []
+        if asked and len(told) == asked:
+            yield replace(message, role="tool", text=None, results=tuple(ToolResult(None, x) for x in told))
+        else:
+            yield message
+        asked = len(message.calls)
+
+
+def _objects(text: str) -> list[Json]:
+    """The JSON objects that a text consists of, with empty lines between them; empty for any other text."""
+    decoder, found, at = JSONDecoder(), list[Json](), 0
+    while at < len(text):
+        try:
+            value, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            return []
+        at += len(_BETWEEN) if text.startswith(_BETWEEN, at) else 0
+        found.append(value)
+        if not isinstance(value, dict) or len(found) > _MAX_RESULTS or (at < len(text) and text[at] != "{"):
+            return []
+    return found

@@ -1,0 +1,114 @@
+"""Open LangChain's messages and states, which many instrumentations record as LangChain serializes them."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from spanscore.dialects.forms.envelopes import fields_of
+from spanscore.dialects.forms.messages import message
+from spanscore.model.json import printed
+from spanscore.model.step import Message
+
+_ROLES = {
+    "human": "user",
+    "HumanMessage": "user",
+    "HumanMessageChunk": "user",
+    "ai": "assistant",
+    "AIMessage": "assistant",
+    "AIMessageChunk": "assistant",
+    "system": "system",
+    "SystemMessage": "system",
+    "developer": "system",
+    "tool": "tool",
+    "ToolMessage": "tool",
+    "function": "tool",
+    "FunctionMessage": "tool",
+}
+
+_STRUCTURED = "Returning structured response: "
+"""What create_agent answers a call of the tool that stands for a structured answer."""
+
+_OWN_IDS = ("run-", "lc_")
+"""With which the ids begin that LangChain gives to messages: the run's, and whatever else is of its own making."""
+
+
+def state_messages(state: object) -> tuple[Message, ...] | None:
+    """The messages of a graph's state, a model's input or generations; None for what holds no messages."""
+    if isinstance(state, dict) and isinstance(state.get("generations"), list):
+        items: object = list(_generated(state["generations"]))
+    else:
+        items = state.get("messages") if isinstance(state, dict) else state
+    if not isinstance(items, list):
+        return None
+    if len(items) == 1 and isinstance(items[0], list):  # a batch of one conversation
+        items = items[0]
+    found = [_message(x) for x in items]
+    return _answered(tuple(x for x in found if x is not None)) if any(found) or not items else None
+
+
+def response_id(output: object) -> str | None:
+    """The provider's id of the response in a model run's output, which LangChain keeps beside its own id of the run."""
+    generations = output.get("generations") if isinstance(output, dict) else None
+    if not isinstance(output, dict) or not isinstance(generations, list):
+        return None
+    messages = [fields_of(x)[0] for x in _generated(generations)]
+    metadata = [x.get("response_metadata") for x in messages] + [output.get("llm_output"), output.get("llmOutput")]
+    told = [x.get("id") for x in metadata if isinstance(x, dict)] + [x.get("id") for x in messages]
+    return next((x for x in told if isinstance(x, str) and x and not x.startswith(_OWN_IDS)), None)
+
+
+def after_question(state: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
+    """What a graph added to its state: all after the last thing the user said."""
+    if state is None:
+        return None
+    asked = max((i for i, x in enumerate(state) if x.role == "user" and x.text is not None), default=-1)
+    return state[asked + 1 :]
+
+
+def _answered(said: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The messages with a structured answer as text: the model gives it as a call of a tool that only stands for it."""
+    last = said[-1].results[0] if said and len(said[-1].results) == 1 else None
+    if last is None or not isinstance(last.value, str) or not last.value.startswith(_STRUCTURED):
+        return said
+    at = next((i for i in range(len(said) - 1, -1, -1) if said[i].calls), -1)
+    answer = next((x for x in said[at].calls if x.call_id == last.call_id), None) if at >= 0 else None
+    if answer is None:
+        return said
+    left = tuple(x for x in said[at].calls if x is not answer)
+    told = replace(said[at], calls=left) if left or said[at].text else None
+    return (*said[:at], *([told] if told else []), *said[at + 1 : -1], Message("assistant", printed(answer.arguments)))
+
+
+def _generated(generations: list[Any]) -> Iterator[Any]:
+    for batch in generations[:1]:
+        for generation in batch if isinstance(batch, list) else ():
+            if isinstance(generation, dict):
+                yield generation.get("message", {"role": "assistant", "content": generation.get("text")})
+
+
+def _message(item: object) -> Message | None:
+    fields, kind = fields_of(item)
+    if not fields or ("content" not in fields and "tool_calls" not in fields):
+        return None
+    given = fields.get("role")
+    role = _ROLES.get(kind, given if isinstance(given, str) else "user")
+    more = fields.get("additional_kwargs")
+    beside = more if isinstance(more, dict) else {}
+    calls = fields.get("tool_calls") or beside.get("tool_calls")
+    content = fields.get("content")
+    if calls and isinstance(content, list):  # Anthropic's blocks repeat the calls
+        content = [x for x in content if not (isinstance(x, dict) and x.get("type") in ("tool_use", "function_call"))]
+    plain = {"role": role, "content": content, "tool_calls": calls, "reasoning_content": _reasoning(beside)}
+    if role == "tool":
+        plain |= {"tool_call_id": fields.get("tool_call_id"), "status": fields.get("status")}
+    return message(plain, role)
+
+
+def _reasoning(beside: dict[str, Any]) -> str | None:
+    """What the model thought, which some integrations keep beside its message: as text, or as OpenAI's item."""
+    told = beside.get("reasoning_content")
+    item = beside.get("reasoning") if told is None else None
+    if isinstance(item, dict):
+        thought = message({**item, "type": "reasoning"}, "assistant")
+        told = None if thought is None else thought.reasoning
+    return told if isinstance(told, str) else None

@@ -1,0 +1,24 @@
+"""Read a call of an MCP tool from the parameters and the result of its request, as the protocol has them."""
+
+from typing import Any
+
+from spanscore.dialects.forms.arguments import arguments, result
+from spanscore.dialects.forms.status import status_error
+from spanscore.dialects.forms.structure import structure
+from spanscore.dialects.forms.values import Facts, text
+from spanscore.model.json import printed
+from spanscore.model.span import Span, Value
+
+
+def read_call(span: Span, parameters: Any, answer: Value) -> Facts:
+    """The facts of a call. What a tool returns as structure, and as text for those that know no structure, is one."""
+    asked = parameters if isinstance(parameters, dict) else {}
+    facts: Facts = {"kind": "tool", "tool_name": text(asked.get("name")), "error": status_error(span)}
+    if asked.get("arguments") is not None:
+        facts["arguments"] = arguments(asked["arguments"])
+    told = structure(answer).value
+    if isinstance(told, dict) and "content" in told:
+        facts["result"], facts["has_result"] = result(told["content"]), True
+        if told.get("isError") is True:
+            facts["error"] = facts["error"] or printed(facts["result"])
+    return facts

@@ -1,0 +1,127 @@
+"""Find the messages in a whole request or response, of a provider or of LangChain, which wrappers record as it is."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from spanscore.dialects.forms import langchain_messages
+from spanscore.dialects.forms.arguments import tools
+from spanscore.dialects.forms.messages import is_message, messages, system_text
+from spanscore.dialects.forms.reprs import is_address
+from spanscore.dialects.forms.structure import structure
+from spanscore.dialects.forms.unusual_messages import definition
+from spanscore.model.span import Value
+from spanscore.model.step import Message
+from spanscore.model.trace import Tool
+
+SYSTEM: Final = ("system", "instructions", "system_instruction", "systemInstruction")
+"""Where requests have their instructions, if not among the messages."""
+
+
+_TEXTS: Final = frozenset({"text", "completion"})
+"""Where a response has its only text."""
+
+
+def messages_of(body: Value, role: str) -> tuple[Message, ...] | None:
+    """The messages of a request or response of OpenAI, Anthropic, Gemini or Bedrock; None where there are none.
+
+    `role` is that of content without one: "user" in a request, "assistant" in a response.
+    """
+    parsed = structure(body).value
+    if isinstance(parsed, list):
+        return messages(items_of(parsed), role).messages
+    if isinstance(parsed, dict):
+        return _of_object(parsed, role)
+    is_text = isinstance(parsed, str) and parsed and not is_address(parsed)
+    return messages([parsed], role).messages if is_text else None
+
+
+def _of_object(body: dict[str, Any], role: str) -> tuple[Message, ...] | None:
+    for key in ("messages", "input", "contents", "output"):
+        if isinstance(body.get(key), (list, str)):
+            return messages(body[key], role).messages
+    for key, inner in (("choices", "message"), ("candidates", "content")):
+        if isinstance(body.get(key), list):
+            return messages([x[inner] for x in body[key] if isinstance(x, dict) and inner in x], role).messages
+    if len(body) == 1 and isinstance(told := next(iter(body.values())), str) and body.keys() <= _TEXTS:
+        return (Message(role, told),)
+    content = body.get("content")
+    if isinstance(content, dict) and isinstance(content.get("parts"), list):  # Gemini's, without its candidate
+        return messages([content], role).messages
+    answered = body if body.keys() == {"message"} else body.get("output")
+    if isinstance(answered, dict) and isinstance(
+        answered.get("message"), dict
+    ):  # Bedrock's Converse has it in `output`
+        return messages([answered["message"]], role).messages
+    is_own = is_message({key: value for key, value in body.items() if key != "text"})  # that may be a field of its own
+    return messages(body, role).messages if is_own else None
+
+
+def items_of(listed: list[Any]) -> list[Any]:
+    """Messages or items, or those in the responses that a list is of, as OpenAI's Agents SDK gives a stream's."""
+    responses = [x for x in listed if isinstance(x, dict) and x.get("object") == "response"]
+    if not responses or len(responses) < len(listed):
+        return listed
+    return [item for x in responses if isinstance(x.get("output"), list) for item in x["output"]]
+
+
+def offered(*bodies: Any) -> tuple[Tool, ...] | None:
+    """The tools on offer that a parsed request lists, or the response that repeats it: beside or among the messages."""
+    for body in bodies:
+        listed = _listed_tools(body)
+        if listed is not None:
+            return tools(listed)
+    return None
+
+
+def _listed_tools(body: Any) -> Any:
+    if isinstance(body, dict):
+        config = body.get("config")
+        for where in (body, config if isinstance(config, dict) else {}):
+            for key in ("tools", "functions"):
+                if _is_definitions(where.get(key)):
+                    return where[key]
+    said = body.get("messages") if isinstance(body, dict) else body
+    told = [x for x in said if isinstance(x, dict)] if isinstance(said, list) else []
+    beside = [y for x in told if isinstance(x.get("tools"), list) for y in x["tools"]]
+    return [*beside, *(y for y in map(definition, told) if y is not None)] or None
+
+
+def _is_definitions(listed: Any) -> bool:
+    """Whether a list defines tools, as objects or JSON; it does not where Python printed them."""
+    return isinstance(listed, list) and all(isinstance(x, dict) or str(x).startswith("{") for x in listed)
+
+
+def system_of(request: Mapping[str, Any]) -> str | None:
+    """The instructions that stand beside the messages of a request: OpenAI's, Anthropic's, Bedrock's or Gemini's."""
+    inside = request.get("config")
+    given = [request.get(x) for x in SYSTEM]
+    given.append(inside.get("system_instruction") if isinstance(inside, dict) else None)
+    return next((said for said in (system_text(x)[0] for x in given if x) if said), None)
+
+
+def configured_tools(request: Mapping[str, Any]) -> tuple[Tool, ...] | None:
+    """The tools in the configuration of a request to Gemini."""
+    inside = request.get("config")
+    return tools(inside.get("tools")) if isinstance(inside, dict) else None
+
+
+def conversation(value: Any, role: str) -> tuple[Message, ...] | None:
+    """The messages of a parsed request or response, LangChain's among them."""
+    if value is None:
+        return None
+    listed = value.get("messages", [value]) if isinstance(value, dict) else value
+    listed = [x for x in listed if definition(x) is None] if isinstance(listed, list) else listed
+    if isinstance(listed, list) and (any(map(_is_langchain, listed)) or _has_generations(value)):
+        return langchain_messages.state_messages(value if _has_generations(value) else listed)
+    return messages_of(value, role)
+
+
+def _has_generations(value: Any) -> bool:
+    return isinstance(value, dict) and "generations" in value
+
+
+def _is_langchain(item: Any) -> bool:
+    """Whether LangChain wrote the message: serialized, printed with all its fields, or in a batch."""
+    if isinstance(item, dict):
+        return item.get("type") == "constructor" or "additional_kwargs" in item
+    return isinstance(item, list)

@@ -1,0 +1,26 @@
+"""Why a span failed, in the places where OpenTelemetry records it."""
+
+from spanscore.dialects.forms.arguments import result
+from spanscore.dialects.forms.messages import blocks
+from spanscore.dialects.forms.values import text
+from spanscore.model.json import printed
+from spanscore.model.span import STATUS_ERROR, Span
+
+
+def status_error(span: Span) -> str | None:
+    """Why a span failed, by its status, its exception event or its `error.type`; None where it did not."""
+    attributes = span.attributes
+    if span.status_code != STATUS_ERROR and "error.type" not in attributes:
+        return None
+    for event in span.events:
+        if event.name == "exception":
+            stated = event.attributes.get("exception.message") or event.attributes.get("exception.type")
+            if text(stated):
+                return _without_blocks(str(stated))
+    return _without_blocks(span.status_message) or text(attributes.get("error.type")) or "error"
+
+
+def _without_blocks(message: str) -> str:
+    """The text of an error that a tool stated as a list of content blocks; any other as it is."""
+    listed = blocks(message)
+    return message if listed is None else printed(result(listed))

@@ -1,0 +1,88 @@
+"""Recognise what was cut on its way: by the marks that instrumentations leave, or by JSON that just ends."""
+
+import re
+from typing import Any
+
+from spanscore.dialects.forms.structure import MAX_DEPTH, is_redacted, structure
+
+_TRUNCATED = re.compile(r"[\[(<][^\[\]()<>]{0,60}\btruncated\b[^\[\]()<>]{0,60}[\])>]?\s*", re.IGNORECASE)
+_TAIL_CHARS = 160
+_MIN_CHARS_OF_ELLIPSIS = 200  # shorter texts end in one because somebody hesitates
+_MAX_CHARS = 1024 * 1024  # nobody cuts what is longer to less than this; the text is walked token by token
+_ESCAPE = "\\"
+_QUOTES = ('"', "'")
+_CLOSING = {"{": "}", "[": "]"}
+_OPENING = re.compile(r"""\s*(?:\{\s*["'}]|\{\s*$|\[\s*(?:["'\[{\]\d-]|true|false|null|True|False|None|$))""")
+_TOKENS = re.compile(r"""(?:"[^"\\]*(?:\\.[^"\\]*)*|'[^'\\]*(?:\\.[^'\\]*)*)(?P<end>["']|\\?\Z)|[\[\]{},]""", re.DOTALL)
+LAST_OF_MARKS = frozenset("])>…d D_*\n")
+"""The last character of whatever may be marked: all other texts need no closer look."""
+
+
+def is_cut(text: str) -> bool:
+    """Whether a mark at the end of `text` says that more had followed.
+
+    >>> is_cut("The weather in ...[TRUNCATED]"), is_cut("It rains [3 lines truncated]"), is_cut("Well…")
+    (True, True, False)
+    """
+    if text[-1:] not in LAST_OF_MARKS:
+        return False
+    if text[-1] == "…":
+        return len(text) >= _MIN_CHARS_OF_ELLIPSIS
+    tail = text[-_TAIL_CHARS:]
+    return "truncated" in tail.lower() and any(x.end() == len(tail) for x in _TRUNCATED.finditer(tail))
+
+
+def is_marked(text: str) -> bool:
+    """Whether `text` was cut or redacted; nearly all texts end in a way that spares them a closer look."""
+    return text[-1:] in LAST_OF_MARKS and (is_redacted(text) or is_cut(text))
+
+
+def mended(text: str) -> str | None:
+    """A JSON array or object that ends before it is closed, closed; None for other text. Python's spelling counts too.
+
+    What was being written when it was cut is left out where it cannot be closed.
+
+    >>> mended('{"cities": ["Paris", "Ber'), mended('{"city": "Paris"}'), mended("[see below]")
+    ('{"cities": ["Paris", "Ber"]}', None, None)
+    >>> mended('{"city": "Paris", "day')
+    '{"city": "Paris"}'
+    """
+    if len(text) > _MAX_CHARS or _OPENING.match(text) is None:
+        return None
+    closed, last = _closed(text)
+    if closed is None or structure(closed).value is not None:
+        return closed
+    return _closed(text[:last])[0]
+
+
+def _closed(text: str) -> tuple[str | None, int]:
+    """The text closed, None where it needs no closing; and where its last member or element that is open begins."""
+    waiting: list[str] = []
+    last = 0
+    for token in _TOKENS.finditer(text):
+        first = token[0][0]
+        if first == ",":
+            last = token.start()
+        elif first in _CLOSING:
+            waiting.append(_CLOSING[first])
+            last = token.end()
+        elif first in "]}":
+            if not waiting or waiting.pop() != first:
+                return None, last
+        elif token["end"] not in _QUOTES:
+            return f"{text.rstrip(_ESCAPE)}{first}{''.join(reversed(waiting))}", last
+        if not 0 < len(waiting) <= MAX_DEPTH:
+            return None, last
+    return f"{text}{''.join(reversed(waiting))}", last
+
+
+def is_damaged(value: Any) -> bool:
+    """Whether a tool's arguments or result were cut or redacted, or one of an object's values was."""
+    if isinstance(value, dict):
+        for x in value.values():  # noqa: SIM110 # asked of every tool call: a generator would take twice as long
+            if isinstance(x, str) and x[-1:] in LAST_OF_MARKS and is_marked(x):
+                return True
+        return False
+    if not isinstance(value, str) or not value:
+        return False
+    return is_marked(value) or (value[0] in "{[" and mended(value) is not None)

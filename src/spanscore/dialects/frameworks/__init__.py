@@ -1,0 +1,1 @@
+"""Frameworks and model APIs whose telemetry has attributes or scopes of its own."""

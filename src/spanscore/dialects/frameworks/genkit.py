@@ -1,0 +1,117 @@
+"""Google's Genkit: actions with a subtype, their input and output as JSON."""
+
+from dataclasses import replace
+from typing import Any
+
+from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.forms.arguments import tools
+from spanscore.dialects.forms.decorated_calls import cut, damaged, read_call, read_function
+from spanscore.dialects.forms.ids import first_identity
+from spanscore.dialects.forms.messages import messages
+from spanscore.dialects.forms.provider_bodies import messages_of
+from spanscore.dialects.forms.structure import Parsed, opened, structure
+from spanscore.dialects.forms.values import Facts, count, first_text, text
+from spanscore.model.span import Span, Value
+from spanscore.model.step import Message
+
+_TYPE, _SUBTYPE = "genkit:type", "genkit:metadata:subtype"
+_SESSIONS = ("genkit:sessionId", "genkit:metadata:agent:sessionId", "session.id", "gen_ai.conversation.id")
+_USERS = ("user.id", "enduser.id")  # labels that an application gives a call (`telemetryLabels`), as those of sessions
+_CONTEXT = "genkit:metadata:context"
+_CONTEXT_SESSIONS = ("sessionId", "session_id", "threadId", "conversationId")
+_CONTEXT_USERS = ("userId", "user_id", "uid")
+_KINDS = {  # by subtype, which only actions have; else by type
+    "model": "model",
+    "background-model": "model",
+    "tool": "tool",
+    "tool.v2": "tool",
+    "retriever": "retrieval",
+    "agent": "agent",
+    "flow": "workflow",
+    "executable-prompt": "workflow",
+    "dotprompt": "workflow",
+    "helper": "workflow",  # a chat's `send`
+    "util": "workflow",  # `generate`, the loop around a model and its tools
+}
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of an action."""
+    attributes = span.attributes
+    kind = _KINDS.get(first_text(attributes, (_SUBTYPE, _TYPE)) or "", "other")
+    called_in = structure(attributes.get(_CONTEXT)).value
+    called_in = called_in if isinstance(called_in, dict) else {}
+    facts: Facts = {
+        "kind": kind,
+        "session_id": first_identity(attributes, _SESSIONS) or first_identity(called_in, _CONTEXT_SESSIONS),
+        "user_id": first_identity(attributes, _USERS) or first_identity(called_in, _CONTEXT_USERS),
+    }
+    given, returned = attributes.get("genkit:input"), attributes.get("genkit:output")
+    name = text(attributes.get("genkit:name")) or text(span.name)
+    if kind == "model":
+        facts["model"] = name
+        _read_model(given, returned, facts)
+    elif kind == "tool":
+        facts["tool_name"] = name
+        read_call(span, given, returned, facts)
+        if attributes.get(_SUBTYPE) == "tool.v2":
+            facts["result"] = _of_parts(facts.get("result"))
+    elif kind == "retrieval":
+        asked, found = structure(given).value, structure(returned).value
+        query = messages([asked["query"]]).messages if isinstance(asked, dict) and "query" in asked else None
+        facts["query"] = query[0].text if query else None
+        documents = found.get("documents") if isinstance(found, dict) else None
+        facts["documents"] = tuple(documents) if isinstance(documents, list) else ()
+    elif kind == "agent" or (kind == "workflow" and context.outermost):
+        facts["agent_name"] = name if kind == "agent" or attributes.get(_SUBTYPE) == "flow" else None
+        read_function(opened(given), Parsed(_answer(opened(returned))), facts)
+        facts["damaged"] = damaged(input=given, output=returned)
+    return facts
+
+
+def _read_model(given: Value, returned: Value, facts: Facts) -> None:
+    request, response = structure(given), structure(returned)
+    if isinstance(request.value, dict):
+        facts["input"] = messages(request.value.get("messages")).messages
+        facts["tools"] = tools(request.value["tools"]) if "tools" in request.value else None
+    if isinstance(response.value, dict):
+        answer: Any = response.value.get("message")
+        if answer is None and isinstance(response.value.get("candidates"), list):  # before version 1
+            answer = [x.get("message") for x in response.value["candidates"] if isinstance(x, dict)]
+        facts["output"] = _with_text(messages(answer, "assistant").messages, response.value.get("raw"))
+        usage = response.value.get("usage")
+        if isinstance(usage, dict):
+            facts["input_tokens"], facts["output_tokens"] = count(usage.get("inputTokens")), _produced(usage)
+        reason = text(response.value.get("finishReason"))
+        facts["finish_reasons"] = (reason,) if reason else ()
+    facts["damaged"] = cut(input=request, output=response)
+
+
+def _answer(returned: Any) -> Any:
+    """What an agent or flow returned: of an agent the message in the object that it puts around it."""
+    is_turn = isinstance(returned, dict) and isinstance(returned.get("message"), dict) and "finishReason" in returned
+    return {"messages": [returned["message"]]} if is_turn else returned
+
+
+def _of_parts(result: Any) -> Any:
+    """What a tool that returns parts has as its value, or else the parts: they stand in an object of its own."""
+    if isinstance(result, dict) and result.keys() <= {"output", "content", "metadata"}:
+        return next((result[x] for x in ("output", "content") if result.get(x) is not None), None)
+    return result
+
+
+def _with_text(answer: tuple[Message, ...] | None, raw: Any) -> tuple[Message, ...] | None:
+    """The answer, with the text beside its tool calls, which the OpenAI plugin leaves in the provider's response."""
+    if not answer or len(answer) > 1 or not answer[0].calls or answer[0].text is not None:
+        return answer
+    said = messages_of(raw, "assistant") if isinstance(raw, dict) and "choices" in raw else None
+    return (replace(answer[0], text=said[0].text),) if said else answer
+
+
+def _produced(usage: dict[str, Any]) -> int | None:
+    """Output tokens; Genkit counts those of thinking beside them."""
+    produced = [count(usage.get(x)) for x in ("outputTokens", "thoughtsTokens")]
+    return None if produced[0] is None else sum(x for x in produced if x is not None)
+
+
+DIALECT = Dialect("genkit", read, keys=(_TYPE,), marks=(b"genkit:type",))

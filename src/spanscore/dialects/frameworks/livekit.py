@@ -1,0 +1,86 @@
+"""LiveKit Agents: a voice session in one trace, each of the agent's answers a span, content in attributes of its own.
+
+Since August 2026 the attributes that hold what people said have `pii` in their name.
+"""
+
+from spanscore.dialects.conventions import semconv
+from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.forms.arguments import arguments, call_id, tools
+from spanscore.dialects.forms.ids import first_identity
+from spanscore.dialects.forms.messages import messages
+from spanscore.dialects.forms.reprs import evaluated
+from spanscore.dialects.forms.structure import opened, structure
+from spanscore.dialects.forms.values import Facts, first_text
+from spanscore.model.span import Attributes, Span, Value
+
+_SCOPE = "livekit-agents"
+_KINDS = {
+    "agent_turn": "agent",
+    "llm_node": "model",
+    "llm_request": "model",
+    "realtime_inference": "model",
+    "realtime_metrics": "model",
+    "function_tool": "tool",
+}
+_SESSIONS = ("lk.pii.room_name", "lk.room_name", "lk.room_sid", "lk.job_id")
+_USERS = ("lk.pii.participant_identity", "lk.participant_identity", "lk.participant_id")
+_AGENTS = ("gen_ai.agent.name", "lk.agent_name", "lk.agent_label")
+_ASKED = ("lk.pii.user_input", "lk.user_input")
+_ANSWERED = ("lk.pii.response.text", "lk.response.text")
+_CALLS = ("lk.pii.response.function_calls", "lk.response.function_calls")
+_GIVEN = ("lk.pii.chat_ctx", "lk.chat_ctx")
+_TOOL_NAME, _TOOL_ID, _FAILED = "lk.function_tool.name", "lk.function_tool.id", "lk.function_tool.is_error"
+_TOOL_GIVEN = ("lk.pii.function_tool.arguments", "lk.function_tool.arguments")
+_TOOL_RETURNED = ("lk.pii.function_tool.output", "lk.function_tool.output")
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of one of its spans; what else goes on in a session (speech, state, closing) is bookkeeping."""
+    kind = _KINDS.get(span.name, "other")
+    facts: Facts = semconv.read(span, context) if kind != "other" else {}
+    attributes = span.attributes
+    facts["kind"] = kind
+    facts["session_id"] = facts.get("session_id") or first_identity(attributes, _SESSIONS)
+    facts["user_id"] = facts.get("user_id") or first_identity(attributes, _USERS)
+    if span.name == "agent_turn":
+        facts["agent_name"] = first_text(attributes, _AGENTS)
+        facts["input_text"], facts["output_text"] = first_text(attributes, _ASKED), first_text(attributes, _ANSWERED)
+    elif span.name == "llm_node":
+        _read_node(attributes, facts)
+    elif kind == "tool":
+        _read_tool(span, facts)
+    return facts
+
+
+def _read_node(attributes: Attributes, facts: Facts) -> None:
+    """A model call as the session sees it, around the request to the model's API, which tells more."""
+    given = structure(first_text(attributes, _GIVEN)).value
+    items = given.get("items") if isinstance(given, dict) else None
+    said, calls = first_text(attributes, _ANSWERED), structure(first_text(attributes, _CALLS)).value
+    requested = [x for x in calls if isinstance(x, dict)] if isinstance(calls, list) else []
+    asked: list[Value] = [{**x, "type": "function_call"} for x in requested]
+    if facts.get("input") is None and isinstance(items, list):
+        told: list[Value] = [x for x in items if isinstance(x, dict) and ("role" in x or "call_id" in x)]
+        facts["input"] = messages(told).messages
+    if facts.get("output") is None and (said is not None or asked):
+        text: list[Value] = [] if said is None else [{"role": "assistant", "content": said}]
+        facts["output"] = messages([*text, *asked], "assistant").messages
+    if facts.get("model") is None:
+        facts["tools"] = tools(attributes.get("lk.function_tools"))
+
+
+def _read_tool(span: Span, facts: Facts) -> None:
+    attributes = span.attributes
+    facts["tool_name"] = facts.get("tool_name") or first_text(attributes, (_TOOL_NAME,))
+    facts["call_id"] = facts.get("call_id") or call_id(attributes.get(_TOOL_ID))
+    given, returned = first_text(attributes, _TOOL_GIVEN), first_text(attributes, _TOOL_RETURNED)
+    if facts.get("arguments") is None and given is not None:
+        facts["arguments"] = arguments(given)
+    if returned is not None:  # what the model is told; `gen_ai.tool.call.result` makes 0.1 of the text 0.10
+        facts["result"], facts["has_result"] = opened(returned), True
+    facts["result"] = evaluated(facts.get("result"))
+    if attributes.get(_FAILED) is True:  # whose `error.type` says no more than that
+        facts["error"] = returned or facts.get("error") or "error"
+
+
+DIALECT = Dialect("livekit", read, scopes=(_SCOPE,), marks=(_SCOPE.encode(),))

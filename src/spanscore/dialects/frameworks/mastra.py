@@ -1,0 +1,346 @@
+"""Mastra: spans with a type of its own, their content under the names of whichever exporter and version sent it."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from spanscore.dialects.content_switch import ContentSwitch
+from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.forms.arguments import arguments, call_id, tools
+from spanscore.dialects.forms.decorated_calls import cut, damaged, read_function, recorded
+from spanscore.dialects.forms.ids import first_identity
+from spanscore.dialects.forms.json_text import as_told
+from spanscore.dialects.forms.messages import messages
+from spanscore.dialects.forms.provider_bodies import messages_of
+from spanscore.dialects.forms.status import status_error
+from spanscore.dialects.forms.structure import Parsed, is_redacted, opened, structure
+from spanscore.dialects.forms.values import Facts, first_count, first_text, text
+from spanscore.model.json import Json, dumps, printed
+from spanscore.model.span import Attributes, Span, Value
+from spanscore.model.step import Message, Step
+from spanscore.model.trace import Tool
+
+_TYPE = "mastra.span.type"
+_KINDS = {
+    "agent_run": "agent",
+    "model_generation": "model",  # the loop: it sums up the steps inside it, or stands for the only one
+    "llm_generation": "model",
+    "model_step": "model",
+    "model_inference": "model",  # inside a step: tokens and model
+    **dict.fromkeys(("tool_call", "mcp_tool_call", "client_tool_call", "provider_tool_call"), "tool"),
+    **dict.fromkeys(("workflow_run", "workflow_step"), "workflow"),
+}
+# What went in and came out: by the OpenTelemetry exporter's names (the first is `mastra.TYPE.input`), those that it had
+# before version 1, the Langfuse exporter's and the Arize exporter's.
+_INPUTS = (
+    "gen_ai.tool.call.arguments",
+    "gen_ai.input.messages",
+    "gen_ai.tool.input",
+    "input",
+    "langfuse.observation.input",
+    "input.value",
+)
+_OUTPUTS = (
+    "gen_ai.tool.call.result",
+    "gen_ai.output.messages",
+    "gen_ai.tool.output",
+    "output",
+    "langfuse.observation.output",
+    "output.value",
+)
+_PREFIXES = ("mastra.metadata.", "")  # of an application's metadata; before version 1 without one
+_SESSIONS = ("mastra.metadata.sessionId", "gen_ai.conversation.id", "mastra.metadata.threadId", "sessionId", "threadId")
+_PERSONS = ("userId", "resourceId")
+_USERS = tuple(prefix + name for prefix in _PREFIXES for name in _PERSONS)
+_AGENTS = ("gen_ai.agent.name", "agent.name", "gen_ai.agent.id", "agent.id")
+_TOOL_NAMES, _CALL_IDS = ("gen_ai.tool.name", "tool.name"), ("gen_ai.tool.call.id", "tool_call.id")
+_DESCRIPTIONS = ("gen_ai.tool.description", "tool.description")
+_OFFERED = ("gen_ai.tool.definitions", "agent.available_tools")
+_MODELS = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "modelId")
+_GIVEN_TOKENS = ("gen_ai.usage.input_tokens", "llm.token_count.prompt")
+_PRODUCED_TOKENS = ("gen_ai.usage.output_tokens", "llm.token_count.completion")
+_COUNTS = {"input_tokens": ("prompt_tokens", "input_tokens"), "output_tokens": ("completion_tokens", "output_tokens")}
+"""A response's own counts, of providers that have them at its top."""
+
+_LOOPS = frozenset({"model_generation", "llm_generation"})
+_LEVELS_IN_LOOP = 2
+"""Steps, and the inferences in them."""
+_MAX_TEXTS, _MAX_CHARS, _MAX_TRIES = 10, 20_000, 50
+"""Of an answer that is JSON, looked for as it was written: agents' texts, its length, places where it may begin."""
+
+_TOO_DEEP = "[MaxDepth]"
+"""What Mastra puts in the place of what is nested too deep for it."""
+_MENTION = re.compile(r"\[(?:tool: [^\[\]]*|reasoning)\]")
+"""What stands for a call or for thoughts in a step's preview of its messages."""
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of a span of an agent, a workflow, a model or a tool; processors, memory and chunks are none."""
+    attributes = span.attributes
+    kind = _KINDS.get(str(attributes[_TYPE]), "other")
+    facts: Facts = {
+        "kind": kind,
+        "session_id": first_identity(attributes, _SESSIONS),
+        "user_id": first_identity(attributes, _USERS) or first_identity(_arize_metadata(attributes), _PERSONS),
+    }
+    given, returned = _recorded(attributes, "input", _INPUTS), _recorded(attributes, "output", _OUTPUTS)
+    if kind == "agent":
+        facts["agent_name"] = first_text(attributes, _AGENTS)
+        facts["system"] = text(attributes.get("gen_ai.system_instructions"))
+        offered = first_text(attributes, _OFFERED)
+        facts["tools"] = None if offered is None else tools(offered)
+        _read_question(given, facts)
+        if "output" in attributes:  # before version 1, when the agent's text was that of its last step alone
+            facts["output_text"] = _said(structure(returned).value)
+    elif kind == "model":
+        _read_model(attributes, given, returned, facts)
+    elif kind == "tool":
+        _read_tool(span, given, returned, facts)
+    elif kind == "workflow" and context.outermost:
+        read_function(opened(given, scalars=False), Parsed(opened(returned, scalars=False)), facts)
+        facts["damaged"] = damaged(input=given, output=returned)
+    return facts
+
+
+def _recorded(attributes: Attributes, side: str, keys: tuple[str, ...]) -> Value:
+    own = attributes.get(f"mastra.{text(attributes[_TYPE])}.{side}")
+    return own if own is not None else next((x for x in map(attributes.get, keys) if x is not None), None)
+
+
+def _arize_metadata(attributes: Attributes) -> dict[str, Any]:
+    """What stands below `mastra.metadata.` elsewhere, which the Arize exporter writes as one object."""
+    told = structure(attributes.get("metadata")).value
+    return told if isinstance(told, dict) else {}
+
+
+def _read_question(given: Value, facts: Facts) -> None:
+    """What an agent was asked: text as it is, even if it is JSON, or messages.
+
+    What it returned is left to its model calls: from version 1 on its text is that of all steps in a row.
+    """
+    facts["damaged"] = damaged(input=given)
+    asked = _asked(given)
+    if asked:
+        facts["input"] = messages([_opened(x) for x in asked]).messages
+    else:
+        facts["input_text"] = given if isinstance(given, str) and not is_redacted(given) else None
+
+
+def _asked(given: Value) -> list[Any] | None:
+    """The messages or texts that an agent was given as JSON, those that are whole where it was cut; None for text."""
+    said: Any = opened(given, scalars=False)
+    if isinstance(said, str):
+        told = recorded(given)
+        said = told.value if told.damaged else None
+    if isinstance(said, dict):
+        said = said["messages"] if said.keys() == {"messages"} else [said]
+    are_messages = isinstance(said, list) and all(isinstance(x, str) or _is_message(x) for x in said)
+    return said if are_messages else None
+
+
+def _is_message(item: Any) -> bool:
+    return isinstance(item, dict) and isinstance(item.get("role"), str) and not item.keys().isdisjoint(_CONTENTS)
+
+
+_CONTENTS = frozenset({"content", "parts"})
+
+
+def _opened(item: Any) -> Any:
+    """A message as Mastra stores it, with parts inside its content."""
+    inner = item.get("content") if isinstance(item, dict) else None
+    return {**item, "content": inner["parts"]} if isinstance(inner, dict) and "parts" in inner else item
+
+
+def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Facts) -> None:
+    request, response = structure(given), structure(returned)
+    body: Any = request.value.get("body", request.value) if isinstance(request.value, dict) else request.value
+    facts["input"] = _cleaned(messages_of(body, "user"))
+    told = _response_body(attributes)
+    facts["output"] = _with_thoughts(_answer(response.value), told)
+    facts["damaged"] = cut(input=request, output=response)
+    facts["agent_name"] = first_text(attributes, _AGENTS)
+    facts["model"] = first_text(attributes, _MODELS)
+    facts["tools"] = _described(body) or _described(told)
+    used = told.get("usage") if isinstance(told, dict) else None
+    for fact, names in (("input_tokens", _GIVEN_TOKENS), ("output_tokens", _PRODUCED_TOKENS)):
+        facts[fact] = first_count(attributes, names)
+        if facts[fact] is None and isinstance(used, dict):
+            facts[fact] = first_count(used, _COUNTS[fact])
+
+
+def _cleaned(given: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
+    """Messages without what Mastra put in the place of calls and results: a step only has a preview of them."""
+    if given is None:
+        return None
+    return tuple(
+        replace(
+            message,
+            text=_without_mentions(message),
+            calls=tuple(x for x in message.calls if _TOO_DEEP not in (x.name, x.arguments)),
+            results=tuple(x for x in message.results if x.call_id is not None and x.value != _TOO_DEEP),
+        )
+        for message in given
+    )
+
+
+def _without_mentions(message: Message) -> str | None:
+    """The text up to the mentions at its end; they are looked for from there, since a text may be long."""
+    said = message.text
+    if not said or message.role != "assistant":
+        return said
+    end = len(said)
+    while (at := said.rfind("[", 0, end)) >= 0 and _MENTION.fullmatch(said, at, end):
+        end = at - said[max(at - 1, 0) : at].isspace()
+    return said[:end] or None
+
+
+def _answer(response: Any) -> tuple[Message, ...] | None:
+    """What a model answered: messages, or an object with a text, calls, thoughts and a generated object."""
+    if not isinstance(response, dict):
+        return messages(response, "assistant").messages if isinstance(response, list) else None
+    said, called = _said(response), response.get("toolCalls")
+    parts: list[Any] = [{"type": "text", "text": said}] if said is not None else []
+    parts += [{"type": "reasoning", "text": x} for x in _thoughts(response.get("reasoning"))]
+    parts += [{**x, "type": "tool-call"} for x in called if isinstance(x, dict)] if isinstance(called, list) else []
+    answer: list[Any] = [{"role": "assistant", "content": parts}]
+    return messages(answer).messages if parts else None
+
+
+def _said(response: Any) -> str | None:
+    """The text of an answer, or the object that was generated in its place."""
+    if not isinstance(response, dict):
+        return None
+    said, made = response.get("text"), response.get("object")
+    if not said and made is not None:
+        return printed(made)
+    return said if isinstance(said, str) else None
+
+
+def _thoughts(reasoning: Any) -> Iterable[Any]:
+    listed = reasoning if isinstance(reasoning, list) else [reasoning]
+    return (x.get("text", x.get("content")) if isinstance(x, dict) else x for x in listed)
+
+
+def _response_body(attributes: Attributes) -> Any:
+    """The provider's response as a step carries it: tokens, and of OpenAI's Responses the tools and the thoughts."""
+    told = next((x for x in (attributes.get(prefix + "body") for prefix in _PREFIXES) if x is not None), None)
+    return structure(_arize_metadata(attributes).get("body") if told is None else told).value
+
+
+def _with_thoughts(answer: tuple[Message, ...] | None, body: Any) -> tuple[Message, ...] | None:
+    """The answer with the thoughts that only the response tells."""
+    if not answer or answer[0].reasoning or not isinstance(body, dict) or not isinstance(body.get("output"), list):
+        return answer
+    thoughts = [x.reasoning for x in messages_of(body, "assistant") or () if x.reasoning]
+    return (replace(answer[0], reasoning="\n".join(thoughts)), *answer[1:]) if thoughts else answer
+
+
+def _described(body: Any) -> tuple[Tool, ...] | None:
+    """The tools of a request; their schemas only where Mastra has not shortened them."""
+    listed = body.get("tools") if isinstance(body, dict) else None
+    found = tools(listed) if isinstance(listed, list) and listed else None
+    return found and tuple(x if _is_schema(x.parameters) else replace(x, parameters=None) for x in found)
+
+
+def _is_schema(parameters: Json) -> bool:
+    return isinstance(parameters, dict) and "properties" in parameters and _TOO_DEEP not in dumps(parameters)
+
+
+def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:
+    attributes = span.attributes
+    facts["tool_name"] = name = first_text(attributes, _TOOL_NAMES)
+    facts["call_id"] = call_id(first_identity(attributes, _CALL_IDS))
+    facts["error"] = status_error(span)
+    facts["damaged"] = damaged(arguments=given, result=returned)
+    described = first_text(attributes, _DESCRIPTIONS)
+    facts["tools"] = (Tool(name, described),) if name and described else None
+    if given is not None and not is_redacted(given):
+        facts["arguments"] = arguments(given)
+    if returned is not None and not is_redacted(returned):
+        facts["result"], facts["has_result"] = opened(returned), True
+        facts["error"] = facts["error"] or _refused(facts["result"])
+
+
+def _refused(result: Json) -> str | None:
+    """Why Mastra did not run a tool at all: the arguments did not fit the schema."""
+    if isinstance(result, dict) and result.get("error") is True and "validationErrors" in result:
+        return text(result.get("message")) or "error"
+    return None
+
+
+def together(steps: Sequence[Step]) -> list[Step]:
+    """The steps without those of a thread's title, a question and an answer that are JSON as they were written.
+
+    Only the agent's text has such an answer so, at its end.
+    """
+    steps = as_told(_with_titles_aside(steps), lambda attributes: (_recorded(attributes, "input", _INPUTS), None))
+    returned = (_recorded(x.span.attributes, "output", _OUTPUTS) for x in steps if x.kind == "agent")
+    texts = [x for x in (_said(structure(y).value) for y in returned) if x and x.endswith(("}", "]"))][:_MAX_TEXTS]
+    return [_as_written(x, texts) if texts and x.kind == "model" else x for x in steps]
+
+
+def _with_titles_aside(steps: Sequence[Step]) -> Sequence[Step]:
+    """The steps, those with which an agent's memory gave the thread a title as none of the turn's.
+
+    An agent's run has one loop. What it has besides was told something else to be.
+    """
+    runs = {x.span.span_id: x for x in steps if x.kind == "agent"}
+    loops: defaultdict[str, list[Step]] = defaultdict(list)
+    for step in steps:
+        if str(step.span.attributes.get(_TYPE)) in _LOOPS and step.span.parent_span_id in runs:
+            loops[step.span.parent_span_id].append(step)
+    aside = {x.span.span_id for run, found in loops.items() if len(found) > 1 for x in _besides(runs[run], found)}
+    for _ in range(_LEVELS_IN_LOOP if aside else 0):
+        aside.update([x.span.span_id for x in steps if x.span.parent_span_id in aside])
+    return [replace(x, kind="other") if x.span.span_id in aside else x for x in steps] if aside else steps
+
+
+def _besides(run: Step, loops: Sequence[Step]) -> list[Step]:
+    """Those of a run's loops that are not the agent's own, by the system prompt of each."""
+    first = min(loops, key=lambda x: (x.span.start_ns, x.span.span_id))
+    own = run.system or _instructions(first)
+    if not any(own in _instructions(x) for x in loops):
+        return []
+    return [x for x in loops if _instructions(x) and own not in _instructions(x)]
+
+
+def _instructions(step: Step) -> str:
+    return "\n".join(x.text for x in step.input or () if x.role == "system" and x.text)
+
+
+def _as_written(step: Step, texts: Sequence[str]) -> Step:
+    said = step.output[-1].text if step.output else None
+    if said is None or len(said) > _MAX_CHARS or not said.startswith(("{", "[")):
+        return step
+    written = next((x for x in (_ending(text, said) for text in texts) if x is not None), None)
+    if not step.output or written is None:
+        return step
+    return replace(step, output=(*step.output[:-1], replace(step.output[-1], text=written)))
+
+
+def _ending(text: str, said: str) -> str | None:
+    """The end of `text` that is the same JSON as `said`."""
+    written = text.rstrip()
+    if written.endswith(said):
+        return text[len(written) - len(said) :]
+    wanted, at = structure(said), len(text)
+    for _ in range(_MAX_TRIES):
+        at = text.rfind(said[0], max(0, len(text) - 2 * _MAX_CHARS), at)
+        if at < 0 or wanted.damaged:
+            return None
+        found = structure(text[at:])
+        if not found.damaged and isinstance(found.value, (dict, list)) and dumps(found.value) == dumps(wanted.value):
+            return text[at:]
+    return None
+
+
+DIALECT = Dialect(
+    "mastra",
+    read,
+    keys=(_TYPE,),
+    marks=(b"mastra.span.type",),
+    together=together,
+    content=(ContentSwitch("leave out hideInput and hideOutput in tracingOptions"),),
+)

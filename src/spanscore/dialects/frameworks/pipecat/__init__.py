@@ -1,0 +1,68 @@
+"""Pipecat: a conversation in one trace, a span for each turn of it, and the model's context under names of its own."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from spanscore.dialects.conventions import semconv
+from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.forms.arguments import tools
+from spanscore.dialects.forms.ids import identity
+from spanscore.dialects.forms.values import Facts
+from spanscore.dialects.frameworks.pipecat.context import with_calls, with_results
+from spanscore.model.span import Span
+from spanscore.model.step import Message, Step
+
+_SCOPES = ("pipecat", "pipecat.turn")
+_KINDS = {"turn": "agent", "llm": "model"}
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of one of its spans; speech and the conversation around its turns are bookkeeping."""
+    attributes = span.attributes
+    kind = _KINDS.get(span.name, "other")
+    facts: Facts = semconv.read(span, context) if kind == "model" else {}
+    facts["kind"] = kind
+    facts["session_id"] = facts.get("session_id") or identity(attributes.get("conversation.id"))
+    facts["user_id"] = facts.get("user_id") or identity(attributes.get("user_id"))
+    if kind == "model":
+        if facts.get("input") is None and "input" in attributes:
+            given = context.histories.messages(attributes["input"])
+            facts["input"] = with_results(given.messages, attributes["input"])
+            if given.damaged:
+                facts["damaged"] = facts.get("damaged", frozenset()) | {"input"}
+        said = attributes.get("output")
+        if facts.get("output") is None:  # only what was said: calls are told by the next request alone
+            facts["output"] = (Message("assistant", said),) if isinstance(said, str) and said else ()
+        if facts.get("tools") is None and "tools" in attributes:
+            facts["tools"] = tools(attributes["tools"])
+    return facts
+
+
+def together(steps: Sequence[Step]) -> list[Step]:
+    """The steps of a conversation, each of them the user's, and a model's calls in the step that asked for them.
+
+    A turn ends when the bot has spoken. Where it never does, as in a pipeline of text, one in which the user goes on
+    after an answer is none.
+    """
+    around = [x for x in steps if x.span.name == "conversation"]
+    if len(around) == 1:
+        session_id, user_id = around[0].session_id, around[0].user_id
+        steps = [replace(x, session_id=x.session_id or session_id, user_id=x.user_id or user_id) for x in steps]
+    models = sorted((x for x in steps if x.kind == "model"), key=lambda x: (x.span.start_ns, x.span.span_id))
+    answered: dict[str, set[int]] = {}
+    for step in models:
+        answered.setdefault(step.span.parent_span_id, set()).add(_answers(step))
+    none = {span_id for span_id, counts in answered.items() if len(counts) > 1}
+    called = {x.span.span_id: x for x in with_calls(models)}
+    told = [called.get(x.span.span_id, x) for x in steps]
+    return [replace(x, kind="other") if x.kind == "agent" and x.span.span_id in none else x for x in told]
+
+
+def _answers(step: Step) -> int:
+    """How often the user went on after an answer; what was cut off may have held one."""
+    given = step.input or ()
+    return sum(y.role == "user" and (x.role == "assistant" or bool(y.damaged)) for x, y in pairwise(given))
+
+
+DIALECT = Dialect("pipecat", read, scopes=_SCOPES, marks=(b"pipecat",), together=together)

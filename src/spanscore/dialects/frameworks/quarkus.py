@@ -1,0 +1,67 @@
+"""LangChain4j in Quarkus: spans of an AI service, its model calls and tools, with one text for all messages."""
+
+from collections.abc import Sequence
+
+from spanscore.dialects.content_switch import ContentSwitch
+from spanscore.dialects.conventions import semconv
+from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.forms.values import Facts, text
+from spanscore.model.span import Attributes, LogRecord, Span
+
+_SCOPE = "io.quarkus.opentelemetry"  # of all spans of Quarkus
+_SERVICE, _TOOL = "langchain4j.aiservices.", "langchain4j.tools."
+_RESULT, _REASON = "gen_ai.tool.call.result", "gen_ai.response.finish_reasons"
+
+
+def claims(span: Span, logs: Sequence[LogRecord]) -> bool:
+    """Whether the span is one of Quarkus, and has a GenAI attribute or a name that LangChain4j gives."""
+    return span.scope.name == _SCOPE and (span.name.startswith((_SERVICE, _TOOL)) or semconv.claims(span, logs))
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of an AI service, of a model call or of a tool."""
+    facts = semconv.read(span, context)
+    if span.name.startswith(_SERVICE):
+        service = span.name.removeprefix(_SERVICE).rpartition(".")[0]
+        facts["kind"], facts["agent_name"] = "agent", text(service)
+    elif facts["kind"] == "tool" or span.name.startswith(_TOOL):
+        _complete_tool(span, facts)
+    elif facts["kind"] == "model":
+        _complete_model(span, facts)
+    return facts
+
+
+def _complete_tool(span: Span, facts: Facts) -> None:
+    facts["kind"] = "tool"  # before 1.4 nothing but the span's name says so
+    facts["tool_name"] = facts.get("tool_name") or text(span.name.removeprefix(_TOOL))
+    if facts.get("error") is None:  # a tool that throws leaves an exception, but no status
+        facts["error"] = next((_reason(x.attributes) for x in span.events if x.name == "exception"), None)
+    if span.attributes.get(_RESULT, "") is None:  # OpenTelemetry's Java SDK sends an empty text as no value
+        facts["result"] = ""
+
+
+def _reason(attributes: Attributes) -> str:
+    return text(attributes.get("exception.message")) or text(attributes.get("exception.type")) or "error"
+
+
+def _complete_model(span: Span, facts: Facts) -> None:
+    """The prompt is the texts of all messages, line after line: of several none can be told from the next."""
+    if "\n" in str(span.attributes.get("gen_ai.prompt")):
+        facts["input"] = None
+    reason = text(span.attributes.get(_REASON))
+    if reason is not None:
+        facts["finish_reasons"] = (reason,)
+
+
+DIALECT = Dialect(
+    "quarkus",
+    read,
+    claims=claims,
+    marks=(_SCOPE.encode(),),
+    content=(
+        ContentSwitch(
+            "set include-prompt, include-completion, include-tool-arguments and include-tool-result of "
+            "quarkus.langchain4j.tracing to true"
+        ),
+    ),
+)

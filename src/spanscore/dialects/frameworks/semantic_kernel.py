@@ -1,0 +1,38 @@
+"""Semantic Kernel: the semantic conventions, and the loop around an agent's model and tool calls."""
+
+from spanscore.dialects.content_switch import ContentSwitch
+from spanscore.dialects.conventions import semconv
+from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.forms.reprs import evaluated
+from spanscore.dialects.forms.values import Facts
+from spanscore.model.span import Span
+
+_LOOP = "sk.available_functions"
+_AGENTS = "semantic_kernel.utils.telemetry.agent_diagnostics.decorators"
+_FUNCTIONS = "semantic_kernel.functions.kernel_function"
+_RUNTIME = "agent_runtime InProcessRuntime"  # hands messages on among agents: by its links their traces are one turn
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of one of its spans. An agent that is only given its thread says that it was given no messages.
+
+    What a function returned is told as str() makes text of it.
+    """
+    if _LOOP in span.attributes or span.scope.name == _RUNTIME:
+        return {"kind": "other"}
+    facts = semconv.read(span, context)
+    if facts.get("input") == ():
+        facts["input"] = None
+    if facts["kind"] == "tool":
+        facts["result"] = evaluated(facts.get("result"))
+    return facts
+
+
+DIALECT = Dialect(
+    "semantic_kernel",
+    read,
+    scopes=(_AGENTS, _FUNCTIONS, _RUNTIME),
+    keys=(_LOOP,),
+    marks=(b"semantic_kernel", b"sk.", b"agent_runtime"),
+    content=(ContentSwitch("set SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE=true"),),
+)

@@ -1,0 +1,91 @@
+"""Strands Agents: the semantic conventions, and Bedrock's content blocks in what tools returned."""
+
+from dataclasses import replace
+
+from spanscore.dialects.conventions import semconv
+from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.forms import bedrock_blocks
+from spanscore.dialects.forms.messages import system_text
+from spanscore.dialects.forms.structure import opened, structure
+from spanscore.dialects.forms.values import Facts, text
+from spanscore.model.json import Json, printed
+from spanscore.model.span import Span
+from spanscore.model.step import Message, ToolResult
+from spanscore.model.trace import Tool
+
+_CYCLES = frozenset({"event_loop.cycle_id", "agent_loop.cycle_id"})
+_STARTED = "gen_ai.event.start_time"  # on each span, whose scope the SDK for TypeScript gives the service's name
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of one of its spans."""
+    attributes = span.attributes
+    if not _CYCLES.isdisjoint(attributes):
+        return {"kind": "other"}  # what its model call and tools tell, once more
+    facts = semconv.read(span, context)
+    for side in ("input", "output"):
+        if facts.get(side):
+            facts[side] = tuple(map(_unblocked, facts[side]))
+    if facts["kind"] == "agent":
+        _read_agent(span, facts)
+    elif facts["kind"] == "tool" and facts["tool_name"] is not None:
+        schema = opened(attributes.get("gen_ai.tool.json_schema"))
+        facts["tools"] = (Tool(facts["tool_name"], text(attributes.get("gen_ai.tool.description")), schema),)
+        if facts.get("has_result"):
+            facts["result"] = _value(facts["result"])
+    elif facts["kind"] == "workflow":  # a swarm or graph: its first agent is given a prompt around the question
+        said = [x.text for x in facts.get("input") or () if x.role == "user" and x.text]
+        facts["input_text"] = said[-1] if said else None
+    return facts
+
+
+def _unblocked(message: Message) -> Message:
+    """A message with its results as a tool's span has them."""
+    if not any(isinstance(x.value, (list, dict)) for x in message.results):
+        return message
+    return replace(message, results=tuple(map(_unblocked_result, message.results)))
+
+
+def _unblocked_result(told: ToolResult) -> ToolResult:
+    value = _value(told.value)
+    return replace(told, value=value, error=None if told.error is None else printed(value))
+
+
+def _value(returned: Json) -> Json:
+    """What a tool returned, out of Bedrock's blocks.
+
+    A block has to be an object, so the SDK for TypeScript puts a list into one.
+    """
+    value = bedrock_blocks.content(returned)
+    return value["$value"] if isinstance(value, dict) and value.keys() == {"$value"} else value
+
+
+def _read_agent(span: Span, facts: Facts) -> None:
+    """The agent's tools by name; its answer, where each text is followed by the end of its line; older: its prompt."""
+    facts["system"] = facts.get("system") or _prompt(span)
+    if _is_interrupted(span, facts):  # what it says then are the questions that somebody has to answer, printed
+        facts["output"] = None
+    elif facts.get("output"):
+        facts["output"] = tuple(replace(x, text=x.text and x.text.removesuffix("\n")) for x in facts["output"])
+
+
+def _is_interrupted(span: Span, facts: Facts) -> bool:
+    """Whether the run was halted, to go on when it is told what it asked: as an event says, or a message of one."""
+    chosen = (x.attributes.get("finish_reason") for x in span.events if x.name == "gen_ai.choice")
+    return "interrupt" in (*chosen, *facts.get("finish_reasons", ()))
+
+
+def _prompt(span: Span) -> str | None:
+    """The agent's instructions as they are, or as the SDK for TypeScript prints them: text or blocks as JSON."""
+    told = text(span.attributes.get("system_prompt"))
+    said = structure(told).value if told is not None and told.startswith(('"', "[{")) else told
+    return told if isinstance(said, str) and said is told else system_text(said)[0]
+
+
+DIALECT = Dialect(
+    "strands",
+    read,
+    scopes=("strands.telemetry.tracer",),
+    keys=(_STARTED,),
+    marks=(b"strands.telemetry", b"gen_ai."),
+)

@@ -1,0 +1,225 @@
+"""Vercel AI SDK: its own `ai.*` attributes up to version 6, the semantic conventions with them from version 7 on."""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from spanscore.dialects.content_switch import ContentSwitch
+from spanscore.dialects.conventions import openllmetry, semconv
+from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.forms.arguments import arguments, call_id, tools
+from spanscore.dialects.forms.decorated_calls import damaged
+from spanscore.dialects.forms.ids import first_identity, identity
+from spanscore.dialects.forms.messages import message, messages
+from spanscore.dialects.forms.status import status_error
+from spanscore.dialects.forms.structure import is_redacted, opened, structure
+from spanscore.dialects.forms.values import Facts, first_count, first_text, text
+from spanscore.model.json import Json
+from spanscore.model.span import Attributes, Span
+from spanscore.model.step import Message
+
+_SCOPE, _OPERATION = "ai", "ai.operationId"
+_INNER = (".doGenerate", ".doStream")  # one call of a provider; the span around it is the whole loop
+_OUTER = frozenset({"ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject"})
+# What the application added: up to version 6; from 7 on; under Traceloop's SDK.
+_APPLICATION = ("ai.telemetry.metadata.", "ai.settings.context.", "traceloop.association.properties.")
+_MOVED = frozenset({"gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.tool.call.arguments"})
+"""Where Traceloop's and Sentry's SDKs move what the AI SDK wrote to its own attributes."""
+
+_INDEXED = frozenset({"gen_ai.prompt.0.role", "gen_ai.completion.0.role"})
+"""Where Traceloop's SDK moved it until May 2026, partly to both."""
+
+_UNTYPED = re.compile(r'[\[,]\{"(?!type"|role")')
+"""A part without a type, or what looks like one within a text."""
+
+_OPENCODE = "opencode"  # a coding agent on the AI SDK, whose tracer all spans have
+_TITLE = "You are a title generator."  # how its instructions begin to a model that finds a conversation's title
+_SESSIONS = tuple(x + y for y in ("sessionId", "session_id", "conversationId", "threadId") for x in _APPLICATION)
+_ANSWERS = ("ai.response.text", "ai.response.object", "ai.result.text", "ai.result.object")
+_GIVEN = ("ai.usage.inputTokens", "ai.usage.promptTokens", "gen_ai.usage.input_tokens")
+_PRODUCED = ("ai.usage.outputTokens", "ai.usage.completionTokens", "gen_ai.usage.output_tokens")
+_USERS = tuple(x + y for y in ("userId", "user_id") for x in _APPLICATION)
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of one of its spans: `generateText` and the like, a provider's call in it, or a tool call."""
+    attributes = span.attributes
+    operation = _operation(span)
+    if operation is None:
+        facts = semconv.read(span, context)
+    elif operation.endswith(_INNER):
+        facts = {"kind": "model", "model": first_text(attributes, ("ai.response.model", "ai.model.id"))}
+        _read_call(attributes, context, facts)
+    elif operation in _OUTER:
+        facts = {"kind": "agent", "agent_name": text(attributes.get("ai.telemetry.functionId"))}
+        _read_loop(attributes, facts)
+    elif operation == "ai.toolCall":
+        facts = _tool_call(span)
+    else:
+        facts = {"kind": "other"}  # embeddings
+    if operation is not None and not _INDEXED.isdisjoint(attributes):
+        _fill(facts, openllmetry.read(_without_parts(span), context))
+    elif operation is not None and not _MOVED.isdisjoint(attributes):
+        _fill(facts, semconv.read(span, context))
+        _mark_taken_apart(attributes, facts)
+    if span.scope.name == _OPENCODE and _finds_title(facts):
+        return {"kind": "other"}
+    facts["session_id"] = facts.get("session_id") or first_identity(attributes, _SESSIONS)
+    facts["user_id"] = facts.get("user_id") or first_identity(attributes, _USERS)
+    return facts
+
+
+def _operation(span: Span) -> str | None:
+    """What the span is of, by its own attribute, else by OpenTelemetry's, which may go on with the function's id."""
+    operation = span.attributes.get(_OPERATION)
+    if isinstance(operation, str):
+        return operation
+    named = (text(span.attributes.get("operation.name")) or span.name).split(" ")[0]
+    return named if span.scope.name == _SCOPE and named.startswith("ai.") else None
+
+
+def _finds_title(facts: Facts) -> bool:
+    """Whether opencode asks for a title of the conversation, which serves no turn: its own instructions say so."""
+    messages = (x.text for x in facts.get("input") or () if x.role == "system")
+    return (facts.get("system") or next(messages, None) or "").startswith(_TITLE)
+
+
+def _fill(facts: Facts, moved: Facts) -> None:
+    """Add what was found elsewhere and is not known yet."""
+    facts["damaged"] = facts.get("damaged", frozenset()) | moved.get("damaged", frozenset())
+    facts.update((k, v) for k, v in moved.items() if facts.get(k) is None)
+
+
+def _mark_taken_apart(attributes: Attributes, facts: Facts) -> None:
+    """Mark questions that are lists in JSON: Traceloop's SDK takes them for lists of parts, and leaves their elements.
+
+    Of a list of texts alone nothing tells that it was one.
+    """
+    told = attributes.get("gen_ai.input.messages")
+    listed = structure(told).value if isinstance(told, str) and _UNTYPED.search(told) else None
+    given = facts.get("input")
+    if not isinstance(listed, list) or not given or len(listed) != len(given):
+        return
+    facts["input"] = tuple(
+        replace(x, text=None, damaged=x.damaged | {"text"}) if x.role == "user" and _is_taken_apart(y) else x
+        for x, y in zip(given, listed, strict=True)
+    )
+
+
+def _is_taken_apart(told: Any) -> bool:
+    parts = told.get("parts") if isinstance(told, dict) else None
+    return isinstance(parts, list) and any(not isinstance(x, dict) or "type" not in x for x in parts)
+
+
+def _without_parts(span: Span) -> Span:
+    """The span without the messages in which Traceloop's SDK leaves out the text beside calls; indexed ones have it."""
+    kept = {key: value for key, value in span.attributes.items() if key != "gen_ai.output.messages"}
+    return replace(span, attributes=kept)
+
+
+def _read_call(attributes: Attributes, context: Context, facts: Facts) -> None:
+    given = attributes.get("ai.prompt.messages")
+    if given is not None:
+        told = context.histories.messages(given)
+        facts["input"], facts["damaged"] = told.messages, frozenset({"input"} if told.damaged else ())
+    definitions = attributes.get("ai.prompt.tools")
+    facts["tools"] = None if definitions is None else tools(definitions)
+    produced = _response(attributes)
+    facts["output"] = None if produced is None else (produced,)
+    facts["response_id"] = identity(attributes.get("ai.response.id"))
+    reason = text(attributes.get("ai.response.finishReason"))
+    if reason:
+        facts["finish_reasons"] = (reason,)
+    _read_usage(attributes, facts)
+
+
+def _read_loop(attributes: Attributes, facts: Facts) -> None:
+    """What the application asked and was answered. The calls of all steps stand in it beside the answer to them."""
+    prompt, is_cut = structure(attributes.get("ai.prompt"))
+    facts["damaged"] = frozenset({"input"} if is_cut else ())
+    if isinstance(prompt, dict):
+        facts["system"] = _system(prompt.get("system", prompt.get("instructions")))
+        facts["input"] = _asked(prompt)
+    answer = _response(attributes)
+    if answer is not None and answer.calls and answer.text and attributes.get("ai.response.finishReason") == "stop":
+        facts["output"] = (Message("assistant", calls=answer.calls), Message("assistant", answer.text))
+    else:
+        facts["output"] = None if answer is None else (answer,)
+    _read_usage(attributes, facts)
+
+
+def _system(instructions: Any) -> str | None:
+    """Instructions are text, a system message, or several."""
+    if isinstance(instructions, str):
+        return instructions
+    told = messages(instructions, "system").messages if instructions is not None else None
+    texts = [x.text for x in told or () if x.text is not None]
+    return "\n".join(texts) if texts else None
+
+
+def _asked(prompt: dict[str, Any]) -> tuple[Message, ...] | None:
+    said = prompt.get("prompt")
+    if isinstance(said, str):
+        return messages([{"role": "user", "content": said}]).messages
+    for listed in (prompt.get("messages"), said):
+        if isinstance(listed, list):
+            return messages(listed).messages
+    return None
+
+
+def _response(attributes: Attributes) -> Message | None:
+    """The answer of a model or of the whole loop; `ai.result.*` before version 4. A generated object is an answer."""
+    said = next((x for x in map(attributes.get, _ANSWERS) if isinstance(x, str)), None)
+    listed = structure(first_text(attributes, ("ai.response.toolCalls", "ai.result.toolCalls"))).value
+    calls = [{**x, "type": "tool-call"} for x in listed if isinstance(x, dict)] if isinstance(listed, list) else []
+    thought = text(attributes.get("ai.response.reasoning"))
+    if said is None and not calls and thought is None:
+        return None
+    parts = [{"type": "text", "text": x} for x in (said,) if x is not None]
+    return message({"role": "assistant", "content": [*parts, *calls], "reasoning_content": thought}, "assistant")
+
+
+def _read_usage(attributes: Attributes, facts: Facts) -> None:
+    for fact, names in (("input_tokens", _GIVEN), ("output_tokens", _PRODUCED)):
+        facts[fact] = first_count(attributes, names)
+
+
+def _tool_call(span: Span) -> Facts:
+    attributes = span.attributes
+    facts: Facts = {
+        "kind": "tool",
+        "tool_name": text(attributes.get("ai.toolCall.name")),
+        "call_id": call_id(attributes.get("ai.toolCall.id")),
+        "error": _error(span),
+    }
+    given, returned = attributes.get("ai.toolCall.args"), attributes.get("ai.toolCall.result")
+    facts["damaged"] = damaged(arguments=given, result=returned)
+    if given is not None and not is_redacted(given):
+        facts["arguments"] = arguments(given)
+    if returned is not None and not is_redacted(returned):
+        facts["result"], facts["has_result"] = opened(returned), True
+        if span.scope.name == _OPENCODE:
+            facts["result"] = _out_of_opencode(facts["result"])
+    return facts
+
+
+def _out_of_opencode(result: Json) -> Json:
+    """What a tool told the model, out of what opencode has for its own screen beside it."""
+    is_envelope = isinstance(result, dict) and {"title", "metadata", "output"} <= result.keys()
+    return opened(result["output"]) if isinstance(result, dict) and is_envelope else result
+
+
+def _error(span: Span) -> str | None:
+    """Why a tool failed. OpenInference's span processor gives its status to all spans around and after it as well."""
+    spread = "openinference.span.kind" in span.attributes and all(x.name != "exception" for x in span.events)
+    return None if spread else status_error(span)
+
+
+DIALECT = Dialect(
+    "vercel_ai",
+    read,
+    scopes=("gen_ai", _SCOPE),
+    keys=(_OPERATION,),
+    marks=(b"ai.operationId", b"gen_ai", b"ai.prompt", b"ai.toolCall"),
+    content=(ContentSwitch("leave recordInputs and recordOutputs of `experimental_telemetry` at true"),),
+)

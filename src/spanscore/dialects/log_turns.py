@@ -1,0 +1,159 @@
+"""Put together what no trace holds together: the records, and the spans, of agents that tell a turn in log records."""
+
+import hashlib
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeAlias
+
+from spanscore.dialects.forms.ids import first_identity, identity
+from spanscore.dialects.forms.structure import is_redacted
+from spanscore.dialects.forms.values import Facts, count, text
+from spanscore.model.json import dumps
+from spanscore.model.span import Attributes, Link, LogRecord, Scope, Span, Value
+from spanscore.model.step import Message
+
+Part: TypeAlias = tuple[list[Span], list[LogRecord]]
+"""The spans of one turn, and its log records, each under the id of the span that it is about."""
+
+_GOES_ON = b"unit".hex()
+"""How the ids of units begin that go on, so that they are known as such wherever ids are kept."""
+
+_NS_PER_MS = 1_000_000
+
+
+class Unit(NamedTuple):
+    """What is read together: all with these names. `goes_on`: turns without end, as a session has them, not one."""
+
+    names: tuple[str, ...]
+    goes_on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """How one emitter's turns are found where they are not a trace each.
+
+    It speaks for log records, and where `with_spans` for spans, whose scope's name starts with `scope`. `unit` says, by
+    the attributes and the trace id of such an item, what it is read together with; None: what has its trace id. `parts`
+    is given the id of a unit and all that was gathered for it. It cuts that into turns, adds the spans that only log
+    records tell of, and puts each record under the span that it is about. What it leaves out is not read.
+    """
+
+    scope: str
+    unit: Callable[[Attributes, str], Unit | None]
+    parts: Callable[[str, Sequence[Span], Sequence[LogRecord]], Iterator[Part]]
+    with_spans: bool = False
+
+
+def unit_id(unit: Unit) -> str:
+    """The id that stands for `unit` in place of a trace id: the same one however often it is asked.
+
+    >>> unit_id(Unit(("codex", "5f1c"), goes_on=True))
+    '756e69743bd28808858a0e1a1d407873'
+    """
+    digest = _digest("unit", *unit.names)
+    return _GOES_ON + digest[: 32 - len(_GOES_ON)] if unit.goes_on else digest[:32]
+
+
+def goes_on(unit: str) -> bool:
+    """Whether the id is that of a unit that goes on: what comes late is then no remainder, but its next turn."""
+    return unit.startswith(_GOES_ON)
+
+
+def name_of(log: LogRecord) -> str:
+    """The event's name: its attribute, since some write a place in their source code into the field for it."""
+    name = log.attributes.get("event.name")
+    return name if isinstance(name, str) else log.event_name
+
+
+def in_order(logs: Iterable[LogRecord]) -> list[LogRecord]:
+    """Each record once, by time; those of one moment in the order in which their emitter numbered them."""
+    known = {dumps([x.time_ns, x.span_id, dict(x.attributes)]): x for x in logs}
+    return [x for _, x in sorted(known.items(), key=lambda item: (item[1].time_ns, _number(item[1]), item[0]))]
+
+
+def span_of(
+    unit: str, name: str, about: LogRecord, *, identity: str = "", parent: Span | None = None, scope: str = ""
+) -> Span:
+    """The span that a record tells of, with its attributes; it ended with the record and took its `duration_ms`.
+
+    Its id derives from its `identity` in the unit; where nothing identifies it, from the moment. `scope` replaces the
+    name of the record's scope.
+    """
+    took_ms = count(about.attributes.get("duration_ms")) or 0
+    return Span(
+        trace_id=about.trace_id or unit,
+        span_id=_digest("span", unit, name, identity or str(about.time_ns))[:16],
+        parent_span_id="" if parent is None else parent.span_id,
+        name=name,
+        kind=1,
+        start_ns=max(about.time_ns - took_ms * _NS_PER_MS, 0),
+        end_ns=about.time_ns,
+        status_code=0,
+        status_message="",
+        attributes=about.attributes,
+        resource=about.resource,
+        scope=Scope(scope, about.scope.version) if scope else about.scope,
+        links=(Link(about.trace_id, about.span_id),) if about.span_id else (),
+        recorded=False,
+    )
+
+
+def around(span: Span, ends: Iterable[int]) -> Span:
+    """`span`, ending when the last of what it holds does."""
+    return replace(span, end_ns=max([span.end_ns, *ends]))
+
+
+def given(resource: Attributes) -> Facts:
+    """The session and user that whoever started a program named; it makes up its own: a conversation, a device."""
+    return {
+        "given_session_id": identity(resource.get("session.id")),
+        "given_user_id": first_identity(resource, ("user.id", "enduser.id")),
+    }
+
+
+def prompt(asked: Value) -> Facts:
+    """What the user said, of a record that tells nothing else."""
+    hidden = is_redacted(asked)
+    said = None if hidden else text(asked)
+    if said is None and not hidden:
+        return {}
+    return {"input": (Message("user", said, damaged=frozenset({"text"}) if hidden else frozenset()),)}
+
+
+def under(span: Span, log: LogRecord) -> LogRecord:
+    """`log` as a record of `span`."""
+    return replace(log, trace_id=span.trace_id, span_id=span.span_id)
+
+
+class Calls:
+    """Calls by when they began and ended."""
+
+    __slots__ = ("_by_end", "_by_start")
+
+    def __init__(self, spans: Iterable[Span]) -> None:
+        calls = list(spans)
+        self._by_start = sorted(calls, key=_start_ns)
+        self._by_end = sorted(calls, key=_end_ns)
+
+    def nearest(self, time_ns: int, *, by_end: bool) -> Span | None:
+        """The call that ended (or began) nearest to a moment; None where there are no calls."""
+        calls, place = (self._by_end, _end_ns) if by_end else (self._by_start, _start_ns)
+        at = bisect_left(calls, time_ns, key=place)
+        return min(calls[max(at - 1, 0) : at + 1], key=lambda x: abs(place(x) - time_ns), default=None)
+
+
+def _start_ns(span: Span) -> int:
+    return span.start_ns
+
+
+def _end_ns(span: Span) -> int:
+    return span.end_ns
+
+
+def _number(log: LogRecord) -> int:
+    return count(log.attributes.get("event.sequence")) or 0
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()

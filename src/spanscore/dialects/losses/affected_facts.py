@@ -1,0 +1,307 @@
+"""Find what limits of the SDK cut or dropped, which no reader can see, and which facts of a step rest on it."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from spanscore.dialects.forms.truncation import is_damaged, mended
+from spanscore.dialects.losses.limits import Limits, is_of_length, limits, strings
+from spanscore.dialects.losses.recorded import MASK, Lost, held, is_masked, is_noted, is_of_infrastructure, lost
+from spanscore.dialects.losses.reread import Again, Part
+from spanscore.model.span import LogRecord, Span, Value
+from spanscore.model.step import Message, MessageFact, Step, StepFact
+
+_MAX_SPANS = 200  # of a trace whose cut attributes are looked at one by one: of the others all facts count as damaged
+_MAX_PARTS = 8  # of a span, likewise
+
+_FACTS: dict[str, StepFact] = {
+    "input": "input",
+    "input_text": "input",
+    "output": "output",
+    "output_text": "output",
+    "output_json": "output",
+    "system": "system",
+    "tools": "tools",
+    "arguments": "arguments",
+    "positional": "arguments",
+    "result": "result",
+    "plan": "plan",
+    "expected": "expected",
+}
+_CARRIES: dict[str, tuple[StepFact, ...]] = {
+    "model": ("input", "output", "system", "tools", "tokens"),
+    "agent": ("input", "output", "system", "tools", "tokens"),
+    "workflow": ("input", "output", "tokens"),
+    "tool": ("arguments", "result", "tools"),
+}
+"""What a span of each kind could have told, had nothing been dropped."""
+
+
+_ALL_OF_MESSAGE: frozenset[MessageFact] = frozenset({"text", "calls", "results"})
+
+
+class _Loss(NamedTuple):
+    """What of a span was cut at a limit, part by part with its text, and what was dropped.
+
+    `poor` are texts in its parts that tell less than they did: masks, and what was cut inside of an array or map.
+    """
+
+    cut: Sequence[tuple[Part, str]]
+    poor: Sequence[tuple[Part, str]]
+    dropped: Lost
+
+
+def marked(
+    steps: Sequence[Step],
+    spans: Sequence[Span],
+    logs: Mapping[str, Sequence[LogRecord]],
+    read_again: Callable[[], Again],
+) -> list[Step]:
+    """The steps, each with the facts named as damaged that rest on something cut or dropped.
+
+    A fact that another attribute of the span tells whole is taken from there: `read_again` gives what looks for it.
+    """
+    known = limits(spans, logs)
+    if not known and not is_noted(spans, logs):
+        return [_of_values(x) if x.kind == "tool" else x for x in steps]
+    again = read_again()
+    is_genai = any(x.dialect for x in steps)
+    looked_at = 0
+    found: list[Step] = []
+    for step in _with_unread(steps, spans, logs) if is_genai else steps:
+        marked_step = _of_values(step) if step.kind == "tool" else step
+        loss = _loss(marked_step, logs.get(step.span.span_id, ()), again, known)
+        if step.kind == "other" and any(loss.dropped) and is_genai and not _is_infrastructure(step):
+            marked_step = _with(step, ("input", "output"))  # what it stood for may have been dropped
+        elif any(loss.dropped) or loss.cut or loss.poor:
+            looked_at += 1
+            many = looked_at > _MAX_SPANS or len(loss.cut) + len(loss.poor) > _MAX_PARTS
+            marked_step = _all_damaged(marked_step) if many else _of_span(marked_step, loss, again)
+        found.append(marked_step)
+    return found
+
+
+def _with_unread(
+    steps: Sequence[Step], spans: Sequence[Span], logs: Mapping[str, Sequence[LogRecord]]
+) -> Sequence[Step]:
+    """The steps, with those spans among them that nobody reads, and of which something was dropped."""
+    read = {x.span.span_id for x in steps}
+    others = [Step(span=x, dialect="", kind="other") for x in spans if x.span_id not in read]
+    lacking = [x for x in others if any(lost(x.span, logs.get(x.span.span_id, ()))) and not _is_infrastructure(x)]
+    return sorted([*steps, *lacking], key=lambda x: (x.span.start_ns, x.span.span_id)) if lacking else steps
+
+
+def _loss(step: Step, logs: Sequence[LogRecord], again: Again, known: Limits) -> _Loss:
+    dropped = lost(step.span, logs)
+    cut = _cut(step, logs, again, known) if known else []
+    nested = [(part, x) for part, x in cut if _is_nested(held(part, step.span, logs).get(part.key))]
+    parts = again.parts(step) if dropped.masked else ()
+    masked = [(part, x) for part, x in parts if is_masked(part, x, step.span, logs)]
+    if any(x == MASK for _, x in masked):  # as good as dropped
+        dropped = dropped._replace(attributes=True)
+    hiding = [(part, MASK if MASK in x else x) for part, x in masked]
+    return _Loss([x for x in cut if x not in nested], nested + hiding, dropped)
+
+
+def _is_nested(value: Value) -> bool:
+    """Whether messages stand in an array or map as such, and not as JSON."""
+    return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(x, dict) for x in value))
+
+
+def _is_infrastructure(step: Step) -> bool:
+    """Whether what is left of a span that nobody reads shows that it never stood for an agent's work."""
+    return not step.dialect and any(map(is_of_infrastructure, step.span.attributes))
+
+
+def _of_values(step: Step) -> Step:
+    """A tool's step whose arguments or result say by themselves that they were cut or redacted."""
+    facts: set[StepFact] = set()
+    if is_damaged(step.arguments):
+        facts.add("arguments")
+    if is_damaged(step.result):
+        facts.add("result")
+    return _with(step, facts) if facts else step
+
+
+def _with(step: Step, facts: Iterable[StepFact]) -> Step:
+    return replace(step, damaged=step.damaged.union(facts))
+
+
+def _all_damaged(step: Step) -> Step:
+    return _with(step, (x for x in _CARRIES.get(step.kind, ()) if x != "tokens" or not _tells(step, x)))
+
+
+def _cut(step: Step, logs: Sequence[LogRecord], again: Again, known: Limits) -> list[tuple[Part, str]]:
+    """The parts of a step's span that were cut at its service's limits."""
+    service = step.span.resource.service_name
+    return [
+        (part, x)
+        for part, text in again.parts(step)
+        for x in _pieces(step, part, text, logs)
+        if is_of_length(x, known.get((service, part.kind)))
+    ]
+
+
+_WITH_KEYS = frozenset({"attribute", "event", "log"})
+_RAW = ("log", "body")
+"""Of an attribute: a raw request or response, of which its reader knows what is whole."""
+
+
+def _pieces(step: Step, part: Part, text: str, logs: Sequence[LogRecord]) -> Iterable[str]:
+    """What a limit cuts one by one: the texts of an array or map, else the value."""
+    if part.kind in {"field", "body"} or (part.kind, part.key) == _RAW:
+        return ()
+    value = held(part, step.span, logs).get(part.key)
+    return strings(value) if isinstance(value, list | dict) else (text,)
+
+
+def _of_span(step: Step, loss: _Loss, again: Again) -> Step:
+    cut, facts = loss.cut, set[StepFact]()
+    for part, text in loss.poor:
+        step, resting = _poor(step, part, text, again)
+        facts |= resting
+    for part, text in cut:
+        other = again.without(step, part)
+        step, resting = _resting(step, other)
+        facts |= resting | (_unreadable(step, part, text, again) if other.kind == step.kind else _showing(step, text))
+    if len(cut) > 1:  # what several tell may be cut in each
+        step, resting = _resting(step, again.without(step, *(part for part, _ in cut)))
+        facts |= resting
+    dropped = loss.dropped.attributes or loss.dropped.events
+    if dropped or any(text[:1] == "{" for _, text in cut):  # what comes after the cut could have told any of them
+        facts.update(fact for fact in _CARRIES.get(step.kind, ()) if not _tells(step, fact))
+    if dropped:
+        facts.update(_of_lists(step, again, loss.dropped))
+        step = _without_calls(step)
+    step = replace(step, input=_with_empty_damaged(step.input), output=_with_empty_damaged(step.output))
+    return _with(step, facts)
+
+
+def _without_calls(step: Step) -> Step:
+    """A model's step that lost something: calls may have stood elsewhere than the text that it still tells."""
+    if step.kind != "model" or not step.output or step.finish_reasons or any(x.calls for x in step.output):
+        return step
+    return replace(step, output=tuple(replace(x, damaged=x.damaged | {"calls"}) for x in step.output))
+
+
+def _with_empty_damaged(messages: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
+    """The messages of a span that lost something, of which those are damaged that tell nothing."""
+    if messages is None:
+        return None
+    return tuple(
+        x if x.text or x.reasoning or x.calls or x.results else replace(x, damaged=_ALL_OF_MESSAGE) for x in messages
+    )
+
+
+def _tells(step: Step, fact: StepFact) -> bool:
+    if fact == "result":
+        return step.has_result
+    if fact == "tokens":  # numbers are never cut
+        return step.input_tokens is not None and step.output_tokens is not None
+    if fact == "arguments":
+        return step.arguments is not None or bool(step.positional)
+    if fact == "tools":
+        return bool(step.tools) and all(None not in (x.description, x.parameters) for x in step.tools or ())
+    if fact == "system" and any(x.role == "system" for x in step.input or ()):
+        return True
+    return any(getattr(step, field) not in (None, ()) for field, of in _FACTS.items() if of == fact)
+
+
+def _resting(step: Step, other: Step) -> tuple[Step, set[StepFact]]:
+    """The step with what else its span tells in place of what was cut, and the facts that rest on that.
+
+    `other` is the step as it is read without what was cut.
+    """
+    resting: set[StepFact] = set()
+    for field in _FACTS if other.kind == step.kind else ():
+        told, left = getattr(step, field), getattr(other, field)
+        if told == left:
+            continue
+        if _is_list(told) and _is_list(left) and len(told) == len(left):
+            step = _changed(step, field, _differing(told, left))
+        elif left is not None and not isinstance(left, tuple):
+            step = _changed(step, field, left)  # another attribute tells it whole
+        else:
+            resting.add(_FACTS[field])
+    return step, resting
+
+
+def _showing(step: Step, text: str) -> set[StepFact]:
+    """The facts in which a text shows, of a part without which its span would stand for something else."""
+    return {fact for field, fact in _FACTS.items() if text in _texts(getattr(step, field))}
+
+
+def _texts(value: Any) -> Sequence[str | None]:
+    return [x.text for x in value] if _is_list(value) else (value,) if isinstance(value, str) else ()
+
+
+def _unreadable(step: Step, part: Part, text: str, again: Again) -> set[StepFact]:
+    """The facts that a part would have told, had it not ended before it was closed."""
+    closed = mended(text)
+    if closed is None:
+        return set()
+    other = again.with_text(step, (part,), text, closed)
+    if other.kind != step.kind:
+        return set()
+    return {fact for field, fact in _FACTS.items() if getattr(other, field) != getattr(step, field)}
+
+
+def _poor(step: Step, part: Part, text: str, again: Again) -> tuple[Step, set[StepFact]]:
+    """The step, with those messages damaged that hold a text of a part, and the other facts that rest on it."""
+    other = again.with_text(step, (part,), text, "")
+    if other.kind != step.kind:
+        return step, _showing(step, text)
+    facts: set[StepFact] = set()
+    for field, fact in _FACTS.items():
+        told, left = getattr(step, field), getattr(other, field)
+        if told != left and _is_list(told) and _is_list(left) and len(told) == len(left):
+            step = _changed(step, field, _differing(told, left))
+        elif told != left:
+            facts.add(fact)
+    return step, facts
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, tuple) and all(isinstance(x, Message) for x in value)
+
+
+def _differing(told: Sequence[Message], left: Sequence[Message]) -> tuple[Message, ...]:
+    """The messages, of which those are damaged that read otherwise without the part that was cut."""
+    return tuple(_differing_message(x, y) if x != y else x for x, y in zip(told, left, strict=True))
+
+
+def _differing_message(told: Message, left: Message) -> Message:
+    parts: set[MessageFact] = set(told.damaged)
+    pairs: tuple[tuple[MessageFact, object, object], ...] = (
+        ("text", told.text, left.text),
+        ("calls", told.calls, left.calls),
+        ("results", told.results, left.results),
+    )
+    return replace(told, damaged=frozenset(parts.union(name for name, one, other in pairs if one != other)))
+
+
+def _of_lists(step: Step, again: Again, dropped: Lost) -> Iterator[StepFact]:
+    """The facts that are lists of attributes with indices, or of events, of which some may have been dropped."""
+    lists: defaultdict[tuple[str, int, str], list[Part]] = defaultdict(list)
+    for part, _ in again.parts(step):
+        head, index, _rest = _split(part.key)
+        if part.kind in _WITH_KEYS and index and dropped.attributes:
+            lists[part.kind, part.at, head].append(part)
+        elif part.kind == "event" and dropped.events:
+            lists["event", -1, ""].append(part)
+    for parts in list(lists.values())[:_MAX_PARTS]:
+        other = again.without(step, *parts)
+        if other.kind == step.kind:
+            yield from (fact for field, fact in _FACTS.items() if getattr(other, field) != getattr(step, field))
+
+
+def _split(key: str) -> tuple[str, str, str]:
+    """A key with an index at that index: `llm.tools`, `0`, `tool.name`; without one the index is ""."""
+    parts = key.split(".")
+    at = next((i for i, x in enumerate(parts) if x.isdigit()), None)
+    return (key, "", "") if at is None else (".".join(parts[:at]), parts[at], ".".join(parts[at + 1 :]))
+
+
+def _changed(step: Step, field: str, value: Any) -> Step:
+    return replace(step, **{field: value})

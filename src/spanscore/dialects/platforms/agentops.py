@@ -1,0 +1,165 @@
+"""AgentOps: its decorators' functions with what they took and returned, and model calls with calls as spans inside."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+from spanscore.dialects.conventions import openllmetry
+from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.forms.arguments import arguments, call_id, tools
+from spanscore.dialects.forms.decorated_calls import (
+    damaged,
+    is_call,
+    only_argument,
+    read_arguments,
+    read_call,
+    read_function,
+    recorded,
+)
+from spanscore.dialects.forms.indexed import indexed
+from spanscore.dialects.forms.structure import opened, structure
+from spanscore.dialects.forms.values import Facts, first_text, text
+from spanscore.model.span import Attributes, Span, Value
+from spanscore.model.step import Message, Step, ToolResult
+from spanscore.model.trace import RequestedCall, Tool
+
+_KIND, _REQUEST = "agentops.span.kind", "gen_ai.request.type"
+_KINDS = {
+    "session": "workflow",
+    "workflow": "workflow",
+    "task": "workflow",
+    "operation": "workflow",
+    "chain": "workflow",
+    "agent": "agent",
+    "tool": "tool",
+    "llm": "model",
+}
+_SCOPE, _CALLS = "agentops", "agentops.instrumentation.providers.openai.wrappers.chat"
+_NAMES, _ENTITY = ("agent.name", "operation.name", "agentops.entity.name"), "agentops.entity"
+_ANTHROPIC, _RESULT = "anthropic.", "[Tool Result: "
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of a decorated function, a model call, or a call that a model asked for."""
+    if span.scope.name == _CALLS:
+        return _read_request(span.attributes)
+    stated = _KINDS.get(str(span.attributes.get(_KIND)))
+    if stated in {None, "model"}:
+        return _read_model(span, context)
+    facts: Facts = {"kind": stated}
+    if stated == "tool":
+        _read_tool(span, facts)
+    else:
+        facts["agent_name"] = first_text(span.attributes, _NAMES) if stated == "agent" else None
+        if stated == "agent" or context.outermost:
+            _read_function(span.attributes, facts)
+    return facts
+
+
+def _read_request(attributes: Attributes) -> Facts:
+    """A call that a model asked for, which lies inside of the model call and tells nothing of how it went."""
+    return {
+        "kind": "other",
+        "tool_name": text(attributes.get("tool.name")),
+        "call_id": call_id(attributes.get("tool.call.id")),
+        "arguments": arguments(attributes.get("tool.parameters")),
+        "damaged": damaged(arguments=attributes.get("tool.parameters")),
+    }
+
+
+def _read_model(span: Span, context: Context) -> Facts:
+    facts, attributes = openllmetry.read(span, context), span.attributes
+    if facts["kind"] != "model":
+        return facts
+    if facts.get("tools") is None:
+        facts["tools"] = _offered(attributes)
+    if facts.get("input") and span.name.startswith(_ANTHROPIC):
+        facts["input"] = tuple(map(_with_results, facts["input"]))
+    return facts
+
+
+def _offered(attributes: Attributes) -> tuple[Tool, ...] | None:
+    """The tools on offer. Where Anthropic's are listed one by one, the calls are written over them."""
+    schemas = structure(attributes.get("anthropic.tools.schemas")).value
+    if isinstance(schemas, list):
+        named = (x for x in schemas if isinstance(x, dict))
+        return tools([{**x["schema"], "name": x.get("name")} for x in named if isinstance(x.get("schema"), dict)])
+    listed = indexed(attributes, "gen_ai.request.functions.") or [
+        {**x, "parameters": x.get("arguments")} for x in indexed(attributes, "gen_ai.request.tools.")
+    ]
+    return tools(listed) if listed else None
+
+
+def _with_results(message: Message) -> Message:
+    """The message, whose text may be the results of tools in Anthropic's blocks, printed one after the other."""
+    said = message.text or ""
+    if message.role != "user" or not said.startswith(_RESULT) or not said.endswith("]"):
+        return message
+    values = said.removeprefix(_RESULT).removesuffix("]").split(f"] {_RESULT}")
+    return replace(message, text=None, results=tuple(ToolResult(None, opened(x)) for x in values))
+
+
+def _recorded(attributes: Attributes) -> tuple[Value, Value]:
+    """What a function took and returned: under its kind; of classes, and in earlier versions, as an entity."""
+    own = f"{_SCOPE}.{attributes.get(_KIND)!s}"
+    given, returned = (
+        next((attributes[f"{x}.{side}"] for x in (own, _ENTITY) if f"{x}.{side}" in attributes), None)
+        for side in ("input", "output")
+    )
+    return given, returned
+
+
+def _read_function(attributes: Attributes, facts: Facts) -> None:
+    """A function. Of a class only its construction is recorded, which is no question: it returns nothing."""
+    given, returned = _recorded(attributes)
+    is_class = returned is None and facts["kind"] == "agent" and f"{_ENTITY}.input" in attributes
+    if is_class:
+        return
+    called = recorded(given).value
+    if is_call(called):
+        called = only_argument(called)
+    read_function(called, recorded(returned), facts)
+    facts["damaged"] = damaged(input=given, output=returned)
+    if facts.get("output_json") is not None:
+        facts["output_json"] = text(returned)  # as it was written: text is recorded as it is, even where it is JSON
+
+
+def _read_tool(span: Span, facts: Facts) -> None:
+    attributes = span.attributes
+    given, returned = _recorded(attributes)
+    facts["tool_name"] = text(attributes.get("tool.name")) or first_text(attributes, _NAMES[1:])
+    facts["call_id"] = call_id(attributes.get("tool.call.id"))
+    given = attributes.get("tool.parameters") if given is None else given
+    returned = attributes.get("tool.result") if returned is None else returned
+    read_call(span, given, returned, facts)
+    if is_call(facts.get("arguments")):
+        read_arguments(facts["arguments"], facts)
+
+
+def together(steps: Sequence[Step]) -> Sequence[Step]:
+    """The steps, with the calls that a model asked for in its answer."""
+    asked: defaultdict[str, list[Step]] = defaultdict(list)
+    for step in steps:
+        if step.span.scope.name == _CALLS and step.tool_name is not None:
+            asked[step.span.parent_span_id].append(step)
+    return [_with_calls(x, asked[x.span.span_id]) if x.span.span_id in asked else x for x in steps]
+
+
+def _with_calls(model: Step, asked: Sequence[Step]) -> Step:
+    *earlier, last = model.output or (Message("assistant"),)
+    if model.kind != "model" or last.calls:
+        return model
+    calls = tuple(RequestedCall(x.call_id, x.tool_name, x.arguments) for x in asked if x.tool_name is not None)
+    if any("arguments" in x.damaged for x in asked):
+        last = replace(last, damaged=last.damaged | {"calls"})
+    return replace(model, output=(*earlier, replace(last, calls=calls)))
+
+
+DIALECT = Dialect(
+    "agentops",
+    read,
+    scopes=(_SCOPE, _CALLS),
+    keys=(_KIND, _REQUEST),
+    marks=(b"agentops", _REQUEST.encode()),
+    together=together,
+)

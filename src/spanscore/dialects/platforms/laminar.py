@@ -1,0 +1,71 @@
+"""Laminar's SDK: the conventions with messages as the provider has them, and what its decorator recorded of a call."""
+
+from typing import Any
+
+from spanscore.dialects.conventions import openllmetry
+from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.forms.decorated_calls import damaged, read_call, read_function, recorded
+from spanscore.dialects.forms.ids import first_identity
+from spanscore.dialects.forms.indexed import indexed
+from spanscore.dialects.forms.provider_bodies import conversation
+from spanscore.dialects.forms.structure import structure
+from spanscore.dialects.forms.values import Facts, text
+from spanscore.model.span import Attributes, Span
+
+_TYPE = "lmnr.span.type"
+_KINDS = {"LLM": "model", "CACHED": "model", "TOOL": "tool", "DEFAULT": "workflow"}
+_INPUT, _OUTPUT = "lmnr.span.input", "lmnr.span.output"
+_ASSOCIATION = "lmnr.association.properties."
+_IDS = (("session_id", ("session_id", "conversation_id", "thread_id")), ("user_id", ("user_id",)))
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of one of its spans; evaluators and executors of its own evaluations are none of a turn's steps."""
+    attributes = span.attributes
+    kind = _KINDS.get(str(attributes.get(_TYPE)), "other")
+    conventional = kind == "model" or (kind == "workflow" and "gen_ai.operation.name" in attributes)
+    facts: Facts = openllmetry.read(span, context) if conventional else {"kind": kind}
+    if kind != "workflow":
+        facts["kind"] = kind
+    metadata = structure(attributes.get("langchain.metadata")).value
+    for fact, names in _IDS:
+        told = first_identity(attributes, tuple(_ASSOCIATION + x for x in names)) or facts.get(fact)
+        facts[fact] = told or (first_identity(metadata, names) if isinstance(metadata, dict) else None)
+    if kind == "model":
+        _read_model(attributes, facts)
+    elif kind == "tool":
+        _read_tool(span, facts)
+    elif kind == "workflow" and (context.outermost or facts["kind"] == "agent"):
+        given, returned = attributes.get(_INPUT), attributes.get(_OUTPUT)
+        read_function(recorded(given).value, recorded(returned), facts)
+        facts["damaged"] = damaged(input=given, output=returned)
+    return facts
+
+
+def _read_model(attributes: Attributes, facts: Facts) -> None:
+    """Its messages are the provider's, choices among them; what a decorated function took and gave comes last."""
+    for fact, keys, role in (
+        ("input", ("gen_ai.input.messages", _INPUT), "user"),
+        ("output", ("gen_ai.output.messages", _OUTPUT), "assistant"),
+    ):
+        key = next((x for x in keys if x in attributes), None)
+        if key is not None and (key != keys[1] or facts.get(fact) is None):
+            facts[fact] = conversation(_provider_messages(structure(attributes[key]).value), role)
+    if facts.get("system") is None and "gen_ai.prompt.0.role" in attributes:  # of OpenAI's Responses
+        said = indexed(attributes, "gen_ai.prompt.")
+        facts["system"] = next((text(x.get("content")) for x in said if x.get("role") == "system"), None)
+
+
+def _provider_messages(value: Any) -> Any:
+    """The messages in a list of choices; anything else as it is."""
+    if isinstance(value, list) and value and all(isinstance(x, dict) and "message" in x for x in value):
+        return {"choices": value}
+    return value
+
+
+def _read_tool(span: Span, facts: Facts) -> None:
+    facts["tool_name"] = text(span.name)
+    read_call(span, span.attributes.get(_INPUT), span.attributes.get(_OUTPUT), facts)
+
+
+DIALECT = Dialect("laminar", read, keys=(_TYPE,), marks=(b"lmnr.span.",))

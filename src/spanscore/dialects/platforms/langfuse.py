@@ -1,0 +1,185 @@
+"""Langfuse's SDKs: observations with a type, an input and an output, recorded as the function or client had them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from spanscore.dialects.carried import langgraph
+from spanscore.dialects.content_switch import ContentSwitch
+from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.forms.arguments import tools
+from spanscore.dialects.forms.decorated_calls import (
+    cut,
+    damaged,
+    is_call,
+    only_argument,
+    read_arguments,
+    read_call,
+    read_function,
+    recorded,
+)
+from spanscore.dialects.forms.ids import first_identity, identity
+from spanscore.dialects.forms.json_text import as_told
+from spanscore.dialects.forms.provider_bodies import conversation, offered, system_of
+from spanscore.dialects.forms.reprs import REPR_CONTAINERS
+from spanscore.dialects.forms.structure import literal, opened, structure
+from spanscore.dialects.forms.values import Facts, first_count, text
+from spanscore.model.span import Attributes, LogRecord, Span, Value
+from spanscore.model.step import Message, Step
+
+_TYPE = "langfuse.observation.type"
+_KINDS = {
+    "generation": "model",
+    "agent": "agent",
+    "tool": "tool",
+    "retriever": "retrieval",
+    "chain": "workflow",
+    "span": "workflow",
+}
+_INPUT, _OUTPUT = "langfuse.observation.input", "langfuse.observation.output"
+_TRACED = frozenset({_INPUT, _OUTPUT, "langfuse.trace.input", "langfuse.trace.output"})
+_OF_MODELS = frozenset({"langfuse.observation.model.name", "langfuse.observation.usage_details"})
+_METADATA = "langfuse.observation.metadata."
+_GRAPH = ("langgraph", '"langgraph"')  # the Python SDK writes JSON
+_GIVEN, _PRODUCED = ("input_tokens", "prompt_tokens", "input"), ("output_tokens", "completion_tokens", "output")
+_RETURNED_BY_TOOL = '{"lc":1,"type":"constructor","id":["langchain_core","messages","ToolMessage"]'
+"""How the result begins of a tool of LangChain's, to which the JavaScript handler 5.0 gives no type."""
+
+
+def claims(span: Span, _logs: Sequence[LogRecord]) -> bool:
+    """Whether somebody wrote the span for Langfuse, without saying what it is, and by no other convention."""
+    attributes = span.attributes
+    if _TRACED.isdisjoint(attributes) or span.dropped_attributes_count:
+        return False
+    return not any(x.startswith(("gen_ai.", "llm.")) for x in attributes)
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of an observation; events, embeddings and guardrails are none of a turn's steps."""
+    attributes = span.attributes
+    placed = {x: opened(value) for x, value in langgraph.metadata(attributes, _METADATA).items()}
+    kind = _kind(span, placed, outermost=context.outermost)
+    facts: Facts = {
+        "kind": kind,
+        "session_id": first_identity(attributes, ("langfuse.session.id", "gen_ai.conversation.id")),
+        "user_id": identity(attributes.get("langfuse.user.id")),
+    }
+    given, returned = attributes.get(_INPUT), attributes.get(_OUTPUT)
+    if kind == "workflow" and isinstance(returned, str) and returned.startswith(_RETURNED_BY_TOOL):
+        kind = facts["kind"] = "tool"
+    if kind == "model":
+        _read_model(attributes, given, returned, facts)
+    elif kind == "tool":
+        _read_tool(span, given, returned, facts)
+    elif kind == "retrieval":
+        said, found = structure(given).value, structure(returned).value
+        query = only_argument(said) if isinstance(said, dict) else said
+        facts["query"] = query if isinstance(query, str) else None
+        facts["documents"] = tuple(found) if isinstance(found, list) else ()
+    elif kind == "agent" or (kind == "workflow" and context.outermost):
+        facts["agent_name"] = langgraph.graph_name(span.name) or None if kind == "agent" else None
+        given, returned = _recorded(attributes)
+        called = recorded(given).value
+        if is_call(called):  # of a decorated function
+            read_function(only_argument(called), recorded(returned), facts)
+        else:
+            read_function(called, recorded(returned), facts, envelope="output")
+        facts["damaged"] = damaged(input=given, output=returned)
+    if kind in {"model", "tool"}:
+        facts["agent_name"] = langgraph.agent_name(placed)
+    return facts
+
+
+def _recorded(attributes: Attributes) -> tuple[Value, Value]:
+    """What an agent or function took and returned, which may be told of the trace alone."""
+    given, returned = attributes.get(_INPUT), attributes.get(_OUTPUT)
+    given = attributes.get("langfuse.trace.input") if given is None else given
+    return given, attributes.get("langfuse.trace.output") if returned is None else returned
+
+
+def _kind(span: Span, placed: Mapping[str, object], *, outermost: bool) -> str:
+    """What an observation stands for. LangChain's handler calls a chain an agent for a word in its name.
+
+    So a node of LangGraph's is none, and a graph that is named as an agent is one.
+    """
+    kind = _KINDS.get(str(span.attributes.get(_TYPE, "span")), "other")
+    if kind == "workflow" and not _OF_MODELS.isdisjoint(span.attributes):  # as SDKs up to 3.3 call them
+        return "model"
+    if kind in {"agent", "workflow"} and (placed or span.attributes.get(_METADATA + "ls_integration") in _GRAPH):
+        return "agent" if langgraph.is_agent(span.name, placed, outermost=outermost) else "workflow"
+    return kind
+
+
+def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Facts) -> None:
+    request, response = structure(given), structure(returned)
+    facts["input"] = conversation(request.value, "user")
+    facts["output"] = None if isinstance(response.value, str) else conversation(response.value, "assistant")
+    if not facts["output"] and not response.damaged and isinstance(returned, str) and returned:
+        facts["output"] = (Message("assistant", returned),)  # text is recorded as it is, even where it is JSON
+    facts["tools"] = offered(request.value, response.value)
+    facts["system"] = next((x for x in map(_instructions, (request.value, response.value)) if x), None)
+    facts["damaged"] = cut(input=request, output=response)
+    _complete_responses(attributes, facts)
+    if request.damaged and facts["tools"] is None:
+        facts["damaged"] |= {"tools"}
+    facts["model"] = text(attributes.get("langfuse.observation.model.name"))
+    usage = structure(attributes.get("langfuse.observation.usage_details")).value
+    if isinstance(usage, dict):
+        for fact, names in (("input_tokens", _GIVEN), ("output_tokens", _PRODUCED)):
+            facts[fact] = first_count(usage, names)
+
+
+def _complete_responses(attributes: Attributes, facts: Facts) -> None:
+    """Instructions and tools of OpenAI's Responses, which the SDK for JavaScript keeps with the observation's metadata.
+
+    It does so with both, and with a list of tools that is empty where none are on offer.
+    """
+    listed = structure(attributes.get(_METADATA + "tools"))
+    if listed.damaged:
+        facts["damaged"] |= {"tools"}
+    elif not isinstance(listed.value, list) or not all(isinstance(x, dict) for x in listed.value):
+        return
+    instructions = attributes.get(_METADATA + "instructions")
+    facts["system"] = facts["system"] or text(instructions)
+    if facts["tools"] is None:
+        facts["tools"] = tools(listed.value)
+
+
+def _instructions(body: Any) -> str | None:
+    return system_of(body) if isinstance(body, dict) else None
+
+
+def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:
+    attributes = span.attributes
+    facts["tool_name"] = text(span.name)
+    error = None
+    if attributes.get("langfuse.observation.level") == "ERROR":
+        error = text(attributes.get("langfuse.observation.status_message")) or "error"
+    read_call(span, given, returned, facts, error=error)
+    value = facts.get("arguments")
+    if is_call(value):
+        read_arguments(value, facts)
+    elif isinstance(value, str) and value.startswith(REPR_CONTAINERS):
+        facts["arguments"] = literal(value)  # as which LangChain's callback handler is given them
+
+
+def together(steps: Sequence[Step]) -> list[Step]:
+    """The steps; text is recorded as it is, so an agent's question or answer that is JSON is known by its model's."""
+    return as_told(steps, _recorded)
+
+
+DIALECT = Dialect(
+    "langfuse",
+    read,
+    scopes=("langfuse-sdk",),
+    claims=claims,
+    keys=(_TYPE,),
+    marks=(b"langfuse",),
+    together=together,
+    content=(
+        ContentSwitch(
+            "unset LANGFUSE_OBSERVE_DECORATOR_IO_CAPTURE_ENABLED, and leave out capture_input=False and "
+            "capture_output=False"
+        ),
+    ),
+    by_hand=True,
+)

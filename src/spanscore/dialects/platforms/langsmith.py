@@ -1,0 +1,137 @@
+"""LangSmith's OpenTelemetry exporter: runs with a kind, their inputs and outputs as two attributes of JSON."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from spanscore.dialects.carried import claude_agent_sdk, langgraph
+from spanscore.dialects.content_switch import ContentSwitch
+from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.forms import concatenated_calls, langchain_messages
+from spanscore.dialects.forms.arguments import call_id, tools
+from spanscore.dialects.forms.decorated_calls import cut, damaged, read_call, read_function, recorded
+from spanscore.dialects.forms.ids import first_identity, identity
+from spanscore.dialects.forms.provider_bodies import configured_tools, conversation, system_of
+from spanscore.dialects.forms.structure import literal, structure
+from spanscore.dialects.forms.values import Facts, count, first_text, text
+from spanscore.model.span import Attributes, Span, Value
+from spanscore.model.step import Step
+
+_KIND = "langsmith.span.kind"
+_KINDS = {"llm": "model", "tool": "tool", "retriever": "retrieval", "chain": "workflow"}
+_INPUTS, _OUTPUTS = "gen_ai.prompt", "gen_ai.completion"
+_HIDDEN = "{}"  # stands for either where LANGSMITH_HIDE_INPUTS or LANGSMITH_HIDE_OUTPUTS is set
+_METADATA = "langsmith.metadata."  # `langsmith.trace.session_id` is a project, and no conversation
+_TRACEABLE = "langsmith.traceable"  # only the SDK for JavaScript says it
+_SESSIONS = tuple(_METADATA + x for x in ("session_id", "conversation_id", "thread_id"))
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of a run."""
+    attributes = span.attributes
+    kind = _KINDS.get(str(attributes.get(_KIND)), "other")
+    placed = langgraph.metadata(attributes, _METADATA)
+    if kind == "workflow":
+        kind = _kind_of_chain(span, placed, context)
+    facts: Facts = {
+        "kind": kind,
+        "agent_name": langgraph.graph_name(span.name) if kind == "agent" else langgraph.agent_name(placed),
+        "session_id": first_identity(attributes, _SESSIONS),
+        "user_id": identity(attributes.get(_METADATA + "user_id")),
+    }
+    given, returned = attributes.get(_INPUTS), attributes.get(_OUTPUTS)
+    if kind == "model":
+        _read_model(attributes, given, returned, facts)
+    elif kind == "tool":
+        _read_tool(span, given, returned, facts)
+    elif kind == "retrieval":
+        query, found = structure(given).value, structure(returned).value
+        facts["query"] = text(query.get("query")) if isinstance(query, dict) else None
+        documents = found.get("documents", found.get("output")) if isinstance(found, dict) else None
+        facts["documents"] = tuple(documents) if isinstance(documents, list) else ()
+    elif kind == "agent" or (kind == "workflow" and context.outermost):
+        read_function(recorded(given).value, recorded(returned), facts, envelope=_envelope(attributes))
+        facts["damaged"] = damaged(input=given, output=returned)
+    claude_agent_sdk.complete_langsmith(span, facts)
+    return facts
+
+
+def _kind_of_chain(span: Span, placed: dict[str, object], context: Context) -> str:
+    around = (
+        context.outermost
+        and langchain_messages.state_messages(structure(span.attributes.get(_INPUTS)).value) is not None
+    )
+    return "agent" if langgraph.is_agent(span.name, placed, outermost=around) else "workflow"
+
+
+def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Facts) -> None:
+    request, response = structure(given), structure(returned)
+    facts["input"] = langgraph.without_hand_back(conversation(request.value, "user"))
+    facts["output"] = conversation(response.value, "assistant")
+    facts["damaged"] = cut(input=request, output=response)
+    offered = attributes.get("gen_ai.tool.definitions")
+    if offered is None and isinstance(request.value, dict):
+        offered = request.value.get("tools")
+    facts["tools"] = None if offered is None else tools(offered)
+    if _TRACEABLE in attributes and facts["output"]:
+        facts["output"] = concatenated_calls.parted(facts["output"], facts["tools"] or ())
+    if isinstance(request.value, dict):
+        facts["system"] = system_of(request.value)
+        facts["tools"] = facts["tools"] or configured_tools(request.value)
+    facts["response_id"] = identity(attributes.get("gen_ai.response.id")) or langchain_messages.response_id(
+        response.value
+    )
+    names = ("gen_ai.response.model", "gen_ai.request.model", _METADATA + "ls_model_name")
+    facts["model"] = first_text(attributes, names)
+    noted = structure(
+        attributes.get(_METADATA + "usage_metadata")
+    ).value  # alone where hooks of a framework report a run
+    usage = noted if isinstance(noted, dict) else {}
+    for fact in ("input_tokens", "output_tokens"):
+        told = count(attributes.get(f"gen_ai.usage.{fact}"))
+        facts[fact] = count(usage.get(fact)) if told is None else told
+
+
+def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:
+    attributes = span.attributes
+    facts["tool_name"] = text(attributes.get("gen_ai.tool.name")) or text(span.name)
+    facts["call_id"] = call_id(attributes.get("gen_ai.tool.call.id"))
+    read_call(span, given, returned, facts, envelope=_envelope(attributes))
+    facts["arguments"] = _unprinted(facts.get("arguments"))
+
+
+def _envelope(attributes: Attributes) -> str:
+    """The key under which the SDK puts all that is no object."""
+    return "outputs" if _TRACEABLE in attributes else "output"
+
+
+def _unprinted(value: Any) -> Any:
+    """Arguments, which LangChain's tracer may print as a Python literal below `input`."""
+    if isinstance(value, dict) and value.keys() == {"input"} and isinstance(value["input"], str):
+        said = literal(value["input"])
+        return said if isinstance(said, dict) else value
+    return value
+
+
+def together(steps: Sequence[Step]) -> Sequence[Step]:
+    """The steps; where all runs of the trace have inputs or outputs that are empty, tools have none: they are hidden.
+
+    A run of a model never has empty ones, so a tool's own `{}` is known by what others show.
+    """
+    shown = {key for x in steps for key in (_INPUTS, _OUTPUTS) if x.span.attributes.get(key, _HIDDEN) != _HIDDEN}
+    if len(shown) == len((_INPUTS, _OUTPUTS)):
+        return steps
+    hidden: dict[str, Any] = {} if _INPUTS in shown else {"arguments": None}
+    if _OUTPUTS not in shown:
+        hidden |= {"result": None, "has_result": False}
+    return [replace(x, **hidden) if x.kind == "tool" else x for x in steps]
+
+
+DIALECT = Dialect(
+    "langsmith",
+    read,
+    keys=(_KIND,),
+    marks=(b"langsmith.span.kind",),
+    together=together,
+    content=(ContentSwitch("unset LANGSMITH_HIDE_INPUTS and LANGSMITH_HIDE_OUTPUTS"),),
+)

@@ -1,0 +1,132 @@
+"""LangWatch's SDK: a type for each span, and an input and an output that each say what kind of value they are."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from spanscore.dialects.content_switch import ContentSwitch
+from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.forms.arguments import tools
+from spanscore.dialects.forms.decorated_calls import damaged, read_call, read_function
+from spanscore.dialects.forms.ids import first_identity
+from spanscore.dialects.forms.provider_bodies import conversation, system_of
+from spanscore.dialects.forms.provider_bodies import offered as listed_tools
+from spanscore.dialects.forms.reprs import evaluated
+from spanscore.dialects.forms.structure import Parsed, structure
+from spanscore.dialects.forms.values import Facts, first_count, first_text, text
+from spanscore.model.json import printed
+from spanscore.model.span import Attributes, LogRecord, Span, Value
+
+_TYPE, _INPUT, _OUTPUT = "langwatch.span.type", "langwatch.input", "langwatch.output"
+_KINDS = {
+    "llm": "model",
+    "agent": "agent",
+    "tool": "tool",
+    "rag": "retrieval",
+    **dict.fromkeys(("span", "chain", "workflow", "task", "module"), "workflow"),
+}
+_SESSIONS = ("langwatch.thread.id", "langwatch.thread_id", "thread_id", "threadId", "gen_ai.conversation.id")
+_USERS = ("langwatch.user.id", "langwatch.user_id", "user_id", "userId")
+_TOKENS = (
+    ("input_tokens", ("prompt_tokens", "promptTokens")),
+    ("output_tokens", ("completion_tokens", "completionTokens")),
+)
+_KEYS = {"type", "value"}
+
+
+def claims(span: Span, _logs: Sequence[LogRecord]) -> bool:
+    """Whether somebody wrote the span for LangWatch, without saying what it is, and by no other convention."""
+    attributes = span.attributes
+    if attributes.keys().isdisjoint((_INPUT, _OUTPUT)) or span.dropped_attributes_count:
+        return False
+    return not any(x.startswith(("gen_ai.", "llm.", "traceloop.")) for x in attributes)
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of one of its spans; guardrails and evaluations are none of a turn's steps."""
+    attributes = span.attributes
+    kind = _KINDS.get(str(attributes.get(_TYPE)), "other") if _TYPE in attributes else _kind_of_messages(attributes)
+    metadata = structure(attributes.get("metadata", attributes.get("langwatch.metadata"))).value
+    named = metadata if isinstance(metadata, dict) else {}
+    facts: Facts = {
+        "kind": kind,
+        "session_id": first_identity(attributes, _SESSIONS) or first_identity(named, _SESSIONS),
+        "user_id": first_identity(attributes, _USERS) or first_identity(named, _USERS),
+    }
+    given, returned = _value(attributes.get(_INPUT)), _value(attributes.get(_OUTPUT))
+    if kind == "model":
+        _read_model(attributes, given, returned, facts)
+    elif kind == "tool":
+        _read_tool(span, given, returned, facts)
+    elif kind == "retrieval":
+        facts["query"] = None if given is None else printed(given)
+        found = structure(attributes.get("langwatch.contexts")).value
+        documents = found.get("value", found) if isinstance(found, dict) else found
+        facts["documents"] = tuple(documents) if isinstance(documents, list) else ()
+    elif kind == "agent" or (kind == "workflow" and context.outermost):
+        facts["agent_name"] = text(span.name) if kind == "agent" else None
+        read_function(given, Parsed(returned), facts)
+        facts["damaged"] = damaged(input=given, output=returned)
+    return facts
+
+
+def _kind_of_messages(attributes: Attributes) -> str:
+    """What a span without a type is: a model call where messages went in or came out."""
+    sides = (structure(attributes.get(x)).value for x in (_INPUT, _OUTPUT))
+    is_model = any(isinstance(x, dict) and x.get("type") == "chat_messages" for x in sides)
+    return "model" if is_model else "workflow"
+
+
+def _value(recorded: Value) -> Any:
+    """The value out of its envelope `{"type": …, "value": …}`; there are two around messages of an unusual content."""
+    parsed = structure(recorded).value
+    value = parsed["value"] if isinstance(parsed, dict) and parsed.keys() == _KEYS else parsed
+    is_enclosed = isinstance(value, dict) and value.keys() == _KEYS and value["type"] == "chat_messages"
+    return value["value"] if is_enclosed else value
+
+
+def _read_model(attributes: Attributes, given: Any, returned: Any, facts: Facts) -> None:
+    facts["input"], facts["output"] = conversation(_named(given), "user"), conversation(returned, "assistant")
+    facts["damaged"] = damaged(input=given, output=returned)
+    parameters = structure(attributes.get("langwatch.params")).value
+    offered = parameters.get("tools", parameters.get("functions")) if isinstance(parameters, dict) else None
+    facts["tools"] = listed_tools(given, returned) if offered is None else tools(offered)
+    facts["system"] = system_of(given) if isinstance(given, dict) else None
+    facts["model"] = first_text(attributes, ("gen_ai.response.model", "gen_ai.request.model"))
+    metrics = structure(_value(attributes.get("langwatch.metrics"))).value
+    counted = metrics if isinstance(metrics, dict) else {}
+    for fact, names in _TOKENS:
+        told = first_count(attributes, (f"gen_ai.usage.{fact}", f"gen_ai.usage.{names[0]}"))
+        facts[fact] = first_count(counted, names) if told is None else told
+
+
+def _named(given: Any) -> Any:
+    """Messages, in which those of tools have a role: LangWatch's handler for LangChain does not know it."""
+    listed = given if isinstance(given, list) else ()
+    if not any(isinstance(x, dict) and x.get("role") == "unknown" for x in listed):
+        return given
+    return [{**x, "role": "tool"} if isinstance(x, dict) and x.get("role") == "unknown" else x for x in listed]
+
+
+def _content(returned: Any) -> Any:
+    """What a tool returned, out of LangChain's message, of which its callback handler does not know the role."""
+    message = returned[0] if isinstance(returned, list) and len(returned) == 1 else None
+    return message.get("content") if isinstance(message, dict) and message.get("role") == "unknown" else returned
+
+
+def _read_tool(span: Span, given: Any, returned: Any, facts: Facts) -> None:
+    facts["tool_name"] = text(span.name)
+    read_call(span, given, _content(returned), facts)
+    facts["arguments"] = evaluated(facts.get("arguments"))
+    if _OUTPUT in span.attributes and returned is None:
+        facts["result"], facts["has_result"] = None, True
+
+
+DIALECT = Dialect(
+    "langwatch",
+    read,
+    keys=(_TYPE,),
+    claims=claims,
+    marks=(b"langwatch.span.type", b"langwatch.input", b"langwatch.output"),
+    content=(ContentSwitch("set dataCapture to `all`"),),
+    by_hand=True,
+)

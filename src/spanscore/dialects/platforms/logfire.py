@@ -1,0 +1,235 @@
+"""Logfire's own instrumentations: whole requests and responses, lists of events, and runs of OpenAI's Agents SDK."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from spanscore.dialects.conventions import semconv
+from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.forms.arguments import arguments, tools
+from spanscore.dialects.forms.ids import first_identity, identity
+from spanscore.dialects.forms.mcp import read_call
+from spanscore.dialects.forms.messages import Messages, messages
+from spanscore.dialects.forms.provider_bodies import messages_of
+from spanscore.dialects.forms.reprs import unprinted
+from spanscore.dialects.forms.status import status_error
+from spanscore.dialects.forms.structure import structure
+from spanscore.dialects.forms.values import Facts, first_count, first_text, text
+from spanscore.model.json import printed
+from spanscore.model.span import STATUS_ERROR, Attributes, Span
+from spanscore.model.step import Message, Step
+from spanscore.model.trace import RequestedCall
+
+_AGENTS, _MCP, _ANTHROPIC = "logfire.openai_agents", "logfire.mcp", "logfire.anthropic"
+_SCOPES = (_AGENTS, _MCP, _ANTHROPIC, "logfire.openai")
+_TOLD_OF_CALL = ("gen_ai.input.messages", "request_data", "events", "raw_input", "response")
+_TOLD_OF_ANSWER = ("gen_ai.output.messages", "response_data", "gen_ai.usage.output_tokens")
+_ASKED, _ANSWERED = ("messages", "prompt"), ("message", "combined_chunk_content", "text")
+_GIVEN, _PRODUCED = ("input_tokens", "prompt_tokens"), ("output_tokens", "completion_tokens")
+_STARTS = (("OpenAI Agents trace", "workflow"), ("Agent run", "agent"), ("Function", "tool"))
+_SESSIONS, _USERS = ("session_id", "conversation_id", "thread_id"), ("user_id",)
+_APPLICATION = "logfire"  # the scope of spans that an application opens itself
+_MAX_STREAMS = 50  # at once beside each other that are compared with a record
+_ENVELOPE = "input"  # around the arguments of a call by an Anthropic model
+
+_Body: TypeAlias = dict[str, Any]
+"""A provider's request or response."""
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of a provider's call, of a step of the Agents SDK, or of an MCP request."""
+    if span.scope.name == _MCP:
+        return _read_mcp(span)
+    if span.scope.name == _AGENTS:
+        kind = next((kind for start, kind in _STARTS if span.name.startswith(start)), None)
+        if kind is not None or not _calls_model(span.attributes):
+            return _read_step(span, kind or "other")
+    facts = semconv.read(span, context)
+    facts |= {key: x for key, x in named(span).items() if facts.get(key) is None}
+    facts["kind"] = _kind(span.attributes)
+    if facts["kind"] == "model":
+        _read_model(span, facts)
+    return facts
+
+
+def named(span: Span) -> Facts:
+    """Whose session a span is of, by what an application gave it or put into Logfire's baggage; empty for another's."""
+    if span.scope.name != _APPLICATION and span.scope.name not in _SCOPES:
+        return {}
+    attributes = span.attributes
+    found = {"session_id": first_identity(attributes, _SESSIONS), "user_id": first_identity(attributes, _USERS)}
+    return {key: x for key, x in found.items() if x is not None}
+
+
+def _calls_model(attributes: Attributes) -> bool:
+    return any(x in attributes for x in _TOLD_OF_CALL)
+
+
+def _kind(attributes: Attributes) -> str:
+    is_other = not _calls_model(attributes) or attributes.get("gen_ai.operation.name") == "embeddings"
+    return "other" if is_other else "model"
+
+
+def _is_waiting(span: Span) -> bool:
+    """Whether a model's call does not tell the answer: one that is streamed is told by a record after the call."""
+    attributes = span.attributes
+    if attributes.get("logfire.span_type") == "log":
+        return False
+    answered = span.scope.name == _AGENTS or any(x in attributes for x in (*_TOLD_OF_ANSWER, "events"))
+    streams = structure(attributes.get("request_data")).value
+    if isinstance(streams, dict) and streams.get("stream") is True and "response_data" not in attributes:
+        answered = any(x in attributes for x in _TOLD_OF_ANSWER)
+    return not answered and span.status_code != STATUS_ERROR
+
+
+def _read_model(span: Span, facts: Facts) -> None:
+    """What the attributes of the conventions do not tell, from what older versions and the Agents SDK record."""
+    attributes = span.attributes
+    request, response, whole = (_object(attributes, x) for x in ("request_data", "response_data", "response"))
+    if facts.get("input") is None or facts.get("output") is None:
+        _complete_messages(attributes, (request, response, whole), facts)
+    if span.scope.name == _ANTHROPIC and "gen_ai.output.messages" not in attributes and facts["output"]:
+        facts["output"] = tuple(_with_bare_arguments(x) for x in facts["output"])
+    facts["system"] = facts.get("system") or first_text(whole, ("instructions",))
+    facts["system"] = facts["system"] or first_text(request, ("instructions", "system"))
+    if facts.get("tools") is None:
+        listed = (x["tools"] for x in (whole, request) if isinstance(x.get("tools"), list))
+        facts["tools"] = next((tools(x) for x in listed), None)
+    facts["model"] = facts.get("model") or text(request.get("model"))
+    usage = response.get("usage")
+    for fact, names in (("input_tokens", _GIVEN), ("output_tokens", _PRODUCED)):
+        if facts.get(fact) is None and isinstance(usage, dict):
+            facts[fact] = first_count(usage, names)
+
+
+def _complete_messages(attributes: Attributes, bodies: tuple[_Body, _Body, _Body], facts: Facts) -> None:
+    """What the model was given and produced, each from the first place that tells it, where nothing has told it yet."""
+    request, response, whole = bodies
+    asked, answered = _events(attributes)
+    given = (
+        _listed(attributes, "raw_input"),
+        _listed(attributes, "input"),
+        _messages(request, _ASKED, "user"),
+        asked,
+    )
+    produced = (
+        _messages(whole, (), "assistant"),
+        _listed(attributes, "output", "assistant"),
+        _messages(response, _ANSWERED, "assistant"),
+        answered,
+    )
+    damaged = set(facts.get("damaged", ()))
+    for fact, sources in (("input", given), ("output", produced)):
+        told = next((x for x in sources if x.messages is not None), Messages(None))
+        if facts.get(fact) is None:
+            facts[fact] = told.messages
+            damaged |= {fact} if told.damaged else set()
+    facts["damaged"] = frozenset(damaged)
+
+
+def _object(attributes: Attributes, key: str) -> _Body:
+    value = structure(attributes.get(key)).value
+    return value if isinstance(value, dict) else {}
+
+
+def _listed(attributes: Attributes, key: str, role: str = "user") -> Messages:
+    if attributes.get(key) in (None, "null"):
+        return Messages(None)
+    parsed, damaged = structure(attributes[key])
+    return Messages(messages_of(parsed, role), damaged) if isinstance(parsed, list) else messages(attributes[key], role)
+
+
+def _messages(body: _Body, keys: tuple[str, ...], role: str) -> Messages:
+    """The messages of a request or response: what one of `keys` holds, else where the provider has them."""
+    for key in keys:
+        if body.get(key) is not None:
+            return messages(body[key], role)
+    return Messages(messages_of(body, role))
+
+
+def _events(attributes: Attributes) -> tuple[Messages, Messages]:
+    """What was given and what was produced, of events in one list: the answer comes after all that was given."""
+    parsed, damaged = structure(attributes.get("events"))
+    items = [x for x in parsed if isinstance(x, dict)] if isinstance(parsed, list) else []
+    if not items:
+        return Messages(None, damaged), Messages(None, damaged)
+    said = messages([x["message"] if isinstance(x.get("message"), dict) else x for x in items])
+    told = said.messages or ()
+    start = next((i for i in range(len(told), 0, -1) if told[i - 1].role != "assistant"), 0)
+    return Messages(told[:start], said.damaged), Messages(told[start:] or None, said.damaged)
+
+
+def _with_bare_arguments(message: Message) -> Message:
+    calls = tuple(
+        RequestedCall(x.call_id, x.name, x.arguments[_ENVELOPE])
+        if isinstance(x.arguments, dict) and x.arguments.keys() == {_ENVELOPE}
+        else x
+        for x in message.calls
+    )
+    return replace(message, calls=calls)
+
+
+def _read_step(span: Span, kind: str) -> Facts:
+    """A step of the Agents SDK that calls no model."""
+    attributes = span.attributes
+    facts: Facts = {"kind": kind}
+    if kind == "workflow":
+        metadata = _object(attributes, "metadata")
+        facts["session_id"] = identity(attributes.get("group_id")) or first_identity(metadata, _SESSIONS)
+        facts["user_id"] = first_identity(metadata, _USERS)
+    elif kind == "agent":
+        facts["agent_name"] = text(attributes.get("name"))
+        facts["tools"] = tools(attributes["tools"]) if "tools" in attributes else None
+    elif kind == "tool":
+        facts["tool_name"] = text(attributes.get("name"))
+        facts["error"] = _error(span)
+        if "input" in attributes:
+            facts["arguments"] = arguments(attributes["input"])
+        if "output" in attributes and facts["error"] is None:
+            facts["result"], facts["has_result"] = unprinted(attributes["output"]), True
+    return facts
+
+
+def _error(span: Span) -> str | None:
+    """What the SDK says went wrong; it is an object with a message and, of a tool, the exception's text."""
+    error = _object(span.attributes, "error")
+    detail = error.get("data")
+    told = detail.get("error") if isinstance(detail, dict) else None
+    told = error.get("message") if told is None else told
+    return status_error(span) if told is None else printed(told)
+
+
+def _read_mcp(span: Span) -> Facts:
+    """A request as client or server sees it; one that calls a tool is that call."""
+    request = _object(span.attributes, "request")
+    if request.get("method") != "tools/call":
+        return {"kind": "other"}
+    return read_call(span, request.get("params"), span.attributes.get("response"))
+
+
+def together(steps: Sequence[Step]) -> list[Step]:
+    """The steps, each streamed call with what the record after it tells: the request once more, and the answer."""
+    waiting: defaultdict[str, list[Step]] = defaultdict(list)
+    told = dict[str, Step]()
+    for step in steps:
+        if step.kind == "model" and _is_waiting(step.span):
+            waiting[step.span.parent_span_id].append(step)
+            told[step.span.span_id] = _nothing(step)
+    for record in (x for x in steps if x.kind == "model" and x.span.attributes.get("logfire.span_type") == "log"):
+        calls = waiting[record.span.parent_span_id]
+        for number, call in enumerate(calls[:_MAX_STREAMS]):
+            if call.input == record.input:
+                attributes = {**call.span.attributes, **record.span.attributes}
+                told[call.span.span_id] = replace(record, span=replace(call.span, attributes=attributes))
+                told[record.span.span_id] = _nothing(record)
+                del calls[number]
+                break
+    return [told.get(x.span.span_id, x) for x in steps]
+
+
+def _nothing(step: Step) -> Step:
+    return Step(span=step.span, dialect=step.dialect, kind="other")
+
+
+DIALECT = Dialect("logfire", read, scopes=_SCOPES, marks=(b"logfire.",), together=together)

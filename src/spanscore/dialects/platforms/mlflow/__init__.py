@@ -1,0 +1,231 @@
+"""MLflow's tracing SDKs: a type, inputs and outputs, each attribute encoded as JSON, even plain text."""
+
+from dataclasses import replace
+from typing import Any
+
+from spanscore.dialects.carried import dspy, langgraph, pydantic_ai_messages
+from spanscore.dialects.conventions import semconv
+from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.forms import gemini_calls
+from spanscore.dialects.forms.arguments import call_id, tools
+from spanscore.dialects.forms.decorated_calls import cut, damaged, read_call, read_function, read_result, recorded
+from spanscore.dialects.forms.ids import first_identity, identity
+from spanscore.dialects.forms.provider_bodies import configured_tools, conversation, system_of
+from spanscore.dialects.forms.structure import Parsed, opened, structure
+from spanscore.dialects.forms.values import Facts, count, text
+from spanscore.dialects.platforms.mlflow import chunks
+from spanscore.model.span import Attributes, Span, Value
+from spanscore.model.step import Message
+
+_TYPE, _SCOPE = "mlflow.spanType", "mlflow.tracing.provider"
+_KINDS = {
+    "LLM": "model",
+    "CHAT_MODEL": "model",
+    "AGENT": "agent",
+    "TOOL": "tool",
+    "RETRIEVER": "retrieval",
+    "CHAIN": "workflow",
+    "WORKFLOW": "workflow",
+    "TASK": "workflow",
+    "UNKNOWN": "workflow",  # of a function that is decorated without a type
+}
+_SESSIONS, _USERS = ("session_id", "conversation_id", "thread_id"), ("user_id",)
+_BLOCK = '"type": "output_text"'
+_ENVELOPES = frozenset({"modelId", "ResponseMetadata"})
+_OPENAI_AGENTS, _RUN = "mlflow.openai.agent_run_root", "run_config"
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of one of its spans, which it can be told to write in the semantic conventions instead."""
+    attributes = span.attributes
+    if _TYPE not in attributes:
+        return _read_conventions(span, context)
+    kind = _KINDS.get(str(_value(attributes, _TYPE)), "other")
+    if kind == "workflow":
+        kind = pydantic_ai_messages.untyped(span) or kind
+    placed = _metadata(attributes)
+    if kind == "workflow" and placed.get("lc_agent_name") == span.name:
+        kind = "agent"
+    session, user = _session_and_user(attributes, placed)
+    facts: Facts = {"kind": kind, "session_id": session, "user_id": user, "agent_name": langgraph.agent_name(placed)}
+    given, returned = attributes.get("mlflow.spanInputs"), attributes.get("mlflow.spanOutputs")
+    if kind == "model":
+        _read_model(span, given, returned, facts)
+    elif kind == "tool":
+        _read_tool(span, given, returned, facts)
+    elif kind == "retrieval":
+        _read_retrieval(given, returned, facts)
+    elif kind == "agent" or (kind == "workflow" and context.outermost):
+        _read_function(span, given, returned, facts)
+    _complete(span, facts, given, returned)
+    return facts
+
+
+def _read_function(span: Span, given: Value, returned: Value, facts: Facts) -> None:
+    """An agent's or chain's function; MLflow's own agents are given a request of the Responses API as one object."""
+    called, answered = recorded(given).value, recorded(returned)
+    facts["agent_name"] = _agent_name(span) if facts["kind"] == "agent" else None
+    request = called.get("request") if isinstance(called, dict) and len(called) == 1 else None
+    if isinstance(request, dict) and isinstance(request.get("input"), list):
+        called, facts["agent_name"] = request, None  # it is called after its method
+        placed = request.get("context")
+        if isinstance(placed, dict):
+            facts["session_id"] = facts["session_id"] or first_identity(placed, _SESSIONS)
+            facts["user_id"] = facts["user_id"] or first_identity(placed, _USERS)
+    read_function(called, answered, facts)
+    facts["damaged"] = damaged(input=given, output=returned)
+    _complete_function(span, answered.value, facts)
+
+
+def _complete_function(span: Span, returned: Any, facts: Facts) -> None:
+    """What a generator yielded, where that is all that it returned, or nothing else tells it."""
+    streamed = chunks.chunks(span, returned) if span.events else None
+    if streamed is not None and (returned is None or streamed.values is returned):
+        chunks.complete_function(streamed, facts)
+
+
+def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:
+    attributes = span.attributes
+    facts["tool_name"] = text(_value(attributes, "mlflow.spanFunctionName")) or text(span.name)
+    facts["call_id"] = call_id(_value(attributes, "tool_call_id"))  # of LangChain's
+    read_call(span, given, None if _is_halted(returned) else returned, facts)
+
+
+def _is_halted(returned: Value) -> bool:
+    """Whether a tool of OpenAI's agents only waits to be approved: the SDK then returns the tool, printed, and null."""
+    if not isinstance(returned, str) or not returned.startswith('{"tool": {"name": ') or '"run_item"' not in returned:
+        return False
+    halted = structure(returned).value
+    return isinstance(halted, dict) and {"tool", "output", "run_item"} <= halted.keys() and halted["output"] is None
+
+
+def _read_retrieval(given: Value, returned: Value, facts: Facts) -> None:
+    query, found = opened(given), structure(returned).value
+    values = list(query.values()) if isinstance(query, dict) else [query]
+    facts["query"] = next((x for x in values if isinstance(x, str)), None)
+    facts["documents"] = tuple(found) if isinstance(found, list) else ()
+
+
+def _complete(span: Span, facts: Facts, given: Value, returned: Value) -> None:
+    """Open what is a framework's own in what was taken and returned, which MLflow records as it is."""
+    if pydantic_ai_messages.logged_by_mlflow(span):
+        pydantic_ai_messages.complete(facts, opened(given), opened(returned))
+    elif dspy.logged_by_mlflow(span):
+        dspy.complete(span, facts, opened(given), opened(returned))
+    elif _value(span.attributes, "mlflow.message.format") == "gemini":
+        gemini_calls.complete(span, facts)
+
+
+def _read_conventions(span: Span, context: Context) -> Facts:
+    """The facts of a span in the conventions, in which a type that has no operation is the operation's name."""
+    facts, attributes = semconv.read(span, context), span.attributes
+    facts["kind"] = _KINDS.get(str(attributes.get("gen_ai.operation.name")), facts["kind"])
+    placed = _metadata(attributes)
+    session, facts["user_id"] = _session_and_user(attributes, placed)
+    facts["session_id"] = facts.get("session_id") or session
+    facts["agent_name"] = facts.get("agent_name") or langgraph.agent_name(placed)
+    if facts["kind"] == "tool":
+        facts["call_id"] = facts.get("call_id") or call_id(_value(attributes, "tool_call_id"))
+        read_result(attributes.get("gen_ai.tool.call.result"), facts)
+    elif facts["kind"] in {"agent", "workflow"} and facts.get("output") is None:
+        _complete_function(span, None, facts)
+    if facts["kind"] == "model":
+        facts["input"] = _with_blocks_opened(facts.get("input"))
+        _complete_model(span, None, facts)
+        if attributes.get("gen_ai.provider.name") == "gemini":
+            gemini_calls.complete(span, facts)
+    return facts
+
+
+def _with_blocks_opened(given: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
+    """The messages, in which MLflow prints a block of OpenAI's Responses as the text of the assistant."""
+    return given and tuple(
+        replace(x, text=_block_text(x.text)) if x.role == "assistant" and _BLOCK in (x.text or "") else x for x in given
+    )
+
+
+def _block_text(said: str | None) -> str | None:
+    block = opened(said)
+    if not isinstance(block, dict) or block.get("type") != "output_text":
+        return said
+    inside = block.get("text")
+    return inside if isinstance(inside, str) else said
+
+
+def _metadata(attributes: Attributes) -> dict[str, Any]:
+    """What LangChain hands to every tracer."""
+    value = _value(attributes, "metadata") if "metadata" in attributes else None
+    return value if isinstance(value, dict) else {}
+
+
+def _session_and_user(attributes: Attributes, metadata: dict[str, Any]) -> tuple[str | None, str | None]:
+    """As MLflow's own attributes have them, LangChain's metadata, or the configuration of a run of OpenAI's agents."""
+    session = identity(_value(attributes, "mlflow.trace.session")) or first_identity(metadata, _SESSIONS)
+    user = identity(_value(attributes, "mlflow.trace.user")) or first_identity(metadata, _USERS)
+    called = attributes.get("kwargs")
+    if isinstance(called, str) and _RUN in called:
+        given: Any = opened(called)
+        run = given.get(_RUN) if isinstance(given, dict) else None
+        if isinstance(run, dict):
+            session = session or identity(run.get("group_id"))
+            told = run.get("trace_metadata")
+            user = user or (first_identity(told, _USERS) if isinstance(told, dict) else None)
+    return session, user
+
+
+def _agent_name(span: Span) -> str | None:
+    """The name an agent was given; the function that runs agents has none, and is no agent's name itself."""
+    if _OPENAI_AGENTS in span.attributes:
+        return None
+    if pydantic_ai_messages.logged_by_mlflow(span):
+        return text(_value(span.attributes, "name"))
+    return text(span.name)
+
+
+def _value(attributes: Attributes, key: str) -> Any:
+    return opened(attributes.get(key))
+
+
+def _read_model(span: Span, given: Value, returned: Value, facts: Facts) -> None:
+    attributes = span.attributes
+    request, response = _opened_body(structure(given)), _opened_body(structure(returned))
+    body = request.value if isinstance(request.value, dict) else {}
+    facts["input"] = conversation(request.value, "user") or _prompt(body)
+    facts["output"] = conversation(response.value, "assistant")
+    facts["damaged"] = cut(input=request, output=response)
+    offered = attributes.get("mlflow.chat.tools", body.get("tools"))
+    facts["tools"] = configured_tools(body) if offered is None else tools(offered)
+    facts["system"] = system_of(body)
+    facts["model"] = text(_value(attributes, "mlflow.llm.model")) or text(body.get("model"))
+    usage = _value(attributes, "mlflow.chat.tokenUsage")
+    if isinstance(usage, dict):
+        facts["input_tokens"] = count(usage.get("input_tokens"))
+        facts["output_tokens"] = count(usage.get("output_tokens"))
+    _complete_model(span, response.value, facts)
+
+
+def _prompt(body: dict[str, Any]) -> tuple[Message, ...] | None:
+    """What a model is given as text: its prompt, or the only argument of a function that is marked as a model."""
+    said = text(body.get("prompt") if len(body) > 1 else next(iter(body.values()), None))
+    return None if said is None else (Message("user", said),)
+
+
+def _opened_body(parsed: Parsed) -> Parsed:
+    """A request or response that Bedrock's InvokeModel carries as JSON in text."""
+    value = parsed.value
+    if not isinstance(value, dict) or "body" not in value or _ENVELOPES.isdisjoint(value):
+        return parsed
+    body = structure(value["body"])
+    return Parsed(body.value, parsed.damaged or body.damaged) if isinstance(body.value, dict) else parsed
+
+
+def _complete_model(span: Span, returned: Any, facts: Facts) -> None:
+    """What a model streamed, of which MLflow's own account leaves out the calls; else what the response tells."""
+    streamed = chunks.chunks(span, returned)
+    if streamed is not None:
+        chunks.complete_model(streamed, facts)
+    elif isinstance(returned, dict):
+        chunks.tell_response(returned, facts)
+
+
+DIALECT = Dialect("mlflow", read, scopes=(_SCOPE,), keys=(_TYPE,), marks=(b"mlflow.spanType", _SCOPE.encode()))

@@ -1,0 +1,109 @@
+"""Read what OpenLIT recorded up to 1.36: a request's messages as lines of one text, tool calls as lists in words."""
+
+import json
+import re
+from typing import Any
+
+from spanscore.dialects.forms.arguments import call_id
+from spanscore.dialects.forms.messages import messages
+from spanscore.dialects.forms.structure import literal, opened
+from spanscore.dialects.forms.truncation import is_marked
+from spanscore.dialects.forms.values import Facts, text
+from spanscore.model.json import Json
+from spanscore.model.span import Attributes, Span
+from spanscore.model.step import Message, ToolResult
+from spanscore.model.trace import RequestedCall
+
+SCOPE = "openlit.otel.tracing"
+
+_LINE = re.compile(r"^(system|developer|user|assistant|model|tool): ", re.MULTILINE)
+_WHOLE = re.compile(r"^user: (\[\{'.*\}\])$", re.MULTILINE)
+_LIST = "[{'"
+_PRINTED = f"user: {_LIST}"
+_MAX_CALLS = 1000
+
+
+def complete(span: Span, facts: Facts) -> None:
+    """Open the messages and the tool calls of a model call, in place."""
+    attributes = span.attributes
+    said, answered = text(attributes.get("gen_ai.prompt")), text(attributes.get("gen_ai.completion"))
+    is_gemini = attributes.get("gen_ai.system") == "gemini"
+    # Both are plain text, which is not cut where it begins as JSON does.
+    plain = {side for side, x in (("input", said), ("output", answered)) if x is not None and not is_marked(x)}
+    facts["damaged"] = facts.get("damaged", frozenset()) - plain
+    if said is not None:
+        facts["input"] = _whole(said) or _by_line(said, is_gemini=is_gemini)
+        if _PRINTED in said and not _WHOLE.search(said):
+            facts["damaged"] = facts["damaged"] | {"input"}
+    if span.dropped_attributes_count:
+        facts["damaged"] = facts["damaged"] | {"input", "output"}
+    asked = _calls(attributes)
+    if asked or answered:
+        is_none = answered == "None" and (is_gemini or asked)
+        facts["output"] = (Message("assistant", None if is_none else answered, calls=asked),)
+
+
+def _whole(said: str) -> tuple[Message, ...] | None:
+    r"""All messages of the request, which it prints again in the place of one that has no text; None where all have.
+
+    >>> [x.text for x in _whole("user: Go on.\nuser: [{'role': 'user', 'content': 'Go on.'}]")]
+    ['Go on.']
+    """
+    found = _WHOLE.findall(said)
+    value: Any = literal(found[-1]) if found else None
+    return messages(value).messages if isinstance(value, list) else None
+
+
+def _by_line(said: str, *, is_gemini: bool = False) -> tuple[Message, ...]:
+    r"""The messages, each from a line that begins with a role to the next such line; a user's without text, none.
+
+    >>> [(x.role, x.text) for x in _by_line("system: Be\nbrief.\nuser: Why?\nuser: ")]
+    [('system', 'Be\nbrief.'), ('user', 'Why?')]
+    """
+    starts = list(_LINE.finditer(said))
+    if not starts:  # a plain prompt
+        return (Message("user", said),)
+    ends = [x.start() - 1 for x in starts[1:]] + [len(said)]
+    lines = [(x[1], said[x.end() : end]) for x, end in zip(starts, ends, strict=True)]
+    if is_gemini:
+        lines = [(role, _text_part(told)) for role, told in lines]
+    asked = (x for x in lines if x[0] != "user" or (x[1] and not x[1].startswith(_LIST)))  # or it was a tool's result
+    return tuple(_message(role, told) for role, told in asked)
+
+
+def _text_part(told: str) -> str:
+    """The text among the parts of a message of Gemini's, each with its name; "" where it has none."""
+    return told.removeprefix("text: ").split(", function_call: ")[0] if told.startswith("text: ") else ""
+
+
+def _message(role: str, said: str) -> Message:
+    if role == "tool":
+        return Message(role, results=(ToolResult(None, opened(said)),))
+    return Message({"developer": "system", "model": "assistant"}.get(role, role), said)
+
+
+def _calls(attributes: Attributes) -> tuple[RequestedCall, ...]:
+    """The calls that a model asked for, told as a list of names, one of ids and one of arguments; none if they differ.
+
+    >>> _calls({"gen_ai.tool.name": "f, g", "gen_ai.tool.call.id": "1, 2", "gen_ai.tool.args": '{"a": 1}, {}'})[1]
+    RequestedCall(call_id='2', name='g', arguments={})
+    """
+    names, ids = (str(attributes.get(x) or "").split(", ") for x in ("gen_ai.tool.name", "gen_ai.tool.call.id"))
+    given = _values(str(attributes.get("gen_ai.tool.args") or ""))
+    if names == [""] or len(names) != len(given) or len(given) > _MAX_CALLS:
+        return ()
+    known = ids if len(ids) == len(names) else [""] * len(names)
+    return tuple(map(RequestedCall, map(call_id, known), names, given))
+
+
+def _values(text: str) -> list[Json]:
+    """The JSON values in a text that lists them with commas between, as far as they can be read."""
+    decoder, at, values = json.JSONDecoder(), 0, list[Json]()
+    while at < len(text) and len(values) <= _MAX_CALLS:
+        try:
+            value, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            break
+        values.append(value)
+        at = end + 2
+    return values

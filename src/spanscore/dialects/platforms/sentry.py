@@ -1,0 +1,90 @@
+"""Sentry's AI integrations for JavaScript: the semantic conventions, with answers and tools under other names."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from spanscore.dialects.content_switch import ContentSwitch
+from spanscore.dialects.conventions import semconv
+from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.forms.arguments import arguments, tools
+from spanscore.dialects.forms.messages import message, messages
+from spanscore.dialects.forms.structure import is_redacted, opened, structure
+from spanscore.dialects.forms.values import Facts, first_text
+from spanscore.model.span import Attributes, LogRecord, Span
+from spanscore.model.step import Message
+
+_ORIGIN, _OURS = "sentry.origin", "auto.ai."
+_KEPT = ("sentry.sdk_meta.gen_ai.input.messages.original_length", "gen_ai.request.messages.original_length")
+_CALLS, _OFFERED = "gen_ai.response.tool_calls", "gen_ai.request.available_tools"
+
+
+def claims(span: Span, _logs: Sequence[LogRecord]) -> bool:
+    """Whether the span has a `sentry.origin` that starts with `auto.ai.`."""
+    origin = span.attributes.get(_ORIGIN)
+    return isinstance(origin, str) and origin.startswith(_OURS)
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of a span of a provider's client, of LangChain or of LangGraph."""
+    attributes = span.attributes
+    facts = semconv.read(span, context)
+    damaged = set(facts.get("damaged", ()))
+    if facts["kind"] in {"model", "agent"}:
+        if facts.get("input") is None and (given := attributes.get("gen_ai.request.messages")) is not None:
+            facts["input"] = messages(given).messages
+        if facts.get("output") is None:
+            facts["output"] = _answer(attributes)
+        if facts.get("tools") is None and (offered := first_text(attributes, (_OFFERED,))) is not None:
+            facts["tools"] = tools(offered)
+        if _is_cut(attributes, facts.get("input")):
+            damaged.add("input")
+    elif facts["kind"] == "tool":
+        _read_tool(attributes, facts)
+    facts["damaged"] = frozenset(damaged)
+    return facts
+
+
+def _answer(attributes: Attributes) -> tuple[Message, ...] | None:
+    said, called = attributes.get("gen_ai.response.text"), structure(attributes.get(_CALLS)).value
+    if said is None and called is None:
+        return None
+    texts: Any = structure(said).value if attributes.get(_ORIGIN) == "auto.ai.openai" else said
+    if not isinstance(texts, list):  # OpenAI's has a text for each choice, if it was not streamed
+        texts = [said]
+    parts = [{"type": "text", "text": x} for x in texts if isinstance(x, str)]
+    calls = called if isinstance(called, list) else []
+    answer = message({"role": "assistant", "content": [*parts, *map(_part, calls)]}, "assistant")
+    return None if answer is None else (answer,)
+
+
+def _part(call: Any) -> Any:
+    """A call as a part of the answer: Google's stand without a type."""
+    return {"type": "tool_call", **call} if isinstance(call, dict) and "type" not in call else call
+
+
+def _is_cut(attributes: Attributes, given: tuple[Message, ...] | None) -> bool:
+    """Whether messages were left out, since Sentry keeps only as many of the last ones as have room."""
+    before = next((x for x in map(attributes.get, _KEPT) if isinstance(x, int)), 0)
+    return given is not None and len(given) < before
+
+
+def _read_tool(attributes: Attributes, facts: Facts) -> None:
+    given, returned = attributes.get("gen_ai.tool.input"), attributes.get("gen_ai.tool.output")
+    if facts.get("arguments") is None and given is not None and not is_redacted(given):
+        facts["arguments"] = arguments(given)
+    if not facts.get("has_result") and returned is not None and not is_redacted(returned):
+        facts["result"], facts["has_result"] = opened(returned), True
+
+
+DIALECT = Dialect(
+    "sentry",
+    read,
+    claims=claims,
+    marks=(b"auto.ai.",),
+    content=(
+        ContentSwitch(
+            "set recordInputs and recordOutputs of its integration to true (JavaScript), or send_default_pii=True and "
+            "include_prompts=True (Python)"
+        ),
+    ),
+)
