@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from spanscore import discovery
-from spanscore.dialects import installed
+from spanscore.dialects import entry_points
 from spanscore.dialects.dialect import Dialect
 from spanscore.errors import ConfigError
 
@@ -68,18 +68,18 @@ def dialect(name):
 def test_dialects_come_by_entry_point(monkeypatch):
     parley = dialect("parley")
     monkeypatch.setattr(discovery, "registered", lambda _group: iter([("parley", parley)]))
-    assert list(installed.installed([dialect("semconv")])) == [parley]
+    assert list(entry_points.installed([dialect("semconv")])) == [parley]
 
 
 @pytest.mark.parametrize("item", [dialect("semconv"), "no dialect"], ids=["a taken name", "no dialect"])
 def test_an_entry_point_that_brings_none_of_its_own_is_refused(monkeypatch, item):
     monkeypatch.setattr(discovery, "registered", lambda _group: iter([("x", item)]))
     with pytest.raises(ConfigError, match="entry point 'x'"):
-        list(installed.installed([dialect("semconv")]))
+        list(entry_points.installed([dialect("semconv")]))
 
 
 def test_an_entry_point_that_cannot_be_loaded_is_named(monkeypatch):
-    broken = EntryPoint("parley", "nobody_has_this_module:DIALECT", installed.GROUP)
+    broken = EntryPoint("parley", "nobody_has_this_module:DIALECT", entry_points.GROUP)
     monkeypatch.setattr(discovery, "entry_points", lambda **_: [broken])
     with pytest.raises(ConfigError, match=r"'parley' of group 'spanscore\.dialects' cannot be loaded .*nobody_has"):
-        list(discovery.registered(installed.GROUP))
+        list(discovery.registered(entry_points.GROUP))

@@ -1,8 +1,9 @@
 """What a span says, in any dialect: spans and log records in, steps out.
 
-One file is one dialect. A span is read by the first dialect that claims it, in the order of `DIALECTS`: a dialect that
-extends another one stands before it, and one with a scope or an attribute of its own before those that have to look at
-the span, whose attributes others borrow. So one look-up of each kind decides for all that have a marker of their own.
+One module, or one folder, is one dialect. A span is read by the first dialect that claims it, in the order of
+`DIALECTS`: a dialect that extends another one stands before it, and one with a scope or an attribute of its own before
+those that have to look at the span, whose attributes others borrow. So one look-up of each kind decides for all that
+have a marker of their own.
 """
 
 from collections import Counter, defaultdict
@@ -10,11 +11,12 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from operator import attrgetter
 
-from spanscore.dialects.authored import AUTHORED, authored
+from spanscore.dialects.author_attributes import AUTHORED, authored
 from spanscore.dialects.coding_agents import claude_code, codex, copilot, gemini_cli
 from spanscore.dialects.content_switch import ContentSwitch, switch_for
 from spanscore.dialects.conventions import openinference, openllmetry, semconv
 from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.entry_points import installed
 from spanscore.dialects.forms.ids import IDENTIFYING, SESSIONS, USERS, first_identity, identity
 from spanscore.dialects.forms.message_cache import Histories
 from spanscore.dialects.forms.structure import is_redacted
@@ -42,7 +44,6 @@ from spanscore.dialects.frameworks import (
     vercel_ai,
     voltagent,
 )
-from spanscore.dialects.installed import installed
 from spanscore.dialects.log_turns import goes_on
 from spanscore.dialects.losses.affected_facts import marked
 from spanscore.dialects.losses.reread import Again
@@ -61,7 +62,7 @@ from spanscore.dialects.platforms import (
 )
 from spanscore.dialects.reading_units import SCOPES as UNIT_SCOPES
 from spanscore.dialects.reading_units import told_apart, told_together, unit_of
-from spanscore.dialects.unread import Key, Unread, unread
+from spanscore.dialects.unread_spans import Key, Unread, unread
 from spanscore.model.json import dumps
 from spanscore.model.span import LogRecord, Span
 from spanscore.model.step import Reading, Step, StepFact

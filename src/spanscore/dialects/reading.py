@@ -1,4 +1,4 @@
-"""What a dialect of another distribution is written with. These names stay; modules that begin with `_` may change."""
+"""What a dialect of another distribution is written with. These names stay; those of other modules may change."""
 
 from spanscore.dialects.content_switch import ContentSwitch
 from spanscore.dialects.dialect import Context, Dialect
