@@ -9,7 +9,7 @@ from typing import Any
 from spanscore import config
 from spanscore.metrics import _reference
 from spanscore.telemetry import declared, prometheus
-from spanscore.turns import _reference as sources
+from spanscore.turns.provenance import reference as sources
 
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER))  # also when a test runs this file from somewhere else

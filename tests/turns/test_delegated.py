@@ -9,7 +9,8 @@ import pytest
 from turn_spans import ASK, call, chat, span, text, told, tool
 
 from spanscore.rebuild import rebuild_all, rebuild_part
-from spanscore.turns import Talks, _delegated
+from spanscore.turns import Talks
+from spanscore.turns.stitch import delegation
 
 MS = 10**6
 SECOND = 1000 * MS
@@ -268,7 +269,7 @@ def test_an_agent_elsewhere_may_itself_be_a_trace_for_each_model_call():
 
 @pytest.mark.parametrize(("bound", "found"), [(2, [*TOGETHER, ["late"]]), (1, [*APART, ["late"]])])
 def test_of_more_turns_than_can_be_looked_at_none_is_joined_to_a_call(monkeypatch, bound, found):
-    monkeypatch.setattr(_delegated, "_MAX_DELEGATES", bound)
+    monkeypatch.setattr(delegation, "_MAX_DELEGATES", bound)
     other = "And which of the two is drier?"
     asked = desk(arguments={"first": QUESTION, "then": other})
     assert parts(asked, clerk(), clerk("late", question=other, start=60)) == found
@@ -276,12 +277,12 @@ def test_of_more_turns_than_can_be_looked_at_none_is_joined_to_a_call(monkeypatc
 
 @pytest.mark.parametrize(("bound", "found"), [(2, 2), (1, 4)])
 def test_of_more_calls_than_can_be_looked_at_none_has_a_turn_joined_to_it(monkeypatch, bound, found):
-    monkeypatch.setattr(_delegated, "_MAX_CALLERS", bound)
+    monkeypatch.setattr(delegation, "_MAX_CALLERS", bound)
     assert len(parts(desk(), clerk(), desk("d2", start=5000), clerk("c2", start=5030))) == found
 
 
 def test_calls_that_ask_what_no_trace_was_asked_are_not_counted(monkeypatch):
-    monkeypatch.setattr(_delegated, "_MAX_CALLERS", 1)
+    monkeypatch.setattr(delegation, "_MAX_CALLERS", 1)
     looked = tool("t5", 5, "look", end=9, call__arguments='{"q": "Who is that?"}', call__result="Ada")
     assert parts([*desk(), *at("desk", [looked])], clerk()) == TOGETHER
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spanscore.turns._errors import inferred_error
+from spanscore.turns.basis.errors import inferred_error
 
 ERRORS = [
     "Error: no such city",

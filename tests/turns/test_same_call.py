@@ -14,8 +14,8 @@ from spanscore import dialects
 from spanscore.model.span import Resource, Scope
 from spanscore.otlp import files
 from spanscore.rebuild import explain_all, rebuild_all
-from spanscore.turns import _same_call
-from spanscore.turns._tree import Tree
+from spanscore.turns.basis.tree import Tree
+from spanscore.turns.stitch import gateway as gateways
 
 MS = 10**6
 SECOND = 10**9
@@ -276,14 +276,14 @@ def test_a_recorded_gateway_adds_nothing_that_the_application_says():
 def test_the_work_grows_with_the_calls_that_have_one_id_and_not_with_their_square(monkeypatch):
     def compared(count):
         asked_for = 0
-        original = _same_call._is_same
+        original = gateways._is_same
 
         def counting(one, other):
             nonlocal asked_for
             asked_for += 1
             return original(one, other)
 
-        monkeypatch.setattr(_same_call, "_is_same", counting)
+        monkeypatch.setattr(gateways, "_is_same", counting)
         calls = [asked(x * MS, response="chatcmpl-123") for x in range(count)]
         traces = [gateway(x, number=at + 1, service=f"s{at % 2}") for at, x in enumerate(calls)]
         random.Random(1).shuffle(traces)  # an order, no secret
@@ -298,7 +298,7 @@ def test_traces_that_repeat_each_other_in_a_chain_are_not_followed_one_by_one(li
     def reports(count):
         traces = (trace(number, asked(number), scope=f"{number % 2}") for number in range(1, count + 1))
         readings = [dialects.read(x) for x in traces]
-        return [_same_call.reports(x, Tree(x)) for x in readings]
+        return [gateways.reports(x, Tree(x)) for x in readings]
 
-    few, many = (lines_run(_same_call.repeated, reports(count)) for count in (100, 400))
+    few, many = (lines_run(gateways.repeated, reports(count)) for count in (100, 400))
     assert many < 6 * few

@@ -9,8 +9,8 @@ from turn_spans import ANSWER, ASK, agent, call, chat, text, told, tool
 from spanscore import dialects
 from spanscore.model.span import Scope
 from spanscore.rebuild import rebuild
-from spanscore.turns import _double
-from spanscore.turns._tree import Tree
+from spanscore.turns.basis.tree import Tree
+from spanscore.turns.dedup import nested
 
 CHAIN, SDK = "framework", "sdk"
 SECOND = 10**9
@@ -169,5 +169,5 @@ def test_calls_at_once_are_not_each_held_against_all(shared, lines_run):
         reading = dialects.read(spans)
         return reading.steps, Tree(reading)
 
-    few, many = (lines_run(_double.model_calls, *calls(count)) for count in (100, 400))
+    few, many = (lines_run(nested.model_calls, *calls(count)) for count in (100, 400))
     assert many < 6 * few

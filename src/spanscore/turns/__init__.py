@@ -6,19 +6,19 @@ from typing import TypeAlias
 
 from spanscore.model.step import Reading, Step
 from spanscore.model.trace import AgentTrace, Completeness
-from spanscore.turns import _keys as keys
-from spanscore.turns import _turn
-from spanscore.turns._ends import Ends, ends
-from spanscore.turns._errands import Talk, talk, talking
-from spanscore.turns._explain import Explained, Explanation, Origin, explain
-from spanscore.turns._same_call import ids_of_calls, without_repeats
-from spanscore.turns._sorted import Turn
-from spanscore.turns._split import split
-from spanscore.turns._stitch import asked_within, group, is_settled, is_whole
-from spanscore.turns._talks import Talks
-from spanscore.turns._together import merge
-from spanscore.turns._tree import Tree
-from spanscore.turns._unjoined import Unjoined
+from spanscore.turns import build_agent_trace
+from spanscore.turns.basis import stitch_keys as keys
+from spanscore.turns.basis.tree import Tree
+from spanscore.turns.facts.turn_steps import Turn
+from spanscore.turns.provenance.explain import Explained, Explanation, Origin, explain
+from spanscore.turns.splitting.split import split
+from spanscore.turns.stitch.combine_readings import merge
+from spanscore.turns.stitch.delegation_hints import Talk, talk, talking
+from spanscore.turns.stitch.delegation_index import Talks
+from spanscore.turns.stitch.fragment import Ends, ends
+from spanscore.turns.stitch.gateway import ids_of_calls, without_repeats
+from spanscore.turns.stitch.joining import asked_within, group, is_settled, is_whole
+from spanscore.turns.stitch.unmatched_continuations import Unjoined
 
 __all__ = [
     "Ends",
@@ -80,7 +80,7 @@ def build(
         known = _known(readings, opening, steps, tree, begun, completeness)
         begun.update(known.trace_ids)
         turn = Turn(steps, tree)
-        found.append(_turn.build(turn, opening, known))
+        found.append(build_agent_trace.build(turn, opening, known))
         if watch is not None:
             watch(found[-1], turn, reading)
     return found
@@ -97,13 +97,13 @@ def _known(
     tree: Tree,
     begun: set[str],
     completeness: Completeness,
-) -> _turn.Known:
+) -> build_agent_trace.Known:
     """What a turn is known by. One that is the first of its trace keeps its id when a second one arrives."""
     first = opening.span if opening is not None and begun else tree.top
     trace_id, span_id = ("", "") if first is None else (first.trace_id, first.span_id)
     root = tree.root_of(trace_id)
     told_by = [x.told_by[y.span.span_id] for x in readings if x.told_by for y in steps if y.span.span_id in x.told_by]
-    return _turn.Known(
+    return build_agent_trace.Known(
         tuple(dict.fromkeys([trace_id, *[x.span.trace_id for x in (*steps, *told_by)]])),
         None if root is None or not root.recorded else root.span_id,
         span_id if trace_id in begun else tree.opening_id(trace_id),

@@ -1,0 +1,168 @@
+"""Merge the steps of one turn into an AgentTrace: each fact from the first of its sources that speaks."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from spanscore.model.json import loads
+from spanscore.model.record import record
+from spanscore.model.span import Span
+from spanscore.model.step import Message, Step
+from spanscore.model.trace import AgentTrace, Completeness, ModelCall, Retrieval, Target, Tool, ToolCall, Usage
+from spanscore.turns.calls import tool_calls
+from spanscore.turns.calls.build_tool_call import finished
+from spanscore.turns.damaged_facts import damaged
+from spanscore.turns.facts import sources, trial
+from spanscore.turns.facts.source import first
+from spanscore.turns.facts.turn_steps import Turn
+
+
+@record()
+class Known:
+    """What a turn is known by whatever its steps say, the same however much of it has come."""
+
+    trace_ids: tuple[str, ...]
+    root_span_id: str | None
+    opening_span_id: str
+    unread_spans: int
+    completeness: Completeness
+
+
+def build(turn: Turn, opening: Step | None, known: Known) -> AgentTrace:
+    """The AgentTrace of one turn; `opening` is the step it starts with where its traces hold several turns."""
+    found = {name: first(sources, turn) for name, sources in sources.SOURCES.items()}
+    told: dict[str, Any] = {name: x.value for name, x in found.items() if x is not None and x.value is not None}
+    tools = available_tools(turn)
+    calls = [finished(x) for x in tool_calls.rebuild(turn, tools[0] or ())]
+    if calls and _is_answer(calls[-1][0], told.get("final_output")):
+        calls = calls[:-1]
+    target = turn.target(opening)
+    around = [x.span for x in turn.steps] if opening is not None else [x.span for x in turn.steps] + [target]
+    started = [x.start_ns for x in around if x.start_ns]
+    return AgentTrace(
+        trace_ids=known.trace_ids,
+        root_span_id=known.root_span_id,
+        opening_span_id=known.opening_span_id,
+        unread_spans=known.unread_spans,
+        completeness=known.completeness,
+        target=_target(target, turn),
+        started_ns=min(started, default=0),
+        ended_ns=max([x.end_ns for x in around] + [x.start_ns for x in around]),
+        service_name=target.resource.service_name,
+        available_tools=tools[0],
+        tool_calls=tuple(call for call, _ in calls) if calls or turn.shows_calls() else None,
+        model_calls=tuple(_model_call(x) for x in turn.models),
+        retrieved=tuple(Retrieval(x.span.span_id, x.query, x.documents) for x in turn.steps if x.kind == "retrieval"),
+        damaged=damaged(turn, found, tools, calls),
+        usage=_usage(turn),
+        dialects=tuple(sorted({x.dialect for x in turn.steps if x.dialect})),
+        trial=trial.trial(turn, target),
+        **told,
+    )
+
+
+def _is_answer(call: ToolCall, answer: Any) -> bool:
+    """Whether a call that never ran only stands for the structured answer, which is what it was called with."""
+    if call.span_id is not None or call.returned or not isinstance(answer, str) or not answer.startswith("{"):
+        return False
+    try:
+        return bool(loads(answer) == call.arguments)
+    except ValueError:
+        return False
+
+
+def available_tools(turn: Turn) -> tuple[tuple[Tool, ...] | None, bool]:
+    """All tools that were on offer in the turn, by name, as they are described first; None where none are listed.
+
+    One of which only the name is listed is as its own spans describe it. And whether all that lists them
+    for one of the agents was cut.
+    """
+    steps = [step for source in sources.OFFERED for step in source.speak(turn)]
+    lists = [x for x in steps if x.tools is not None or "tools" in x.damaged]
+    cut = [x for x in lists if "tools" in x.damaged]
+    damaged = False
+    if cut:
+        whole = [x for x in lists if x.tools and "tools" not in x.damaged]
+        damaged = not {_owner(x, turn) for x in cut} <= {_owner(x, turn) for x in whole}
+    distinct = {id(x.tools): x.tools for x in lists if x.tools is not None}
+    if not distinct:
+        return None, damaged
+    found: dict[str, Tool] = {}
+    for tools in distinct.values():
+        for tool in tools:
+            if tool.name not in found or _tells_more(tool, found[tool.name]):
+                found[tool.name] = tool
+    if any(map(_is_bare, found.values())):
+        damaged = _describe(found, turn) or damaged or (bool(cut) and any(map(_is_bare, found.values())))
+    return tuple(found.values()), damaged
+
+
+def _describe(found: dict[str, Tool], turn: Turn) -> bool:
+    """Put in place of tools of which only the name is listed what their own spans say; whether any of that was cut."""
+    damaged = False
+    steps = [step for source in sources.DESCRIBED for step in source.speak(turn) if step.tools]
+    for step in sorted(steps, key=lambda x: "tools" in x.damaged):
+        for tool in step.tools or ():
+            if tool.name in found and _is_bare(found[tool.name]):
+                found[tool.name] = tool
+                damaged = damaged or "tools" in step.damaged
+    return damaged
+
+
+def _owner(step: Step, turn: Turn) -> str:
+    """The agent whose tools a step lists, by the id of its span; "" for none."""
+    agent = step if step.kind == "agent" else turn.tree.place(step).agent
+    return "" if agent is None else agent.span.span_id
+
+
+def _tells_more(tool: Tool, known: Tool) -> bool:
+    return _is_bare(known) or (known.parameters is None and tool.parameters is not None)
+
+
+def _is_bare(tool: Tool) -> bool:
+    return tool.description is None and tool.parameters is None
+
+
+def _usage(turn: Turn) -> Usage:
+    """The sums over the steps of the first source that counts anything."""
+    for source in sources.TOKENS:
+        steps = source.speak(turn)
+        given = [x.input_tokens for x in steps if x.input_tokens is not None]
+        produced = [x.output_tokens for x in steps if x.output_tokens is not None]
+        if given or produced:
+            return Usage(sum(given) if given else None, sum(produced) if produced else None)
+    return Usage()
+
+
+def _target(span: Span, turn: Turn) -> Target:
+    """Of a span that stands for log records, the one that they were written under, if any; it may have ended before."""
+    model = next((x for x in turn.models if x.span is span), None)
+    trace_id, span_id = span.trace_id, span.span_id
+    if not span.recorded:
+        trace_id, span_id = next(((x.trace_id, x.span_id) for x in span.links), (trace_id, ""))
+        span = turn.tree.span(span_id) or span
+    return Target(
+        trace_id,
+        span_id,
+        span.start_ns,
+        span.end_ns,
+        span.resource.attributes,
+        None if model is None else model.response_id,
+    )
+
+
+def _model_call(step: Step) -> ModelCall:
+    output: Sequence[Message] = step.output or ()
+    texts = [x.text for x in output if x.text is not None]
+    thoughts = [x.reasoning for x in output if x.reasoning]
+    return ModelCall(
+        step.span.span_id,
+        step.model,
+        "\n".join(texts) if texts else None,
+        "\n".join(thoughts) if thoughts else None,
+        tuple([call for x in output for call in x.calls]),
+        step.input_tokens,
+        step.output_tokens,
+        step.span.start_ns,
+        step.span.end_ns,
+        step.response_id,
+    )

@@ -1,0 +1,76 @@
+"""Find the spans of tools that were halted before they ran, to be approved, and were run later: they are one call."""
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TypeAlias
+
+from spanscore.model.json import Json
+from spanscore.model.step import Step
+from spanscore.turns.calls.appearances import Call, Ran
+
+_KindOf: TypeAlias = Callable[[str, Json], Hashable]
+"""What calls of this name and these arguments have in common."""
+
+
+class Halts:
+    """The calls of a turn that a span without a request of its own may be about: once those have their spans."""
+
+    def __init__(self, calls: Iterable[Call], kind_of: _KindOf) -> None:
+        self._kind_of = kind_of
+        self._halted: defaultdict[Hashable, deque[Call]] = defaultdict(deque)
+        self._latest: dict[Hashable, Call] = {}
+        for call in calls:
+            if call.request is not None and call.ran is not None:
+                kind = kind_of(call.name, call.arguments)
+                self._latest[kind] = call
+                if _is_halted(call.ran.step):
+                    self._halted[kind].append(call)
+
+    def resumed(self, ran: Ran) -> Call | None:
+        """The call that `ran` is a span of, if it is of one: without the span known before, where `ran` tells more."""
+        kind = self._kind_of(ran.step.tool_name or "", ran.arguments)
+        latest = self._latest.get(kind)
+        if latest is not None and latest.ran is not None and _went_on(ran.step, latest.ran.step):
+            return latest
+        halted = self._halted.get(kind)
+        first = halted[0] if halted else None
+        if halted and first is not None and first.ran is not None and _went_on(first.ran.step, ran.step):
+            if not _is_halted(ran.step):
+                halted.popleft()
+            first.ran = None
+            return first
+        return None
+
+
+def told_by_one(spans: Iterable[Step], repeated: set[str], kind_of: _KindOf) -> set[str]:
+    """Of ids that several spans have, those whose spans are of one call, which was halted until the last of them."""
+    steps: defaultdict[str, list[Step]] = defaultdict(list)
+    for step in spans:
+        if step.call_id in repeated:
+            steps[step.call_id or ""].append(step)
+    return {x for x, alike in steps.items() if _are_one(alike, kind_of)}
+
+
+def last_of_each(spans: Sequence[Ran]) -> list[Ran]:
+    """The spans, in order of time, without those whose id, which tells one call, a later one has too."""
+    last = {x.call_id: x for x in spans}
+    return [x for x in spans if x.call_id is None or last[x.call_id] is x]
+
+
+def _are_one(steps: Sequence[Step], kind_of: _KindOf) -> bool:
+    *halted, last = steps  # by time
+    kinds = {kind_of(x.tool_name or "", x.arguments) for x in steps}
+    return len(kinds) == 1 and all(_went_on(x, last) for x in halted)
+
+
+def _is_halted(step: Step) -> bool:
+    return not step.has_result and step.error is None
+
+
+def _went_on(halted: Step, step: Step) -> bool:
+    """Whether a tool's span that ended without a result had its result in another one, or may have."""
+    if not _is_halted(halted) or halted.span.end_ns > step.span.start_ns:
+        return False
+    if halted.call_id and step.call_id and halted.call_id != step.call_id:
+        return False
+    return step.has_result or step.error is not None or (step.call_id is not None and step.call_id == halted.call_id)

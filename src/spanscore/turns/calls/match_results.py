@@ -1,0 +1,136 @@
+"""Pair the calls of a conversation with their results, of which either may have no id, or one that occurs twice."""
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+from spanscore.model.step import Message, ToolResult
+from spanscore.model.trace import RequestedCall
+from spanscore.turns.basis.call_ids import is_item
+from spanscore.turns.calls.appearances import Call
+
+Answer: TypeAlias = tuple[ToolResult, Message]
+"""A result, and the message that it is in."""
+
+
+class Pair(NamedTuple):
+    """A call, the message that it is in, and its result; an id that identifies nothing is left out of the call."""
+
+    call: RequestedCall
+    message: Message
+    answer: Answer | None
+
+
+def paired(messages: Sequence[Message], unreliable: set[str]) -> tuple[list[Pair], list[Answer]]:
+    """Each call of a conversation with its result, and the results that answer no call there.
+
+    An id that one call has, and that is not among `unreliable`, identifies the call: its result is what has this id,
+    wherever it stands. Other results are told by their order, each of the first call before it that has none yet: of
+    those with its id if there are any, else of those without an id that identifies them or that a result has; a result
+    without id of all of them, or of those of the tool that it names. The id of OpenAI's item identifies no call here,
+    since results have the call's own.
+    """
+    asked = [(x, message) for message in messages for x in message.calls]
+    results = [(x, message) for message in messages for x in message.results]
+    named = [x.call_id for x, _ in asked if x.call_id is not None]
+    sure = set(named) - unreliable
+    if len(sure) < len(named):
+        sure -= repeated(named)
+    elif len(sure) == len(asked):  # as nearly always
+        told_as = {x[0].call_id: x for x in results}
+        if len(told_as) == len(results) and told_as.keys() <= sure:
+            return [Pair(call, message, told_as.get(call.call_id)) for call, message in asked], []
+    places: dict[str | None, int] = {x.call_id: at for at, (x, _) in enumerate(results) if x.call_id in sure}
+    ordered = _in_order(messages, set(named), sure, places) if len(results) > len(places) else {}
+    answers = [places.get(x.call_id, ordered.get(number)) for number, (x, _) in enumerate(asked)]
+    pairs = [
+        Pair(
+            call if call.call_id in sure else RequestedCall(None, call.name, call.arguments),
+            message,
+            None if at is None else results[at],
+        )
+        for (call, message), at in zip(asked, answers, strict=True)
+    ]
+    told = set(answers)
+    return pairs, [x for at, x in enumerate(results) if at not in told]
+
+
+def repeated(ids: Sequence[str]) -> set[str]:
+    """The ids that occur twice."""
+    return {x for x, n in Counter(ids).items() if n > 1} if len(set(ids)) < len(ids) else set()
+
+
+class _Waiting:
+    """The calls of a conversation that have no result so far, by number, the first one to be answered first.
+
+    Each waits in several queues; in those that it was not taken from it is passed over.
+    """
+
+    def __init__(self) -> None:
+        self._for_id: defaultdict[str, deque[int]] = defaultdict(deque)
+        self._unnamed: deque[int] = deque()
+        self._all: deque[int] = deque()
+        self._of_tool: defaultdict[str, deque[int]] = defaultdict(deque)
+        self._answered: set[int] = set()
+
+    def add(self, number: int, name: str, identity: str | None, *, is_sure: bool, is_told: bool) -> None:
+        """A call of a tool with this id, which identifies it if `is_sure`; results have it if `is_told`."""
+        self._all.append(number)
+        self._of_tool[name].append(number)
+        if is_told and identity is not None:
+            self._for_id[identity].append(number)
+        elif not is_sure or is_item(identity):
+            self._unnamed.append(number)
+
+    def take(self, result: ToolResult, *, is_named: bool, is_of_tool: bool) -> int | None:
+        """The call of a result, which has an id that calls have if `is_named`, and names their tool if `is_of_tool`."""
+        if result.call_id is None:
+            queue = self._of_tool[result.name or ""] if is_of_tool else self._all
+        else:
+            queue = self._for_id[result.call_id] if is_named else self._unnamed
+        while queue:
+            number = queue.popleft()
+            if number not in self._answered:
+                self._answered.add(number)
+                return number
+        return None
+
+
+def _in_order(
+    messages: Sequence[Message], named: set[str], sure: set[str], places: dict[str | None, int]
+) -> dict[int, int]:
+    """The results that only their order gives to a call: the number of each by that of the call.
+
+    `named` are the ids of the calls, `sure` those that identify one, `places` where the results of these are.
+    """
+    waiting = _Waiting()
+    told = {x.call_id for message in messages for x in message.results}
+    tools = {x.name for message in messages for x in message.calls}
+    found: dict[int, int] = {}
+    number = at = 0
+    for message in messages:
+        for call in message.calls:
+            if call.call_id not in places:
+                is_sure, is_told = call.call_id in sure, call.call_id in told
+                waiting.add(number, call.name, call.call_id, is_sure=is_sure, is_told=is_told)
+            number += 1
+        for result in message.results:
+            taken = None
+            if result.call_id not in sure:
+                taken = waiting.take(result, is_named=result.call_id in named, is_of_tool=result.name in tools)
+            if taken is not None:
+                found[taken] = at
+            at += 1
+    return found
+
+
+def side_by_side(answers: Sequence[Answer], calls: Sequence[Call]) -> Iterator[tuple[Answer, Call]]:
+    """As many results as calls, which no id gives to each other: by the tools if all are named, else in order."""
+    of_tool = defaultdict[str | None, deque[Call]](deque)
+    for call in calls:
+        of_tool[call.name].append(call)
+    if Counter(x.name for x, _ in answers) != Counter(x.name for x in calls):
+        yield from zip(answers, calls, strict=True)
+        return
+    for answer in answers:
+        yield answer, of_tool[answer[0].name].popleft()

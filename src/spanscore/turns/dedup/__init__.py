@@ -1,0 +1,1 @@
+"""One call that several instrumentations report is one call."""

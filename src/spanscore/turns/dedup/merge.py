@@ -1,0 +1,128 @@
+"""Complete one report of a call by what another report of the same call tells."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+from spanscore.model.step import Message, Step, StepFact
+from spanscore.turns.basis.tool_boundary import asks_for_tools, stopped_for_tools
+
+MODEL_FACTS: Mapping[str, StepFact | None] = {
+    "input": "input",
+    "output": "output",
+    "system": "system",
+    "tools": "tools",
+    "model": None,
+    "input_tokens": "tokens",
+    "output_tokens": "tokens",
+    "response_id": None,
+}
+"""What one report of a model call may tell that another does not, each with the fact that is damaged if it was cut."""
+
+_TOOL_FACTS: Mapping[str, StepFact | None] = {"call_id": None, "arguments": "arguments", "error": None}
+_COUNTS = ("input_tokens", "output_tokens")
+_MESSAGES = frozenset({"input", "output"})
+
+
+def differ(one: object, other: object) -> bool:
+    """Whether both say something, and not the same."""
+    return bool(one) and bool(other) and one != other
+
+
+def merged(step: Step, other: Step) -> Step:
+    """One report of a model call, completed by another; of messages with the same texts, those that tell more count.
+
+    LiteLLM's own span tells the texts, and not always the calls beside them or their ids. A count of no tokens counts
+    less than one of some: what reads a stream may miss them. What was cut or redacted in one report is taken from the
+    other where it is whole there.
+    """
+    filled = _fill(step, other, MODEL_FACTS)
+    if _tells_more(other.input, filled.input):
+        filled = replace(filled, input=other.input)
+    if _tells_more(other.output, filled.output):
+        filled = replace(filled, output=other.output)
+    missed: dict[str, Any] = {x: getattr(other, x) for x in _COUNTS if getattr(filled, x) == 0 and getattr(other, x)}
+    return replace(filled, **missed) if missed else filled
+
+
+def merged_tools(step: Step, other: Step) -> Step:
+    """One report of a tool call, completed by another."""
+    filled = _fill(step, other, _TOOL_FACTS)
+    is_cut = "result" in filled.damaged and "result" not in other.damaged
+    if other.has_result and (is_cut or not filled.has_result):
+        damaged = filled.damaged.difference({"result"}).union(other.damaged.intersection({"result"}))
+        filled = replace(filled, result=other.result, has_result=True, damaged=damaged)
+    return filled
+
+
+def _tells_more(theirs: Sequence[Message] | None, ours: Sequence[Message] | None) -> bool:
+    """Whether messages name more calls, or more of their ids, than others with the same texts.
+
+    Of what is much longer only so much is looked at as there may be in theirs: many reports may be held against it.
+    """
+    if theirs is None or ours is None or theirs is ours or len(ours) > 2 * len(theirs):
+        return False
+    count = sum(1 for _ in _called(theirs))
+    if sum(1 for _ in islice(_called(ours), count)) >= count:
+        return False
+    heard, said = ({x.text for x in each if x.text and not x.results} for each in (theirs, ours))
+    return heard == said
+
+
+def _called(messages: Sequence[Message]) -> Iterator[None]:
+    """One for each call that messages name, and one for each id of a call or result."""
+    for message in messages:
+        for call in message.calls:
+            yield None
+            if call.call_id is not None:
+                yield None
+        for result in message.results:
+            if result.call_id is not None:
+                yield None
+
+
+def _fill(step: Step, other: Step, facts: Mapping[str, StepFact | None]) -> Step:
+    """`step`, with what it does not tell, or not whole, taken from `other`, and damaged only as far as that is."""
+    found: dict[str, Any] = {}
+    for field in facts:
+        told = getattr(other, field)
+        if told is not None and (getattr(step, field) is None or _is_whole_of(step, other, field)):
+            found[field] = told
+    if not found:
+        return step
+    taken = {fact for field in found if (fact := facts[field]) is not None}
+    filled = replace(step, **found)
+    if taken.isdisjoint(step.damaged) and taken.isdisjoint(other.damaged):
+        return filled
+    if filled.input_tokens is None or filled.output_tokens is None:
+        taken.discard("tokens")
+    if "output" in found and not _tells_all(step, other):
+        taken.discard("output")
+    return replace(filled, damaged=step.damaged.difference(taken).union(other.damaged.intersection(taken)))
+
+
+def _tells_all(step: Step, other: Step) -> bool:
+    """Whether another report tells all that a model put out. One of the same emitter may leave out calls beside a text.
+
+    So no calls are known to have been asked for only where a reason to stop says so, or where another emitter tells.
+    """
+    if any(x.calls for x in other.output or ()):
+        return True
+    if stopped_for_tools(step) or asks_for_tools(other):
+        return False
+    return bool(step.finish_reasons or other.finish_reasons) or step.span.scope.name != other.span.scope.name
+
+
+def _is_whole_of(step: Step, other: Step, field: str) -> bool:
+    """Whether a report holds whole what another holds in part; not if it tells much less of it."""
+    ours, theirs = (getattr(x, field) if field in _MESSAGES else () for x in (step, other))
+    if len(ours) > 2 * len(theirs) or not is_cut(step, field) or is_cut(other, field):
+        return False
+    return field != "output" or _tells_all(step, other)
+
+
+def is_cut(step: Step, field: str) -> bool:
+    """Whether what a field of a report tells was cut or redacted, if only in one of its messages."""
+    told: Sequence[Message] | None = getattr(step, field) if field in _MESSAGES else None
+    return field in step.damaged or (told is not None and any(x.damaged for x in told))

@@ -1,0 +1,194 @@
+"""One call that two instrumentations report is one call: find the reports of the same call and merge them."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import reduce
+from operator import attrgetter
+from typing import NamedTuple
+
+from spanscore.model.json import Json
+from spanscore.model.step import Step
+from spanscore.turns.basis.tree import Tree
+from spanscore.turns.dedup import cross_instrumentation
+from spanscore.turns.dedup.merge import merged, merged_tools
+
+_MAX_OF_RESPONSE = 20
+"""Reports with one response id that are compared with one: the latest."""
+
+_BY_START = attrgetter("span.start_ns", "span.span_id")
+
+
+def model_calls(steps: Iterable[Step], tree: Tree) -> list[Step]:
+    """The model calls among `steps`, each once, in order of time.
+
+    A call reported inside another one is the same call. Where two or more calls that tell something lie inside one,
+    the outer is a wrapper that only sums up, and they are the calls. Reports side by side are the same call when they
+    share their response id, overlap in time and agree, or the later one only fetches the answer; and where several
+    instrumentations report, when they agree without such an id.
+    """
+    calls = [x for x in steps if x.kind == "model"]
+    inner: defaultdict[str, list[Step]] = defaultdict(list)
+    for step in calls:
+        above = tree.place(step).model
+        if above is not None:
+            inner[above.span.span_id].append(step)
+    if inner:
+        calls = _without_nesting(calls, inner, tree)
+    responses = [x.response_id for x in calls if x.response_id]
+    if len(set(responses)) < len(responses):
+        calls = _without_siblings(calls, tree)
+    if len({x.span.scope.name for x in calls}) > 1:
+        calls = [reduce(merged, reports) for reports in cross_instrumentation.model_reports(calls, tree)]
+    return sorted(calls, key=lambda x: (x.span.start_ns, len(x.input or ()), x.span.span_id))
+
+
+def counted(calls: Iterable[Step], tree: Tree) -> list[Step]:
+    """The steps whose tokens are a turn's: its model calls and, around calls that tell none, what sums them up."""
+    told = list(calls)
+    summing: dict[str, Step] = {}
+    telling: set[str] = set()
+    for step in told:
+        tells = step.input_tokens is not None or step.output_tokens is not None
+        above = tree.place(step).model
+        while above is not None:
+            span_id = above.span.span_id
+            if span_id in telling or (span_id in summing and not tells):
+                break  # all above it is known
+            summing[span_id] = above
+            if tells:
+                telling.add(span_id)
+            above = tree.place(above).model
+    for span_id, step in summing.items():
+        above = tree.place(step).model
+        if span_id not in telling and (above is None or above.span.span_id in telling):
+            told.append(step)
+    return told
+
+
+def tool_calls(steps: Iterable[Step], tree: Tree) -> list[Step]:
+    """The tool calls that `steps` report by spans, each once, in order of time.
+
+    A tool span right inside another one of the same name (the client's or server's side of MCP) is the same call, as
+    long as their ids and arguments do not say otherwise; beside it, one of another instrumentation if they agree.
+    """
+    calls = [x for x in steps if x.kind == "tool"]
+    if any(tree.place(x).tool is not None for x in calls):
+        calls = _without_inner(calls, tree)
+    if len({x.span.scope.name for x in calls}) > 1:
+        calls = [reduce(merged_tools, reports) for reports in cross_instrumentation.tool_reports(calls, tree)]
+    return sorted(calls, key=_BY_START)
+
+
+def _without_inner(calls: list[Step], tree: Tree) -> list[Step]:
+    found: dict[str, Step] = {}
+    merged_into: dict[str, str] = {}
+    for step in sorted(calls, key=lambda x: (tree.place(x).depth, x.span.span_id)):
+        above = tree.place(step).tool
+        outer_id = None if above is None else merged_into.get(above.span.span_id, above.span.span_id)
+        outer = None if outer_id is None else found.get(outer_id)
+        if outer is not None and outer_id is not None and _same_tool_call(outer, step):
+            merged_into[step.span.span_id] = outer_id
+            found[outer_id] = merged_tools(outer, step)
+        else:
+            found[step.span.span_id] = step
+    return list(found.values())
+
+
+def _without_nesting(calls: list[Step], inner: dict[str, list[Step]], tree: Tree) -> list[Step]:
+    """Merge inward out, so that a call reported three times is merged twice.
+
+    What a wrapper lies in is a wrapper too: it holds the several calls that the inner one holds.
+    """
+    current = {x.span.span_id: x for x in calls}
+    around_wrappers: set[str] = set()
+    for step in sorted(calls, key=lambda x: (-tree.place(x).depth, x.span.span_id)):
+        span_id = step.span.span_id
+        below = [current[x.span.span_id] for x in inner.get(span_id, ()) if x.span.span_id in current]
+        telling = [x for x in below if x.output is not None or x.output_tokens is not None]
+        if len(telling) > 1 or span_id in around_wrappers:
+            del current[span_id]
+            above = tree.place(step).model
+            if above is not None:
+                around_wrappers.add(above.span.span_id)
+            continue
+        for other in below:
+            current[span_id] = merged(current[span_id], other)
+            del current[other.span.span_id]
+    return list(current.values())
+
+
+class _Told(NamedTuple):
+    """What a report says that another of the same call has to say too, as far as it says it."""
+
+    scope: str
+    question: str | None
+    texts: list[str]
+    calls: list[tuple[str, Json]]
+
+
+def _without_siblings(calls: list[Step], tree: Tree) -> list[Step]:
+    """Merge the reports that share a response id: into that of the framework, which has its place in an agent."""
+    found: list[Step] = []
+    told: list[_Told] = []
+    by_response: defaultdict[str, list[int]] = defaultdict(list)
+    asked_at: dict[str, int] = {}
+    for step in sorted(calls, key=_BY_START):
+        said, twin = _told(step), None
+        if step.response_id:
+            # What ended before this one started overlaps none of those that follow either.
+            begun = [i for i in by_response[step.response_id] if found[i].span.end_ns >= step.span.start_ns]
+            by_response[step.response_id] = begun = begun[-_MAX_OF_RESPONSE:]
+            twin = next((i for i in begun if _overlap(found[i], step) and not _contradict(told[i], said)), None)
+            if twin is None and _only_fetches(step):
+                twin = asked_at.get(step.response_id)
+            if twin is None:
+                begun.append(len(found))
+                asked_at.setdefault(step.response_id, len(found))
+        if twin is None:
+            found.append(step)
+            told.append(said)
+            continue
+        before = found[twin]
+        one, other = sorted((before, step), key=lambda x: -tree.place(x).agents)
+        found[twin] = merged(one, other)
+        if found[twin].input is not before.input or found[twin].output is not before.output:
+            told[twin] = _told(found[twin])
+    return found
+
+
+def _only_fetches(step: Step) -> bool:
+    """Whether a call asks for nothing itself: it looks for the answer to one made before."""
+    return step.input is None and step.input_tokens is None and step.output_tokens is None
+
+
+def _overlap(one: Step, other: Step) -> bool:
+    return one.span.start_ns <= other.span.end_ns and other.span.start_ns <= one.span.end_ns
+
+
+def _contradict(one: _Told, other: _Told) -> bool:
+    """Whether two reports tell another answer or calls, or those of one instrumentation another question.
+
+    Servers that repeat their ids answer several calls with one.
+    """
+    pairs = [(one.texts, other.texts), (one.calls, other.calls)]
+    if one.scope == other.scope:
+        pairs.append((one.question, other.question))
+    return any(x and y and x != y for x, y in pairs)
+
+
+def _told(step: Step) -> _Told:
+    output = () if "output" in step.damaged else [x for x in step.output or () if not x.damaged]
+    return _Told(
+        step.span.scope.name,
+        next((x.text for x in reversed(step.input or ()) if x.role == "user"), None),
+        [x.text.strip() for x in output if x.text],
+        [(x.name, x.arguments) for message in output for x in message.calls],
+    )
+
+
+def _same_tool_call(outer: Step, inner: Step) -> bool:
+    if outer.tool_name != inner.tool_name:
+        return False
+    if outer.call_id and inner.call_id:
+        return outer.call_id == inner.call_id
+    return outer.arguments is None or inner.arguments is None or outer.arguments == inner.arguments

@@ -1,0 +1,64 @@
+"""What one source says of a fact, and the rule by which one of several sources is taken."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from spanscore.model.record import record
+from spanscore.model.step import Message, MessageFact, Step, StepFact
+from spanscore.turns.facts.turn_steps import Turn
+
+
+@record()
+class Found:
+    """What one source says: a value, the step that holds it, and in which of its fields.
+
+    `field` is "resource" for what the resource of the step's span says, "calls" and "results" for those in messages.
+    `damaged`: it was cut or redacted on the way; the value is then what is left of it, or None.
+    """
+
+    step: Step
+    field: str
+    value: Any
+    damaged: bool = False
+
+
+SubjectT = TypeVar("SubjectT")
+FoundT = TypeVar("FoundT")
+
+
+@dataclass(frozen=True, slots=True)
+class Source(Generic[SubjectT, FoundT]):
+    """One place where a fact may be, in words for people, and what it says of a turn (or of a tool call)."""
+
+    words: str
+    speak: Callable[[SubjectT], FoundT]
+
+
+First: TypeAlias = tuple[Source[SubjectT, Found | None], ...]
+"""The sources of a fact, of which the first that speaks wins; one that is whole wins over those that are damaged."""
+
+Gathered: TypeAlias = tuple[Source[Turn, Sequence[Step]], ...]
+"""The sources of a fact to which many steps contribute: those that may."""
+
+
+def first(sources: First[SubjectT], subject: SubjectT) -> Found | None:
+    """The first whole value that a source tells, else the first damaged one, else None."""
+    damaged: Found | None = None
+    for source in sources:
+        found = source.speak(subject)
+        if found is not None:
+            if not found.damaged:
+                return found
+            damaged = damaged or found
+    return damaged
+
+
+def is_damaged(step: Step, fact: StepFact, messages: Sequence[Message] = (), part: MessageFact = "text") -> bool:
+    """Whether a fact of a step, or this part of one of its messages, was cut or redacted."""
+    if fact in step.damaged:
+        return True
+    for message in messages:  # noqa: SIM110 # asked for every fact: a generator would take twice as long
+        if part in message.damaged:
+            return True
+    return False

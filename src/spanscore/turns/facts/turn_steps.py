@@ -1,0 +1,66 @@
+"""The steps of one turn sorted by what they are, which is how the sources of its facts are found."""
+
+from collections.abc import Sequence
+
+from spanscore.model.span import Span
+from spanscore.model.step import Step
+from spanscore.turns.basis.tree import Tree
+from spanscore.turns.dedup import nested
+
+
+class Turn:
+    """The steps of one turn, sorted by what they are; `main` are the model calls of the agent that answers the user.
+
+    That agent is the outermost one that calls a model itself: around it may lie agents that only pass on. A model call
+    beside all agents (one that finds a title, say) is not main, unless there are no others. What a tool does is its
+    own: an agent or model call inside of one does not face the user, unless there are no others. Of those that do,
+    `first_agent` is the outermost agent as a list of one or none, `other_agents` are the rest, and `facing` are the
+    model calls of the main agent and of those to which it can hand over.
+    """
+
+    def __init__(self, steps: Sequence[Step], tree: Tree) -> None:
+        self.tree = tree
+        self.steps = steps
+        self.models = nested.model_calls(steps, tree)
+        self.tools = nested.tool_calls(steps, tree)
+        self.agents = sorted([x for x in steps if x.kind == "agent"], key=self.depth)
+        self.workflows = sorted([x for x in steps if x.kind == "workflow"], key=self.depth)
+        agents, models = [(x, tree.place(x)) for x in self.agents], [(x, tree.place(x)) for x in self.models]
+        in_tools = {place.in_tool for _, place in agents + models}
+        if len(in_tools) > 1:
+            agents, models = ([x for x in found if not x[1].in_tool] for found in (agents, models))
+        self.first_agent, self.other_agents = [x for x, _ in agents[:1]], [x for x, _ in agents[1:]]
+        self.outermost = [x for x, place in agents if place.agents == 0]
+        shallowest = min([place.agents for _, place in models if place.agents], default=0)
+        self.facing = [x for x, place in models if place.agents >= shallowest]
+        self.main = [x for x, place in models if place.agents == shallowest]
+
+    def depth(self, step: Step) -> tuple[int, int, str]:
+        """Sorts steps from the root down, those of one depth by time."""
+        return self.tree.place(step).depth, step.span.start_ns, step.span.span_id
+
+    def agent_of(self, step: Step) -> str | None:
+        """The name of the agent that a model call or tool call belongs to.
+
+        What lies in a tool, with no agent between, is not of the agent that called the tool, but of one that the tool
+        says it runs.
+        """
+        place = self.tree.place(step)
+        if place.tool is not None:
+            return step.agent_name or place.tool.runs_agent
+        return step.agent_name or (None if place.agent is None else place.agent.agent_name)
+
+    def shows_calls(self) -> bool:
+        """Whether a tool call, had there been one, would show."""
+        return (
+            bool(self.tools)
+            or any(x.output is not None for x in self.models)
+            or any(x.output is not None and len(x.output) > 1 for x in self.agents)
+        )
+
+    def target(self, opening: Step | None) -> Span:
+        """The span that gets the scores: the outermost agent's if there is one, else the top of the turn."""
+        if opening is not None:
+            return opening.span
+        top = self.tree.top
+        return self.outermost[0].span if len(self.outermost) == 1 or top is None else top

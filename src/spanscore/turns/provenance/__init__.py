@@ -1,0 +1,1 @@
+"""Which span and attribute each fact of a turn came from."""

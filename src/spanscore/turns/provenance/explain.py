@@ -1,0 +1,231 @@
+"""Say where each fact of a turn came from, and what lost."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spanscore.model.step import Reading, Step
+from spanscore.model.trace import Tool
+from spanscore.turns.build_agent_trace import available_tools
+from spanscore.turns.calls import call_sources, tool_calls
+from spanscore.turns.calls.appearances import Call
+from spanscore.turns.facts import sources
+from spanscore.turns.facts.source import First, Found, first
+from spanscore.turns.facts.turn_steps import Turn
+from spanscore.turns.provenance import fact_getters
+from spanscore.turns.provenance.attribute_finder import Again, Holding, Lens
+
+MAX_EXPLAINED = 50
+"""How many of a turn's tool calls, of its tools on offer and of its counts of tokens are explained: the first."""
+
+_MAX_LOST = 4  # of one fact in one span
+_MAX_BESIDE = 1000
+"""Steps among which one is looked for that tells a fact, where its own span does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a value came from. `attributes` are the attributes (or other parts) of the step's span that held it.
+
+    They are empty where no single one does. `damaged`: the value was cut or redacted on the way.
+    """
+
+    source: str
+    value: Any
+    step: Step
+    attributes: tuple[str, ...]
+    damaged: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """The origin as JSON, without the value itself."""
+        span = self.step.span
+        return {
+            "source": self.source,
+            "trace_id": span.trace_id,
+            "span_id": span.span_id,
+            "span_name": span.name,
+            "dialect": self.step.dialect or None,
+            "attributes": list(self.attributes),
+            "damaged": self.damaged,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """The origin of a fact, None where the trace did not say; and what else spoke, but came after it in the order."""
+
+    origin: Origin | None
+    lost: tuple[Origin, ...] = ()
+
+    def to_json(self) -> dict[str, Any] | None:
+        """The origin as JSON, with what lost and whether that says the same; None where the trace did not say."""
+        if self.origin is None:
+            return None
+        lost = [{**x.to_json(), "agrees": x.value == self.origin.value} for x in self.lost]
+        return {**self.origin.to_json(), "lost": lost}
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Where the facts of one turn came from; each of `tools` (by name) and `tokens` counts."""
+
+    facts: Mapping[str, Explained]
+    tool_calls: tuple[Mapping[str, Explained], ...]
+    tools: Mapping[str, Origin]
+    tokens: tuple[Origin, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """What `spanscore inspect --explain --jsonl` adds to an agent trace."""
+        return {
+            **{name: x.to_json() for name, x in self.facts.items()},
+            "tool_calls": [{name: x.to_json() for name, x in call.items()} for call in self.tool_calls],
+            "available_tools": {name: x.to_json() for name, x in self.tools.items()},
+            "usage": [{**x.to_json(), "tokens": x.value} for x in self.tokens],
+        }
+
+
+def explain(turn: Turn, again: Again, reading: Reading) -> Explanation:
+    """Explain every fact of a turn of a reading. The work is bounded, but far more than building the turn is."""
+    explaining = _Explaining(turn, again, reading)
+    offered = available_tools(turn)[0] or ()
+    calls = tool_calls.rebuild(turn, offered)[:MAX_EXPLAINED]
+    return Explanation(
+        {name: explaining.fact(name, sources, turn) for name, sources in sources.SOURCES.items()},
+        tuple(
+            {name: explaining.fact(name, sources, call) for name, sources in call_sources.CALL_SOURCES.items()}
+            for call in calls
+        ),
+        explaining.tools(offered),
+        tuple(explaining.tokens()),
+    )
+
+
+class _Explaining:
+    """The turn that is explained, and what reads its spans again."""
+
+    def __init__(self, turn: Turn, again: Again, reading: Reading) -> None:
+        self._turn = turn
+        self._again = again
+        self._holding = Holding(again)
+        self._all = reading.steps
+        self._told_by = tuple(reading.told_by.values())
+        self._by_id = {(x.span.trace_id, x.span.span_id): x for x in turn.steps}
+
+    def fact(self, name: str, sources: First[Any], subject: Any) -> Explained:
+        """Explain a fact of the turn or of one of its tool calls."""
+        winner = first(sources, subject)
+        if winner is None or winner.value == ():
+            return Explained(None)
+        origin: list[Origin] = []
+        lost: list[Origin] = []
+        seen: set[tuple[str, str]] = set()
+        for source in sources:
+            found = source.speak(subject)
+            if found is None or found.value == () or (found.step.span.span_id, found.field) in seen:
+                continue
+            seen.add((found.step.span.span_id, found.field))
+            told = self._origins(name, source.words, found, subject if isinstance(subject, Call) else None)
+            if found.step is winner.step and found.field == winner.field:
+                origin, lost = told[:1], lost + told[1:]
+            else:
+                lost += told
+        return Explained(next(iter(origin), None), _elsewhere(lost, origin))
+
+    def tools(self, offered: Sequence[Tool]) -> dict[str, Origin]:
+        """Where each tool on offer was listed or described."""
+        origins: dict[str, Origin] = {}
+        for source in (*sources.OFFERED, *sources.DESCRIBED):
+            for found in sources.listed(source.speak(self._turn)):
+                told = {id(x) for x in found.value or ()}
+                for tool in offered[:MAX_EXPLAINED]:
+                    if tool.name not in origins and id(tool) in told:
+                        step, lens = self._teller(found), fact_getters.of_tool(tool.name)
+                        origins[tool.name] = self._origin(source.words, step, lens, (tool.name,), damaged=found.damaged)
+        return origins
+
+    def tokens(self) -> Iterator[Origin]:
+        """Where the counts of tokens are that were added up."""
+        for source in sources.TOKENS:
+            found = sources.tokens(source.speak(self._turn))
+            for count in found[:MAX_EXPLAINED]:
+                yield self._origin(
+                    source.words, self._teller(count), fact_getters.of_fact("tokens", count), count.value
+                )
+            if found:
+                return
+
+    def _origins(self, name: str, source: str, found: Found, call: Call | None) -> list[Origin]:
+        """Where a value came from; and what the same span would have told without that, in order."""
+        if found.field == "resource":
+            key = name.replace("_", ".")
+            return [Origin(source, found.value, found.step, (f"{key} of the resource",))]
+        value, damaged = found.value, found.damaged
+        if value is None and damaged:
+            return [Origin(source, value, found.step, (), damaged)]
+        place = fact_getters.placed(found, call)
+        teller = self._teller(found, place)
+        lens = fact_getters.of_fact(name, found, call, place)
+        if lens(self._again.without(teller)) != lens(teller):
+            teller, lens = self._beside(name, found, call, teller) or (teller, lens)
+        step, told = teller, list[Origin]()
+        while len(told) < _MAX_LOST:
+            parts = self._holding.parts(step, lens, value)
+            attributes = tuple(self._again.name(step, x) for x in parts)
+            told.append(Origin(source, value, teller, attributes, damaged))
+            if not parts:
+                break
+            step = self._again.without(step, *parts)
+            value, damaged = lens(step), False
+            if step.kind != found.step.kind or value is None or value == ():
+                break
+            if isinstance(value, fact_getters.Recorded):
+                value = value.value
+        return told if len(told) == 1 or told[-1].attributes else told[:-1]
+
+    def _origin(self, source: str, step: Step, lens: Lens, value: Any, *, damaged: bool = False) -> Origin:
+        parts = self._holding.parts(step, lens, value)
+        return Origin(source, lens(step), step, tuple(self._again.name(step, x) for x in parts), damaged)
+
+    def _teller(self, found: Found, place: fact_getters.Place | None = None) -> Step:
+        """The step as its span was read: what is found may have been completed by another report of the same call."""
+        step, field = found.step, found.field if place is None else place.field
+        if field == "agent_name" and step.agent_name != found.value:
+            above = self._turn.tree.place(step)
+            runs = above.tool is not None and above.tool.runs_agent == found.value
+            return (above.tool if runs else above.agent) or step
+        told = getattr(step, field)
+        own = self._by_id.get((step.span.trace_id, step.span.span_id), step)
+        elsewhere = next((x for x in self._told_by if told is not None and getattr(x, field) is told), None)
+        if elsewhere is not None:
+            return elsewhere
+        if told is None or getattr(own, field) is told:
+            return own
+        return next((x for x in self._turn.steps if getattr(x, field) is told), own)
+
+    def _beside(self, name: str, found: Found, call: Call | None, teller: Step) -> tuple[Step, Lens] | None:
+        """Another step that tells the fact, and how, where the dialect took it over into this one."""
+        for step, lens in self._telling(name, found, call, teller):
+            if lens(self._again.without(step)) == found.value:
+                return step, lens
+        return None
+
+    def _telling(self, name: str, found: Found, call: Call | None, teller: Step) -> Iterator[tuple[Step, Lens]]:
+        """The steps that tell the same, those after this one first."""
+        started_ns = teller.span.start_ns
+        steps = sorted(self._all[:_MAX_BESIDE], key=lambda x: (x.span.start_ns <= started_ns, x.span.start_ns))
+        if found.field in {"session_id", "user_id"}:
+            lens = fact_getters.of_fact(name, found)
+            yield from ((x, lens) for x in steps if lens(x) == found.value)
+        request = None if call is None or call.request is None else call.request.call
+        if found.field == "calls" and request is not None:
+            places = ((x, fact_getters.repeated(request, x)) for x in steps if x is not teller)
+            yield from ((x, fact_getters.of_fact(name, found, call, place)) for x, place in places if place is not None)
+
+
+def _elsewhere(lost: Sequence[Origin], origin: Sequence[Origin]) -> tuple[Origin, ...]:
+    """What lost, each place once: an agent's one span tells the agent of all its steps."""
+    kept: list[Origin] = []
+    for one in lost:
+        if not any(x.step.span is one.step.span and x.attributes == one.attributes for x in (*origin, *kept)):
+            kept.append(one)
+    return tuple(kept)

@@ -1,0 +1,40 @@
+"""The order of the sources of each fact as a section of the documentation."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from spanscore.turns.calls import call_sources
+from spanscore.turns.facts import sources
+from spanscore.turns.facts.source import Source
+
+
+def reference() -> str:
+    """The tables of facts and their sources, in Markdown."""
+    gathered = {
+        "`available_tools`": [*sources.OFFERED, *sources.DESCRIBED],
+        "`usage`": sources.TOKENS,
+    }
+    lines = [
+        "| fact | its sources: the first that speaks |",
+        "|---|---|",
+        *_rows(sources.SOURCES),
+        "",
+        "| fact | gathered from many steps |",
+        "|---|---|",
+        *(f"| {name} | {_numbered(sources)} |" for name, sources in gathered.items()),
+        "",
+        "| of a tool call | its sources: the first that speaks |",
+        "|---|---|",
+        *_rows(call_sources.CALL_SOURCES),
+    ]
+    return "\n".join(lines)
+
+
+def _rows(facts: Mapping[str, Sequence[Source[Any, Any]]]) -> Iterator[str]:
+    return (f"| `{name}` | {_numbered(sources)} |" for name, sources in facts.items())
+
+
+def _numbered(sources: Sequence[Source[Any, Any]]) -> str:
+    if len(sources) == 1:
+        return sources[0].words
+    return "<br>".join(f"{number}. {source.words}" for number, source in enumerate(sources, start=1))

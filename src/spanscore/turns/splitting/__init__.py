@@ -1,0 +1,1 @@
+"""Which steps of a trace are one turn."""

@@ -1,0 +1,148 @@
+"""Tell questions that stand by themselves from the steps of a pipeline, in which what came before shows."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from functools import cached_property
+
+from spanscore.model.step import Step
+from spanscore.turns.basis import conversation
+
+_MAX_CHARS = 20_000
+"""Of a question or an answer that are compared."""
+
+_QUOTED_WORDS = 4
+"""Words in a row, at the beginning of an answer, by which it is found in what is asked later."""
+
+_WORD = re.compile(r"\w+")
+
+
+class Asked:
+    """One outermost `step` of a trace, with all `steps` in it: whom it asks, what, and what it is answered."""
+
+    def __init__(self, step: Step, steps: Sequence[Step], answer: str | None) -> None:
+        self._steps = steps
+        self.is_agent = step.kind == "agent"
+        self.root_of = "" if step.span.parent_span_id else step.span.trace_id
+        self.is_answered = answer is not None
+        self.start_ns = min(x.span.start_ns for x in steps)
+        self.end_ns = max(x.span.end_ns for x in steps)
+        self._answer = answer or ""
+
+    @cached_property
+    def words(self) -> str:
+        """What the user said, as words between spaces; "" where that is not told."""
+        given = (conversation.opening(x.input).text for x in self._steps if x.input)
+        return _words(next((x for x in given if x), ""))
+
+    @cached_property
+    def answer(self) -> str:
+        """The answer in the same form."""
+        return _words(self._answer)
+
+    @cached_property
+    def agent(self) -> tuple[str | None, str | None]:
+        """The name of the agent and its instructions."""
+        name = next((x.agent_name for x in self._steps if x.agent_name), None)
+        systems = (x.system or conversation.system_text(x.input or ()) for x in self._steps if x.kind == "model")
+        return name, next(systems, None)
+
+    @cached_property
+    def is_first_asked(self) -> bool:
+        """Whether nothing had been said since the question when it was first given."""
+        given = next((x.input for x in self._steps if x.input), ())
+        return bool(given) and conversation.last_said(given) == len(given) - 1
+
+    @cached_property
+    def model(self) -> str | None:
+        """The first model that is named."""
+        return next((x.model for x in self._steps if x.model), None)
+
+
+class Pipelines:
+    """The outermost steps of a trace, by time: which of them stand by themselves.
+
+    Where there are agents, the model calls beside them, as those that find titles, do not.
+    """
+
+    def __init__(self, all_asked: Sequence[Asked]) -> None:
+        self._all = all_asked
+        agents = [place for place, asked in enumerate(all_asked) if asked.is_agent]
+        self._main = agents or list(range(len(all_asked)))
+        self._start = self._end = 0
+        self._last_quoted = 0
+
+    def is_independent(self, start: int, at: int) -> bool:
+        """Whether the one `at` asks something of its own, not as a step of the turn that `start` opens.
+
+        It asks the same agent something else: what was asked and answered in the turn so far does not show in it, and
+        that turn's answers are quoted neither by it nor later. What runs at the same time is told apart only where the
+        agent is known, by its name or its instructions. Or it asks the same again, and no span is around both. To be
+        called with `start` and `at` rising.
+        """
+        begin, end = bisect_left(self._main, start), bisect_left(self._main, at)
+        if begin == end or self._main[end : end + 1] != [at]:
+            return False
+        first, before, asked = (self._all[x] for x in (self._main[begin], self._main[end - 1], at))
+        if not _may_be_one(first.agent, asked.agent) or not first.words or not asked.words:
+            return False
+        is_after = before.is_answered and max(first.end_ns, before.end_ns) <= asked.start_ns
+        if not is_after and not any(first.agent):
+            return False
+        shows = any(_shows(x, asked) and not _asks_again(x, asked) for x in (first, before))
+        return not shows and self._quoted_at(start, at) < at
+
+    def _quoted_at(self, start: int, at: int) -> int:
+        """The place of the last that quotes an answer of those from `start` up to `at`."""
+        if start != self._start:
+            self._start, self._end, self._last_quoted = start, start, 0
+        self._last_quoted = max([self._last_quoted, *self._quotations[self._end : at]])
+        self._end = at
+        return self._last_quoted
+
+    @cached_property
+    def _quotations(self) -> list[int]:
+        """For each, the place of the last that quotes its answer; 0 where none does."""
+        begun: dict[tuple[str, ...], int] = {}
+        found = [0] * len(self._all)
+        for place, asked in enumerate(self._all):
+            words = asked.words.split()
+            for window in zip(*(words[x:] for x in range(_QUOTED_WORDS)), strict=False):
+                if window in begun:
+                    found[begun[window]] = place
+            opening = tuple(asked.answer.split()[:_QUOTED_WORDS])
+            if len(opening) == _QUOTED_WORDS:
+                begun[opening] = place
+        return found
+
+
+def _may_be_one(one: tuple[str | None, str | None], other: tuple[str | None, str | None]) -> bool:
+    """Whether two agents, by name and instructions, do not differ; without instructions a name on one side differs."""
+    (name, told), (other_name, other_told) = one, other
+    if told != other_told or (name and other_name and name != other_name):
+        return False
+    return bool(told) or bool(name) == bool(other_name)
+
+
+def _shows(earlier: Asked, later: Asked) -> bool:
+    """Whether a question or its answer shows in a later question, or that in the earlier one."""
+    return (
+        earlier.words in later.words
+        or later.words in earlier.words
+        or (bool(earlier.answer) and earlier.answer in later.words)
+    )
+
+
+def _asks_again(earlier: Asked, later: Asked) -> bool:
+    """Whether one root of a trace asks, word for word, what another one had been asked and had answered by then.
+
+    Inside a common span it would be one more try, as of a vote.
+    """
+    is_after = earlier.is_answered and earlier.end_ns <= later.start_ns and later.is_first_asked
+    are_alike = earlier.words == later.words and earlier.is_agent == later.is_agent and earlier.model == later.model
+    return is_after and are_alike and later.root_of != "" and earlier.root_of == later.root_of
+
+
+def _words(text: str) -> str:
+    found = _WORD.findall(text[:_MAX_CHARS].casefold())
+    return f" {' '.join(found)} " if found else ""

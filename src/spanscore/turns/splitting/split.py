@@ -1,0 +1,179 @@
+"""Cut a trace into turns. Mostly it is one; it is several only where the conversation itself shows it."""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from spanscore.model.step import Message, Step
+from spanscore.turns.basis import tool_boundary
+from spanscore.turns.basis.conversation import final_text
+from spanscore.turns.basis.tool_boundary import Mark
+from spanscore.turns.basis.tree import Tree
+from spanscore.turns.splitting.independent_runs import Asked, Pipelines
+
+_UNITS = frozenset({"agent", "workflow", "model"})
+
+
+@dataclass(slots=True)
+class _Unit:
+    """An outermost step that may be a turn, with all that lies in it."""
+
+    step: Step
+    session: str | None = None
+    steps: list[Step] = field(default_factory=list)
+    answer: str | None = None
+
+
+def split(steps: Sequence[Step], tree: Tree) -> list[tuple[Step | None, list[Step]]]:
+    """The turns of a trace, oldest first: the step that opens each, and all its steps.
+
+    The opening step is None for a trace of one turn. A new turn starts at an outermost agent, workflow or model call
+
+    - that belongs to another session than the turn before, as long as no step above them names one for both;
+    - whose conversation goes on from that turn's answer: it holds it and, after it, something new from the user;
+    - that asks the same agent something else, of which nothing shows in the turn before, nor that turn in it, where no
+      workflow around them tells what it was given;
+    - that asks it the same again when it had answered, where no span is around both.
+
+    Else it is a step of the same turn, as of a pipeline. One that was told what a call of an earlier turn returned
+    belongs to that one: turns may run side by side.
+    """
+    outermost, is_given = _units(steps, tree)
+    if len(outermost) < 2:
+        return [(None, list(steps))]
+    belongs = _belongs(steps, tree, outermost)
+    units = _gathered(steps, outermost, belongs, tree)
+    turn_of = _turns(units, is_given=is_given)
+    starts = sorted({turn: at for at, turn in reversed(list(enumerate(turn_of)))}.values())
+    if len(starts) == 1:
+        return [(None, list(steps))]
+    numbers = {turn_of[at]: number for number, at in enumerate(starts)}
+    at_unit = {x.step.span.span_id: numbers[turn] for x, turn in zip(units, turn_of, strict=True)}
+    begun_ns = [units[start].step.span.start_ns for start in starts]
+    turns: list[list[Step]] = [[] for _ in starts]
+    around = _around([(x.step, at_unit[x.step.span.span_id]) for x in units], tree)
+    for step in steps:
+        owner = belongs[step.span.span_id]
+        if owner is not None:
+            turns[at_unit[owner]].append(step)
+        elif step.kind != "workflow":  # a workflow above the turns belongs to none
+            number = around.get(step.span.span_id)
+            turns[max(bisect_right(begun_ns, step.span.start_ns) - 1, 0) if number is None else number].append(step)
+    return [(units[start].step, turn) for start, turn in zip(starts, turns, strict=True)]
+
+
+def _around(units: Sequence[tuple[Step, int]], tree: Tree) -> dict[str, int | None]:
+    """The turn that each span above a unit is around, by the span's id; None for those around several."""
+    found: dict[str, int | None] = {}
+    for unit, number in units:
+        above = tree.parent(unit.span)
+        while above is not None and found.get(above.span_id, -1) not in (number, None):
+            found[above.span_id] = None if above.span_id in found else number
+            above = tree.parent(above)
+    return found
+
+
+def _units(steps: Sequence[Step], tree: Tree) -> tuple[list[Step], bool]:
+    """The outermost steps that may each be a turn. A single workflow around everything is looked into.
+
+    And whether such a workflow tells what it was given: then that is the question.
+    """
+    inside: defaultdict[str, list[Step]] = defaultdict(list)
+    for step in steps:
+        place = tree.place(step)
+        if step.kind in _UNITS and (place.outer is not None or place.tool is None):
+            inside["" if place.outer is None else place.outer.span.span_id].append(step)
+    units, is_given = inside[""], False
+    while len(units) == 1 and units[0].kind == "workflow" and (inner := inside.get(units[0].span.span_id)):
+        is_given = is_given or bool(units[0].input or units[0].input_text)
+        units = inner
+    return units, is_given
+
+
+def _belongs(steps: Sequence[Step], tree: Tree, units: Sequence[Step]) -> dict[str, str | None]:
+    """For each step, by its span's id, the unit that it lies in; None for none."""
+    found: dict[str, str | None] = {x.span.span_id: x.span.span_id for x in units}
+    for step in steps:
+        path: list[str] = []
+        above: Step | None = step
+        while above is not None and above.span.span_id not in found:
+            path.append(above.span.span_id)
+            place = tree.place(above)
+            above = place.tool or place.outer
+        owner = None if above is None else found[above.span.span_id]
+        found.update(dict.fromkeys(path, owner))
+    return found
+
+
+def _gathered(
+    steps: Sequence[Step], outermost: Sequence[Step], belongs: dict[str, str | None], tree: Tree
+) -> list[_Unit]:
+    """The units with their steps, the session that is nearest the root, else the first, and the last answer."""
+    units = {x.span.span_id: _Unit(x, tree.place(x).session) for x in outermost}
+    for step in steps:
+        owner = belongs[step.span.span_id]
+        if owner is not None:
+            unit = units[owner]
+            unit.steps.append(step)
+            unit.session = unit.session or step.session_id
+            if step.output:
+                unit.answer = final_text(step.output) or unit.answer
+    return list(units.values())
+
+
+def _turns(units: Sequence[_Unit], *, is_given: bool) -> list[int]:
+    """For each unit the turn that it belongs to, as the place of the unit that opens that turn."""
+    pipelines = Pipelines([Asked(x.step, x.steps, x.answer) for x in units])
+    starts = [0]
+    session, answer = units[0].session, units[0].answer
+    for at, unit in enumerate(units[1:], start=1):
+        is_new = (
+            (session and unit.session and session != unit.session)
+            or (answer is not None and _goes_on_from(unit.steps, answer.strip()))
+            or (not is_given and pipelines.is_independent(starts[-1], at))
+        )
+        if is_new:
+            starts.append(at)
+            session, answer = unit.session, unit.answer
+        else:
+            session, answer = session or unit.session, unit.answer or answer
+    turn_of = [starts[bisect_right(starts, at) - 1] for at in range(len(units))]
+    return turn_of if len(starts) == 1 else _with_interleaved(units, starts, turn_of)
+
+
+def _with_interleaved(units: Sequence[_Unit], starts: Sequence[int], turn_of: list[int]) -> list[int]:
+    """Give what seems to start a turn, but goes on from calls of an earlier one, to that one."""
+    left: dict[str, list[tuple[Mark, int]]] = {}
+    moved: dict[int, int] = {}
+    begins = set(starts)
+    for at, unit in enumerate(units):
+        models = [x for x in unit.steps if x.kind == "model"]
+        mark = tool_boundary.entered(models[0]) if models and at in begins else None
+        if mark is not None:
+            alike = (left[key] for key in tool_boundary.keys(mark) if key in left)
+            met = {turn for one, turn in next(alike, ()) if tool_boundary.may_meet(one, mark)}
+            if len(met) == 1:
+                moved[at] = met.pop()
+        turn_of[at] = moved.get(turn_of[at], turn_of[at])
+        ends = tool_boundary.left(models[-1]) if models else None
+        if ends is not None:
+            for key in tool_boundary.keys(ends):
+                left[key] = [*left.get(key, ())[-1:], (ends, turn_of[at])]
+    return turn_of
+
+
+def _goes_on_from(steps: Sequence[Step], answer: str) -> bool:
+    """Whether the conversation that a unit was given holds `answer`, and the user speaks after it."""
+    openings = {x.kind: x.input for x in reversed(steps) if x.input is not None}  # the first of each kind
+    return any(_goes_on(given, answer) for given in openings.values())
+
+
+def _goes_on(given: tuple[Message, ...], answer: str) -> bool:
+    said = False
+    for message in reversed(given):
+        if message.role == "user" and message.text is not None:
+            said = True
+        elif message.role == "assistant" and not message.calls and (message.text or "").strip() == answer:
+            return said
+    return False

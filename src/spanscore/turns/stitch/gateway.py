@@ -1,0 +1,339 @@
+"""Find the model calls that two traces report, an application's and its gateway's, so that each is counted once."""
+
+import re
+from bisect import bisect_left, insort_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any, NamedTuple
+
+from spanscore.model.json import dumps
+from spanscore.model.record import record
+from spanscore.model.step import Message, Reading, Step
+from spanscore.turns.basis import conversation
+from spanscore.turns.basis.times import MAX_SKEW_NS
+from spanscore.turns.basis.tool_boundary import digest
+from spanscore.turns.basis.tree import Tree
+from spanscore.turns.dedup import merge, nested
+from spanscore.turns.dedup.cross_instrumentation import UNIQUE
+
+MAX_CALLS = 1000
+"""Model calls of one trace that are looked for in others: the first."""
+
+_MAX_IDS = 100
+"""Ids of tool calls by which one call is known: the first in order."""
+
+_MAX_CALLS_OF_ID = 10
+"""Calls with one id in common that are compared with one: the nearest in time."""
+
+_MAX_SLACK_NS = 10**8
+"""By how much a gateway's call may stick out of the application's where its id proves nothing."""
+
+_BARE = frozenset({"model", "other"})
+_THIN = frozenset({"model", "other", "workflow"})
+_GATEWAYS = re.compile(
+    r"gateway|proxy|router|portkey|helicone|bifrost|litellm"
+    r"|/chat/completions|/v1/(?:completions|messages|responses)|:(?:stream)?generatecontent",
+    re.IGNORECASE,
+)
+_ROUTES = ("http.route", "url.path", "http.target")
+
+
+@record()
+class Report:
+    """What a trace tells of one model call, as far as it is needed to know it again; "" is what it does not tell.
+
+    `emitter` is the service and the instrumentation. `call_ids` are those of the tools that it asked for, else those
+    of which it was told the results. `given`, `question`, `text` and `calls` stand for the whole input, for what the
+    user asked, for the answer and for the tool calls asked for.
+    """
+
+    trace_id: str
+    span_id: str
+    start_ns: int
+    end_ns: int
+    emitter: tuple[str, str]
+    response_id: str
+    call_ids: tuple[str, ...]
+    given: str
+    question: str
+    text: str
+    calls: str
+    tokens: tuple[int | None, int | None]
+
+    @property
+    def ids(self) -> Iterator[str]:
+        """The ids that the other report of the call may have as well."""
+        if self.response_id:
+            yield self.response_id
+        yield from self.call_ids
+
+    @property
+    def tells(self) -> bool:
+        """Whether it says that there was an answer."""
+        return bool(self.response_id or self.text or self.calls or self.tokens[1])
+
+
+@record()
+class Reports:
+    """The model calls of one trace. `is_bare`: it shows nothing else; `is_gateway`: and says that it is a gateway's."""
+
+    trace_id: str
+    is_bare: bool
+    is_gateway: bool
+    calls: tuple[Report, ...]
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids by which its calls are found where another trace reports them, as `ids_of_calls` gives them."""
+        return list(islice((x for call in self.calls for x in call.ids), MAX_CALLS))
+
+    @property
+    def rank(self) -> tuple[bool, bool, bool, int, str]:
+        """Sorts the traces that may be the application's, that one last.
+
+        It is the one that shows more than the calls, that tells what they were given, that is no gateway's, and in
+        which they last longer.
+        """
+        tells = any(x.given for x in self.calls)
+        lasting_ns = sum(x.end_ns - x.start_ns for x in self.calls)
+        return not self.is_bare, tells, not self.is_gateway, lasting_ns, self.trace_id
+
+
+class _Pair(NamedTuple):
+    """Two reports of what may be the same call, that of the application as `one`."""
+
+    one: Report
+    other: Report
+
+
+def ids_of_calls(reading: Reading) -> tuple[str, ...]:
+    """The ids by which the model calls of a trace are found where another reports them: cheap to ask of every trace."""
+    found: list[str] = []
+    for step in reading.steps:
+        if step.kind == "model":
+            if step.response_id:
+                found.append(step.response_id)
+            found += _call_ids(step)
+    return tuple(dict.fromkeys(found[:MAX_CALLS]))
+
+
+def is_bare(reading: Reading) -> bool:
+    """Whether a trace shows calls of a model and nothing that an agent does; a gateway may have a chain around them."""
+    kinds = {x.kind for x in reading.steps}
+    return kinds <= _BARE or (kinds <= _THIN and _is_gateway(reading))
+
+
+def reports(reading: Reading, tree: Tree) -> Reports:
+    """What a trace tells of its model calls."""
+    return _reports(reading, nested.model_calls(reading.steps, tree))
+
+
+def repeated(traces: Iterable[Reports]) -> dict[str, str]:
+    """The traces that only repeat the model calls of others: for each, by its id, the one whose calls it repeats most.
+
+    They are bare, and all calls that they tell of an answer to are reported by another trace, of another emitter.
+    """
+    return {trace_id: pairs[0].one.trace_id for trace_id, pairs in _repeats(list(traces)).items()}
+
+
+def without_repeats(readings: Sequence[Reading]) -> list[Reading]:
+    """The readings without those that only repeat the model calls of others, which are completed by them.
+
+    What the application's trace says of a call comes first; of what it does not say, or what was cut there, the other
+    report's is taken; so are the session and the user, where its trace names none.
+    """
+    calls = [nested.model_calls(x.steps, Tree(x)) for x in readings]
+    told = list(map(_reports, readings, calls))
+    repeats = _repeats(told)
+    if not repeats:
+        return list(readings)
+    at = {(x.span.trace_id, x.span.span_id): x for each in calls for x in each}
+    others: defaultdict[str, list[tuple[Step, Step]]] = defaultdict(list)
+    for one, other in sorted((x for pairs in repeats.values() for x in pairs), key=_nearness):
+        others[one.trace_id].append((at[one.trace_id, one.span_id], at[other.trace_id, other.span_id]))
+    left = [(x, report.trace_id) for x, report in zip(readings, told, strict=True) if report.trace_id not in repeats]
+    return [_completed(x, others[trace_id]) if trace_id in others else x for x, trace_id in left]
+
+
+def _reports(reading: Reading, calls: Sequence[Step]) -> Reports:
+    bare = len(calls) <= MAX_CALLS and is_bare(reading)  # of more, it is not known that all are repeated
+    found = tuple(_report(x) for x in calls[:MAX_CALLS])
+    return Reports(reading.spans[0].trace_id if reading.spans else "", bare, bare and _is_gateway(reading), found)
+
+
+def _call_ids(step: Step) -> list[str]:
+    asked = [x.call_id for m in step.output or () for x in m.calls if x.call_id]
+    if asked or not step.input:
+        return asked
+    return [x.call_id for x in step.input[-1].results if x.call_id]
+
+
+def _report(step: Step) -> Report:
+    span, given = step.span, step.input or ()
+    output = () if "output" in step.damaged else tuple(x for x in step.output or () if not x.damaged)
+    asked = None if merge.is_cut(step, "input") else conversation.opening(given).text
+    texts = [x.text.strip() for x in output if x.text and x.text.strip()]
+    calls = [[x.name, x.arguments] for m in output for x in m.calls]
+    return Report(
+        span.trace_id,
+        span.span_id,
+        span.start_ns,
+        max(span.start_ns, span.end_ns),
+        (span.resource.service_name or "", span.scope.name),
+        step.response_id or "",
+        tuple(sorted(set(_call_ids(step)))[:_MAX_IDS]),
+        _digest([_said(x) for x in given if x.role != "system"]) if given else "",
+        _digest(asked) if asked else "",
+        _digest(texts) if texts else "",
+        _digest(calls) if calls else "",
+        (step.input_tokens, step.output_tokens),
+    )
+
+
+def _said(message: Message) -> list[Any]:
+    calls = [[x.call_id, x.name, x.arguments] for x in message.calls]
+    return [message.role, (message.text or "").strip(), calls, [[x.call_id, x.value] for x in message.results]]
+
+
+def _digest(value: Any) -> str:
+    return digest(dumps(value, sort_keys=True))
+
+
+def _is_gateway(reading: Reading) -> bool:
+    """Whether a trace says that it is a gateway's: by its service, instrumentation or the request that it served."""
+    known = {x.span_id for x in reading.spans}
+    for span in reading.spans:
+        if span.parent_span_id not in known:
+            said = [span.name, span.scope.name, span.resource.service_name or ""]
+            said += [str(span.attributes[x]) for x in _ROUTES if x in span.attributes]
+            if any(map(_GATEWAYS.search, said)):
+                return True
+    return False
+
+
+def _repeats(traces: Sequence[Reports]) -> dict[str, list[_Pair]]:
+    """For each trace that only repeats others, by its id, the pairs of reports, those of the one it repeats most first.
+
+    Each call of an application is repeated once by each emitter: the nearest in time. What repeats a trace that is
+    itself a repetition, as behind a second gateway, repeats the application's.
+    """
+    by_rank = sorted(traces, key=lambda x: x.rank, reverse=True)
+    best: dict[tuple[str, str], _Pair] = {}
+    taken: set[tuple[str, str, tuple[str, str]]] = set()
+    for pair in sorted(_pairs(by_rank), key=_nearness):
+        place = pair.one.trace_id, pair.one.span_id, pair.other.emitter
+        key = pair.other.trace_id, pair.other.span_id
+        if key not in best and place not in taken:
+            best[key] = pair
+            taken.add(place)
+    found: dict[str, list[_Pair]] = {}
+    first: dict[tuple[str, str], Report] = {}  # for each call of these, the report that repeats none
+    for trace in by_rank:
+        pairs = {x: best.get((x.trace_id, x.span_id)) for x in trace.calls} if trace.is_bare else {}
+        telling = [x for x in pairs if x.tells]
+        if telling and all(pairs[x] for x in telling):
+            told = {x: pair.one for x, pair in pairs.items() if pair is not None}
+            told = {x: first.get((one.trace_id, one.span_id), one) for x, one in told.items()}
+            first.update(((x.trace_id, x.span_id), one) for x, one in told.items())
+            counts = Counter(told[x].trace_id for x in telling)
+            known = (_Pair(told[x], x) for x in telling)
+            found[trace.trace_id] = sorted(known, key=lambda x: (-counts[x.one.trace_id], x.one.trace_id))
+    return found
+
+
+def _pairs(by_rank: Sequence[Reports]) -> Iterator[_Pair]:
+    """The reports that are of the same call: each of a bare trace with those of the traces before it."""
+    known: defaultdict[str, list[Report]] = defaultdict(list)
+    for trace in by_rank:
+        for call in trace.calls if trace.is_bare else ():
+            alike = {(x.trace_id, x.span_id): x for key in call.ids for x in _near(known.get(key, ()), call)}
+            yield from (_Pair(x, call) for x in alike.values() if _is_same(x, call))
+        for call in trace.calls:
+            for key in call.ids:
+                insort_right(known[key], call, key=_start)
+
+
+def _near(calls: Sequence[Report], to: Report) -> Sequence[Report]:
+    """Of calls in order of time, those that start next to another one."""
+    at = bisect_left(calls, to.start_ns, key=_start)
+    return calls[max(0, at - _MAX_CALLS_OF_ID) : at + _MAX_CALLS_OF_ID]
+
+
+def _start(call: Report) -> int:
+    return call.start_ns
+
+
+def _nearness(pair: _Pair) -> tuple[int, str, str, str, str]:
+    """Sorts pairs by how nearly both calls started and ended together."""
+    one, other = pair
+    apart_ns = abs(one.start_ns - other.start_ns) + abs(one.end_ns - other.end_ns)
+    return apart_ns, one.trace_id, one.span_id, other.trace_id, other.span_id
+
+
+def _is_same(one: Report, other: Report) -> bool:
+    """Whether two reports are of the same call, that of the application as `one`.
+
+    Both came from different emitters, have the response id in common, or the ids of tool calls and the whole input, and
+    agree in what was answered. An id that another call may have by chance proves it only where both tell the answer,
+    and the same whole input, or no other question and the gateway's call lies within the application's. Instead of the
+    answer its tokens will do where one service tells both, as of an SDK that has spans of its own.
+    """
+    if one.emitter == other.emitter or merge.differ(one.text, other.text) or merge.differ(one.calls, other.calls):
+        return False
+    shared = _shared_ids(one, other)
+    if not shared:
+        return False
+    said = bool(one.text and other.text) or bool(one.calls and other.calls)
+    if all(map(UNIQUE.fullmatch, shared)) or (said and one.given and one.given == other.given):
+        is_near = one.start_ns <= other.end_ns + MAX_SKEW_NS and other.start_ns <= one.end_ns + MAX_SKEW_NS
+        return is_near and (said or not any(map(merge.differ, one.tokens, other.tokens)))
+    is_inside = one.start_ns - _MAX_SLACK_NS <= other.start_ns and other.end_ns <= one.end_ns + _MAX_SLACK_NS
+    return (said or _counted_alike(one, other)) and is_inside and not merge.differ(one.question, other.question)
+
+
+def _shared_ids(one: Report, other: Report) -> tuple[str, ...]:
+    """The ids that show two calls to be one: that of the response; else, where one has none, those of tool calls."""
+    if one.response_id and other.response_id:
+        return (one.response_id,) if one.response_id == other.response_id else ()
+    is_told = bool(one.given) and one.given == other.given
+    return one.call_ids if is_told and one.call_ids == other.call_ids else ()
+
+
+def _counted_alike(one: Report, other: Report) -> bool:
+    """Whether one service tells of both, with the same tokens."""
+    return one.emitter[0] == other.emitter[0] and one.tokens == other.tokens and None not in one.tokens
+
+
+def _completed(reading: Reading, pairs: Sequence[tuple[Step, Step]]) -> Reading:
+    """A reading with what other reports of its model calls add to it."""
+    shared = _shared(reading, [other for _, other in pairs])
+    steps = {x.span.span_id: x for x in reading.steps}
+    known = {one.span.span_id: one for one, _ in pairs}
+    told_by: dict[str, Step] = {}
+    for one, other in pairs:
+        span_id = one.span.span_id
+        added = {**shared, **_added(known[span_id], other)}
+        if added:
+            steps[span_id] = replace(steps[span_id], **added)
+            known[span_id] = replace(known[span_id], **added)
+            told_by.setdefault(span_id, other)
+    return replace(reading, steps=tuple(steps[x.span.span_id] for x in reading.steps), told_by=told_by)
+
+
+def _shared(reading: Reading, others: Sequence[Step]) -> dict[str, Any]:
+    """The session and the user that all other reports name, where a trace names none."""
+    found: dict[str, Any] = {}
+    for name in ("session_id", "user_id"):
+        named = {getattr(x, name) for x in others} - {None}
+        if len(named) == 1 and not any(getattr(x, name) for x in reading.steps):
+            found[name] = named.pop()
+    return found
+
+
+def _added(step: Step, other: Step) -> dict[str, Any]:
+    """What another report says of a call that this one does not, or only in part, by field."""
+    filled = merge.merged(step, other)
+    told = (x for x in merge.MODEL_FACTS if x != "response_id")  # by which they were found: no news of the turn
+    return {x: getattr(filled, x) for x in (*told, "damaged") if getattr(filled, x) is not getattr(step, x)}
