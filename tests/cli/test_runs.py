@@ -1,6 +1,7 @@
 """`spanscore runs`: what its options ask for, and what it prints, against the services of a real server."""
 
 import json
+from pathlib import Path
 
 import grpc
 import pytest
@@ -8,6 +9,8 @@ import pytest
 from spanscore.cli import main, run_options
 from spanscore.cli import runs as runs_command
 from spanscore.cli.main import _parser
+from spanscore.otlp import files
+from spanscore.rebuild import rebuild_all
 
 METRIC = "check.errors_recovered"
 
@@ -148,3 +151,53 @@ def test_a_server_that_does_not_come_back_is_not_waited_for_for_ever(streams, wa
     with pytest.raises(grpc.RpcError):
         list(runs_command._states(_watching(*streams), None, sleep=waited.append))
     assert len(waited) == waits
+
+
+RECORDED = Path(__file__).parents[2] / "examples/recordings"
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    return rebuild_all(files.load([RECORDED]).spans)
+
+
+def test_the_traces_of_a_file_are_sent_and_evaluated(runs, recorded):
+    code, printed = runs("create", "--metric", METRIC, "--file", str(RECORDED), "--watch", "--json")
+    run = json.loads(printed.out.splitlines()[-1])
+
+    assert code == 0, printed.err
+    assert f"sent {len(recorded)} traces" in printed.err
+    assert int(run["progress"]["done"]) == len(recorded)
+
+
+def test_the_sessions_of_a_file_are_evaluated(runs, recorded):
+    code, printed = runs(
+        "create", "--file", str(RECORDED), "--sessions", "--metric", "agent_reliability", "--watch", "--json"
+    )
+    run = json.loads(printed.out.splitlines()[-1])
+
+    assert code == 0, printed.err
+    assert int(run["progress"]["items"]) == len({x.session_id for x in recorded} - {None}) > 0
+
+
+def test_the_same_file_twice_is_the_same_traces(runs):
+    one, other = (created(runs, "--file", str(RECORDED))["target"]["trace_ids"] for _ in range(2))
+    assert one == other
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--service", "shop"], "--file and --service: give one"),
+        (["--dry-run"], "`spanscore eval PATH --dry-run`"),
+        (["--ids-file", str(RECORDED)], "--ids-file"),
+    ],
+)
+def test_options_that_do_not_go_with_files_are_refused(words, why, runs):
+    code, printed = runs("create", "--file", str(RECORDED), *words)
+    assert (code, why in printed.err) == (2, True)
+
+
+def test_a_file_without_traces_is_named(runs, tmp_path):
+    code, printed = runs("create", "--file", str(tmp_path / "none.jsonl"))
+    assert (code, "none.jsonl" in printed.err) == (2, True)

@@ -5,6 +5,7 @@ import asyncio
 from spanscore.api import listing
 from spanscore.api.backend import Backend, evaluate, find_trace
 from spanscore.api.convert import encode_score, encode_trace
+from spanscore.api.imported import imported
 from spanscore.api.requests import id_in, masked, name_of, not_found, overrides, trace_id
 from spanscore.api.servicer import Call, Servicer, needs
 from spanscore.api.v1 import agent_trace_pb2 as agent_trace_pb
@@ -42,6 +43,16 @@ class TraceService(Servicer):
     async def list_sessions(self, request: pb.ListSessionsRequest, call: Call) -> pb.ListSessionsResponse:
         """A page of sessions with their own scores."""
         return await asyncio.to_thread(listing.sessions, self._backend, request, call)
+
+    @needs("write")
+    async def import_traces(self, request: pb.ImportTracesRequest, call: Call) -> pb.ImportTracesResponse:
+        """Store agent traces for runs to evaluate."""
+        traces = await asyncio.to_thread(imported, request.traces)
+        kept = await self._backend.runs.import_traces(call.tenant, traces)
+        keys = dict.fromkeys(x.session_key for x in kept if x.session_key is not None)
+        return pb.ImportTracesResponse(
+            traces=[name_of("traces", x.id) for x in kept], sessions=[name_of("sessions", x) for x in keys]
+        )
 
     @needs("write")
     async def evaluate_trace(self, request: pb.EvaluateTraceRequest, call: Call) -> pb.EvaluateTraceResponse:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spanscore.cli import sources
+from spanscore.cli import run_files, sources
 from spanscore.errors import InputError
 from spanscore.model.json import loads
 
@@ -55,6 +55,7 @@ def budget(args: argparse.Namespace) -> "RunBudget | None":
 def add_target(group: Any) -> None:
     """Declare the options of the target."""
     group.add_argument("--sessions", action="store_true", help="evaluate sessions, in place of traces")
+    run_files.add_arguments(group)
     group.add_argument("--source", metavar="NAME", help="from this source of the server, in place of its store")
     group.add_argument("--trace", action="append", default=[], metavar="ID", help="this trace; may be repeated")
     group.add_argument("--session", action="append", default=[], metavar="ID", help="this session; may be repeated")

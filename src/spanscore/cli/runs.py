@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf import json_format
 
-from spanscore.cli import run_options, run_tables, sources
+from spanscore.cli import run_files, run_options, run_tables, sources
 from spanscore.cli.terminal import print_json
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ def _create(args: argparse.Namespace, ask: "sources.Ask") -> int:
     from spanscore.api.v1 import run_service_pb2 as pb  # noqa: PLC0415 - as above
 
     wanted = run_options.wanted(args)
+    if args.file:
+        _send_files(args, wanted)
     if args.dry_run:
         estimate = ask("EstimateRun", pb.EstimateRunRequest(run=wanted))
         _print(args, estimate, run_tables.print_estimate)
@@ -53,6 +55,14 @@ def _create(args: argparse.Namespace, ask: "sources.Ask") -> int:
         return _watched(args, ask, created.name)
     _print(args, created, run_tables.print_run)
     return 0
+
+
+def _send_files(args: argparse.Namespace, wanted: "Run") -> None:
+    from spanscore.api.v1.trace_service_pb2_grpc import TraceServiceStub  # noqa: PLC0415 - as above
+
+    run_files.check(args)
+    with sources.service(args, TraceServiceStub) as ask:
+        run_files.send(args, ask, wanted)
 
 
 def _list(args: argparse.Namespace, ask: "sources.Ask") -> int:

@@ -13,6 +13,7 @@ from spanscore.control import listing
 from spanscore.control.estimating import Estimated, Estimating
 from spanscore.control.measurer import Measurers
 from spanscore.control.scoring_items import ItemScoring
+from spanscore.control.source_listing import stored
 from spanscore.control.sources import Sources
 from spanscore.control.spec import RunBudget, RunSpec, kept, whole
 from spanscore.control.target import read_spec
@@ -20,6 +21,7 @@ from spanscore.control.working import Work
 from spanscore.errors import ExistsError, InputError, NotFoundError, StateError
 from spanscore.evaluation.config import Runs as Config
 from spanscore.model.score import ScopeKind
+from spanscore.model.trace import AgentTrace
 from spanscore.scoring import Scoring
 from spanscore.store.runs import ENDED, Item, ItemState, OpenRun, Place, Progress, Run, RunState, RunTables
 from spanscore.store.store import Store
@@ -179,6 +181,15 @@ class Runs:
     def give_up(self, run_id: str) -> None:
         """End the work on a run that somebody else has cancelled in the store."""
         self._end(run_id, grace_s=0.0)
+
+    async def import_traces(self, tenant: str, traces: Sequence[AgentTrace]) -> list[AgentTrace]:
+        """Store traces that were rebuilt elsewhere for runs to evaluate; returns them as this tenant's.
+
+        Nothing is evaluated because of it. Raises RetryableError where the store cannot be used now.
+        """
+        own = self._sources.owned(tenant, traces)
+        await self._once(self._store.commit, await asyncio.to_thread(stored, own), [])
+        return own
 
     async def get(self, tenant: str, run_id: str) -> Run:
         """A run as it is now. Raises NotFoundError."""

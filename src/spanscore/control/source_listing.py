@@ -5,7 +5,7 @@ import hashlib
 import heapq
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -54,7 +54,7 @@ class Drawing:
 
     def of(self, traces: Sequence[AgentTrace]) -> Drawn:
         """The subjects among some more traces. Of a session that may be drawn all traces are stored."""
-        subjects, stored = [], []
+        subjects, kept = [], []
         for trace in traces:
             subject, is_accepted = self.subject_of(trace), self._filter.accepts(trace)
             if subject is None:
@@ -64,10 +64,10 @@ class Drawing:
                 self._see(draw)
                 subjects.append(subject)
             if (is_accepted or self._target.scope == "session") and self._may_be_drawn(subject, draw):
-                stored += [*self._before(trace), trace]
+                kept += [*self._before(trace), trace]
             if self._turns is not None:
                 self._turns.add(trace)
-        return Drawn(subjects, stored)
+        return Drawn(subjects, kept)
 
     def subject_of(self, trace: AgentTrace) -> str | None:
         """What a trace is evaluated as, or with; None where it is of no session, and sessions are evaluated."""
@@ -178,7 +178,7 @@ class SourceListing:
         page = Page(drawn.subjects, None if is_last else "")
         await self._scoring.patiently(
             self._store.commit,
-            [StoredTrace(x, IMPORTED, _digest(x)) for x in drawn.traces],
+            stored(drawn.traces),
             [],
             also=lambda tables: listed.append(listing.add(tables, run, self._target.sampling, page, self._clock_ns())),
         )
@@ -203,6 +203,11 @@ class SourceListing:
             self._store.write_runs, lambda tables: tables.change(self._run.id, self._clock_ns(), noted)
         )
         return found
+
+
+def stored(traces: Iterable[AgentTrace]) -> list[StoredTrace]:
+    """Traces as the store keeps those that never came here."""
+    return [StoredTrace(x, IMPORTED, _digest(x)) for x in traces]
 
 
 def _digest(trace: AgentTrace) -> str:

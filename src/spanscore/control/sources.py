@@ -1,6 +1,6 @@
 """The backends and files elsewhere whose stored traces runs may read: those that the configuration names, no others."""
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from spanscore.control.target import TargetSpec, TraceFilter
@@ -50,7 +50,13 @@ class Sources:
         """
         location = parse(self._source(tenant, target.source or "").url, now_ns=lambda: now_ns)
         asked = replace(location, query=_asked(location, target, now_ns))
-        return Reading(asked, tenant, self._session_scope, self._attributes)
+        return Reading(asked, lambda traces: self.owned(tenant, traces), self._attributes)
+
+    def owned(self, tenant: str, traces: Iterable[AgentTrace]) -> list[AgentTrace]:
+        """Traces as a tenant's, whatever they say, with the keys of their sessions here."""
+        headers = ((TENANT, tenant),) if tenant else ()
+        own = (replace(x, target=replace(x.target, resource=with_headers(x.target.resource, headers))) for x in traces)
+        return in_scope(own, self._session_scope)
 
     def _source(self, tenant: str, name: str) -> RunSource:
         own = {known: x for known, x in self._configured.items() if tenant in (x.tenants or ("",))}
@@ -64,12 +70,14 @@ class Reading:
     """The agent traces in a source, as they are read."""
 
     def __init__(
-        self, location: Location, tenant: str, session_scope: Sequence[str], attributes: Collection[str]
+        self,
+        location: Location,
+        owned: Callable[[Iterable[AgentTrace]], list[AgentTrace]],
+        attributes: Collection[str],
     ) -> None:
         """Use `Sources.open` instead."""
         self._location = location
-        self._tenant = tenant
-        self._session_scope = session_scope
+        self._owned = owned
         self._attributes = attributes
         self._stopped = Stopped()
 
@@ -93,18 +101,11 @@ class Reading:
         noting = SpanAttributes(self._attributes)
         windows = stored_windows(self._location, noting, lambda _size: not self._stopped, self._stopped)
         for window in windows:
-            traces = in_scope(self._owned(noting.added_to(window.traces)), self._session_scope)
+            traces = self._owned(noting.added_to(window.traces))
             for start in range(0, len(traces), _BATCH):
                 if self._stopped:
                     return
                 yield traces[start : start + _BATCH]
-
-    def _owned(self, traces: Iterable[AgentTrace]) -> Iterator[AgentTrace]:
-        """The traces as this tenant's, whatever their spans say."""
-        headers = ((TENANT, self._tenant),) if self._tenant else ()
-        for trace in traces:
-            resource = with_headers(trace.target.resource, headers)
-            yield replace(trace, target=replace(trace.target, resource=resource))
 
 
 def _checked(name: str, source: RunSource) -> None:

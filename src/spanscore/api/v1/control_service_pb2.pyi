@@ -23,6 +23,8 @@ from spanscore.api.v1.trace_service_pb2 import EvaluateTraceRequest as EvaluateT
 from spanscore.api.v1.trace_service_pb2 import EvaluateTraceResponse as EvaluateTraceResponse
 from spanscore.api.v1.trace_service_pb2 import GetSessionRequest as GetSessionRequest
 from spanscore.api.v1.trace_service_pb2 import GetTraceRequest as GetTraceRequest
+from spanscore.api.v1.trace_service_pb2 import ImportTracesRequest as ImportTracesRequest
+from spanscore.api.v1.trace_service_pb2 import ImportTracesResponse as ImportTracesResponse
 from spanscore.api.v1.trace_service_pb2 import ListSessionsRequest as ListSessionsRequest
 from spanscore.api.v1.trace_service_pb2 import ListSessionsResponse as ListSessionsResponse
 from spanscore.api.v1.trace_service_pb2 import ListTracesRequest as ListTracesRequest

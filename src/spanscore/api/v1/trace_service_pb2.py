@@ -17,7 +17,7 @@ from spanscore.api.v1 import agent_trace_pb2 as spanscore_dot_v1_dot_agent__trac
 from spanscore.api.v1 import score_pb2 as spanscore_dot_v1_dot_score__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n spanscore/v1/trace_service.proto\x12\x0cspanscore.v1\x1a google/protobuf/field_mask.proto\x1a\x1espanscore/v1/agent_trace.proto\x1a\x18spanscore/v1/score.proto\"`\n\x0fGetTraceRequest\x12\x10\n\x08trace_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12-\n\tread_mask\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\"\xe5\x01\n\x11ListTracesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0f\n\x07\x66\x61iling\x18\x03 \x01(\x08\x12\x15\n\x08since_ns\x18\x04 \x01(\x06H\x00\x88\x01\x01\x12\x19\n\x0cservice_name\x18\x05 \x01(\tH\x01\x88\x01\x01\x12\x17\n\nsession_id\x18\x06 \x01(\tH\x02\x88\x01\x01\x12\x0e\n\x06\x66ilter\x18\x07 \x01(\t\x12\x10\n\x08order_by\x18\x08 \x01(\tB\x0b\n\t_since_nsB\x0f\n\r_service_nameB\r\n\x0b_session_id\"Y\n\x12ListTracesResponse\x12*\n\x06traces\x18\x01 \x03(\x0b\x32\x1a.spanscore.v1.TraceSummary\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x93\x03\n\x0cTraceSummary\x12\n\n\x02id\x18\x01 \x01(\t\x12\x11\n\ttrace_ids\x18\x02 \x03(\t\x12\x12\n\nstarted_ns\x18\x03 \x01(\x06\x12\x10\n\x08\x65nded_ns\x18\x04 \x01(\x06\x12\x17\n\nsession_id\x18\x05 \x01(\tH\x00\x88\x01\x01\x12\x17\n\nagent_name\x18\x06 \x01(\tH\x01\x88\x01\x01\x12\x19\n\x0cservice_name\x18\x07 \x01(\tH\x02\x88\x01\x01\x12\x17\n\nuser_input\x18\x08 \x01(\tH\x03\x88\x01\x01\x12\x19\n\x0c\x66inal_output\x18\t \x01(\tH\x04\x88\x01\x01\x12\x17\n\ntool_calls\x18\n \x01(\rH\x05\x88\x01\x01\x12\x13\n\x0bmodel_calls\x18\x0b \x01(\r\x12#\n\x06scores\x18\x0c \x03(\x0b\x32\x13.spanscore.v1.Score\x12\x0c\n\x04name\x18\r \x01(\tB\r\n\x0b_session_idB\r\n\x0b_agent_nameB\x0f\n\r_service_nameB\r\n\x0b_user_inputB\x0f\n\r_final_outputB\r\n\x0b_tool_calls\"\xb7\x02\n\x07Session\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x13\n\x0bsession_key\x18\x03 \x01(\t\x12\x12\n\nstarted_ns\x18\x04 \x01(\x06\x12\x10\n\x08\x65nded_ns\x18\x05 \x01(\x06\x12\x13\n\x0btrace_count\x18\x06 \x01(\r\x12\x17\n\nagent_name\x18\x07 \x01(\tH\x00\x88\x01\x01\x12\x19\n\x0cservice_name\x18\x08 \x01(\tH\x01\x88\x01\x01\x12\x14\n\x07user_id\x18\t \x01(\tH\x02\x88\x01\x01\x12#\n\x06scores\x18\n \x03(\x0b\x32\x13.spanscore.v1.Score\x12\x0e\n\x06traces\x18\x0b \x03(\t\x12\x0f\n\x07\x66\x61iling\x18\x0c \x01(\x08\x42\r\n\x0b_agent_nameB\x0f\n\r_service_nameB\n\n\x08_user_id\"P\n\x11GetSessionRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12-\n\tread_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\"L\n\x13ListSessionsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0e\n\x06\x66ilter\x18\x03 \x01(\t\"X\n\x14ListSessionsResponse\x12\'\n\x08sessions\x18\x01 \x03(\x0b\x32\x15.spanscore.v1.Session\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"y\n\x14\x45valuateTraceRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07metrics\x18\x02 \x03(\t\x12\x12\n\x05model\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x16\n\tthreshold\x18\x04 \x01(\x01H\x01\x88\x01\x01\x42\x08\n\x06_modelB\x0c\n\n_threshold\"<\n\x15\x45valuateTraceResponse\x12#\n\x06scores\x18\x01 \x03(\x0b\x32\x13.spanscore.v1.Score\"\x82\x02\n\x16\x45valuateSessionRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07metrics\x18\x02 \x03(\t\x12\x12\n\x05model\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x16\n\tthreshold\x18\x04 \x01(\x01H\x01\x88\x01\x01\x12O\n\x0esignal_weights\x18\x05 \x03(\x0b\x32\x37.spanscore.v1.EvaluateSessionRequest.SignalWeightsEntry\x1a\x34\n\x12SignalWeightsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\x08\n\x06_modelB\x0c\n\n_threshold\">\n\x17\x45valuateSessionResponse\x12#\n\x06scores\x18\x01 \x03(\x0b\x32\x13.spanscore.v1.Score2\x8f\x04\n\x0cTraceService\x12H\n\x08GetTrace\x12\x1d.spanscore.v1.GetTraceRequest\x1a\x18.spanscore.v1.AgentTrace\"\x03\x90\x02\x01\x12T\n\nListTraces\x12\x1f.spanscore.v1.ListTracesRequest\x1a .spanscore.v1.ListTracesResponse\"\x03\x90\x02\x01\x12I\n\nGetSession\x12\x1f.spanscore.v1.GetSessionRequest\x1a\x15.spanscore.v1.Session\"\x03\x90\x02\x01\x12Z\n\x0cListSessions\x12!.spanscore.v1.ListSessionsRequest\x1a\".spanscore.v1.ListSessionsResponse\"\x03\x90\x02\x01\x12X\n\rEvaluateTrace\x12\".spanscore.v1.EvaluateTraceRequest\x1a#.spanscore.v1.EvaluateTraceResponse\x12^\n\x0f\x45valuateSession\x12$.spanscore.v1.EvaluateSessionRequest\x1a%.spanscore.v1.EvaluateSessionResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n spanscore/v1/trace_service.proto\x12\x0cspanscore.v1\x1a google/protobuf/field_mask.proto\x1a\x1espanscore/v1/agent_trace.proto\x1a\x18spanscore/v1/score.proto\"?\n\x13ImportTracesRequest\x12(\n\x06traces\x18\x01 \x03(\x0b\x32\x18.spanscore.v1.AgentTrace\"8\n\x14ImportTracesResponse\x12\x0e\n\x06traces\x18\x01 \x03(\t\x12\x10\n\x08sessions\x18\x02 \x03(\t\"`\n\x0fGetTraceRequest\x12\x10\n\x08trace_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12-\n\tread_mask\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\"\xe5\x01\n\x11ListTracesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0f\n\x07\x66\x61iling\x18\x03 \x01(\x08\x12\x15\n\x08since_ns\x18\x04 \x01(\x06H\x00\x88\x01\x01\x12\x19\n\x0cservice_name\x18\x05 \x01(\tH\x01\x88\x01\x01\x12\x17\n\nsession_id\x18\x06 \x01(\tH\x02\x88\x01\x01\x12\x0e\n\x06\x66ilter\x18\x07 \x01(\t\x12\x10\n\x08order_by\x18\x08 \x01(\tB\x0b\n\t_since_nsB\x0f\n\r_service_nameB\r\n\x0b_session_id\"Y\n\x12ListTracesResponse\x12*\n\x06traces\x18\x01 \x03(\x0b\x32\x1a.spanscore.v1.TraceSummary\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x93\x03\n\x0cTraceSummary\x12\n\n\x02id\x18\x01 \x01(\t\x12\x11\n\ttrace_ids\x18\x02 \x03(\t\x12\x12\n\nstarted_ns\x18\x03 \x01(\x06\x12\x10\n\x08\x65nded_ns\x18\x04 \x01(\x06\x12\x17\n\nsession_id\x18\x05 \x01(\tH\x00\x88\x01\x01\x12\x17\n\nagent_name\x18\x06 \x01(\tH\x01\x88\x01\x01\x12\x19\n\x0cservice_name\x18\x07 \x01(\tH\x02\x88\x01\x01\x12\x17\n\nuser_input\x18\x08 \x01(\tH\x03\x88\x01\x01\x12\x19\n\x0c\x66inal_output\x18\t \x01(\tH\x04\x88\x01\x01\x12\x17\n\ntool_calls\x18\n \x01(\rH\x05\x88\x01\x01\x12\x13\n\x0bmodel_calls\x18\x0b \x01(\r\x12#\n\x06scores\x18\x0c \x03(\x0b\x32\x13.spanscore.v1.Score\x12\x0c\n\x04name\x18\r \x01(\tB\r\n\x0b_session_idB\r\n\x0b_agent_nameB\x0f\n\r_service_nameB\r\n\x0b_user_inputB\x0f\n\r_final_outputB\r\n\x0b_tool_calls\"\xb7\x02\n\x07Session\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x13\n\x0bsession_key\x18\x03 \x01(\t\x12\x12\n\nstarted_ns\x18\x04 \x01(\x06\x12\x10\n\x08\x65nded_ns\x18\x05 \x01(\x06\x12\x13\n\x0btrace_count\x18\x06 \x01(\r\x12\x17\n\nagent_name\x18\x07 \x01(\tH\x00\x88\x01\x01\x12\x19\n\x0cservice_name\x18\x08 \x01(\tH\x01\x88\x01\x01\x12\x14\n\x07user_id\x18\t \x01(\tH\x02\x88\x01\x01\x12#\n\x06scores\x18\n \x03(\x0b\x32\x13.spanscore.v1.Score\x12\x0e\n\x06traces\x18\x0b \x03(\t\x12\x0f\n\x07\x66\x61iling\x18\x0c \x01(\x08\x42\r\n\x0b_agent_nameB\x0f\n\r_service_nameB\n\n\x08_user_id\"P\n\x11GetSessionRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12-\n\tread_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\"L\n\x13ListSessionsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0e\n\x06\x66ilter\x18\x03 \x01(\t\"X\n\x14ListSessionsResponse\x12\'\n\x08sessions\x18\x01 \x03(\x0b\x32\x15.spanscore.v1.Session\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"y\n\x14\x45valuateTraceRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07metrics\x18\x02 \x03(\t\x12\x12\n\x05model\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x16\n\tthreshold\x18\x04 \x01(\x01H\x01\x88\x01\x01\x42\x08\n\x06_modelB\x0c\n\n_threshold\"<\n\x15\x45valuateTraceResponse\x12#\n\x06scores\x18\x01 \x03(\x0b\x32\x13.spanscore.v1.Score\"\x82\x02\n\x16\x45valuateSessionRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07metrics\x18\x02 \x03(\t\x12\x12\n\x05model\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x16\n\tthreshold\x18\x04 \x01(\x01H\x01\x88\x01\x01\x12O\n\x0esignal_weights\x18\x05 \x03(\x0b\x32\x37.spanscore.v1.EvaluateSessionRequest.SignalWeightsEntry\x1a\x34\n\x12SignalWeightsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\x08\n\x06_modelB\x0c\n\n_threshold\">\n\x17\x45valuateSessionResponse\x12#\n\x06scores\x18\x01 \x03(\x0b\x32\x13.spanscore.v1.Score2\xeb\x04\n\x0cTraceService\x12H\n\x08GetTrace\x12\x1d.spanscore.v1.GetTraceRequest\x1a\x18.spanscore.v1.AgentTrace\"\x03\x90\x02\x01\x12T\n\nListTraces\x12\x1f.spanscore.v1.ListTracesRequest\x1a .spanscore.v1.ListTracesResponse\"\x03\x90\x02\x01\x12I\n\nGetSession\x12\x1f.spanscore.v1.GetSessionRequest\x1a\x15.spanscore.v1.Session\"\x03\x90\x02\x01\x12Z\n\x0cListSessions\x12!.spanscore.v1.ListSessionsRequest\x1a\".spanscore.v1.ListSessionsResponse\"\x03\x90\x02\x01\x12Z\n\x0cImportTraces\x12!.spanscore.v1.ImportTracesRequest\x1a\".spanscore.v1.ImportTracesResponse\"\x03\x90\x02\x02\x12X\n\rEvaluateTrace\x12\".spanscore.v1.EvaluateTraceRequest\x1a#.spanscore.v1.EvaluateTraceResponse\x12^\n\x0f\x45valuateSession\x12$.spanscore.v1.EvaluateSessionRequest\x1a%.spanscore.v1.EvaluateSessionResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,32 +34,38 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _globals['_TRACESERVICE'].methods_by_name['GetSession']._serialized_options = b'\220\002\001'
   _globals['_TRACESERVICE'].methods_by_name['ListSessions']._options = None
   _globals['_TRACESERVICE'].methods_by_name['ListSessions']._serialized_options = b'\220\002\001'
-  _globals['_GETTRACEREQUEST']._serialized_start=142
-  _globals['_GETTRACEREQUEST']._serialized_end=238
-  _globals['_LISTTRACESREQUEST']._serialized_start=241
-  _globals['_LISTTRACESREQUEST']._serialized_end=470
-  _globals['_LISTTRACESRESPONSE']._serialized_start=472
-  _globals['_LISTTRACESRESPONSE']._serialized_end=561
-  _globals['_TRACESUMMARY']._serialized_start=564
-  _globals['_TRACESUMMARY']._serialized_end=967
-  _globals['_SESSION']._serialized_start=970
-  _globals['_SESSION']._serialized_end=1281
-  _globals['_GETSESSIONREQUEST']._serialized_start=1283
-  _globals['_GETSESSIONREQUEST']._serialized_end=1363
-  _globals['_LISTSESSIONSREQUEST']._serialized_start=1365
-  _globals['_LISTSESSIONSREQUEST']._serialized_end=1441
-  _globals['_LISTSESSIONSRESPONSE']._serialized_start=1443
-  _globals['_LISTSESSIONSRESPONSE']._serialized_end=1531
-  _globals['_EVALUATETRACEREQUEST']._serialized_start=1533
-  _globals['_EVALUATETRACEREQUEST']._serialized_end=1654
-  _globals['_EVALUATETRACERESPONSE']._serialized_start=1656
-  _globals['_EVALUATETRACERESPONSE']._serialized_end=1716
-  _globals['_EVALUATESESSIONREQUEST']._serialized_start=1719
-  _globals['_EVALUATESESSIONREQUEST']._serialized_end=1977
-  _globals['_EVALUATESESSIONREQUEST_SIGNALWEIGHTSENTRY']._serialized_start=1901
-  _globals['_EVALUATESESSIONREQUEST_SIGNALWEIGHTSENTRY']._serialized_end=1953
-  _globals['_EVALUATESESSIONRESPONSE']._serialized_start=1979
-  _globals['_EVALUATESESSIONRESPONSE']._serialized_end=2041
-  _globals['_TRACESERVICE']._serialized_start=2044
-  _globals['_TRACESERVICE']._serialized_end=2571
+  _globals['_TRACESERVICE'].methods_by_name['ImportTraces']._options = None
+  _globals['_TRACESERVICE'].methods_by_name['ImportTraces']._serialized_options = b'\220\002\002'
+  _globals['_IMPORTTRACESREQUEST']._serialized_start=142
+  _globals['_IMPORTTRACESREQUEST']._serialized_end=205
+  _globals['_IMPORTTRACESRESPONSE']._serialized_start=207
+  _globals['_IMPORTTRACESRESPONSE']._serialized_end=263
+  _globals['_GETTRACEREQUEST']._serialized_start=265
+  _globals['_GETTRACEREQUEST']._serialized_end=361
+  _globals['_LISTTRACESREQUEST']._serialized_start=364
+  _globals['_LISTTRACESREQUEST']._serialized_end=593
+  _globals['_LISTTRACESRESPONSE']._serialized_start=595
+  _globals['_LISTTRACESRESPONSE']._serialized_end=684
+  _globals['_TRACESUMMARY']._serialized_start=687
+  _globals['_TRACESUMMARY']._serialized_end=1090
+  _globals['_SESSION']._serialized_start=1093
+  _globals['_SESSION']._serialized_end=1404
+  _globals['_GETSESSIONREQUEST']._serialized_start=1406
+  _globals['_GETSESSIONREQUEST']._serialized_end=1486
+  _globals['_LISTSESSIONSREQUEST']._serialized_start=1488
+  _globals['_LISTSESSIONSREQUEST']._serialized_end=1564
+  _globals['_LISTSESSIONSRESPONSE']._serialized_start=1566
+  _globals['_LISTSESSIONSRESPONSE']._serialized_end=1654
+  _globals['_EVALUATETRACEREQUEST']._serialized_start=1656
+  _globals['_EVALUATETRACEREQUEST']._serialized_end=1777
+  _globals['_EVALUATETRACERESPONSE']._serialized_start=1779
+  _globals['_EVALUATETRACERESPONSE']._serialized_end=1839
+  _globals['_EVALUATESESSIONREQUEST']._serialized_start=1842
+  _globals['_EVALUATESESSIONREQUEST']._serialized_end=2100
+  _globals['_EVALUATESESSIONREQUEST_SIGNALWEIGHTSENTRY']._serialized_start=2024
+  _globals['_EVALUATESESSIONREQUEST_SIGNALWEIGHTSENTRY']._serialized_end=2076
+  _globals['_EVALUATESESSIONRESPONSE']._serialized_start=2102
+  _globals['_EVALUATESESSIONRESPONSE']._serialized_end=2164
+  _globals['_TRACESERVICE']._serialized_start=2167
+  _globals['_TRACESERVICE']._serialized_end=2786
 # @@protoc_insertion_point(module_scope)

@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from spanscore.api.v1 import agent_trace_pb2 as _agent_trace_pb2
 from spanscore.api.v1 import score_pb2 as _score_pb2
 import builtins as _builtins
 import sys
@@ -19,6 +20,56 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+@_typing.final
+class ImportTracesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TRACES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def traces(self) -> _containers.RepeatedCompositeFieldContainer[_agent_trace_pb2.AgentTrace]:
+        """At most 1000. `name`, `id` and `session_key` are set by the server."""
+
+    def __init__(
+        self,
+        *,
+        traces: _abc.Iterable[_agent_trace_pb2.AgentTrace] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["traces", b"traces"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ImportTracesRequest: _TypeAlias = ImportTracesRequest  # noqa: Y015
+
+@_typing.final
+class ImportTracesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TRACES_FIELD_NUMBER: _builtins.int
+    SESSIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def traces(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The names of the traces in the order of the request: traces/{trace}."""
+
+    @_builtins.property
+    def sessions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The names of their sessions, each once: sessions/{session}."""
+
+    def __init__(
+        self,
+        *,
+        traces: _abc.Iterable[_builtins.str] | None = ...,
+        sessions: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["sessions", b"sessions", "traces", b"traces"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ImportTracesResponse: _TypeAlias = ImportTracesResponse  # noqa: Y015
 
 @_typing.final
 class GetTraceRequest(_message.Message):

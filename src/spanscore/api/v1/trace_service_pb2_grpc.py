@@ -39,6 +39,11 @@ class TraceServiceStub(object):
                 request_serializer=spanscore_dot_v1_dot_trace__service__pb2.ListSessionsRequest.SerializeToString,
                 response_deserializer=spanscore_dot_v1_dot_trace__service__pb2.ListSessionsResponse.FromString,
                 )
+        self.ImportTraces = channel.unary_unary(
+                '/spanscore.v1.TraceService/ImportTraces',
+                request_serializer=spanscore_dot_v1_dot_trace__service__pb2.ImportTracesRequest.SerializeToString,
+                response_deserializer=spanscore_dot_v1_dot_trace__service__pb2.ImportTracesResponse.FromString,
+                )
         self.EvaluateTrace = channel.unary_unary(
                 '/spanscore.v1.TraceService/EvaluateTrace',
                 request_serializer=spanscore_dot_v1_dot_trace__service__pb2.EvaluateTraceRequest.SerializeToString,
@@ -86,6 +91,14 @@ class TraceServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ImportTraces(self, request, context):
+        """Store agent traces that were rebuilt elsewhere, such as from files, for runs to evaluate. Nothing is evaluated because of
+        it, and one that comes by the receivers takes the place of what was stored so. One that came before stays as it is.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def EvaluateTrace(self, request, context):
         """Evaluate a stored agent trace again, now. The scores are stored as the next revision, and exported.
         """
@@ -122,6 +135,11 @@ def add_TraceServiceServicer_to_server(servicer, server):
                     servicer.ListSessions,
                     request_deserializer=spanscore_dot_v1_dot_trace__service__pb2.ListSessionsRequest.FromString,
                     response_serializer=spanscore_dot_v1_dot_trace__service__pb2.ListSessionsResponse.SerializeToString,
+            ),
+            'ImportTraces': grpc.unary_unary_rpc_method_handler(
+                    servicer.ImportTraces,
+                    request_deserializer=spanscore_dot_v1_dot_trace__service__pb2.ImportTracesRequest.FromString,
+                    response_serializer=spanscore_dot_v1_dot_trace__service__pb2.ImportTracesResponse.SerializeToString,
             ),
             'EvaluateTrace': grpc.unary_unary_rpc_method_handler(
                     servicer.EvaluateTrace,
@@ -212,6 +230,23 @@ class TraceService(object):
         return grpc.experimental.unary_unary(request, target, '/spanscore.v1.TraceService/ListSessions',
             spanscore_dot_v1_dot_trace__service__pb2.ListSessionsRequest.SerializeToString,
             spanscore_dot_v1_dot_trace__service__pb2.ListSessionsResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def ImportTraces(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/spanscore.v1.TraceService/ImportTraces',
+            spanscore_dot_v1_dot_trace__service__pb2.ImportTracesRequest.SerializeToString,
+            spanscore_dot_v1_dot_trace__service__pb2.ImportTracesResponse.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 

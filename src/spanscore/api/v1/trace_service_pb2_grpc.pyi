@@ -46,6 +46,10 @@ class TraceServiceStub:
     """One session with its scores and those of its traces."""
     ListSessions: _grpc.UnaryUnaryMultiCallable[_trace_service_pb2.ListSessionsRequest, _trace_service_pb2.ListSessionsResponse]
     """Sessions with their scores, those that went on last first."""
+    ImportTraces: _grpc.UnaryUnaryMultiCallable[_trace_service_pb2.ImportTracesRequest, _trace_service_pb2.ImportTracesResponse]
+    """Store agent traces that were rebuilt elsewhere, such as from files, for runs to evaluate. Nothing is evaluated because of
+    it, and one that comes by the receivers takes the place of what was stored so. One that came before stays as it is.
+    """
     EvaluateTrace: _grpc.UnaryUnaryMultiCallable[_trace_service_pb2.EvaluateTraceRequest, _trace_service_pb2.EvaluateTraceResponse]
     """Evaluate a stored agent trace again, now. The scores are stored as the next revision, and exported."""
     EvaluateSession: _grpc.UnaryUnaryMultiCallable[_trace_service_pb2.EvaluateSessionRequest, _trace_service_pb2.EvaluateSessionResponse]
@@ -68,6 +72,10 @@ class TraceServiceAsyncStub(TraceServiceStub):
     """One session with its scores and those of its traces."""
     ListSessions: _aio.UnaryUnaryMultiCallable[_trace_service_pb2.ListSessionsRequest, _trace_service_pb2.ListSessionsResponse]  # type: ignore[assignment]
     """Sessions with their scores, those that went on last first."""
+    ImportTraces: _aio.UnaryUnaryMultiCallable[_trace_service_pb2.ImportTracesRequest, _trace_service_pb2.ImportTracesResponse]  # type: ignore[assignment]
+    """Store agent traces that were rebuilt elsewhere, such as from files, for runs to evaluate. Nothing is evaluated because of
+    it, and one that comes by the receivers takes the place of what was stored so. One that came before stays as it is.
+    """
     EvaluateTrace: _aio.UnaryUnaryMultiCallable[_trace_service_pb2.EvaluateTraceRequest, _trace_service_pb2.EvaluateTraceResponse]  # type: ignore[assignment]
     """Evaluate a stored agent trace again, now. The scores are stored as the next revision, and exported."""
     EvaluateSession: _aio.UnaryUnaryMultiCallable[_trace_service_pb2.EvaluateSessionRequest, _trace_service_pb2.EvaluateSessionResponse]  # type: ignore[assignment]
@@ -111,6 +119,16 @@ class TraceServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_trace_service_pb2.ListSessionsResponse, _abc.Awaitable[_trace_service_pb2.ListSessionsResponse]]:
         """Sessions with their scores, those that went on last first."""
+
+    @_abc_1.abstractmethod
+    def ImportTraces(
+        self,
+        request: _trace_service_pb2.ImportTracesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_trace_service_pb2.ImportTracesResponse, _abc.Awaitable[_trace_service_pb2.ImportTracesResponse]]:
+        """Store agent traces that were rebuilt elsewhere, such as from files, for runs to evaluate. Nothing is evaluated because of
+        it, and one that comes by the receivers takes the place of what was stored so. One that came before stays as it is.
+        """
 
     @_abc_1.abstractmethod
     def EvaluateTrace(
