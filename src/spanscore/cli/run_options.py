@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    add_target(parser.add_argument_group("which traces or sessions"))
+    which = parser.add_argument_group("which traces or sessions")
+    add_target(which)
+    run_files.add_arguments(which)
     add_measure(parser.add_argument_group("by what"))
     add_budget(parser)
     parser.add_argument("--name", metavar="TEXT", default="", help="a name for people")
@@ -55,7 +57,6 @@ def budget(args: argparse.Namespace) -> "RunBudget | None":
 def add_target(group: Any) -> None:
     """Declare the options of the target."""
     group.add_argument("--sessions", action="store_true", help="evaluate sessions, in place of traces")
-    run_files.add_arguments(group)
     group.add_argument("--source", metavar="NAME", help="from this source of the server, in place of its store")
     group.add_argument("--trace", action="append", default=[], metavar="ID", help="this trace; may be repeated")
     group.add_argument("--session", action="append", default=[], metavar="ID", help="this session; may be repeated")
