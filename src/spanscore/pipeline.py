@@ -5,7 +5,9 @@ import logging
 import time
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
+
+from sqlalchemy.engine import Connection
 
 from spanscore import dialects
 from spanscore.assemble import keys
@@ -34,6 +36,8 @@ from spanscore.store.store import SessionRecord, Store
 from spanscore.telemetry import Meter, declared, process, resource
 
 _log = logging.getLogger(__name__)
+
+ItemT = TypeVar("ItemT")
 
 
 class Pipeline:
@@ -206,6 +210,10 @@ class Pipeline:
     def sessions(self, session_id: str, *, tenant: str = "") -> list[SessionRecord]:
         """The sessions with this key or id."""
         return self._store.sessions(self._store.session_keys(session_id, tenant=tenant), tenant=tenant)
+
+    def read(self, ask: Callable[[Connection], ItemT]) -> ItemT:
+        """What `ask` gives of what is stored."""
+        return self._store.read(ask)
 
     async def finish_queued(self) -> None:
         """Wait until everything that was cut is scored."""

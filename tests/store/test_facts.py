@@ -5,32 +5,30 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import delete, select
 
+from spanscore.model.headers import with_headers
 from spanscore.model.score import Annotation, Evaluator, Failure, Score, Skip
-from spanscore.model.trace import ModelCall, Target, Usage
-from spanscore.store import facts
-from spanscore.store.schema import evaluations, score_facts, subject_facts
+from spanscore.model.trace import ModelCall, Target, ToolCall
+from spanscore.store import dimensions, facts
+from spanscore.store.schema import evaluations, score_contexts, score_facts, score_procedures
 
 ADA = Evaluator("HUMAN", "review", "1", source="human", author="ada")
+PROCEDURE = [x for x in score_procedures.c if x.name != "id"]
+CONTEXT = [x for x in score_contexts.c if x.name not in {"id", "tenant"}]
 
 
 @pytest.fixture
 def rows(store):
-    """`rows()`: all facts by metric and number."""
+    """`rows()`: all facts by number, each with its procedure and its context."""
+    query = (
+        select(score_facts, *PROCEDURE, *CONTEXT)
+        .join(score_procedures, score_procedures.c.id == score_facts.c.procedure)
+        .join(score_contexts, score_contexts.c.id == score_facts.c.context)
+        .order_by(score_facts.c.number)
+    )
 
     def read():
         with store._database.reading() as connection:
-            return connection.execute(select(score_facts).order_by(score_facts.c.number)).all()
-
-    return read
-
-
-@pytest.fixture
-def subjects(store):
-    """`subjects()`: the facts of all traces and sessions."""
-
-    def read():
-        with store._database.reading() as connection:
-            return connection.execute(select(subject_facts).order_by(subject_facts.c.subject_id)).all()
+            return connection.execute(query).all()
 
     return read
 
@@ -48,68 +46,71 @@ def given(trace, value, at_ns, **fields):
     return {**score, **fields}
 
 
-def test_a_score_has_the_facts_of_its_trace(store, make, rows, subjects):
-    resource = {"service.name": "shop", "deployment.environment": "prod"}
+def test_a_score_has_the_facts_of_its_trace(store, make, rows, sql):
+    resource = {"service.name": "shop", "deployment.environment": "prod", "service.version": "1.2"}
     trace = make.trace(
         target=Target("0" * 31 + "1", "1" * 16, 1000, 3500, resource),
         session_id="s",
         model_calls=(ModelCall("2" * 16, None), ModelCall("3" * 16, "gpt-4o")),
-        usage=Usage(140, 20),
+        tool_calls=(ToolCall("c1", "search", {}, ""), ToolCall("c2", "book", {}, ""), ToolCall("c3", "search", {}, "")),
     )
-    judge = Evaluator("LLM", "task_completion", "1", model="judge-1")
+    judge = Evaluator("LLM", "task_completion", "1", model="judge-1", prompt_hash="abc")
     score = make.score(
         trace, evaluator=judge, evaluated_at_ns=7, sampling=0.25, service_name="shop", agent_name="a", rule="r"
     )
     store.commit([make.stored(trace)], [score])
     [row] = rows()
-    assert row._asdict() == {
+    found = row._asdict()
+    assert {name: found[name] for name in ("number", "evaluated_ns", "value", "label", "passing", "series")} == {
         "number": 1,
-        "tenant": "",
-        "scope": "trace",
-        "subject_id": trace.id,
-        "metric": "coherence",
-        "series": "",
-        "source": None,
-        "evaluator_kind": "LLM",
-        "judge_model": "judge-1",
-        "rule": "r",
-        "status": "scored",
+        "evaluated_ns": 7,
         "value": 0.75,
         "label": "pass",
         "passing": 1,
-        "sampling": 0.25,
-        "evaluated_ns": 7,
+        "series": None,
     }
-    [row] = subjects()
-    assert row._asdict() == {
-        "scope": "trace",
-        "subject_id": trace.id,
-        "last_number": 1,
+    assert {x.name: found[x.name] for x in PROCEDURE} == {
         "tenant": "",
-        "session_key": "s",
+        "scope": "trace",
+        "metric": "coherence",
+        "source": None,
+        "run": "",
+        "evaluator_kind": "LLM",
+        "evaluator": "task_completion",
+        "evaluator_version": "1",
+        "judge_model": "judge-1",
+        "prompt_hash": "abc",
+        "embedding": None,
+        "threshold": 0.5,
+        "rule": "r",
+        "low": 0.0,
+        "high": 1.0,
+        "sampling": 0.25,
+        "status": "scored",
+        "cause": None,
+    }
+    assert {x.name: found[x.name] for x in CONTEXT} == {
         "service": "shop",
         "agent": "a",
         "environment": "prod",
+        "version": "1.2",
         "model": "gpt-4o",
-        "started_ns": 1000,
-        "latency_ns": 2500,
-        "input_tokens": 140,
-        "output_tokens": 20,
     }
+    assert sql("SELECT tool FROM context_tools ORDER BY tool") == [("book",), ("search",)]
 
 
 @pytest.mark.parametrize(
     ("outcome", "facts_of_it"),
     [
-        (Score(0.25, ""), ("scored", 0.25, "fail", 0)),
-        (Skip("no tools"), ("skipped", None, None, None)),
-        (Failure("TimeoutError", "too slow"), ("failed", None, None, None)),
+        (Score(0.25, ""), ("scored", None, 0.25, "fail", 0)),
+        (Skip("no tools"), ("skipped", "other", None, None, None)),
+        (Failure("TimeoutError", "too slow"), ("failed", "TimeoutError", None, None, None)),
     ],
 )
 def test_each_outcome_has_its_status(store, make, rows, outcome, facts_of_it):
     store.commit([], [make.score(make.trace(), outcome=outcome)])
     [row] = rows()
-    assert (row.status, row.value, row.label, row.passing) == facts_of_it
+    assert (row.status, row.cause, row.value, row.label, row.passing) == facts_of_it
 
 
 def test_a_later_revision_takes_the_place_of_the_earlier(store, make, rows):
@@ -125,12 +126,20 @@ def test_of_two_revisions_in_one_commit_the_later_stays(store, make, rows):
     assert [(x.number, x.value) for x in rows()] == [(2, 0.1)]
 
 
-def test_a_session_that_went_on_has_the_facts_of_its_last_evaluation(store, make, rows, subjects):
+def test_a_session_that_went_on_has_the_facts_of_its_last_evaluation(store, make, rows):
     for revision, value in ((1, 0.1), (2, 0.9)):
         own = {"scope": "session", "subject_id": "a:s", "session_id": "s", "session_key": "a:s"}
         store.commit([], [make.score(make.trace(revision), "reliability", value, revision=revision, **own)])
-    assert [(x.scope, x.subject_id, x.value) for x in rows()] == [("session", "a:s", 0.9)]
-    assert [(x.session_key, x.last_number, x.latency_ns) for x in subjects()] == [("a:s", 2, None)]
+    assert [(x.scope, x.number, x.value) for x in rows()] == [("session", 2, 0.9)]
+
+
+def test_the_scores_of_a_session_and_of_its_traces_are_one_cluster(store, make, rows):
+    first, second, alone = make.trace(1, session_id="s"), make.trace(2, session_id="s"), make.trace(3)
+    store.commit([make.stored(x) for x in (first, second, alone)], [make.score(x) for x in (first, second, alone)])
+    store.commit([], [make.score(first, "reliability", scope="session", subject_id="s", session_key="s")])
+    one, two, other, of_session = rows()
+    assert one.cluster == two.cluster == of_session.cluster != other.cluster
+    assert len({x.subject for x in rows()}) == 4
 
 
 def test_a_score_of_an_evaluation_run_stands_beside_that_of_the_pipeline(store, make, rows):
@@ -138,10 +147,10 @@ def test_a_score_of_an_evaluation_run_stands_beside_that_of_the_pipeline(store, 
     store.commit([make.stored(trace)], [make.score(trace)])
     for value in (0.1, 0.2):
         store.commit([], [make.score(trace, value=value, run="run1", revision=round(value * 10))])
-    assert [(x.series, x.value) for x in rows()] == [("", 0.75), ("run1", 0.2)]
+    assert [(x.run, x.value) for x in rows()] == [("", 0.75), ("run1", 0.2)]
 
 
-def test_what_an_evaluation_run_measured_goes_with_its_scores_alone(store, make, rows, subjects):
+def test_what_an_evaluation_run_measured_goes_with_its_scores_alone(store, make, rows):
     first, other = make.trace(1), make.trace(2)
     store.commit([make.stored(first)], [make.score(first)])
     store.commit([], [make.score(first, run="run1"), make.score(other, run="run1")])
@@ -149,7 +158,6 @@ def test_what_an_evaluation_run_measured_goes_with_its_scores_alone(store, make,
         connection.execute(delete(evaluations).where(evaluations.c.run == "run1"))
         facts.forget(connection, [2, 3])
     assert [x.number for x in rows()] == [1]
-    assert [(x.subject_id, x.last_number) for x in subjects()] == [(first.id, 1)]
 
 
 def test_what_is_committed_again_changes_nothing(store, make, rows):
@@ -160,53 +168,57 @@ def test_what_is_committed_again_changes_nothing(store, make, rows):
     assert rows() == before
 
 
-def test_a_score_whose_trace_is_not_in_its_commit_keeps_the_facts_of_the_trace(store, make, subjects):
-    trace = make.trace(usage=Usage(140, 20))
+def test_a_score_whose_trace_is_not_in_its_commit_has_the_context_of_the_trace(store, make, rows):
+    trace = make.trace(model_calls=(ModelCall("3" * 16, "gpt-4o"),))
     store.commit([make.stored(trace)], [make.score(trace)])
     store.commit([], [make.score(trace, "other")])
-    assert [(x.input_tokens, x.last_number) for x in subjects()] == [(140, 2)]
+    assert [(x.number, x.model) for x in rows()] == [(1, "gpt-4o"), (2, "gpt-4o")]
 
 
-def test_a_trace_that_became_part_of_another_has_none(store, make, rows, subjects):
+def test_a_trace_that_became_part_of_another_has_none(store, make, rows):
     alone, turn = make.trace(2), make.trace(1)
     store.commit([make.stored(alone)], [make.score(alone)])
     store.commit([make.stored(turn)], [make.score(turn)], gone=[alone.id])
-    assert [x.subject_id for x in (*rows(), *subjects())] == [turn.id, turn.id]
+    assert [x.number for x in rows()] == [2]
 
 
-def test_they_go_with_the_scores_that_are_pruned(open_store, make, clock):
+def test_they_go_with_the_scores_that_are_pruned(open_store, make, clock, sql):
     store = open_store(max_age="1s")
     trace = make.trace()
     store.commit([make.stored(trace)], [make.score(trace)])
     store.put_external([make.score(trace, **given(trace, 1.0, 1))])
     clock.now_ns += 2 * 10**9
     store.prune(clock.now_ns)
-    with store._database.reading() as connection:
-        assert connection.execute(select(score_facts)).all() == []
-        assert connection.execute(select(subject_facts)).all() == []
+    assert sql("SELECT count(*) FROM score_facts") == sql("SELECT count(*) FROM score_procedures") == [(0,)]
 
 
-def test_what_a_trace_was_given_keeps_its_facts_when_the_first_score_is_pruned(open_store, make, clock, rows, subjects):
-    store, trace = open_store(max_age="3s"), make.trace()
-    for at_ns in (1, 2):
-        store.put_external([make.score(trace, **given(trace, 1.0, at_ns, metric=f"m{at_ns}"))])
+def test_contexts_without_scores_go_when_they_are_many(open_store, make, clock, sql, monkeypatch):
+    monkeypatch.setattr(dimensions, "_MAX_LEFT_CONTEXTS", 1)
+    store = open_store(max_age="3s")
+    for number in (1, 2):
+        trace = make.trace(number, tool_calls=(ToolCall("c", f"tool {number}", {}, ""),))
+        store.commit([make.stored(trace)], [make.score(trace)])
         clock.now_ns += 2 * 10**9
     store.prune(clock.now_ns)
-    assert ([x.number for x in rows()], [x.last_number for x in subjects()]) == ([-2], [-2])
+    assert sql("SELECT count(*) FROM score_contexts") == [(1,)]
+    assert sql("SELECT tool FROM context_tools") == [("tool 2",)]
 
 
-def test_what_a_person_gave_to_a_session_keeps_its_facts_when_its_own_score_is_pruned(
-    open_store, make, clock, rows, subjects
-):
-    store = open_store(max_age="3s")
-    own = {"scope": "session", "subject_id": "s", "session_id": "s", "session_key": "s"}
-    store.commit([], [make.score(make.trace(), "reliability", service_name="shop", **own)])
-    clock.now_ns += 2 * 10**9
-    store.put_external([make.score(make.trace(), **{**given(make.trace(), 1.0, 1), **own})])
-    clock.now_ns += 2 * 10**9
-    store.prune(clock.now_ns)
-    assert [x.number for x in rows()] == [-1]
-    assert [(x.subject_id, x.service, x.last_number) for x in subjects()] == [("s", "shop", -1)]
+def test_what_a_person_gave_counts_with_the_turn_of_its_trace(store, make, rows):
+    trace = make.trace(session_id="s", model_calls=(ModelCall("3" * 16, "gpt-4o"),))
+    store.commit([make.stored(trace)], [make.score(trace)])
+    store.put_external([make.score(trace, **given(trace, 1.0, 1, session_id=None))])
+    person, own = rows()
+    assert (person.cluster, person.model) == (own.cluster, "gpt-4o")
+
+
+def test_what_came_before_its_trace_counts_with_the_turn_once_that_is_there(store, make, rows):
+    trace = make.trace(session_id="s", model_calls=(ModelCall("3" * 16, "gpt-4o"),))
+    store.put_external([make.score(trace, **given(trace, 1.0, 1, session_id=None))])
+    assert [x.model for x in rows()] == [None]
+    store.commit([make.stored(trace)], [make.score(trace)])
+    person, own = rows()
+    assert (person.cluster, person.model) == (own.cluster, "gpt-4o")
 
 
 def test_of_what_one_person_gave_the_last_counts_in_whatever_order_it_comes(store, make, rows):
@@ -214,10 +226,8 @@ def test_of_what_one_person_gave_the_last_counts_in_whatever_order_it_comes(stor
     for value, at_ns in ((0.0, 5), (1.0, 9), (0.5, 7)):
         store.put_external([make.score(trace, **given(trace, value, at_ns))])
     store.put_external([make.score(trace, **given(trace, 0.25, 6, evaluator=replace(ADA, author="bob")))])
-    assert sorted((x.value, x.source, x.subject_id) for x in rows()) == [
-        (0.25, "human", trace.trace_ids[0]),
-        (1.0, "human", trace.trace_ids[0]),
-    ]
+    assert sorted((x.value, x.source) for x in rows()) == [(0.25, "human"), (1.0, "human")]
+    assert len({x.subject for x in rows()}) == 1
 
 
 def of_response(make, response_id, value, at_ns):
@@ -228,18 +238,21 @@ def of_response(make, response_id, value, at_ns):
 def test_scores_of_two_responses_that_name_no_trace_are_of_two_subjects(store, make, rows):
     store.put_external([of_response(make, "resp-1", 1.0, 5), of_response(make, "resp-2", 0.0, 6)])
     store.put_external([of_response(make, "resp-1", 0.5, 7)])
-    assert sorted((x.subject_id, x.value) for x in rows()) == [("resp-1", 0.5), ("resp-2", 0.0)]
+    assert sorted(x.value for x in rows()) == [0.0, 0.5]
+    assert len({x.subject for x in rows()}) == len({x.cluster for x in rows()}) == 2
 
 
-def test_what_a_response_was_given_keeps_its_facts_when_the_first_score_is_pruned(
-    open_store, make, clock, rows, subjects
-):
-    store = open_store(max_age="3s")
-    for at_ns in (1, 2):
-        store.put_external([replace(of_response(make, "resp-1", 1.0, at_ns), metric=f"m{at_ns}")])
-        clock.now_ns += 2 * 10**9
-    store.prune(clock.now_ns)
-    assert ([x.number for x in rows()], [x.last_number for x in subjects()]) == ([-2], [-2])
+@pytest.mark.parametrize("is_trace_first", [True, False])
+def test_what_a_response_was_given_counts_with_the_turn_that_has_it(store, make, rows, is_trace_first):
+    trace = make.trace(session_id="s", model_calls=(ModelCall("3" * 16, "gpt-4o", response_id="resp-1"),))
+    writes = [
+        lambda: store.commit([make.stored(trace)], [make.score(trace)]),
+        lambda: store.put_external([of_response(make, "resp-1", 1.0, 5)]),
+    ]
+    for write in writes if is_trace_first else writes[::-1]:
+        write()
+    person, own = rows()
+    assert (person.cluster, person.model) == (own.cluster, "gpt-4o")
 
 
 def test_when_a_persons_last_score_is_deleted_the_one_before_counts_again(store, make, rows):
@@ -262,11 +275,17 @@ def test_a_persons_score_that_is_changed_has_the_facts_of_what_it_is_now(store, 
     assert [x.value for x in rows()] == [0.5]
 
 
-def test_what_somebody_gave_to_a_session_leaves_what_is_known_of_it(store, make, subjects):
-    own = {"scope": "session", "subject_id": "s", "session_id": "s", "session_key": "s"}
-    store.commit([], [make.score(make.trace(), "reliability", service_name="shop", **own)])
-    store.put_external([make.score(make.trace(), **{**given(make.trace(), 1.0, 1), **own})])
-    assert [(x.service, x.last_number) for x in subjects()] == [("shop", 1)]
+def test_scores_of_two_tenants_have_nothing_in_common(store, make, rows):
+    for tenant in ("", "acme"):
+        resource = with_headers({"service.name": "shop"}, ((":tenant", tenant),) if tenant else ())
+        trace = make.trace(target=Target("0" * 31 + "1", "1" * 16, 1000, 3500, resource), session_id="s")
+        store.commit([make.stored(trace)], [make.score(trace)])
+        store.put_external([make.score(trace, **given(trace, 1.0, 1, received_uid=f"{tenant:0>16}"))])
+    by_tenant = {tenant: [x for x in rows() if x.tenant == tenant] for tenant in ("", "acme")}
+    assert [len(x) for x in by_tenant.values()] == [2, 2]
+    for column in ("procedure", "context", "cluster", "subject"):
+        ours, others = ({getattr(x, column) for x in found} for found in by_tenant.values())
+        assert ours.isdisjoint(others)
 
 
 def test_an_external_score_may_lack_the_kind_of_its_evaluator(store, make, rows):
@@ -275,41 +294,41 @@ def test_an_external_score_may_lack_the_kind_of_its_evaluator(store, make, rows)
     assert [(x.evaluator_kind, x.value) for x in rows()] == [(None, 1.0)]
 
 
-def test_a_sum_that_no_column_can_hold_is_the_highest_that_one_can(store, make, subjects):
-    trace = make.trace(usage=Usage(2**64, 20))
-    store.commit([make.stored(trace)], [make.score(trace)])
-    assert [(x.input_tokens, x.output_tokens) for x in subjects()] == [(2**63 - 1, 20)]
-
-
 @pytest.mark.parametrize("value", [["prod"], {"a": 1}, b"prod", 7])
-def test_an_environment_may_be_any_value(store, make, subjects, value):
+def test_an_environment_may_be_any_value(store, make, rows, value):
     resource = {"deployment.environment.name": value}
     trace = make.trace(target=Target("0" * 31 + "1", "1" * 16, 1000, 3500, resource))
     store.commit([make.stored(trace)], [make.score(trace)])
-    assert [x.environment for x in subjects()] == [str(value)]
+    assert [x.environment for x in rows()] == [str(value)]
 
 
-def test_a_text_that_no_database_takes_is_cut_to_one_that_each_takes(store, make, subjects):
+def test_a_text_that_no_database_takes_is_cut_to_one_that_each_takes(store, make, rows):
     store.commit([], [make.score(make.trace(), service_name="a\0b\ud800", agent_name="é" * 300)])
-    [row] = subjects()
+    [row] = rows()
     assert (row.service, row.agent) == ("ab", "é" * 256)
 
 
-def test_scores_without_facts_are_filled_in_parts_and_as_they_were(store, make, rows, subjects, monkeypatch):
-    trace = make.trace(session_id="s", usage=Usage(140, 20))
+def test_of_many_tools_the_first_by_name_are_kept(store, make, sql):
+    calls = tuple(ToolCall(f"c{x}", f"tool {x:03}", {}, "") for x in range(100))
+    trace = make.trace(tool_calls=(*calls, ToolCall("c", "\0", {}, "")))
+    store.commit([make.stored(trace)], [make.score(trace)])
+    assert sql("SELECT count(*), max(tool) FROM context_tools") == [(32, "tool 031")]
+
+
+def test_scores_without_facts_are_filled_in_parts_and_as_they_were(store, make, rows, monkeypatch):
+    trace = make.trace(session_id="s")
     store.commit([make.stored(trace)], [make.score(trace, f"m{n}") for n in range(5)])
     store.commit([make.stored(trace, 2)], [make.score(trace, "m1", revision=2)])
     for value, at_ns in ((1.0, 9), (0.5, 7), (0.0, 5)):
         store.put_external([make.score(trace, **given(trace, value, at_ns))])
-    before = rows(), subjects()
+    before = rows()
     monkeypatch.setattr(facts, "_BATCH", 2)
     with store._database.writing() as connection:
         connection.execute(score_facts.delete())
-        connection.execute(subject_facts.delete())
         parts = 1
         while facts.fill(connection):
             parts += 1
-    assert (rows(), subjects()) == before
+    assert rows() == before
     assert parts > 3
 
 

@@ -16,7 +16,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Column, Integer, MetaData, Table, create_engine, inspect, select, text
 
 from spanscore.errors import ConfigError
-from spanscore.store import calibrations, connecting, external, listing, migrating, schema, undelivered
+from spanscore.store import calibrations, connecting, external, facts, listing, migrating, schema, undelivered
 from spanscore.store.config import Config
 from spanscore.store.locking import FileLock
 from spanscore.store.runs import Progress
@@ -108,10 +108,25 @@ def test_its_newest_scores_have_facts(opened, written):
     newest = written.execute(query).fetchall()
     with opened._database.reading() as connection:
         scores = connection.execute(select(schema.score_facts).order_by(schema.score_facts.c.number)).all()
-        subjects = connection.execute(select(schema.subject_facts)).all()
+        services = connection.execute(select(schema.score_contexts.c.service).distinct()).scalars().all()
     assert [x.number for x in scores] == [-2, -1, *(seq for (seq,) in newest)]
-    assert {x.service for x in subjects if x.last_number > 0} == {"pydantic-ai"}
-    assert Counter(x.input_tokens is not None for x in subjects if x.scope == "trace") == {True: 4}
+    assert set(services) == {"pydantic-ai", None}
+
+
+def test_its_facts_are_those_that_would_be_written_with_the_scores_now(opened):
+    tables = (schema.score_facts, schema.score_procedures, schema.score_contexts, schema.context_tools)
+
+    def rows():
+        with opened._database.reading() as connection:
+            return [sorted(connection.execute(select(table)).all(), key=repr) for table in tables]
+
+    migrated = rows()
+    with opened._database.writing() as connection:
+        for table in tables:
+            connection.execute(table.delete())
+        while facts.fill(connection):
+            pass
+    assert rows() == migrated
 
 
 def test_its_exporters_go_on_where_they_were(opened, older):
@@ -133,22 +148,6 @@ def test_it_takes_new_traces_and_scores(opened, make):
     last = opened.last_seq
     assert opened.commit([make.stored(make.trace())], [make.score(make.trace())]) == [last + 1]
     assert opened.trace(make.trace().id) == make.trace()
-
-
-def test_facts_of_subjects_outlive_the_change_of_their_key(older):
-    engine = create_engine(older.url)
-    scripts = migrating.scripts()
-    for script in reversed(list(scripts.iterate_revisions("0007", "base"))):
-        migrating._apply(engine, scripts, script)
-    columns = schema.subject_facts.c.keys()
-    before = dict(zip(columns, ("trace", "1" * 32, 46, "", None, "shop", *[None] * 7), strict=True))
-    with engine.begin() as connection:
-        connection.execute(schema.subject_facts.insert(), before)
-    migrating.migrate(engine, "the store")
-    with engine.connect() as connection:
-        kept = connection.execute(select(schema.subject_facts).where(schema.subject_facts.c.service == "shop")).all()
-    engine.dispose()
-    assert [x._asdict() for x in kept] == [before]
 
 
 def test_a_store_without_tables_that_version_1_added_later_gets_them(config, older, sql, make):

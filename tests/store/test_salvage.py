@@ -115,8 +115,9 @@ def test_what_others_gave_to_a_response_is_of_its_turn_again(filled, config, fil
 
 
 def test_every_table_of_the_store_is_saved_or_made_again():
-    made_again = {"spanscore_schema", "alembic_version", "score_facts", "subject_facts", "otel_traces", "session_keys"}
+    made_again = {"spanscore_schema", "alembic_version", "otel_traces", "session_keys"}
     made_again |= {"model_responses", "response_scores"}
+    made_again |= {"score_facts", "score_procedures", "score_contexts", "context_tools"}
     assert set(schema.tables.tables) == made_again.union(salvage._STORE_TABLES)
 
 

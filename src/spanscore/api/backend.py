@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
+from spanscore.api.analytics import Stored
 from spanscore.api.listing import Lists
 from spanscore.api.requests import not_found
 from spanscore.control.monitors import Monitors
@@ -14,7 +15,7 @@ from spanscore.model.trace import AgentTrace
 from spanscore.store.given_scores import GivenScores
 
 
-class Backend(Lists, Protocol):
+class Backend(Lists, Stored, Protocol):
     """What the services need of a running spanscore.
 
     A `trace_id` is the id of an agent trace or of an OpenTelemetry trace, 32 lower-case hex digits. Those that only

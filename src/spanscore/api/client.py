@@ -13,12 +13,14 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.descriptor_pb2 import MethodOptions
 
 from spanscore.api.v1 import (
+    analytics_service_pb2,
     control_service_pb2,
     monitor_service_pb2,
     run_service_pb2,
     score_service_pb2,
     trace_service_pb2,
 )
+from spanscore.api.v1.analytics_service_pb2_grpc import AnalyticsServiceStub
 from spanscore.api.v1.control_service_pb2_grpc import ControlServiceStub
 from spanscore.api.v1.monitor_service_pb2_grpc import MonitorServiceStub
 from spanscore.api.v1.run_service_pb2_grpc import RunServiceStub
@@ -38,13 +40,21 @@ from spanscore.rpc.bearer import authorization
 from spanscore.rpc.status import Status, read_status
 
 if TYPE_CHECKING:
+    from spanscore.api.v1.analytics_service_pb2_grpc import AnalyticsServiceAsyncStub
     from spanscore.api.v1.control_service_pb2_grpc import ControlServiceAsyncStub
     from spanscore.api.v1.monitor_service_pb2_grpc import MonitorServiceAsyncStub
     from spanscore.api.v1.run_service_pb2_grpc import RunServiceAsyncStub
     from spanscore.api.v1.score_service_pb2_grpc import ScoreServiceAsyncStub
     from spanscore.api.v1.trace_service_pb2_grpc import TraceServiceAsyncStub
 
-_PROTOS: Final = (control_service_pb2, monitor_service_pb2, run_service_pb2, score_service_pb2, trace_service_pb2)
+_PROTOS: Final = (
+    analytics_service_pb2,
+    control_service_pb2,
+    monitor_service_pb2,
+    run_service_pb2,
+    score_service_pb2,
+    trace_service_pb2,
+)
 _METHODS: Final = {
     f"/{service.full_name}/{method.name}": method
     for proto in _PROTOS
@@ -92,6 +102,8 @@ class Client:
     """Evaluation runs."""
     monitors: MonitorServiceStub
     """Monitors and their ticks."""
+    analytics: AnalyticsServiceStub
+    """Figures over the stored scores."""
     control: ControlServiceStub
     """The control service's five methods."""
 
@@ -116,6 +128,7 @@ class Client:
         self.traces, self.scores = TraceServiceStub(asked), ScoreServiceStub(asked)
         self.runs, self.control = RunServiceStub(asked), ControlServiceStub(asked)
         self.monitors = MonitorServiceStub(asked)
+        self.analytics = AnalyticsServiceStub(asked)
 
     def pages(self, method: Callable[[RequestT], Any], request: RequestT) -> Iterator[Any]:
         """The items of a list, page after page: `client.pages(client.scores.ListScores, ListScoresRequest())`."""
@@ -150,6 +163,8 @@ class AsyncClient:
     """Evaluation runs."""
     monitors: "MonitorServiceAsyncStub"
     """Monitors and their ticks."""
+    analytics: "AnalyticsServiceAsyncStub"
+    """Figures over the stored scores."""
     control: "ControlServiceAsyncStub"
     """The control service's five methods."""
 
@@ -177,6 +192,8 @@ class AsyncClient:
         self.traces, self.scores = stubs
         more: Any = (RunServiceStub(channel), ControlServiceStub(channel), MonitorServiceStub(channel))
         self.runs, self.control, self.monitors = more
+        analytics: Any = AnalyticsServiceStub(channel)
+        self.analytics = analytics
 
     async def pages(self, method: Callable[[RequestT], Any], request: RequestT) -> AsyncIterator[Any]:
         """The items of a list, page after page."""

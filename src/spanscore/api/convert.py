@@ -38,8 +38,8 @@ _COMPLETENESS: dict[Completeness, "trace_pb.Completeness.ValueType"] = {
     "truncated": trace_pb.COMPLETENESS_TRUNCATED,
 }
 _COMPLETENESS_WORD = {number: word for word, number in _COMPLETENESS.items()}
-_SCOPE = {"trace": score_pb.SCOPE_TRACE, "session": score_pb.SCOPE_SESSION}
-_STATUS = {"scored": score_pb.STATUS_SCORED, "skipped": score_pb.STATUS_SKIPPED, "failed": score_pb.STATUS_FAILED}
+SCOPE = {"trace": score_pb.SCOPE_TRACE, "session": score_pb.SCOPE_SESSION}
+STATUS = {"scored": score_pb.STATUS_SCORED, "skipped": score_pb.STATUS_SKIPPED, "failed": score_pb.STATUS_FAILED}
 _KIND: dict[str | None, "score_pb.EvaluatorKind.ValueType"] = {
     None: score_pb.EVALUATOR_KIND_UNSPECIFIED,
     "LLM": score_pb.EVALUATOR_KIND_LLM,
@@ -145,8 +145,8 @@ def encode_score(evaluation: Evaluation) -> score_pb.Score:
     outcome, judge = evaluation.outcome, evaluation.usage
     return score_pb.Score(
         name=name_of("scores", evaluation.uid),
-        scope=_SCOPE[evaluation.scope],
-        status=_STATUS[evaluation.status],
+        scope=SCOPE[evaluation.scope],
+        status=STATUS[evaluation.status],
         metric=evaluation.metric,
         value=evaluation.value,
         scale=None if evaluation.scale is None else score_pb.Scale(low=evaluation.scale[0], high=evaluation.scale[1]),
@@ -203,7 +203,7 @@ def encode_metric(metric: type[Metric]) -> control_pb.Metric:
     """The message that describes `metric`."""
     return control_pb.Metric(
         name=metric.name,
-        scope=_SCOPE[metric.scope],
+        scope=SCOPE[metric.scope],
         summary=metric.summary,
         scale=score_pb.Scale(low=metric.scale[0], high=metric.scale[1]),
         version=metric.version,

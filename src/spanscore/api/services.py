@@ -1,5 +1,6 @@
 """All services of the API: the one list that a new service is added to."""
 
+from spanscore.api.analytics import AnalyticsService
 from spanscore.api.backend import Backend
 from spanscore.api.control import ControlService
 from spanscore.api.monitors import MonitorService
@@ -17,6 +18,7 @@ def services(backend: Backend) -> list[Servicer]:
         TraceService(backend),
         ScoreService(backend),
         RunService(backend),
+        AnalyticsService(backend),
         ViewService(backend),
         MonitorService(backend),
     ]

@@ -13,7 +13,20 @@ is; `NOT` turns that round.
 """
 
 from spanscore.filters.fields import Field, Fields, Value
-from spanscore.filters.matching import Filter, parse
+from spanscore.filters.matching import Filter, parse, test_of
 from spanscore.filters.syntax import MAX_CHARS, And, Comparison, Node, Not, Or
 
-__all__ = ["MAX_CHARS", "And", "Comparison", "Field", "Fields", "Filter", "Node", "Not", "Or", "Value", "parse"]
+__all__ = [
+    "MAX_CHARS",
+    "And",
+    "Comparison",
+    "Field",
+    "Fields",
+    "Filter",
+    "Node",
+    "Not",
+    "Or",
+    "Value",
+    "parse",
+    "test_of",
+]

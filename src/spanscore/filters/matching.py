@@ -33,19 +33,20 @@ def parse(text: str, fields: Fields[ItemT]) -> Filter[ItemT] | None:
     True
     """
     node = read(text)
-    return None if node is None else Filter(node, _test(node, fields))
+    return None if node is None else Filter(node, test_of(node, fields))
 
 
-def _test(node: Node, fields: Fields[ItemT]) -> _Test:
+def test_of(node: Node, fields: Fields[ItemT]) -> Callable[[ItemT], bool]:
+    """Whether an item meets a filter, or a part of one. Raises FieldError where it cannot be right."""
     match node:
         case And(parts):
-            tests = [_test(part, fields) for part in parts]
+            tests = [test_of(part, fields) for part in parts]
             return lambda item: all(test(item) for test in tests)
         case Or(parts):
-            tests = [_test(part, fields) for part in parts]
+            tests = [test_of(part, fields) for part in parts]
             return lambda item: any(test(item) for test in tests)
         case Not(part):
-            test = _test(part, fields)
+            test = test_of(part, fields)
             return lambda item: not test(item)
         case Comparison():
             return _comparison_test(node, fields)

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from sqlalchemy import delete, insert, select
+from sqlalchemy.engine import Connection
 
 from spanscore.store import connecting, transactions
 from spanscore.store.config import Config
@@ -36,7 +37,12 @@ def kept(config: Config) -> list[Any]:
         return []
     try:
         with transactions.snapshot(engine) as connection:
-            found = connection.execute(select(calibrations.c.record).order_by(calibrations.c.stored_ns.desc()))
-            return [json.loads(text) for text in found.scalars()]
+            return read(connection)
     finally:
         engine.dispose()
+
+
+def read(connection: Connection) -> list[Any]:
+    """The records of all calibrations, the newest first."""
+    found = connection.execute(select(calibrations.c.record).order_by(calibrations.c.stored_ns.desc()))
+    return [json.loads(text) for text in found.scalars()]

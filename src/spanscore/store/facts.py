@@ -1,92 +1,100 @@
-"""The narrow rows that analytics reads: one for the newest score of each subject and metric, without its texts.
+"""The narrow rows that analytics reads: one for the newest score of each subject, metric and run, without its texts.
 
 They are written with each commit, so as few as can be are looked up before: of traces that are new, none.
 """
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
-from sqlalchemy import ColumnElement, Dialect, bindparam, delete, func, or_, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import ColumnElement, Select, Table, bindparam, delete, func, literal, select, update
 from sqlalchemy.engine import Connection
 
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.store import records
+from spanscore.store.dimensions import Dimensions, OfTrace, cluster, cluster_of, subject, text, tidy
 from spanscore.store.schema import (
     agent_traces,
     evaluations,
     external_scores,
+    model_responses,
+    otel_traces,
     response_scores,
     score_facts,
-    subject_facts,
 )
-from spanscore.store.writing import NO_TEXT, chunks, key, put_rows, subject_of
+from spanscore.store.writing import chunks, key, put_rows, subject_of
 
-_ENVIRONMENTS: tuple[str, ...] = ("deployment.environment.name", "deployment.environment")
-_MAX_TEXT_CHARS = 256
+__all__ = ["fill", "forget", "forget_traces", "put", "put_external", "tidy"]
+
 _BATCH = 500
-_HIGHEST = 2**63 - 1
 _DAMAGED_RECORD = (ValueError, LookupError, TypeError)
-_LIVE = ""
-_NONE = 0  # is no number of a score
-_SUBJECT: tuple[str, ...] = tuple(subject_facts.c.keys())
-_SUBJECT_KEY: tuple[str, ...] = tuple(subject_facts.primary_key.columns.keys())
+_UNKNOWN = OfTrace()
+_VERDICTS = frozenset({"pass", "fail"})
 
 _Row: TypeAlias = tuple[Any, ...]
 _Numbered: TypeAlias = tuple[int, Evaluation]
+_Given: TypeAlias = tuple[str, str, str]
 
 
-class TraceFacts(NamedTuple):
-    """What is known of an agent trace beside its scores: its first model, and all of its tokens."""
+class _OfSubject(NamedTuple):
+    """What the scores of one trace or session have in common."""
 
-    model: str | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-
-    @classmethod
-    def of(cls, trace: AgentTrace) -> "TraceFacts":
-        """Those of a trace."""
-        model = next((x.model for x in trace.model_calls if x.model), None)
-        return cls(_text(model), trace.usage.input_tokens, trace.usage.output_tokens)
+    context: int
+    cluster: int
+    subject: int
 
 
-_UNKNOWN = TraceFacts()
+class _Turn(NamedTuple):
+    """Where scores that others gave to an OTel trace count: with its agent trace, of several the first."""
+
+    cluster: int
+    context: int | None
 
 
 def put(
-    connection: Connection, scored: Sequence[_Numbered], traces: Iterable[AgentTrace], *, new: Collection[str] = ()
+    connection: Connection, scored: Sequence[_Numbered], traces: Sequence[AgentTrace], *, new: Collection[str] = ()
 ) -> None:
     """Write the facts of scores with their outbox numbers, in the place of those of earlier revisions.
 
-    `traces` are those of the same commit; of others the facts that are there already stay. `new` are the ids of agent
-    traces that have no scores yet.
+    `traces` are those of the same commit; of others the context is known from their earlier scores. `new` are the ids
+    of agent traces that have no scores yet.
     """
-    about = {trace.id: TraceFacts.of(trace) for trace in traces}
+    about = {trace.id: OfTrace.of(trace) for trace in traces}
+    contexts: dict[str, int] = {}
+    places = {_place(x) for _, x in scored}
     known = {subject_of(x) for _, x in scored if x.scope == "session" or x.subject_id not in new}
     for some in chunks(sorted(known)):
-        of_subjects = _PLACES.where(evaluations.c.subject_id.in_(some))
-        _replace(connection, connection.execute(of_subjects).all(), scored)
-        for row in connection.execute(_ABOUT_TRACES, {"subjects": some}):
-            about.setdefault(row.subject_id, TraceFacts(row.model, row.input_tokens, row.output_tokens))
-    _write(connection, scored, about)
+        found = connection.execute(_PLACES, {"subjects": some}).all()
+        contexts.update((x.subject_id, x.context) for x in found if x.scope == "trace")
+        _delete(connection, [x.number for x in found if tuple(x)[2:] in places])
+    newest = {_place(x): (number, x) for number, x in scored}
+    dimensions = Dimensions()
+    of_subjects: dict[tuple[str, str], _OfSubject] = {}
+    for _, x in newest.values():
+        if (x.scope, x.subject_id) not in of_subjects:
+            of_subjects[x.scope, x.subject_id] = _of_subject(dimensions, x, about, contexts)
+    rows = [_row(dimensions, number, x, of_subjects) for number, x in newest.values()]
+    _write(connection, dimensions, rows)
+    _place_external(connection, traces)
 
 
 def put_external(connection: Connection, scored: Sequence[_Numbered]) -> None:
     """Write the facts of scores that others gave, by their rows in `external_scores`; of each series the last given."""
     newest: dict[_Row, _Numbered] = {}
     for row, score in scored:
-        before = newest.get(_place(score))
+        before = newest.get(_external_place(score))
         if before is None or score.evaluated_at_ns >= before[1].evaluated_at_ns:
-            newest[_place(score)] = -row, score
+            newest[_external_place(score)] = -row, score
     for condition in _given_to([x for _, x in scored]):
-        found = connection.execute(_EXTERNAL_PLACES.where(condition)).all()
-        later = {_key(x) for x in found if (y := newest.get(_key(x))) and x.evaluated_ns > y[1].evaluated_at_ns}
+        found = {tuple(x)[2:]: x for x in connection.execute(_EXTERNAL_PLACES.where(condition))}
+        known = {place: x for place, x in found.items() if place in newest}
+        later = {place for place, x in known.items() if x.evaluated_ns > newest[place][1].evaluated_at_ns}
         newest = {place: x for place, x in newest.items() if place not in later}
-        _replace(connection, found, list(newest.values()))
-    _write(connection, list(newest.values()), {}, is_external=True)
+        _delete(connection, [x.number for place, x in known.items() if place not in later])
+    dimensions = Dimensions()
+    turns = _turns(connection, {_given(x) for _, x in newest.values() if x.scope == "trace"})
+    _write(connection, dimensions, [_external_row(dimensions, number, x, turns) for number, x in newest.values()])
 
 
 def renew_external(connection: Connection, row: int, score: Evaluation) -> None:
@@ -98,16 +106,12 @@ def renew_external(connection: Connection, row: int, score: Evaluation) -> None:
     query = select(external_scores.c.row, external_scores.c.record).where(external_scores.c.metric == score.metric)
     for condition in _given_to([score]):
         found = connection.execute(query.where(condition).order_by(external_scores.c.row)).all()
-        put_external(connection, [x for x in _decoded(found) if _place(x[1]) == _place(score)])
+        put_external(connection, [x for x in _decoded(found) if _external_place(x[1]) == _external_place(score)])
 
 
 def forget(connection: Connection, numbers: Sequence[int]) -> None:
-    """Delete the facts of scores that were deleted, by their numbers, and of what has no other score."""
-    subject = subject_facts.c
-    for some in chunks(numbers):
-        connection.execute(delete(score_facts).where(score_facts.c.number.in_(some)))
-        connection.execute(update(subject_facts).where(subject.last_number.in_(some)).values(last_number=_LAST_LEFT))
-    connection.execute(delete(subject_facts).where(subject.last_number == _NONE))
+    """Delete the facts of scores that were deleted, by their numbers."""
+    _delete(connection, numbers)
 
 
 def forget_traces(connection: Connection, ids: Sequence[str]) -> None:
@@ -115,8 +119,6 @@ def forget_traces(connection: Connection, ids: Sequence[str]) -> None:
     for some in chunks(ids):
         of_traces = select(evaluations.c.seq).where(evaluations.c.subject_id.in_(some), evaluations.c.scope == "trace")
         connection.execute(delete(score_facts).where(score_facts.c.number.in_(of_traces)))
-        is_one = (subject_facts.c.subject_id.in_(some), subject_facts.c.scope == "trace")
-        connection.execute(delete(subject_facts).where(*is_one))
 
 
 def fill(connection: Connection) -> bool:
@@ -128,7 +130,7 @@ def fill(connection: Connection) -> bool:
     query = select(evaluations.c.seq, evaluations.c.record)
     for rows in _batches(connection, query, evaluations.c.seq, max(last, 0)):
         if scored := list(_decoded(rows)):
-            traces = _stored(connection, [x.subject_id for _, x in scored if x.scope == "trace"])
+            traces = list(_stored(connection, [x.subject_id for _, x in scored if x.scope == "trace"]))
             put(connection, scored, traces)
             return True
     lowest = select(func.coalesce(func.min(score_facts.c.number), 0))
@@ -139,6 +141,98 @@ def fill(connection: Connection) -> bool:
         if connection.execute(lowest).scalar_one() < last:  # else all were given before those that are there
             return True
     return False
+
+
+def _write(connection: Connection, dimensions: Dimensions, rows: list[_Row]) -> None:
+    dimensions.write(connection)
+    put_rows(connection, score_facts, rows)
+
+
+def _of_subject(
+    dimensions: Dimensions, score: Evaluation, about: Mapping[str, OfTrace], contexts: Mapping[str, int]
+) -> _OfSubject:
+    of_trace = about.get(score.subject_id)
+    context = None if of_trace else contexts.get(score.subject_id)
+    if context is None:
+        context = dimensions.context(score, of_trace or _UNKNOWN)
+    return _OfSubject(context, cluster(score), subject(score))
+
+
+def _row(
+    dimensions: Dimensions, number: int, score: Evaluation, of_subjects: Mapping[tuple[str, str], _OfSubject]
+) -> _Row:
+    common = of_subjects[score.scope, score.subject_id]
+    label = score.label
+    passed = label == "pass" if label in _VERDICTS else score.passed
+    return (
+        dimensions.procedure(score),
+        score.evaluated_at_ns,
+        number,
+        *common,
+        score.value,
+        text(label),
+        None if passed is None else int(passed),
+        None,
+    )
+
+
+def _external_row(dimensions: Dimensions, number: int, score: Evaluation, turns: Mapping[_Given, _Turn]) -> _Row:
+    label = score.label
+    passed = label == "pass" if label in _VERDICTS else score.passed
+    turn = turns.get(_given(score)) if score.scope == "trace" else None
+    context = None if turn is None else turn.context
+    return (
+        dimensions.procedure(score),
+        score.evaluated_at_ns,
+        number,
+        dimensions.context(score, _UNKNOWN) if context is None else context,
+        cluster(score) if turn is None else turn.cluster,
+        subject(score),
+        score.value,
+        text(label),
+        None if passed is None else int(passed),
+        _series(score),
+    )
+
+
+def _place_external(connection: Connection, traces: Sequence[AgentTrace]) -> None:
+    """Have what others gave to traces and model responses count with the agent traces that are stored of them now."""
+    given: list[Any] = []
+    for some in chunks(sorted({trace_id for x in traces for trace_id in x.trace_ids})):
+        given += connection.execute(_GIVEN_TO_TRACES, {"trace_ids": some}).all()
+    answers = {key(call.response_id) for x in traces for call in x.model_calls if call.response_id}
+    for some in chunks(sorted(answers)):
+        given += connection.execute(_GIVEN_TO_RESPONSES, {"responses": some}).all()
+    turns = _turns(connection, {(x.tenant, x.kind, x.id) for x in given})
+    for row, *place in given:
+        if turn := turns.get(tuple(place)):
+            placed = {"cluster": turn.cluster} | ({} if turn.context is None else {"context": turn.context})
+            connection.execute(update(score_facts).where(score_facts.c.number == -row).values(**placed))
+
+
+def _given(score: Evaluation) -> _Given:
+    """To what of a tenant a score was given: an OTel trace, or where it names none a model's response."""
+    if score.target.trace_id or score.target.response_id is None:
+        return score.tenant, "trace", score.target.trace_id
+    return score.tenant, "response", key(score.target.response_id)
+
+
+def _turns(connection: Connection, given: Collection[_Given]) -> dict[_Given, _Turn]:
+    """By what was given something its agent trace, of several the first; of those that are stored."""
+    found: dict[_Given, Any] = {}
+    for kind, query in _TURNS.items():
+        for some in chunks(sorted({id_ for _, of_kind, id_ in given if of_kind == kind})):
+            for row in connection.execute(query, {"ids": some}):
+                found.setdefault((row.tenant, kind, row.given_to), row)
+    contexts: dict[str, int] = {}
+    for some in chunks(sorted({x.id for place, x in found.items() if place in given})):
+        contexts.update((x.subject_id, x.context) for x in connection.execute(_PLACES, {"subjects": some}))
+    return {place: _turn(x, contexts.get(x.id)) for place, x in found.items() if place in given}
+
+
+def _turn(row: Any, context: int | None) -> _Turn:
+    scope, id_ = ("trace", row.id) if row.session_id is None else ("session", row.session_id)
+    return _Turn(cluster_of(row.tenant, scope, id_), context)
 
 
 def _given_to(scores: Iterable[Evaluation]) -> Iterator[ColumnElement[bool]]:
@@ -178,147 +272,76 @@ def _stored(connection: Connection, ids: Sequence[str]) -> Iterator[AgentTrace]:
                 continue
 
 
-def _replace(connection: Connection, found: Iterable[Any], scored: Sequence[_Numbered]) -> None:
-    """Delete those of the facts that were found whose place a score takes."""
-    places = {_place(x) for _, x in scored}
-    doomed = [x.number for x in found if _key(x) in places]
-    for some in chunks(doomed):
+def _delete(connection: Connection, numbers: Sequence[int]) -> None:
+    for some in chunks(numbers):
         connection.execute(delete(score_facts).where(score_facts.c.number.in_(some)))
 
 
 def _place(score: Evaluation) -> _Row:
-    return score.scope, subject_of(score), score.tenant, score.metric, _series(score)
+    return score.scope, subject_of(score), score.metric, score.run or ""
 
 
-def _key(row: Any) -> _Row:
-    return row.scope, row.subject_id, row.tenant, row.metric, row.series
-
-
-def _write(
-    connection: Connection, scored: Sequence[_Numbered], about: Mapping[str, TraceFacts], *, is_external: bool = False
-) -> None:
-    """Write scores, and what they are of; an external score knows less of that than what is there already."""
-    newest = {_place(x): (number, x) for number, x in scored}
-    rows = [_score_row(number, x, place) for place, (number, x) in newest.items()]
-    put_rows(connection, score_facts, rows)
-    last = {place[: len(_SUBJECT_KEY)]: x for place, x in newest.items()}
-    subjects = [_subject_row(number, x, about.get(x.subject_id, _UNKNOWN)) for number, x in last.values()]
-    if not subjects:
-        return
-    statement = _subject_statement(connection.dialect, replaces=not is_external)
-    if connection.dialect.positional:
-        connection.exec_driver_sql(statement, subjects)
-    else:
-        connection.exec_driver_sql(statement, [dict(zip(_SUBJECT, row, strict=True)) for row in subjects])
-
-
-def _score_row(number: int, score: Evaluation, place: _Row) -> _Row:
-    scope, subject, tenant, metric, series = place
-    evaluator, label = score.evaluator, score.label
-    passed = label == "pass" if label in {"pass", "fail"} else score.passed
-    return (
-        number,
-        tenant,
-        scope,
-        subject,
-        metric,
-        series,
-        _text(evaluator.source),
-        evaluator.kind,
-        _text(evaluator.model),
-        _text(score.rule),
-        score.status,
-        score.value,
-        _text(label),
-        None if passed is None else int(passed),
-        score.sampling,
-        score.evaluated_at_ns,
-    )
-
-
-def _subject_row(number: int, score: Evaluation, about: TraceFacts) -> _Row:
-    target, session = score.target, score.session_key or score.session_id
-    is_timed = score.scope == "trace" and target.end_ns
-    return (
-        score.scope,
-        subject_of(score),
-        number,
-        score.tenant,
-        None if session is None else key(session),
-        _text(score.service_name),
-        _text(score.agent_name),
-        _environment(target.resource),
-        about.model,
-        _number(target.start_ns or None),
-        _number(max(0, target.end_ns - target.start_ns)) if is_timed else None,
-        _number(about.input_tokens),
-        _number(about.output_tokens),
-    )
+def _external_place(score: Evaluation) -> _Row:
+    return subject(score), score.metric, _series(score)
 
 
 def _series(score: Evaluation) -> str:
+    """Who gave a score to which span, or to which answer of a model."""
     by = score.evaluator
-    if by.source is None:
-        return score.run or _LIVE
     answer = () if score.target.response_id is None else (score.target.response_id,)
-    facts = "\n".join((by.source, by.name, by.author or "", score.target.span_id, *answer))
+    facts = "\n".join((by.source or "", by.name, by.author or "", score.target.span_id, *answer))
     return hashlib.sha256(facts.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _environment(resource: Mapping[str, Any]) -> str | None:
-    return next((_text(str(resource[x])) for x in _ENVIRONMENTS if resource.get(x) not in (None, "")), None)
-
-
-def _text(value: str | None) -> str | None:
-    """`value` as every database takes it, at most 256 characters."""
-    if value is None or (len(value) <= _MAX_TEXT_CHARS and value.isascii() and "\0" not in value):
-        return value
-    return NO_TEXT.sub("", value)[:_MAX_TEXT_CHARS]
-
-
-def _number(value: int | None) -> int | None:
-    """`value` as a column can hold it: sums of what senders state may be larger."""
-    return None if value is None else max(-_HIGHEST, min(value, _HIGHEST))
-
-
-@lru_cache(maxsize=8)
-def _subject_statement(dialect: Dialect, *, replaces: bool) -> str:
-    insert = postgresql.insert(subject_facts) if dialect.name == "postgresql" else sqlite.insert(subject_facts)
-    kept = {name: insert.excluded[name] for name in _SUBJECT if name not in _SUBJECT_KEY}
-    replacing = insert.on_conflict_do_update(index_elements=_SUBJECT_KEY, set_=kept)
-    statement = replacing if replaces else insert.on_conflict_do_nothing(index_elements=_SUBJECT_KEY)
-    return str(statement.compile(dialect=dialect, column_keys=list(_SUBJECT)))
-
-
 # Built once, as in `writing`.
-_PLACE = tuple(score_facts.c[x] for x in ("number", "scope", "subject_id", "tenant", "metric", "series"))
-_PLACES = select(*_PLACE).join(evaluations, evaluations.c.seq == score_facts.c.number)
-_EXTERNAL_PLACES = select(*_PLACE, score_facts.c.evaluated_ns).join(
-    external_scores, score_facts.c.number == -external_scores.c.row
-)
-_ABOUT_TRACES = select(
-    subject_facts.c.subject_id, subject_facts.c.model, subject_facts.c.input_tokens, subject_facts.c.output_tokens
-).where(subject_facts.c.scope == "trace", subject_facts.c.subject_id.in_(bindparam("subjects", expanding=True)))
-# The highest number of a subject's facts, found by way of the tables that have an index of the subject.
-_LAST_MEASURED = (
-    select(func.max(score_facts.c.number))
-    .join(evaluations, evaluations.c.seq == score_facts.c.number)
-    .where(evaluations.c.subject_id == subject_facts.c.subject_id, evaluations.c.scope == subject_facts.c.scope)
-)
-_LAST_GIVEN = (
-    select(func.max(score_facts.c.number))
-    .join(external_scores, score_facts.c.number == -external_scores.c.row)
-    .where(
-        external_scores.c.scope == subject_facts.c.scope,
-        score_facts.c.tenant == subject_facts.c.tenant,
-        score_facts.c.subject_id == subject_facts.c.subject_id,
-        or_(
-            external_scores.c.trace_id == subject_facts.c.subject_id,
-            external_scores.c.session_key == subject_facts.c.subject_id,
-            external_scores.c.row.in_(
-                select(response_scores.c.row).where(response_scores.c.response_id == subject_facts.c.subject_id)
-            ),
-        ),
+_PLACES = (
+    select(
+        score_facts.c.number,
+        score_facts.c.context,
+        evaluations.c.scope,
+        evaluations.c.subject_id,
+        evaluations.c.metric,
+        evaluations.c.run,
     )
+    .join(evaluations, evaluations.c.seq == score_facts.c.number)
+    .where(evaluations.c.subject_id.in_(bindparam("subjects", expanding=True)))
 )
-_LAST_LEFT = func.coalesce(_LAST_MEASURED.scalar_subquery(), _LAST_GIVEN.scalar_subquery(), _NONE)
+_EXTERNAL_PLACES = select(
+    score_facts.c.number,
+    score_facts.c.evaluated_ns,
+    score_facts.c.subject,
+    external_scores.c.metric,
+    score_facts.c.series,
+).join(external_scores, score_facts.c.number == -external_scores.c.row)
+_GIVEN_TO_TRACES = select(
+    external_scores.c.row,
+    external_scores.c.tenant,
+    literal("trace").label("kind"),
+    external_scores.c.trace_id.label("id"),
+).where(external_scores.c.trace_id.in_(bindparam("trace_ids", expanding=True)), external_scores.c.scope == "trace")
+_GIVEN_TO_RESPONSES = (
+    select(
+        external_scores.c.row,
+        external_scores.c.tenant,
+        literal("response").label("kind"),
+        response_scores.c.response_id.label("id"),
+    )
+    .join(response_scores, response_scores.c.row == external_scores.c.row)
+    .where(response_scores.c.response_id.in_(bindparam("responses", expanding=True)))
+    .where(external_scores.c.trace_id.is_(None))
+)
+
+
+def _turns_by(table: Table, given_to: ColumnElement[str]) -> Select[Any]:
+    return (
+        select(given_to.label("given_to"), table.c.tenant, agent_traces.c.id, agent_traces.c.session_id)
+        .join(agent_traces, agent_traces.c.id == table.c.agent_trace_id)
+        .where(given_to.in_(bindparam("ids", expanding=True)))
+        .order_by(agent_traces.c.started_ns, agent_traces.c.id)
+    )
+
+
+_TURNS = {
+    "trace": _turns_by(otel_traces, otel_traces.c.trace_id),
+    "response": _turns_by(model_responses, model_responses.c.response_id),
+}

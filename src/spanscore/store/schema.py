@@ -21,7 +21,7 @@ from sqlalchemy.engine import Connection
 
 from spanscore.errors import ConfigError
 
-VERSION = 12
+VERSION = 14
 """The number of the last of the `migrations`, which every change of a table here has."""
 
 tables = MetaData()
@@ -158,73 +158,92 @@ response_scores = Table(
 score_facts = Table(
     "score_facts",
     tables,
-    Column("number", _BIG, primary_key=True, autoincrement=False),
-    Column("tenant", String(128), nullable=False),
-    Column("scope", String(7), nullable=False),
-    Column("subject_id", String(256), nullable=False),
-    Column("metric", String(256), nullable=False),
-    Column("series", String(32), nullable=False),
-    Column("source", String(256)),
-    Column("evaluator_kind", String(8)),
-    Column("judge_model", String(256)),
-    Column("rule", String(256)),
-    Column("status", String(8), nullable=False),
+    Column("procedure", _BIG, primary_key=True, autoincrement=False),
+    Column("evaluated_ns", _BIG, primary_key=True, autoincrement=False),
+    Column("number", _BIG, primary_key=True, autoincrement=False, index=True),
+    Column("context", _BIG, nullable=False),
+    Column("cluster", _BIG, nullable=False),
+    Column("subject", _BIG, nullable=False),
     Column("value", Double),
     Column("label", String(256)),
     Column("passing", Integer),
-    Column("sampling", Double, nullable=False),
-    Column("evaluated_ns", _BIG, nullable=False),
-    Index("score_facts_by_metric", "tenant", "metric", "evaluated_ns"),
+    Column("series", String(16)),
+    sqlite_with_rowid=False,
 )
-"""What analytics reads: a narrow row for the newest score of each subject and metric, written with the score.
+"""What analytics reads: a narrow row for the newest score of each subject, metric and run, written with the score.
 
-- `number`: `seq` of the evaluation; for a score that somebody else gave minus its `row` in `external_scores`.
-- `tenant`: whose it is; "" where there are no tenants.
-- `scope`, `subject_id`: as in `subject_facts`, which has what the scores of one subject have in common.
-- `series`: within which a newer score takes the place of an older one: "" for what spanscore measures as traces pass,
-  the evaluation run that measured it, for external scores a digest of source, name, author, span and response.
-- `source`: who gave it ("human", "programmatic", the evaluator's name); null for what spanscore measured.
-- `evaluator_kind` ("LLM", "CODE", "HUMAN", or null where an external score lacks it), `judge_model`, `rule` (of
-  `evaluation.rules`).
-- `status` ("scored", "skipped", "failed"), `value` (on the metric's own scale), `label`, `passing` (1, 0, or null where
-  that is not known).
-- `sampling`: the chance with which the subject was drawn; a figure over a population weights by its inverse.
+- `procedure`, `context`: what it has in common with many others, see `score_procedures` and `score_contexts`.
 - `evaluated_ns`: when it was measured or given, Unix ns.
+- `number`: `seq` of the evaluation; for a score that somebody else gave minus its `row` in `external_scores`.
+- `cluster`: a hash of what is independent of the others, its session or a trace that belongs to none. `subject`: a
+  hash of the trace or session that was scored.
+- `value` (on the metric's own scale), `label`, `passing` (1, 0, or null where that is not known).
+- `series`: of a score that somebody else gave a digest of who gave it to which span: within it the last one counts.
 
-A score that is pruned takes its row along, and so does an agent trace that became part of another one.
+A score that is pruned takes its row along, and so does an agent trace that became part of another one. The key is in
+the order in which figures are read: one procedure after the other, each by time.
 """
 
-subject_facts = Table(
-    "subject_facts",
+score_procedures = Table(
+    "score_procedures",
     tables,
-    Column("scope", String(7), primary_key=True),
-    Column("subject_id", String(256), primary_key=True),
-    Column("last_number", _BIG, nullable=False, index=True),
-    Column("tenant", String(128), primary_key=True),
-    Column("session_key", String(256)),
+    Column("id", _BIG, primary_key=True, autoincrement=False),
+    Column("tenant", String(128), nullable=False),
+    Column("scope", String(7), nullable=False),
+    Column("metric", String(256), nullable=False),
+    Column("source", String(256)),
+    Column("run", String(32), nullable=False),
+    Column("evaluator_kind", String(8)),
+    Column("evaluator", String(256), nullable=False),
+    Column("evaluator_version", String(256), nullable=False),
+    Column("judge_model", String(256)),
+    Column("prompt_hash", String(256)),
+    Column("embedding", String(256)),
+    Column("threshold", Double),
+    Column("rule", String(256)),
+    Column("low", Double),
+    Column("high", Double),
+    Column("sampling", Double, nullable=False),
+    Column("status", String(8), nullable=False),
+    Column("cause", String(256)),
+    Index("score_procedures_by_metric", "tenant", "metric"),
+)
+"""How scores were made, once for all that were made so; `id` is a hash of the other columns.
+
+- `tenant`: whose they are; "" where there are no tenants.
+- `source`: who gave them ("human", "programmatic", the evaluator's name); null for what spanscore measured.
+- `run`: the evaluation run that measured them; "" for what was measured as traces passed, or given by others.
+- `evaluator_kind` to `threshold`: the judge; a calibration holds for one of them. `rule`: of `evaluation.rules`.
+- `low`, `high`: the scale of the values; null where that is not recorded.
+- `sampling`: the chance with which a subject was drawn; a figure over a population weights by its inverse.
+- `status` ("scored", "skipped", "failed"); `cause`: why a score is missing, the skip's cause or the error's type.
+"""
+
+score_contexts = Table(
+    "score_contexts",
+    tables,
+    Column("id", _BIG, primary_key=True, autoincrement=False),
+    Column("tenant", String(128), nullable=False),
     Column("service", String(256)),
     Column("agent", String(256)),
     Column("environment", String(256)),
+    Column("version", String(256)),
     Column("model", String(256)),
-    Column("started_ns", _BIG),
-    Column("latency_ns", _BIG),
-    Column("input_tokens", _BIG),
-    Column("output_tokens", _BIG),
+)
+"""What was scored, once for all that has this in common; `id` is a hash of the other columns and of the tools.
+
+`service`, `environment` and `version` are of the evaluated agent's resource, `model` is the first that a trace called.
+Texts are cut at 256 characters, and null where that is not known.
+"""
+
+context_tools = Table(
+    "context_tools",
+    tables,
+    Column("context", _BIG, primary_key=True, autoincrement=False),
+    Column("tool", String(256), primary_key=True),
     sqlite_with_rowid=False,
 )
-"""What the rows of `score_facts` with the same `scope`, `subject_id` and `tenant` have in common, as of the last one.
-
-- `scope`, `subject_id`: "trace" and the agent trace's id, or "session" and its key. Of an external score of a trace the
-  OTel trace id, since it may come before the trace: `otel_traces` has the agent traces of that. Of one that names no
-  trace the id of the model's response, of which `model_responses` has the agent traces. Two tenants may have the same
-  ids, so `tenant` is part of the key.
-- `last_number`: the `number` of the score that was written last; without a score of it the row goes.
-- `session_key`: of the session, or of the trace's session.
-- `service`, `agent`, `environment`: of the evaluated agent; `model`: the first that it called, of a trace. Texts are
-  cut at 256 characters.
-- `started_ns`, `latency_ns`: of the evaluated span; a session has no latency. `input_tokens`, `output_tokens`: of the
-  trace, not of the judge. Null where that is not known.
-"""
+"""The tools that traces of a context have called, each once: the first 32 by name."""
 
 cursors = Table(
     "export_cursors",

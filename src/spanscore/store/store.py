@@ -269,6 +269,11 @@ class Store:
         with self._database.reading() as connection:
             return session_listing.sessions(connection, query, limit, after)
 
+    def read(self, ask: Callable[[Connection], ItemT]) -> ItemT:
+        """What `ask` gives of what is stored, as of one moment."""
+        with self._database.reading() as connection:
+            return ask(connection)
+
     def open_sessions(self) -> list[tuple[str, int]]:
         """(session id, Unix ns when its last trace was stored) of sessions that went on since their last evaluation."""
         last_stored = func.max(agent_traces.c.stored_ns)
@@ -435,6 +440,8 @@ class Store:
         if bounds.max_bytes is not None and self._size_bytes > bounds.max_bytes:
             while self._size_bytes > bounds.max_bytes * _PRUNED_TO and (pruned := self._prune_step(None)).records:
                 traces += pruned.traces
+        with self._database.writing() as connection:
+            facts.tidy(connection)
         return traces
 
     def close(self) -> None:

@@ -1,0 +1,141 @@
+"""From sums to figures: a mean and a pass rate, each with n, an interval and what it rests on."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from spanscore.calibration import Calibration
+from spanscore.stats import Estimate, NotEstimableError
+from spanscore.stats.distributions import student_quantile
+from spanscore.stats.estimate import Interval
+from spanscore.stats.weighted import Moments, corrected_mean, weighted_mean
+from spanscore.store.selecting import Procedure
+from spanscore.store.sums import Cell, Sums
+
+ONE_SESSION = "all scores are of one session: how sessions differ cannot be seen, so there is no interval"
+NO_VALUES = "no score has a value"
+NO_VERDICTS = "no score is known to pass or to fail"
+_NO_SPREAD = "all values are equal and their scale is not recorded, so there is no interval"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """An estimate, or the reason why there is none: then `estimate` is None.
+
+    `units` are the scores it rests on, `clusters` the sessions (and traces without one) that these belong to. The
+    estimate has no interval where there is none to be had; its note says why.
+    """
+
+    estimate: Estimate | None
+    units: int
+    clusters: int
+    why_not: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Corrected:
+    """A pass rate freed of the judge's measured error, and the calibration that it rests on or why there is none."""
+
+    estimate: Estimate | None
+    note: str
+    calibration: Calibration | None = None
+
+
+def moments(sums: Sums) -> Moments:
+    """The sums as statistics take them."""
+    return Moments(sums.units, sums.clusters, sums.heaviest, sums.squared_weights, *sums.powers)
+
+
+def mean(cell: Cell, bounds: tuple[float, float], *, is_scaled: bool, least_chance: float, level: float) -> Figure:
+    """The mean of the values; where no scale is recorded (`is_scaled`) the interval is Student's of the clusters."""
+    values = cell.values
+    if not values.units:
+        return Figure(None, 0, 0, NO_VALUES)
+    if not math.isfinite(bounds[1] - bounds[0]):
+        return Figure(None, values.units, values.clusters, "values are too large to be added up")
+    if not is_scaled:
+        return Figure(_unscaled(moments(values), bounds, level), values.units, values.clusters)
+    found = weighted_mean(moments(values), level=level, least_chance=least_chance, bounds=bounds)
+    return Figure(_of_several(found, values), values.units, values.clusters)
+
+
+def pass_rate(cell: Cell, *, least_chance: float, level: float) -> Figure:
+    """The share of the verdicts that pass."""
+    verdicts = cell.verdicts
+    if not verdicts.units:
+        return Figure(None, 0, 0, NO_VERDICTS)
+    found = weighted_mean(moments(verdicts), level=level, least_chance=least_chance)
+    return Figure(_of_several(found, verdicts), verdicts.units, verdicts.clusters)
+
+
+def without_interval(found: Estimate, note: str) -> Estimate:
+    """The estimate alone, and why it has no interval."""
+    return Estimate(found.value, found.n, None, found.method, found.effective_n, note)
+
+
+def _of_several(found: Estimate, sums: Sums) -> Estimate:
+    return found if sums.clusters > 1 else without_interval(found, ONE_SESSION)
+
+
+def _unscaled(found: Moments, bounds: tuple[float, float], level: float) -> Estimate:
+    low, width = bounds[0], bounds[1] - bounds[0]
+    value = low + width * found.value
+    estimate = Estimate(value, found.clusters, None, "Student of clusters", found.effective_n)
+    if found.clusters < 2:
+        return without_interval(estimate, ONE_SESSION)
+    spread = found.pulls()[0] * found.clusters / (found.clusters - 1)
+    if not (width and spread):
+        return without_interval(estimate, _NO_SPREAD)
+    away = float(student_quantile((1 + level) / 2, found.clusters - 1)) * math.sqrt(spread) * width
+    note = "the scale of the values is not recorded"
+    interval = Interval(value - away, value + away, level)
+    return Estimate(value, found.clusters, interval, estimate.method, estimate.effective_n, note)
+
+
+def corrected(
+    cell: Cell, judges: Sequence[Procedure], calibrations: Sequence[Calibration], level: float
+) -> Corrected | None:
+    """The pass rate freed of the judge's error; None where no judge of this metric was calibrated.
+
+    `judges` are the procedures whose verdicts the cell adds up.
+    """
+    asked = sorted({_judge(x) for x in judges}, key=repr)
+    of_metric = [x for x in calibrations if x.judge[0] in {judge[0] for judge in asked}]
+    if not of_metric or not cell.verdicts.units:
+        return None
+    if len(asked) > 1:
+        return Corrected(
+            None, f"not corrected: {len(asked)} judges gave these scores; group by evaluator or judge_model"
+        )
+    found = next((x for x in of_metric if x.judge == asked[0]), None)
+    if found is None:
+        return Corrected(None, _other(asked[0], of_metric))
+    if cell.verdicts.clusters < 2:
+        return Corrected(None, f"not corrected: {ONE_SESSION}", found)
+    return _estimated(
+        found,
+        lambda: corrected_mean(
+            moments(cell.verdicts), found.confusion, level=level, design_effects=found.design_effects
+        ),
+    )
+
+
+def _estimated(found: Calibration, ask: Callable[[], Estimate]) -> Corrected:
+    named = f"calibration of {found.date} on {found.confusion.n:.0f} labels"
+    try:
+        estimate = ask()
+    except NotEstimableError as reason:
+        return Corrected(None, f"not corrected by the {named}: {reason}", found)
+    return Corrected(estimate, f"{named}; {estimate.note}" if estimate.note else named, found)
+
+
+def _judge(made: Procedure) -> tuple[object, ...]:
+    by = (made.evaluator, made.evaluator_version, made.judge_model, made.prompt_hash, made.embedding)
+    return made.metric, *by, made.threshold
+
+
+def _other(judge: tuple[object, ...], of_metric: Sequence[Calibration]) -> str:
+    names = ("metric", "evaluator", "version", "model", "prompt", "embedding", "threshold")
+    nearest = min(of_metric, key=lambda x: sum(a != b for a, b in zip(x.judge, judge, strict=True)))
+    differs = [name for name, a, b in zip(names, nearest.judge, judge, strict=True) if a != b]
+    return f"not corrected: the calibration of {nearest.date} is of another {' and '.join(differs)}"

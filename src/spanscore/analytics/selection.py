@@ -1,0 +1,210 @@
+"""Which scores a question is about, and by what their figures are grouped."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy.engine import Connection
+
+from spanscore.errors import FieldError
+from spanscore.filters import And, Comparison, Field, Fields, Node, Not, parse, test_of
+from spanscore.naming import nearest
+from spanscore.store import selecting
+from spanscore.store.selecting import Context, Procedure
+from spanscore.store.sums import CONTEXT_FIELDS, Groups, Scores
+
+OURS: Final = "spanscore"
+"""The source of what spanscore measured."""
+
+PROCEDURE_FIELDS: Final[Fields[Procedure]] = {
+    "metric": Field("text", lambda x: x.metric),
+    "scope": Field("word", lambda x: x.scope, ("trace", "session")),
+    "source": Field("text", lambda x: x.source or OURS),
+    "evaluator": Field("text", lambda x: x.evaluator),
+    "evaluator_version": Field("text", lambda x: x.evaluator_version),
+    "evaluator_kind": Field("word", lambda x: x.evaluator_kind, ("LLM", "CODE", "HUMAN")),
+    "judge_model": Field("text", lambda x: x.judge_model),
+    "rule": Field("text", lambda x: x.rule),
+}
+SUBJECT_FIELDS: Final[Fields[Context]] = {
+    "service": Field("text", lambda x: x.service),
+    "agent": Field("text", lambda x: x.agent),
+    "environment": Field("text", lambda x: x.environment),
+    "version": Field("text", lambda x: x.version),
+    "model": Field("text", lambda x: x.model),
+    "tool": Field("texts", lambda x: x.tools),
+}
+FILTER_FIELDS: Final[Fields[Any]] = {**PROCEDURE_FIELDS, **SUBJECT_FIELDS}
+
+_PROCEDURE_GROUPS: Final = ("evaluator", "evaluator_version", "evaluator_kind", "judge_model", "rule")
+GROUP_FIELDS: Final = (*CONTEXT_FIELDS, *_PROCEDURE_GROUPS)
+"""By what figures can be grouped beside metric, scope and source, which always keep them apart."""
+
+_MAX_NAMED_CONTEXTS = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The scores that a question is about: those of a tenant, measured from `start_ns` to before `end_ns` (Unix ns).
+
+    `filter` is of `FILTER_FIELDS`. `run`: those of an evaluation run; "": what was scored as it came, and what others
+    gave.
+    """
+
+    tenant: str = ""
+    filter: str = ""
+    start_ns: int | None = None
+    end_ns: int | None = None
+    run: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The procedures of which figures are made together: of one metric, scope and source, and of one of each group."""
+
+    metric: str
+    scope: str
+    source: str
+    groups: Mapping[str, str | None]
+    procedures: Sequence[Procedure]
+
+    @property
+    def scored(self) -> list[Procedure]:
+        """Those whose scores have a value or a label."""
+        return [x for x in self.procedures if x.status == "scored"]
+
+    @property
+    def missing(self) -> dict[int, Procedure]:
+        """Those of scores that are missing, by id."""
+        return {x.id: x for x in self.procedures if x.status != "scored"}
+
+    @property
+    def scale(self) -> tuple[float, float] | None:
+        """The scale of the values, wide enough for all; None where one is not recorded."""
+        lows, highs = [x.low for x in self.scored], [x.high for x in self.scored]
+        if not lows or None in lows or None in highs:
+            return None
+        low, high = min(x for x in lows if x is not None), max(x for x in highs if x is not None)
+        return (low, high) if low < high else None
+
+    @property
+    def least_chance(self) -> float:
+        """The least chance with which a score was drawn."""
+        return min((x.sampling for x in self.scored), default=1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """What a selection comes to in a store."""
+
+    selection: Selection
+    parts: Sequence[Part]
+    contexts: Sequence[int] | None
+    groups: Groups
+    group_by: Sequence[str]
+    known: Mapping[int, Context]
+
+    def scores(self, procedures: Iterable[Procedure], bounds: tuple[float, float] = (0.0, 1.0)) -> Scores:
+        """The scores of some procedures."""
+        found = list(procedures)
+        return Scores(
+            procedures={x.id: 1 / x.sampling for x in found},
+            contexts=self.contexts,
+            start_ns=self.selection.start_ns,
+            end_ns=self.selection.end_ns,
+            bounds=bounds,
+            is_external=any(x.source is not None for x in found),
+            has_verdicts=all(x.threshold is not None for x in found),
+        )
+
+
+def select(connection: Connection, selection: Selection, group_by: Sequence[str] = ()) -> Selected:
+    """What a selection comes to. Raises FieldError where its filter or `group_by` cannot be right."""
+    _check_groups(group_by)
+    if selection.start_ns is not None and selection.end_ns is not None and selection.start_ns >= selection.end_ns:
+        raise FieldError("end_ns", "is not after start_ns")
+    of_procedures, of_contexts = _split(selection.filter)
+    procedures = [x for x in selecting.procedures(connection, selection.tenant, selection.run) if of_procedures(x)]
+    of_context = tuple(x for x in group_by if x in CONTEXT_FIELDS)
+    known, wanted = _contexts(connection, selection.tenant, of_contexts, needed=bool(of_context))
+    parts = list(_parts(procedures, [x for x in group_by if x not in CONTEXT_FIELDS]))
+    return Selected(selection, parts, wanted, _groups(of_context, known), group_by, {x.id: x for x in known})
+
+
+def _contexts(
+    connection: Connection, tenant: str, wants: Callable[[Context], bool] | None, *, needed: bool
+) -> tuple[list[Context], list[int] | None]:
+    """The contexts that may be met, where it matters which; and the ids of those wanted, None for all."""
+    if wants is None and not needed:
+        return [], None
+    known = selecting.contexts(connection, tenant)
+    if wants is None:
+        return known, None
+    wanted = [x for x in known if wants(x)]
+    return wanted, [x.id for x in wanted]
+
+
+def _groups(fields: tuple[str, ...], known: Sequence[Context]) -> Groups:
+    if len(known) > _MAX_NAMED_CONTEXTS or not known:
+        return Groups(fields)
+    first: dict[tuple[Any, ...], int] = {}
+    return Groups(fields, {x.id: first.setdefault(_values(x, fields), x.id) for x in known})
+
+
+def _values(context: Context, fields: Sequence[str]) -> tuple[Any, ...]:
+    return tuple(context.tools if name == "tool" else getattr(context, name) for name in fields)
+
+
+def groups_of(context: Context, fields: Sequence[str]) -> Iterator[tuple[str | None, ...]]:
+    """The groups in which scores of a context count: by tool one for each tool, without a tool one."""
+    tools: Sequence[str | None] = context.tools or (None,)
+    for tool in tools if "tool" in fields else (None,):
+        yield tuple(tool if name == "tool" else getattr(context, name) for name in fields)
+
+
+def _parts(procedures: Sequence[Procedure], group_by: Sequence[str]) -> Iterator[Part]:
+    found: dict[tuple[Any, ...], list[Procedure]] = {}
+    for x in procedures:
+        named = tuple(getattr(x, name) for name in group_by)
+        found.setdefault((x.metric, x.scope, x.source or OURS, *named), []).append(x)
+    for key, those in sorted(found.items(), key=repr):
+        metric, scope, source = key[:3]
+        yield Part(metric, scope, source, dict(zip(group_by, key[3:], strict=True)), those)
+
+
+def _check_groups(group_by: Sequence[str]) -> None:
+    for name in group_by:
+        if name not in GROUP_FIELDS:
+            raise FieldError("group_by", f"there is no group {name[:80]!r}; {nearest(name[:80], GROUP_FIELDS)}")
+    if len(set(group_by)) < len(group_by):
+        raise FieldError("group_by", "names a group twice")
+
+
+def _split(text: str) -> tuple[Callable[[Procedure], bool], Callable[[Context], bool] | None]:
+    """The conditions of a filter on how scores were made, and on what was scored; None: there are none of these."""
+    found = parse(text, FILTER_FIELDS)
+    conditions = () if found is None else found.node.parts if isinstance(found.node, And) else (found.node,)
+    of_procedures: list[Callable[[Procedure], bool]] = []
+    of_contexts: list[Callable[[Context], bool]] = []
+    for condition in conditions:
+        names = set(_names(condition))
+        if names <= PROCEDURE_FIELDS.keys():
+            of_procedures.append(test_of(condition, PROCEDURE_FIELDS))
+        elif names <= SUBJECT_FIELDS.keys():
+            of_contexts.append(test_of(condition, SUBJECT_FIELDS))
+        else:
+            shown = " and ".join(sorted(names))
+            raise FieldError("filter", f"{shown} stand under one OR or NOT: join conditions on them by AND")
+    wanted = None if not of_contexts else lambda context: all(test(context) for test in of_contexts)
+    return lambda procedure: all(test(procedure) for test in of_procedures), wanted
+
+
+def _names(node: Node) -> Iterator[str]:
+    match node:
+        case Comparison():
+            yield node.field
+        case Not(part):
+            yield from _names(part)
+        case _:
+            for part in node.parts:
+                yield from _names(part)

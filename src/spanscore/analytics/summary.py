@@ -1,0 +1,207 @@
+"""What the scores of each metric come to: all in all, and over time."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+from sqlalchemy.engine import Connection
+
+from spanscore.analytics import calendar
+from spanscore.analytics.calendar import Unit
+from spanscore.analytics.figures import Corrected, Figure, corrected, mean, pass_rate
+from spanscore.analytics.selection import Part, Selected, Selection, groups_of, select
+from spanscore.calibration import Calibration
+from spanscore.store import calibrations, selecting, sums
+from spanscore.store.sums import Cell
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Scores that are missing: "skipped" or "failed", the skip's cause or the error's type, and how many."""
+
+    status: str
+    cause: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The scores of one metric from one source, of one group: figures, and on how many scores they rest.
+
+    `groups` has the value of each field that was grouped by. `scale` is that of the mean, None where none is recorded.
+    `least_chance`: the least chance with which one of them was drawn. `corrected`: None where no judge of the metric
+    was calibrated.
+    """
+
+    metric: str
+    scope: str
+    source: str
+    groups: Mapping[str, str | None]
+    scores: int
+    subjects: int
+    sessions: int
+    mean: Figure
+    pass_rate: Figure
+    corrected: Corrected | None
+    scale: tuple[float, float] | None
+    least_chance: float
+    missing: Sequence[Missing]
+
+
+class Point(NamedTuple):
+    """The summary of a time: from `start_ns` to before `end_ns`, Unix ns."""
+
+    start_ns: int
+    end_ns: int
+    summary: Summary
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One metric of one source and group over time; times without any score, also a missing one, are left out."""
+
+    metric: str
+    scope: str
+    source: str
+    groups: Mapping[str, str | None]
+    points: Sequence[Point]
+
+
+_Place = tuple[int | None, tuple[str | None, ...]]
+
+
+def summarize(
+    connection: Connection, selection: Selection, group_by: Sequence[str] = (), level: float = 0.95
+) -> list[Summary]:
+    """The summary of each metric, scope, source and group. Raises FieldError where the question cannot be right."""
+    selected, known = select(connection, selection, group_by), _calibrations(connection)
+    return [
+        summary for part in selected.parts for _, summary in _summaries(connection, selected, part, known, level=level)
+    ]
+
+
+def trend(
+    connection: Connection,
+    selection: Selection,
+    unit: Unit,
+    time_zone: ZoneInfo,
+    group_by: Sequence[str] = (),
+    level: float = 0.95,
+) -> list[Series]:
+    """The summaries of each `unit` of time. Raises FieldError where the question cannot be right."""
+    selected, known = select(connection, selection, group_by), _calibrations(connection)
+    edges = _edges(connection, selected, unit, time_zone)
+    found: dict[str, list[tuple[int, Summary]]] = defaultdict(list)
+    for part in selected.parts if edges else ():
+        for bucket, summary in _summaries(connection, selected, part, known, edges, level=level):
+            key = repr((summary.metric, summary.scope, summary.source, tuple(summary.groups.items())))
+            found[key].append((bucket or 0, summary))
+    return [_series(points, edges) for points in found.values()]
+
+
+def _series(found: Sequence[tuple[int, Summary]], edges: Sequence[int]) -> Series:
+    first = found[0][1]
+    ordered = sorted(found, key=lambda x: x[0])
+    points = [Point(edges[bucket], edges[bucket + 1], summary) for bucket, summary in ordered]
+    return Series(first.metric, first.scope, first.source, first.groups, points)
+
+
+def _edges(connection: Connection, selected: Selected, unit: Unit, time_zone: ZoneInfo) -> list[int]:
+    """The edges of the buckets: of the time that is asked for, else of all scores; none where there are no scores."""
+    start_ns, end_ns = selected.selection.start_ns, selected.selection.end_ns
+    if start_ns is None or end_ns is None:
+        everything = selected.scores(x for part in selected.parts for x in part.procedures)
+        first, last = selecting.times(connection, everything.conditions())
+        if first is None or last is None:
+            return []
+        start_ns = first if start_ns is None else start_ns
+        end_ns = last + 1 if end_ns is None else end_ns
+    return calendar.edges(start_ns, end_ns, unit, time_zone)
+
+
+def _summaries(
+    connection: Connection,
+    selected: Selected,
+    part: Part,
+    known: Sequence[Calibration],
+    edges: Sequence[int] = (),
+    *,
+    level: float,
+) -> Iterator[tuple[int | None, Summary]]:
+    bounds = bounds_of(connection, selected, part)
+    scores = selected.scores(part.scored, bounds)
+    cells = {(x.bucket, x.group): x for x in sums.cells(connection, scores, edges=edges, groups=selected.groups)}
+    missing = _missing(connection, selected, part, edges)
+    for place in sorted({*cells, *missing}, key=repr):
+        found = cells.get(place, _no_scores(place))
+        yield place[0], _summary(selected, part, found, bounds, missing.get(place, ()), known, level)
+
+
+def _summary(
+    selected: Selected,
+    part: Part,
+    cell: Cell,
+    bounds: tuple[float, float],
+    missing: Sequence[Missing],
+    known: Sequence[Calibration],
+    level: float,
+) -> Summary:
+    of_contexts = dict(zip(selected.groups.fields, cell.group, strict=True))
+    named = {**of_contexts, **part.groups}
+    chance, scale = part.least_chance, part.scale
+    return Summary(
+        part.metric,
+        part.scope,
+        part.source,
+        {name: named[name] for name in selected.group_by},
+        cell.scores,
+        cell.subjects,
+        cell.clusters,
+        mean(cell, bounds, is_scaled=scale is not None, least_chance=chance, level=level),
+        pass_rate(cell, least_chance=chance, level=level),
+        corrected(cell, part.scored, known, level),
+        scale,
+        chance,
+        missing,
+    )
+
+
+def bounds_of(connection: Connection, selected: Selected, part: Part) -> tuple[float, float]:
+    """The values that become 0 and 1: the scale, or where none is recorded the lowest and highest that there are."""
+    if part.scale is not None:
+        return part.scale
+    low, high = selecting.extremes(connection, selected.scores(part.scored).conditions())
+    if low is None or high is None:
+        return 0.0, 1.0
+    return (low, high) if low < high else (low, low + 1.0)
+
+
+def _missing(
+    connection: Connection, selected: Selected, part: Part, edges: Sequence[int]
+) -> dict[_Place, list[Missing]]:
+    """What is missing, by bucket and group."""
+    procedures = part.missing
+    if not procedures:
+        return {}
+    counted: defaultdict[_Place, Counter[tuple[str, str]]] = defaultdict(Counter)
+    scores = selected.scores(procedures.values())
+    for bucket, procedure, context, count in sums.counts(
+        connection, scores, edges, by_context=bool(selected.groups.fields)
+    ):
+        made = procedures[procedure]
+        groups: Any = [()] if context is None else groups_of(selected.known[context], selected.groups.fields)
+        for group in groups:
+            counted[bucket, group][made.status, made.cause or ""] += count
+    return {place: [Missing(*x, n) for x, n in found.most_common()] for place, found in counted.items()}
+
+
+def _no_scores(place: _Place) -> Cell:
+    none = sums.Sums(0, 0, 0.0, 0.0, (0.0,) * len(sums.POWERS))
+    return Cell(*place, 0, 0, 0, none, none)
+
+
+def _calibrations(connection: Connection) -> list[Calibration]:
+    found = (Calibration.from_json(x) for x in calibrations.read(connection))
+    return [x for x in found if x is not None]

@@ -1,0 +1,194 @@
+"""What scores have in common, as rows of their own: how they were made, and what was scored.
+
+Their ids are hashes of what they contain, so none is looked up before it is written. A hash has 63 bits: among a
+million of them two are equal with a chance of one in twenty million.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
+
+from sqlalchemy import Dialect, Table, delete, exists, func, not_, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import Connection
+
+from spanscore.model.score import Evaluation, Failure, Skip
+from spanscore.model.trace import AgentTrace
+from spanscore.store.schema import context_tools, score_contexts, score_facts, score_procedures
+from spanscore.store.writing import NO_TEXT, key, subject_of
+
+MAX_TOOLS = 32
+"""Tools of a trace that are kept, the first ones by name."""
+
+_ENVIRONMENTS: tuple[str, ...] = ("deployment.environment.name", "deployment.environment")
+_MAX_TEXT_CHARS = 256
+_MAX_LEFT_CONTEXTS = 1000
+
+_Row: TypeAlias = tuple[Any, ...]
+
+
+class OfTrace(NamedTuple):
+    """What is known of an agent trace beside its scores: the first model that it called, and its tools."""
+
+    model: str | None = None
+    tools: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, trace: AgentTrace) -> "OfTrace":
+        """Those of a trace."""
+        model = next((x.model for x in trace.model_calls if x.model), None)
+        tools = sorted({_short(x.name) for x in trace.tool_calls or ()} - {""})
+        return cls(text(model), tuple(tools[:MAX_TOOLS]))
+
+
+class Dimensions:
+    """The procedures and contexts of the scores of one commit, to be written with them."""
+
+    def __init__(self) -> None:
+        self._procedures: dict[int, _Row] = {}
+        self._contexts: dict[int, _Row] = {}
+        self._tools: set[tuple[int, str]] = set()
+
+    def procedure(self, score: Evaluation) -> int:
+        """The id of the procedure by which a score was made."""
+        row = _procedure(
+            score.tenant,
+            score.scope,
+            score.metric,
+            score.evaluator,
+            score.run or "",
+            score.threshold,
+            score.rule,
+            score.scale,
+            score.sampling,
+            score.status,
+            _cause(score),
+        )
+        self._procedures[row[0]] = row
+        return int(row[0])
+
+    def context(self, score: Evaluation, about: OfTrace) -> int:
+        """The id of the context of what was scored."""
+        resource = score.target.resource
+        version = resource.get("service.version")
+        row = _context(
+            score.tenant,
+            score.service_name,
+            score.agent_name,
+            _environment(resource),
+            None if version in (None, "") else str(version),
+            about,
+        )
+        found = int(row[0])
+        if found not in self._contexts:
+            self._contexts[found] = row
+            self._tools.update((found, tool) for tool in about.tools)
+        return found
+
+    def write(self, connection: Connection) -> None:
+        """Write those that are not there yet."""
+        _put_new(connection, score_procedures, list(self._procedures.values()))
+        _put_new(connection, score_contexts, list(self._contexts.values()))
+        _put_new(connection, context_tools, sorted(self._tools))
+
+
+def cluster(score: Evaluation) -> int:
+    """What is independent of other scores: the session, or a trace that belongs to none."""
+    session = score.session_key or score.session_id
+    return subject(score) if session is None else cluster_of(score.tenant, "session", key(session))
+
+
+def subject(score: Evaluation) -> int:
+    """What was scored."""
+    return cluster_of(score.tenant, score.scope, subject_of(score))
+
+
+def tidy(connection: Connection) -> None:
+    """Delete what no score has any more; of contexts a thousand may stay, since to find those takes reading all."""
+    has_scores = exists().where(score_facts.c.procedure == score_procedures.c.id)
+    connection.execute(delete(score_procedures).where(not_(has_scores)))
+    if connection.execute(select(func.count()).select_from(score_contexts)).scalar_one() > _MAX_LEFT_CONTEXTS:
+        used = select(score_facts.c.context)
+        connection.execute(delete(score_contexts).where(score_contexts.c.id.not_in(used)))
+        connection.execute(delete(context_tools).where(context_tools.c.context.not_in(used)))
+
+
+def text(value: str | None) -> str | None:
+    """`value` as every database takes it, at most 256 characters."""
+    return None if value is None else _short(value)
+
+
+def _short(value: str) -> str:
+    if len(value) <= _MAX_TEXT_CHARS and value.isascii() and "\0" not in value:
+        return value
+    return NO_TEXT.sub("", value)[:_MAX_TEXT_CHARS]
+
+
+def _cause(score: Evaluation) -> str | None:
+    if isinstance(score.outcome, Skip):
+        return score.outcome.cause
+    return score.outcome.type if isinstance(score.outcome, Failure) else None
+
+
+def _environment(resource: Mapping[str, Any]) -> str | None:
+    return next((str(resource[x]) for x in _ENVIRONMENTS if resource.get(x) not in (None, "")), None)
+
+
+def hashed(*parts: Any) -> int:
+    """A number from 0 to 2**63 - 1."""
+    digest = hashlib.blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest) >> 1
+
+
+@lru_cache(maxsize=4096)
+def cluster_of(tenant: str, scope: str, subject: str) -> int:
+    """The hash of a session, by its key, or of a trace."""
+    return hashed(tenant, scope, subject)
+
+
+@lru_cache(maxsize=4096)
+def _procedure(
+    tenant: str,
+    scope: str,
+    metric: str,
+    by: Any,
+    run: str,
+    threshold: float | None,
+    rule: str | None,
+    scale: tuple[float, float] | None,
+    sampling: float,
+    status: str,
+    cause: str | None,
+) -> _Row:
+    low, high = (None, None) if scale is None else (float(scale[0]), float(scale[1]))
+    named = (text(x) for x in (by.name, by.version, by.model, by.prompt_hash, by.embedding))
+    limit = None if threshold is None else float(threshold)
+    made = (text(by.source), run, by.kind, *named, limit, text(rule), low, high, float(sampling), status, text(cause))
+    row = (tenant, scope, text(metric), *made)
+    return hashed(*row), *row
+
+
+@lru_cache(maxsize=4096)
+def _context(
+    tenant: str, service: str | None, agent: str | None, environment: str | None, version: str | None, about: OfTrace
+) -> _Row:
+    row = (tenant, text(service), text(agent), text(environment), text(version), about.model)
+    return hashed(*row, about.tools), *row
+
+
+def _put_new(connection: Connection, table: Table, rows: list[_Row]) -> None:
+    if not rows:
+        return
+    statement = _insertion(table, connection.dialect)
+    if connection.dialect.positional:
+        connection.exec_driver_sql(statement, rows)
+    else:
+        names: Iterable[str] = table.columns.keys()
+        connection.exec_driver_sql(statement, [dict(zip(names, row, strict=True)) for row in rows])
+
+
+@lru_cache(maxsize=16)
+def _insertion(table: Table, dialect: Dialect) -> str:
+    insert = postgresql.insert(table) if dialect.name == "postgresql" else sqlite.insert(table)
+    return str(insert.on_conflict_do_nothing().compile(dialect=dialect))

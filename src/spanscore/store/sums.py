@@ -1,0 +1,300 @@
+"""What figures over many scores rest on, added up by the database: sums over sessions of powers of their weights.
+
+One query reads the scores of some procedures once, in the order of their key, and gives a row for each figure; so
+memory does not grow with the number of scores.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Double,
+    Subquery,
+    Table,
+    bindparam,
+    case,
+    cast,
+    distinct,
+    func,
+    literal_column,
+    select,
+)
+from sqlalchemy.engine import Connection, Row
+
+from spanscore.store.schema import context_tools, score_contexts, score_facts
+
+CONTEXT_FIELDS: Final = ("service", "agent", "environment", "version", "model", "tool")
+"""By what of a context scores can be grouped."""
+
+MAX_CELLS: Final = 20_000
+"""Figures that one query gives at most."""
+
+POWERS: Final = ((1, 0), (0, 1), (2, 0), (1, 1), (0, 2), (4, 0), (3, 1), (2, 2), (1, 3), (0, 4))
+"""Of a, a cluster's weighted values, and b, its weight: in the order in which `Sums.powers` has their sums."""
+
+_facts = score_facts.c
+_KINDS: Final = ("value", "verdict")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scores:
+    """Which scores: those of `procedures` and `contexts` (None: of all), from `start_ns` to before `end_ns`.
+
+    `procedures` has the weight of each one's scores, the inverse of the chance with which they were drawn. `bounds` are
+    the values that become 0 and 1. `is_external`: others gave some, so that a value may be missing and a subject may
+    have several scores; else each subject has one. `has_verdicts`: each is known to pass or to fail.
+    """
+
+    procedures: Mapping[int, float]
+    contexts: Sequence[int] | None = None
+    start_ns: int | None = None
+    end_ns: int | None = None
+    bounds: tuple[float, float] = (0.0, 1.0)
+    is_external: bool = False
+    has_verdicts: bool = False
+
+    def conditions(self) -> list[ColumnElement[bool]]:
+        """What a row of `score_facts` must meet."""
+        found = [among(_facts.procedure, list(self.procedures))]
+        if self.start_ns is not None:
+            found.append(_facts.evaluated_ns >= self.start_ns)
+        if self.end_ns is not None:
+            found.append(_facts.evaluated_ns < self.end_ns)
+        if self.contexts is not None:
+            found.append(among(_facts.context, self.contexts))
+        return found
+
+    def measures(self) -> dict[str, ColumnElement[Any]]:
+        """The value on the scale 0..1 and the verdict, 1 for a pass, of a row."""
+        low, high = self.bounds
+        value: ColumnElement[Any] = _facts.value
+        if self.bounds != (0.0, 1.0):
+            value = (_facts.value - low) / (high - low)
+        return {"value": value, "verdict": _facts.passing}
+
+    @property
+    def common_weight(self) -> float | None:
+        """The weight of every score; None where they have several."""
+        weights = set(self.procedures.values())
+        return weights.pop() if len(weights) == 1 else None
+
+    def is_complete(self, kind: str) -> bool:
+        """Whether every row has a value, or a verdict."""
+        return not self.is_external and (kind == "value" or self.has_verdicts)
+
+
+class Sums(NamedTuple):
+    """Of the scores that have a value, or a verdict: how many, of how many clusters, and sums over these clusters."""
+
+    units: int
+    clusters: int
+    heaviest: float
+    squared_weights: float
+    powers: tuple[float, ...]
+
+
+class Cell(NamedTuple):
+    """What one figure rests on. `bucket` counts from 0; `group` has a value for each field grouped by."""
+
+    bucket: int | None
+    group: tuple[str | None, ...]
+    scores: int
+    subjects: int
+    clusters: int
+    values: Sums
+    verdicts: Sums
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """What scores are grouped by: some of `CONTEXT_FIELDS`.
+
+    By tool a score counts for each tool that its trace called. `alike` has for each context one that has the same
+    values in these fields, where contexts are few enough to name them all.
+    """
+
+    fields: tuple[str, ...] = ()
+    alike: Mapping[int, int] | None = None
+
+
+_NO_GROUPS = Groups()
+
+
+def cells(
+    connection: Connection, scores: Scores, *, edges: Sequence[int] = (), groups: Groups = _NO_GROUPS
+) -> list[Cell]:
+    """The sums of scores, of each bucket of time between two `edges` (Unix ns, rising) and of each group."""
+    if not scores.procedures:
+        return []
+    by_cluster = clustered(scores, edges=edges, groups=groups)
+    keys = [by_cluster.c[name] for name in _names(edges, groups.fields)]
+    columns: list[ColumnElement[Any]] = [func.sum(by_cluster.c.n), func.sum(by_cluster.c.subjects), func.count()]
+    for kind in _KINDS:
+        columns += _power_sums(scores, by_cluster, kind)
+    query = select(*keys, *columns).select_from(by_cluster).group_by(*keys).limit(MAX_CELLS)
+    weight = scores.common_weight or 1.0
+    rows = connection.execute(query)
+    found = (_cell(row, weight, has_bucket=bool(edges), groups=len(groups.fields)) for row in rows)
+    return [x for x in found if x.scores]
+
+
+class Count(NamedTuple):
+    """How many rows of a procedure lie in a bucket; `context` where they are counted by context."""
+
+    bucket: int | None
+    procedure: int
+    context: int | None
+    number: int
+
+
+def counts(connection: Connection, scores: Scores, edges: Sequence[int] = (), *, by_context: bool) -> list[Count]:
+    """How many scores each procedure made, by bucket."""
+    nothing: ColumnElement[Any] = cast(literal_column("NULL"), BigInteger)
+    keys = [_bucket(edges) if edges else nothing, _facts.procedure, _facts.context if by_context else nothing]
+    found = select(*keys, func.count()).where(*scores.conditions()).group_by(*keys)
+    if edges:
+        found = found.where(_facts.evaluated_ns >= edges[0], _facts.evaluated_ns < edges[-1])
+    return [Count(row[0], row[1], row[2], row[3]) for row in connection.execute(found)]
+
+
+def clustered(scores: Scores, *, edges: Sequence[int] = (), groups: Groups = _NO_GROUPS) -> Subquery:
+    """For each bucket, group and cluster the number of its scores, and a, b and the squared weights of each kind.
+
+    Where all scores have one weight it is left out of these.
+    """
+    keys: list[ColumnElement[Any]] = [_bucket(edges).label("bucket")] if edges else []
+    source: Any = score_facts
+    if groups.fields and groups.alike is not None:
+        keys.append(_looked_up(_facts.context, groups.alike).label("context"))
+    elif groups.fields:
+        source = _with_contexts(source, _facts.context, groups.fields)
+        keys += _group_columns(groups.fields)
+    keys.append(_facts.cluster)
+    sums = _first_sums(scores)
+    found = select(*keys, *(x.label(name) for name, x in sums.items())).select_from(source).where(*scores.conditions())
+    if edges:
+        found = found.where(_facts.evaluated_ns >= edges[0], _facts.evaluated_ns < edges[-1])
+    by_cluster = found.group_by(*keys).subquery("by_cluster")
+    if not groups.fields or groups.alike is None:
+        return by_cluster
+    named: list[ColumnElement[Any]] = [by_cluster.c.bucket] if edges else []
+    named += [*_group_columns(groups.fields), by_cluster.c.cluster]
+    of_groups = _with_contexts(by_cluster, by_cluster.c.context, groups.fields)
+    columns = [by_cluster.c[name] for name in sums]
+    if "tool" not in groups.fields:  # then each group is one context
+        return select(*named, *columns).select_from(of_groups).subquery("by_group")
+    totals = (func.sum(x).label(x.name) for x in columns)
+    return select(*named, *totals).select_from(of_groups).group_by(*named).subquery("by_group")
+
+
+def _with_contexts(table: Any, context: ColumnElement[Any], fields: Sequence[str]) -> Any:
+    joined = table.join(score_contexts, score_contexts.c.id == context)
+    if "tool" in fields:
+        joined = joined.outerjoin(context_tools, context_tools.c.context == context)
+    return joined
+
+
+def among(column: ColumnElement[Any], ids: Sequence[int]) -> ColumnElement[bool]:
+    """That a column has one of these numbers, which may be more than a statement has parameters."""
+    return column.in_(bindparam(None, sorted(ids), expanding=True, literal_execute=True, unique=True))
+
+
+def _bucket(edges: Sequence[int]) -> ColumnElement[Any]:
+    """The number of the bucket that a row's time lies in."""
+    return _halved(_facts.evaluated_ns, edges[:-1], list(range(len(edges) - 1)))
+
+
+def _looked_up(column: ColumnElement[Any], numbers: Mapping[int, float]) -> ColumnElement[Any]:
+    """What `numbers` has for a column, which is one of its keys."""
+    keys = sorted(numbers)
+    return _halved(column, keys, [numbers[x] for x in keys])
+
+
+def _halved(column: ColumnElement[Any], starts: Sequence[int], values: Sequence[float]) -> ColumnElement[Any]:
+    """The value of the last of `starts`, which rise, that is not above a column; as many comparisons as halvings."""
+
+    def of(low: int, high: int) -> ColumnElement[Any]:
+        if high - low == len(starts) and len(set(values)) == 1:  # a bare number would be a place in GROUP BY
+            return cast(literal_column(repr(values[0])), Double if isinstance(values[0], float) else BigInteger)
+        if all(x == values[low] for x in values[low:high]):
+            return literal_column(repr(values[low]))
+        middle = (low + high) // 2
+        return case((column < literal_column(str(starts[middle])), of(low, middle)), else_=of(middle, high))
+
+    return of(0, len(starts))
+
+
+def _first_sums(scores: Scores) -> dict[str, ColumnElement[Any]]:
+    every = func.count()
+    weight = None if scores.common_weight else _looked_up(_facts.procedure, scores.procedures)
+    sums: dict[str, ColumnElement[Any]] = {
+        "n": every,
+        "subjects": func.count(distinct(_facts.subject)) if scores.is_external else every,
+        "b": every if weight is None else func.sum(weight),
+        "w": every if weight is None else func.sum(weight * weight),
+    }
+    for kind, measure in scores.measures().items():
+        sums[f"a_{kind}"] = func.sum(measure if weight is None else measure * weight)
+        if scores.is_complete(kind):
+            continue
+        sums[f"n_{kind}"] = func.count(measure)
+        for name, power in (("b", 1), ("w", 2)):
+            of_each = None if weight is None else case((measure.is_not(None), _product([weight] * power)), else_=0.0)
+            sums[f"{name}_{kind}"] = func.count(measure) if of_each is None else func.sum(of_each)
+    return sums
+
+
+def parts(scores: Scores, by_cluster: Subquery, kind: str) -> Mapping[str, ColumnElement[Any]]:
+    """The columns of `clustered` that a kind has: `n`, `a`, `b` and `w`; a and b as floating point numbers."""
+    end = "" if scores.is_complete(kind) else f"_{kind}"
+    column = by_cluster.c
+    return {
+        "n": column[f"n{end}"],
+        "a": func.coalesce(cast(column[f"a_{kind}"], Double), 0.0),
+        "b": cast(column[f"b{end}"], Double),
+        "w": column[f"w{end}"],
+    }
+
+
+def _power_sums(scores: Scores, by_cluster: Subquery, kind: str) -> list[ColumnElement[Any]]:
+    part = parts(scores, by_cluster, kind)
+    a, b = part["a"], part["b"]
+    clusters = func.count() if scores.is_complete(kind) else func.sum(case((part["n"] > 0, 1), else_=0))
+    powers = [func.sum(_product([*[a] * i, *[b] * j])) for i, j in POWERS]
+    return [func.sum(part["n"]), clusters, func.max(b), func.sum(part["w"]), *powers]
+
+
+def _product(factors: Sequence[ColumnElement[Any]]) -> ColumnElement[Any]:
+    first, *rest = factors
+    for factor in rest:
+        first = first * factor
+    return first
+
+
+def _names(edges: Sequence[int], fields: Sequence[str]) -> list[str]:
+    return [*(["bucket"] if edges else []), *fields]
+
+
+def _group_columns(fields: Sequence[str]) -> list[ColumnElement[Any]]:
+    tables: dict[str, Table] = {"tool": context_tools}
+    return [tables.get(name, score_contexts).c[name].label(name) for name in fields]
+
+
+def _cell(row: Row[Any], weight: float, *, has_bucket: bool, groups: int) -> Cell:
+    bucket, rest = (int(row[0]), list(row[1:])) if has_bucket else (None, list(row))
+    group, (scores, subjects, clusters, *found) = tuple(rest[:groups]), rest[groups:]
+    width = len(found) // len(_KINDS)
+    values, verdicts = (_sums(found[x * width : (x + 1) * width], weight) for x in range(len(_KINDS)))
+    return Cell(bucket, group, int(scores or 0), int(subjects or 0), int(clusters or 0), values, verdicts)
+
+
+def _sums(found: Sequence[Any], weight: float) -> Sums:
+    """The sums of scores that each have this weight beside the one that was summed up."""
+    units, clusters, heaviest, squares, *powers = found
+    scaled = tuple(float(x or 0) * weight ** (i + j) for x, (i, j) in zip(powers, POWERS, strict=True))
+    return Sums(
+        int(units or 0), int(clusters or 0), float(heaviest or 0) * weight, float(squares or 0) * weight**2, scaled
+    )
