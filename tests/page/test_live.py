@@ -32,7 +32,7 @@ def test_where_nothing_is_stored_the_page_says_what_to_do(show, serve):
     assert "4317" not in page.locator(".nothing").inner_text()
     page.keyboard.press("1")
     page.locator(".nothing", has_text="No turn fails").wait_for()
-    page.keyboard.press("4")
+    page.get_by_role("link", name="Runs").click()
     page.locator(".nothing", has_text="spanscore runs create").wait_for()
 
 
@@ -78,7 +78,7 @@ def test_a_server_that_does_not_answer_leaves_what_was_read_with_its_time(show, 
 def test_a_token_is_asked_for_once(show, guarded):
     page = show(guarded, "#/traces")
     _enter(page, "wrong")
-    page.locator(".problem", has_text="does not know this token").wait_for()
+    page.locator(".problem", has_text="This token is not known here").wait_for()
     _enter(page, "reader")
     page.wait_for_selector(".nothing")
     assert page.url.endswith("#/traces")
@@ -87,6 +87,15 @@ def test_a_token_is_asked_for_once(show, guarded):
     assert page.evaluate("localStorage.length") == 0
     page.get_by_role("button", name="Forget token").click()
     page.get_by_label("Token").wait_for()
+
+
+def test_where_there_are_tenants_the_reader_may_name_one(show, serve):
+    served = serve(tenancy={"enabled": True}).start()
+    page = show(served, "#/traces")
+    page.get_by_label("Tenant").fill("acme")
+    page.keyboard.press("Enter")
+    page.locator(".nothing", has_text="Nothing is stored yet").wait_for()
+    assert page.locator(".top .tag").inner_text() == "acme"
 
 
 def test_a_token_that_may_not_read_is_refused_with_the_reason(show, guarded):
@@ -123,4 +132,24 @@ def test_a_run_is_followed_paused_resumed_and_cancelled(show, large_server):
     page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
     page.locator(".page-head", has_text="cancelled").wait_for()
     assert page.get_by_role("button", name="Delete").is_visible()
+    assert page.complaints == []
+
+
+def test_a_monitor_is_triggered_paused_and_resumed(show, serve):
+    served = serve().start()
+    page = show(served, "#/monitors")
+    page.locator(".nothing", has_text="spanscore monitors create").wait_for()
+    watch = {"metric": "task_completion", "floor": 0.8}
+    served.ask(
+        "MonitorService/CreateMonitor", monitor={"displayName": "mine", "watch": watch, "schedule": {"everyS": 3600}}
+    )
+    page.keyboard.press("r")
+    page.locator(".row", has_text="mine").click()
+    page.locator(".page.monitor", has_text="task_completion").wait_for()
+    page.get_by_role("button", name="Look now").click()
+    page.locator(".ticks tbody tr", has_text="asked for").wait_for()
+    page.get_by_role("button", name="Pause").click()
+    page.locator(".page-head", has_text="paused").wait_for()
+    page.get_by_role("button", name="Resume").click()
+    page.get_by_role("button", name="Pause").wait_for()
     assert page.complaints == []

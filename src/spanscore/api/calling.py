@@ -69,6 +69,11 @@ class Caller:
         self._tokens = tokens
         self._tenancy = tenancy
 
+    @property
+    def tenant_header(self) -> str | None:
+        """The header in which a caller may name its tenant; None without tenants."""
+        return self._tenancy.header if self._tenancy is not None and self._tenancy.is_enabled else None
+
     async def call(self, method: Method, request: Message, headers: Headers) -> Message:
         """The one response of a method. Raises Refusal."""
         try:

@@ -170,7 +170,7 @@ class _Front:
         self._caller = caller
         self._only_local = only_local
         self._document = openapi_document()
-        self._page = page_files()
+        self._page = page_files(caller.tenant_header)
 
     async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
         headers, path = _headers(scope), scope["path"]

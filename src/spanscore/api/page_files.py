@@ -40,8 +40,11 @@ class File:
 
 
 @cache
-def page_files() -> Mapping[str, File]:
-    """The files by path. All but the page itself are under a digest of them all, and may be kept for ever."""
+def page_files(tenant_header: str | None = None) -> Mapping[str, File]:
+    """The files by path. All but the page itself are under a digest of them all, and may be kept for ever.
+
+    With a `tenant_header` the page offers to name the tenant, which it sends in this header.
+    """
     assets = dict(_assets())
     digest = hashlib.sha256(b"\0".join(x for item in assets.items() for x in (item[0].encode(), item[1]))).hexdigest()[
         :16
@@ -50,7 +53,7 @@ def page_files() -> Mapping[str, File]:
         f"{PAGE}{digest}/{name}": File(200, _headers(name, "public, max-age=31536000, immutable"), content)
         for name, content in assets.items()
     }
-    page = _page(digest, sorted(assets)).encode()
+    page = _page(digest, sorted(assets), tenant_header).encode()
     found[PAGE] = File(200, _headers("text/html; charset=utf-8", "no-cache"), page)
     moved = File(307, {**_HEADERS, "location": PAGE, "cache-control": "no-cache"}, b"")
     return {**found, "/": moved, PAGE.rstrip("/"): moved}
@@ -73,12 +76,13 @@ def _headers(name: str, cache_control: str) -> dict[str, str]:
     return {**_HEADERS, "content-type": kind, "cache-control": cache_control}
 
 
-def _page(digest: str, names: list[str]) -> str:
+def _page(digest: str, names: list[str], tenant_header: str | None) -> str:
     """The page: it loads its program, which does the rest."""
     styles = "\n".join(f'<link rel="stylesheet" href="{digest}/{x}">' for x in _STYLES)
     early = "\n".join(
         f'<link rel="modulepreload" href="{digest}/{x}">' for x in names if x.startswith("page/") and x.endswith(".js")
     )
+    tenant = "" if tenant_header is None else f'<meta name="tenant-header" content="{html.escape(tenant_header)}">\n'
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -86,7 +90,7 @@ def _page(digest: str, names: list[str]) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="generator" content="spanscore {html.escape(version("spanscore"))}">
-<title>spanscore</title>
+{tenant}<title>spanscore</title>
 <link rel="icon" href="{ICON}">
 {styles}
 {early}

@@ -48,6 +48,11 @@ class Tenancy:
         self._config = config
 
     @property
+    def is_enabled(self) -> bool:
+        """Whether there are tenants."""
+        return self._config.enabled
+
+    @property
     def header(self) -> str:
         """The name, in lower case, of the header that may name the tenant."""
         return self._config.header

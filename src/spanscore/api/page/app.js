@@ -6,14 +6,14 @@ import { startTheme } from "../report/theme.js";
 import { enter } from "./access.js";
 import { hashOf, placeIn } from "./address.js";
 import { makeBrowse } from "./browse.js";
-import { keepToken, token } from "./client.js";
+import { given, keep } from "./client.js";
 import { keysOf, KEYS } from "./shortcuts.js";
 import { kinds } from "./kinds.js";
 import { problemPart } from "./opened.js";
 import { timeOfDay } from "./times.js";
 
 const REFRESH_MS = 10_000;
-const TITLES = { failing: "Failing", traces: "Turns", sessions: "Sessions", runs: "Runs" };
+const TITLES = { failing: "Failing", traces: "Turns", sessions: "Sessions", runs: "Runs", monitors: "Monitors" };
 
 async function start(root) {
   const toggleTheme = startTheme("spanscore-theme");
@@ -61,14 +61,14 @@ async function start(root) {
       h("nav", { class: "views", "aria-label": "Views" }, links),
       live,
       viewer.tenant ? h("span", { class: "tag", title: "Whose data this is" }, viewer.tenant) : null,
-      token() ? button("Forget token", () => { keepToken(""); location.reload(); }, { class: "top-button" }) : null,
+      given("token") || given("tenant") ? button("Forget token", () => { keep("token", ""); keep("tenant", ""); location.reload(); }, { class: "top-button" }) : null,
       button("Keys", () => help.showModal(), { class: "top-button keys", title: "Keys (?)" }),
       button("◐", toggleTheme, { class: "top-button", title: "Light or dark (t)", "aria-label": "Light or dark" })),
     notice, views, help);
 
   async function route() {
     app.place = placeIn(location.hash, app.views);
-    const { view, given } = app.place;
+    const { view } = app.place;
     if (!made.has(view)) made.set(view, makeBrowse(app, known[view]));
     const next = made.get(view);
     if (app.current !== next) {
@@ -81,7 +81,7 @@ async function start(root) {
         else link.removeAttribute("aria-current");
       }
     }
-    await next.show(given).then(app.succeeded, app.failed);
+    await next.show(app.place.given).then(app.succeeded, app.failed);
   }
 
   addEventListener("hashchange", route);

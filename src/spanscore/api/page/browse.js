@@ -27,7 +27,7 @@ export function makeBrowse(app, kind) {
     onchange: (changes, how = {}) => app.go(kind.view, { ...given, ...changes }, { replace: how.isTyping }),
   });
   const list = makeRowList({
-    label: kind.title, noun: kind.noun,
+    label: kind.title, noun: kind.noun, order: kind.order ?? ", the newest first",
     // A token holds for the filter that it was given for, and "the last hour" moves on.
     load: async (from, signal) => {
       const request = from ?? { pageSize: PAGE_SIZE, ...kind.request(given, Date.now()) };

@@ -1,6 +1,6 @@
-// The API over HTTP: a method is a POST of JSON. The token is kept for as long as the browser's tab is open.
+// The API over HTTP: a method is a POST of JSON. The token is kept, as is the tenant's name, for as long as the browser's tab is open.
 
-const TOKEN_KEY = "spanscore-token";
+const KEYS = { token: "spanscore-token", tenant: "spanscore-tenant" };
 const TIMEOUT_MS = 60_000;
 
 /** What a call ended with, in words for people; `code` is Connect's, or "gone" where no answer came. */
@@ -21,15 +21,33 @@ export class ApiError extends Error {
   }
 }
 
-/** @returns {string} the token, empty where none was given */
-export function token() {
-  return sessionStorage.getItem(TOKEN_KEY) ?? "";
+/**
+ * What the reader has typed, empty where nothing was.
+ * @param {"token" | "tenant"} name
+ */
+export function given(name) {
+  return sessionStorage.getItem(KEYS[name]) ?? "";
 }
 
-/** @param {string} text - empty: forget it */
-export function keepToken(text) {
-  if (text) sessionStorage.setItem(TOKEN_KEY, text);
-  else sessionStorage.removeItem(TOKEN_KEY);
+/**
+ * @param {"token" | "tenant"} name
+ * @param {string} text - empty: forget it
+ */
+export function keep(name, text) {
+  if (text) sessionStorage.setItem(KEYS[name], text);
+  else sessionStorage.removeItem(KEYS[name]);
+}
+
+/** The header in which the server takes the name of a tenant; empty where it has no tenants. */
+export function tenantHeader() {
+  return document.querySelector('meta[name="tenant-header"]')?.content ?? "";
+}
+
+function headers() {
+  const found = { "content-type": "application/json" };
+  if (given("token")) found.authorization = `Bearer ${given("token")}`;
+  if (tenantHeader() && given("tenant")) found[tenantHeader()] = given("tenant");
+  return found;
 }
 
 /**
@@ -41,8 +59,7 @@ export function keepToken(text) {
  */
 export async function ask(method, request = {}, signal) {
   const limit = AbortSignal.timeout(TIMEOUT_MS);
-  const headers = { "content-type": "application/json", ...(token() ? { authorization: `Bearer ${token()}` } : {}) };
-  const options = { method: "POST", headers, body: JSON.stringify(request), signal: signal ? AbortSignal.any([signal, limit]) : limit, cache: "no-store" };
+  const options = { method: "POST", headers: headers(), body: JSON.stringify(request), signal: signal ? AbortSignal.any([signal, limit]) : limit, cache: "no-store" };
   let answer;
   try {
     answer = await fetch(`/spanscore.v1.${method}`, options);

@@ -8,11 +8,14 @@ const MAX_NAMES = 200;
 
 /**
  * @param {object} options
- * @param {string} options.search - what the search field looks in
- * @param {string} options.fields - fields of a filter, as an example
+ * @param {string} options.id - tells its parts from those of other views
+ * @param {string[]} [options.has] - the conditions that it offers; "filter" is of turns or sessions, "scores" of scores
+ * @param {string} [options.search] - what the search field looks in
+ * @param {string} options.fields - a filter, as an example
  * @param {(changes: Record<string, string>, how?: {isTyping?: boolean}) => void} options.onchange
  */
 export function makeFilters(options) {
+  const has = options.has ?? ["search", "range", "service", "agent", "filter"];
   const names = { service: new Set(), agent: new Set() };
   const lists = { service: h("datalist", { id: `services-${options.id}` }), agent: h("datalist", { id: `agents-${options.id}` }) };
   let waiting = 0;
@@ -26,24 +29,25 @@ export function makeFilters(options) {
   const agent = named("agent", "Any agent");
   const range = h("select", { "aria-label": "Time", onchange: () => options.onchange({ range: range.value }) },
     h("option", { value: "" }, "Any time"), Object.entries(RANGES).map(([key, [text]]) => h("option", { value: key }, text)));
-  const filter = h("input", { type: "text", class: "mono", placeholder: options.fields, "aria-label": "Filter", spellcheck: "false", autocomplete: "off", onchange: () => options.onchange({ filter: filter.value.trim() }) });
+  const kind = has.includes("scores") ? "scores" : "filter";
+  const filter = h("input", { type: "text", class: "mono", placeholder: options.fields, "aria-label": "Filter", spellcheck: "false", autocomplete: "off", onchange: () => options.onchange({ [kind]: filter.value.trim() }) });
   const more = h("details", { class: "more-filters" }, h("summary", null, "Filter by any field"), filter);
   const chips = h("div", { class: "chips" });
   const problem = h("p", { class: "problem", role: "alert", hidden: true });
-  const element = h("div", { class: "filters" }, search, h("div", { class: "selects" }, range, service, agent, lists.service, lists.agent), more, chips, problem);
+  const element = h("div", { class: "filters" }, has.includes("search") ? search : null, h("div", { class: "selects" }, range, service, agent, lists.service, lists.agent), more, chips, problem);
 
   return {
     element, search,
-    /** Shows the conditions that hold. */
-    show(given) {
-      for (const [name, input] of Object.entries({ search, service, agent, range, filter })) {
+    /** Shows the conditions that hold; `chosen` are those that were chosen, where some hold without it. */
+    show(given, chosen = given) {
+      for (const [name, input] of Object.entries({ search, service, agent, range, [kind]: filter })) {
         if (document.activeElement !== input || input === range) input.value = given[name] ?? "";
         input.classList.toggle("chosen", Boolean(given[name]));
       }
-      if (given.filter) more.open = true;
+      if (given[kind]) more.open = true;
       replace(chips,
         given.metric ? button([`fails in ${given.metric}`, h("span", { "aria-hidden": "true" }, " ✕")], () => options.onchange({ metric: "" }), { class: "chip", title: "Remove this condition" }) : null,
-        CONDITIONS.some((name) => given[name]) ? button("Clear all", () => options.onchange(Object.fromEntries(CONDITIONS.map((name) => [name, ""]))), { class: "link small" }) : null);
+        CONDITIONS.some((name) => chosen[name]) ? button("Clear all", () => options.onchange(Object.fromEntries(CONDITIONS.map((name) => [name, ""]))), { class: "link small" }) : null);
     },
     /** Offers names of services and agents that were seen. */
     offer(rows) {

@@ -1,10 +1,11 @@
-// What the lists are of: turns that fail, all turns, sessions, runs.
+// What the lists are of: turns that fail, all turns, sessions, runs, monitors.
 
 import { h } from "../report/elements.js";
 import { sessionFacts, turnFacts } from "./browse.js";
 import { sessionFilter, traceFilter } from "./conditions.js";
 import { failingPage } from "./failing.js";
 import { sessionRow, turnRow } from "./messages.js";
+import { monitorItem, monitorPart, monitorRow, noMonitors } from "./monitors.js";
 import { sessionPart, turnPart } from "./opened.js";
 import { noRuns, runItem, runPart, runRow } from "./runs.js";
 
@@ -33,6 +34,10 @@ export function kinds() {
     runs: {
       view: "runs", title: "Runs", noun: "run", method: "RunService/ListRuns", field: "runs", row: runRow, item: runItem, opens: "id", hasNoFilters: true,
       page: async (given, app) => (given.id ? runPart(given, app) : chooseOne("run")), empty: noRuns, request: () => ({}),
+    },
+    monitors: {
+      view: "monitors", title: "Monitors", noun: "monitor", method: "MonitorService/ListMonitors", field: "monitors", row: monitorRow, item: monitorItem, opens: "id", hasNoFilters: true, order: "",
+      page: async (given, app) => (given.id ? monitorPart(given, app) : chooseOne("monitor")), empty: noMonitors, request: () => ({}),
     },
   };
 }

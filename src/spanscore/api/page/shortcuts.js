@@ -3,7 +3,7 @@
 /** Each with what it does. */
 export const KEYS = [
   ["j", "next in the list"], ["k", "the one before"], ["/", "search"], ["n", "next score: show what it rests on"], ["p", "the score before"], ["e", "open or close all steps"],
-  ["1 2 3 4", "what fails, turns, sessions, runs"], ["r", "look for what is new"], ["t", "light or dark"], ["Esc", "back: evidence, what is open, conditions"], ["?", "these keys"],
+  ["1 2 3 …", "the views from left to right"], ["r", "look for what is new"], ["t", "light or dark"], ["Esc", "back: evidence, what is open, conditions"], ["?", "these keys"],
 ];
 
 /** What `listenToKeys` takes. */
