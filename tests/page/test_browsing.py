@@ -45,6 +45,31 @@ def test_the_first_page_has_the_metrics_that_fail_with_the_judges_reasons(show, 
     assert page.complaints == []
 
 
+def test_a_failing_metric_has_its_pass_rate_with_n_and_an_interval(show, server):
+    page = show(server)
+    text = page.locator(".reasons-part h2", has_text="task_completion").inner_text()
+    assert re.search(r"[89]\d(\.\d)? % 8\d(\.\d)? % to 9\d(\.\d)? % n = 100", " ".join(text.split()))
+
+
+def test_trends_have_each_metric_with_intervals_as_a_picture_and_as_a_table(show, server):
+    page = show(server, "#/trends?range=24h", ready=".trend")
+    card = page.locator(".trend", has_text="task_completion")
+    assert card.locator(".point").count() >= 1
+    card.locator("summary").click()
+    row = card.locator("tbody tr").first.inner_text()
+    assert re.search(r"\d+ ?% to \d", " ".join(row.split()))
+    assert page.complaints == []
+
+
+def test_trends_are_grouped_by_what_the_reader_chooses(show, server):
+    page = show(server, "#/trends?range=24h", ready=".trend")
+    page.get_by_label("Group by").select_option("service")
+    names = page.locator(".trend", has_text="task_completion").locator(".line-names")
+    names.locator("li", has_text="travel").wait_for()
+    assert sorted(names.locator("li").all_inner_texts()) == ["shop", "travel", "weather"]
+    assert "by=service" in page.url
+
+
 def test_a_reason_leads_to_the_turn_and_the_steps_that_it_rests_on(show, server):
     page = show(server)
     page.locator(".reasons-part", has_text="task_completion").locator(".why-card").first.click()
@@ -184,13 +209,13 @@ def test_fifty_thousand_turns_are_filtered(show, large_server):
     assert len(_titles(page)) == 1
 
 
-@pytest.mark.parametrize("at", ["#/failing", "#/traces", "#/sessions"])
+@pytest.mark.parametrize("at", ["#/failing", "#/traces", "#/sessions", "#/trends?range=24h"])
 @pytest.mark.parametrize("dark", [False, True])
 def test_text_has_the_contrast_that_wcag_asks_for(show, server, at, dark):
-    page = show(server, at, dark=dark)
-    if at != "#/failing":
+    page = show(server, at, dark=dark, ready=".row, .trend")
+    if at in {"#/traces", "#/sessions"}:
         page.locator(".row").first.click()
-    page.wait_for_selector(".page")
+    page.wait_for_selector(".page .part, .page .tile")
     assert page.evaluate(LOW_CONTRAST) == []
 
 

@@ -11,9 +11,10 @@ import { keysOf, KEYS } from "./shortcuts.js";
 import { kinds } from "./kinds.js";
 import { problemPart } from "./opened.js";
 import { timeOfDay } from "./times.js";
+import { makeTrends } from "./trends.js";
 
 const REFRESH_MS = 10_000;
-const TITLES = { failing: "Failing", traces: "Turns", sessions: "Sessions", runs: "Runs", monitors: "Monitors" };
+const TITLES = { failing: "Failing", traces: "Turns", sessions: "Sessions", trends: "Trends", runs: "Runs", monitors: "Monitors" };
 
 async function start(root) {
   const toggleTheme = startTheme("spanscore-theme");
@@ -69,7 +70,7 @@ async function start(root) {
   async function route() {
     app.place = placeIn(location.hash, app.views);
     const { view } = app.place;
-    if (!made.has(view)) made.set(view, makeBrowse(app, known[view]));
+    if (!made.has(view)) made.set(view, view === "trends" ? makeTrends(app) : makeBrowse(app, known[view]));
     const next = made.get(view);
     if (app.current !== next) {
       app.current?.leave();

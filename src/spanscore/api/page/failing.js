@@ -1,9 +1,10 @@
 // The first page: which metrics fail now, and why.
 
 import { button, h } from "../report/elements.js";
-import { breakable, count, firstLine } from "../report/words.js";
+import { NUMBER, breakable, count, firstLine } from "../report/words.js";
 import { ask } from "./client.js";
 import { isAskable, scoreFilter } from "./conditions.js";
+import { rateCell, selectionOf } from "./figures.js";
 import { scoreOf } from "./messages.js";
 import { patch } from "./patching.js";
 import { ago } from "./times.js";
@@ -19,7 +20,9 @@ export async function failingPage(app, conditions) {
   const element = h("article", { class: "page overview failing-page" });
   async function refresh() {
     const given = conditions();
-    const groups = await failingScores({ filter: scoreFilter(given, Date.now()) });
+    const now = Date.now();
+    const [newest, whole] = await Promise.all([failingScores({ filter: scoreFilter(given, now) }), ask("AnalyticsService/SummarizeScores", { selection: { ...selectionOf(given, now) } })]);
+    const groups = withRates(newest, whole.summaries ?? []);
     patch(element,
       h("header", { class: "page-head" }, h("h1", null, "What fails now"), h("p", { class: "meta" }, words(given, groups).map((text) => h("span", null, text)))),
       app.viewer.hasJudge ? null : noJudge(),
@@ -36,6 +39,23 @@ export async function failingPage(app, conditions) {
 export async function failingScores(request) {
   const answer = await ask("ScoreService/ListScores", { ...request, failing: true, pageSize: SCORES_READ });
   return grouped((answer.scores ?? []).map(scoreOf).filter((score) => !score.source));
+}
+
+// The groups of the newest scores with the rates of all of these metrics; those of which most fail first.
+function withRates(newest, summaries) {
+  const groups = new Map(newest.map((group) => [group.metric, group]));
+  for (const summary of summaries) {
+    if (summary.source !== "spanscore") continue;
+    const rate = summary.passRate;
+    const failing = rate?.value === undefined ? 0 : Math.round((1 - rate.value) * Number(rate.scores ?? 0));
+    const group = groups.get(summary.metric) ?? (failing ? { metric: summary.metric, scores: [], failing: 0, errors: 0 } : null);
+    if (group) groups.set(summary.metric, { ...group, failing, errors: errorsOf(summary), summary });
+  }
+  return [...groups.values()].sort((one, other) => other.failing - one.failing || other.errors - one.errors);
+}
+
+function errorsOf(summary) {
+  return (summary.missing ?? []).filter((reason) => reason.status === "STATUS_FAILED").reduce((sum, reason) => sum + Number(reason.count), 0);
 }
 
 // Scores by metric: that with the most failures first.
@@ -60,10 +80,12 @@ function words(given, groups) {
 export function groupPart(group, app, given) {
   const name = isAskable(group.metric) && !given.run
     ? button(breakable(group.metric), () => app.go("failing", { ...given, metric: group.metric }), { class: "link", title: "List the turns that fail in it" }) : breakable(group.metric);
+  const rate = rateCell(group.summary);
   const shown = byReason(group.scores).slice(0, REASONS_SHOWN);
   return h("section", { class: "part reasons-part", "data-key": group.metric },
     h("h2", null, h("span", { class: "metric" }, name),
-      h("span", { class: "summary" }, group.failing ? h("span", { class: "count fail" }, `${group.failing} failing`) : null, group.errors ? h("span", { class: "count error" }, `${group.errors} not measured`) : null)),
+      h("span", { class: "summary" }, group.failing ? h("span", { class: "count fail" }, `${group.summary?.leastSampling < 1 ? "about " : ""}${NUMBER.format(group.failing)} failing`) : null, group.errors ? h("span", { class: "count error" }, `${NUMBER.format(group.errors)} not measured`) : null),
+      rate ? h("span", { class: "tools rate-of" }, h("span", { class: "muted" }, "pass"), rate, h("span", { class: "muted" }, `n = ${NUMBER.format(Number(group.summary.passRate.sessions ?? 0))}`)) : null),
     h("ul", { class: "why-list" }, shown.map((score) => reasonPart(score, app, given))));
 }
 
