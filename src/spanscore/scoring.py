@@ -196,7 +196,7 @@ class Scoring:
                     scored = await self._engine.evaluate_session(
                         found.session, signals, overrides, revision=revision, external=external, before=found.scores
                     )
-                self._complain_of_no_signals(scored)
+                    self._complain_of_no_signals(scored)
                 kept, again = _parted(scored, found.scores if overrides is None else ())
                 evaluations += self._placed(kept, found.scores, "session")
                 in_vain += again
@@ -210,7 +210,9 @@ class Scoring:
     async def _external_scores(self, session: Session) -> list[Evaluation]:
         if not self._engine.uses_external_scores:
             return []
-        found: list[Evaluation] = await self.patiently(self._store.external_scores, session_id=session.id, tenant=None)
+        found: list[Evaluation] = await self.patiently(
+            self._store.external_scores, session_key=session.id, tenant=session.tenant
+        )
         return found
 
     def _placed(

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from spanscore.model.headers import with_headers
+from spanscore.model.headers import of_tenant, with_headers
 from spanscore.model.score import Annotation, Evaluation, Evaluator, Failure
+from spanscore.model.session_scope import scope_of, session_key
 from spanscore.model.trace import ModelCall, Target
 from spanscore.store.config import Config
 from spanscore.store.external import named
@@ -257,6 +258,33 @@ def test_where_several_sessions_have_the_id_it_is_of_none_of_them(store, make):
     store.commit([make.stored(make.trace(n, session_id="s", session_key=x)) for n, x in enumerate(keys, 1)], [])
     store.put_external([of_session("s")])
     assert [store.external_scores(session_id=x) for x in keys] == [[], []]
+
+
+def test_a_session_outside_of_every_namespace_keeps_its_own(store, make):
+    keys = ["s", "0123456789abcdef:s"]
+    store.commit([make.stored(make.trace(n, session_id="s", session_key=x)) for n, x in enumerate(keys, 1)], [])
+    store.put_external([of_session("s")])
+    assert [len(store.external_scores(session_key=x)) for x in keys] == [1, 0]
+
+
+def test_the_key_of_a_session_stands_for_no_session_of_another_namespace(store, make):
+    keys = ["s", "0123456789abcdef:s"]
+    traces = [make.trace(n, session_id="s", session_key=x) for n, x in enumerate(keys, 1)]
+    store.commit([make.stored(x) for x in traces], [])
+    store.put_external([given(traces[1].trace_ids[0], 1), of_session("s", 2, session_key=keys[1])])
+    assert [len(store.external_scores(session_key=x)) for x in keys] == [0, 2]
+
+
+def test_a_tenants_session_score_from_outside_its_namespace_is_of_its_only_session_with_that_id(store, make):
+    targets = {x: Target("", "", 5, 5, with_headers({}, of_tenant(x))) for x in ("acme", "blue")}
+    keys = {x: session_key("s", scope_of(target.resource, ())) for x, target in targets.items()}
+    in_namespace = make.trace(1, session_id="s", session_key="acme/0123456789abcdef:s", target=targets["acme"])
+    store.commit([make.stored(in_namespace)], [])
+    store.put_external(
+        [of_session("s", n, session_key=keys[x], target=targets[x]) for n, x in enumerate(("acme", "blue"), 1)]
+    )
+    found = store.external_scores(session_key=in_namespace.session_key, tenant="acme")
+    assert [x.received_uid for x in found] == [f"{1:016x}"]
 
 
 def test_a_session_id_of_any_length_is_found(store):

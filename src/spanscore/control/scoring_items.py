@@ -74,7 +74,7 @@ class ItemScoring:
         before = _own(session, await self._before(item, session_id=item.subject_id))
         engine, external = self._measurer.engine, []
         if engine.uses_external_scores:
-            external = await self._of_store(self._store.external_scores, session_id=session.id)
+            external = await self._of_store(self._store.external_scores, session_key=session.id)
         found = await engine.evaluate_session(
             session,
             _signals(before),

@@ -30,6 +30,11 @@ def scope_of(resource: Attributes, names: Sequence[str]) -> Scope:
     return tuple(sorted({**dict(own), **dict(headers)}.items()))
 
 
+def scope_of_tenant(tenant: str) -> Scope:
+    """What bounds the session ids of a tenant outside of every namespace; nothing without tenants."""
+    return ((_HEADER + TENANT, tenant),) if tenant else ()
+
+
 def session_key(session_id: str, scope: Scope) -> str:
     """What a session is joined, stored and looked up by: its id, behind a digest of its scope where it has one.
 

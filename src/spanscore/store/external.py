@@ -9,6 +9,7 @@ from sqlalchemy.engine import Connection
 
 from spanscore.model import external
 from spanscore.model.score import Evaluation
+from spanscore.model.session_scope import scope_of_tenant, session_key
 from spanscore.model.trace import AgentTrace
 from spanscore.store import connecting, facts, reading, records, tenants, transactions
 from spanscore.store.config import Config
@@ -73,23 +74,38 @@ def of_traces(
 def of_sessions(connection: Connection, keys: Sequence[str], tenant: str | None) -> list[Evaluation]:
     """What was given to the sessions with these keys, in the order received.
 
-    A score from outside of every namespace is of the session that has its id in one, where only one has.
+    A score from outside of every namespace is of the session that has its id in one, where only one session has.
     """
-    ids = _ids_of(connection, keys, tenant)
-    keys_of = {id_: reading.session_keys(connection, id_, tenant)[1:] for id_ in ids}
+    outside = _outside(connection, keys, tenant)
     rows: list[Any] = []
     of_tenant = _LATEST.where(*tenants.is_of(external_scores, tenant))
-    for some in chunks([*keys, *ids]):
+    for some in chunks([*keys, *outside]):
         wanted = external_scores.c.session_key.in_(some), external_scores.c.scope == "session"
         rows.extend(connection.execute(of_tenant.where(*wanted)).all())
     found = []
     for score in _decoded(rows):
         own = key(score.subject_id)
-        only = keys_of.get(own, [])
         if own in keys:
             found.append(score)
-        elif len(only) == 1:
-            found.append(replace(score, subject_id=only[0], session_key=only[0]))
+        else:
+            found.append(replace(score, subject_id=outside[own], session_key=outside[own]))
+    return found
+
+
+def _outside(connection: Connection, keys: Sequence[str], tenant: str | None) -> dict[str, str]:
+    """By the key that each of these sessions would have outside of every namespace the one that it has.
+
+    Not of those that share their id with another session.
+    """
+    found = {}
+    for id_ in _ids_of(connection, keys, tenant):
+        plain, named = (
+            key(session_key(id_, scope_of_tenant(tenant or ""))),
+            reading.session_keys(connection, id_, tenant),
+        )
+        there = reading.stored_sessions(connection, [plain], tenant)
+        if len(named) == 2 and plain not in named[1:] and not there:
+            found[plain] = named[1]
     return found
 
 

@@ -230,21 +230,27 @@ class Store:
         return count
 
     def external_scores(
-        self, *, trace_id: str | None = None, session_id: str | None = None, tenant: str | None = ""
+        self,
+        *,
+        trace_id: str | None = None,
+        session_id: str | None = None,
+        session_key: str | None = None,
+        tenant: str | None = "",
     ) -> list[Evaluation]:
         """The scores that others gave, each source's last, in the order in which they were given.
 
         Of a trace, by agent trace id or OTel trace id, whether or not it is stored; of a session, by its key or its id:
         its own and those of its traces. What is of an OTel trace with several turns, and of none of them, is given for
-        that OTel trace alone. The arguments are as for `evaluations`.
+        that OTel trace alone. The arguments are as for `evaluations`; `session_key` stands for its own session alone.
         """
         with self._database.reading() as connection:
             traces, sessions = _subjects(connection, trace_id, session_id, tenant)
+            sessions += [] if session_key is None else [writing.key(session_key)]
             wanted = {*traces, *reading.session_trace_ids(connection, sessions, tenant)}
             named = {trace_id.lower()} if trace_id else set()
             trace_ids = external.otel_ids(connection, sorted(wanted)) | named
             given = external.of_traces(connection, trace_ids, wanted, tenant)
-            of_sessions = [] if session_id is None else external.of_sessions(connection, sessions, tenant)
+            of_sessions = external.of_sessions(connection, sessions, tenant) if sessions else []
         own = [x for x in given.scores if x.subject_id in wanted | named]  # and not of other turns of the same traces
         return newest([*own, *(x for x in given.of_no_turn if x.subject_id in named), *of_sessions])
 
