@@ -12,8 +12,8 @@ import pytest
 import trustme
 
 from spanscore.api.calling import Caller
-from spanscore.api.http_connections import Limits
-from spanscore.api.http_server import MAX_REQUEST_BYTES, HttpServer, openapi_document
+from spanscore.api.http_connections import MAX_REQUEST_BYTES, Limits
+from spanscore.api.http_server import HttpServer, openapi_document
 from spanscore.api.runs import RunService
 from spanscore.api.scores import ScoreService
 from spanscore.api.servicer import methods, needs
@@ -197,6 +197,26 @@ def test_a_second_head_that_does_not_end_closes_the_connection():
         connection.sendall(b"GET /he")
         while connection.recv(4096):
             pass
+
+
+def _begin(connection, path=LIST, length=100):
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}"
+    connection.sendall(f"{head}\r\n\r\n{{".encode())
+
+
+def test_a_body_that_does_not_come_in_time_is_answered_408_and_ends_the_connection():
+    with _serving(limits=Limits(body_s=0.1)) as url, _connected(url) as connection:
+        _begin(connection)
+        answer = b"".join(iter(lambda: connection.recv(4096), b""))
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b"the request's body was not there within 0.1 s: send it at once" in answer
+
+
+def test_a_body_that_comes_in_parts_is_one_request():
+    with _serving() as url, _connected(url) as connection:
+        _begin(connection, length=2)
+        connection.sendall(b"}")
+        assert connection.recv(4096).startswith(b"HTTP/1.1 200")
 
 
 def test_too_many_connections_leave_room_for_health():

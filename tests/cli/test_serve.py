@@ -40,6 +40,29 @@ def test_a_signal_ends_it_with_exit_code_0(configured, number):
         assert child.wait(30) == 0
 
 
+_NOT_AT_THE_START = (
+    *("litellm", "model2vec", "alembic", "asyncpg", "rich", "connectrpc", "protobuf"),
+    *("spanscore.api.client", "spanscore.sdk", "spanscore.suites", "spanscore.testing"),
+)
+"""What takes long to import or much memory, and is used late or never by a server."""
+
+
+def test_it_is_ready_without_what_it_may_never_need(configured):
+    """`-X importtime` prints each module that is imported, as the log is, to standard error."""
+    command = [sys.executable, "-X", "importtime", "-m", "spanscore.cli.main", "serve", "-c", str(configured[0])]
+    loaded = []
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as child:
+        for line in child.stderr:
+            if line.startswith("import time:"):
+                loaded.append(line.rpartition("|")[2].strip())
+            elif json.loads(line)["msg"] == "ready":
+                break
+        child.send_signal(signal.SIGTERM)
+        child.communicate()
+    assert "spanscore.pipeline" in loaded
+    assert [x for x in loaded if f"{x}.".startswith(tuple(f"{name}." for name in _NOT_AT_THE_START))] == []
+
+
 def test_it_listens_on_every_configured_port(configured):
     file, ports = configured
     with _started(file) as child:

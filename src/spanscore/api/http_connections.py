@@ -1,10 +1,13 @@
-"""Connections of the API over HTTP: how many there may be, and how long one may wait before it sends a request."""
+"""Connections of the API over HTTP: how many there may be, and how large and how slow a request."""
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+MAX_REQUEST_BYTES: Final = 4 * 2**20
+"""A larger request is refused."""
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,9 @@ class Limits:
 
     head_s: float = 10.0
     """Within so many seconds a request's head has to be there, from the connection's start or the head's first byte."""
+
+    body_s: float = 30.0
+    """Within so many seconds more its body has to be there; else the request is answered 408."""
 
 
 class Connection(H11Protocol):

@@ -1,6 +1,7 @@
 """The services as JSON over HTTP, by the Connect protocol, on a port of their own; with the OpenAPI document of them.
 
-connectrpc speaks the protocol and uvicorn HTTP. Both are of the extra `api`, and imported when the server starts.
+connectrpc speaks the protocol and uvicorn HTTP. Both are of the extra `api`: uvicorn is imported when the server
+starts, connectrpc when the first method is called.
 """
 
 import asyncio
@@ -10,22 +11,15 @@ import ipaddress
 import json
 import logging
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any, Final, TypeAlias
 
-from connectrpc.code import Code
-from connectrpc.compat import google_protobuf_binary_codec, google_protobuf_json_codec
-from connectrpc.errors import ConnectError, ErrorDetail
-from connectrpc.method import IdempotencyLevel, MethodInfo, StreamType
-from connectrpc.server import ConnectASGIApplication, Endpoint
-from google.protobuf.message import Message
-from protobuf.wkt import Any as AnyMessage
-from protobuf.wkt import Struct
 from uvicorn import Config, Server
 
 from spanscore.api.calling import Caller, Headers, Refusal
-from spanscore.api.http_connections import Connection, Limits
+from spanscore.api.http_connections import MAX_REQUEST_BYTES, Connection, Limits
 from spanscore.api.page_files import PAGE, File, page_files
 from spanscore.api.servicer import Method, Servicer, methods
 from spanscore.config import ApiHttp
@@ -34,7 +28,6 @@ from spanscore.receive.auth import Scope
 from spanscore.receive.config import split_endpoint
 from spanscore.receive.server import is_loopback
 from spanscore.receive.tls import http_context
-from spanscore.rpc.status import Status, describe_details, details
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +40,6 @@ App: TypeAlias = Callable[[_Scope, _Receive, _Send], Awaitable[None]]
 _DOCUMENT: Final = "/openapi.json"
 _HTTP_STATUSES: Final = {"UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403}
 
-MAX_REQUEST_BYTES: Final = 4 * 2**20
 _IDLE_S: Final = 75
 _CANCELLED_S: Final = 1
 _BACKLOG: Final = 512
@@ -67,7 +59,9 @@ class HttpServer:
         """`caller` knows who may call."""
         self._config = config
         self._limits = limits or Limits()
-        self._app = _Front(servicers, caller, self._is_full, only_local=is_loopback(config.endpoint))
+        self._app = _Front(
+            servicers, caller, self._is_full, self._limits.body_s, only_local=is_loopback(config.endpoint)
+        )
         self._server: _Uvicorn | None = None
         self._serving: asyncio.Task[None] | None = None
         self.port = 0
@@ -160,12 +154,21 @@ class _Front:
     """The ASGI application: health, the OpenAPI document, the methods. Who asks is checked before a body is read."""
 
     def __init__(
-        self, servicers: Sequence[Servicer], caller: Caller, is_full: Callable[[], bool], *, only_local: bool
+        self,
+        servicers: Sequence[Servicer],
+        caller: Caller,
+        is_full: Callable[[], bool],
+        body_s: float,
+        *,
+        only_local: bool,
     ) -> None:
         found = [x for servicer in servicers for x in methods(servicer)]
         self._streams = {x.path for x in found if x.is_stream}
         self._is_full = is_full
-        self._services = _Services(found, caller)
+        self._methods = found
+        self._services: App | None = None
+        self._importing = asyncio.Lock()
+        self._body_s = body_s
         self._scopes: dict[str, Scope] = {_DOCUMENT: "read", **{x.path: x.scope for x in found}}
         self._caller = caller
         self._only_local = only_local
@@ -204,7 +207,24 @@ class _Front:
         elif (_one(headers, "content-type") or "").startswith("application/grpc"):
             await self._refuse(path, 415, send, [(b"accept-post", b"application/json, application/proto")])
         else:
-            await self._services(scope, receive, self._explaining(path, send))
+            await self._called(path, scope, receive, send)
+
+    async def _called(self, path: str, scope: _Scope, receive: _Receive, send: _Send) -> None:
+        try:
+            request = await _read_whole(receive, self._body_s)
+        except TimeoutError:
+            why = f"the request's body was not there within {self._body_s:g} s: send it at once"
+            await _answer(send, 408, _error("deadline_exceeded", why), [(b"connection", b"close")])
+            return
+        services = await self._connect_services()
+        await services(scope, request, self._explaining(path, send))
+
+    async def _connect_services(self) -> App:
+        """The methods as connectrpc answers them: to import it takes longer than all else of this server."""
+        async with self._importing:
+            if self._services is None:
+                self._services = await asyncio.to_thread(_connect_services, self._methods, self._caller)
+        return self._services
 
     def _explaining(self, path: str, send: _Send) -> _Send:
         """Sends what connectrpc answers; where it refuses a request without a word, with the reason."""
@@ -232,6 +252,31 @@ class _Front:
         await _answer(send, status, _error("unimplemented" if status == 405 else "invalid_argument", what), headers)
 
 
+async def _read_whole(receive: _Receive, within_s: float) -> _Receive:
+    """What gives again what `receive` gives of a request's body, once all of it is there.
+
+    Of one that is too large no more is read than shows that. Raises TimeoutError where it does not come in time.
+    """
+    read: deque[Mapping[str, Any]] = deque()
+    size_bytes, is_open = 0, True
+    async with asyncio.timeout(within_s):
+        while is_open and size_bytes <= MAX_REQUEST_BYTES:
+            read.append(await receive())
+            size_bytes += len(read[-1].get("body", b""))
+            is_open = read[-1].get("more_body", False)
+
+    async def again() -> Mapping[str, Any]:
+        return read.popleft() if read else await receive()
+
+    return again
+
+
+def _connect_services(found: Sequence[Method], caller: Caller) -> App:
+    from spanscore.api.connect_services import ConnectServices  # noqa: PLC0415 - see the module
+
+    return ConnectServices(found, caller)
+
+
 def _error(code: str, message: str) -> dict[str, Any]:
     return {"code": code, "message": message, "details": []}
 
@@ -241,7 +286,7 @@ async def _answer(
 ) -> None:
     body = content if isinstance(content, bytes) else json.dumps(content).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    headers += [x for x in more if x[0].lower() in {b"allow", b"accept-post"}]
+    headers += [x for x in more if x[0].lower() in {b"allow", b"accept-post", b"connection"}]
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -278,70 +323,3 @@ def _is_local(host: str) -> bool:
 def _is_local_origin(origin: str | None) -> bool:
     """Whether a page of this machine asks, or no page at all."""
     return origin is None or _is_local(origin.partition("://")[2])
-
-
-class _Services(ConnectASGIApplication[None]):
-    """The methods of all services, by path."""
-
-    def __init__(self, found: Sequence[Method], caller: Caller) -> None:
-        endpoints = {x.path: _endpoint(x, caller) for x in found}
-        super().__init__(
-            service=None,
-            endpoints=lambda _service: endpoints,
-            read_max_bytes=MAX_REQUEST_BYTES,
-            codecs=[google_protobuf_binary_codec(), google_protobuf_json_codec(ignore_unknown_fields=False)],
-        )
-
-    @property
-    def path(self) -> str:
-        return "/"
-
-
-def _endpoint(method: Method, caller: Caller) -> Any:
-    service, _, name = method.path.lstrip("/").rpartition("/")
-    info: MethodInfo[Any, Any] = MethodInfo(
-        name=name,
-        service_name=service,
-        input=method.request_class,
-        output=method.response_class,
-        idempotency_level=IdempotencyLevel.UNKNOWN if method.has_side_effects else IdempotencyLevel.NO_SIDE_EFFECTS,
-        stream_type=StreamType.SERVER_STREAM if method.is_stream else StreamType.UNARY,
-    )
-
-    async def answer(request: Message, context: Any) -> Message:
-        try:
-            return await caller.call(method, request, context.request_headers.getall)
-        except Refusal as refusal:
-            raise _connect_error(refusal) from refusal
-
-    async def stream(request: Message, context: Any) -> AsyncIterator[Message]:
-        try:
-            async for response in caller.stream(method, request, context.request_headers.getall):
-                yield response
-        except Refusal as refusal:
-            raise _connect_error(refusal) from refusal
-
-    return Endpoint.server_stream(info, stream) if method.is_stream else Endpoint.unary(info, answer)
-
-
-def _connect_error(refusal: Refusal) -> ConnectError:
-    code = refusal.code.name.lower()
-    return ConnectError(
-        Code("canceled" if code == "cancelled" else code), refusal.status.message, _details(refusal.status)
-    )
-
-
-def _details(status: Status) -> list[ErrorDetail]:
-    described = describe_details(status)
-    return [_Detail(name, message.SerializeToString(), described[name]) for name, message in details(status)]
-
-
-class _Detail(ErrorDetail):
-    """A detail that people can read too: its fields stand as JSON beside the message, under `debug`."""
-
-    def __init__(self, name: str, content: bytes, described: Mapping[str, Any]) -> None:
-        super().__init__(AnyMessage(type_url=f"type.googleapis.com/{name}", value=content))
-        self._described = described
-
-    def value(self, *_types: Any) -> Any:
-        return Struct.from_python(dict(self._described))

@@ -11,7 +11,6 @@ from spanscore.api.traces import find_session
 from spanscore.api.v1 import view_service_pb2 as pb
 from spanscore.model.json import dumps
 from spanscore.receive.auth import SCOPES
-from spanscore.report.views import session_view, trace_view
 
 
 class ViewService(Servicer):
@@ -40,6 +39,8 @@ class ViewService(Servicer):
         trace = await find_trace(self._backend, wanted, tenant=call.tenant)
 
         def view() -> pb.TraceView:
+            from spanscore.report.views import trace_view  # noqa: PLC0415 - a server without viewers needs none of it
+
             scores = self._backend.evaluations(trace_id=trace.id, run=run, tenant=call.tenant)
             return pb.TraceView(name=name_of("traces", trace.id), view_json=text_of(dumps(trace_view(trace, scores))))
 
@@ -51,6 +52,8 @@ class ViewService(Servicer):
         record = await find_session(self._backend, id_in(request.name, "sessions"), tenant=call.tenant)
 
         def view() -> pb.SessionView:
+            from spanscore.report.views import session_view  # noqa: PLC0415 - as above
+
             session = record.session
             scores = self._backend.evaluations(session_id=session.id, tenant=call.tenant)
             found = session_view(session.id, session.traces, scores)

@@ -1,0 +1,89 @@
+"""The methods of all services as an ASGI application that speaks the Connect protocol.
+
+connectrpc takes longer to import than the rest of the API, so this is imported when the first method is called.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+from connectrpc.code import Code
+from connectrpc.compat import google_protobuf_binary_codec, google_protobuf_json_codec
+from connectrpc.errors import ConnectError, ErrorDetail
+from connectrpc.method import IdempotencyLevel, MethodInfo, StreamType
+from connectrpc.server import ConnectASGIApplication, Endpoint
+from google.protobuf.message import Message
+from protobuf.wkt import Any as AnyMessage
+from protobuf.wkt import Struct
+
+from spanscore.api.calling import Caller, Refusal
+from spanscore.api.http_connections import MAX_REQUEST_BYTES
+from spanscore.api.servicer import Method
+from spanscore.rpc.status import Status, describe_details, details
+
+
+class ConnectServices(ConnectASGIApplication[None]):
+    """The methods of all services, by path."""
+
+    def __init__(self, found: Sequence[Method], caller: Caller) -> None:
+        endpoints = {x.path: _endpoint(x, caller) for x in found}
+        super().__init__(
+            service=None,
+            endpoints=lambda _service: endpoints,
+            read_max_bytes=MAX_REQUEST_BYTES,
+            codecs=[google_protobuf_binary_codec(), google_protobuf_json_codec(ignore_unknown_fields=False)],
+        )
+
+    @property
+    def path(self) -> str:
+        """Where the services are: their paths begin here."""
+        return "/"
+
+
+def _endpoint(method: Method, caller: Caller) -> Any:
+    service, _, name = method.path.lstrip("/").rpartition("/")
+    info: MethodInfo[Any, Any] = MethodInfo(
+        name=name,
+        service_name=service,
+        input=method.request_class,
+        output=method.response_class,
+        idempotency_level=IdempotencyLevel.UNKNOWN if method.has_side_effects else IdempotencyLevel.NO_SIDE_EFFECTS,
+        stream_type=StreamType.SERVER_STREAM if method.is_stream else StreamType.UNARY,
+    )
+
+    async def answer(request: Message, context: Any) -> Message:
+        try:
+            return await caller.call(method, request, context.request_headers.getall)
+        except Refusal as refusal:
+            raise _connect_error(refusal) from refusal
+
+    async def stream(request: Message, context: Any) -> AsyncIterator[Message]:
+        try:
+            async for response in caller.stream(method, request, context.request_headers.getall):
+                yield response
+        except Refusal as refusal:
+            raise _connect_error(refusal) from refusal
+
+    return Endpoint.server_stream(info, stream) if method.is_stream else Endpoint.unary(info, answer)
+
+
+def _connect_error(refusal: Refusal) -> ConnectError:
+    code = refusal.code.name.lower()
+    return ConnectError(
+        Code("canceled" if code == "cancelled" else code), refusal.status.message, _details(refusal.status)
+    )
+
+
+def _details(status: Status) -> list[ErrorDetail]:
+    described = describe_details(status)
+    return [_Detail(name, message.SerializeToString(), described[name]) for name, message in details(status)]
+
+
+class _Detail(ErrorDetail):
+    """A detail that people can read too: its fields stand as JSON beside the message, under `debug`."""
+
+    def __init__(self, name: str, content: bytes, described: Mapping[str, Any]) -> None:
+        super().__init__(AnyMessage(type_url=f"type.googleapis.com/{name}", value=content))
+        self._described = described
+
+    def value(self, *_types: Any) -> Any:
+        return Struct.from_python(dict(self._described))
