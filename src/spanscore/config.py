@@ -20,9 +20,9 @@ from spanscore.errors import ConfigError
 from spanscore.evaluation.config import Config as Evaluation
 from spanscore.evaluation.config import check_bands
 from spanscore.evaluation.rules import NAME_PATTERN, Rule
-from spanscore.export.alerting_config import Alerting
+from spanscore.export.alerting_config import Alerting, OtelEvent
 from spanscore.export.config import Config as Export
-from spanscore.export.config import GrpcConfig, HttpConfig, Inline, NamedByType, name_the_types
+from spanscore.export.config import GrpcConfig, HttpConfig, Inline, InProcess, NamedByType, name_the_types
 from spanscore.export.headers_setter import HeadersSetter
 from spanscore.judge.config import RULES
 from spanscore.judge.config import Config as Judge
@@ -176,6 +176,18 @@ class Settings(BaseModel):
                 raise ValueError(
                     f"extensions.{name}: from_context reads headers of requests; set include_metadata: true under "
                     "receive.grpc or receive.http"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _exporters_of_alerts_are_there(self) -> Self:
+        known = [name for name, x in self.export.otlp_exporters.items() if not isinstance(x, InProcess)]
+        for name, receiver in self.alerting.receivers.items():
+            if isinstance(receiver, OtelEvent) and receiver.exporter not in known:
+                there = ", ".join(known) or "none"
+                raise ValueError(
+                    f"alerting.receivers.{name}.exporter: {receiver.exporter} is no exporter by OTLP under "
+                    f"export.exporters; there: {there}"
                 )
         return self
 

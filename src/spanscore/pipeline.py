@@ -14,6 +14,7 @@ from spanscore.assemble import keys
 from spanscore.assemble.backlog import Backlog, Kept
 from spanscore.assemble.units import Units
 from spanscore.config import Settings
+from spanscore.control.alerting import Events
 from spanscore.control.monitors import Monitors
 from spanscore.evaluation import Overrides
 from spanscore.export.inline import Passing
@@ -57,20 +58,18 @@ class Pipeline:
             units=Units(dialects.UNIT_SCOPES, dialects.unit_of, dialects.goes_on),
             clock_ns=clock_ns,
         )
+        exporters = open_exporters(settings.export, self.authenticators)
         self._processing = Processing(
             settings,
             self._backlog,
             self.meter,
             store=Store.open(settings.store, clock_ns=clock_ns, alone=True),
-            exporters=open_exporters(settings.export, self.authenticators),
+            exporters=exporters,
             sinks=open_sinks(settings.export),
             clock_ns=clock_ns,
         )
         self._store, self._sender = self._processing.store, self._processing.sender
         self.runs = self._processing.open_runs()
-        self.monitors = Monitors(
-            settings.monitors, settings.alerting, self._store.monitors, self.runs, meter=self.meter, clock_ns=clock_ns
-        )
         self.given = self._store.given
         self.given.created = partial(count_external, self.meter)
         self._passing = (
@@ -90,6 +89,15 @@ class Pipeline:
         self._taking: set[asyncio.Task[None]] = set()
         told = settings.telemetry
         who = resource.attributes(told.resource)
+        self.monitors = Monitors(
+            settings.monitors,
+            settings.alerting,
+            self._store.monitors,
+            self.runs,
+            events=Events(exporters, who),
+            meter=self.meter,
+            clock_ns=clock_ns,
+        )
         self._reportings = open_reportings(told.metrics.periodic, self.meter, who)
         self.server = Server(
             settings.receive,

@@ -8,11 +8,15 @@ from types import SimpleNamespace
 
 import pytest
 from aiohttp import web
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from pydantic import ValidationError
 
+from spanscore.control.alerting import Events
 from spanscore.control.looking import digest, value_of
 from spanscore.control.monitors import Monitors
 from spanscore.export.alerting_config import Alerting
+from spanscore.export.port import UndeliveredError
+from spanscore.model.headers import TENANT, with_headers
 from spanscore.model.score import Evaluation, Evaluator, Score
 from spanscore.model.trace import Target
 from spanscore.monitoring.config import Monitor
@@ -21,6 +25,7 @@ from spanscore.store.config import Config
 from spanscore.store.monitors import history
 from spanscore.store.store import Store
 from spanscore.store.transactions import snapshot
+from spanscore.telemetry import Meter
 
 MINUTE = 60 * 10**9
 NO_RUNS = None  # none of these monitors starts any
@@ -43,6 +48,13 @@ def score(number, value, at_ns, **facts):
         "evaluated_at_ns": at_ns,
     }
     return Evaluation(**{**given, **facts})
+
+
+def of_tenant(number, tenant):
+    """What the target of a tenant's score has beside."""
+    if not tenant:
+        return {}
+    return {"target": Target(f"{number:032x}", "a" * 16, 0, 1, resource=with_headers({}, ((TENANT, tenant),)))}
 
 
 class Receiver:
@@ -75,6 +87,18 @@ async def served(receiver):
         await runner.cleanup()
 
 
+class Exporter:
+    """Takes log records by OTLP, or raises `error`."""
+
+    def __init__(self):
+        self.requests, self.error = [], None
+
+    async def send(self, signal, body, headers=()):
+        self.requests.append((signal, body))
+        if self.error is not None:
+            raise self.error
+
+
 class World:
     """A store, a clock, and the monitors of a server that can be started anew."""
 
@@ -91,16 +115,19 @@ class World:
     def start(self):
         self.store = Store.open(Config(url=self.url), clock_ns=self.clock_ns)
         monitors = {"quality": self.monitor}
-        self.monitors = Monitors(monitors, self.alerting, self.store.monitors, NO_RUNS, clock_ns=self.clock_ns)
+        self.meter, self.exporter = Meter(), Exporter()
+        events = Events({"otlp_grpc": self.exporter}, {"service.name": "spanscore"})
+        given = (monitors, self.alerting, self.store.monitors, NO_RUNS)
+        self.monitors = Monitors(*given, events=events, meter=self.meter, clock_ns=self.clock_ns)
 
     async def stop(self):
         await self.monitors.close()
         self.store.close()
 
-    def scores(self, value, count):
+    def scores(self, value, count, tenant=""):
         self.number += count
         numbers = range(self.number - count, self.number)
-        self.store.commit([], [score(x, value, self.now_ns) for x in numbers])
+        self.store.commit([], [score(x, value, self.now_ns, **of_tenant(x, tenant)) for x in numbers])
 
     def looked_ns(self):
         return self.store.monitors.read(lambda x: x.last_tick_ns("", "quality"))
@@ -210,6 +237,76 @@ def test_a_receiver_that_is_down_holds_up_no_look(url):
     assert asyncio.run(scenario())
 
 
+def test_an_alert_leaves_as_an_event_when_it_begins_and_when_it_ends(url):
+    async def scenario():
+        receivers = {"otel_event": {"exporter": "otlp_grpc"}}
+        async with world(url, receivers, service="shop", labels={"severity": "page"}) as here:
+            here.exporter.error = UndeliveredError("not now")
+            here.scores(0.2, 100)
+            await here.later()
+            here.exporter.error = None
+            await here.later()
+            here.scores(0.9, 100)
+            await here.later()
+            await here.later()
+        return here
+
+    here = asyncio.run(scenario())
+    assert {signal for signal, _ in here.exporter.requests} == {"logs"}
+    records = [log_record(body) for _, body in here.exporter.requests]
+    assert [x.severity_text for x in records] == ["WARN", "WARN", "INFO"]
+    found = [{x.key: x.value for x in record.attributes} for record in records]
+    assert found[0]["log.record.uid"] == found[1]["log.record.uid"] != found[2]["log.record.uid"]
+    texts = {name: value.string_value for name, value in found[0].items()}
+    assert (texts["event.name"], texts["gen_ai.evaluation.name"]) == ("spanscore.monitor.alert", "task_completion")
+    assert (texts["spanscore.monitor.alert.id"], texts["spanscore.monitor.label.severity"]) == ("quality/1", "page")
+    assert found[0]["spanscore.monitor.mean"].double_value == 0.2
+    assert found[0]["spanscore.emitted"].bool_value
+    counted = counts(here.meter, "spanscore_monitor_alerts")
+    assert counted == {
+        ("otel_event", "firing", "failed"): 1,
+        ("otel_event", "firing", "sent"): 1,
+        ("otel_event", "resolved", "sent"): 1,
+    }
+
+
+def log_record(body):
+    [group] = ExportLogsServiceRequest.FromString(body).resource_logs
+    assert [x.value.string_value for x in group.resource.attributes] == ["spanscore"]
+    return group.scope_logs[0].log_records[0]
+
+
+def counts(meter, name):
+    [found] = [x.values for x in meter.collect() if x.metric.name == name]
+    return dict(found)
+
+
+def test_ticks_are_counted_by_what_came_of_them(url):
+    async def scenario():
+        async with world(url, {}) as here:
+            await here.later()
+        return counts(here.meter, "spanscore_monitor_ticks")
+
+    assert asyncio.run(scenario()) == {("looked",): 2}
+
+
+def test_a_monitor_of_a_tenant_watches_its_scores_alone_and_its_alert_names_it(url):
+    async def scenario():
+        receiver = Receiver()
+        given = {"alertmanager": {}}
+        async with served(receiver) as given["alertmanager"]["endpoint"], world(url, given, tenant="acme") as here:
+            here.scores(0.2, 100)
+            await here.later()
+            others = len(receiver.requests)
+            here.scores(0.2, 100, tenant="acme")
+            await here.later()
+        return others, receiver
+
+    others, receiver = asyncio.run(scenario())
+    assert others == 0
+    assert receiver.bodies[0][0]["labels"]["tenant"] == "acme"
+
+
 def test_nothing_is_sent_while_nothing_changes(url):
     async def scenario():
         receiver = Receiver()
@@ -277,7 +374,7 @@ def test_a_monitor_takes_its_value_from_the_scores_that_are_its_own(monitor, fac
     [
         ({"webhook": {"endpoint": ""}}, "is its environment variable set"),
         ({"webhook": {"endpoint": "https://there.example", "secret": ""}}, "must not be empty"),
-        ({"pager": {}}, "known are alertmanager, webhook"),
+        ({"pager": {}}, "known are alertmanager, webhook, otel_event"),
     ],
 )
 def test_what_is_no_receiver_is_refused(receiver, message):

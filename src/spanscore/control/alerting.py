@@ -4,12 +4,16 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from spanscore.errors import PermanentError, RetryableError
+from spanscore.export import alert_events
 from spanscore.export.alerting import Connection
-from spanscore.export.alerting_config import Alerting, Alertmanager, Webhook
+from spanscore.export.alerting_config import Alerting, Alertmanager, AlertReceiver, OtelEvent, Webhook
+from spanscore.export.port import Exporter
 from spanscore.model.json import dumps
+from spanscore.model.span import Attributes
 from spanscore.monitoring import alerts
 from spanscore.store.alert_notices import AlertNotices, Notice
 from spanscore.telemetry import Meter, declared
@@ -22,6 +26,21 @@ _ENDS_AFTER = 4
 """After so many resend intervals without an alert Alertmanager takes it for resolved; as Prometheus has it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Events:
+    """How alerts leave as OpenTelemetry events: the exporters by name, and the attributes of spanscore's resource."""
+
+    exporters: Mapping[str, Exporter]
+    resource: Attributes
+
+    async def send(self, receiver: OtelEvent, alert: Mapping[str, Any]) -> None:
+        """Send an alert's record. Raises RetryableError or PermanentError where it is not taken."""
+        body = alert_events.request(alert, self.resource)
+        not_taken = await self.exporters[receiver.exporter].send("logs", body)
+        if not_taken is not None:
+            raise PermanentError(not_taken)
+
+
 class Alerts:
     """The alerts of all monitors. Belongs to one event loop; the store is asked in threads."""
 
@@ -32,13 +51,18 @@ class Alerts:
         is_there: Callable[[str, str], bool],
         meter: Meter,
         clock_ns: Callable[[], int] = time.time_ns,
+        *,
+        events: Events | None = None,
     ) -> None:
         """`is_there`: whether a tenant still has a monitor.
 
         Raises ConfigError where a file of a receiver's TLS settings cannot be used.
         """
-        self._receivers: Mapping[str, Alertmanager | Webhook] = alerting.receivers
-        self._connections = {name: Connection(x) for name, x in alerting.receivers.items()}
+        self._receivers: Mapping[str, AlertReceiver] = alerting.receivers
+        self._connections = {
+            name: Connection(x) for name, x in alerting.receivers.items() if not isinstance(x, OtelEvent)
+        }
+        self._events = events or Events({}, {})
         self._notices = notices
         self._is_there = is_there
         self._meter = meter
@@ -79,32 +103,39 @@ class Alerts:
                 self._count(notice, "sent")
                 await asyncio.to_thread(self._notices.settle, notice, self._again_ns(receiver, notice))
 
-    def _again_ns(self, receiver: Alertmanager | Webhook, notice: Notice) -> int | None:
+    def _again_ns(self, receiver: AlertReceiver, notice: Notice) -> int | None:
         """When to send again what was taken: Alertmanager wants to hear of an alert as long as it lasts."""
-        if isinstance(receiver, Webhook) or notice.status == "resolved":
+        if not isinstance(receiver, Alertmanager) or notice.status == "resolved":
             return None
         if not self._is_there(notice.tenant, notice.monitor):
             return None
         return self._clock_ns() + receiver.resend_interval
 
-    async def _send(self, receiver: Alertmanager | Webhook, notice: Notice) -> None:
+    async def _send(self, receiver: AlertReceiver, notice: Notice) -> None:
         now_ns = self._clock_ns()
-        connection = self._connections[notice.receiver]
-        if isinstance(receiver, Alertmanager):
-            lasts_ns = _ENDS_AFTER * receiver.resend_interval
-            body = alerts.for_alertmanager(notice.record, now_ns, lasts_ns, receiver.generator_url)
-            await connection.send(_bytes(body))
-            return
-        body_bytes = _bytes(notice.record)
-        sent_at_s = now_ns // _SECOND
-        headers = {"X-Spanscore-Timestamp": str(sent_at_s)}
-        if receiver.secret is not None:
-            signed = alerts.signature(receiver.secret.get_secret_value(), sent_at_s, body_bytes)
-            headers["X-Spanscore-Signature"] = f"sha256={signed}"
-        await connection.send(body_bytes, headers)
+        match receiver:
+            case OtelEvent():
+                await self._events.send(receiver, notice.record)
+            case Alertmanager():
+                lasts_ns = _ENDS_AFTER * receiver.resend_interval
+                body = alerts.for_alertmanager(notice.record, now_ns, lasts_ns, receiver.generator_url)
+                await self._connections[notice.receiver].send(_bytes(body))
+            case Webhook():
+                body_bytes, sent_at_s = _bytes(notice.record), now_ns // _SECOND
+                headers = _signed(receiver, sent_at_s, body_bytes)
+                await self._connections[notice.receiver].send(body_bytes, headers)
 
     def _count(self, notice: Notice, outcome: str) -> None:
         self._meter.add(declared.MONITOR_ALERTS, receiver=notice.receiver, status=notice.status, outcome=outcome)
+
+
+def _signed(receiver: Webhook, sent_at_s: int, body: bytes) -> dict[str, str]:
+    """The headers by which a webhook knows who has sent it a body, and when."""
+    headers = {"X-Spanscore-Timestamp": str(sent_at_s)}
+    if receiver.secret is not None:
+        signed = alerts.signature(receiver.secret.get_secret_value(), sent_at_s, body)
+        headers["X-Spanscore-Signature"] = f"sha256={signed}"
+    return headers
 
 
 def _bytes(body: Any) -> bytes:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from spanscore.control import looking, monitor_views
-from spanscore.control.alerting import Alerts
+from spanscore.control.alerting import Alerts, Events
 from spanscore.control.monitor_spec import MonitorSpec
 from spanscore.control.monitor_views import Shown, ShownTick
 from spanscore.control.runs import Runs
@@ -53,19 +53,24 @@ class Monitors:
         store: MonitorStore,
         runs: Runs,
         *,
+        events: Events | None = None,
         meter: Meter | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        """`configured` by name. Raises ConfigError where a file of a receiver's TLS settings cannot be used."""
+        """`configured` by name; by `events` alerts leave as OpenTelemetry events.
+
+        Raises ConfigError where a file of a receiver's TLS settings cannot be used.
+        """
         meter = meter or Meter(clock_ns)
         self._configured = {
-            ("", name): Known("", name, MonitorSpec.configured(x), x.paused) for name, x in configured.items()
+            (x.tenant, name): Known(x.tenant, name, MonitorSpec.configured(x), x.paused)
+            for name, x in configured.items()
         }
         self._receivers = tuple(alerting.receivers)
         self._store = store
         self._runs = runs
         self._clock_ns = clock_ns
-        self._alerts = Alerts(alerting, store.notices, self._is_there, meter, clock_ns)
+        self._alerts = Alerts(alerting, store.notices, self._is_there, meter, clock_ns, events=events)
         self._ticking = Ticking(store, runs, self._receivers, meter, clock_ns)
         self._monitors: dict[Key, Known] | None = None
         self._changes = 0

@@ -1,13 +1,13 @@
 """Where alerts go."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 
 from spanscore.export.config import NamedByType, Tls, name_the_types
 from spanscore.model.quantity import Duration, duration_ns
 
-RECEIVER_TYPES = ("alertmanager", "webhook")
+RECEIVER_TYPES = ("alertmanager", "webhook", "otel_event")
 
 
 def _is_url(secret: SecretStr) -> SecretStr:
@@ -25,6 +25,11 @@ def _is_not_empty(secret: SecretStr) -> SecretStr:
 class _Receiver(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
+    max_interval: Duration = Field(default=duration_ns("5m"), gt=0)
+    """The longest wait before what was not taken is sent again; the first is 5 s, each further one twice as long."""
+
+
+class _HttpReceiver(_Receiver):
     tls: Tls = Tls()
     """How an https connection is secured."""
 
@@ -34,11 +39,8 @@ class _Receiver(BaseModel):
     timeout: Duration = Field(default=duration_ns("10s"), gt=0)
     """How long one request may take."""
 
-    max_interval: Duration = Field(default=duration_ns("5m"), gt=0)
-    """The longest wait before what was not taken is sent again; the first is 5 s, each further one twice as long."""
 
-
-class Alertmanager(_Receiver):
+class Alertmanager(_HttpReceiver):
     """Prometheus Alertmanager, by its API v2."""
 
     type: Literal["alertmanager"] = Field(default="alertmanager", exclude=True)
@@ -54,7 +56,7 @@ class Alertmanager(_Receiver):
     """A page that the alert refers to, such as a dashboard."""
 
 
-class Webhook(_Receiver):
+class Webhook(_HttpReceiver):
     """An HTTP endpoint of yours, which gets a JSON object by POST when an alert begins and when it ends."""
 
     type: Literal["webhook"] = Field(default="webhook", exclude=True)
@@ -68,14 +70,27 @@ class Webhook(_Receiver):
     a full stop and the body."""
 
 
+class OtelEvent(_Receiver):
+    """A log record by OTLP, an OpenTelemetry event, when an alert begins and when it ends."""
+
+    type: Literal["otel_event"] = Field(default="otel_event", exclude=True)
+    """Follows from the receiver's name."""
+
+    exporter: str = Field(min_length=1)
+    """By which of `export.exporters`, one that speaks OTLP, such as `otlp_grpc`."""
+
+
+AlertReceiver: TypeAlias = Alertmanager | Webhook | OtelEvent
+
+
 class Alerting(BaseModel):
     """Where the alerts of monitors go. Each alert waits in the store until its receiver has taken it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     receivers: Annotated[
-        dict[str, Annotated[Alertmanager | Webhook, Field(discriminator="type")]],
+        dict[str, Annotated[AlertReceiver, Field(discriminator="type")]],
         BeforeValidator(lambda given: name_the_types(given, "alert receiver", RECEIVER_TYPES)),
         NamedByType(),
     ] = {}
-    """The receivers, each of which gets all alerts: `alertmanager`, `webhook`, or either as `TYPE/NAME`."""
+    """The receivers, each of which gets all alerts: `alertmanager`, `webhook`, `otel_event`, or one as `TYPE/NAME`."""

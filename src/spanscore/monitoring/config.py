@@ -2,13 +2,20 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from spanscore.model import tenant
 from spanscore.model.quantity import Duration, duration_ns
 from spanscore.monitoring.schedule import Schedule, check_cron, zone_of
 
 _Name = Annotated[str, Field(min_length=1, max_length=256)]
 _LONGEST_NS = duration_ns("400d")
+
+
+def _refuse_no_tenant(name: str) -> str:
+    if name and (problem := tenant.problem(name)) is not None:
+        raise ValueError(problem)
+    return name
 
 
 class Reference(BaseModel):
@@ -124,6 +131,9 @@ class Times(BaseModel):
 
 class Monitor(Times, Watch):
     """One metric, watched as its scores are made, with an alert when it falls."""
+
+    tenant: Annotated[str, AfterValidator(_refuse_no_tenant)] = ""
+    """Whose scores are watched, and who sees the monitor, where there are tenants (`tenancy`)."""
 
     paused: bool = False
     """Whether not to look; scores that come meanwhile are counted at the first look after it."""
