@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from spanscore import dialects
 from spanscore.model.step import Reading
 from spanscore.model.trace import AgentTrace
-from spanscore.turns import Turn
+from spanscore.turns import TurnSteps
 
 _MAX_KNOWN = 1000
 _MAX_NAMED = 3
@@ -57,7 +57,7 @@ class ContentWatch:
         self._silent: dict[tuple[str | None, tuple[str, ...]], Silent] = {}
         self.count = 0
 
-    def __call__(self, trace: AgentTrace, _turn: Turn, reading: Reading) -> None:
+    def __call__(self, trace: AgentTrace, _turn: TurnSteps, reading: Reading) -> None:
         """Note whether a trace has content."""
         if not trace.model_calls and not trace.tool_calls:
             return  # an agent's span alone, which may well have nothing to say

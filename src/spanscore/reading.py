@@ -67,9 +67,9 @@ class Read:
 
     work: Work
     traces: Sequence[AgentTrace] = ()
-    ends: turns.Ends | None = None
+    ends: turns.TraceFragment | None = None
     ids_of_calls: Sequence[str] = ()
-    talk: turns.Talk | None = None
+    hints: turns.DelegationHints | None = None
 
 
 class Reader:
@@ -179,7 +179,7 @@ class _TenantReader:
         self._watch = watch
         self._attributes = attributes
         self._source = source
-        self._parts = Parts[turns.Ends](
+        self._parts = Parts[turns.TraceFragment](
             config,
             group=turns.group,
             is_whole=turns.is_whole,
@@ -188,9 +188,9 @@ class _TenantReader:
         )
         self._recent = Recent(config)
         self._late_window_ns = config.late_window
-        self._talks = turns.Talks(_MAX_TEXTS)
+        self._delegations = turns.DelegationIndex(_MAX_TEXTS)
         self._talking = threading.Lock()  # traces are read in several threads
-        self._unjoined = turns.Unjoined()
+        self._unjoined = turns.UnmatchedContinuations()
         self._unread: dict[int, int] = {}  # when each was handed out, by the id of the object
         self._again: list[Work] = []
         self._later: list[Work] = []
@@ -208,7 +208,7 @@ class _TenantReader:
         self._parts.limit(self._config.max_parts // tenants)
         self._recent.limit(MAX_IDS // tenants)
         with self._talking:
-            self._talks.limit(_MAX_TEXTS // tenants)
+            self._delegations.limit(_MAX_TEXTS // tenants)
 
     @property
     def waiting(self) -> int:
@@ -237,13 +237,13 @@ class _TenantReader:
             )
             return Read(work, [self._unjoined.marked(x) for x in _with_attributes(traces, watch)])
 
-        said: turns.Talk | None = None
+        said: turns.DelegationHints | None = None
 
-        def is_sought(ids_of_calls: Sequence[str], talk: Callable[[], turns.Talk | None]) -> bool:
+        def is_sought(ids_of_calls: Sequence[str], hints_of: Callable[[], turns.DelegationHints | None]) -> bool:
             nonlocal said
-            said = talk()
+            said = hints_of()
             self._hear(work, said)
-            return self._is_sought(_id(work), ids_of_calls) or bool(self._talking_with(_id(work), said))
+            return self._is_sought(_id(work), ids_of_calls) or bool(self._delegation_partners(_id(work), said))
 
         part = rebuild.rebuild_part(
             *loaded[0], completeness=work.cuts[0].completeness, is_sought=is_sought, watch=watch or self._watch
@@ -292,7 +292,7 @@ class _TenantReader:
         One that may have asked it can have been read at the same time: then it is read once more, as what it may be.
         """
         work, trace_id = read.work, _id(read.work)
-        if read.ends is None and not work.is_again and self._talking_with(trace_id, read.talk):
+        if read.ends is None and not work.is_again and self._delegation_partners(trace_id, read.hints):
             self._unread[id(work)] = now_ns
             self._later.append(work)
             return True
@@ -302,12 +302,12 @@ class _TenantReader:
             self._read_after(trace_id, read.ids_of_calls)
         return False
 
-    def _keeps_part(self, ends: turns.Ends, read: Read, now_ns: int) -> bool:
+    def _keeps_part(self, ends: turns.TraceFragment, read: Read, now_ns: int) -> bool:
         """Take in what may be part of a turn with others, and have those read again that were dealt with before."""
         sought = [x for x in ends.links if x not in self._parts]
         same = [x for x in self._recent.find(ends.repeatable) if x != ends.trace_id and self._can_read(x)]
-        talking = self._talking_with(ends.trace_id, read.talk)
-        compared = [x for x in dict.fromkeys((*same, *talking)) if x not in self._parts]
+        partners = self._delegation_partners(ends.trace_id, read.hints)
+        compared = [x for x in dict.fromkeys((*same, *partners)) if x not in self._parts]
         if compared:
             self._compared_with[ends.trace_id] = compared
             ends = replace(ends, waits=True)
@@ -316,20 +316,20 @@ class _TenantReader:
             self._read_again(trace_id, now_ns)
         return is_kept
 
-    def _hear(self, work: Work, talk: turns.Talk | None) -> None:
+    def _hear(self, work: Work, hints: turns.DelegationHints | None) -> None:
         """Remember what a trace says, by which others may find that they have to do with it."""
-        if talk is not None and not work.is_again:
+        if hints is not None and not work.is_again:
             heard_ns = self._unread.get(id(work), 0)
             with self._talking:
-                self._talks.add(_id(work), talk, heard_ns)
-                self._talks.forget_before(heard_ns - self._late_window_ns)
+                self._delegations.add(_id(work), hints, heard_ns)
+                self._delegations.forget_before(heard_ns - self._late_window_ns)
 
-    def _talking_with(self, trace_id: str, talk: turns.Talk | None) -> list[str]:
+    def _delegation_partners(self, trace_id: str, hints: turns.DelegationHints | None) -> list[str]:
         """The traces of which one's tool call may have asked the other. May be called from any thread."""
-        if talk is None:
+        if hints is None:
             return []
         with self._talking:
-            found = self._talks.of(trace_id, talk)
+            found = self._delegations.of(trace_id, hints)
         return [x for x in found if x in self._parts or self._can_read(x)]
 
     def _can_read(self, trace_id: str) -> bool:
@@ -383,7 +383,7 @@ class _TenantReader:
             cut = self._source.assembler.again(self._key(trace_id), now_ns)
             self._again += [] if cut is None else [Work((cut,), is_again=True)]
 
-    def _together(self, parts: Sequence[tuple[turns.Ends, Cut | None]], now_ns: int) -> Work:
+    def _together(self, parts: Sequence[tuple[turns.TraceFragment, Cut | None]], now_ns: int) -> Work:
         assembler = self._source.assembler
         for part, _ in parts:
             self._compared_with.pop(part.trace_id, None)

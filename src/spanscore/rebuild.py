@@ -24,7 +24,7 @@ class Part(NamedTuple):
     """
 
     traces: list[AgentTrace]
-    ends: turns.Ends | None = None
+    ends: turns.TraceFragment | None = None
     ids_of_calls: tuple[str, ...] = ()
     reading: Reading | None = None
 
@@ -35,7 +35,7 @@ class IsSought(Protocol):
     The latter is told when it is asked for.
     """
 
-    def __call__(self, ids_of_calls: Sequence[str], talk: Callable[[], turns.Talk | None], /) -> bool:
+    def __call__(self, ids_of_calls: Sequence[str], hints_of: Callable[[], turns.DelegationHints | None], /) -> bool:
         """Whether others may have to do with that trace."""
 
 
@@ -63,13 +63,13 @@ def rebuild_part(
     `is_sought` says whether another trace looks for this one, links to it or says what it says: then it is told of
     though it is an ordinary one.
     """
-    readings = [dialects.read(*part) for part in dialects.told_apart(spans, logs)]
+    readings = [dialects.read(*part) for part in dialects.split_units(spans, logs)]
     traces = [trace for reading in readings for trace in turns.build(reading, completeness=completeness, watch=watch)]
     if len(readings) != 1 or not _is_one_trace(readings[0]):
         return Part(traces)
     reading = readings[0]
     ids = turns.ids_of_calls(reading)
-    ends = turns.ends(reading, traces, linked=is_sought(ids, lambda: turns.talk(reading, traces)))
+    ends = turns.fragment_of(reading, traces, linked=is_sought(ids, lambda: turns.hints_of(reading, traces)))
     return Part(traces, ends, ids, None if ends is None else reading)
 
 
@@ -95,7 +95,7 @@ def rebuild_together(
     `completeness` is that of each, where they are not all complete; what only repeats others has no part in the turn's.
     `within` is for `turns.build`.
     """
-    readings = [dialects.read(*part) for part in dialects.told_together(parts)]
+    readings = [dialects.read(*part) for part in dialects.merge_units(parts)]
     return _together(readings, within, completeness=completeness, watch=watch)
 
 
@@ -150,14 +150,14 @@ def rebuild_all(
                     watch=watch,
                 )
     traces = in_order(trace for traces in found.values() for trace in traces)
-    unjoined = turns.Unjoined(traces)
+    unjoined = turns.UnmatchedContinuations(traces)
     return [unjoined.marked(x) for x in traces]
 
 
 def _sought(parts: Mapping[str, Part]) -> list[str]:
     """The ordinary traces that others link to, whose model calls they look for, or that say what others say."""
     keys = {key for part in parts.values() if part.ends is not None for key in part.ends.seeks}
-    talking = turns.talking({unit: part.traces for unit, part in parts.items()}) if len(parts) > 1 else set()
+    talking = turns.may_delegate({unit: part.traces for unit, part in parts.items()}) if len(parts) > 1 else set()
     return [
         unit
         for unit, part in parts.items()
@@ -202,9 +202,9 @@ def explain_all(
     truncated: Collection[str] = (),
 ) -> list[tuple[AgentTrace, turns.Explanation]]:
     """What `rebuild_all` gives, each agent trace with where its facts came from."""
-    built: dict[str, tuple[turns.Turn, Reading]] = {}
+    built: dict[str, tuple[turns.TurnSteps, Reading]] = {}
 
-    def note(trace: AgentTrace, turn: turns.Turn, reading: Reading) -> None:
+    def note(trace: AgentTrace, turn: turns.TurnSteps, reading: Reading) -> None:
         built[trace.id] = turn, reading
         if watch is not None:
             watch(trace, turn, reading)
@@ -219,7 +219,7 @@ def unread_traces(spans: Iterable[Span], logs: Iterable[LogRecord], traces: Iter
     """How many traces hold spans and nothing that a dialect reads; `traces` are the agent traces in them."""
     read = {x for trace in traces for x in trace.trace_ids}
     left = {unit: part for unit, part in _gathered(spans, logs).items() if unit not in read and part[0]}
-    steps = ((x for part in dialects.told_apart(*both) for x in dialects.read(*part).steps) for both in left.values())
+    steps = ((x for part in dialects.split_units(*both) for x in dialects.read(*part).steps) for both in left.values())
     return sum(not any(x.dialect for x in each) for each in steps)
 
 
@@ -227,5 +227,5 @@ def unread_all(spans: Iterable[Span], logs: Iterable[LogRecord] = ()) -> list[di
     """The spans that no dialect reads, and the log records of no span that one reads."""
     logs = list(logs)
     gathered = [*_gathered(spans, logs).values(), ([], [x for x in logs if not unit_of(x, of_log=True)])]
-    parts = [part for received in gathered for part in dialects.told_apart(*received)]
+    parts = [part for received in gathered for part in dialects.split_units(*received)]
     return dialects.unread([dialects.read(*part) for part in parts], [log for _, records in parts for log in records])

@@ -9,7 +9,7 @@ from spanscore.evaluation.rules import MAX_TEXT, STATUS
 from spanscore.model.span import STATUS_ERROR, STATUS_OK, Scalar, Span, Value
 from spanscore.model.step import Reading
 from spanscore.model.trace import AgentTrace
-from spanscore.turns import Turn, Watch
+from spanscore.turns import TurnSteps, Watch
 
 MAX_VALUES = 16
 """Values of one attribute that are kept of a turn; of more, the first ones by the spans' start."""
@@ -37,7 +37,7 @@ class SpanAttributes:
         self._reading: Reading | None = None
         self._by_step: dict[str, _Values] = {}
 
-    def __call__(self, trace: AgentTrace, turn: Turn, reading: Reading) -> None:
+    def __call__(self, trace: AgentTrace, turn: TurnSteps, reading: Reading) -> None:
         """Note what the spans of a turn have."""
         if self._beside is not None:
             self._beside(trace, turn, reading)
@@ -107,7 +107,7 @@ def _nearest(span_id: str, steps: Collection[str], parents: dict[str, str]) -> s
     return ""
 
 
-def _above(span_id: str, turn: Turn) -> Iterator[Span]:
+def _above(span_id: str, turn: TurnSteps) -> Iterator[Span]:
     """The spans around a turn, from its target up."""
     span = turn.tree.span(span_id)
     for _ in range(_MAX_DEPTH):

@@ -194,7 +194,7 @@ def steps(spans, logs):
     found = {}
     for trace_id in {x.trace_id for x in spans}:
         of_trace = [x for x in spans if x.trace_id == trace_id], [x for x in logs if x.trace_id == trace_id]
-        for part in dialects.told_apart(*of_trace):
+        for part in dialects.split_units(*of_trace):
             found |= {
                 x.span.span_id: (x.dialect, None if x.dialect in SIDE_BY_SIDE else x)
                 for x in dialects.read(*part).steps

@@ -5,7 +5,7 @@ import json
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spanscore.dialects.forms.message_cache import Histories
+from spanscore.dialects.forms.message_cache import MessageCache
 from spanscore.dialects.forms.messages import messages
 
 ITEMS = (
@@ -32,6 +32,6 @@ items = st.lists(st.sampled_from(ITEMS), max_size=3)
 @example(["x"], ["y"], None, "")
 def test_an_input_that_goes_on_is_read_as_if_it_stood_alone(first, more, indent, behind):
     given_first, given_next = (json.dumps(x, indent=indent) for x in (first, first + more))
-    histories = Histories()
+    histories = MessageCache()
     histories.messages(given_first)
     assert histories.messages(given_next + behind) == messages(given_next + behind)

@@ -49,7 +49,7 @@ def told(spans, logs):
 
 def calls(spans, logs):
     """The spans of model calls that only records tell of."""
-    (part,) = dialects.told_apart(spans, logs)
+    (part,) = dialects.split_units(spans, logs)
     return [x.span for x in dialects.read(*part).steps if x.kind == "model" and not x.span.recorded]
 
 

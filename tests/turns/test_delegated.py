@@ -9,7 +9,7 @@ import pytest
 from turn_spans import ASK, call, chat, span, text, told, tool
 
 from spanscore.rebuild import rebuild_all, rebuild_part
-from spanscore.turns import Talks
+from spanscore.turns import DelegationIndex
 from spanscore.turns.stitch import delegation
 
 MS = 10**6
@@ -362,33 +362,33 @@ def test_bare_model_calls_at_both_ends_are_one_turn():
 def said(spans):
     """What a trace says that another may say too."""
     heard = []
-    rebuild_part(spans, is_sought=lambda _ids, talk: bool(heard.append(talk())))
+    rebuild_part(spans, is_sought=lambda _ids, hints_of: bool(heard.append(hints_of())))
     return heard[0]
 
 
 @pytest.mark.parametrize("known", ["desk", "clerk"])
 def test_whichever_is_known_first_is_found_by_the_other(known):
     both = {"desk": said(desk()), "clerk": said(clerk())}
-    talks = Talks(max_texts=100)
+    talks = DelegationIndex(max_texts=100)
     talks.add(known, both.pop(known), 1)
     assert [talks.of(*x) for x in both.items()] == [[known]]
 
 
 def test_what_a_trace_says_itself_is_not_anothers():
-    talks = Talks(max_texts=100)
+    talks = DelegationIndex(max_texts=100)
     talks.add("desk", said(desk()), 1)
     assert talks.of("desk", said(desk())) == []
 
 
 def test_what_was_said_too_long_ago_is_forgotten():
-    talks = Talks(max_texts=100)
+    talks = DelegationIndex(max_texts=100)
     talks.add("clerk", said(clerk()), 5)
     talks.forget_before(5)
     assert (talks.of("desk", said(desk())), len(talks)) == ([], 0)
 
 
 def test_of_too_many_texts_the_oldest_are_forgotten():
-    talks = Talks(max_texts=4)
+    talks = DelegationIndex(max_texts=4)
     for n in range(5):
         talks.add(f"c{n}", said(clerk()), n)
     assert talks.of("desk", said(desk())) == ["c3", "c4"]

@@ -23,7 +23,7 @@ ERRORS = [
     "HTTP 500 Internal Server Error",
     "HTTP 404",
     "HTTP Error 403: Forbidden",
-    "404 Client Error: Not Found for url: http://example.org",
+    "404 Client Error: Not Sourced for url: http://example.org",
     "[Errno 2] No such file or directory: 'a.txt'",
     "Traceback (most recent call last):\n  File ...",
     "ValueError: bad city",
@@ -31,7 +31,7 @@ ERRORS = [
     "TimeoutError()",
     "openai.RateLimitError: slow down",
     "java.lang.IllegalStateException: closed",
-    "Error 404: Not Found",
+    "Error 404: Not Sourced",
     "Error (500): upstream",
     "API Error: 500 Internal server error",
     'API Error: 529 {"type":"error","error":{"type":"overloaded_error"}}',
@@ -48,7 +48,7 @@ ERRORS = [
     "wether is not a valid tool, try one of [weather].",  # LangChain
     "Error invoking tool 'weather' with kwargs {'city': 1} with error:\n city: should be a string",
     "<tool_use_error>File does not exist.</tool_use_error>",  # Claude Code
-    "Client error '404 Not Found' for url 'http://example.org'",  # httpx
+    "Client error '404 Not Sourced' for url 'http://example.org'",  # httpx
     "Request failed with status code 404",  # axios
     "Tool input validation error",  # LangChain
     "Input validation error: 'city' is a required property",  # MCP

@@ -18,7 +18,7 @@ from spanscore.dialects.conventions import openinference, openllmetry, semconv
 from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.entry_points import installed
 from spanscore.dialects.forms.ids import IDENTIFYING, SESSIONS, USERS, first_identity, identity
-from spanscore.dialects.forms.message_cache import Histories
+from spanscore.dialects.forms.message_cache import MessageCache
 from spanscore.dialects.forms.structure import is_redacted
 from spanscore.dialects.forms.tool_messages import opened
 from spanscore.dialects.forms.truncation import LAST_OF_MARKS
@@ -46,7 +46,7 @@ from spanscore.dialects.frameworks import (
 )
 from spanscore.dialects.log_turns import goes_on
 from spanscore.dialects.losses.affected_facts import marked
-from spanscore.dialects.losses.reread import Again
+from spanscore.dialects.losses.reread import Rereader
 from spanscore.dialects.other_conventions import complete
 from spanscore.dialects.platforms import (
     agentops,
@@ -61,7 +61,7 @@ from spanscore.dialects.platforms import (
     sentry,
 )
 from spanscore.dialects.reading_units import SCOPES as UNIT_SCOPES
-from spanscore.dialects.reading_units import told_apart, told_together, unit_of
+from spanscore.dialects.reading_units import merge_units, split_units, unit_of
 from spanscore.dialects.unread_spans import Key, Unread, unread
 from spanscore.model.json import dumps
 from spanscore.model.span import LogRecord, Span
@@ -180,16 +180,16 @@ _SUSPICIOUS = _EVALUATOR_KEYS.union(_EVALUATOR_VALUES, (_RESULT,))
 __all__ = [
     "DIALECTS",
     "UNIT_SCOPES",
-    "Again",
     "Key",
+    "Rereader",
     "Unread",
     "again",
     "content_switch",
     "goes_on",
+    "merge_units",
     "read",
     "shows_genai",
-    "told_apart",
-    "told_together",
+    "split_units",
     "tried",
     "unit_of",
     "unread",
@@ -220,7 +220,7 @@ def read(spans: Iterable[Span], logs: Iterable[LogRecord] = ()) -> Reading:
     known = _unique(spans)
     logged = _by_span(logs)
     claimed = {x.span_id: dialect for x in known if (dialect := _dialect_of(x, logged.get(x.span_id, ())))}
-    histories = Histories()
+    histories = MessageCache()
     unlogged = {x: Context((), x, histories) for x in (True, False)}  # nearly all spans share one of the two
     steps: list[Step] = []
     for span in known:
@@ -246,20 +246,20 @@ def _together(steps: Sequence[Step], name: str) -> list[Step]:
     return [told.get(x.span.span_id, x) for x in steps]
 
 
-def again(reading: Reading) -> Again:
+def again(reading: Reading) -> Rereader:
     """What reads single spans of a reading again, with parts of them left out."""
     return _again({x.span.span_id for x in reading.steps if x.dialect}, reading.logs)
 
 
-def _again(claimed: Container[str], logs: Mapping[str, Sequence[LogRecord]]) -> Again:
+def _again(claimed: Container[str], logs: Mapping[str, Sequence[LogRecord]]) -> Rereader:
     def read_one(span: Span, name: str, records: Sequence[LogRecord]) -> Step:
         dialect = _dialect_of(span, records)
         if dialect is None or dialect.name != name:  # the part that is left out is the one by which it is claimed
             return _step(span, "", {"kind": "other"} | _naming(span))
-        context = Context(records, span.parent_span_id not in claimed, Histories())
+        context = Context(records, span.parent_span_id not in claimed, MessageCache())
         return _step(span, name, _facts(dialect, span, context))
 
-    return Again(read_one, logs)
+    return Rereader(read_one, logs)
 
 
 def _dialect_of(span: Span, logs: Sequence[LogRecord]) -> Dialect | None:

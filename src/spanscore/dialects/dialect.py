@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from spanscore.dialects.content_switch import ContentSwitch
-from spanscore.dialects.forms.message_cache import Histories
+from spanscore.dialects.forms.message_cache import MessageCache
 from spanscore.dialects.forms.values import Facts
 from spanscore.model.record import record
 from spanscore.model.span import LogRecord, Span
@@ -21,7 +21,7 @@ class Context:
 
     logs: Sequence[LogRecord]
     outermost: bool
-    histories: Histories
+    histories: MessageCache
 
 
 @dataclass(frozen=True, slots=True)

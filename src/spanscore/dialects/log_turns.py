@@ -30,7 +30,7 @@ class Unit(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Thread:
+class LogTurns:
     """How one emitter's turns are found where they are not a trace each.
 
     It speaks for log records, and where `with_spans` for spans, whose scope's name starts with `scope`. `unit` says, by

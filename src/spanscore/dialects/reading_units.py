@@ -5,16 +5,16 @@ from collections.abc import Callable, Iterable
 from spanscore.dialects.coding_agents import codex
 from spanscore.dialects.coding_agents.claude_code import events as claude_code_events
 from spanscore.dialects.coding_agents.gemini_cli import events as gemini_cli_events
-from spanscore.dialects.log_turns import Part, Thread, unit_id
+from spanscore.dialects.log_turns import LogTurns, Part, unit_id
 from spanscore.dialects.platforms.openlit import records as openlit_records
 from spanscore.model.span import Attributes, LogRecord, Span
 
-THREADS: tuple[Thread, ...] = (
-    *(claude_code_events.THREAD, codex.THREAD, openlit_records.THREAD),
-    *gemini_cli_events.THREADS,
+LOG_TURNS: tuple[LogTurns, ...] = (
+    *(claude_code_events.LOG_TURN, codex.LOG_TURN, openlit_records.LOG_TURN),
+    *gemini_cli_events.LOG_TURNS,
 )
 
-SCOPES = tuple(x.scope for x in THREADS)
+SCOPES = tuple(x.scope for x in LOG_TURNS)
 """How the names of the scopes begin of which not all is read by its trace id."""
 
 
@@ -24,20 +24,20 @@ def unit_of(scope_name: str, trace_id: str, attributes: Callable[[], Attributes]
     Mostly it is the trace id, and `attributes` is not called.
     """
     if scope_name.startswith(SCOPES):
-        thread = next(x for x in THREADS if scope_name.startswith(x.scope))
+        thread = next(x for x in LOG_TURNS if scope_name.startswith(x.scope))
         named = thread.unit(attributes(), trace_id) if of_log or thread.with_spans else None
         if named is not None:
             return unit_id(named)
     return trace_id
 
 
-def told_apart(spans: Iterable[Span], logs: Iterable[LogRecord]) -> list[Part]:
+def split_units(spans: Iterable[Span], logs: Iterable[LogRecord]) -> list[Part]:
     """What was gathered under one id, a part for each turn that is no trace; else as it is, as the only part."""
     parts = [(list(spans), list(logs))]
     names = {x.scope.name for item in parts[0] for x in item}
     if not any(x.startswith(SCOPES) for x in names):
         return parts
-    for thread in THREADS:
+    for thread in LOG_TURNS:
         found = list[Part]()
         for part in parts:
             unit = _unit(thread, part)
@@ -46,7 +46,7 @@ def told_apart(spans: Iterable[Span], logs: Iterable[LogRecord]) -> list[Part]:
     return parts
 
 
-def told_together(gathered: Iterable[Part]) -> list[Part]:
+def merge_units(gathered: Iterable[Part]) -> list[Part]:
     """What was gathered under several ids and is of one turn: log records of no span are held against the first spans.
 
     What stays without any is left as it is told by itself.
@@ -57,10 +57,10 @@ def told_together(gathered: Iterable[Part]) -> list[Part]:
         spans, logs = parts[spans_at]
         parts[spans_at] = spans, [*logs, *(x for given, more in parts if not given for x in more)]
         parts = [x for x in parts if x[0]]
-    return [x for part in parts for x in told_apart(*part)]
+    return [x for part in parts for x in split_units(*part)]
 
 
-def _unit(thread: Thread, part: Part) -> str | None:
+def _unit(thread: LogTurns, part: Part) -> str | None:
     """The id under which the part was gathered, if it holds anything that `thread` speaks for."""
     spans, logs = part
     log = next((x for x in logs if x.scope.name.startswith(thread.scope)), None)

@@ -9,42 +9,42 @@ from spanscore.model.trace import AgentTrace, Completeness
 from spanscore.turns import build_agent_trace
 from spanscore.turns.basis import stitch_keys as keys
 from spanscore.turns.basis.tree import Tree
-from spanscore.turns.facts.turn_steps import Turn
+from spanscore.turns.facts.turn_steps import TurnSteps
 from spanscore.turns.provenance.explain import Explained, Explanation, Origin, explain
 from spanscore.turns.splitting.split import split
 from spanscore.turns.stitch.combine_readings import merge
-from spanscore.turns.stitch.delegation_hints import Talk, talk, talking
-from spanscore.turns.stitch.delegation_index import Talks
-from spanscore.turns.stitch.fragment import Ends, ends
+from spanscore.turns.stitch.delegation_hints import DelegationHints, hints_of, may_delegate
+from spanscore.turns.stitch.delegation_index import DelegationIndex
+from spanscore.turns.stitch.fragment import TraceFragment, fragment_of
 from spanscore.turns.stitch.gateway import ids_of_calls, without_repeats
 from spanscore.turns.stitch.joining import asked_within, group, is_settled, is_whole
-from spanscore.turns.stitch.unmatched_continuations import Unjoined
+from spanscore.turns.stitch.unmatched_continuations import UnmatchedContinuations
 
 __all__ = [
-    "Ends",
+    "DelegationHints",
+    "DelegationIndex",
     "Explained",
     "Explanation",
     "Origin",
-    "Talk",
-    "Talks",
-    "Turn",
-    "Unjoined",
+    "TraceFragment",
+    "TurnSteps",
+    "UnmatchedContinuations",
     "Watch",
     "asked_within",
     "build",
-    "ends",
     "explain",
+    "fragment_of",
     "group",
+    "hints_of",
     "ids_of_calls",
     "is_settled",
     "is_whole",
     "keys",
-    "talk",
-    "talking",
+    "may_delegate",
     "without_repeats",
 ]
 
-Watch: TypeAlias = Callable[[AgentTrace, Turn, Reading], None]
+Watch: TypeAlias = Callable[[AgentTrace, TurnSteps, Reading], None]
 """Is told of each agent trace that is built, with the turn and the reading that it was built from."""
 
 
@@ -79,7 +79,7 @@ def build(
     for opening, steps in turns:
         known = _known(readings, opening, steps, tree, begun, completeness)
         begun.update(known.trace_ids)
-        turn = Turn(steps, tree)
+        turn = TurnSteps(steps, tree)
         found.append(build_agent_trace.build(turn, opening, known))
         if watch is not None:
             watch(found[-1], turn, reading)

@@ -13,7 +13,7 @@ from spanscore.turns.calls.build_tool_call import finished
 from spanscore.turns.damaged_facts import damaged
 from spanscore.turns.facts import sources, trial
 from spanscore.turns.facts.source import first
-from spanscore.turns.facts.turn_steps import Turn
+from spanscore.turns.facts.turn_steps import TurnSteps
 
 
 @record()
@@ -27,7 +27,7 @@ class Known:
     completeness: Completeness
 
 
-def build(turn: Turn, opening: Step | None, known: Known) -> AgentTrace:
+def build(turn: TurnSteps, opening: Step | None, known: Known) -> AgentTrace:
     """The AgentTrace of one turn; `opening` is the step it starts with where its traces hold several turns."""
     found = {name: first(sources, turn) for name, sources in sources.SOURCES.items()}
     told: dict[str, Any] = {name: x.value for name, x in found.items() if x is not None and x.value is not None}
@@ -70,7 +70,7 @@ def _is_answer(call: ToolCall, answer: Any) -> bool:
         return False
 
 
-def available_tools(turn: Turn) -> tuple[tuple[Tool, ...] | None, bool]:
+def available_tools(turn: TurnSteps) -> tuple[tuple[Tool, ...] | None, bool]:
     """All tools that were on offer in the turn, by name, as they are described first; None where none are listed.
 
     One of which only the name is listed is as its own spans describe it. And whether all that lists them
@@ -96,7 +96,7 @@ def available_tools(turn: Turn) -> tuple[tuple[Tool, ...] | None, bool]:
     return tuple(found.values()), damaged
 
 
-def _describe(found: dict[str, Tool], turn: Turn) -> bool:
+def _describe(found: dict[str, Tool], turn: TurnSteps) -> bool:
     """Put in place of tools of which only the name is listed what their own spans say; whether any of that was cut."""
     damaged = False
     steps = [step for source in sources.DESCRIBED for step in source.speak(turn) if step.tools]
@@ -108,7 +108,7 @@ def _describe(found: dict[str, Tool], turn: Turn) -> bool:
     return damaged
 
 
-def _owner(step: Step, turn: Turn) -> str:
+def _owner(step: Step, turn: TurnSteps) -> str:
     """The agent whose tools a step lists, by the id of its span; "" for none."""
     agent = step if step.kind == "agent" else turn.tree.place(step).agent
     return "" if agent is None else agent.span.span_id
@@ -122,7 +122,7 @@ def _is_bare(tool: Tool) -> bool:
     return tool.description is None and tool.parameters is None
 
 
-def _usage(turn: Turn) -> Usage:
+def _usage(turn: TurnSteps) -> Usage:
     """The sums over the steps of the first source that counts anything."""
     for source in sources.TOKENS:
         steps = source.speak(turn)
@@ -133,7 +133,7 @@ def _usage(turn: Turn) -> Usage:
     return Usage()
 
 
-def _target(span: Span, turn: Turn) -> Target:
+def _target(span: Span, turn: TurnSteps) -> Target:
     """Of a span that stands for log records, the one that they were written under, if any; it may have ended before."""
     model = next((x for x in turn.models if x.span is span), None)
     trace_id, span_id = span.trace_id, span.span_id

@@ -6,8 +6,8 @@ from itertools import pairwise
 from spanscore.model.step import Message, Step, StepFact
 from spanscore.model.trace import Tool, ToolCall
 from spanscore.turns.basis import conversation
-from spanscore.turns.facts.source import Found
-from spanscore.turns.facts.turn_steps import Turn
+from spanscore.turns.facts.source import Sourced
+from spanscore.turns.facts.turn_steps import TurnSteps
 from spanscore.turns.stitch.unmatched_continuations import OF_OTHER_PARTS
 
 _TOLD_BY: dict[str, frozenset[StepFact]] = {
@@ -25,8 +25,8 @@ _BARE = frozenset({"model", "workflow", "other"})
 
 
 def damaged(
-    turn: Turn,
-    found: Mapping[str, Found | None],
+    turn: TurnSteps,
+    found: Mapping[str, Sourced | None],
     tools: tuple[tuple[Tool, ...] | None, bool],
     calls: Sequence[tuple[ToolCall, bool]],
 ) -> tuple[str, ...]:
@@ -52,12 +52,12 @@ def damaged(
     return tuple(sorted(names))
 
 
-def _is_told(fact: Found | None) -> bool:
+def _is_told(fact: Sourced | None) -> bool:
     return fact is not None and fact.value not in (None, ())
 
 
 def _of_lost(
-    turn: Turn, told: set[str], lost: frozenset[StepFact], tools: Sequence[Tool], calls: Sequence[ToolCall]
+    turn: TurnSteps, told: set[str], lost: frozenset[StepFact], tools: Sequence[Tool], calls: Sequence[ToolCall]
 ) -> Iterator[str]:
     """The facts of which what the steps have lost may tell more."""
     yield from (name for name, facts in _TOLD_BY.items() if name not in told and not facts.isdisjoint(lost))
@@ -68,7 +68,7 @@ def _of_lost(
     yield from _of_other_kinds(turn, told, lost)
 
 
-def _of_other_kinds(turn: Turn, told: set[str], lost: frozenset[StepFact]) -> Iterator[str]:
+def _of_other_kinds(turn: TurnSteps, told: set[str], lost: frozenset[StepFact]) -> Iterator[str]:
     """The facts that steps would tell, or keep apart, if it were known what they stand for, or how they go on."""
     if _may_lack_tokens(turn):
         yield "usage"
@@ -79,7 +79,7 @@ def _of_other_kinds(turn: Turn, told: set[str], lost: frozenset[StepFact]) -> It
         yield from _OF_ALL_PARTS
 
 
-def _of_other_traces(turn: Turn, lacking: Sequence[Step], *, is_answered: bool) -> frozenset[str]:
+def _of_other_traces(turn: TurnSteps, lacking: Sequence[Step], *, is_answered: bool) -> frozenset[str]:
     """The facts of which other traces may tell more, to which what was cut or dropped would have joined this one."""
     if any(x.span.dropped_links_count for x in lacking):
         return _OF_ALL_PARTS
@@ -97,7 +97,7 @@ def _lost_output(model: Step) -> bool:
     return False
 
 
-def _may_lack_traces(turn: Turn, *, is_answered: bool) -> bool:
+def _may_lack_traces(turn: TurnSteps, *, is_answered: bool) -> bool:
     """Whether the turn may have parts in other traces, which what was cut would have joined to this one.
 
     So it may where only calls of a model show, if in a silent chain, unless they go from a question to an answer.
@@ -114,7 +114,7 @@ def _may_lack_traces(turn: Turn, *, is_answered: bool) -> bool:
     return not (is_whole and is_answered)
 
 
-def _goes_on(turn: Turn) -> bool:
+def _goes_on(turn: TurnSteps) -> bool:
     """Whether a tool runs before a model is asked, and what was cut would tell whether another trace asked for it."""
     if not turn.main or not turn.tools or "input" not in turn.main[0].damaged:
         return False
@@ -131,7 +131,7 @@ def _lost_calls(messages: Sequence[Message] | None) -> bool:
     return any(not x.damaged.isdisjoint({"calls", "results"}) for x in messages or ())
 
 
-def _may_be_several(turn: Turn, *, is_asked: bool) -> bool:
+def _may_be_several(turn: TurnSteps, *, is_asked: bool) -> bool:
     """Whether there may be more than one turn: what was cut would tell what each asks, or how they go on."""
     if len(turn.outermost) > 1:
         return True
@@ -142,7 +142,7 @@ def _may_be_several(turn: Turn, *, is_asked: bool) -> bool:
     return is_cut or (not is_asked and not turn.outermost and len(turn.main) > 1)
 
 
-def _is_order_unknown(turn: Turn) -> bool:
+def _is_order_unknown(turn: TurnSteps) -> bool:
     """Whether several tools ran between two model calls: only what the first put out tells in which order it asked."""
     kinds = [x.kind for x in sorted([*turn.models, *turn.tools], key=lambda x: x.span.start_ns)]
     return ("tool", "tool") in pairwise(kinds)
@@ -160,7 +160,7 @@ def _tells(step: Step) -> bool:
     return any(x is not None for x in told)
 
 
-def _may_lack_tokens(turn: Turn) -> bool:
+def _may_lack_tokens(turn: TurnSteps) -> bool:
     """Whether more tokens may have been told than are counted: those of a model call, or, without any, of the turn."""
     if any("tokens" in x.damaged for x in turn.models) or any(map(_may_be_anything, turn.steps)):
         return True
@@ -168,7 +168,7 @@ def _may_lack_tokens(turn: Turn) -> bool:
     return not is_counted and any("tokens" in x.damaged for x in turn.steps)
 
 
-def _may_lack_calls(turn: Turn, calls: Sequence[ToolCall], lost: frozenset[StepFact]) -> bool:
+def _may_lack_calls(turn: TurnSteps, calls: Sequence[ToolCall], lost: frozenset[StepFact]) -> bool:
     """Whether what was cut, of what was given or put out, may have told more of the tool calls."""
     if any(x.damaged and not x.tool_name for x in turn.tools):
         return True

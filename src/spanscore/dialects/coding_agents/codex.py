@@ -10,7 +10,7 @@ from spanscore.dialects.forms.decorated_calls import damaged
 from spanscore.dialects.forms.ids import first_identity, identity
 from spanscore.dialects.forms.structure import is_redacted, opened
 from spanscore.dialects.forms.values import Facts, count, text
-from spanscore.dialects.log_turns import Part, Thread, Unit, around, given, in_order, name_of, prompt, span_of
+from spanscore.dialects.log_turns import LogTurns, Part, Unit, around, given, in_order, name_of, prompt, span_of
 from spanscore.model.span import Attributes, LogRecord, Span, Value
 
 _LOGS = "codex_otel"
@@ -111,7 +111,7 @@ def _turn(unit: str, logs: Sequence[LogRecord]) -> list[Span]:
     return found
 
 
-THREAD = Thread(_LOGS, _unit, _parts)
+LOG_TURN = LogTurns(_LOGS, _unit, _parts)
 
 DIALECT = Dialect(
     "codex",

@@ -194,7 +194,7 @@ def _messages(span: Span, side: str, role: str) -> tuple[tuple[Message, ...] | N
     if flat:
         if span.scope.name in _WITHOUT_EMPTY and not span.dropped_attributes_count:
             flat = [None if x is None else from_raw_body.without_gaps(x) for x in flat]
-        found = from_raw_body.fuller(tuple(x for x in flat if x is not None), raw, role)
+        found = from_raw_body.completed(tuple(x for x in flat if x is not None), raw, role)
         if span.scope.name == openai_agents_js.SCOPE and side == "input":
             found = tuple(openai_agents_js.with_texts(found, raw))
         return found, any(is_redacted(x.get("content")) for x in items) or from_raw_body.is_lost(found, raw)

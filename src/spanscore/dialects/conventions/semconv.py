@@ -16,11 +16,11 @@ from spanscore.dialects.forms import bedrock_blocks
 from spanscore.dialects.forms.arguments import arguments, call_id, tools
 from spanscore.dialects.forms.envelopes import tool_output
 from spanscore.dialects.forms.ids import identity
-from spanscore.dialects.forms.message_cache import Histories
+from spanscore.dialects.forms.message_cache import MessageCache
 from spanscore.dialects.forms.messages import Messages, message, messages, system_text, with_blocks
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import is_redacted, opened, structure
-from spanscore.dialects.forms.values import Facts, first_count, first_told, text
+from spanscore.dialects.forms.values import Facts, first_count, first_value, text
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, LogRecord, Span, Value
 from spanscore.model.step import Message, ToolResult
@@ -164,8 +164,8 @@ def _read_tool(span: Span, attributes: Attributes, events: list[tuple[str, Mappi
     facts["call_id"] = call_id(attributes.get("gen_ai.tool.call.id"))
     facts["error"] = status_error(span)
     damaged: set[str] = set()
-    given = first_told(attributes, _ARGUMENTS)
-    returned: Any = first_told(attributes, _RESULT)
+    given = first_value(attributes, _ARGUMENTS)
+    returned: Any = first_value(attributes, _RESULT)
     has_result = returned is not None or _RESULT[0] in attributes
     for name, payload in events:  # Strands
         if name == "gen_ai.tool.message" and given is None:
@@ -252,7 +252,7 @@ def _read_retrieval(attributes: Attributes, facts: Facts) -> None:
 
 
 def _read_conversation(
-    attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]], histories: Histories, facts: Facts
+    attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]], histories: MessageCache, facts: Facts
 ) -> None:
     given, produced = _from_attributes(attributes, histories)
     if (given.messages is None or produced.messages is None) and events:
@@ -264,7 +264,7 @@ def _read_conversation(
         facts["system"], cut = system_text(instructions)
         if cut:
             damaged.add("system")
-    definitions = first_told(attributes, ("gen_ai.tool.definitions", "gen_ai.agent.tools"))  # Strands lists names
+    definitions = first_value(attributes, ("gen_ai.tool.definitions", "gen_ai.agent.tools"))  # Strands lists names
     if definitions is not None:
         facts["tools"] = tools(definitions)
         if facts["tools"] is None:
@@ -283,7 +283,7 @@ def _damaged_sides(given: Messages, produced: Messages) -> set[str]:
     return {name for name, side in (("input", given), ("output", produced)) if side.damaged}
 
 
-def _from_attributes(attributes: Attributes, histories: Histories) -> tuple[Messages, Messages]:
+def _from_attributes(attributes: Attributes, histories: MessageCache) -> tuple[Messages, Messages]:
     given, produced = attributes.get("gen_ai.input.messages"), attributes.get("gen_ai.output.messages")
     if given is None:
         given = attributes.get("gen_ai.prompt")

@@ -21,7 +21,7 @@ def is_lost(flat: Sequence[Message], body: Value) -> bool:
     return isinstance(body, str) and _lacks(flat) and structure(body).damaged
 
 
-def fuller(flat: tuple[Message, ...], body: Value, role: str) -> tuple[Message, ...]:
+def completed(flat: tuple[Message, ...], body: Value, role: str) -> tuple[Message, ...]:
     """The messages of a request or response, where flattened ones leave out calls, ids, arguments or results of theirs.
 
     Instrumentations leave out what is empty (no arguments, an empty result), and older ones more than that.

@@ -8,7 +8,7 @@ _OBJECTS, _NEXT = "[{", (",{", ", {")  # of other lists, not each item is a mess
 _MAX_HISTORIES = 4  # conversations that interleave: an agent's and its sub-agents'
 
 
-class Histories:
+class MessageCache:
     """The inputs of a trace's model calls that were read last, since each mostly repeats one of them and goes on."""
 
     __slots__ = ("_read",)

@@ -14,7 +14,7 @@ def text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def first_told(attributes: Attributes, keys: tuple[str, ...]) -> Value:
+def first_value(attributes: Attributes, keys: tuple[str, ...]) -> Value:
     """The first of the attributes `keys` that the span has, else None."""
     return next((x for x in map(attributes.get, keys) if x is not None), None)
 

@@ -7,8 +7,16 @@ from typing import Any, NamedTuple
 
 from spanscore.dialects.forms.truncation import is_damaged, mended
 from spanscore.dialects.losses.limits import Limits, is_of_length, limits, strings
-from spanscore.dialects.losses.recorded import MASK, Lost, held, is_masked, is_noted, is_of_infrastructure, lost
-from spanscore.dialects.losses.reread import Again, Part
+from spanscore.dialects.losses.recorded import (
+    MASK,
+    RecordedLosses,
+    held,
+    is_masked,
+    is_noted,
+    is_of_infrastructure,
+    lost,
+)
+from spanscore.dialects.losses.reread import Part, Rereader
 from spanscore.model.span import LogRecord, Span, Value
 from spanscore.model.step import Message, MessageFact, Step, StepFact
 
@@ -49,14 +57,14 @@ class _Loss(NamedTuple):
 
     cut: Sequence[tuple[Part, str]]
     poor: Sequence[tuple[Part, str]]
-    dropped: Lost
+    dropped: RecordedLosses
 
 
 def marked(
     steps: Sequence[Step],
     spans: Sequence[Span],
     logs: Mapping[str, Sequence[LogRecord]],
-    read_again: Callable[[], Again],
+    read_again: Callable[[], Rereader],
 ) -> list[Step]:
     """The steps, each with the facts named as damaged that rest on something cut or dropped.
 
@@ -92,7 +100,7 @@ def _with_unread(
     return sorted([*steps, *lacking], key=lambda x: (x.span.start_ns, x.span.span_id)) if lacking else steps
 
 
-def _loss(step: Step, logs: Sequence[LogRecord], again: Again, known: Limits) -> _Loss:
+def _loss(step: Step, logs: Sequence[LogRecord], again: Rereader, known: Limits) -> _Loss:
     dropped = lost(step.span, logs)
     cut = _cut(step, logs, again, known) if known else []
     nested = [(part, x) for part, x in cut if _is_nested(held(part, step.span, logs).get(part.key))]
@@ -132,7 +140,7 @@ def _all_damaged(step: Step) -> Step:
     return _with(step, (x for x in _CARRIES.get(step.kind, ()) if x != "tokens" or not _tells(step, x)))
 
 
-def _cut(step: Step, logs: Sequence[LogRecord], again: Again, known: Limits) -> list[tuple[Part, str]]:
+def _cut(step: Step, logs: Sequence[LogRecord], again: Rereader, known: Limits) -> list[tuple[Part, str]]:
     """The parts of a step's span that were cut at its service's limits."""
     service = step.span.resource.service_name
     return [
@@ -156,7 +164,7 @@ def _pieces(step: Step, part: Part, text: str, logs: Sequence[LogRecord]) -> Ite
     return strings(value) if isinstance(value, list | dict) else (text,)
 
 
-def _of_span(step: Step, loss: _Loss, again: Again) -> Step:
+def _of_span(step: Step, loss: _Loss, again: Rereader) -> Step:
     cut, facts = loss.cut, set[StepFact]()
     for part, text in loss.poor:
         step, resting = _poor(step, part, text, again)
@@ -236,7 +244,7 @@ def _texts(value: Any) -> Sequence[str | None]:
     return [x.text for x in value] if _is_list(value) else (value,) if isinstance(value, str) else ()
 
 
-def _unreadable(step: Step, part: Part, text: str, again: Again) -> set[StepFact]:
+def _unreadable(step: Step, part: Part, text: str, again: Rereader) -> set[StepFact]:
     """The facts that a part would have told, had it not ended before it was closed."""
     closed = mended(text)
     if closed is None:
@@ -247,7 +255,7 @@ def _unreadable(step: Step, part: Part, text: str, again: Again) -> set[StepFact
     return {fact for field, fact in _FACTS.items() if getattr(other, field) != getattr(step, field)}
 
 
-def _poor(step: Step, part: Part, text: str, again: Again) -> tuple[Step, set[StepFact]]:
+def _poor(step: Step, part: Part, text: str, again: Rereader) -> tuple[Step, set[StepFact]]:
     """The step, with those messages damaged that hold a text of a part, and the other facts that rest on it."""
     other = again.with_text(step, (part,), text, "")
     if other.kind != step.kind:
@@ -281,7 +289,7 @@ def _differing_message(told: Message, left: Message) -> Message:
     return replace(told, damaged=frozenset(parts.union(name for name, one, other in pairs if one != other)))
 
 
-def _of_lists(step: Step, again: Again, dropped: Lost) -> Iterator[StepFact]:
+def _of_lists(step: Step, again: Rereader, dropped: RecordedLosses) -> Iterator[StepFact]:
     """The facts that are lists of attributes with indices, or of events, of which some may have been dropped."""
     lists: defaultdict[tuple[str, int, str], list[Part]] = defaultdict(list)
     for part, _ in again.parts(step):

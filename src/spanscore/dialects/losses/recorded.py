@@ -20,7 +20,7 @@ _INFRASTRUCTURE = ("http.", "url.", "net.", "network.", "server.", "client.", "d
 _STREAMED = ("mlflow.chunk.item.", "new_token")  # events of which the readers know what is lost with the first ones
 
 
-class Lost(NamedTuple):
+class RecordedLosses(NamedTuple):
     """Whether a span, its events or its log records lost attributes; if it lost events; if some of that is masked."""
 
     attributes: bool
@@ -49,13 +49,13 @@ def is_noted(spans: Sequence[Span], logs: Mapping[str, Sequence[LogRecord]]) -> 
     return any(_is_noted(x) for each in logs.values() for x in each)
 
 
-def lost(span: Span, logs: Sequence[LogRecord]) -> Lost:
+def lost(span: Span, logs: Sequence[LogRecord]) -> RecordedLosses:
     """What a span lost, as far as that was noted."""
     beside: list[Event | LogRecord] = [*span.events, *logs]
     holders = [span.attributes, *(x.attributes for x in beside)]
     counted = span.dropped_attributes_count or len(span.attributes) == _USUAL_LIMIT
     counted = counted or any(x.dropped_attributes_count for x in beside)
-    return Lost(
+    return RecordedLosses(
         attributes=bool(counted) or any(map(_deleted, holders)),
         events=_lost_events(span),
         masked=any(map(_is_redacted, holders)),

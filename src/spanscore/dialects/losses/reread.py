@@ -38,7 +38,7 @@ _NAME, _STATUS = Part("field", -1, "span name"), Part("field", -1, "status")
 _EMPTY = '""'  # an empty text as JSON has it
 
 
-class Again:
+class Rereader:
     """The spans of one reading, to be read again.
 
     It remembers what was read without a part, since that is asked often, and the log records left of a step so read.

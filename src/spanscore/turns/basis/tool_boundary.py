@@ -25,11 +25,11 @@ class Wanted(NamedTuple):
     kind: str
 
 
-UNTOLD = Wanted(None, "", "")
+UNRECORDED = Wanted(None, "", "")
 """A call that was asked for, of which nothing is told."""
 
 
-class Mark(NamedTuple):
+class ToolBoundary(NamedTuple):
     """A place in a turn between a model's calls and their results: the calls asked for there, the latest first.
 
     `question` stands for what the user asked, None where that is not told; `conversation` for all that was said before
@@ -44,17 +44,17 @@ class Mark(NamedTuple):
     silent: tuple[str, ...] = ()
 
 
-def left(model: Step) -> Mark | None:
+def left(model: Step) -> ToolBoundary | None:
     """The mark that a model call leaves: it asked for tools."""
     calls = [wanted(x.call_id, x.name, x.arguments) for m in model.output or () for x in m.calls]
     if not calls:
         return None
     given = model.input or ()
     passed = sum(len(x.calls) for x in conversation.tail(given, None))
-    return Mark(_question(given), latest(calls), _digest(given, model.system, calls), passed)
+    return ToolBoundary(_question(given), latest(calls), _digest(given, model.system, calls), passed)
 
 
-def left_silently(model: Step) -> Mark | None:
+def maybe_pending_after(model: Step) -> ToolBoundary | None:
     """The mark that a model call leaves if it asked for tools, which it does not tell; None where that cannot be.
 
     Some emitters leave the calls out of what a model put out: the input of the next model call tells them.
@@ -65,7 +65,7 @@ def left_silently(model: Step) -> Mark | None:
     if not given or not is_told or model.span.status_code == STATUS_ERROR or any(x.calls for x in produced):
         return None
     passed = sum(len(x.calls) for x in conversation.tail(given, None))
-    return Mark(_question(given), (), "", passed, (_silent(given, model.system, _texts(produced)),))
+    return ToolBoundary(_question(given), (), "", passed, (_silent(given, model.system, _texts(produced)),))
 
 
 def asks_for_tools(model: Step) -> bool:
@@ -78,7 +78,7 @@ def stopped_for_tools(model: Step) -> bool:
     return any("tool" in x.lower() or x == "function_call" for x in model.finish_reasons)
 
 
-def entered(model: Step) -> Mark | None:
+def entered(model: Step) -> ToolBoundary | None:
     """The mark at which a model call goes on: it was told what tools returned."""
     given = model.input or ()
     told = conversation.tail(given, None)
@@ -92,11 +92,11 @@ def entered(model: Step) -> Mark | None:
     if not calls:  # the input holds only what is new, or leaves the calls out
         start = next((i for i in range(len(given), 0, -1) if not given[i - 1].results), 0)
         heard = _heard(given, start, start, model.system)
-        return Mark(_question(given), latest([Wanted(x.call_id, "", "") for x in results]), "", 0, heard)
+        return ToolBoundary(_question(given), latest([Wanted(x.call_id, "", "") for x in results]), "", 0, heard)
     end = next(i for i in range(len(given), 0, -1) if given[i - 1].calls)
     start = next((i for i in range(end, 0, -1) if not given[i - 1].calls), 0)
     asked = [wanted(x.call_id, x.name, x.arguments) for m in given[start:end] for x in m.calls]
-    return Mark(
+    return ToolBoundary(
         _question(given),
         latest(calls),
         _digest(given[:start], model.system, asked),
@@ -105,7 +105,7 @@ def entered(model: Step) -> Mark | None:
     )
 
 
-def may_meet(one: Mark, other: Mark) -> bool:
+def may_meet(one: ToolBoundary, other: ToolBoundary) -> bool:
     """Whether what is left at one mark goes on at the other: by question, calls and ids, as far as each is known."""
     if one.question is not None and other.question is not None and one.question != other.question:
         return False
@@ -122,7 +122,7 @@ def may_meet(one: Mark, other: Mark) -> bool:
     return one.conversation == other.conversation
 
 
-def keys(mark: Mark) -> list[str]:
+def keys(mark: ToolBoundary) -> list[str]:
     """By what a mark is found: the ids of its calls, the latest first, then the conversation, with and without them.
 
     The ids of calls made before those at the mark come after the conversation with these, which some tell without ids.
@@ -174,7 +174,7 @@ def _digest(before: Sequence[Message], system: str | None, calls: Sequence[Wante
 def _heard(given: Sequence[Message], start: int, end: int, system: str | None) -> tuple[str, ...]:
     """Stands for a conversation up to the calls that `given[start:end]` ask for, but without them.
 
-    First with what the model said beside them; then without, as it is known to who did not record that either.
+    FirstOf with what the model said beside them; then without, as it is known to who did not record that either.
     """
     before = next((i for i in range(start, 0, -1) if given[i - 1].role != "assistant" or given[i - 1].calls), 0)
     said = _texts(given[before:end])

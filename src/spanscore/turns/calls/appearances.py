@@ -13,7 +13,7 @@ Order: TypeAlias = tuple[int, int, int]
 
 
 @record()
-class Asked:
+class Requested:
     """A call in messages: as a model's output requests it, or as the input of the next model call repeats it."""
 
     step: Step
@@ -23,7 +23,7 @@ class Asked:
 
 
 @record()
-class Ran:
+class Executed:
     """A tool's span, with the id that identifies it and its arguments by name."""
 
     step: Step
@@ -33,7 +33,7 @@ class Ran:
 
 
 @record()
-class Told:
+class Returned:
     """What the next model call was told that a tool returned."""
 
     step: Step
@@ -49,10 +49,10 @@ class Call:
     name: str
     call_id: str | None = None
     arguments: Json = None
-    request: Asked | None = None
-    ran: Ran | None = None
-    repeated: Asked | None = None
-    told: Told | None = None
+    request: Requested | None = None
+    ran: Executed | None = None
+    repeated: Requested | None = None
+    told: Returned | None = None
 
     @property
     def has_result(self) -> bool:

@@ -6,13 +6,13 @@ from typing import TypeAlias
 
 from spanscore.model.json import Json
 from spanscore.model.step import Step
-from spanscore.turns.calls.appearances import Call, Ran
+from spanscore.turns.calls.appearances import Call, Executed
 
 _KindOf: TypeAlias = Callable[[str, Json], Hashable]
 """What calls of this name and these arguments have in common."""
 
 
-class Halts:
+class InterruptedCalls:
     """The calls of a turn that a span without a request of its own may be about: once those have their spans."""
 
     def __init__(self, calls: Iterable[Call], kind_of: _KindOf) -> None:
@@ -26,7 +26,7 @@ class Halts:
                 if _is_halted(call.ran.step):
                     self._halted[kind].append(call)
 
-    def resumed(self, ran: Ran) -> Call | None:
+    def resumed(self, ran: Executed) -> Call | None:
         """The call that `ran` is a span of, if it is of one: without the span known before, where `ran` tells more."""
         kind = self._kind_of(ran.step.tool_name or "", ran.arguments)
         latest = self._latest.get(kind)
@@ -51,7 +51,7 @@ def told_by_one(spans: Iterable[Step], repeated: set[str], kind_of: _KindOf) -> 
     return {x for x, alike in steps.items() if _are_one(alike, kind_of)}
 
 
-def last_of_each(spans: Sequence[Ran]) -> list[Ran]:
+def last_of_each(spans: Sequence[Executed]) -> list[Executed]:
     """The spans, in order of time, without those whose id, which tells one call, a later one has too."""
     last = {x.call_id: x for x in spans}
     return [x for x in spans if x.call_id is None or last[x.call_id] is x]

@@ -6,16 +6,16 @@ from dataclasses import replace
 
 from spanscore.model.step import Message, Step
 from spanscore.turns.calls.appearances import Call
-from spanscore.turns.facts.turn_steps import Turn
+from spanscore.turns.facts.turn_steps import TurnSteps
 
 _MAX_OF_LENGTH = 100
 """Model calls that are compared where many were given equally many messages."""
 
 
-class Askers:
+class Requesters:
     """The model calls of a turn by how many messages they were given; filed when first asked for, as it seldom is."""
 
-    def __init__(self, turn: Turn) -> None:
+    def __init__(self, turn: TurnSteps) -> None:
         self._turn = turn
         self._filed: defaultdict[int, list[tuple[Step, Message]]] | None = None
         self._told: tuple[Step, list[Message], dict[int, int]] | None = None
@@ -73,7 +73,7 @@ def _said(model: Step) -> list[Message]:
     return [x for x in model.input or () if x.role != "system"]
 
 
-def leave_to_askers(calls: Iterable[Call], turn: Turn) -> None:
+def leave_to_askers(calls: Iterable[Call], turn: TurnSteps) -> None:
     """Take back whose call it is by the tool's span, where the agent whose model asked for it tells more than that.
 
     It does where it lies inside the agent around, as in a chat of several, or where the model call itself names it.

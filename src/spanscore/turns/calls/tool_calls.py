@@ -12,13 +12,13 @@ from spanscore.model.step import Message, Step
 from spanscore.model.trace import RequestedCall, Tool
 from spanscore.turns.basis import conversation
 from spanscore.turns.basis.call_ids import is_item
-from spanscore.turns.calls.appearances import Asked, Call, Order, Ran, Told
+from spanscore.turns.calls.appearances import Call, Executed, Order, Requested, Returned
 from spanscore.turns.calls.call_sources import CALL_SOURCES
-from spanscore.turns.calls.interrupted_calls import Halts, last_of_each, told_by_one
+from spanscore.turns.calls.interrupted_calls import InterruptedCalls, last_of_each, told_by_one
 from spanscore.turns.calls.match_results import Answer, paired, repeated, side_by_side
-from spanscore.turns.calls.requesters import Askers, leave_to_askers
+from spanscore.turns.calls.requesters import Requesters, leave_to_askers
 from spanscore.turns.facts.source import first
-from spanscore.turns.facts.turn_steps import Turn
+from spanscore.turns.facts.turn_steps import TurnSteps
 
 _Kind: TypeAlias = tuple[str, Hashable]
 """What calls have in common that may be the same: the name, and the arguments as a key, None where not known."""
@@ -49,7 +49,7 @@ class _Places:
     spans: list[tuple[Step, str | None]]
 
 
-def rebuild(turn: Turn, tools: Sequence[Tool]) -> list[Call]:
+def rebuild(turn: TurnSteps, tools: Sequence[Tool]) -> list[Call]:
     """The tool calls of a turn in the order in which they were asked for, each once."""
     said = (_said_by_models if turn.models else _said_by_agents)(turn)
     places = _Places(said, [(x, turn.agent_of(x)) for x in turn.tools])
@@ -59,7 +59,7 @@ def rebuild(turn: Turn, tools: Sequence[Tool]) -> list[Call]:
     if not turn.models:
         _place_by_spans(calls)
     leave_to_askers(calls, turn)
-    gathered, askers = _Gathered(calls), Askers(turn)
+    gathered, askers = _Gathered(calls), Requesters(turn)
     for own in said if turn.models else ():
         if any(x.results for x in own.messages):  # of tools that the provider ran itself
             _add_tail(gathered, own, unreliable, askers)
@@ -70,11 +70,11 @@ def rebuild(turn: Turn, tools: Sequence[Tool]) -> list[Call]:
     return sorted(gathered.calls, key=_order)
 
 
-def _said_by_models(turn: Turn) -> list[_Said]:
+def _said_by_models(turn: TurnSteps) -> list[_Said]:
     return [_Said(x, x.output, turn.agent_of(x)) for x in turn.models if x.output]
 
 
-def _tails(turn: Turn) -> Iterator[_Said]:
+def _tails(turn: TurnSteps) -> Iterator[_Said]:
     """What models were given in the present turn, the last one first."""
     questions: dict[str, str | None] = {}
     given: list[tuple[Step, tuple[Message, ...], str]] = []
@@ -89,11 +89,11 @@ def _tails(turn: Turn) -> Iterator[_Said]:
         yield _Said(model, conversation.tail(messages, questions[whose]), turn.agent_of(model))
 
 
-def _said_by_agents(turn: Turn) -> list[_Said]:
+def _said_by_agents(turn: TurnSteps) -> list[_Said]:
     return [_Said(agent, output, agent.agent_name) for agent, output in _told_by_agents(turn)]
 
 
-def _told_by_agents(turn: Turn) -> Iterator[tuple[Step, Sequence[Message]]]:
+def _told_by_agents(turn: TurnSteps) -> Iterator[tuple[Step, Sequence[Message]]]:
     """What agents put out, the outermost first; not again where one inside another tells of the same calls."""
     told: dict[str, set[str | None]] = {}
     for agent in turn.agents:
@@ -122,10 +122,10 @@ def _requested(places: _Places, unreliable: set[str]) -> list[Call]:
     return found
 
 
-def _asked(said: _Said, call: RequestedCall, message: Message, *, trusted: bool) -> Asked:
+def _asked(said: _Said, call: RequestedCall, message: Message, *, trusted: bool) -> Requested:
     if not trusted:
         call = RequestedCall(None, call.name, call.arguments)
-    return Asked(said.step, said.agent, call, "calls" in message.damaged)
+    return Requested(said.step, said.agent, call, "calls" in message.damaged)
 
 
 def _is_settled(call: Call) -> bool:
@@ -150,7 +150,7 @@ def _add_spans(calls: list[Call], places: _Places, unreliable: set[str], tools: 
     """Give each tool span to the request it answers: by id, else by name and arguments, else by name; in order."""
     schemas = {x.name: x.parameters for x in tools}
     pending = [
-        Ran(step, agent, None if step.call_id in unreliable else step.call_id, _named_arguments(step, schemas))
+        Executed(step, agent, None if step.call_id in unreliable else step.call_id, _named_arguments(step, schemas))
         for step, agent in places.spans
         if step.tool_name
     ]
@@ -162,7 +162,7 @@ def _add_spans(calls: list[Call], places: _Places, unreliable: set[str], tools: 
             if call.ran is None:
                 waiting[_kind(call.name, call.arguments if exact else None)].append(call)
         pending = [x for x in pending if not _attach(_pick(waiting, x, by_id, exact=exact), x)]
-    halts = Halts(calls, _kind) if pending else None
+    halts = InterruptedCalls(calls, _kind) if pending else None
     pending = [x for x in pending if halts is not None and not _resume(halts, x)]
     for number, ran in enumerate(last_of_each(pending)):
         order = (ran.step.span.start_ns, len(calls), number)
@@ -180,7 +180,9 @@ def _place_by_spans(calls: Sequence[Call]) -> None:
             call.order = (latest_ns[number], number, position)
 
 
-def _pick(waiting: Mapping[_Kind, deque[Call]], ran: Ran, by_id: Mapping[str, Call], *, exact: bool) -> Call | None:
+def _pick(
+    waiting: Mapping[_Kind, deque[Call]], ran: Executed, by_id: Mapping[str, Call], *, exact: bool
+) -> Call | None:
     """Take the first call that may be the same from `waiting`.
 
     Ids that both sides know and that differ do not forbid it, as long as the span's id is nobody's: a model's API and a
@@ -192,7 +194,7 @@ def _pick(waiting: Mapping[_Kind, deque[Call]], ran: Ran, by_id: Mapping[str, Ca
     return calls.popleft() if calls else None
 
 
-def _attach(call: Call | None, ran: Ran) -> bool:
+def _attach(call: Call | None, ran: Executed) -> bool:
     """Add what a span tells to its call; False where there is none, or where it has its span already."""
     if call is None or call.ran is not None:
         return False
@@ -202,7 +204,7 @@ def _attach(call: Call | None, ran: Ran) -> bool:
     return True
 
 
-def _resume(halts: Halts, ran: Ran) -> bool:
+def _resume(halts: InterruptedCalls, ran: Executed) -> bool:
     """Whether a span that has no request of its own is of a call that was halted, to be approved, and run later."""
     call = halts.resumed(ran)
     _attach(call, ran)
@@ -287,7 +289,7 @@ class _Gathered:
         self.unanswered += 1
         self._file(call)
 
-    def complete(self, call: Call, asked: Asked) -> None:
+    def complete(self, call: Call, asked: Requested) -> None:
         """Add to a call what the input of a model call repeats of it."""
         call.repeated = asked
         if _is_settled(call):
@@ -299,7 +301,7 @@ class _Gathered:
         if call.arguments is not before[1]:
             self._file(call)
 
-    def answer(self, call: Call, told: Told) -> None:
+    def answer(self, call: Call, told: Returned) -> None:
         """Add to a call what a model was told of it, the first time."""
         if call.told is not None:
             return
@@ -361,7 +363,7 @@ def _frozen(value: Json, depth: int) -> Hashable:
     return value
 
 
-def _add_tail(known: _Gathered, tail: _Said, unreliable: set[str], askers: Askers) -> None:
+def _add_tail(known: _Gathered, tail: _Said, unreliable: set[str], askers: Requesters) -> None:
     """Complete the calls by what a model call was told of them, the first time; one that shows only there is added."""
     pairs, loose = paired(tail.messages, unreliable)
     taken: set[int] = set()
@@ -378,7 +380,7 @@ def _add_tail(known: _Gathered, tail: _Said, unreliable: set[str], askers: Asker
         taken.add(id(call))
         if call.repeated is None or call.arguments is None:
             agent = askers.agent(tail.step, repeating, tail.agent) if call.request is None else None
-            known.complete(call, Asked(tail.step, agent, asked, "calls" in repeating.damaged))
+            known.complete(call, Requested(tail.step, agent, asked, "calls" in repeating.damaged))
         if answer is not None:
             known.answer(call, _told(tail, answer))
     for left, answered in _answered(known, tail, loose, is_alone=not pairs):
@@ -400,5 +402,5 @@ def _answered(
     yield from ((x, known.by_id.get(x[0].call_id or "")) for x in loose)
 
 
-def _told(tail: _Said, answer: Answer) -> Told:
-    return Told(tail.step, answer[0], "results" in answer[1].damaged)
+def _told(tail: _Said, answer: Answer) -> Returned:
+    return Returned(tail.step, answer[0], "results" in answer[1].damaged)

@@ -6,21 +6,21 @@ from spanscore.model.plan import announced_steps, set_down_steps
 from spanscore.model.step import Message, Step
 from spanscore.turns.basis import conversation
 from spanscore.turns.basis.tool_boundary import asks_for_tools
-from spanscore.turns.facts.source import Found, is_damaged
-from spanscore.turns.facts.turn_steps import Turn
+from spanscore.turns.facts.source import Sourced, is_damaged
+from spanscore.turns.facts.turn_steps import TurnSteps
 
 
-def said(turn: Turn) -> Found | None:
+def said(turn: TurnSteps) -> Sourced | None:
     """What the main agent's models said last before the first tool calls, or beside them, that announces steps.
 
     Some leave the calls out beside a text, and only say that they were the reason to stop; last of all, they answered.
     """
-    planned: Found | None = None
+    planned: Sourced | None = None
     for model in turn.main:
         texts = [x for x in model.output or () if x.text and x.text.strip()]
         announced = _announced(model, texts)
         if announced is None and is_damaged(model, "output", texts or model.output or ()):
-            announced = Found(model, "output", None, damaged=True)  # it may have announced some
+            announced = Sourced(model, "output", None, damaged=True)  # it may have announced some
         planned = announced or planned
         if any(x.calls for x in model.output or ()):
             return planned
@@ -29,13 +29,13 @@ def said(turn: Turn) -> Found | None:
     return None
 
 
-def _announced(step: Step, said: Sequence[Message]) -> Found | None:
+def _announced(step: Step, said: Sequence[Message]) -> Sourced | None:
     """The text of messages where it announces steps."""
     text = "\n".join(x.text or "" for x in said)
-    return Found(step, "output", text, is_damaged(step, "output", said)) if announced_steps(text) else None
+    return Sourced(step, "output", text, is_damaged(step, "output", said)) if announced_steps(text) else None
 
 
-def retold(turn: Turn) -> Found | None:
+def retold(turn: TurnSteps) -> Sourced | None:
     """The same of the messages that an agent or workflow returned, where its model calls show no tool calls."""
     if any(x.calls for model in turn.main for x in model.output or ()):
         return None
@@ -52,14 +52,14 @@ def retold(turn: Turn) -> Found | None:
     return None
 
 
-def set_down(turn: Turn) -> Found | None:
+def set_down(turn: TurnSteps) -> Sourced | None:
     """The steps that the main agent's first call of a tool for plans or to-do lists sets down, one on a line."""
     for model in turn.main:
         for message in model.output or ():
             steps = set_down_in(message)
             if steps:
                 text = "\n".join(f"{number}. {x}" for number, x in enumerate(steps, 1))
-                return Found(model, "output", text, is_damaged(model, "output", (message,), "calls"))
+                return Sourced(model, "output", text, is_damaged(model, "output", (message,), "calls"))
     return None
 
 

@@ -6,11 +6,11 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from spanscore.model.record import record
 from spanscore.model.step import Message, MessageFact, Step, StepFact
-from spanscore.turns.facts.turn_steps import Turn
+from spanscore.turns.facts.turn_steps import TurnSteps
 
 
 @record()
-class Found:
+class Sourced:
     """What one source says: a value, the step that holds it, and in which of its fields.
 
     `field` is "resource" for what the resource of the step's span says, "calls" and "results" for those in messages.
@@ -35,16 +35,16 @@ class Source(Generic[SubjectT, FoundT]):
     speak: Callable[[SubjectT], FoundT]
 
 
-First: TypeAlias = tuple[Source[SubjectT, Found | None], ...]
+FirstOf: TypeAlias = tuple[Source[SubjectT, Sourced | None], ...]
 """The sources of a fact, of which the first that speaks wins; one that is whole wins over those that are damaged."""
 
-Gathered: TypeAlias = tuple[Source[Turn, Sequence[Step]], ...]
+AllOf: TypeAlias = tuple[Source[TurnSteps, Sequence[Step]], ...]
 """The sources of a fact to which many steps contribute: those that may."""
 
 
-def first(sources: First[SubjectT], subject: SubjectT) -> Found | None:
+def first(sources: FirstOf[SubjectT], subject: SubjectT) -> Sourced | None:
     """The first whole value that a source tells, else the first damaged one, else None."""
-    damaged: Found | None = None
+    damaged: Sourced | None = None
     for source in sources:
         found = source.speak(subject)
         if found is not None:

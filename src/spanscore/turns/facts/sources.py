@@ -9,13 +9,13 @@ from spanscore.turns.basis import conversation
 from spanscore.turns.basis.tool_boundary import stopped_for_tools
 from spanscore.turns.dedup import nested
 from spanscore.turns.facts import plans, stated
-from spanscore.turns.facts.source import First, Found, Gathered, Source, is_damaged
-from spanscore.turns.facts.turn_steps import Turn
+from spanscore.turns.facts.source import AllOf, FirstOf, Source, Sourced, is_damaged
+from spanscore.turns.facts.turn_steps import TurnSteps
 
-_Steps: TypeAlias = Callable[[Turn], Sequence[Step]]
+_Steps: TypeAlias = Callable[[TurnSteps], Sequence[Step]]
 
 
-def _first_agent(turn: Turn) -> Sequence[Step]:
+def _first_agent(turn: TurnSteps) -> Sequence[Step]:
     """The outermost agent, unless its model was told as one text what reads as messages here: a question in JSON."""
     for agent in turn.first_agent:
         given = turn.main[0].input if turn.main else None
@@ -34,21 +34,21 @@ _GIVEN: tuple[tuple[str, _Steps], ...] = (
 """Where the conversation is looked for that the turn's question opens."""
 
 
-def _asked(steps: _Steps, turn: Turn) -> Found | None:
-    lost: Found | None = None
+def _asked(steps: _Steps, turn: TurnSteps) -> Sourced | None:
+    lost: Sourced | None = None
     for step in steps(turn):
         given = step.input or ()
         at = conversation.last_said(given)
         said = given[at] if at >= 0 else None
         damaged = "input" in step.damaged or (said is not None and "text" in said.damaged)
         if said is not None and said.text is not None:
-            return Found(step, "input", said.text, damaged)
+            return Sourced(step, "input", said.text, damaged)
         if damaged and lost is None:
-            lost = Found(step, "input", None, damaged=True)
+            lost = Sourced(step, "input", None, damaged=True)
     return lost
 
 
-def _first_asked(turn: Turn) -> Found | None:
+def _first_asked(turn: TurnSteps) -> Sourced | None:
     """The question as messages tell it."""
     for _, steps in _GIVEN:
         found = _asked(steps, turn)
@@ -57,12 +57,12 @@ def _first_asked(turn: Turn) -> Found | None:
     return None
 
 
-def _called_with(turn: Turn) -> Found | None:
+def _called_with(turn: TurnSteps) -> Sourced | None:
     step = next((x for x in (*turn.first_agent, *turn.other_agents, *turn.workflows) if x.input_text), None)
-    return None if step is None else Found(step, "input_text", step.input_text, is_damaged(step, "input"))
+    return None if step is None else Sourced(step, "input_text", step.input_text, is_damaged(step, "input"))
 
 
-def _called_with_part(turn: Turn) -> Found | None:
+def _called_with_part(turn: TurnSteps) -> Sourced | None:
     """The plain argument of a function, where the prompt holds it among other words; a single word as a line."""
     found = _called_with(turn)
     said = None if found is None else _first_asked(turn)
@@ -71,19 +71,19 @@ def _called_with_part(turn: Turn) -> Found | None:
     return found if found.value in (said.value if " " in found.value else said.value.splitlines()) else None
 
 
-def _answer(step: Step) -> Found | None:
+def _answer(step: Step) -> Sourced | None:
     """What a step answers: its last message, else the text that it returned."""
     told = conversation.final_message(step.output or ())
     if told is not None and told.text is not None:
-        return Found(step, "output", told.text, is_damaged(step, "output", (told,)))
+        return Sourced(step, "output", told.text, is_damaged(step, "output", (told,)))
     if step.output_text is not None:
-        return Found(step, "output_text", step.output_text, is_damaged(step, "output"))
+        return Sourced(step, "output_text", step.output_text, is_damaged(step, "output"))
     if is_damaged(step, "output", (step.output or ())[-1:]):
-        return Found(step, "output", None, damaged=True)
+        return Sourced(step, "output", None, damaged=True)
     return None
 
 
-def _agents_answer(turn: Turn) -> Found | None:
+def _agents_answer(turn: TurnSteps) -> Sourced | None:
     """The last outermost agent's, unless its model said that beside tool calls, and a model was asked again after."""
     found = _answer(turn.outermost[-1]) if turn.outermost else None
     if found is None or found.field != "output_text":
@@ -93,7 +93,7 @@ def _agents_answer(turn: Turn) -> Found | None:
     return None if is_beside else found
 
 
-def _models_answer(turn: Turn) -> Found | None:
+def _models_answer(turn: TurnSteps) -> Sourced | None:
     """The last main model call's; None where that asks for a tool, before its text or after, for that is no answer."""
     step = next((x for x in reversed(turn.main) if x.output is not None or "output" in x.damaged), None)
     if step is None or conversation.waits_for_tools(step.output or ()):
@@ -102,7 +102,7 @@ def _models_answer(turn: Turn) -> Found | None:
     return None if asked else _answer(step)
 
 
-def _handed_over(turn: Turn) -> Found | None:
+def _handed_over(turn: TurnSteps) -> Sourced | None:
     """The last model call's of an agent to which the main one handed over, by a tool call as its last word."""
     last = next((x for x in reversed(turn.main) if x.output), None)
     step = next((x for x in reversed(turn.facing) if x.output is not None or "output" in x.damaged), None)
@@ -111,7 +111,7 @@ def _handed_over(turn: Turn) -> Found | None:
     return _answer(step) if step.span.start_ns >= last.span.start_ns else None
 
 
-def _models_answer_part(turn: Turn) -> Found | None:
+def _models_answer_part(turn: TurnSteps) -> Sourced | None:
     """The last main model call's text, where the agent's answer is all that its model calls said, put together.
 
     Some emitters leave out the text beside tool calls: then the answer need only end with what the last call said.
@@ -127,19 +127,19 @@ def _models_answer_part(turn: Turn) -> Found | None:
     return last if only_last and answer.value.endswith(last.value) else None
 
 
-def _others_answer(turn: Turn) -> Found | None:
+def _others_answer(turn: TurnSteps) -> Sourced | None:
     """The last answer of an agent, except of one inside another that answers; else the outermost workflow's."""
     answering = _topmost(turn, _answer)[-1:]
     return next((x for x in map(_answer, (*answering, *turn.workflows)) if x is not None), None)
 
 
-def _returned_json(steps: _Steps, turn: Turn) -> Found | None:
+def _returned_json(steps: _Steps, turn: TurnSteps) -> Sourced | None:
     """What a function returned that is no text."""
     step = next((x for x in steps(turn) if x.output_json is not None), None)
-    return None if step is None else Found(step, "output_json", step.output_json, is_damaged(step, "output"))
+    return None if step is None else Sourced(step, "output_json", step.output_json, is_damaged(step, "output"))
 
 
-def _topmost(turn: Turn, tell: Callable[[Step], object]) -> list[Step]:
+def _topmost(turn: TurnSteps, tell: Callable[[Step], object]) -> list[Step]:
     """The agents that tell something, without those inside one that does, by time.
 
     What only started when the outer one had ended, as by a message that it sent, is not inside.
@@ -161,36 +161,36 @@ def _lost_messages(step: Step) -> bool:
     return "input" in step.damaged and step.input_text is None
 
 
-def _instructions(steps: _Steps, turn: Turn) -> Found | None:
+def _instructions(steps: _Steps, turn: TurnSteps) -> Sourced | None:
     """The first that are told; what another step may have told before them, had it not been lost, may be others."""
-    lost: Found | None = None
+    lost: Sourced | None = None
     for step in steps(turn):
         if step.system:
-            return Found(step, "system", step.system, lost is not None or is_damaged(step, "system"))
+            return Sourced(step, "system", step.system, lost is not None or is_damaged(step, "system"))
         told = conversation.system_text(step.input or ())
         if told is not None:
             said = [x for x in step.input or () if x.role == "system"]
             damaged = lost is not None or "system" in step.damaged or any("text" in x.damaged for x in said)
-            return Found(step, "input", told, damaged)
+            return Sourced(step, "input", told, damaged)
         if lost is None and ("system" in step.damaged or _lost_messages(step)):
-            lost = Found(step, "system", None, damaged=True)
+            lost = Sourced(step, "system", None, damaged=True)
     return lost
 
 
-def _past(step: Step, start: conversation.Opening, *, is_whole: bool) -> Found:
+def _past(step: Step, start: conversation.Opening, *, is_whole: bool) -> Sourced:
     """What came before the question of a step; `is_whole`: that is all there was, so that nothing is an empty one."""
     before = start.messages[: max(start.question, 0)]
     past = conversation.history(start)
     is_known = bool(past) or (is_whole and start.question >= 0)
-    return Found(step, "input", past if is_known else None, is_damaged(step, "input", before))
+    return Sourced(step, "input", past if is_known else None, is_damaged(step, "input", before))
 
 
-def _first_request(turn: Turn) -> Step | None:
+def _first_request(turn: TurnSteps) -> Step | None:
     """The first main model call of which it was recorded what it was given."""
     return next((x for x in turn.main if x.input), None)
 
 
-def _models_history(turn: Turn) -> Found | None:
+def _models_history(turn: TurnSteps) -> Sourced | None:
     asked, model = _first_asked(turn), _first_request(turn)
     if model is None or model.input is None:
         return None
@@ -203,7 +203,7 @@ def _models_history(turn: Turn) -> Found | None:
     return _past(model, start, is_whole=_starts_conversation(turn)) if is_same else None
 
 
-def _askers_history(turn: Turn) -> Found | None:
+def _askers_history(turn: TurnSteps) -> Sourced | None:
     model = next(iter(turn.main), None)
     if model is not None and is_damaged(model, "input", model.input or ()):
         longer = _models_history(turn)
@@ -214,15 +214,15 @@ def _askers_history(turn: Turn) -> Found | None:
     found = None if asked is None else _asked_after(asked.step, turn)
     if lost is None or (found is not None and found.step is lost):
         return found
-    return Found(lost, "input", None if found is None else found.value, damaged=True)  # it may have held more
+    return Sourced(lost, "input", None if found is None else found.value, damaged=True)  # it may have held more
 
 
-def _asked_after(step: Step, turn: Turn) -> Found:
+def _asked_after(step: Step, turn: TurnSteps) -> Sourced:
     """What a step was given before the question; what an agent alone was given may be only what is new."""
     return _past(step, conversation.opening(step.input or ()), is_whole=_starts_conversation(turn))
 
 
-def _starts_conversation(turn: Turn) -> bool:
+def _starts_conversation(turn: TurnSteps) -> bool:
     """Whether the first request shows that nothing came before the question, which all later ones have.
 
     Some emitters record only what is new since the last request, or the latest message of each role.
@@ -241,24 +241,24 @@ def _is_of_turn(messages: Sequence[Message]) -> bool:
     return all(x.calls or (x.results and asked.issuperset(y.call_id for y in x.results)) for x in messages)
 
 
-def _nearest(field: Literal["session_id", "user_id"], turn: Turn) -> Found | None:
+def _nearest(field: Literal["session_id", "user_id"], turn: TurnSteps) -> Sourced | None:
     naming = [x for x in turn.steps if getattr(x, field)]
     step = min(naming, key=turn.depth) if naming else None
-    return None if step is None else Found(step, field, getattr(step, field))
+    return None if step is None else Sourced(step, field, getattr(step, field))
 
 
-def _of_resource(key: str, turn: Turn) -> Found | None:
+def _of_resource(key: str, turn: TurnSteps) -> Sourced | None:
     named = turn.steps[0].span.resource.attributes.get(key)
     named = str(named) if type(named) is int else named
-    return Found(turn.steps[0], "resource", named) if isinstance(named, str) else None
+    return Sourced(turn.steps[0], "resource", named) if isinstance(named, str) else None
 
 
-def _named(steps: _Steps, turn: Turn) -> Found | None:
+def _named(steps: _Steps, turn: TurnSteps) -> Sourced | None:
     step = next((x for x in steps(turn) if x.agent_name), None)
-    return None if step is None else Found(step, "agent_name", step.agent_name)
+    return None if step is None else Sourced(step, "agent_name", step.agent_name)
 
 
-def _first_named(turn: Turn) -> Sequence[Step]:
+def _first_named(turn: TurnSteps) -> Sequence[Step]:
     """The agents that may tell the name of the first: those inside of it, unless it asks a model itself.
 
     Else those inside or beside are others, that it called or handed over to. But one whose model was told the same
@@ -274,7 +274,7 @@ def _first_named(turn: Turn) -> Sequence[Step]:
     ]
 
 
-SOURCES: dict[str, First[Turn]] = {
+SOURCES: dict[str, FirstOf[TurnSteps]] = {
     "user_input": (
         Source(
             "what a decorated agent or workflow was called with, where a prompt is built around it", _called_with_part
@@ -361,7 +361,7 @@ SOURCES: dict[str, First[Turn]] = {
 """The facts that one source tells whole: the first that speaks wins."""
 
 
-OFFERED: Gathered = (
+OFFERED: AllOf = (
     Source("the definitions of the outermost agent", lambda turn: turn.first_agent),
     Source("those of the main model calls", lambda turn: turn.main),
     Source("those of other agents", lambda turn: turn.agents),
@@ -369,14 +369,14 @@ OFFERED: Gathered = (
 )
 """Where tools on offer are listed: all of them count, each tool as it is listed first."""
 
-DESCRIBED: Gathered = (Source("the tool's own span, where no list holds more than its name", lambda turn: turn.tools),)
+DESCRIBED: AllOf = (Source("the tool's own span, where no list holds more than its name", lambda turn: turn.tools),)
 
 
-def _counting(turn: Turn) -> Sequence[Step]:
+def _counting(turn: TurnSteps) -> Sequence[Step]:
     return _topmost(turn, lambda step: step.input_tokens is not None or step.output_tokens is not None)
 
 
-TOKENS: Gathered = (
+TOKENS: AllOf = (
     Source(
         "the model calls, each once; of those that tell none, the span that sums them up",
         lambda turn: nested.counted(turn.models, turn.tree),
@@ -387,15 +387,15 @@ TOKENS: Gathered = (
 """Where tokens are counted: the first source that has any count is added up, for what went in and what came out."""
 
 
-def listed(steps: Sequence[Step]) -> Iterator[Found]:
+def listed(steps: Sequence[Step]) -> Iterator[Sourced]:
     """The lists of tools that `steps` hold, or held before they were cut."""
     for step in steps:
         damaged = is_damaged(step, "tools")
         if step.tools is not None or damaged:
-            yield Found(step, "tools", step.tools, damaged)
+            yield Sourced(step, "tools", step.tools, damaged)
 
 
-def tokens(steps: Sequence[Step]) -> list[Found]:
+def tokens(steps: Sequence[Step]) -> list[Sourced]:
     """The counts that `steps` hold."""
     fields = ("input_tokens", "output_tokens")
-    return [Found(x, field, getattr(x, field)) for x in steps for field in fields if getattr(x, field) is not None]
+    return [Sourced(x, field, getattr(x, field)) for x in steps for field in fields if getattr(x, field) is not None]

@@ -5,7 +5,7 @@ from typing import Any
 
 from spanscore.model.span import Attributes, Span
 from spanscore.model.trace import Trial
-from spanscore.turns.facts.turn_steps import Turn
+from spanscore.turns.facts.turn_steps import TurnSteps
 
 _SUITE, _RUN, _CASE, _STATUS = "test.suite.name", "test.suite.run.id", "test.case.id", "test.case.result.status"
 _KEYS = {"suite": _SUITE, "run": _RUN, "case": _CASE, "status": _STATUS}
@@ -14,7 +14,7 @@ _MAX_CHARS = 256
 _MAX_ABOVE = 64
 
 
-def trial(turn: Turn, target: Span) -> Trial | None:
+def trial(turn: TurnSteps, target: Span) -> Trial | None:
     """The test; None for a turn that was recorded for none. `target` is the span that the turn's scores are put on.
 
     Each of its facts is told by the span nearest the root that names it, at last by the resource: a test that wraps the
@@ -30,7 +30,7 @@ def trial(turn: Turn, target: Span) -> Trial | None:
     return Trial(**{**found, "status": status.lower() if status and status.lower() in {"pass", "fail"} else None})
 
 
-def _attributes(turn: Turn, target: Span) -> Iterator[Attributes]:
+def _attributes(turn: TurnSteps, target: Span) -> Iterator[Attributes]:
     """What may say it, the span nearest the root last."""
     yield target.resource.attributes
     for step in reversed(turn.steps):

@@ -8,7 +8,7 @@ from spanscore.turns.basis.tree import Tree
 from spanscore.turns.dedup import nested
 
 
-class Turn:
+class TurnSteps:
     """The steps of one turn, sorted by what they are; `main` are the model calls of the agent that answers the user.
 
     That agent is the outermost one that calls a model itself: around it may lie agents that only pass on. A model call

@@ -32,7 +32,7 @@ _Differs: TypeAlias = Callable[[Sequence[Any]], bool | None]
 """Whether a fact is another one with these parts changed; None where the span then is something else."""
 
 
-class Again(Protocol):
+class Rereader(Protocol):
     """Reads a step's span again without a part of it. Parts are opaque here."""
 
     def parts(self, step: Step) -> Iterable[tuple[Any, str]]:
@@ -48,10 +48,10 @@ class Again(Protocol):
         """The step as it would have been read with `new` in the place of `old` in these parts."""
 
 
-class Holding:
+class AttributeFinder:
     """Finds the parts that hold the facts of one turn; the work for all of them together is bounded."""
 
-    def __init__(self, again: Again) -> None:
+    def __init__(self, again: Rereader) -> None:
         self._again = again
         self._left = _MAX_READ_PARTS
         self._known: dict[int, tuple[Step, Sequence[tuple[Any, str]]]] = {}
@@ -59,7 +59,7 @@ class Holding:
     def parts(self, step: Step, lens: Lens, value: Any) -> list[Any]:
         """The parts of a step's span from which it tells what `lens` shows; `value` is that, or what is alike in it.
 
-        First the value, or a piece of its text, is made another wherever it stands: where that shows, there the value
+        FirstOf the value, or a piece of its text, is made another wherever it stands: where that shows, there the value
         was read, even if other parts repeat it. Else it is looked for by leaving out parts with a word of it. None
         where the span by itself does not tell the value.
         """

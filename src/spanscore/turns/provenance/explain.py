@@ -10,10 +10,10 @@ from spanscore.turns.build_agent_trace import available_tools
 from spanscore.turns.calls import call_sources, tool_calls
 from spanscore.turns.calls.appearances import Call
 from spanscore.turns.facts import sources
-from spanscore.turns.facts.source import First, Found, first
-from spanscore.turns.facts.turn_steps import Turn
+from spanscore.turns.facts.source import FirstOf, Sourced, first
+from spanscore.turns.facts.turn_steps import TurnSteps
 from spanscore.turns.provenance import fact_getters
-from spanscore.turns.provenance.attribute_finder import Again, Holding, Lens
+from spanscore.turns.provenance.attribute_finder import AttributeFinder, Lens, Rereader
 
 MAX_EXPLAINED = 50
 """How many of a turn's tool calls, of its tools on offer and of its counts of tokens are explained: the first."""
@@ -84,7 +84,7 @@ class Explanation:
         }
 
 
-def explain(turn: Turn, again: Again, reading: Reading) -> Explanation:
+def explain(turn: TurnSteps, again: Rereader, reading: Reading) -> Explanation:
     """Explain every fact of a turn of a reading. The work is bounded, but far more than building the turn is."""
     explaining = _Explaining(turn, again, reading)
     offered = available_tools(turn)[0] or ()
@@ -103,15 +103,15 @@ def explain(turn: Turn, again: Again, reading: Reading) -> Explanation:
 class _Explaining:
     """The turn that is explained, and what reads its spans again."""
 
-    def __init__(self, turn: Turn, again: Again, reading: Reading) -> None:
+    def __init__(self, turn: TurnSteps, again: Rereader, reading: Reading) -> None:
         self._turn = turn
         self._again = again
-        self._holding = Holding(again)
+        self._holding = AttributeFinder(again)
         self._all = reading.steps
         self._told_by = tuple(reading.told_by.values())
         self._by_id = {(x.span.trace_id, x.span.span_id): x for x in turn.steps}
 
-    def fact(self, name: str, sources: First[Any], subject: Any) -> Explained:
+    def fact(self, name: str, sources: FirstOf[Any], subject: Any) -> Explained:
         """Explain a fact of the turn or of one of its tool calls."""
         winner = first(sources, subject)
         if winner is None or winner.value == ():
@@ -154,7 +154,7 @@ class _Explaining:
             if found:
                 return
 
-    def _origins(self, name: str, source: str, found: Found, call: Call | None) -> list[Origin]:
+    def _origins(self, name: str, source: str, found: Sourced, call: Call | None) -> list[Origin]:
         """Where a value came from; and what the same span would have told without that, in order."""
         if found.field == "resource":
             key = name.replace("_", ".")
@@ -186,7 +186,7 @@ class _Explaining:
         parts = self._holding.parts(step, lens, value)
         return Origin(source, lens(step), step, tuple(self._again.name(step, x) for x in parts), damaged)
 
-    def _teller(self, found: Found, place: fact_getters.Place | None = None) -> Step:
+    def _teller(self, found: Sourced, place: fact_getters.Place | None = None) -> Step:
         """The step as its span was read: what is found may have been completed by another report of the same call."""
         step, field = found.step, found.field if place is None else place.field
         if field == "agent_name" and step.agent_name != found.value:
@@ -202,14 +202,14 @@ class _Explaining:
             return own
         return next((x for x in self._turn.steps if getattr(x, field) is told), own)
 
-    def _beside(self, name: str, found: Found, call: Call | None, teller: Step) -> tuple[Step, Lens] | None:
+    def _beside(self, name: str, found: Sourced, call: Call | None, teller: Step) -> tuple[Step, Lens] | None:
         """Another step that tells the fact, and how, where the dialect took it over into this one."""
         for step, lens in self._telling(name, found, call, teller):
             if lens(self._again.without(step)) == found.value:
                 return step, lens
         return None
 
-    def _telling(self, name: str, found: Found, call: Call | None, teller: Step) -> Iterator[tuple[Step, Lens]]:
+    def _telling(self, name: str, found: Sourced, call: Call | None, teller: Step) -> Iterator[tuple[Step, Lens]]:
         """The steps that tell the same, those after this one first."""
         started_ns = teller.span.start_ns
         steps = sorted(self._all[:_MAX_BESIDE], key=lambda x: (x.span.start_ns <= started_ns, x.span.start_ns))

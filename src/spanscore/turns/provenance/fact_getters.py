@@ -9,7 +9,7 @@ from spanscore.turns.basis import conversation
 from spanscore.turns.basis.errors import inferred_error
 from spanscore.turns.calls.appearances import Call
 from spanscore.turns.facts.plans import set_down_in
-from spanscore.turns.facts.source import Found
+from spanscore.turns.facts.source import Sourced
 from spanscore.turns.provenance.attribute_finder import Lens
 
 
@@ -28,7 +28,7 @@ class Place(NamedTuple):
     itself: RequestedCall | ToolResult
 
 
-def of_fact(name: str, found: Found, call: Call | None = None, place: Place | None = None) -> Lens:
+def of_fact(name: str, found: Sourced, call: Call | None = None, place: Place | None = None) -> Lens:
     """What any reading of a span says of the fact that was found in its step; `call` where it is a fact of one."""
     field = found.field
     if place is not None:
@@ -54,7 +54,7 @@ def of_tool(name: str) -> Lens:
     return lambda step: next((x for x in step.tools or () if x.name == name), None)
 
 
-def placed(found: Found, call: Call | None) -> Place | None:
+def placed(found: Sourced, call: Call | None) -> Place | None:
     """Where the call or result stands of which a fact was found in the messages of a step; None for any other fact."""
     if call is None or found.field not in {"calls", "results"}:
         return None
@@ -89,7 +89,7 @@ def _at_result(results: Sequence[ToolResult], call: Call) -> int | None:
     return next((at for at, x in enumerate(results) if x is told), None)
 
 
-def _is_inferred(name: str, found: Found, call: Call | None) -> bool:
+def _is_inferred(name: str, found: Sourced, call: Call | None) -> bool:
     told = None if call is None or call.told is None else call.told.result
     return name == "error" and told is not None and not told.error and found.field == "results"
 

@@ -17,7 +17,7 @@ _QUOTED_WORDS = 4
 _WORD = re.compile(r"\w+")
 
 
-class Asked:
+class Requested:
     """One outermost `step` of a trace, with all `steps` in it: whom it asks, what, and what it is answered."""
 
     def __init__(self, step: Step, steps: Sequence[Step], answer: str | None) -> None:
@@ -59,13 +59,13 @@ class Asked:
         return next((x.model for x in self._steps if x.model), None)
 
 
-class Pipelines:
+class IndependentRuns:
     """The outermost steps of a trace, by time: which of them stand by themselves.
 
     Where there are agents, the model calls beside them, as those that find titles, do not.
     """
 
-    def __init__(self, all_asked: Sequence[Asked]) -> None:
+    def __init__(self, all_asked: Sequence[Requested]) -> None:
         self._all = all_asked
         agents = [place for place, asked in enumerate(all_asked) if asked.is_agent]
         self._main = agents or list(range(len(all_asked)))
@@ -124,7 +124,7 @@ def _may_be_one(one: tuple[str | None, str | None], other: tuple[str | None, str
     return bool(told) or bool(name) == bool(other_name)
 
 
-def _shows(earlier: Asked, later: Asked) -> bool:
+def _shows(earlier: Requested, later: Requested) -> bool:
     """Whether a question or its answer shows in a later question, or that in the earlier one."""
     return (
         earlier.words in later.words
@@ -133,7 +133,7 @@ def _shows(earlier: Asked, later: Asked) -> bool:
     )
 
 
-def _asks_again(earlier: Asked, later: Asked) -> bool:
+def _asks_again(earlier: Requested, later: Requested) -> bool:
     """Whether one root of a trace asks, word for word, what another one had been asked and had answered by then.
 
     Inside a common span it would be one more try, as of a vote.

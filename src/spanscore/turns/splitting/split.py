@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from spanscore.model.step import Message, Step
 from spanscore.turns.basis import tool_boundary
 from spanscore.turns.basis.conversation import final_text
-from spanscore.turns.basis.tool_boundary import Mark
+from spanscore.turns.basis.tool_boundary import ToolBoundary
 from spanscore.turns.basis.tree import Tree
-from spanscore.turns.splitting.independent_runs import Asked, Pipelines
+from spanscore.turns.splitting.independent_runs import IndependentRuns, Requested
 
 _UNITS = frozenset({"agent", "workflow", "model"})
 
@@ -124,7 +124,7 @@ def _gathered(
 
 def _turns(units: Sequence[_Unit], *, is_given: bool) -> list[int]:
     """For each unit the turn that it belongs to, as the place of the unit that opens that turn."""
-    pipelines = Pipelines([Asked(x.step, x.steps, x.answer) for x in units])
+    pipelines = IndependentRuns([Requested(x.step, x.steps, x.answer) for x in units])
     starts = [0]
     session, answer = units[0].session, units[0].answer
     for at, unit in enumerate(units[1:], start=1):
@@ -144,7 +144,7 @@ def _turns(units: Sequence[_Unit], *, is_given: bool) -> list[int]:
 
 def _with_interleaved(units: Sequence[_Unit], starts: Sequence[int], turn_of: list[int]) -> list[int]:
     """Give what seems to start a turn, but goes on from calls of an earlier one, to that one."""
-    left: dict[str, list[tuple[Mark, int]]] = {}
+    left: dict[str, list[tuple[ToolBoundary, int]]] = {}
     moved: dict[int, int] = {}
     begins = set(starts)
     for at, unit in enumerate(units):

@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from spanscore.model.record import record
 from spanscore.turns.basis.times import MAX_SKEW_NS, Times, may_lie_in
-from spanscore.turns.stitch.delegation_hints import Errand, answers
-from spanscore.turns.stitch.fragment import Ends
+from spanscore.turns.stitch.delegation_hints import DelegatingCall, answers
+from spanscore.turns.stitch.fragment import TraceFragment
 from spanscore.turns.stitch.groups import Group, Parts, agree, agree_in_user
 
 _MIN_SAID = 24
@@ -34,7 +34,7 @@ class _Delegate:
 
     number: int
     group: Group
-    parts: tuple[Ends, ...]
+    parts: tuple[TraceFragment, ...]
     question: int
     answers: frozenset[int]
     times: Times
@@ -45,15 +45,15 @@ class _Delegate:
 class _Caller:
     """A tool call in a trace, which belongs together with the others of a group; `times` are when it ran."""
 
-    part: Ends
+    part: TraceFragment
     group: Group
-    errand: Errand
+    call: DelegatingCall
     times: Times
 
     @property
     def key(self) -> tuple[str, int]:
         """What tells it from others."""
-        return self.part.trace_id, self.errand.number
+        return self.part.trace_id, self.call.number
 
 
 _Possible: TypeAlias = list[tuple[_Caller, list[_Delegate]]]
@@ -64,13 +64,13 @@ def join_delegated(parts: Parts) -> None:
     """Join what a turn had done by an agent elsewhere, in a trace of its own, to that turn.
 
     That agent was asked, word for word, a text in a tool call's arguments; what it answered is the call's result, or a
-    text in that; and it worked while the call ran. First those whose clocks agree, then those of which they do not
+    text in that; and it worked while the call ran. FirstOf those whose clocks agree, then those of which they do not
     quite.
     """
     callers = _asking(parts)
     if not 0 < len(callers) <= _MAX_CALLERS:
         return
-    asked = frozenset(text for _, errand in callers for text in errand.said)
+    asked = frozenset(text for _, call in callers for text in call.said)
     done: set[tuple[str, int]] = set()
     for skew_ns in (0, _MAX_SLACK_NS, MAX_SKEW_NS):
         delegates = _delegates(parts, asked)
@@ -84,10 +84,10 @@ def join_delegated(parts: Parts) -> None:
                 _join(parts, some, skew_ns)
 
 
-def _asking(parts: Parts) -> list[tuple[Ends, Errand]]:
+def _asking(parts: Parts) -> list[tuple[TraceFragment, DelegatingCall]]:
     """The tool calls in whose arguments is what some trace was asked, each with its trace."""
     questions = {x.question for x in parts.all if x.question is not None}
-    return [(part, x) for part in parts.all for x in part.errands if not x.said.isdisjoint(questions)]
+    return [(part, x) for part in parts.all for x in part.delegating_calls if not x.said.isdisjoint(questions)]
 
 
 def _is_sure(possible: _Possible, skew_ns: int) -> bool:
@@ -100,15 +100,15 @@ def _is_sure(possible: _Possible, skew_ns: int) -> bool:
     return is_one_trace and (len(turns) == len(possible) if skew_ns else len(turns) <= len(possible))
 
 
-def _callers(parts: Parts, errands: Sequence[tuple[Ends, Errand]]) -> Iterator[_Caller]:
+def _callers(parts: Parts, delegating_calls: Sequence[tuple[TraceFragment, DelegatingCall]]) -> Iterator[_Caller]:
     """The tool calls with the time at which they ran; of one asked for in another trace, if that is known."""
     ended_ns = {x.trace_id: x.ended_ns for x in parts.all}
     asked_ns = {part.trace_id: ended_ns[before] for before, part in parts.goes_on_at.items()}
-    for part, errand in errands:
+    for part, call in delegating_calls:
         group = parts.group_of(part.trace_id)
-        started_ns = errand.times[0] or asked_ns.get(part.trace_id)
+        started_ns = call.times[0] or asked_ns.get(part.trace_id)
         if group is not None and started_ns is not None:
-            yield _Caller(part, group, errand, (started_ns, errand.times[1]))
+            yield _Caller(part, group, call, (started_ns, call.times[1]))
 
 
 def _delegates(parts: Parts, asked: frozenset[int]) -> dict[int, list[_Delegate]]:
@@ -137,7 +137,7 @@ def _possible(caller: _Caller, delegates: Mapping[int, Sequence[_Delegate]], ske
     """The turns that a call may have had done."""
     first_ns, last_ns = caller.times
     near: list[_Delegate] = []
-    for text in caller.errand.said:
+    for text in caller.call.said:
         alike = delegates.get(text, ())
         start = bisect_left(alike, first_ns - skew_ns, key=_begun)
         end = bisect_right(alike, last_ns + skew_ns, key=_begun)
@@ -153,7 +153,7 @@ def _begun(delegate: _Delegate) -> int:
 
 def _may_be(caller: _Caller, delegate: _Delegate, skew_ns: int) -> bool:
     """Whether a turn may be what a call had done. What shows several sessions has to agree in all else."""
-    if caller.group is delegate.group or caller.errand.heard.isdisjoint(delegate.answers):
+    if caller.group is delegate.group or caller.call.heard.isdisjoint(delegate.answers):
         return False
     if not may_lie_in(delegate.times, caller.times, skew_ns) or (skew_ns and not delegate.is_long):
         return False
@@ -215,7 +215,7 @@ def _join(parts: Parts, possible: _Possible, skew_ns: int) -> None:
         if parts.join(caller.part, delegate.parts[0], across_sessions=skew_ns <= _MAX_SLACK_NS):
             taken.add(caller.key)
             for part in delegate.parts:
-                parts.within[part.trace_id] = caller.errand.span_id
+                parts.within[part.trace_id] = caller.call.span_id
 
 
 def _order(delegate: _Delegate) -> tuple[Times, str]:

@@ -46,7 +46,7 @@ class Called(NamedTuple):
     times: Times
 
 
-class Talk(NamedTuple):
+class DelegationHints(NamedTuple):
     """What a trace says that another may say as well. Texts are their hashes, which are cheap to have and to compare.
 
     `question` is the user's in a trace of one turn, None in others.
@@ -58,7 +58,7 @@ class Talk(NamedTuple):
 
 
 @record()
-class Errand:
+class DelegatingCall:
     """A tool call as an agent elsewhere may have done it: when it ran, and the texts said and heard, as hashes.
 
     `number` tells it from others of its trace; `span_id` and `times` are as `Called` has them.
@@ -71,7 +71,7 @@ class Errand:
     heard: frozenset[int]
 
 
-def talk(reading: Reading, traces: Sequence[AgentTrace]) -> Talk | None:
+def hints_of(reading: Reading, traces: Sequence[AgentTrace]) -> DelegationHints | None:
     """What a trace, of which `traces` are the turns, says that others may say too; None where it says nothing."""
     asked = traces[0].user_input if len(traces) == 1 else None
     answered = _answered(traces)
@@ -94,7 +94,7 @@ def talk(reading: Reading, traces: Sequence[AgentTrace]) -> Talk | None:
             calls.append(Called(call, texts, span.span_id, (span.start_ns, max(span.start_ns, span.end_ns))))
     started_ns = min(x.start_ns for x in spans.values())
     ended_ns = max(max(x.start_ns, x.end_ns) for x in spans.values())
-    return Talk(hashed(asked) if asked else None, (started_ns, ended_ns), tuple(calls))
+    return DelegationHints(hashed(asked) if asked else None, (started_ns, ended_ns), tuple(calls))
 
 
 def _around_work(reading: Reading) -> set[str]:
@@ -138,7 +138,7 @@ def _known_by(call: ToolCall | RequestedCall) -> Iterator[tuple[str, str]]:
     yield call.name, dumps(call.arguments, sort_keys=True)
 
 
-def talking(traces: Mapping[str, Sequence[AgentTrace]]) -> set[str]:
+def may_delegate(traces: Mapping[str, Sequence[AgentTrace]]) -> set[str]:
     """Of OTel traces, by id, with their turns, those of which a tool call of one may have been done by the other.
 
     All traces are asked for that, so it has to be quick: it may name some too many, but not many.
@@ -192,9 +192,9 @@ def _begun(turn: tuple[AgentTrace, str]) -> int:
     return turn[0].started_ns
 
 
-def errands(said: Talk) -> tuple[Errand, ...]:
+def delegating_calls(said: DelegationHints) -> tuple[DelegatingCall, ...]:
     """The tool calls of a trace with what they returned."""
-    return tuple(Errand(n, x.span_id, x.times, x.texts, _heard(x.call)) for n, x in enumerate(said.calls))
+    return tuple(DelegatingCall(n, x.span_id, x.times, x.texts, _heard(x.call)) for n, x in enumerate(said.calls))
 
 
 def hashed(text: str) -> int:

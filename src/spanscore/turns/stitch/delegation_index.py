@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from spanscore.turns.basis.times import MAX_SKEW_NS, may_lie_in
-from spanscore.turns.stitch.delegation_hints import Called, Talk
+from spanscore.turns.stitch.delegation_hints import Called, DelegationHints
 
 _MAX_OF_TEXT = 100
 """Calls, or questions, of one text that are compared with one: the latest."""
@@ -45,7 +45,7 @@ def _start(when: _When) -> int:
     return when[0]
 
 
-class Talks:
+class DelegationIndex:
     """Which traces may have been asked by a tool call of which, and the other way round, by the texts and the times.
 
     At most `max_texts` are remembered: of more, the latest that came.
@@ -65,7 +65,7 @@ class Talks:
         while len(self._order) > max_texts:
             self._forget_first()
 
-    def add(self, trace_id: str, said: Talk, heard_ns: int) -> None:
+    def add(self, trace_id: str, said: DelegationHints, heard_ns: int) -> None:
         """Remember what a trace says, which was heard of now."""
         if said.question is not None:
             self._remember(heard_ns, self._questions, said.question, (*said.times, trace_id))
@@ -78,7 +78,7 @@ class Talks:
         while self._order and self._order[0][0] <= heard_ns:
             self._forget_first()
 
-    def of(self, trace_id: str, said: Talk) -> list[str]:
+    def of(self, trace_id: str, said: DelegationHints) -> list[str]:
         """The other traces that may have been asked by this one's calls, or have asked this one by theirs."""
         found = dict.fromkeys((*self._asked_by(said.calls), *self._asking(said)))
         found.pop(trace_id, None)
@@ -92,7 +92,7 @@ class Talks:
                     if may_lie_in((times[0], times[1]), called.times):
                         yield other
 
-    def _asking(self, said: Talk) -> Iterator[str]:
+    def _asking(self, said: DelegationHints) -> Iterator[str]:
         if said.question is not None:
             for *times, other in self._calls.started(said.question, 0, said.times[0] + MAX_SKEW_NS):
                 if may_lie_in(said.times, (times[0], times[1])):

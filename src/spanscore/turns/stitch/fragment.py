@@ -8,12 +8,12 @@ from spanscore.model.span import STATUS_ERROR, Span
 from spanscore.model.step import Reading, Step
 from spanscore.model.trace import AgentTrace
 from spanscore.turns.basis import stitch_keys, tool_boundary
-from spanscore.turns.basis.tool_boundary import UNTOLD, Mark, Wanted, latest, wanted
+from spanscore.turns.basis.tool_boundary import UNRECORDED, ToolBoundary, Wanted, latest, wanted
 from spanscore.turns.basis.tree import Tree
-from spanscore.turns.facts.turn_steps import Turn
+from spanscore.turns.facts.turn_steps import TurnSteps
 from spanscore.turns.splitting.split import split
 from spanscore.turns.stitch import gateway
-from spanscore.turns.stitch.delegation_hints import Errand, errands, talk
+from spanscore.turns.stitch.delegation_hints import DelegatingCall, delegating_calls, hints_of
 from spanscore.turns.stitch.gateway import Reports
 
 _LINKS, _RUNS_AGENT = attrgetter("links"), attrgetter("runs_agent")
@@ -33,7 +33,7 @@ _MAX_TEXT = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ends:
+class TraceFragment:
     """What tells whether a trace is part of a turn that other traces hold too.
 
     `leaves` is the mark where its last model call asked for tools and was not told what they returned; `enters` the one
@@ -45,7 +45,7 @@ class Ends:
     then lie in other traces; `is_held` that its outermost step tells nothing, which another trace may do for it.
 
     `asked` and `answer` are what the user said and was told, as far as the trace says; `question` stands for the former
-    where the trace is of one turn. `errands` are its tool calls, by which another trace may have been asked; in a
+    where the trace is of one turn. `delegating_calls` are its tool calls, by which another trace may have been asked; in a
     group, `within` is the span of the call that this trace was asked by.
 
     `is_silent`: it tells of a session and no answer; `retells`: it is made of log records alone, which may be about the
@@ -63,8 +63,8 @@ class Ends:
     ended_ns: int
     sessions: frozenset[str]
     users: frozenset[str]
-    leaves: Mark | None = None
-    enters: Mark | None = None
+    leaves: ToolBoundary | None = None
+    enters: ToolBoundary | None = None
     ran: tuple[Wanted, ...] = ()
     response: str | None = None
     links: frozenset[str] = frozenset()
@@ -74,9 +74,9 @@ class Ends:
     asked: str | None = None
     answer: str | None = None
     question: int | None = None
-    errands: tuple[Errand, ...] = ()
+    delegating_calls: tuple[DelegatingCall, ...] = ()
     within: str = ""
-    may_leave: Mark | None = None
+    may_leave: ToolBoundary | None = None
     is_held: bool = False
     is_silent: bool = False
     retells: bool = False
@@ -87,14 +87,14 @@ class Ends:
     seeks: frozenset[str] = frozenset()
 
     @property
-    def left(self) -> Mark | None:
+    def left(self) -> ToolBoundary | None:
         """The mark at which another trace may go on."""
         return self.leaves or self.may_leave
 
     @property
     def wants(self) -> tuple[Wanted, ...]:
         """The calls that it asked for and was not told of."""
-        return () if self.leaves is None else self.leaves.calls or (UNTOLD,)
+        return () if self.leaves is None else self.leaves.calls or (UNRECORDED,)
 
     @property
     def is_fragment(self) -> bool:
@@ -113,7 +113,7 @@ class Ends:
         return [] if reports is None or not reports.is_bare else reports.ids
 
 
-def ends(reading: Reading, traces: Sequence[AgentTrace], *, linked: bool = False) -> Ends | None:
+def fragment_of(reading: Reading, traces: Sequence[AgentTrace], *, linked: bool = False) -> TraceFragment | None:
     """What ties a trace, of which `traces` are the turns, to others; None for an ordinary one, as most are.
 
     `linked`: another trace links to it, looks for its calls or says what it says, so that it is told of in any case.
@@ -125,11 +125,11 @@ def ends(reading: Reading, traces: Sequence[AgentTrace], *, linked: bool = False
         return None
     tree = Tree(reading)
     turns = split(reading.steps, tree)
-    first, last = Turn(turns[0][1], tree), Turn(turns[-1][1], tree)
+    first, last = TurnSteps(turns[0][1], tree), TurnSteps(turns[-1][1], tree)
     is_recorded = reading.spans[0].recorded
     linking = _linking(reading)
     leaves, may_leave = _left(last, is_open=bool(traces) and traces[-1].final_output is None)
-    found = Ends(
+    found = TraceFragment(
         trace_id=reading.spans[0].trace_id,
         started_ns=min(x.span.start_ns for x in reading.steps),
         ended_ns=max(max(x.span.start_ns, x.span.end_ns) for x in reading.steps),
@@ -155,9 +155,9 @@ def ends(reading: Reading, traces: Sequence[AgentTrace], *, linked: bool = False
     is_known = found.may_leave or (found.sessions and may_be_sought) or found.repeatable
     if not (linked or found.is_fragment or is_known):
         return None
-    said = talk(reading, traces)
+    said = hints_of(reading, traces)
     if said is not None:
-        found = replace(found, question=said.question, errands=errands(said))
+        found = replace(found, question=said.question, delegating_calls=delegating_calls(said))
     return replace(found, offers=frozenset(_offers(found)), seeks=frozenset(_seeks(found)))
 
 
@@ -166,7 +166,7 @@ def _named(names: Iterable[str | None]) -> frozenset[str]:
     return frozenset(found) if len(found) <= _MAX_NAMED else frozenset()
 
 
-def _offers(part: Ends) -> Iterator[str]:
+def _offers(part: TraceFragment) -> Iterator[str]:
     yield stitch_keys.trace(part.trace_id)
     yield from (stitch_keys.response(part.response),) if part.response is not None else ()
     yield from map(stitch_keys.model_call, part.reports.ids if part.reports is not None else ())
@@ -181,15 +181,15 @@ def _offers(part: Ends) -> Iterator[str]:
         yield from (stitch_keys.silent(session),) if part.is_silent else ()
 
 
-def _seeks(part: Ends) -> Iterator[str]:
+def _seeks(part: TraceFragment) -> Iterator[str]:
     yield from map(stitch_keys.trace, part.links)
     yield from map(stitch_keys.model_call, part.repeatable)
-    yield from map(stitch_keys.question, {text for errand in part.errands for text in errand.said})
+    yield from map(stitch_keys.question, {text for call in part.delegating_calls for text in call.said})
     yield from tool_boundary.keys(part.enters) if part.enters is not None else ()
     yield from (stitch_keys.response(part.response),) if part.response is not None else ()
     yield from (stitch_keys.tool_call(call.call_id) for call in part.ran if call.call_id)
     for session in part.sessions:
-        yield from (stitch_keys.tool(session, call.name) for call in (*part.ran, *([UNTOLD] if part.ran else ())))
+        yield from (stitch_keys.tool(session, call.name) for call in (*part.ran, *([UNRECORDED] if part.ran else ())))
         yield from (stitch_keys.holder(session),) if part.is_open and not part.holds else ()
         yield from (stitch_keys.holder_of(session, part.asked),) if part.is_held else ()
         yield from (stitch_keys.silent(session),) if part.retells else ()
@@ -232,15 +232,15 @@ def _is_alone(steps: Sequence[Step]) -> bool:
     return not any(x.kind in {"agent", "tool"} for x in steps)
 
 
-def _left(turn: Turn, *, is_open: bool) -> tuple[Mark | None, Mark | None]:
+def _left(turn: TurnSteps, *, is_open: bool) -> tuple[ToolBoundary | None, ToolBoundary | None]:
     """The mark where a trace's last model call asked for tools; else the one where it may have, if `is_open` or not."""
     told = tool_boundary.left(turn.main[-1]) if is_open and turn.main else None
     awaited = [wanted(x.call_id, x.tool_name, x.arguments) for x in turn.tools if _is_awaited(x)]
     if awaited and not is_open:
-        return None, Mark(None, latest(awaited), "", 0)
+        return None, ToolBoundary(None, latest(awaited), "", 0)
     if told is not None or len(turn.models) != 1 or turn.agents or turn.tools:
         return told, None
-    silent = tool_boundary.left_silently(turn.models[0])
+    silent = tool_boundary.maybe_pending_after(turn.models[0])
     return (silent, None) if is_open and tool_boundary.asks_for_tools(turn.models[0]) else (None, silent)
 
 
@@ -255,7 +255,7 @@ def _is_half(model: Step) -> bool:
     return bool(model.response_id) and not told and (model.input is None or model.output is None)
 
 
-def _response(turn: Turn) -> str | None:
+def _response(turn: TurnSteps) -> str | None:
     """The response id of the only model call, where that is half a call."""
     is_half = len(turn.models) == 1 and not turn.agents and _is_half(turn.models[0])
     return turn.models[0].response_id if is_half else None

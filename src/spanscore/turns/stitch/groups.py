@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from spanscore.turns.stitch.fragment import Ends
+from spanscore.turns.stitch.fragment import TraceFragment
 
 _MAX_PARTS = 1000
 """Traces that one turn may be spread over."""
@@ -29,7 +29,7 @@ class Group:
 
     __slots__ = ("parts", "sessions", "users")
 
-    def __init__(self, part: Ends) -> None:
+    def __init__(self, part: TraceFragment) -> None:
         self.parts = [part]
         self.sessions, self.users = part.sessions, part.users
 
@@ -42,10 +42,10 @@ class Group:
 class Parts:
     """The traces while they come together: for each the group that it is in."""
 
-    def __init__(self, found: Iterable[Ends]) -> None:
+    def __init__(self, found: Iterable[TraceFragment]) -> None:
         self.all = sorted(found, key=order)
         self._group_of = {x.trace_id: Group(x) for x in self.all}
-        self.goes_on_at: dict[str, Ends] = {}
+        self.goes_on_at: dict[str, TraceFragment] = {}
         """By trace id, the trace that goes on where that one ends."""
         self.within: dict[str, str] = {}
         """By trace id, the span of the tool call that another trace asked this one by."""
@@ -54,7 +54,7 @@ class Parts:
         """All that belongs together with a trace."""
         return self._group_of.get(trace_id)
 
-    def join(self, one: Ends, other: Ends, *, across_sessions: bool = False) -> bool:
+    def join(self, one: TraceFragment, other: TraceFragment, *, across_sessions: bool = False) -> bool:
         """Make the groups of two traces one; False where they contradict each other, or are too many."""
         groups = {id(x): x for x in (self._group_of[one.trace_id], self._group_of[other.trace_id])}
         if len(groups) == 1:
@@ -72,13 +72,13 @@ class Parts:
         """The groups as they are now, each once."""
         return list({id(x): x for x in self._group_of.values()}.values())
 
-    def in_order(self, members: Iterable[Ends]) -> list[Ends]:
+    def in_order(self, members: Iterable[TraceFragment]) -> list[TraceFragment]:
         """Traces in order of time; those that others asked come after these, whatever their clocks say."""
         placed = [replace(x, within=self.within[x.trace_id]) if x.trace_id in self.within else x for x in members]
         return sorted(placed, key=lambda x: (bool(x.within), order(x)))
 
 
-def order(part: Ends) -> tuple[int, int, str]:
+def order(part: TraceFragment) -> tuple[int, int, str]:
     """Sorts by time; what started at once, as a clock of milliseconds has it, by how far the turn had come."""
     return part.started_ns, 0 if part.enters is None else 1 + part.enters.passed, part.trace_id
 
@@ -97,7 +97,7 @@ def _are_one(mine: frozenset[str], theirs: frozenset[str]) -> bool:
     return not (mine and theirs and mine.isdisjoint(theirs))
 
 
-def latest(parts: Sequence[Ends], until_ns: int) -> Sequence[Ends]:
+def latest(parts: Sequence[TraceFragment], until_ns: int) -> Sequence[TraceFragment]:
     """Of traces in order of time, the last that had started by then."""
     end = bisect_right(parts, until_ns, key=lambda x: x.started_ns)
     return parts[max(0, end - MAX_ALIKE) : end]

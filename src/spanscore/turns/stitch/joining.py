@@ -7,17 +7,17 @@ from itertools import pairwise
 
 from spanscore.turns.basis import stitch_keys
 from spanscore.turns.basis.times import MAX_SKEW_NS
-from spanscore.turns.basis.tool_boundary import UNTOLD, Mark, Wanted, is_same, keys, may_meet
+from spanscore.turns.basis.tool_boundary import UNRECORDED, ToolBoundary, Wanted, is_same, keys, may_meet
 from spanscore.turns.stitch import gateway
 from spanscore.turns.stitch.delegation import join_delegated
-from spanscore.turns.stitch.fragment import Ends
+from spanscore.turns.stitch.fragment import TraceFragment
 from spanscore.turns.stitch.groups import MAX_ALIKE, Parts, agree, latest, order
 
 _MIN_QUOTE = 12
 """Characters of an answer that a linked question has to repeat before it is taken for a delivery of that answer."""
 
 
-def group(found: Iterable[Ends]) -> list[list[Ends]]:
+def group(found: Iterable[TraceFragment]) -> list[list[TraceFragment]]:
     """The traces that are parts of one turn, in order of time; those that are part of no other's turn stand alone.
 
     A trace that a tool call of another asked for comes after that one; its `within` names the call's span.
@@ -45,7 +45,7 @@ def group(found: Iterable[Ends]) -> list[list[Ends]]:
     return sorted(groups.values(), key=lambda x: order(x[0]))
 
 
-def is_whole(parts: Sequence[Ends]) -> bool:
+def is_whole(parts: Sequence[TraceFragment]) -> bool:
     """Whether the traces of a group, in order, tell a turn from its question to its answer.
 
     One by itself never does that is known to be a part; but a gateway's may.
@@ -57,12 +57,12 @@ def is_whole(parts: Sequence[Ends]) -> bool:
     return last.leaves is None and last.answer is not None
 
 
-def asked_within(parts: Iterable[Ends]) -> dict[str, str]:
+def asked_within(parts: Iterable[TraceFragment]) -> dict[str, str]:
     """Of the traces of a group, by id, the span of the tool call that each was asked by, if it was."""
     return {x.trace_id: x.within for x in parts if x.within}
 
 
-def is_settled(parts: Sequence[Ends]) -> bool:
+def is_settled(parts: Sequence[TraceFragment]) -> bool:
     """Whether the traces of a group are one that tells whole turns, and others that only repeat its calls."""
     told = [x for x in parts if x.repeats is None]
     return len(told) == 1 and not told[0].is_fragment
@@ -71,9 +71,9 @@ def is_settled(parts: Sequence[Ends]) -> bool:
 def _join_conversations(parts: Parts) -> None:
     """Join a trace that was told what its calls returned to the one that asked for them and ended there.
 
-    First those whose times agree with that; then, where ids say so, those of clocks that do not quite agree.
+    FirstOf those whose times agree with that; then, where ids say so, those of clocks that do not quite agree.
     """
-    asked = defaultdict[str, list[Ends]](list)
+    asked = defaultdict[str, list[TraceFragment]](list)
     for part in parts.all:
         if part.left is not None:
             for key in keys(part.left):
@@ -83,7 +83,7 @@ def _join_conversations(parts: Parts) -> None:
         entered = [x for x in entered if not _is_taken_up(parts, x, asked, skew_ns)]
 
 
-def _is_taken_up(parts: Parts, part: Ends, asked: Mapping[str, list[Ends]], skew_ns: int) -> bool:
+def _is_taken_up(parts: Parts, part: TraceFragment, asked: Mapping[str, list[TraceFragment]], skew_ns: int) -> bool:
     """Join `part` to the trace that it goes on from; False where there is none, or more than one."""
     if part.enters is None:
         return False
@@ -99,7 +99,9 @@ def _is_taken_up(parts: Parts, part: Ends, asked: Mapping[str, list[Ends]], skew
     return False
 
 
-def _the_one_before(parts: Parts, part: Ends, mark: Mark, alike: Sequence[Ends], skew_ns: int) -> Ends | None:
+def _the_one_before(
+    parts: Parts, part: TraceFragment, mark: ToolBoundary, alike: Sequence[TraceFragment], skew_ns: int
+) -> TraceFragment | None:
     """Of the traces that end where `part` may go on, the only one that can be meant."""
     possible = [
         x
@@ -121,7 +123,7 @@ def _the_one_before(parts: Parts, part: Ends, mark: Mark, alike: Sequence[Ends],
 
 def _join_responses(parts: Parts) -> None:
     """Join the traces that asked for an answer and that fetched it, which have its id in common."""
-    fetched = defaultdict[str, list[Ends]](list)
+    fetched = defaultdict[str, list[TraceFragment]](list)
     for part in parts.all:
         if part.response is not None:
             fetched[part.response].append(part)
@@ -142,7 +144,7 @@ def _join_links(parts: Parts) -> None:
                 parts.join(target.parts[0], part)
 
 
-def _is_delivery(target: Sequence[Ends], part: Ends) -> bool:
+def _is_delivery(target: Sequence[TraceFragment], part: TraceFragment) -> bool:
     """Whether a trace that links to others does work for them; else it is the next turn, or not known to be this one.
 
     It does where it is a message's way from them, where it shows no agent or model, where those others still run or
@@ -167,14 +169,14 @@ def _is_delivery(target: Sequence[Ends], part: Ends) -> bool:
 
 def _join_tools(parts: Parts) -> None:
     """Join the trace of a tool that ran to the one that asked for it: by the call's id, else within its session."""
-    asked = defaultdict[str, list[Ends]](list)
+    asked = defaultdict[str, list[TraceFragment]](list)
     for part in parts.all:
         for call in part.wants:
             for key in dict.fromkeys(_keys_of_run(part, call)):
                 asked[key].append(part)
     for part in parts.all:
         for call in part.ran:
-            known = [x for x in (*_keys_of_run(part, call), *_keys_of_run(part, UNTOLD)) if x in asked]
+            known = [x for x in (*_keys_of_run(part, call), *_keys_of_run(part, UNRECORDED)) if x in asked]
             for key in known[:1] if known and stitch_keys.is_tool_call(known[0]) else known:
                 asker = _asker(parts, part, call, asked[key], is_sure=stitch_keys.is_tool_call(key))
                 if asker is not None:
@@ -182,7 +184,7 @@ def _join_tools(parts: Parts) -> None:
                     break
 
 
-def _keys_of_run(part: Ends, call: Wanted) -> Iterator[str]:
+def _keys_of_run(part: TraceFragment, call: Wanted) -> Iterator[str]:
     """By what the run of a tool and the request for it are brought together."""
     if call.call_id:
         yield stitch_keys.tool_call(call.call_id)
@@ -190,7 +192,9 @@ def _keys_of_run(part: Ends, call: Wanted) -> Iterator[str]:
         yield stitch_keys.tool(session, call.name)
 
 
-def _asker(parts: Parts, part: Ends, call: Wanted, asked: Sequence[Ends], *, is_sure: bool) -> Ends | None:
+def _asker(
+    parts: Parts, part: TraceFragment, call: Wanted, asked: Sequence[TraceFragment], *, is_sure: bool
+) -> TraceFragment | None:
     """The trace that asked for a tool's run; None where it could be one of several turns, or where none fits."""
     recent = latest(asked, part.started_ns + MAX_SKEW_NS)
     possible = [x for x in recent if agree(x, part) and any(is_same(y, call) for y in x.wants)]
@@ -200,14 +204,14 @@ def _asker(parts: Parts, part: Ends, call: Wanted, asked: Sequence[Ends], *, is_
     return next(iter(distinct.values())) if len(distinct) == 1 else None
 
 
-def _is_pending(parts: Parts, asker: Ends, at_ns: int) -> bool:
+def _is_pending(parts: Parts, asker: TraceFragment, at_ns: int) -> bool:
     """Whether a trace had asked for its calls by then, and was not yet told of them.
 
     Of one that does not tell what it asked for it must be known that it was told later.
     """
     next_part = parts.goes_on_at.get(asker.trace_id)
     if next_part is None:
-        return asker.ended_ns <= at_ns and UNTOLD not in asker.wants
+        return asker.ended_ns <= at_ns and UNRECORDED not in asker.wants
     return asker.ended_ns <= at_ns <= next_part.started_ns
 
 
@@ -216,7 +220,7 @@ def _join_holders(parts: Parts) -> None:
 
     There may be several in each other, as an agent in a workflow; beside each other they leave a choice.
     """
-    holders = defaultdict[str, list[Ends]](list)
+    holders = defaultdict[str, list[TraceFragment]](list)
     for part in parts.all:
         for session in part.sessions if part.holds else ():
             holders[session].append(part)
@@ -238,11 +242,11 @@ def _join_held(parts: Parts) -> None:
 
     So an SDK reports a run that it wraps, and the hooks of the framework report it once more.
     """
-    holders = defaultdict[tuple[str | None, str | None, str], list[Ends]](list)
+    holders = defaultdict[tuple[str | None, str | None, str], list[TraceFragment]](list)
     for part in parts.all:
         for session in part.sessions if part.holds else ():
             holders[part.asked, part.answer, session].append(part)
-    held = defaultdict[str, list[Ends]](list)
+    held = defaultdict[str, list[TraceFragment]](list)
     for part in parts.all if holders else ():
         same = {
             x.trace_id: x
@@ -262,7 +266,7 @@ def _join_retold(parts: Parts) -> None:
 
     Claude Code of May 2026 writes its records without the trace that they belong to.
     """
-    silent = defaultdict[str, list[Ends]](list)
+    silent = defaultdict[str, list[TraceFragment]](list)
     for part in parts.all:
         for session in part.sessions if part.is_silent else ():
             silent[session].append(part)

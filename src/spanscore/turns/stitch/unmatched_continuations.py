@@ -13,7 +13,7 @@ _OF_LATER_PARTS = frozenset({"final_output", "tool_calls", "model_calls", "usage
 _MAX_SERVICES = 1000
 
 
-class Unjoined:
+class UnmatchedContinuations:
     """When each service last began a trace that may go on a turn, though what was cut of it does not tell of which."""
 
     def __init__(self, traces: Iterable[AgentTrace] = ()) -> None:

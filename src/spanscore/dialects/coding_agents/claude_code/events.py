@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from spanscore.dialects.forms.ids import first_identity, identity
 from spanscore.dialects.forms.structure import structure
 from spanscore.dialects.forms.values import count, first_text, text
-from spanscore.dialects.log_turns import Calls, Part, Thread, Unit, around, in_order, name_of, span_of, under
+from spanscore.dialects.log_turns import Calls, LogTurns, Part, Unit, around, in_order, name_of, span_of, under
 from spanscore.model.span import Attributes, LogRecord, Span, Value
 
 SCOPE = "com.anthropic.claude_code.events"
@@ -199,4 +199,4 @@ def _number(log: LogRecord) -> str:
     return "" if number is None else f"{log.time_ns} {number}"
 
 
-THREAD = Thread(SCOPE, _unit, _parts)
+LOG_TURN = LogTurns(SCOPE, _unit, _parts)

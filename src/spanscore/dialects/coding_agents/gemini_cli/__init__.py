@@ -10,7 +10,7 @@ from spanscore.dialects.content_switch import ContentSwitch
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms.arguments import arguments, call_id
-from spanscore.dialects.forms.message_cache import Histories
+from spanscore.dialects.forms.message_cache import MessageCache
 from spanscore.dialects.forms.messages import message, messages
 from spanscore.dialects.forms.structure import opened, structure
 from spanscore.dialects.forms.values import Facts, count, first_text, text
@@ -49,7 +49,7 @@ def _told(span: Span) -> Facts:
     return facts
 
 
-def _read_model(span: Span, told: Mapping[str, Attributes], histories: Histories, facts: Facts) -> None:
+def _read_model(span: Span, told: Mapping[str, Attributes], histories: MessageCache, facts: Facts) -> None:
     """What a model was given and answered: by its span, else by the records of the request and of the response."""
     attributes = span.attributes
     asked, answered = told.get(events.REQUEST, {}), told.get(events.RESPONSE, attributes)

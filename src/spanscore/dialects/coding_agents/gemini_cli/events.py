@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.forms.values import first_text, text
-from spanscore.dialects.log_turns import Calls, Part, Thread, Unit, around, in_order, name_of, span_of, under
+from spanscore.dialects.log_turns import Calls, LogTurns, Part, Unit, around, in_order, name_of, span_of, under
 from spanscore.model.span import Attributes, Link, LogRecord, Span
 
 QWEN = "qwen-code"
@@ -114,4 +114,4 @@ def _placed(spans: Sequence[Span], logs: Sequence[LogRecord]) -> Iterator[LogRec
             yield under(about, log)
 
 
-THREADS = tuple(Thread(scope, unit, parts, with_spans=True) for scope in SCOPES)
+LOG_TURNS = tuple(LogTurns(scope, unit, parts, with_spans=True) for scope in SCOPES)

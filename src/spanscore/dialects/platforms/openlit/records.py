@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.forms.values import text
-from spanscore.dialects.log_turns import Part, Thread, Unit, span_of, under
+from spanscore.dialects.log_turns import LogTurns, Part, Unit, span_of, under
 from spanscore.model.span import Attributes, LogRecord, Span
 
 SCOPE = "openlit.instrumentation."
@@ -94,4 +94,4 @@ class _Places(NamedTuple):
             place = self.known.get(place.parent_span_id)
 
 
-THREAD = Thread(SCOPE, _unit, _parts)
+LOG_TURN = LogTurns(SCOPE, _unit, _parts)
