@@ -310,7 +310,7 @@ class _TenantReader:
         compared = [x for x in dict.fromkeys((*same, *partners)) if x not in self._parts]
         if compared:
             self._compared_with[ends.trace_id] = compared
-            ends = replace(ends, waits=True)
+            ends = replace(ends, must_wait=True)
         is_kept = self._parts.add(ends, read.work.cuts[0], now_ns)
         for trace_id in (*sought, *compared):
             self._read_again(trace_id, now_ns)

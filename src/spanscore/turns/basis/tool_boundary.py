@@ -1,4 +1,4 @@
-"""The places in a turn where a model asked for tools and where one is told what they returned: there it goes on."""
+"""Where a turn that is spread over traces was parted: between a model's tool calls and the call with their results."""
 
 import hashlib
 from collections import defaultdict
@@ -26,15 +26,15 @@ class Wanted(NamedTuple):
 
 
 UNRECORDED = Wanted(None, "", "")
-"""A call that was asked for, of which nothing is told."""
+"""A call that was requested, of which nothing is recorded."""
 
 
 class ToolBoundary(NamedTuple):
     """A place in a turn between a model's calls and their results: the calls asked for there, the latest first.
 
-    `question` stands for what the user asked, None where that is not told; `conversation` for all that was said before
-    the calls, with them, "" where that is not told; `passed` is how many calls of the turn lie before them. `silent`
-    stands for what was said without the calls, by which a model call is found that does not tell what it asked for.
+    `question` stands for the user's question, None where it is not recorded; `conversation` for all messages before
+    the calls, and the calls, "" where these are not recorded; `passed` is how many calls of the turn lie before them.
+    `silent` stands for the messages without the calls: a model call is found by it that does not record its requests.
     """
 
     question: str | None
@@ -44,8 +44,8 @@ class ToolBoundary(NamedTuple):
     silent: tuple[str, ...] = ()
 
 
-def left(model: Step) -> ToolBoundary | None:
-    """The mark that a model call leaves: it asked for tools."""
+def pending_after(model: Step) -> ToolBoundary | None:
+    """The boundary after a model call that requested tools; None after any other."""
     calls = [wanted(x.call_id, x.name, x.arguments) for m in model.output or () for x in m.calls]
     if not calls:
         return None
@@ -55,9 +55,9 @@ def left(model: Step) -> ToolBoundary | None:
 
 
 def maybe_pending_after(model: Step) -> ToolBoundary | None:
-    """The mark that a model call leaves if it asked for tools, which it does not tell; None where that cannot be.
+    """The boundary after a model call that may have requested tools without recording it; None where that cannot be.
 
-    Some emitters leave the calls out of what a model put out: the input of the next model call tells them.
+    Some emitters leave the calls out of a model's output: only the input of the next model call contains them.
     """
     given = model.input or ()
     produced = model.output or ()
@@ -78,8 +78,8 @@ def stopped_for_tools(model: Step) -> bool:
     return any("tool" in x.lower() or x == "function_call" for x in model.finish_reasons)
 
 
-def entered(model: Step) -> ToolBoundary | None:
-    """The mark at which a model call goes on: it was told what tools returned."""
+def resumed_by(model: Step) -> ToolBoundary | None:
+    """The boundary before a model call whose input ends with results of tools; None before any other."""
     given = model.input or ()
     told = conversation.tail(given, None)
     results = [x for m in told for x in m.results]
@@ -106,7 +106,7 @@ def entered(model: Step) -> ToolBoundary | None:
 
 
 def may_meet(one: ToolBoundary, other: ToolBoundary) -> bool:
-    """Whether what is left at one mark goes on at the other: by question, calls and ids, as far as each is known."""
+    """Whether a turn that ends at one boundary goes on at the other: by question, calls and ids, as far as recorded."""
     if one.question is not None and other.question is not None and one.question != other.question:
         return False
     if not one.calls:
@@ -122,17 +122,18 @@ def may_meet(one: ToolBoundary, other: ToolBoundary) -> bool:
     return one.conversation == other.conversation
 
 
-def keys(mark: ToolBoundary) -> list[str]:
-    """By what a mark is found: the ids of its calls, the latest first, then the conversation, with and without them.
+def keys(boundary: ToolBoundary) -> list[str]:
+    """The keys of a boundary: the ids of its calls, the latest first, then the conversation, with and without them.
 
-    The ids of calls made before those at the mark come after the conversation with these, which some tell without ids.
+    The ids of calls made before those at the boundary come after the conversation with these, which some emitters
+    record without ids.
     """
-    own = max(len(mark.calls) - mark.passed, 0)
+    own = max(len(boundary.calls) - boundary.passed, 0)
     ids = [
         dict.fromkeys(stitch_keys.tool_call(x.call_id) for x in each if x.call_id)
-        for each in (mark.calls[:own], mark.calls[own:])
+        for each in (boundary.calls[:own], boundary.calls[own:])
     ]
-    return [*ids[0], *([mark.conversation] if mark.conversation else ()), *ids[1], *mark.silent]
+    return [*ids[0], *([boundary.conversation] if boundary.conversation else ()), *ids[1], *boundary.silent]
 
 
 def is_same(one: Wanted, other: Wanted) -> bool:

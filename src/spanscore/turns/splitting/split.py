@@ -149,14 +149,14 @@ def _with_interleaved(units: Sequence[_Unit], starts: Sequence[int], turn_of: li
     begins = set(starts)
     for at, unit in enumerate(units):
         models = [x for x in unit.steps if x.kind == "model"]
-        mark = tool_boundary.entered(models[0]) if models and at in begins else None
-        if mark is not None:
-            alike = (left[key] for key in tool_boundary.keys(mark) if key in left)
-            met = {turn for one, turn in next(alike, ()) if tool_boundary.may_meet(one, mark)}
+        boundary = tool_boundary.resumed_by(models[0]) if models and at in begins else None
+        if boundary is not None:
+            alike = (left[key] for key in tool_boundary.keys(boundary) if key in left)
+            met = {turn for one, turn in next(alike, ()) if tool_boundary.may_meet(one, boundary)}
             if len(met) == 1:
                 moved[at] = met.pop()
         turn_of[at] = moved.get(turn_of[at], turn_of[at])
-        ends = tool_boundary.left(models[-1]) if models else None
+        ends = tool_boundary.pending_after(models[-1]) if models else None
         if ends is not None:
             for key in tool_boundary.keys(ends):
                 left[key] = [*left.get(key, ())[-1:], (ends, turn_of[at])]

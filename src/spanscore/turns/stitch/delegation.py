@@ -115,12 +115,12 @@ def _delegates(parts: Parts, asked: frozenset[int]) -> dict[int, list[_Delegate]
     """The turns that were asked one of these texts, by that text, in order of time."""
     found = defaultdict[int, list[_Delegate]](list)
     for number, group in enumerate(parts.groups()):
-        told = [x for x in group.parts if x.shows and x.trace_id not in parts.within]
+        told = [x for x in group.parts if x.has_turn and x.trace_id not in parts.within]
         first = min(told, key=lambda x: (x.started_ns, x.trace_id), default=None)
-        if first is None or first.question not in asked or first.enters is not None:
+        if first is None or first.question not in asked or first.resumes_at is not None:
             continue
         last = max(told, key=lambda x: (x.ended_ns, x.trace_id))
-        if last.answer is None or last.leaves is not None or (last.question is None and last.asked is not None):
+        if last.answer is None or last.pending_at is not None or (last.question is None and last.asked is not None):
             continue
         said = answers(last.answer)
         if first.question not in said:  # an echo says too little

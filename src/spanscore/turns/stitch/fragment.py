@@ -1,4 +1,4 @@
-"""Where the turn of one trace is left open, or was begun elsewhere: the marks by which its other parts are found."""
+"""What of a trace shows that its turn began, or goes on, in another one, and the keys by which that is found."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -34,28 +34,9 @@ _MAX_TEXT = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceFragment:
-    """What tells whether a trace is part of a turn that other traces hold too.
+    """A trace that may be a part of a turn of which other traces have parts too, and by what these are found.
 
-    `leaves` is the mark where its last model call asked for tools and was not told what they returned; `enters` the one
-    at which its first model call was told. `may_leave` is the mark of an only model call that seems to have answered,
-    but may have asked for tools as well, since some emitters leave the calls out. `ran` are the tools of a trace in
-    which no agent or model shows; `response` the id of an answer that was only asked for, or only fetched. `links` are
-    the traces that its outermost spans link to; `is_message` says that those spans only hand on a message that came
-    from there, or work on it. `holds` says that an agent shows, but no call of a model, which may
-    then lie in other traces; `is_held` that its outermost step tells nothing, which another trace may do for it.
-
-    `asked` and `answer` are what the user said and was told, as far as the trace says; `question` stands for the former
-    where the trace is of one turn. `delegating_calls` are its tool calls, by which another trace may have been asked; in a
-    group, `within` is the span of the call that this trace was asked by.
-
-    `is_silent`: it tells of a session and no answer; `retells`: it is made of log records alone, which may be about the
-    spans of a silent one.
-
-    `reports` are its model calls, which another trace may report once more. In a group, `repeats` is the trace whose
-    calls this one only repeats. `waits`: it is to wait for others though it does not say itself that there are any.
-
-    `offers` are the keys under which another part of its turn would look for it: only what shares one may have to do
-    with it. `seeks` are those under which it looks for other parts. They are asked for often, so they are kept.
+    Texts are cut to 10,000 characters; times are Unix ns.
     """
 
     trace_id: str
@@ -63,60 +44,104 @@ class TraceFragment:
     ended_ns: int
     sessions: frozenset[str]
     users: frozenset[str]
-    leaves: ToolBoundary | None = None
-    enters: ToolBoundary | None = None
+
+    pending_at: ToolBoundary | None = None
+    """Where its last model call requested tools whose results the trace does not contain."""
+
+    maybe_pending_at: ToolBoundary | None = None
+    """The same for an only model call that seems to be an answer: some emitters leave out requested calls."""
+
+    resumes_at: ToolBoundary | None = None
+    """The results that its first model call begins with: their calls were requested in another trace."""
+
     ran: tuple[Wanted, ...] = ()
+    """The tools of a trace without an agent or a model call."""
+
     response: str | None = None
+    """The id of a response that was only requested, or only fetched."""
+
     links: frozenset[str] = frozenset()
+    """The traces that its outermost spans link to."""
+
     is_message: bool = False
-    holds: bool = False
-    shows: bool = True
+    """Whether those spans only pass on, or work on, a message from there."""
+
+    lacks_model_calls: bool = False
+    """Whether it has an agent and no model call: these may be in other traces."""
+
+    lacks_content: bool = False
+    """Whether its outermost span records neither input nor output: another trace may."""
+
+    lacks_answer: bool = False
+    """Whether it has one turn, and that no answer."""
+
+    is_logs_only: bool = False
+    """Whether it was made of log records alone, which may be about the spans of a trace that lacks an answer."""
+
+    has_turn: bool = True
+    """Whether an agent trace could be built of it."""
+
     asked: str | None = None
+    """The user's question."""
+
     answer: str | None = None
+    """The final output."""
+
     question: int | None = None
+    """Stands for the question, where the trace has one turn."""
+
     delegating_calls: tuple[DelegatingCall, ...] = ()
+    """Its tool calls that another trace's agent may have been asked by."""
+
     within: str = ""
-    may_leave: ToolBoundary | None = None
-    is_held: bool = False
-    is_silent: bool = False
-    retells: bool = False
+    """In a group, the span of the tool call that asked for this trace."""
+
     reports: Reports | None = None
+    """Its model calls, which another trace may report as well."""
+
     repeats: str | None = None
-    waits: bool = False
+    """In a group, the trace whose model calls this one only repeats."""
+
+    must_wait: bool = False
+    """Whether it waits for others though it does not itself show that there are any."""
+
     offers: frozenset[str] = frozenset()
+    """The keys by which other parts of its turn look for it. Kept, since they are asked for often."""
+
     seeks: frozenset[str] = frozenset()
+    """The keys by which it looks for other parts."""
 
     @property
-    def left(self) -> ToolBoundary | None:
-        """The mark at which another trace may go on."""
-        return self.leaves or self.may_leave
+    def may_go_on_at(self) -> ToolBoundary | None:
+        """Where another trace may go on."""
+        return self.pending_at or self.maybe_pending_at
 
     @property
-    def wants(self) -> tuple[Wanted, ...]:
-        """The calls that it asked for and was not told of."""
-        return () if self.leaves is None else self.leaves.calls or (UNRECORDED,)
+    def unanswered_calls(self) -> tuple[Wanted, ...]:
+        """The calls that it requested and whose results it does not contain."""
+        return () if self.pending_at is None else self.pending_at.calls or (UNRECORDED,)
 
     @property
     def is_fragment(self) -> bool:
         """Whether the trace by itself says that its turn has parts elsewhere."""
-        return self.is_open or self.waits or (self.reports is not None and self.reports.is_gateway)
+        return self.is_open or self.must_wait or (self.reports is not None and self.reports.is_gateway)
 
     @property
     def is_open(self) -> bool:
         """Whether something of its turn is missing in it."""
-        return bool(self.leaves or self.enters or self.ran or self.response or self.links)
+        return bool(self.pending_at or self.resumes_at or self.ran or self.response or self.links)
 
     @property
     def repeatable(self) -> list[str]:
-        """The ids of its model calls, if it shows nothing else: another trace may tell the same and more."""
+        """The ids of its model calls, if it shows nothing else: another trace may report the same and more."""
         reports = self.reports
         return [] if reports is None or not reports.is_bare else reports.ids
 
 
 def fragment_of(reading: Reading, traces: Sequence[AgentTrace], *, linked: bool = False) -> TraceFragment | None:
-    """What ties a trace, of which `traces` are the turns, to others; None for an ordinary one, as most are.
+    """The fragment that a trace is, of which `traces` are the turns; None for an ordinary trace, as most are.
 
-    `linked`: another trace links to it, looks for its calls or says what it says, so that it is told of in any case.
+    `linked`: another trace refers to it, so that it is returned even if it looks complete.
     """
     if not reading.steps:
         return None
@@ -128,31 +153,31 @@ def fragment_of(reading: Reading, traces: Sequence[AgentTrace], *, linked: bool 
     first, last = TurnSteps(turns[0][1], tree), TurnSteps(turns[-1][1], tree)
     is_recorded = reading.spans[0].recorded
     linking = _linking(reading)
-    leaves, may_leave = _left(last, is_open=bool(traces) and traces[-1].final_output is None)
+    pending_at, maybe_pending_at = _pending_at(last, is_open=bool(traces) and traces[-1].final_output is None)
     found = TraceFragment(
         trace_id=reading.spans[0].trace_id,
         started_ns=min(x.span.start_ns for x in reading.steps),
         ended_ns=max(max(x.span.start_ns, x.span.end_ns) for x in reading.steps),
         sessions=_named(x.session_id for x in reading.steps),
         users=_named(x.user_id for x in reading.steps),
-        leaves=leaves,
-        enters=tool_boundary.entered(first.main[0]) if first.main else None,
+        pending_at=pending_at,
+        resumes_at=tool_boundary.resumed_by(first.main[0]) if first.main else None,
         ran=() if traces else latest([wanted(x.call_id, x.tool_name, x.arguments) for x in first.tools if x.tool_name]),
         response=_response(first),
         links=_links(linking),
         is_message=bool(linking) and all(x.kind in _MESSAGING for x in linking),
-        holds=bool(traces) and not first.models,
-        shows=bool(traces),
+        lacks_model_calls=bool(traces) and not first.models,
+        has_turn=bool(traces),
         asked=_cut(traces[0].user_input) if traces else None,
         answer=_cut(traces[-1].final_output) if traces else None,
-        may_leave=may_leave,
-        is_held=len(traces) == 1 and _is_held(reading.steps) and traces[0].final_output is not None,
-        is_silent=is_recorded and len(traces) == 1 and traces[0].final_output is None,
-        retells=not is_recorded and len(traces) == 1,
+        maybe_pending_at=maybe_pending_at,
+        lacks_content=len(traces) == 1 and _lacks_content(reading.steps) and traces[0].final_output is not None,
+        lacks_answer=is_recorded and len(traces) == 1 and traces[0].final_output is None,
+        is_logs_only=not is_recorded and len(traces) == 1,
         reports=gateway.reports(reading, tree) if traces else None,
     )
-    may_be_sought = found.holds or found.is_held or found.is_silent or found.retells
-    is_known = found.may_leave or (found.sessions and may_be_sought) or found.repeatable
+    may_be_sought = found.lacks_model_calls or found.lacks_content or found.lacks_answer or found.is_logs_only
+    is_known = found.maybe_pending_at or (found.sessions and may_be_sought) or found.repeatable
     if not (linked or found.is_fragment or is_known):
         return None
     said = hints_of(reading, traces)
@@ -167,32 +192,57 @@ def _named(names: Iterable[str | None]) -> frozenset[str]:
 
 
 def _offers(part: TraceFragment) -> Iterator[str]:
+    """The keys by which other traces may look for `part`."""
     yield stitch_keys.trace(part.trace_id)
-    yield from (stitch_keys.response(part.response),) if part.response is not None else ()
-    yield from map(stitch_keys.model_call, part.reports.ids if part.reports is not None else ())
-    yield from (stitch_keys.question(part.question),) if part.question is not None else ()
-    left = part.left
-    yield from tool_boundary.keys(left) if left is not None else ()
+    if part.response is not None:
+        yield stitch_keys.response(part.response)
+    if part.reports is not None:
+        yield from map(stitch_keys.model_call, part.reports.ids)
+    if part.question is not None:
+        yield stitch_keys.question(part.question)
+    boundary = part.may_go_on_at
+    if boundary is not None:
+        yield from tool_boundary.keys(boundary)
+    pending = (*(boundary.calls if boundary is not None else ()), *part.unanswered_calls)
     for session in part.sessions:
-        yield from (
-            stitch_keys.tool(session, call.name) for call in (*(left.calls if left is not None else ()), *part.wants)
-        )
-        yield from (stitch_keys.holder(session), stitch_keys.holder_of(session, part.asked)) if part.holds else ()
-        yield from (stitch_keys.silent(session),) if part.is_silent else ()
+        for call in pending:
+            yield stitch_keys.tool(session, call.name)
+        yield from _session_offers(part, session)
+
+
+def _session_offers(part: TraceFragment, session: str) -> Iterator[str]:
+    if part.lacks_model_calls:
+        yield stitch_keys.holder(session)
+        yield stitch_keys.holder_of(session, part.asked)
+    if part.lacks_answer:
+        yield stitch_keys.silent(session)
 
 
 def _seeks(part: TraceFragment) -> Iterator[str]:
+    """The keys of the traces that `part` looks for."""
     yield from map(stitch_keys.trace, part.links)
     yield from map(stitch_keys.model_call, part.repeatable)
     yield from map(stitch_keys.question, {text for call in part.delegating_calls for text in call.said})
-    yield from tool_boundary.keys(part.enters) if part.enters is not None else ()
-    yield from (stitch_keys.response(part.response),) if part.response is not None else ()
-    yield from (stitch_keys.tool_call(call.call_id) for call in part.ran if call.call_id)
+    if part.resumes_at is not None:
+        yield from tool_boundary.keys(part.resumes_at)
+    if part.response is not None:
+        yield stitch_keys.response(part.response)
+    for call in part.ran:
+        if call.call_id:
+            yield stitch_keys.tool_call(call.call_id)
     for session in part.sessions:
-        yield from (stitch_keys.tool(session, call.name) for call in (*part.ran, *([UNRECORDED] if part.ran else ())))
-        yield from (stitch_keys.holder(session),) if part.is_open and not part.holds else ()
-        yield from (stitch_keys.holder_of(session, part.asked),) if part.is_held else ()
-        yield from (stitch_keys.silent(session),) if part.retells else ()
+        yield from _session_seeks(part, session)
+
+
+def _session_seeks(part: TraceFragment, session: str) -> Iterator[str]:
+    for call in (*part.ran, UNRECORDED) if part.ran else ():
+        yield stitch_keys.tool(session, call.name)
+    if part.is_open and not part.lacks_model_calls:
+        yield stitch_keys.holder(session)
+    if part.lacks_content:
+        yield stitch_keys.holder_of(session, part.asked)
+    if part.is_logs_only:
+        yield stitch_keys.silent(session)
 
 
 def _is_ordinary(reading: Reading, traces: Sequence[AgentTrace]) -> bool:
@@ -207,13 +257,13 @@ def _is_ordinary(reading: Reading, traces: Sequence[AgentTrace]) -> bool:
         return False
     if any(map(_RUNS_AGENT, reading.steps)) and any(map(_is_awaited, reading.steps)):
         return False
-    if _is_held(reading.steps) or (len(models) == 1 and (_is_half(models[0]) or _is_alone(reading.steps))):
+    if _lacks_content(reading.steps) or (len(models) == 1 and (_is_half(models[0]) or _is_alone(reading.steps))):
         return False
     first = next((x.input for x in models if x.input), ())  # of a call reported twice, one report may tell nothing
     return not (first and first[-1].results)
 
 
-def _is_held(steps: Sequence[Step]) -> bool:
+def _lacks_content(steps: Sequence[Step]) -> bool:
     """Whether the outermost step is an agent's or a workflow's and tells nothing, though a model's inside it does.
 
     Or whether there is nothing but a model call.
@@ -232,9 +282,9 @@ def _is_alone(steps: Sequence[Step]) -> bool:
     return not any(x.kind in {"agent", "tool"} for x in steps)
 
 
-def _left(turn: TurnSteps, *, is_open: bool) -> tuple[ToolBoundary | None, ToolBoundary | None]:
-    """The mark where a trace's last model call asked for tools; else the one where it may have, if `is_open` or not."""
-    told = tool_boundary.left(turn.main[-1]) if is_open and turn.main else None
+def _pending_at(turn: TurnSteps, *, is_open: bool) -> tuple[ToolBoundary | None, ToolBoundary | None]:
+    """Where a trace's last model call requested tools; else where it may have, whether or not the turn `is_open`."""
+    told = tool_boundary.pending_after(turn.main[-1]) if is_open and turn.main else None
     awaited = [wanted(x.call_id, x.tool_name, x.arguments) for x in turn.tools if _is_awaited(x)]
     if awaited and not is_open:
         return None, ToolBoundary(None, latest(awaited), "", 0)

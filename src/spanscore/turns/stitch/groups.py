@@ -80,7 +80,7 @@ class Parts:
 
 def order(part: TraceFragment) -> tuple[int, int, str]:
     """Sorts by time; what started at once, as a clock of milliseconds has it, by how far the turn had come."""
-    return part.started_ns, 0 if part.enters is None else 1 + part.enters.passed, part.trace_id
+    return part.started_ns, 0 if part.resumes_at is None else 1 + part.resumes_at.passed, part.trace_id
 
 
 def agree(one: _Named, other: _Named) -> bool:

@@ -50,11 +50,11 @@ def is_whole(parts: Sequence[TraceFragment]) -> bool:
 
     One by itself never does that is known to be a part; but a gateway's may.
     """
-    telling = [x for x in parts if x.shows and x.repeats is None]
-    if not telling or telling[0].enters is not None or (len(parts) == 1 and parts[0].is_open):
+    telling = [x for x in parts if x.has_turn and x.repeats is None]
+    if not telling or telling[0].resumes_at is not None or (len(parts) == 1 and parts[0].is_open):
         return False
     last = max(telling, key=lambda x: x.ended_ns)
-    return last.leaves is None and last.answer is not None
+    return last.pending_at is None and last.answer is not None
 
 
 def asked_within(parts: Iterable[TraceFragment]) -> dict[str, str]:
@@ -75,32 +75,32 @@ def _join_conversations(parts: Parts) -> None:
     """
     asked = defaultdict[str, list[TraceFragment]](list)
     for part in parts.all:
-        if part.left is not None:
-            for key in keys(part.left):
+        if part.may_go_on_at is not None:
+            for key in keys(part.may_go_on_at):
                 asked[key].append(part)
-    entered = [x for x in parts.all if x.enters is not None]
+    entered = [x for x in parts.all if x.resumes_at is not None]
     for skew_ns in (0, MAX_SKEW_NS):
         entered = [x for x in entered if not _is_taken_up(parts, x, asked, skew_ns)]
 
 
 def _is_taken_up(parts: Parts, part: TraceFragment, asked: Mapping[str, list[TraceFragment]], skew_ns: int) -> bool:
     """Join `part` to the trace that it goes on from; False where there is none, or more than one."""
-    if part.enters is None:
+    if part.resumes_at is None:
         return False
-    for key in keys(part.enters):
+    for key in keys(part.resumes_at):
         alike = latest(asked.get(key, ()), part.started_ns + skew_ns)
         if alike and (stitch_keys.is_tool_call(key) or not skew_ns):
-            before = _the_one_before(parts, part, part.enters, alike, skew_ns)
+            before = _the_one_before(parts, part, part.resumes_at, alike, skew_ns)
             if before is None or not parts.join(before, part):
                 return False
-            if part.answer is not None or part.leaves is not None:  # else it failed, and may have been tried again
+            if part.answer is not None or part.pending_at is not None:  # else it failed, and may have been tried again
                 parts.goes_on_at[before.trace_id] = part
             return True
     return False
 
 
 def _the_one_before(
-    parts: Parts, part: TraceFragment, mark: ToolBoundary, alike: Sequence[TraceFragment], skew_ns: int
+    parts: Parts, part: TraceFragment, boundary: ToolBoundary, alike: Sequence[TraceFragment], skew_ns: int
 ) -> TraceFragment | None:
     """Of the traces that end where `part` may go on, the only one that can be meant."""
     possible = [
@@ -110,11 +110,11 @@ def _the_one_before(
         and x.trace_id not in parts.goes_on_at
         and (order(x) < order(part) or 0 < x.started_ns - part.started_ns <= skew_ns)
         and agree(x, part)
-        and x.left is not None
-        and may_meet(x.left, mark)
+        and x.may_go_on_at is not None
+        and may_meet(x.may_go_on_at, boundary)
     ]
     if len(possible) > 1:
-        alike = [x for x in possible if x.leaves is not None and x.leaves.conversation == mark.conversation]
+        alike = [x for x in possible if x.pending_at is not None and x.pending_at.conversation == boundary.conversation]
         possible = alike or possible
     if len(possible) > 1:
         possible = [x for x in possible if not x.sessions.isdisjoint(part.sessions)] or possible
@@ -153,15 +153,15 @@ def _is_delivery(target: Sequence[TraceFragment], part: TraceFragment) -> bool:
     """
     if (
         part.is_message
-        or not part.shows
-        or part.enters is not None
+        or not part.has_turn
+        or part.resumes_at is not None
         or max(x.ended_ns for x in target) >= part.started_ns
     ):
         return True
     if part.asked is None and part.answer is not None:
         return True
     last = max(target, key=lambda x: x.ended_ns)
-    if last.leaves is not None or not any(x.shows for x in target):
+    if last.pending_at is not None or not any(x.has_turn for x in target):
         return True
     answers = (x.answer for x in target if x.answer is not None and len(x.answer) >= _MIN_QUOTE)
     return part.asked is not None and any(x in part.asked for x in answers)
@@ -171,7 +171,7 @@ def _join_tools(parts: Parts) -> None:
     """Join the trace of a tool that ran to the one that asked for it: by the call's id, else within its session."""
     asked = defaultdict[str, list[TraceFragment]](list)
     for part in parts.all:
-        for call in part.wants:
+        for call in part.unanswered_calls:
             for key in dict.fromkeys(_keys_of_run(part, call)):
                 asked[key].append(part)
     for part in parts.all:
@@ -197,7 +197,7 @@ def _asker(
 ) -> TraceFragment | None:
     """The trace that asked for a tool's run; None where it could be one of several turns, or where none fits."""
     recent = latest(asked, part.started_ns + MAX_SKEW_NS)
-    possible = [x for x in recent if agree(x, part) and any(is_same(y, call) for y in x.wants)]
+    possible = [x for x in recent if agree(x, part) and any(is_same(y, call) for y in x.unanswered_calls)]
     if not is_sure or len(possible) > 1:
         possible = [x for x in possible if _is_pending(parts, x, part.started_ns)]
     distinct = {id(parts.group_of(x.trace_id)): x for x in possible}
@@ -211,7 +211,7 @@ def _is_pending(parts: Parts, asker: TraceFragment, at_ns: int) -> bool:
     """
     next_part = parts.goes_on_at.get(asker.trace_id)
     if next_part is None:
-        return asker.ended_ns <= at_ns and UNRECORDED not in asker.wants
+        return asker.ended_ns <= at_ns and UNRECORDED not in asker.unanswered_calls
     return asker.ended_ns <= at_ns <= next_part.started_ns
 
 
@@ -222,11 +222,11 @@ def _join_holders(parts: Parts) -> None:
     """
     holders = defaultdict[str, list[TraceFragment]](list)
     for part in parts.all:
-        for session in part.sessions if part.holds else ():
+        for session in part.sessions if part.lacks_model_calls else ():
             holders[session].append(part)
     for group_ in parts.groups() if holders else []:
         members = group_.parts
-        if any(x.holds for x in members) or not any(x.is_fragment for x in members):
+        if any(x.lacks_model_calls for x in members) or not any(x.is_fragment for x in members):
             continue
         started_ns, ended_ns = min(x.started_ns for x in members), max(x.ended_ns for x in members)
         near = [x for session in group_.sessions for x in latest(holders.get(session, ()), started_ns)]
@@ -244,13 +244,13 @@ def _join_held(parts: Parts) -> None:
     """
     holders = defaultdict[tuple[str | None, str | None, str], list[TraceFragment]](list)
     for part in parts.all:
-        for session in part.sessions if part.holds else ():
+        for session in part.sessions if part.lacks_model_calls else ():
             holders[part.asked, part.answer, session].append(part)
     held = defaultdict[str, list[TraceFragment]](list)
     for part in parts.all if holders else ():
         same = {
             x.trace_id: x
-            for session in (part.sessions if part.is_held and part.asked is not None else ())
+            for session in (part.sessions if part.lacks_content and part.asked is not None else ())
             for x in latest(holders.get((part.asked, part.answer, session), ()), part.started_ns)
             if part.ended_ns <= x.ended_ns
         }
@@ -268,10 +268,11 @@ def _join_retold(parts: Parts) -> None:
     """
     silent = defaultdict[str, list[TraceFragment]](list)
     for part in parts.all:
-        for session in part.sessions if part.is_silent else ():
+        for session in part.sessions if part.lacks_answer else ():
             silent[session].append(part)
     for part in parts.all if silent else ():
-        near = [x for session in part.sessions if part.retells for x in latest(silent.get(session, ()), part.ended_ns)]
+        sessions = part.sessions if part.is_logs_only else ()
+        near = [x for session in sessions for x in latest(silent.get(session, ()), part.ended_ns)]
         same = {x.trace_id: x for x in near if part.started_ns < x.ended_ns and part.asked in {None, x.asked}}
         if len(same) == 1:
             parts.join(next(iter(same.values())), part)
