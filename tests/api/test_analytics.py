@@ -10,7 +10,7 @@ from spanscore.api.servicer import Call
 from spanscore.api.v1 import analytics_service_pb2 as pb
 from spanscore.api.v1 import score_pb2 as score_pb
 from spanscore.calibration import Calibration
-from spanscore.errors import FieldError, InputError
+from spanscore.errors import FieldError, InputError, NotFoundError
 from spanscore.model.score import Evaluation, Evaluator, Score, Skip
 from spanscore.model.trace import AgentTrace, Target
 from spanscore.stats import Confusion
@@ -111,9 +111,59 @@ def test_a_calibration_of_another_judge_corrects_nothing_and_is_named(store, con
     assert found.corrected_pass_rate.note == "not corrected: the calibration of 2001-09-09 is of another model"
 
 
+def test_a_distribution_has_bins_labels_and_quantiles(store):
+    request = pb.QueryScoreDistributionRequest(bins=2, quantiles=[0.5])
+    [found] = ask(store, "query_score_distribution", request).distributions
+    assert [(x.low, x.high, x.scores) for x in found.bins] == [(0.0, 0.5, 3), (0.5, 1.0, 6)]
+    assert {x.label: x.scores for x in found.labels} == {"pass": 6, "fail": 3}
+    [median] = found.quantiles
+    assert (median.share, median.value.value) == (0.5, 0.6)
+    assert median.value.low < 0.6 < median.value.high
+
+
+def test_two_periods_are_compared(store):
+    middle = DAY_NS * 6
+    request = pb.CompareScoresRequest(before={"end_ns": middle}, after={"start_ns": middle})
+    [found] = ask(store, "compare_scores", request).comparisons
+    assert (found.before.scores, found.after.scores, found.shared_sessions) == (5, 4, 0)
+    assert found.mean_difference.value == pytest.approx(0.25 - 0.8)
+    assert found.pass_rate_difference.low < 1 / 4 - 1 == found.pass_rate_difference.value
+
+
+def test_sessions_have_pages_and_are_named(store):
+    first = ask(store, "rank_sessions", pb.RankSessionsRequest(page_size=2))
+    assert [(x.failing, x.fail_rate, x.mean, x.service_name) for x in first.sessions] == [
+        (1, 1.0, 0.0, "shop"),
+        (1, 1.0, 0.1, "shop"),
+    ]
+    assert all(x.name.startswith("traces/") and not x.HasField("session_id") for x in first.sessions)
+    found = list(first.sessions)
+    while first.next_page_token:
+        first = ask(store, "rank_sessions", pb.RankSessionsRequest(page_size=2, page_token=first.next_page_token))
+        found += first.sessions
+    assert len({x.name for x in found}) == len(found) == 9
+
+
+def test_a_history_names_its_scores(store):
+    trace, score = score_of(1, None)
+    request = pb.ListScoreHistoryRequest(metric="judged", trace_id=trace.id)
+    [found] = ask(store, "list_score_history", request).scores
+    assert (found.metric, found.value) == (score.metric, 1.0)
+    with pytest.raises(NotFoundError, match="'other' has no score of"):
+        ask(store, "list_score_history", pb.ListScoreHistoryRequest(metric="other", trace_id=trace.id))
+    with pytest.raises(NotFoundError):
+        ask(store, "list_score_history", request, "acme")
+    for request in (pb.ListScoreHistoryRequest(metric="judged"), pb.ListScoreHistoryRequest(trace_id=trace.id)):
+        with pytest.raises(FieldError, match="is empty"):
+            ask(store, "list_score_history", request)
+
+
 def test_another_tenant_has_no_figures(store):
     assert not ask(store, "summarize_scores", pb.SummarizeScoresRequest(), "acme").summaries
     assert not ask(store, "query_score_trend", pb.QueryScoreTrendRequest(), "acme").trends
+    assert not ask(store, "query_score_distribution", pb.QueryScoreDistributionRequest(), "acme").distributions
+    assert not ask(store, "compare_scores", pb.CompareScoresRequest(), "acme").comparisons
+    assert not ask(store, "rank_sessions", pb.RankSessionsRequest(), "acme").sessions
 
 
 @pytest.mark.parametrize(

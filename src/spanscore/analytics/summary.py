@@ -76,9 +76,9 @@ def summarize(
     connection: Connection, selection: Selection, group_by: Sequence[str] = (), level: float = 0.95
 ) -> list[Summary]:
     """The summary of each metric, scope, source and group. Raises FieldError where the question cannot be right."""
-    selected, known = select(connection, selection, group_by), _calibrations(connection)
+    selected, known = select(connection, selection, group_by), calibrations_of(connection)
     return [
-        summary for part in selected.parts for _, summary in _summaries(connection, selected, part, known, level=level)
+        summary for part in selected.parts for _, summary in summaries(connection, selected, part, known, level=level)
     ]
 
 
@@ -91,11 +91,11 @@ def trend(
     level: float = 0.95,
 ) -> list[Series]:
     """The summaries of each `unit` of time. Raises FieldError where the question cannot be right."""
-    selected, known = select(connection, selection, group_by), _calibrations(connection)
+    selected, known = select(connection, selection, group_by), calibrations_of(connection)
     edges = _edges(connection, selected, unit, time_zone)
     found: dict[str, list[tuple[int, Summary]]] = defaultdict(list)
     for part in selected.parts if edges else ():
-        for bucket, summary in _summaries(connection, selected, part, known, edges, level=level):
+        for bucket, summary in summaries(connection, selected, part, known, edges, level=level):
             key = repr((summary.metric, summary.scope, summary.source, tuple(summary.groups.items())))
             found[key].append((bucket or 0, summary))
     return [_series(points, edges) for points in found.values()]
@@ -121,7 +121,7 @@ def _edges(connection: Connection, selected: Selected, unit: Unit, time_zone: Zo
     return calendar.edges(start_ns, end_ns, unit, time_zone)
 
 
-def _summaries(
+def summaries(
     connection: Connection,
     selected: Selected,
     part: Part,
@@ -130,6 +130,7 @@ def _summaries(
     *,
     level: float,
 ) -> Iterator[tuple[int | None, Summary]]:
+    """The summaries of a part, each with the number of its bucket, None without `edges`."""
     bounds = bounds_of(connection, selected, part)
     scores = selected.scores(part.scored, bounds)
     cells = {(x.bucket, x.group): x for x in sums.cells(connection, scores, edges=edges, groups=selected.groups)}
@@ -202,6 +203,7 @@ def _no_scores(place: _Place) -> Cell:
     return Cell(*place, 0, 0, 0, none, none)
 
 
-def _calibrations(connection: Connection) -> list[Calibration]:
+def calibrations_of(connection: Connection) -> list[Calibration]:
+    """The calibrations that are kept."""
     found = (Calibration.from_json(x) for x in calibrations.read(connection))
     return [x for x in found if x is not None]

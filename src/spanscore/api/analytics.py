@@ -2,19 +2,22 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
 from google.protobuf.message import Message
 from sqlalchemy.engine import Connection
 
-from spanscore.analytics import calendar, summary
+from spanscore.analytics import calendar, comparing, distribution, sessions, summary
 from spanscore.analytics.calendar import Unit
 from spanscore.analytics.selection import Selection
 from spanscore.api import encode_analytics as encode
-from spanscore.api.requests import id_in
+from spanscore.api import paging
+from spanscore.api.convert import encode_score
+from spanscore.api.requests import id_in, shown, trace_id
 from spanscore.api.servicer import Call, Servicer, needs
 from spanscore.api.v1 import analytics_service_pb2 as pb
-from spanscore.errors import FieldError, InputError
+from spanscore.errors import FieldError, InputError, NotFoundError
+from spanscore.store import ranking
 
 ItemT = TypeVar("ItemT")
 MessageT = TypeVar("MessageT", bound=Message)
@@ -23,6 +26,11 @@ MAX_ANSWER_BYTES = 3 * 2**20
 """gRPC's clients read messages of up to 4 MiB unless they are told otherwise."""
 
 _USUAL_LEVEL = 0.95
+_USUAL_BINS = 10
+_USUAL_QUANTILES = [0.1, 0.25, 0.5, 0.75, 0.9]
+_Leveled: TypeAlias = (
+    pb.SummarizeScoresRequest | pb.QueryScoreTrendRequest | pb.QueryScoreDistributionRequest | pb.CompareScoresRequest
+)
 _UNITS: dict[int, Unit] = {
     pb.TIME_UNIT_UNSPECIFIED: "day",
     pb.TIME_UNIT_HOUR: "hour",
@@ -62,6 +70,28 @@ class AnalyticsService(Servicer):
         """The same for each hour, day or longer time."""
         return await asyncio.to_thread(self._stored.read, lambda connection: trend(connection, request, call.tenant))
 
+    @needs("read")
+    async def query_score_distribution(
+        self, request: pb.QueryScoreDistributionRequest, call: Call
+    ) -> pb.QueryScoreDistributionResponse:
+        """How the values and labels of each metric are spread."""
+        return await asyncio.to_thread(self._stored.read, lambda connection: spread(connection, request, call.tenant))
+
+    @needs("read")
+    async def compare_scores(self, request: pb.CompareScoresRequest, call: Call) -> pb.CompareScoresResponse:
+        """How two selections differ."""
+        return await asyncio.to_thread(self._stored.read, lambda connection: compare(connection, request, call.tenant))
+
+    @needs("read")
+    async def rank_sessions(self, request: pb.RankSessionsRequest, call: Call) -> pb.RankSessionsResponse:
+        """A page of sessions, the worst first."""
+        return await asyncio.to_thread(self._stored.read, lambda connection: rank(connection, request, call))
+
+    @needs("read")
+    async def list_score_history(self, request: pb.ListScoreHistoryRequest, call: Call) -> pb.ListScoreHistoryResponse:
+        """All that was ever said of one trace or session by one metric."""
+        return await asyncio.to_thread(self._stored.read, lambda connection: history(connection, request, call.tenant))
+
 
 def summarize(connection: Connection, request: pb.SummarizeScoresRequest, tenant: str) -> pb.SummarizeScoresResponse:
     """Answer SummarizeScores. Raises FieldError or InputError where the request cannot be met."""
@@ -79,6 +109,46 @@ def trend(connection: Connection, request: pb.QueryScoreTrendRequest, tenant: st
     return _fitting(pb.QueryScoreTrendResponse(trends=map(encode.trend, found)))
 
 
+def spread(
+    connection: Connection, request: pb.QueryScoreDistributionRequest, tenant: str
+) -> pb.QueryScoreDistributionResponse:
+    """Answer QueryScoreDistribution. Raises as `summarize`."""
+    wanted, shares = selection(request.selection, tenant), list(request.quantiles) or _USUAL_QUANTILES
+    found = distribution.distributions(connection, wanted, request.bins or _USUAL_BINS, shares, level(request))
+    return _fitting(pb.QueryScoreDistributionResponse(distributions=map(encode.distribution, found)))
+
+
+def compare(connection: Connection, request: pb.CompareScoresRequest, tenant: str) -> pb.CompareScoresResponse:
+    """Answer CompareScores. Raises as `summarize`."""
+    before, after = selection(request.before, tenant), selection(request.after, tenant)
+    found = comparing.compare(connection, before, after, request.group_by, level(request))
+    return _fitting(pb.CompareScoresResponse(comparisons=map(encode.comparison, found)))
+
+
+def rank(connection: Connection, request: pb.RankSessionsRequest, call: Call) -> pb.RankSessionsResponse:
+    """Answer RankSessions. Raises as `summarize`."""
+    limit = paging.limit(request.page_size)
+    offset, *_ = paging.place(request, call, 1) or (0,)
+    found = sessions.worst(connection, selection(request.selection, call.tenant), limit + 1, max(0, offset))
+    token = paging.token(request, call, (max(0, offset) + limit,)) if len(found) > limit else ""
+    return pb.RankSessionsResponse(sessions=map(encode.session, found[:limit]), next_page_token=token)
+
+
+def history(connection: Connection, request: pb.ListScoreHistoryRequest, tenant: str) -> pb.ListScoreHistoryResponse:
+    """Answer ListScoreHistory. Raises FieldError, or NotFoundError where there is no such score."""
+    if not request.metric:
+        raise FieldError("metric", "is empty; name a metric")
+    named = request.WhichOneof("subject")
+    if named is None:
+        raise FieldError("trace_id", "is empty; name a trace or a session")
+    asked = trace_id(request.trace_id) if named == "trace_id" else request.session_id
+    found = ranking.history(connection, request.metric, tenant, **{named: asked})
+    if not found:
+        raise NotFoundError(f"{shown(request.metric)} has no score of {shown(asked)}: it may be past its retention")
+    newest = paging.fitting(map(encode_score, reversed(found)), len(found))
+    return pb.ListScoreHistoryResponse(scores=reversed(newest))
+
+
 def selection(request: pb.ScoreSelection, tenant: str) -> Selection:
     """Which scores are asked for. Raises FieldError."""
     return Selection(
@@ -90,7 +160,7 @@ def selection(request: pb.ScoreSelection, tenant: str) -> Selection:
     )
 
 
-def level(request: pb.SummarizeScoresRequest | pb.QueryScoreTrendRequest) -> float:
+def level(request: _Leveled) -> float:
     """The level of the intervals. Raises FieldError."""
     if not request.HasField("level"):
         return _USUAL_LEVEL

@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping
 
+from spanscore.analytics.comparing import Comparison
+from spanscore.analytics.distribution import Distribution
 from spanscore.analytics.figures import Corrected, Figure
 from spanscore.analytics.summary import Missing, Series, Summary
 from spanscore.api.convert import SCOPE, STATUS
+from spanscore.api.requests import name_of
 from spanscore.api.text import text_of
 from spanscore.api.v1 import analytics_service_pb2 as pb
 from spanscore.stats import Estimate
+from spanscore.store.ranking import Ranked
 
 
 def summary(found: Summary) -> pb.ScoreSummary:
@@ -43,6 +47,55 @@ def trend(found: Series) -> pb.ScoreTrend:
         groups=groups(found.groups),
         points=points,
     )
+
+
+def distribution(found: Distribution) -> pb.ScoreDistribution:
+    """How the scores of a metric are spread, as a message."""
+    low, high = found.scale or (None, None)
+    return pb.ScoreDistribution(
+        metric=text_of(found.metric),
+        scope=SCOPE[found.scope],
+        source=text_of(found.source),
+        low=low,
+        high=high,
+        bins=(pb.ScoreBin(low=x.low, high=x.high, scores=x.scores, share=figure(x.share)) for x in found.bins),
+        labels=(pb.ScoreLabel(label=text_of(x.label), scores=x.scores, share=figure(x.share)) for x in found.labels),
+        quantiles=(pb.ScoreQuantile(share=x.share, value=figure(x.figure)) for x in found.quantiles),
+    )
+
+
+def comparison(found: Comparison) -> pb.ScoreComparison:
+    """Two sides and their difference as a message."""
+    return pb.ScoreComparison(
+        metric=text_of(found.metric),
+        scope=SCOPE[found.scope],
+        source=text_of(found.source),
+        groups=groups(found.groups),
+        before=None if found.before is None else summary(found.before),
+        after=None if found.after is None else summary(found.after),
+        mean_difference=figure(found.mean_difference),
+        pass_rate_difference=figure(found.pass_rate_difference),
+        shared_sessions=found.shared_sessions,
+    )
+
+
+def session(found: Ranked) -> pb.RankedSession:
+    """A session, or a trace that belongs to none, as a message."""
+    message = pb.RankedSession(
+        scores=found.scores,
+        judged=found.judged,
+        failing=found.failing,
+        fail_rate=found.fail_rate,
+        mean=found.mean,
+    )
+    if found.example is not None:
+        of = found.example
+        key = of.session_key or of.session_id
+        message.name = name_of("traces", of.subject_id) if key is None else name_of("sessions", key)
+        message.service_name, message.agent_name = text_of(of.service_name or ""), text_of(of.agent_name or "")
+        if of.session_id is not None:
+            message.session_id = text_of(of.session_id)
+    return message
 
 
 def groups(found: Mapping[str, str | None]) -> list[pb.ScoreGroup]:

@@ -12,6 +12,7 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Double,
+    FromClause,
     Subquery,
     Table,
     bindparam,
@@ -168,7 +169,7 @@ def clustered(scores: Scores, *, edges: Sequence[int] = (), groups: Groups = _NO
     keys: list[ColumnElement[Any]] = [_bucket(edges).label("bucket")] if edges else []
     source: Any = score_facts
     if groups.fields and groups.alike is not None:
-        keys.append(_looked_up(_facts.context, groups.alike).label("context"))
+        keys.append(looked_up(_facts.context, groups.alike).label("context"))
     elif groups.fields:
         source = _with_contexts(source, _facts.context, groups.fields)
         keys += _group_columns(groups.fields)
@@ -204,16 +205,16 @@ def among(column: ColumnElement[Any], ids: Sequence[int]) -> ColumnElement[bool]
 
 def _bucket(edges: Sequence[int]) -> ColumnElement[Any]:
     """The number of the bucket that a row's time lies in."""
-    return _halved(_facts.evaluated_ns, edges[:-1], list(range(len(edges) - 1)))
+    return halved(_facts.evaluated_ns, edges[:-1], list(range(len(edges) - 1)))
 
 
-def _looked_up(column: ColumnElement[Any], numbers: Mapping[int, float]) -> ColumnElement[Any]:
+def looked_up(column: ColumnElement[Any], numbers: Mapping[int, float]) -> ColumnElement[Any]:
     """What `numbers` has for a column, which is one of its keys."""
     keys = sorted(numbers)
-    return _halved(column, keys, [numbers[x] for x in keys])
+    return halved(column, keys, [numbers[x] for x in keys])
 
 
-def _halved(column: ColumnElement[Any], starts: Sequence[int], values: Sequence[float]) -> ColumnElement[Any]:
+def halved(column: ColumnElement[Any], starts: Sequence[float], values: Sequence[float]) -> ColumnElement[Any]:
     """The value of the last of `starts`, which rise, that is not above a column; as many comparisons as halvings."""
 
     def of(low: int, high: int) -> ColumnElement[Any]:
@@ -229,7 +230,7 @@ def _halved(column: ColumnElement[Any], starts: Sequence[int], values: Sequence[
 
 def _first_sums(scores: Scores) -> dict[str, ColumnElement[Any]]:
     every = func.count()
-    weight = None if scores.common_weight else _looked_up(_facts.procedure, scores.procedures)
+    weight = None if scores.common_weight else looked_up(_facts.procedure, scores.procedures)
     sums: dict[str, ColumnElement[Any]] = {
         "n": every,
         "subjects": func.count(distinct(_facts.subject)) if scores.is_external else every,
@@ -242,12 +243,12 @@ def _first_sums(scores: Scores) -> dict[str, ColumnElement[Any]]:
             continue
         sums[f"n_{kind}"] = func.count(measure)
         for name, power in (("b", 1), ("w", 2)):
-            of_each = None if weight is None else case((measure.is_not(None), _product([weight] * power)), else_=0.0)
+            of_each = None if weight is None else case((measure.is_not(None), product([weight] * power)), else_=0.0)
             sums[f"{name}_{kind}"] = func.count(measure) if of_each is None else func.sum(of_each)
     return sums
 
 
-def parts(scores: Scores, by_cluster: Subquery, kind: str) -> Mapping[str, ColumnElement[Any]]:
+def parts(scores: Scores, by_cluster: FromClause, kind: str) -> Mapping[str, ColumnElement[Any]]:
     """The columns of `clustered` that a kind has: `n`, `a`, `b` and `w`; a and b as floating point numbers."""
     end = "" if scores.is_complete(kind) else f"_{kind}"
     column = by_cluster.c
@@ -263,11 +264,12 @@ def _power_sums(scores: Scores, by_cluster: Subquery, kind: str) -> list[ColumnE
     part = parts(scores, by_cluster, kind)
     a, b = part["a"], part["b"]
     clusters = func.count() if scores.is_complete(kind) else func.sum(case((part["n"] > 0, 1), else_=0))
-    powers = [func.sum(_product([*[a] * i, *[b] * j])) for i, j in POWERS]
+    powers = [func.sum(product([*[a] * i, *[b] * j])) for i, j in POWERS]
     return [func.sum(part["n"]), clusters, func.max(b), func.sum(part["w"]), *powers]
 
 
-def _product(factors: Sequence[ColumnElement[Any]]) -> ColumnElement[Any]:
+def product(factors: Sequence[ColumnElement[Any]]) -> ColumnElement[Any]:
+    """All factors, multiplied."""
     first, *rest = factors
     for factor in rest:
         first = first * factor
@@ -287,11 +289,11 @@ def _cell(row: Row[Any], weight: float, *, has_bucket: bool, groups: int) -> Cel
     bucket, rest = (int(row[0]), list(row[1:])) if has_bucket else (None, list(row))
     group, (scores, subjects, clusters, *found) = tuple(rest[:groups]), rest[groups:]
     width = len(found) // len(_KINDS)
-    values, verdicts = (_sums(found[x * width : (x + 1) * width], weight) for x in range(len(_KINDS)))
+    values, verdicts = (sums_of(found[x * width : (x + 1) * width], weight) for x in range(len(_KINDS)))
     return Cell(bucket, group, int(scores or 0), int(subjects or 0), int(clusters or 0), values, verdicts)
 
 
-def _sums(found: Sequence[Any], weight: float) -> Sums:
+def sums_of(found: Sequence[Any], weight: float) -> Sums:
     """The sums of scores that each have this weight beside the one that was summed up."""
     units, clusters, heaviest, squares, *powers = found
     scaled = tuple(float(x or 0) * weight ** (i + j) for x, (i, j) in zip(powers, POWERS, strict=True))

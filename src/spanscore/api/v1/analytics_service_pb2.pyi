@@ -366,6 +366,486 @@ class ScoreSummary(_message.Message):
 Global___ScoreSummary: _TypeAlias = ScoreSummary  # noqa: Y015
 
 @_typing.final
+class QueryScoreDistributionRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SELECTION_FIELD_NUMBER: _builtins.int
+    LEVEL_FIELD_NUMBER: _builtins.int
+    BINS_FIELD_NUMBER: _builtins.int
+    QUANTILES_FIELD_NUMBER: _builtins.int
+    level: _builtins.float
+    bins: _builtins.int
+    """Into how many bins of equal width the scale is parted, at most 100. Not set: 10."""
+    @_builtins.property
+    def selection(self) -> Global___ScoreSelection:
+        """At most 50 metrics."""
+
+    @_builtins.property
+    def quantiles(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """Which quantiles, such as 0.9, at most 20. Not set: 0.1, 0.25, 0.5, 0.75 and 0.9."""
+
+    def __init__(
+        self,
+        *,
+        selection: Global___ScoreSelection | None = ...,
+        level: _builtins.float | None = ...,
+        bins: _builtins.int = ...,
+        quantiles: _abc.Iterable[_builtins.float] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_level", b"_level", "level", b"level", "selection", b"selection"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_level", b"_level", "bins", b"bins", "level", b"level", "quantiles", b"quantiles", "selection", b"selection"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__level: _TypeAlias = _typing.Literal["level"]  # noqa: Y015
+    _WhichOneofArgType__level: _TypeAlias = _typing.Literal["_level", b"_level"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__level) -> _WhichOneofReturnType__level | None: ...
+
+Global___QueryScoreDistributionRequest: _TypeAlias = QueryScoreDistributionRequest  # noqa: Y015
+
+@_typing.final
+class QueryScoreDistributionResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DISTRIBUTIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def distributions(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScoreDistribution]:
+        """By metric, scope and source."""
+
+    def __init__(
+        self,
+        *,
+        distributions: _abc.Iterable[Global___ScoreDistribution] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["distributions", b"distributions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueryScoreDistributionResponse: _TypeAlias = QueryScoreDistributionResponse  # noqa: Y015
+
+@_typing.final
+class ScoreDistribution(_message.Message):
+    """How the scores of one metric from one source are spread."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    METRIC_FIELD_NUMBER: _builtins.int
+    SCOPE_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    LOW_FIELD_NUMBER: _builtins.int
+    HIGH_FIELD_NUMBER: _builtins.int
+    BINS_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
+    QUANTILES_FIELD_NUMBER: _builtins.int
+    metric: _builtins.str
+    scope: _score_pb2.Scope.ValueType
+    source: _builtins.str
+    low: _builtins.float
+    """The scale of the values. Not set where it is not recorded: then the bins lie between the lowest and the highest value."""
+    high: _builtins.float
+    @_builtins.property
+    def bins(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScoreBin]:
+        """Empty where no score has a value."""
+
+    @_builtins.property
+    def labels(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScoreLabel]:
+        """The most frequent first, at most 100."""
+
+    @_builtins.property
+    def quantiles(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScoreQuantile]: ...
+    def __init__(
+        self,
+        *,
+        metric: _builtins.str = ...,
+        scope: _score_pb2.Scope.ValueType = ...,
+        source: _builtins.str = ...,
+        low: _builtins.float | None = ...,
+        high: _builtins.float | None = ...,
+        bins: _abc.Iterable[Global___ScoreBin] | None = ...,
+        labels: _abc.Iterable[Global___ScoreLabel] | None = ...,
+        quantiles: _abc.Iterable[Global___ScoreQuantile] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_high", b"_high", "_low", b"_low", "high", b"high", "low", b"low"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_high", b"_high", "_low", b"_low", "bins", b"bins", "high", b"high", "labels", b"labels", "low", b"low", "metric", b"metric", "quantiles", b"quantiles", "scope", b"scope", "source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__high: _TypeAlias = _typing.Literal["high"]  # noqa: Y015
+    _WhichOneofArgType__high: _TypeAlias = _typing.Literal["_high", b"_high"]  # noqa: Y015
+    _WhichOneofReturnType__low: _TypeAlias = _typing.Literal["low"]  # noqa: Y015
+    _WhichOneofArgType__low: _TypeAlias = _typing.Literal["_low", b"_low"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__high) -> _WhichOneofReturnType__high | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__low) -> _WhichOneofReturnType__low | None: ...
+
+Global___ScoreDistribution: _TypeAlias = ScoreDistribution  # noqa: Y015
+
+@_typing.final
+class ScoreBin(_message.Message):
+    """The values from low to before high, in the last bin to high."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LOW_FIELD_NUMBER: _builtins.int
+    HIGH_FIELD_NUMBER: _builtins.int
+    SCORES_FIELD_NUMBER: _builtins.int
+    SHARE_FIELD_NUMBER: _builtins.int
+    low: _builtins.float
+    high: _builtins.float
+    scores: _builtins.int
+    @_builtins.property
+    def share(self) -> Global___ScoreFigure:
+        """Of all scores that have a value."""
+
+    def __init__(
+        self,
+        *,
+        low: _builtins.float = ...,
+        high: _builtins.float = ...,
+        scores: _builtins.int = ...,
+        share: Global___ScoreFigure | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["share", b"share"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["high", b"high", "low", b"low", "scores", b"scores", "share", b"share"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ScoreBin: _TypeAlias = ScoreBin  # noqa: Y015
+
+@_typing.final
+class ScoreLabel(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LABEL_FIELD_NUMBER: _builtins.int
+    SCORES_FIELD_NUMBER: _builtins.int
+    SHARE_FIELD_NUMBER: _builtins.int
+    label: _builtins.str
+    """Not set: scores without a label."""
+    scores: _builtins.int
+    @_builtins.property
+    def share(self) -> Global___ScoreFigure:
+        """Of all scores."""
+
+    def __init__(
+        self,
+        *,
+        label: _builtins.str | None = ...,
+        scores: _builtins.int = ...,
+        share: Global___ScoreFigure | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_label", b"_label", "label", b"label", "share", b"share"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_label", b"_label", "label", b"label", "scores", b"scores", "share", b"share"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__label: _TypeAlias = _typing.Literal["label"]  # noqa: Y015
+    _WhichOneofArgType__label: _TypeAlias = _typing.Literal["_label", b"_label"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__label) -> _WhichOneofReturnType__label | None: ...
+
+Global___ScoreLabel: _TypeAlias = ScoreLabel  # noqa: Y015
+
+@_typing.final
+class ScoreQuantile(_message.Message):
+    """The lowest value that this share of the scores does not exceed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SHARE_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    share: _builtins.float
+    @_builtins.property
+    def value(self) -> Global___ScoreFigure: ...
+    def __init__(
+        self,
+        *,
+        share: _builtins.float = ...,
+        value: Global___ScoreFigure | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["share", b"share", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ScoreQuantile: _TypeAlias = ScoreQuantile  # noqa: Y015
+
+@_typing.final
+class CompareScoresRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BEFORE_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    GROUP_BY_FIELD_NUMBER: _builtins.int
+    LEVEL_FIELD_NUMBER: _builtins.int
+    level: _builtins.float
+    @_builtins.property
+    def before(self) -> Global___ScoreSelection: ...
+    @_builtins.property
+    def after(self) -> Global___ScoreSelection: ...
+    @_builtins.property
+    def group_by(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """As of SummarizeScoresRequest."""
+
+    def __init__(
+        self,
+        *,
+        before: Global___ScoreSelection | None = ...,
+        after: Global___ScoreSelection | None = ...,
+        group_by: _abc.Iterable[_builtins.str] | None = ...,
+        level: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_level", b"_level", "after", b"after", "before", b"before", "level", b"level"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_level", b"_level", "after", b"after", "before", b"before", "group_by", b"group_by", "level", b"level"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__level: _TypeAlias = _typing.Literal["level"]  # noqa: Y015
+    _WhichOneofArgType__level: _TypeAlias = _typing.Literal["_level", b"_level"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__level) -> _WhichOneofReturnType__level | None: ...
+
+Global___CompareScoresRequest: _TypeAlias = CompareScoresRequest  # noqa: Y015
+
+@_typing.final
+class CompareScoresResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COMPARISONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def comparisons(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScoreComparison]:
+        """By metric, scope, source and group."""
+
+    def __init__(
+        self,
+        *,
+        comparisons: _abc.Iterable[Global___ScoreComparison] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["comparisons", b"comparisons"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CompareScoresResponse: _TypeAlias = CompareScoresResponse  # noqa: Y015
+
+@_typing.final
+class ScoreComparison(_message.Message):
+    """One metric before and after. Differences are after less before."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    METRIC_FIELD_NUMBER: _builtins.int
+    SCOPE_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    GROUPS_FIELD_NUMBER: _builtins.int
+    BEFORE_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    MEAN_DIFFERENCE_FIELD_NUMBER: _builtins.int
+    PASS_RATE_DIFFERENCE_FIELD_NUMBER: _builtins.int
+    SHARED_SESSIONS_FIELD_NUMBER: _builtins.int
+    metric: _builtins.str
+    scope: _score_pb2.Scope.ValueType
+    source: _builtins.str
+    shared_sessions: _builtins.int
+    """Sessions with scores on both sides: what they have in common is taken out of the interval."""
+    @_builtins.property
+    def groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScoreGroup]: ...
+    @_builtins.property
+    def before(self) -> Global___ScoreSummary:
+        """Not set where this side has no such scores; then the differences have no value."""
+
+    @_builtins.property
+    def after(self) -> Global___ScoreSummary: ...
+    @_builtins.property
+    def mean_difference(self) -> Global___ScoreFigure: ...
+    @_builtins.property
+    def pass_rate_difference(self) -> Global___ScoreFigure:
+        """Of the pass rates as they are, not the corrected ones."""
+
+    def __init__(
+        self,
+        *,
+        metric: _builtins.str = ...,
+        scope: _score_pb2.Scope.ValueType = ...,
+        source: _builtins.str = ...,
+        groups: _abc.Iterable[Global___ScoreGroup] | None = ...,
+        before: Global___ScoreSummary | None = ...,
+        after: Global___ScoreSummary | None = ...,
+        mean_difference: Global___ScoreFigure | None = ...,
+        pass_rate_difference: Global___ScoreFigure | None = ...,
+        shared_sessions: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "before", b"before", "mean_difference", b"mean_difference", "pass_rate_difference", b"pass_rate_difference"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "before", b"before", "groups", b"groups", "mean_difference", b"mean_difference", "metric", b"metric", "pass_rate_difference", b"pass_rate_difference", "scope", b"scope", "shared_sessions", b"shared_sessions", "source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ScoreComparison: _TypeAlias = ScoreComparison  # noqa: Y015
+
+@_typing.final
+class RankSessionsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SELECTION_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """At most 1,000. Not set: 50."""
+    page_token: _builtins.str
+    """The next_page_token of the page before. What is scored between two pages may move a session from one to the other."""
+    @_builtins.property
+    def selection(self) -> Global___ScoreSelection: ...
+    def __init__(
+        self,
+        *,
+        selection: Global___ScoreSelection | None = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["selection", b"selection"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "selection", b"selection"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RankSessionsRequest: _TypeAlias = RankSessionsRequest  # noqa: Y015
+
+@_typing.final
+class RankSessionsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSIONS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Empty on the last page."""
+    @_builtins.property
+    def sessions(self) -> _containers.RepeatedCompositeFieldContainer[Global___RankedSession]: ...
+    def __init__(
+        self,
+        *,
+        sessions: _abc.Iterable[Global___RankedSession] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "sessions", b"sessions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RankSessionsResponse: _TypeAlias = RankSessionsResponse  # noqa: Y015
+
+@_typing.final
+class RankedSession(_message.Message):
+    """A session, or a trace that belongs to none, and its scores."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    SERVICE_NAME_FIELD_NUMBER: _builtins.int
+    AGENT_NAME_FIELD_NUMBER: _builtins.int
+    SCORES_FIELD_NUMBER: _builtins.int
+    JUDGED_FIELD_NUMBER: _builtins.int
+    FAILING_FIELD_NUMBER: _builtins.int
+    FAIL_RATE_FIELD_NUMBER: _builtins.int
+    MEAN_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """sessions/{session}, or traces/{trace}. Empty where the record of its score is damaged."""
+    session_id: _builtins.str
+    service_name: _builtins.str
+    agent_name: _builtins.str
+    scores: _builtins.int
+    judged: _builtins.int
+    """Of these the scores that are known to pass or fail, and those that fail."""
+    failing: _builtins.int
+    fail_rate: _builtins.float
+    """The share of the judged scores that fail, weighted. Not set where none is judged."""
+    mean: _builtins.float
+    """The weighted mean of the values, each on the scale 0 to 1. Not set where no scale is recorded."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        session_id: _builtins.str | None = ...,
+        service_name: _builtins.str = ...,
+        agent_name: _builtins.str = ...,
+        scores: _builtins.int = ...,
+        judged: _builtins.int = ...,
+        failing: _builtins.int = ...,
+        fail_rate: _builtins.float | None = ...,
+        mean: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_fail_rate", b"_fail_rate", "_mean", b"_mean", "_session_id", b"_session_id", "fail_rate", b"fail_rate", "mean", b"mean", "session_id", b"session_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_fail_rate", b"_fail_rate", "_mean", b"_mean", "_session_id", b"_session_id", "agent_name", b"agent_name", "fail_rate", b"fail_rate", "failing", b"failing", "judged", b"judged", "mean", b"mean", "name", b"name", "scores", b"scores", "service_name", b"service_name", "session_id", b"session_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__fail_rate: _TypeAlias = _typing.Literal["fail_rate"]  # noqa: Y015
+    _WhichOneofArgType__fail_rate: _TypeAlias = _typing.Literal["_fail_rate", b"_fail_rate"]  # noqa: Y015
+    _WhichOneofReturnType__mean: _TypeAlias = _typing.Literal["mean"]  # noqa: Y015
+    _WhichOneofArgType__mean: _TypeAlias = _typing.Literal["_mean", b"_mean"]  # noqa: Y015
+    _WhichOneofReturnType__session_id: _TypeAlias = _typing.Literal["session_id"]  # noqa: Y015
+    _WhichOneofArgType__session_id: _TypeAlias = _typing.Literal["_session_id", b"_session_id"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__fail_rate) -> _WhichOneofReturnType__fail_rate | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__mean) -> _WhichOneofReturnType__mean | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__session_id) -> _WhichOneofReturnType__session_id | None: ...
+
+Global___RankedSession: _TypeAlias = RankedSession  # noqa: Y015
+
+@_typing.final
+class ListScoreHistoryRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    METRIC_FIELD_NUMBER: _builtins.int
+    TRACE_ID_FIELD_NUMBER: _builtins.int
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    metric: _builtins.str
+    trace_id: _builtins.str
+    """The id of an agent trace, or of an OpenTelemetry trace."""
+    session_id: _builtins.str
+    """A session's id or key."""
+    def __init__(
+        self,
+        *,
+        metric: _builtins.str = ...,
+        trace_id: _builtins.str = ...,
+        session_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["session_id", b"session_id", "subject", b"subject", "trace_id", b"trace_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["metric", b"metric", "session_id", b"session_id", "subject", b"subject", "trace_id", b"trace_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_subject: _TypeAlias = _typing.Literal["trace_id", "session_id"]  # noqa: Y015
+    _WhichOneofArgType_subject: _TypeAlias = _typing.Literal["subject", b"subject"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_subject) -> _WhichOneofReturnType_subject | None: ...
+
+Global___ListScoreHistoryRequest: _TypeAlias = ListScoreHistoryRequest  # noqa: Y015
+
+@_typing.final
+class ListScoreHistoryResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCORES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def scores(self) -> _containers.RepeatedCompositeFieldContainer[_score_pb2.Score]:
+        """In the order of time, at most the last 1,000. Each has its revision, and those of an evaluation run its name."""
+
+    def __init__(
+        self,
+        *,
+        scores: _abc.Iterable[_score_pb2.Score] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["scores", b"scores"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListScoreHistoryResponse: _TypeAlias = ListScoreHistoryResponse  # noqa: Y015
+
+@_typing.final
 class ScoreGroup(_message.Message):
     """What a figure was grouped by."""
 

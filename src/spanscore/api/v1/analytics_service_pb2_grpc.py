@@ -30,6 +30,26 @@ class AnalyticsServiceStub(object):
                 request_serializer=spanscore_dot_v1_dot_analytics__service__pb2.QueryScoreTrendRequest.SerializeToString,
                 response_deserializer=spanscore_dot_v1_dot_analytics__service__pb2.QueryScoreTrendResponse.FromString,
                 )
+        self.QueryScoreDistribution = channel.unary_unary(
+                '/spanscore.v1.AnalyticsService/QueryScoreDistribution',
+                request_serializer=spanscore_dot_v1_dot_analytics__service__pb2.QueryScoreDistributionRequest.SerializeToString,
+                response_deserializer=spanscore_dot_v1_dot_analytics__service__pb2.QueryScoreDistributionResponse.FromString,
+                )
+        self.CompareScores = channel.unary_unary(
+                '/spanscore.v1.AnalyticsService/CompareScores',
+                request_serializer=spanscore_dot_v1_dot_analytics__service__pb2.CompareScoresRequest.SerializeToString,
+                response_deserializer=spanscore_dot_v1_dot_analytics__service__pb2.CompareScoresResponse.FromString,
+                )
+        self.RankSessions = channel.unary_unary(
+                '/spanscore.v1.AnalyticsService/RankSessions',
+                request_serializer=spanscore_dot_v1_dot_analytics__service__pb2.RankSessionsRequest.SerializeToString,
+                response_deserializer=spanscore_dot_v1_dot_analytics__service__pb2.RankSessionsResponse.FromString,
+                )
+        self.ListScoreHistory = channel.unary_unary(
+                '/spanscore.v1.AnalyticsService/ListScoreHistory',
+                request_serializer=spanscore_dot_v1_dot_analytics__service__pb2.ListScoreHistoryRequest.SerializeToString,
+                response_deserializer=spanscore_dot_v1_dot_analytics__service__pb2.ListScoreHistoryResponse.FromString,
+                )
 
 
 class AnalyticsServiceServicer(object):
@@ -55,6 +75,34 @@ class AnalyticsServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def QueryScoreDistribution(self, request, context):
+        """How the values and labels of each metric are spread: shares of bins and labels, and quantiles, each with its interval.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CompareScores(self, request, context):
+        """How two selections differ, such as two periods or two versions of a service.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RankSessions(self, request, context):
+        """Sessions, and traces that belong to none, those with the greatest share of failing scores first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListScoreHistory(self, request, context):
+        """All that was ever said of one trace or session by one metric: every revision, evaluation run and author.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AnalyticsServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -67,6 +115,26 @@ def add_AnalyticsServiceServicer_to_server(servicer, server):
                     servicer.QueryScoreTrend,
                     request_deserializer=spanscore_dot_v1_dot_analytics__service__pb2.QueryScoreTrendRequest.FromString,
                     response_serializer=spanscore_dot_v1_dot_analytics__service__pb2.QueryScoreTrendResponse.SerializeToString,
+            ),
+            'QueryScoreDistribution': grpc.unary_unary_rpc_method_handler(
+                    servicer.QueryScoreDistribution,
+                    request_deserializer=spanscore_dot_v1_dot_analytics__service__pb2.QueryScoreDistributionRequest.FromString,
+                    response_serializer=spanscore_dot_v1_dot_analytics__service__pb2.QueryScoreDistributionResponse.SerializeToString,
+            ),
+            'CompareScores': grpc.unary_unary_rpc_method_handler(
+                    servicer.CompareScores,
+                    request_deserializer=spanscore_dot_v1_dot_analytics__service__pb2.CompareScoresRequest.FromString,
+                    response_serializer=spanscore_dot_v1_dot_analytics__service__pb2.CompareScoresResponse.SerializeToString,
+            ),
+            'RankSessions': grpc.unary_unary_rpc_method_handler(
+                    servicer.RankSessions,
+                    request_deserializer=spanscore_dot_v1_dot_analytics__service__pb2.RankSessionsRequest.FromString,
+                    response_serializer=spanscore_dot_v1_dot_analytics__service__pb2.RankSessionsResponse.SerializeToString,
+            ),
+            'ListScoreHistory': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListScoreHistory,
+                    request_deserializer=spanscore_dot_v1_dot_analytics__service__pb2.ListScoreHistoryRequest.FromString,
+                    response_serializer=spanscore_dot_v1_dot_analytics__service__pb2.ListScoreHistoryResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -115,5 +183,73 @@ class AnalyticsService(object):
         return grpc.experimental.unary_unary(request, target, '/spanscore.v1.AnalyticsService/QueryScoreTrend',
             spanscore_dot_v1_dot_analytics__service__pb2.QueryScoreTrendRequest.SerializeToString,
             spanscore_dot_v1_dot_analytics__service__pb2.QueryScoreTrendResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def QueryScoreDistribution(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/spanscore.v1.AnalyticsService/QueryScoreDistribution',
+            spanscore_dot_v1_dot_analytics__service__pb2.QueryScoreDistributionRequest.SerializeToString,
+            spanscore_dot_v1_dot_analytics__service__pb2.QueryScoreDistributionResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def CompareScores(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/spanscore.v1.AnalyticsService/CompareScores',
+            spanscore_dot_v1_dot_analytics__service__pb2.CompareScoresRequest.SerializeToString,
+            spanscore_dot_v1_dot_analytics__service__pb2.CompareScoresResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def RankSessions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/spanscore.v1.AnalyticsService/RankSessions',
+            spanscore_dot_v1_dot_analytics__service__pb2.RankSessionsRequest.SerializeToString,
+            spanscore_dot_v1_dot_analytics__service__pb2.RankSessionsResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def ListScoreHistory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/spanscore.v1.AnalyticsService/ListScoreHistory',
+            spanscore_dot_v1_dot_analytics__service__pb2.ListScoreHistoryRequest.SerializeToString,
+            spanscore_dot_v1_dot_analytics__service__pb2.ListScoreHistoryResponse.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)

@@ -43,6 +43,14 @@ class AnalyticsServiceStub:
     """What the scores of each metric come to."""
     QueryScoreTrend: _grpc.UnaryUnaryMultiCallable[_analytics_service_pb2.QueryScoreTrendRequest, _analytics_service_pb2.QueryScoreTrendResponse]
     """The same for each hour, day or longer time."""
+    QueryScoreDistribution: _grpc.UnaryUnaryMultiCallable[_analytics_service_pb2.QueryScoreDistributionRequest, _analytics_service_pb2.QueryScoreDistributionResponse]
+    """How the values and labels of each metric are spread: shares of bins and labels, and quantiles, each with its interval."""
+    CompareScores: _grpc.UnaryUnaryMultiCallable[_analytics_service_pb2.CompareScoresRequest, _analytics_service_pb2.CompareScoresResponse]
+    """How two selections differ, such as two periods or two versions of a service."""
+    RankSessions: _grpc.UnaryUnaryMultiCallable[_analytics_service_pb2.RankSessionsRequest, _analytics_service_pb2.RankSessionsResponse]
+    """Sessions, and traces that belong to none, those with the greatest share of failing scores first."""
+    ListScoreHistory: _grpc.UnaryUnaryMultiCallable[_analytics_service_pb2.ListScoreHistoryRequest, _analytics_service_pb2.ListScoreHistoryResponse]
+    """All that was ever said of one trace or session by one metric: every revision, evaluation run and author."""
 
 @_typing.type_check_only
 class AnalyticsServiceAsyncStub(AnalyticsServiceStub):
@@ -59,6 +67,14 @@ class AnalyticsServiceAsyncStub(AnalyticsServiceStub):
     """What the scores of each metric come to."""
     QueryScoreTrend: _aio.UnaryUnaryMultiCallable[_analytics_service_pb2.QueryScoreTrendRequest, _analytics_service_pb2.QueryScoreTrendResponse]  # type: ignore[assignment]
     """The same for each hour, day or longer time."""
+    QueryScoreDistribution: _aio.UnaryUnaryMultiCallable[_analytics_service_pb2.QueryScoreDistributionRequest, _analytics_service_pb2.QueryScoreDistributionResponse]  # type: ignore[assignment]
+    """How the values and labels of each metric are spread: shares of bins and labels, and quantiles, each with its interval."""
+    CompareScores: _aio.UnaryUnaryMultiCallable[_analytics_service_pb2.CompareScoresRequest, _analytics_service_pb2.CompareScoresResponse]  # type: ignore[assignment]
+    """How two selections differ, such as two periods or two versions of a service."""
+    RankSessions: _aio.UnaryUnaryMultiCallable[_analytics_service_pb2.RankSessionsRequest, _analytics_service_pb2.RankSessionsResponse]  # type: ignore[assignment]
+    """Sessions, and traces that belong to none, those with the greatest share of failing scores first."""
+    ListScoreHistory: _aio.UnaryUnaryMultiCallable[_analytics_service_pb2.ListScoreHistoryRequest, _analytics_service_pb2.ListScoreHistoryResponse]  # type: ignore[assignment]
+    """All that was ever said of one trace or session by one metric: every revision, evaluation run and author."""
 
 class AnalyticsServiceServicer(metaclass=_abc_1.ABCMeta):
     """What the scores come to, and how sure that is.
@@ -84,5 +100,37 @@ class AnalyticsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_analytics_service_pb2.QueryScoreTrendResponse, _abc.Awaitable[_analytics_service_pb2.QueryScoreTrendResponse]]:
         """The same for each hour, day or longer time."""
+
+    @_abc_1.abstractmethod
+    def QueryScoreDistribution(
+        self,
+        request: _analytics_service_pb2.QueryScoreDistributionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_analytics_service_pb2.QueryScoreDistributionResponse, _abc.Awaitable[_analytics_service_pb2.QueryScoreDistributionResponse]]:
+        """How the values and labels of each metric are spread: shares of bins and labels, and quantiles, each with its interval."""
+
+    @_abc_1.abstractmethod
+    def CompareScores(
+        self,
+        request: _analytics_service_pb2.CompareScoresRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_analytics_service_pb2.CompareScoresResponse, _abc.Awaitable[_analytics_service_pb2.CompareScoresResponse]]:
+        """How two selections differ, such as two periods or two versions of a service."""
+
+    @_abc_1.abstractmethod
+    def RankSessions(
+        self,
+        request: _analytics_service_pb2.RankSessionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_analytics_service_pb2.RankSessionsResponse, _abc.Awaitable[_analytics_service_pb2.RankSessionsResponse]]:
+        """Sessions, and traces that belong to none, those with the greatest share of failing scores first."""
+
+    @_abc_1.abstractmethod
+    def ListScoreHistory(
+        self,
+        request: _analytics_service_pb2.ListScoreHistoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_analytics_service_pb2.ListScoreHistoryResponse, _abc.Awaitable[_analytics_service_pb2.ListScoreHistoryResponse]]:
+        """All that was ever said of one trace or session by one metric: every revision, evaluation run and author."""
 
 def add_AnalyticsServiceServicer_to_server(servicer: AnalyticsServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1,0 +1,168 @@
+"""How the values and labels of a metric are spread: shares with intervals, and quantiles with intervals."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy.engine import Connection
+
+from spanscore.analytics.figures import NO_VALUES, ONE_SESSION, Figure, moments, without_interval
+from spanscore.analytics.selection import Part, Selected, Selection, select
+from spanscore.analytics.summary import bounds_of
+from spanscore.errors import FieldError
+from spanscore.stats import Estimate
+from spanscore.stats.distributions import beta_quantile
+from spanscore.stats.estimate import Interval
+from spanscore.stats.weighted import independent_verdicts, weighted_mean
+from spanscore.store import spread
+from spanscore.store.sums import Scores, Sums
+
+MAX_BINS = 100
+MAX_QUANTILES = 20
+MAX_LABELS = 100
+MAX_DISTRIBUTIONS = 50
+"""Metrics of one answer: each takes several passes over its scores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """The values from `low` to before `high`, in the last bin to `high`; `share` is that of all that have a value."""
+
+    low: float
+    high: float
+    scores: int
+    share: Figure
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A label, None for scores without one; `share` is that of all scores."""
+
+    label: str | None
+    scores: int
+    share: Figure
+
+
+@dataclass(frozen=True, slots=True)
+class Quantile:
+    """The lowest value that `share` of the scores do not exceed."""
+
+    share: float
+    figure: Figure
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """Of one metric from one source; a scale of None is not recorded, and bins then lie between lowest and highest."""
+
+    metric: str
+    scope: str
+    source: str
+    scale: tuple[float, float] | None
+    bins: Sequence[Bin]
+    labels: Sequence[Label]
+    quantiles: Sequence[Quantile]
+
+
+def distributions(
+    connection: Connection, selection: Selection, count: int, shares: Sequence[float], level: float
+) -> list[Distribution]:
+    """The distribution of each metric, scope and source, in `count` bins and the quantiles at `shares`.
+
+    Raises FieldError where the question cannot be right.
+    """
+    _check(count, shares)
+    selected = select(connection, selection)
+    parts = [x for x in selected.parts if x.scored]
+    if len(parts) > MAX_DISTRIBUTIONS:
+        raise FieldError(
+            "selection.filter", f"is met by {len(parts)} metrics; at most {MAX_DISTRIBUTIONS} are taken: name some"
+        )
+    found = [_distribution(connection, selected, part, count, shares, level) for part in parts]
+    return [x for x in found if x.labels]
+
+
+def _check(count: int, shares: Sequence[float]) -> None:
+    if not 1 <= count <= MAX_BINS:
+        raise FieldError("bins", f"{count}: give a number from 1 to {MAX_BINS}")
+    if len(shares) > MAX_QUANTILES:
+        raise FieldError("quantiles", f"{len(shares)} of them; at most {MAX_QUANTILES} are taken")
+    for share in shares:
+        if not 0 < share < 1:
+            raise FieldError("quantiles", f"{share:g}: give a share between 0 and 1, such as 0.9")
+
+
+def _distribution(
+    connection: Connection, selected: Selected, part: Part, count: int, shares: Sequence[float], level: float
+) -> Distribution:
+    low, high = bounds_of(connection, selected, part)
+    scores = selected.scores(part.scored)
+    chance = part.least_chance
+    labels = [
+        Label(x.category, x.scores, _share(x.sums, chance, level))
+        for x in spread.labels(connection, scores, MAX_LABELS)
+    ]
+    if not labels or not math.isfinite(high - low):
+        return Distribution(part.metric, part.scope, part.source, part.scale, (), labels, ())
+    edges = [low + (high - low) * x / count for x in range(count)] + [high]
+    found = {x.category: x for x in spread.bins(connection, scores, edges)}
+    bins = [_bin(found.get(x), found, edges[x], edges[x + 1], chance, level) for x in range(count)] if found else []
+    quantiles = _quantiles(connection, scores, shares, level) if found else ()
+    return Distribution(part.metric, part.scope, part.source, part.scale, bins, labels, quantiles)
+
+
+def _bin(
+    own: spread.Share | None, found: dict[int, spread.Share], low: float, high: float, chance: float, level: float
+) -> Bin:
+    if own is None:
+        others = next(iter(found.values())).sums
+        powers = tuple(0.0 if i else x for x, i in zip(others.powers, _OF_A, strict=True))
+        own = spread.Share(None, 0, others._replace(powers=powers))
+    return Bin(low, high, own.scores, _share(own.sums, chance, level))
+
+
+_OF_A = (1, 0, 2, 1, 0, 4, 3, 2, 1, 0)
+"""The powers of a in `sums.POWERS`."""
+
+
+def _share(sums: Sums, least_chance: float, level: float) -> Figure:
+    found = weighted_mean(moments(sums), level=level, least_chance=least_chance)
+    if sums.clusters < 2:
+        found = without_interval(found, ONE_SESSION)
+    return Figure(found, sums.units, sums.clusters)
+
+
+def _quantiles(connection: Connection, scores: Scores, shares: Sequence[float], level: float) -> list[Quantile]:
+    """By Woodruff's method: the quantiles at the limits of the share that does not exceed the quantile.
+
+    These limits are Korn and Graubard's, exact ones for as many independent scores as have the share's variance.
+    """
+    if not shares:
+        return []
+    values = spread.quantiles(connection, scores, shares)
+    if None in values:
+        return [Quantile(x, Figure(None, 0, 0, NO_VALUES)) for x in shares]
+    sums = spread.at_most(connection, scores, [x for x in values if x is not None])
+    limits = [x for share, found in zip(shares, sums, strict=True) for x in _limits(share, found, level)]
+    ends = spread.quantiles(connection, scores, limits)
+    return [
+        Quantile(share, _quantile(value, (ends[2 * n], ends[2 * n + 1]), sums[n], level))
+        for n, (share, value) in enumerate(zip(shares, values, strict=True))
+    ]
+
+
+def _limits(share: float, sums: Sums, level: float) -> tuple[float, float]:
+    n = max(1.0, independent_verdicts(moments(sums)))
+    low = float(beta_quantile((1 - level) / 2, share * n, (1 - share) * n + 1))
+    high = float(beta_quantile((1 + level) / 2, share * n + 1, (1 - share) * n))
+    return low, high
+
+
+def _quantile(value: float | None, ends: tuple[float | None, float | None], sums: Sums, level: float) -> Figure:
+    n = independent_verdicts(moments(sums))
+    estimate = Estimate(value or 0.0, sums.clusters, None, "Woodruff, Korn and Graubard", n)
+    low, high = ends
+    if sums.clusters < 2 or low is None or high is None:
+        return Figure(without_interval(estimate, ONE_SESSION), sums.units, sums.clusters)
+    interval = Interval(low, high, level)
+    return Figure(Estimate(estimate.value, estimate.n, interval, estimate.method, n), sums.units, sums.clusters)
