@@ -12,6 +12,7 @@ from spanscore.control.runs import Runs
 from spanscore.evaluation.config import Overrides
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
+from spanscore.store.annotation import Annotation
 from spanscore.store.given_scores import GivenScores
 
 
@@ -35,6 +36,11 @@ class Backend(Lists, Stored, Protocol):
     @property
     def monitors(self) -> Monitors:
         """The monitors of the configuration and of the store."""
+        ...
+
+    @property
+    def annotation(self) -> Annotation:
+        """Who labels what next."""
         ...
 
     @property

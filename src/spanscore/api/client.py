@@ -14,6 +14,7 @@ from google.protobuf.descriptor_pb2 import MethodOptions
 
 from spanscore.api.v1 import (
     analytics_service_pb2,
+    annotation_service_pb2,
     control_service_pb2,
     monitor_service_pb2,
     run_service_pb2,
@@ -21,6 +22,7 @@ from spanscore.api.v1 import (
     trace_service_pb2,
 )
 from spanscore.api.v1.analytics_service_pb2_grpc import AnalyticsServiceStub
+from spanscore.api.v1.annotation_service_pb2_grpc import AnnotationServiceStub
 from spanscore.api.v1.control_service_pb2_grpc import ControlServiceStub
 from spanscore.api.v1.monitor_service_pb2_grpc import MonitorServiceStub
 from spanscore.api.v1.run_service_pb2_grpc import RunServiceStub
@@ -41,6 +43,7 @@ from spanscore.rpc.status import Status, read_status
 
 if TYPE_CHECKING:
     from spanscore.api.v1.analytics_service_pb2_grpc import AnalyticsServiceAsyncStub
+    from spanscore.api.v1.annotation_service_pb2_grpc import AnnotationServiceAsyncStub
     from spanscore.api.v1.control_service_pb2_grpc import ControlServiceAsyncStub
     from spanscore.api.v1.monitor_service_pb2_grpc import MonitorServiceAsyncStub
     from spanscore.api.v1.run_service_pb2_grpc import RunServiceAsyncStub
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
 
 _PROTOS: Final = (
     analytics_service_pb2,
+    annotation_service_pb2,
     control_service_pb2,
     monitor_service_pb2,
     run_service_pb2,
@@ -100,6 +104,8 @@ class Client:
     """What was measured, and what others gave."""
     runs: RunServiceStub
     """Evaluation runs."""
+    annotation: AnnotationServiceStub
+    """What people should label next."""
     monitors: MonitorServiceStub
     """Monitors and their ticks."""
     analytics: AnalyticsServiceStub
@@ -127,7 +133,7 @@ class Client:
         asked = grpc.intercept_channel(channel, self._asking, _Streaming(self._asking))
         self.traces, self.scores = TraceServiceStub(asked), ScoreServiceStub(asked)
         self.runs, self.control = RunServiceStub(asked), ControlServiceStub(asked)
-        self.monitors = MonitorServiceStub(asked)
+        self.monitors, self.annotation = MonitorServiceStub(asked), AnnotationServiceStub(asked)
         self.analytics = AnalyticsServiceStub(asked)
 
     def pages(self, method: Callable[[RequestT], Any], request: RequestT) -> Iterator[Any]:
@@ -161,6 +167,8 @@ class AsyncClient:
     """What was measured, and what others gave."""
     runs: "RunServiceAsyncStub"
     """Evaluation runs."""
+    annotation: "AnnotationServiceAsyncStub"
+    """What people should label next."""
     monitors: "MonitorServiceAsyncStub"
     """Monitors and their ticks."""
     analytics: "AnalyticsServiceAsyncStub"
@@ -192,6 +200,8 @@ class AsyncClient:
         self.traces, self.scores = stubs
         more: Any = (RunServiceStub(channel), ControlServiceStub(channel), MonitorServiceStub(channel))
         self.runs, self.control, self.monitors = more
+        labelling: Any = AnnotationServiceStub(channel)
+        self.annotation = labelling
         analytics: Any = AnalyticsServiceStub(channel)
         self.analytics = analytics
 

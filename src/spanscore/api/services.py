@@ -1,6 +1,7 @@
 """All services of the API: the one list that a new service is added to."""
 
 from spanscore.api.analytics import AnalyticsService
+from spanscore.api.annotation import AnnotationService
 from spanscore.api.backend import Backend
 from spanscore.api.control import ControlService
 from spanscore.api.monitors import MonitorService
@@ -17,6 +18,7 @@ def services(backend: Backend) -> list[Servicer]:
         ControlService(backend),
         TraceService(backend),
         ScoreService(backend),
+        AnnotationService(backend),
         RunService(backend),
         AnalyticsService(backend),
         ViewService(backend),

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Row, bindparam, func, select, tuple_
+from sqlalchemy import Row, bindparam, func, select, tuple_, union_all
 from sqlalchemy.engine import Connection
 
 from spanscore.model import external
@@ -15,6 +15,7 @@ from spanscore.store import connecting, facts, reading, records, tenants, transa
 from spanscore.store.config import Config
 from spanscore.store.schema import (
     agent_traces,
+    deleted_scores,
     external_scores,
     model_responses,
     otel_traces,
@@ -37,8 +38,9 @@ def put(connection: Connection, scores: Sequence[Evaluation], now_ns: int) -> tu
     new = {x.uid: x for x in scores}
     for uids in chunks(list(new)):
         there = select(external_scores.c.uid).where(external_scores.c.uid.in_(uids))
-        for uid in connection.execute(there).scalars():
-            del new[uid]
+        deleted = select(deleted_scores.c.uid).where(deleted_scores.c.uid.in_(uids))
+        for uid in connection.execute(union_all(there, deleted)).scalars():
+            new.pop(uid, None)
     last = connection.execute(select(func.coalesce(func.max(external_scores.c.row), 0))).scalar_one()
     rows = [_row(score, last + place, now_ns) for place, score in enumerate(new.values(), 1)]
     put_rows(connection, external_scores, rows)
@@ -54,19 +56,25 @@ def note_responses(connection: Connection, scored: Iterable[tuple[int, Evaluatio
 
 
 def of_traces(
-    connection: Connection, trace_ids: Collection[str], agent_trace_ids: Collection[str], tenant: str | None
+    connection: Connection,
+    trace_ids: Collection[str],
+    agent_trace_ids: Collection[str],
+    tenant: str | None,
+    *,
+    metric: str | None = None,
 ) -> external.Joined:
     """What was given to OTel traces, their spans and the model responses in agent traces, of each source the last.
 
-    Each is joined to its agent trace.
+    Each is joined to its agent trace. Only what was given under the name `metric`, where that is not None.
     """
     rows: list[Any] = []
-    of_tenant = _LATEST.where(*tenants.is_of(external_scores, tenant))
+    is_named = () if metric is None else (external_scores.c.metric == metric,)
+    of_tenant = _LATEST.where(*tenants.is_of(external_scores, tenant), *is_named)
     for some in chunks(sorted(trace_ids)):
         wanted = external_scores.c.trace_id.in_(some), external_scores.c.scope == "trace"
         rows.extend(connection.execute(of_tenant.where(*wanted)).all())
     for some in chunks(sorted(agent_trace_ids)):
-        rows.extend(connection.execute(_OF_RESPONSES, {"agent_traces": some}).all())
+        rows.extend(connection.execute(_OF_RESPONSES.where(*is_named), {"agent_traces": some}).all())
     scores = _decoded(rows)
     return external.join(scores, turns(connection, scores, tenant))
 

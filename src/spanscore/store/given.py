@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.engine import Connection
 
 from spanscore.errors import ExistsError, NotFoundError, StateError
@@ -13,8 +13,15 @@ from spanscore.model.headers import of_tenant, with_headers
 from spanscore.model.score import Evaluation
 from spanscore.model.session_scope import scope_of, session_key
 from spanscore.model.trace import AgentTrace, Target
-from spanscore.store import external, facts, reading, records
-from spanscore.store.schema import agent_traces, evaluations, external_scores, otel_traces, response_scores
+from spanscore.store import annotation, external, facts, reading, records
+from spanscore.store.schema import (
+    agent_traces,
+    deleted_scores,
+    evaluations,
+    external_scores,
+    otel_traces,
+    response_scores,
+)
 from spanscore.store.tenants import is_of
 from spanscore.store.writing import chunks, key
 
@@ -22,6 +29,8 @@ SubjectState: TypeAlias = Literal["stored", "not_stored", "ambiguous"]
 """Whether the trace or session that a score names is there: `ambiguous` where its id stands for several."""
 
 _MANY = 2
+_RESENT_FOR_NS = 30 * 24 * 3600 * 10**9
+"""For how long a score that was deleted may be received again: senders and the journal keep less."""
 
 
 class Draft(NamedTuple):
@@ -165,15 +174,26 @@ def state_of(connection: Connection, tenant: str, score: Evaluation) -> SubjectS
     return "stored" if is_known else "not_stored"
 
 
-def remove(connection: Connection, tenant: str, uid: str, checked: Callable[[Evaluation], object]) -> int:
-    """Delete a score, unless `checked` raises; returns how many bytes went. Raises NotFoundError, StateError."""
+def remove(connection: Connection, tenant: str, uid: str, checked: Callable[[Evaluation], object], now_ns: int) -> int:
+    """Delete a score, unless `checked` raises; returns how many bytes went. Raises NotFoundError, StateError.
+
+    One that was received, and not created by the API, does not come back when it is received again.
+    """
     row, score = _one(connection, tenant, uid)
     checked(score)
     connection.execute(delete(external_scores).where(external_scores.c.row == row.row))
     connection.execute(delete(response_scores).where(response_scores.c.row == row.row))
     facts.renew_external(connection, row.row, score)
+    annotation.forget_label(connection, uid)
+    if not score.digest:
+        connection.execute(insert(deleted_scores).values(uid=uid, tenant=tenant, deleted_ns=now_ns))
     freed_bytes: int = row.size_bytes
     return freed_bytes
+
+
+def forget_deleted(connection: Connection, now_ns: int) -> None:
+    """Forget which received scores were deleted, once nobody sends them again."""
+    connection.execute(delete(deleted_scores).where(deleted_scores.c.deleted_ns < now_ns - _RESENT_FOR_NS))
 
 
 def _one(connection: Connection, tenant: str, uid: str) -> tuple[Any, Evaluation]:

@@ -45,7 +45,7 @@ class GivenScores:
         """Delete a score, unless `checked` raises. Raises NotFoundError, StateError."""
         with self._database.one_at_a_time:
             with self._database.writing() as connection:
-                freed_bytes = given.remove(connection, tenant, uid, checked)
+                freed_bytes = given.remove(connection, tenant, uid, checked, self._clock_ns())
             self._grew(-freed_bytes)
 
     def subject_state(self, tenant: str, score: Evaluation) -> SubjectState:

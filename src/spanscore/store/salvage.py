@@ -195,6 +195,7 @@ _TAKEN_OVER: Final = (
     *("judge_answers", "export_cursors", "calibrations", "unanswered", "undelivered"),
     *("runs", "run_items"),
     *("monitors", "monitor_states", "monitor_ticks", "monitor_scores", "alert_notices"),
+    *("deleted_scores", "annotation_items"),
 )
 _STORE_TABLES: Final = {
     "agent_traces": _may_lack(1, _NULL, str, int, str, (str, _NULL), int, int, int, str, str),
@@ -207,6 +208,8 @@ _STORE_TABLES: Final = {
     "runs": _may_lack(1, str, str, _TEXT_OR_NONE, str, int, int, str, str, str),
     "run_items": _has(str, str, int, str, str, int, int, (str, _NULL), rowid=False),
     "unanswered": _has(str, str, str, str, int, int, int, rowid=False),
+    "deleted_scores": _has(str, str, int, rowid=False),
+    "annotation_items": _has(*(str,) * 6, int, str, _TEXT_OR_NONE, int, int, rowid=False),
     "monitor_states": _has(str, str, str, int, int, str, rowid=False),
     "monitors": _has(str, str, _TEXT_OR_NONE, str, *(int,) * 5, str, str, rowid=False),
     "monitor_ticks": _may_lack(3, str, str, int, int, str, int, int, *(_TEXT_OR_NONE,) * 3, rowid=False),

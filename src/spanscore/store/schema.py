@@ -21,7 +21,7 @@ from sqlalchemy.engine import Connection
 
 from spanscore.errors import ConfigError
 
-VERSION = 14
+VERSION = 15
 """The number of the last of the `migrations`, which every change of a table here has."""
 
 tables = MetaData()
@@ -244,6 +244,41 @@ context_tools = Table(
     sqlite_with_rowid=False,
 )
 """The tools that traces of a context have called, each once: the first 32 by name."""
+
+deleted_scores = Table(
+    "deleted_scores",
+    tables,
+    Column("uid", String(16), primary_key=True),
+    Column("tenant", String(128), nullable=False),
+    Column("deleted_ns", _BIG, nullable=False, index=True),
+    sqlite_with_rowid=False,
+)
+"""External scores that were received and then deleted, so that they do not come back when they are sent again."""
+
+annotation_items = Table(
+    "annotation_items",
+    tables,
+    Column("tenant", String(128), primary_key=True),
+    Column("label", String(256), primary_key=True),
+    Column("scope", String(7), primary_key=True),
+    Column("subject_id", String(256), primary_key=True),
+    Column("author", String(256), primary_key=True),
+    Column("strategy", String(16), nullable=False),
+    Column("at_random", Integer, nullable=False),
+    Column("state", String(8), nullable=False),
+    Column("label_uid", String(16), index=True),
+    Column("drawn_ns", _BIG, nullable=False, index=True),
+    Column("until_ns", _BIG, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""What people were asked to label: a row for each trace or session and author.
+
+- `label`: the name under which they label. `scope`, `subject_id`: as in `evaluations`.
+- `strategy`: by which it came first. `at_random`: 1 where the random order has reached it, whoever labelled it by then,
+  so that it is part of the random sample.
+- `state`: `leased` until `until_ns`; `skipped` by its author; `labelled` by its author, or `passed` since others did:
+  `label_uid` is such a label.
+"""
 
 cursors = Table(
     "export_cursors",

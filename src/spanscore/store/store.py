@@ -14,8 +14,10 @@ from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.model.undelivered import Undelivered
 from spanscore.store import (
+    annotation,
     external,
     facts,
+    given,
     listing,
     pruning,
     reading,
@@ -27,6 +29,7 @@ from spanscore.store import (
     writing,
 )
 from spanscore.store import undelivered as not_delivered
+from spanscore.store.annotation import Annotation
 from spanscore.store.config import Config
 from spanscore.store.database import Database
 from spanscore.store.given_scores import GivenScores
@@ -67,6 +70,8 @@ class Store:
         with database.reading() as connection:
             self._take_stock(connection)
         database.changed = self._take_stock
+        self.annotation = Annotation(database, clock_ns)
+        """Who labels what next."""
         self.given = GivenScores(database, self._grow, clock_ns)
         """The scores that others gave, to create, change and delete them one by one."""
 
@@ -448,6 +453,9 @@ class Store:
                 traces += pruned.traces
         with self._database.writing() as connection:
             facts.tidy(connection)
+            given.forget_deleted(connection, now_ns)
+            if bounds.max_age is not None:
+                annotation.prune(connection, now_ns - bounds.max_age)
         return traces
 
     def close(self) -> None:

@@ -1,0 +1,131 @@
+"""AnnotationService: what people should label next."""
+
+import asyncio
+import math
+from typing import Final
+
+from google.protobuf.empty_pb2 import Empty
+
+from spanscore.api import paging
+from spanscore.api.backend import Backend
+from spanscore.api.convert import encode_score
+from spanscore.api.requests import name_of
+from spanscore.api.servicer import Call, Servicer, needs
+from spanscore.api.text import text_of
+from spanscore.api.v1 import annotation_service_pb2 as pb
+from spanscore.api.v1 import score_pb2 as score_pb
+from spanscore.errors import FieldError, NotFoundError
+from spanscore.model.score import ScopeKind
+from spanscore.store.annotation import Item
+from spanscore.store.annotation_candidates import Queue, Strategy
+from spanscore.store.writing import subject_of
+
+_MAX_NAME_CHARS: Final = 256
+_MAX_LEASED: Final = 100
+_MAX_LEASE_S: Final = 86_400
+_USUAL_LEASE_S: Final = 600
+_MAX_AGAINST: Final = 20
+_MAX_LABELS_WANTED: Final = 100
+_STRATEGIES: Final[dict[int, Strategy]] = {
+    pb.ANNOTATION_STRATEGY_UNSPECIFIED: "random",
+    pb.ANNOTATION_STRATEGY_RANDOM: "random",
+    pb.ANNOTATION_STRATEGY_UNCERTAIN: "uncertain",
+    pb.ANNOTATION_STRATEGY_DISAGREEING: "disagreeing",
+}
+_SCOPES: Final[dict[int, ScopeKind]] = {score_pb.SCOPE_TRACE: "trace", score_pb.SCOPE_SESSION: "session"}
+_SCOPE_NUMBERS: Final = {"trace": score_pb.SCOPE_TRACE, "session": score_pb.SCOPE_SESSION}
+
+
+class AnnotationService(Servicer):
+    """See annotation_service.proto."""
+
+    service = pb.DESCRIPTOR.services_by_name["AnnotationService"]
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    @needs("read")
+    async def list_annotation_items(
+        self, request: pb.ListAnnotationItemsRequest, call: Call
+    ) -> pb.ListAnnotationItemsResponse:
+        """A page of what is to be labelled."""
+        queue, limit = _queue(request.queue, call), paging.limit(request.page_size)
+        place = paging.place(request, call, 2)
+        after = None if place is None else (place[0], place[1])
+        found = await asyncio.to_thread(self._backend.annotation.page, queue, limit, after)
+        shown = paging.fitting(map(_encoded, found.items), limit)
+        following = found.items[len(shown) - 1].place if len(shown) < len(found.items) else found.next
+        token = "" if following is None else paging.token(request, call, following)
+        return pb.ListAnnotationItemsResponse(items=shown, next_page_token=token)
+
+    @needs("write")
+    async def lease_annotation_items(
+        self, request: pb.LeaseAnnotationItemsRequest, call: Call
+    ) -> pb.LeaseAnnotationItemsResponse:
+        """Take the next items."""
+        queue = _queue(request.queue, call)
+        count = _number("max_items", request.max_items, 1, _MAX_LEASED)
+        lease_s = _number("lease_s", request.lease_s, _USUAL_LEASE_S, _MAX_LEASE_S)
+        found = await asyncio.to_thread(self._backend.annotation.lease, queue, count, lease_s * 10**9)
+        return pb.LeaseAnnotationItemsResponse(items=map(_encoded, found))
+
+    @needs("write")
+    async def release_annotation_item(self, request: pb.ReleaseAnnotationItemRequest, call: Call) -> Empty:
+        """Give an item back."""
+        queue = _queue(request.queue, call)
+        if not request.subject_id:
+            raise FieldError("subject_id", "is empty: give that of the item")
+        scope = _SCOPES.get(request.scope, "trace")
+        release = self._backend.annotation.release
+        if not await asyncio.to_thread(release, queue, scope, request.subject_id, skip=request.skip):
+            raise NotFoundError(f"{request.subject_id[:80]!r} is not leased to {queue.author!r}")
+        return Empty()
+
+
+def _queue(queue: pb.AnnotationQueue, call: Call) -> Queue:
+    """The queue that a request asks for. Raises FieldError."""
+    if queue.strategy not in _STRATEGIES:
+        raise FieldError("queue.strategy", f"{queue.strategy} is none that this server knows")
+    if len(queue.against) > _MAX_AGAINST:
+        raise FieldError("queue.against", f"has {len(queue.against)} names: give {_MAX_AGAINST} at most")
+    if queue.HasField("threshold") and not math.isfinite(queue.threshold):
+        raise FieldError("queue.threshold", "is no finite number")
+    metric = _name("queue.metric", queue.metric, "name the metric whose scores people are to label")
+    return Queue(
+        tenant=call.tenant,
+        metric=metric,
+        label=_name("queue.label", queue.label or metric, ""),
+        author=_name("queue.author", queue.author, "say who labels, such as a user's name"),
+        strategy=_STRATEGIES[queue.strategy],
+        scope=_SCOPES.get(queue.scope),
+        seed=queue.seed,
+        threshold=queue.threshold if queue.HasField("threshold") else None,
+        against=tuple(_name("queue.against", x, "leave it out") for x in queue.against),
+        labels_wanted=_number("queue.labels_wanted", queue.labels_wanted, 1, _MAX_LABELS_WANTED),
+    )
+
+
+def _name(field: str, text: str, if_empty: str) -> str:
+    if not text.strip():
+        raise FieldError(field, f"is empty: {if_empty}")
+    if len(text) > _MAX_NAME_CHARS or "\0" in text:
+        raise FieldError(field, f"is no name: give {_MAX_NAME_CHARS} characters at most, without NUL")
+    return text.strip()
+
+
+def _number(field: str, given: int, usual: int, highest: int) -> int:
+    if not 0 <= given <= highest:
+        raise FieldError(field, f"{given}: give a number from 1 to {highest:,}, or leave it out for {usual}")
+    return given or usual
+
+
+def _encoded(item: Item) -> pb.AnnotationItem:
+    subject = subject_of(item.score)
+    return pb.AnnotationItem(
+        scope=_SCOPE_NUMBERS[item.score.scope],
+        subject_id=text_of(subject),
+        subject=name_of("traces" if item.score.scope == "trace" else "sessions", subject),
+        reasons=item.reasons,
+        score=encode_score(item.score),
+        leased_until_ns=item.until_ns,
+    )
