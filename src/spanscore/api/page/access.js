@@ -30,7 +30,8 @@ export function forbidden(viewer, scope = "write") {
   return viewer.scopes.includes(scope) ? "" : `Your token permits to ${viewer.scopes.join(" and ")}: this needs the scope ${scope}.`;
 }
 
-function sentence(text) {
+/** A message of the server, which begins small and has no full stop, as a sentence. */
+export function sentence(text) {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }
 

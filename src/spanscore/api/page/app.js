@@ -5,6 +5,7 @@ import { helpDialog, listenToKeys } from "../report/keys.js";
 import { startTheme } from "../report/theme.js";
 import { enter } from "./access.js";
 import { hashOf, placeIn } from "./address.js";
+import { makeAnnotate } from "./annotate.js";
 import { makeBrowse } from "./browse.js";
 import { given, keep } from "./client.js";
 import { keysOf, KEYS } from "./shortcuts.js";
@@ -14,7 +15,8 @@ import { timeOfDay } from "./times.js";
 import { makeTrends } from "./trends.js";
 
 const REFRESH_MS = 10_000;
-const TITLES = { failing: "Failing", traces: "Turns", sessions: "Sessions", trends: "Trends", runs: "Runs", monitors: "Monitors" };
+const TITLES = { failing: "Failing", traces: "Turns", sessions: "Sessions", trends: "Trends", runs: "Runs", monitors: "Monitors", annotate: "Annotate" };
+const MAKERS = { trends: makeTrends, annotate: makeAnnotate };
 
 async function start(root) {
   const toggleTheme = startTheme("spanscore-theme");
@@ -70,7 +72,7 @@ async function start(root) {
   async function route() {
     app.place = placeIn(location.hash, app.views);
     const { view } = app.place;
-    if (!made.has(view)) made.set(view, view === "trends" ? makeTrends(app) : makeBrowse(app, known[view]));
+    if (!made.has(view)) made.set(view, MAKERS[view]?.(app) ?? makeBrowse(app, known[view]));
     const next = made.get(view);
     if (app.current !== next) {
       app.current?.leave();

@@ -5,18 +5,29 @@ import { sessionPage } from "../report/session.js";
 import { turnPage } from "../report/turn.js";
 import { ask } from "./client.js";
 
-/** The page of a turn. */
-export async function turnPart(given, app) {
+/**
+ * The page of a turn.
+ * @param {{isBlind?: boolean}} [how] - blind: without scores and verdicts, for who is to judge
+ */
+export async function turnPart(given, app, how = {}) {
   const { view } = await viewOf("ViewService/GetTraceView", `traces/${encodeURIComponent(given.turn)}`, given.run ? { run: `runs/${given.run}` } : {});
-  const made = turnPage(view.turn, view.row, reportApp(view, app, given));
+  if (how.isBlind) view.row = { ...view.row, state: "none" };
+  const made = turnPage(how.isBlind ? { ...view.turn, scores: [] } : view.turn, view.row, reportApp(view, app, given), { hasNoScores: how.isBlind });
   if (given.run) made.element.prepend(h("p", { class: "remarks" }, `These are the scores of the evaluation run ${given.run}. `, button("Show those that the turn got as it came", () => app.go("traces", { turn: given.turn }), { class: "link" })));
   return made;
 }
 
-/** The page of a session. */
-export async function sessionPart(given, app) {
+/** The page of a session; see `turnPart`. */
+export async function sessionPart(given, app, how = {}) {
   const { view } = await viewOf("ViewService/GetSessionView", `sessions/${encodeURIComponent(given.session)}`);
+  if (how.isBlind) hideVerdicts(view);
   return sessionPage(view.session, view.row, reportApp(view, app, given));
+}
+
+function hideVerdicts(view) {
+  view.session.scores = [];
+  view.row = { ...view.row, state: "none", failing_turns: 0 };
+  view.turns = view.turns.map((row) => ({ ...row, state: "none", fails: [] }));
 }
 
 async function viewOf(method, name, more = {}) {

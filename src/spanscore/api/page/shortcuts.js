@@ -3,7 +3,7 @@
 /** Each with what it does. */
 export const KEYS = [
   ["j", "next in the list"], ["k", "the one before"], ["/", "search"], ["n", "next score: show what it rests on"], ["p", "the score before"], ["e", "open or close all steps"],
-  ["1 2 3 …", "the views from left to right"], ["r", "look for what is new"], ["t", "light or dark"], ["Esc", "back: evidence, what is open, conditions"], ["?", "these keys"],
+  ["1 2 3 …", "the views from left to right"], ["1 2 y n", "in Annotate: pass, fail"], ["s u c", "in Annotate: skip, undo, comment"], ["r", "look for what is new"], ["t", "light or dark"], ["Esc", "back: evidence, what is open, conditions"], ["?", "these keys"],
 ];
 
 /** What `listenToKeys` takes. */
@@ -17,6 +17,12 @@ export function keysOf(app) {
     t: () => app.toggleTheme(), "?": () => app.help.showModal(), Escape: () => app.current.back?.(),
   };
   app.views.forEach((view, place) => { actions[place + 1] = () => app.go(view, {}); });
+  const own = (key) => (Object.hasOwn(app.current?.keys ?? {}, key) ? app.current.keys[key] : null); // those of the view come first
+  const first = new Set([...Object.keys(actions), "y", "s", "u", "c"]);
+  for (const key of first) {
+    const usual = actions[key];
+    actions[key] = (event) => (own(key) ?? usual ?? (() => false))(event);
+  }
   return [actions, (event) => typed(event, app)];
 }
 

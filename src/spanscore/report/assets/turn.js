@@ -83,7 +83,7 @@ export function turnPage(turn, row, app, options = {}) {
     { class: "page turn" },
     turnHead(turn, row, app, options),
     options.was ? changeTable(turn, options.was, app) : null,
-    h("section", { class: "part" }, h("h2", null, "Scores", scoreSummary(scores), clear), scoreArea),
+    options.hasNoScores ? null : h("section", { class: "part" }, h("h2", null, "Scores", scoreSummary(scores), clear), scoreArea),
     h(
       "section",
       { class: "part" },
@@ -134,7 +134,7 @@ function turnHead(turn, row, app, options) {
   const title = firstLine(turn.input, 220) || (turn.agent ? `A turn of ${turn.agent}` : "A turn without a recorded input");
   return h("header", { class: "page-head" },
     options.isBaseline ? h("p", { class: "kicker" }, `Baseline: ${app.index.baseline.name}`) : null,
-    h("h1", { dir: "auto" }, state(row?.state ?? "none"), title),
+    h("h1", { dir: "auto" }, options.hasNoScores ? null : state(row?.state ?? "none"), title),
     h("p", { class: "meta" }, facts));
 }
 

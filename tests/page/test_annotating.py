@@ -1,0 +1,118 @@
+"""The annotation queue in a real browser: labels by keys, saved at once."""
+
+import pytest
+from filled_store import fill
+from harness.browser import until
+
+pytestmark = pytest.mark.browser
+
+_AT = "#/annotate?metric=task_completion"
+
+
+@pytest.fixture
+def served(serve):
+    """A server with some turns."""
+    made = serve()
+    fill(made.store_url, 30)
+    return made.start()
+
+
+@pytest.fixture
+def annotate(show):
+    """Opens the queue as a person of a name."""
+
+    def annotate(served, at=_AT):
+        page = show(served, at, ready=".choose, .page")
+        page.get_by_label("Your name").fill("ann")
+        page.keyboard.press("Enter")
+        page.locator(".wide-filters").click(position={"x": 5, "y": 5})
+        page.wait_for_selector(".label-bar:not([hidden])")
+        return page
+
+    return annotate
+
+
+def _labels(served):
+    found = served.ask("ScoreService/ListScores", source="human").get("scores", [])
+    return [(x["evaluator"]["author"], x["metric"], x["label"], x.get("reason", "")) for x in found]
+
+
+def _title(page):
+    return page.locator(".page-head h1").inner_text()
+
+
+def _said(page, text):
+    page.locator(".said", has_text=text).wait_for()
+
+
+def test_a_key_labels_what_is_shown_and_the_next_one_comes(annotate, served):
+    page = annotate(served)
+    first = _title(page)
+    page.keyboard.press("y")
+    _said(page, "pass is saved. The judge:")
+    assert until(lambda: _title(page) != first)
+    page.keyboard.press("2")
+    _said(page, "fail is saved")
+    assert sorted(x[:3] for x in _labels(served)) == [
+        ("ann", "task_completion", "fail"),
+        ("ann", "task_completion", "pass"),
+    ]
+    assert page.complaints == []
+
+
+def test_what_the_judge_found_is_hidden_until_the_label_is_given(annotate, served):
+    page = annotate(served)
+    assert page.locator(".score, .main .state").count() == 0
+    assert "The judge" not in page.locator(".label-bar").inner_text()
+
+
+def test_a_comment_is_saved_with_the_label(annotate, served):
+    page = annotate(served)
+    page.keyboard.press("c")
+    page.keyboard.type("yes, but slow")
+    page.keyboard.press("Escape")
+    page.keyboard.press("1")
+    _said(page, "pass is saved")
+    assert _labels(served) == [("ann", "task_completion", "pass", "yes, but slow")]
+
+
+def test_the_last_label_is_taken_back(annotate, served):
+    page = annotate(served)
+    first = _title(page)
+    page.keyboard.press("n")
+    _said(page, "fail is saved")
+    page.keyboard.press("u")
+    _said(page, "fail is taken back")
+    assert until(lambda: _title(page) == first)
+    assert _labels(served) == []
+
+
+def test_what_is_skipped_is_not_asked_again(annotate, served):
+    page = annotate(served)
+    first = _title(page)
+    page.keyboard.press("s")
+    _said(page, "Skipped")
+    page.reload()
+    page.wait_for_selector(".label-bar:not([hidden])")
+    assert _title(page) != first
+    assert _labels(served) == []
+
+
+def test_a_label_that_cannot_be_saved_is_kept_and_tried_again(annotate, served):
+    page = annotate(served)
+    first = _title(page)
+    served.stop()
+    page.keyboard.press("y")
+    page.locator(".label-bar .problem", has_text="is not saved; press 1 to try again").wait_for()
+    assert _title(page) == first
+    assert page.locator("[data-label=pass]").get_attribute("aria-pressed") == "true"
+    served.start()
+    page.keyboard.press("1")
+    _said(page, "pass is saved")
+    assert len(_labels(served)) == 1
+
+
+def test_a_metric_is_chosen_of_those_that_have_scores(show, served):
+    page = show(served, "#/annotate", ready=".choose")
+    page.get_by_role("button", name="tool_correctness").click()
+    assert "metric=tool_correctness" in page.url
