@@ -1,5 +1,7 @@
 """The configuration file: read once, expanded as the collector does, refused with the nearest right key."""
 
+import re
+
 import jsonschema
 import pytest
 import yaml
@@ -204,3 +206,32 @@ def test_every_default_is_written_as_a_file_would_write_it():
 def test_a_threshold_that_is_true_or_false_is_refused():
     with pytest.raises(ConfigError, match="true is no number"):
         parse("evaluation: {metrics: {confidence: {threshold: true}}}")
+
+
+@pytest.mark.parametrize(
+    ("monitor", "why"),
+    [
+        ({"metric": "task_complation"}, "there is no metric 'task_complation'; did you mean 'task_completion'?"),
+        ({"metric": "rubric.overall"}, "rubric.overall is not measured; set it up under evaluation.rubric"),
+        ({"metric": "check.tools_on_offer"}, "is not measured; set it up under evaluation.metrics"),
+        ({"metric": "agent_reliability"}, "agent_reliability is a score of sessions; write scope: session"),
+    ],
+)
+def test_a_monitor_of_what_is_never_measured_is_refused(monitor, why):
+    with pytest.raises(ConfigError, match=re.escape(why)) as caught:
+        config.parse(yaml.safe_dump({"monitors": {"quality": monitor}}), "spanscore.yaml")
+    assert "spanscore.yaml: " in str(caught.value)
+    assert "monitors.quality.metric: " in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "monitor"),
+    [
+        ({}, {"metric": "agent_reliability", "scope": "session"}),
+        ({"rubric": {}}, {"metric": "rubric.overall"}),
+        ({"rules": [{"name": "r", "when": {"error": True}, "metrics": {"check.tools_on_offer": {}}}]},
+         {"metric": "check.tools_on_offer"}),
+    ],
+)  # fmt: skip
+def test_a_monitor_may_watch_what_any_rule_measures(evaluation, monitor):
+    config.parse(yaml.safe_dump({"evaluation": evaluation, "monitors": {"quality": monitor}}))

@@ -198,6 +198,15 @@ class Settings(BaseModel):
         return self
 
     @model_validator(mode="after")
+    def _monitors_watch_what_is_measured(self) -> Self:
+        for name, monitor in self.monitors.items():
+            try:
+                self.evaluation.refuse_unmeasured(monitor.metric, monitor.scope)
+            except ValueError as error:
+                raise ValueError(f"monitors.{name}.metric: {error}") from None
+        return self
+
+    @model_validator(mode="after")
     def _judges_of_rules_can_be(self) -> Self:
         for place, rule in enumerate(self.evaluation.rules):
             try:

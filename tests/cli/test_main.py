@@ -104,8 +104,8 @@ def test_wrong_arguments_are_one_line_that_says_where_to_look(words, message, ca
 
 
 def test_an_unknown_command_is_bad_input_that_lists_those_there_are(capsys):
-    assert entry.main(["evl"]) == 2
-    assert "choose from serve, run, eval, " in capsys.readouterr().err.replace("'", "")
+    assert entry.main(["nonsense"]) == 2
+    assert "there are serve, run, eval, " in capsys.readouterr().err
 
 
 def test_a_closed_pipe_ends_it_without_a_complaint():
@@ -141,3 +141,8 @@ def test_a_command_imports_no_other_commands_module():
 def test_a_terminal_that_is_not_utf8_gets_escapes_in_place_of_an_error():
     done = _spanscore("inspect", str(_RECORDING), PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert done.returncode == 0
+
+
+def test_a_mistyped_command_is_answered_with_the_nearest(capsys):
+    assert entry.main(["srve", "-c", "spanscore.yaml"]) == 2
+    assert "there is no command 'srve'; did you mean 'serve'?; see spanscore --help" in capsys.readouterr().err

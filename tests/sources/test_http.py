@@ -92,7 +92,7 @@ def get_once(url, **connection):
 
 
 def test_no_connection_is_an_error_that_may_pass_and_has_the_reason():
-    with pytest.raises(RetryableError, match=r"cannot connect to 127\.0\.0\.1:1 \(Connection refused\)"):
+    with pytest.raises(RetryableError, match=r"cannot connect to 127\.0\.0\.1:1 \(Connection refused\); is it running"):
         get_once("http://127.0.0.1:1")
 
 

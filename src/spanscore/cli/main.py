@@ -13,6 +13,7 @@ from spanscore import private_files
 from spanscore.cli import streams
 from spanscore.cli.terminal import printable
 from spanscore.errors import InputError, OutputError, SpanscoreError
+from spanscore.naming import nearest
 
 COMMANDS = {
     "serve": "receive OTLP, score agent traces, send the scores out",
@@ -99,6 +100,8 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, title="commands")
     named = next((word for word in words if not word.startswith("-")), None)
+    if named is not None and named not in COMMANDS:
+        raise InputError(f"there is no command {printable(named)!r}; {nearest(named, COMMANDS)}; see spanscore --help")
     for name, summary in COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
         command.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)

@@ -22,8 +22,8 @@ from spanscore.errors import ConfigError, InputError
 from spanscore.evaluation.external_signals import ExternalSignal, external_names
 from spanscore.evaluation.own import Criterion, load_plugins, make_known
 from spanscore.evaluation.rubric import NAME as RUBRIC
+from spanscore.evaluation.rubric import OVERALL, Rubric, chosen, is_rubric
 from spanscore.evaluation.rubric import Config as RubricConfig
-from spanscore.evaluation.rubric import Rubric, chosen, is_rubric
 from spanscore.evaluation.rules import Frequency, Rule, asks_for_frequency, attribute_names, check_rules
 from spanscore.evaluation.signals import check_signals, needed
 from spanscore.evaluation.with_rule import refuse_idle, with_rule
@@ -31,6 +31,7 @@ from spanscore.judge.config import RULES
 from spanscore.metrics import SIGNAL_WEIGHTS, Judged, Metric, RubricMetric
 from spanscore.metrics.check import Check
 from spanscore.model.quantity import Duration, duration_ns
+from spanscore.model.score import ScopeKind
 from spanscore.naming import nearest
 
 FAMILY = (
@@ -314,6 +315,22 @@ class Config(BaseModel):
                 f"evaluation: a metric's model is {model!r}, but judge.model names none: there is no judge to "
                 "ask it; set judge.model, to the same model for instance"
             )
+
+    def refuse_unmeasured(self, name: str, scope: ScopeKind) -> None:
+        """Raise ValueError where no trace (or session) that comes gets a score of this name."""
+        variants = self.variants()
+        scope_of = {x.name: x.scope for variant in variants for x in variant.build()}
+        rubrics = [x for variant in variants if (x := chosen(variant.rubric)) is not None]
+        of_rubric = {x.criterion.metric for rubric in rubrics for x in rubric.weighted}
+        if name in of_rubric or (rubrics and name == OVERALL):
+            return
+        if name not in scope_of and name in metrics.available():
+            where = "evaluation.rubric" if is_rubric(name) else "evaluation.metrics"
+            raise ValueError(f"{name} is not measured; set it up under {where}")
+        if name not in scope_of:
+            raise ValueError(f"there is no metric {name!r}; {nearest(name, [*scope_of, *of_rubric])}")
+        if scope_of[name] != scope:
+            raise ValueError(f"{name} is a score of {scope_of[name]}s; write scope: {scope_of[name]}")
 
     def with_checks(self) -> "Config":
         """This configuration with every check, for one that asks for `rules`, which once stood in for a judge."""

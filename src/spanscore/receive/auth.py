@@ -72,7 +72,8 @@ class BearerTokens:
         try:
             self._tokens = Watched(files, lambda: list(self._read()), every_s=_LOOK_EVERY_S)
         except (OSError, ValueError) as error:
-            raise ConfigError(f"{key}.filename: {config.filename}: {error}; {_LINES}") from error
+            why = (error.strerror if isinstance(error, OSError) else None) or error
+            raise ConfigError(f"{key}.filename: {config.filename}: {why}; {_LINES}") from error
 
     def check(self, header: str | None, scope: Scope = "write") -> Token:
         """The token that a request shows in its header `authorization`, which must permit `scope`.

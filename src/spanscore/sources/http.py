@@ -4,6 +4,7 @@ import asyncio
 import base64
 import errno
 import json
+import logging
 import os
 import random
 import ssl
@@ -19,6 +20,8 @@ from spanscore.errors import InputError, RetryableError
 from spanscore.model.json import loads
 from spanscore.sources.limits import MAX_TRACE_BYTES
 from spanscore.sources.location import Connection
+
+_log = logging.getLogger(__name__)
 
 _MAX_WAIT_S: Final = 60.0
 """The longest wait that a backend may ask for."""
@@ -102,7 +105,9 @@ class Http:
                 if number + 1 == tries:
                     tried = f" (tried {tries} times)" if tries > 1 else ""
                     raise RetryableError(f"{error}{tried}") from None
-                await self._sleep(max(error.retry_after_s, _FIRST_WAIT_S * 2**number * (0.5 + self._chance())))
+                wait_s = max(error.retry_after_s, _FIRST_WAIT_S * 2**number * (0.5 + self._chance()))
+                _log.info("%s; trying again in %.1f s (%d of %d tries done)", error, wait_s, number + 1, tries)
+                await self._sleep(wait_s)
         raise AssertionError("unreachable")
 
     async def close(self) -> None:
@@ -202,6 +207,8 @@ def failure(error: Exception) -> str:
 def _advice(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "; a longer time can be given as timeout=2m"
+    if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, ConnectionRefusedError):
+        return "; is it running there, and is this the port of its query API?"
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return "; give ca_file=PATH of the authority that signed it"
     if isinstance(error, aiohttp.ClientConnectorSSLError):
