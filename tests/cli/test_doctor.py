@@ -142,6 +142,35 @@ def test_a_span_makes_the_round_trip(examine, running):
     assert "scores went to otlp_json_file" in found["round trip"]["message"]
 
 
+@pytest.mark.parametrize(
+    ("tokens", "told"),
+    [
+        (None, "scores went to otlp_json_file"),
+        (["of-acme tenant=acme", "of-acme tenant=acme"], "scores went to otlp_json_file"),
+        (["of-acme tenant=acme", "of-all"], "an agent trace was rebuilt, as the counters say"),
+    ],
+)
+def test_a_span_makes_the_round_trip_as_one_of_a_servers_tenants(examine, tmp_path, tokens, told):
+    settings = {"tenancy": {"enabled": True}}
+    if tokens is not None:
+        for name, line in zip(("http", "api"), tokens, strict=True):
+            (tmp_path / name).write_text(line, encoding="utf-8")
+        extensions = {f"bearertokenauth/{x}": {"filename": str(tmp_path / x)} for x in ("http", "api")}
+        auth = {x: {"auth": {"authenticator": f"bearertokenauth/{x}"}} for x in ("http", "api")}
+    ports = demo_server.Ports.free()
+    given = demo_server.configuration(tmp_path, ports, None, None)
+    if tokens is not None:
+        settings |= {
+            "extensions": extensions,
+            "receive": given["receive"] | {"http": given["receive"]["http"] | auth["http"]},
+            "api": given["api"] | auth["api"],
+        }
+    with demo_server.running(tmp_path, ports, given | settings):
+        _, found = examine(ports=ports, settings=settings)
+    assert found["round trip"]["status"] == "ok", found["round trip"]
+    assert told in found["round trip"]["message"]
+
+
 def test_with_a_model_as_judge_the_span_costs_nothing(examine, running):
     _, found = examine("--no-judge", ports=running, settings={"judge": {"model": "openai/gpt-4o-mini"}})
     assert found["judge"]["message"] == "openai/gpt-4o-mini: not asked (--no-judge)"

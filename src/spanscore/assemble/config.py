@@ -40,7 +40,8 @@ class Config(BaseModel):
     session_scope: tuple[str, ...] = DEFAULT_SCOPE
     """Resource attributes within which a session id is valid: traces with the same id are one session only where these
     agree. Add `service.name` where services that share a namespace count their sessions each by itself; `[]` joins by
-    the id alone. Headers that the configuration keeps for its exporters (`from_context`) always keep sessions apart."""
+    the id alone. Headers that the configuration keeps for its exporters (`from_context`) always keep sessions apart,
+    and where there are tenants, these do."""
 
     session_idle_after: Duration = duration_ns("5m")
     """How long a session must be quiet before it is evaluated; when it goes on, it is evaluated again."""

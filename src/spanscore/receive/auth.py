@@ -92,9 +92,14 @@ class BearerTokens:
             raise ForbiddenError(f"this token has the scope {has}, and this needs {scope}: show one that has it")
         return same[0]
 
+    @property
+    def shown(self) -> Token:
+        """The token that a request shows as it leaves: the first. Raises RetryableError."""
+        return self._known()[0]
+
     def __call__(self, given: Mapping[str, str], _received: Headers) -> dict[str, str]:
         """The headers of a request that leaves: those given, and the first of the tokens. Raises RetryableError."""
-        return {**given, "authorization": f"{self._config.scheme} {self._known()[0].text.decode()}"}
+        return {**given, "authorization": f"{self._config.scheme} {self.shown.text.decode()}"}
 
     def _known(self) -> list[Token]:
         try:

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import aiohttp
 import grpc
@@ -28,7 +28,17 @@ _PATIENCE_S = 20.0
 """What rebuilding and scoring one trace, and sending its scores, may take beside the wait for its end."""
 
 _POLL_S = 0.2
+_TENANT = "spanscore-doctor"
+"""Whose the probe is where neither a token nor the configuration names a tenant."""
+
 _SEE_LOG = "see the server's log, and `spanscore quarantine`"
+
+
+class _Caller(NamedTuple):
+    """By what the server knows a caller, and which tenant that is."""
+
+    headers: Mapping[str, str]
+    tenant: str
 
 
 async def check(settings: Settings, state: Mapping[str, Any] | None, probe: Probe, *, scored: bool) -> Finding:
@@ -40,14 +50,16 @@ async def check(settings: Settings, state: Mapping[str, Any] | None, probe: Prob
         return warn(_ABOUT, "not tried: doctor has no client certificate to show", "send a span with one, as agents do")
     started_s = time.monotonic()
     try:
-        await _send(settings, probe.request(content=scored, emitted=False))
+        sender = await _caller(settings, settings.receive.http.auth)
+        await _send(settings, probe.request(content=scored, emitted=False), sender.headers)
+        asker = await _caller(settings, settings.api.auth)
     except (aiohttp.ClientError, SpanscoreError, OSError, TimeoutError, ValueError) as error:
         fix = "see the line about OTLP/HTTP, and receive.http.auth"
         return fail(_ABOUT, f"the span was not taken: {told(error)}", fix)
     # The control service tells of this very trace; with TLS it would want to be called by its certificate's name.
-    if not settings.api.enabled or settings.api.tls is not None:
+    if not settings.api.enabled or settings.api.tls is not None or asker.tenant != sender.tenant:
         return await _counted(settings, state, started_s)
-    return await _followed(settings, probe, started_s, scored=scored)
+    return await _followed(settings, probe, started_s, asker, scored=scored)
 
 
 async def _counted(settings: Settings, before: Mapping[str, Any], started_s: float) -> Finding:
@@ -64,12 +76,12 @@ async def _counted(settings: Settings, before: Mapping[str, Any], started_s: flo
     return ok(_ABOUT, f"the span was taken and, after {took_s:.1f} s, an agent trace was rebuilt, as the counters say")
 
 
-async def _followed(settings: Settings, probe: Probe, started_s: float, *, scored: bool) -> Finding:
+async def _followed(settings: Settings, probe: Probe, started_s: float, asker: _Caller, *, scored: bool) -> Finding:
     """By the control service, which tells of this very trace."""
     trace_id, deadline_s = probe.trace_id.hex(), _deadline_s(settings, started_s)
     async with grpc.aio.insecure_channel(reachable(settings.api.endpoint)) as channel:
-        control, token = ControlServiceStub(channel), await _token(settings, settings.api.auth)
-        ask = partial(_found, metadata=[(name.lower(), value) for name, value in token.items()])
+        control = ControlServiceStub(channel)
+        ask = partial(_found, metadata=[(name.lower(), value) for name, value in asker.headers.items()])
         try:
             trace = await _until(lambda: ask(control.GetTrace, pb.GetTraceRequest(trace_id=trace_id)), deadline_s)
             took_s = time.monotonic() - started_s
@@ -109,10 +121,10 @@ def _lost(started_s: float) -> str:
     return f"the span was taken, but after {time.monotonic() - started_s:.0f} s there is no trace of it"
 
 
-async def _send(settings: Settings, body: bytes) -> None:
+async def _send(settings: Settings, body: bytes, known: Mapping[str, str]) -> None:
     config = settings.receive.http
     scheme = "http" if config.tls is None else "https"
-    headers = {"Content-Type": "application/x-protobuf", **await _token(settings, config.auth)}
+    headers = {"Content-Type": "application/x-protobuf", **known}
     context = await asyncio.to_thread(client_context, config.tls)
     url = f"{scheme}://{reachable(config.endpoint)}{WIRE['traces'].path}"
     async with asyncio.timeout(_TIMEOUT_S), aiohttp.ClientSession() as session:
@@ -121,12 +133,20 @@ async def _send(settings: Settings, body: bytes) -> None:
             raise ValueError(f"HTTP {answer.status}")
 
 
-async def _token(settings: Settings, auth: Auth | None) -> dict[str, str]:
-    """The header with a token that the server knows, where it asks for one."""
-    if auth is None:
-        return {}
-    known = await asyncio.to_thread(open_authenticators, settings.extensions)
-    return dict(known[auth.authenticator]({}, ()))
+async def _caller(settings: Settings, auth: Auth | None) -> _Caller:
+    """Somebody whom the server knows, by a token where it asks for one, and as a tenant where it has tenants.
+
+    Raises ConfigError or RetryableError where the tokens cannot be read.
+    """
+    headers, tenant, tenancy = {}, None, settings.tenancy
+    if auth is not None:
+        known = await asyncio.to_thread(open_authenticators, settings.extensions, has_tenants=settings.tenancy.enabled)
+        tokens = known[auth.authenticator]
+        headers, tenant = dict(tokens({}, ())), tokens.shown.tenant
+    if tenancy.enabled and tenant is None:
+        tenant = tenancy.default or _TENANT
+        headers[tenancy.header] = tenant
+    return _Caller(headers, tenant or "")
 
 
 async def _found(ask: Callable[..., Awaitable[T]], request: Any, metadata: Sequence[tuple[str, str]]) -> T | None:

@@ -19,7 +19,10 @@ _FIXES: Final = {
         "batches stay below receive.grpc.max_recv_msg_size_mib"
     ),
     "too_large": "keep senders' batches below receive.http.max_request_body_size",
-    "unauthenticated": "give senders one of the tokens of `receive`, as the header `authorization: Bearer TOKEN`",
+    "unauthenticated": (
+        "give senders one of the tokens of `receive`, as the header `authorization: Bearer TOKEN`; with `tenancy` they "
+        "name their tenant too, in the header tenancy.header, unless the token is a tenant's"
+    ),
     "not_otlp": "senders post protobuf or JSON to /v1/traces, /v1/logs or /v1/metrics: see their endpoint and protocol",
     "malformed": "what senders compress or send in chunks arrives damaged: is a proxy between?",
 }
