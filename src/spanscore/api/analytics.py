@@ -1,8 +1,8 @@
 """AnalyticsService: figures over the scores that are stored."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Literal, Protocol, TypeAlias, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 from google.protobuf.message import Message
 from sqlalchemy.engine import Connection
@@ -61,26 +61,24 @@ class AnalyticsService(Servicer):
     @needs("read")
     async def summarize_scores(self, request: pb.SummarizeScoresRequest, call: Call) -> pb.SummarizeScoresResponse:
         """What the scores of each metric come to."""
-        return await asyncio.to_thread(
-            self._stored.read, lambda connection: summarize(connection, request, call.tenant)
-        )
+        return await asyncio.to_thread(self._stored.read, lambda connection: summarize(connection, request, call))
 
     @needs("read")
     async def query_score_trend(self, request: pb.QueryScoreTrendRequest, call: Call) -> pb.QueryScoreTrendResponse:
         """The same for each hour, day or longer time."""
-        return await asyncio.to_thread(self._stored.read, lambda connection: trend(connection, request, call.tenant))
+        return await asyncio.to_thread(self._stored.read, lambda connection: trend(connection, request, call))
 
     @needs("read")
     async def query_score_distribution(
         self, request: pb.QueryScoreDistributionRequest, call: Call
     ) -> pb.QueryScoreDistributionResponse:
         """How the values and labels of each metric are spread."""
-        return await asyncio.to_thread(self._stored.read, lambda connection: spread(connection, request, call.tenant))
+        return await asyncio.to_thread(self._stored.read, lambda connection: spread(connection, request, call))
 
     @needs("read")
     async def compare_scores(self, request: pb.CompareScoresRequest, call: Call) -> pb.CompareScoresResponse:
         """How two selections differ."""
-        return await asyncio.to_thread(self._stored.read, lambda connection: compare(connection, request, call.tenant))
+        return await asyncio.to_thread(self._stored.read, lambda connection: compare(connection, request, call))
 
     @needs("read")
     async def rank_sessions(self, request: pb.RankSessionsRequest, call: Call) -> pb.RankSessionsResponse:
@@ -90,37 +88,37 @@ class AnalyticsService(Servicer):
     @needs("read")
     async def list_score_history(self, request: pb.ListScoreHistoryRequest, call: Call) -> pb.ListScoreHistoryResponse:
         """All that was ever said of one trace or session by one metric."""
-        return await asyncio.to_thread(self._stored.read, lambda connection: history(connection, request, call.tenant))
+        return await asyncio.to_thread(self._stored.read, lambda connection: history(connection, request, call))
 
 
-def summarize(connection: Connection, request: pb.SummarizeScoresRequest, tenant: str) -> pb.SummarizeScoresResponse:
+def summarize(connection: Connection, request: pb.SummarizeScoresRequest, call: Call) -> pb.SummarizeScoresResponse:
     """Answer SummarizeScores. Raises FieldError or InputError where the request cannot be met."""
-    found = summary.summarize(connection, selection(request.selection, tenant), request.group_by, level(request))
+    found = summary.summarize(connection, selection(request.selection, call.tenant), request.group_by, level(request))
     return _fitting(pb.SummarizeScoresResponse(summaries=map(encode.summary, found)))
 
 
-def trend(connection: Connection, request: pb.QueryScoreTrendRequest, tenant: str) -> pb.QueryScoreTrendResponse:
+def trend(connection: Connection, request: pb.QueryScoreTrendRequest, call: Call) -> pb.QueryScoreTrendResponse:
     """Answer QueryScoreTrend. Raises as `summarize`."""
     unit = _UNITS.get(request.unit)
     if unit is None:
         raise FieldError("unit", f"{request.unit} is no unit of time")
-    wanted, zone = selection(request.selection, tenant), calendar.zone(request.time_zone)
+    wanted, zone = selection(request.selection, call.tenant), calendar.zone(request.time_zone)
     found = summary.trend(connection, wanted, unit, zone, request.group_by, level(request))
     return _fitting(pb.QueryScoreTrendResponse(trends=map(encode.trend, found)))
 
 
 def spread(
-    connection: Connection, request: pb.QueryScoreDistributionRequest, tenant: str
+    connection: Connection, request: pb.QueryScoreDistributionRequest, call: Call
 ) -> pb.QueryScoreDistributionResponse:
     """Answer QueryScoreDistribution. Raises as `summarize`."""
-    wanted, shares = selection(request.selection, tenant), list(request.quantiles) or _USUAL_QUANTILES
+    wanted, shares = selection(request.selection, call.tenant), list(request.quantiles) or _USUAL_QUANTILES
     found = distribution.distributions(connection, wanted, request.bins or _USUAL_BINS, shares, level(request))
     return _fitting(pb.QueryScoreDistributionResponse(distributions=map(encode.distribution, found)))
 
 
-def compare(connection: Connection, request: pb.CompareScoresRequest, tenant: str) -> pb.CompareScoresResponse:
+def compare(connection: Connection, request: pb.CompareScoresRequest, call: Call) -> pb.CompareScoresResponse:
     """Answer CompareScores. Raises as `summarize`."""
-    before, after = selection(request.before, tenant), selection(request.after, tenant)
+    before, after = selection(request.before, call.tenant), selection(request.after, call.tenant)
     found = comparing.compare(connection, before, after, request.group_by, level(request))
     return _fitting(pb.CompareScoresResponse(comparisons=map(encode.comparison, found)))
 
@@ -134,7 +132,7 @@ def rank(connection: Connection, request: pb.RankSessionsRequest, call: Call) ->
     return pb.RankSessionsResponse(sessions=map(encode.session, found[:limit]), next_page_token=token)
 
 
-def history(connection: Connection, request: pb.ListScoreHistoryRequest, tenant: str) -> pb.ListScoreHistoryResponse:
+def history(connection: Connection, request: pb.ListScoreHistoryRequest, call: Call) -> pb.ListScoreHistoryResponse:
     """Answer ListScoreHistory. Raises FieldError, or NotFoundError where there is no such score."""
     if not request.metric:
         raise FieldError("metric", "is empty; name a metric")
@@ -142,7 +140,7 @@ def history(connection: Connection, request: pb.ListScoreHistoryRequest, tenant:
     if named is None:
         raise FieldError("trace_id", "is empty; name a trace or a session")
     asked = trace_id(request.trace_id) if named == "trace_id" else request.session_id
-    found = ranking.history(connection, request.metric, tenant, **{named: asked})
+    found = ranking.history(connection, request.metric, call.tenant, **{named: asked})
     if not found:
         raise NotFoundError(f"{shown(request.metric)} has no score of {shown(asked)}: it may be past its retention")
     newest = paging.fitting(map(encode_score, reversed(found)), len(found))
@@ -183,3 +181,14 @@ def _fitting(answer: MessageT) -> MessageT:
             "groups by a filter, or for longer times"
         )
     return answer
+
+
+ANSWERS: Final[Mapping[str, Callable[[Connection, Any, Call], Any]]] = {
+    "SummarizeScores": summarize,
+    "QueryScoreTrend": trend,
+    "QueryScoreDistribution": spread,
+    "CompareScores": compare,
+    "RankSessions": rank,
+    "ListScoreHistory": history,
+}
+"""The methods by name, for whoever has a store and no server."""

@@ -31,6 +31,7 @@ COMMANDS = {
     "scores": "list the scores of a server, or of files; and those that exporters could not deliver",
     "traces": "list the agent traces of a server, with their verdicts",
     "runs": "score what a server has stored: create runs, watch, pause, retry and delete them",
+    "analytics": "what the scores of a server come to: over time, by service, model or tool, between two versions",
     "monitors": "watch scores of a server, or start runs there, at set times: create monitors, list their history",
     "quarantine": "list the requests that a server put aside since it could not read them",
     "migrate": "change the tables of a store that an older version wrote, as the server's start does",

@@ -66,17 +66,17 @@ def check(args: argparse.Namespace) -> None:
         raise InputError("give files, or --store, or --server: one of them is read")
 
 
-def since_ns(text: str | None) -> int | None:
-    """The Unix nanoseconds that `--since` names, a duration before now or a time. Raises InputError.
+def since_ns(text: str | None, option: str = "--since") -> int | None:
+    """The Unix nanoseconds that an option names, a duration before now or a time. Raises InputError.
 
     What lies before 1970 or after 2262 is the first or the last moment that a store can keep.
     """
     if text is None:
         return None
-    return min(max(_moment_ns(text), 0), _LAST_NS)
+    return min(max(_moment_ns(text, option), 0), _LAST_NS)
 
 
-def _moment_ns(text: str) -> int:
+def _moment_ns(text: str, option: str) -> int:
     try:
         return time.time_ns() - duration_ns(text)
     except (ValueError, OverflowError):
@@ -84,7 +84,7 @@ def _moment_ns(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise InputError(f"--since {text}: give a duration such as 24h, or a time such as 2026-05-01T12:00") from None
+        raise InputError(f"{option} {text}: give a duration such as 24h, or a time such as 2026-05-01T12:00") from None
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()) * 10**9
 
 
@@ -108,6 +108,21 @@ def of_store(args: argparse.Namespace, read: "Callable[[Connection, Place | None
         yield from listing.pages(store_config(args), read, args.limit or None)
     except ConfigError as error:
         raise ConfigError(f"{error}, or name the store by --store, or a running server by --server") from None
+
+
+def read(args: argparse.Namespace, ask: "Callable[[Connection], ItemT]") -> ItemT:
+    """What `ask` gives of the store that the options name. Raises ConfigError where there is none."""
+    from spanscore.store import connecting, transactions  # noqa: PLC0415 - as above
+
+    found = store_config(args)
+    engine = connecting.connect_reading(found)
+    if engine is None:
+        raise ConfigError(f"{connecting.no_store(found)}, or name the store by --store, or a server by --server")
+    try:
+        with transactions.snapshot(engine) as connection:
+            return ask(connection)
+    finally:
+        engine.dispose()
 
 
 def add_server_arguments(parser: argparse.ArgumentParser, default: str) -> None:

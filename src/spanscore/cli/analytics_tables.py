@@ -1,0 +1,181 @@
+"""Figures as people read them: a value with its interval, and on how many scores and sessions it rests."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from spanscore.cli.terminal import console, on_one_line, printable
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from spanscore.api.v1 import analytics_service_pb2 as pb
+    from spanscore.api.v1.score_pb2 import Score
+
+_NAME_CHARS = 32
+
+
+def print_summaries(found: "Sequence[pb.ScoreSummary]") -> None:
+    """Print a row for each metric and group, then what a reader must know besides."""
+    names = [x.name for x in found[0].groups]
+    table = _table(("metric", "source", *names), ("scores", "sessions", "mean", "pass rate", "corrected", "missing"))
+    for one in found:
+        table.add_row(*_named(one), *_figures(one))
+    console().print(table)
+    _print_notes(found)
+
+
+def print_trends(found: "Sequence[pb.ScoreTrend]", time_zone: str | None) -> None:
+    """Print a table for each metric and group, with a row for each time."""
+    zone = ZoneInfo(time_zone) if time_zone else UTC
+    for one in found:
+        groups = "".join(f"  {x.name}: {_value(x)}" for x in one.groups)
+        print(f"{printable(one.metric)}  {printable(one.source)}{printable(groups)}")
+        table = _table(
+            (f"from ({time_zone or 'UTC'})",), ("scores", "sessions", "mean", "pass rate", "corrected", "missing")
+        )
+        for point in one.points:
+            begin = datetime.fromtimestamp(point.start_ns // 10**9, zone)
+            table.add_row(begin.strftime("%Y-%m-%d %H:%M"), *_figures(point.summary))
+        console().print(table)
+        _print_notes([x.summary for x in one.points])
+
+
+def print_distributions(found: "Sequence[pb.ScoreDistribution]") -> None:
+    """Print the bins, labels and quantiles of each metric."""
+    for one in found:
+        print(f"{printable(one.metric)}  {printable(one.source)}")
+        table = _table(("",), ("scores", "share, or value"))
+        for x in one.bins:
+            table.add_row(f"{x.low:g} to {x.high:g}", f"{x.scores:,}", figure(x.share))
+        for label in one.labels:
+            named = on_one_line(label.label, _NAME_CHARS) if label.HasField("label") else "no label"
+            table.add_row(named, f"{label.scores:,}", figure(label.share))
+        for quantile in one.quantiles:
+            table.add_row(f"quantile {quantile.share:g}", "", figure(quantile.value))
+        console().print(table)
+
+
+def print_comparisons(found: "Sequence[pb.ScoreComparison]") -> None:
+    """Print both sides of each metric and group, and how they differ."""
+    names = [x.name for x in found[0].groups]
+    columns = ("scores", "mean", "difference", "pass rate", "difference")
+    table = _table(("metric", "source", *names), columns)
+    for one in found:
+        sides = one.before, one.after
+        table.add_row(
+            *_named(one),
+            " > ".join(f"{x.scores:,}" for x in sides),
+            " > ".join(_bare(x.mean) for x in sides),
+            figure(one.mean_difference),
+            " > ".join(_bare(x.pass_rate) for x in sides),
+            figure(one.pass_rate_difference),
+        )
+    console().print(table)
+    notes = [x.note for one in found for x in (one.mean_difference, one.pass_rate_difference)]
+    _print_lines(notes)
+
+
+def print_sessions(found: "Sequence[pb.RankedSession]") -> None:
+    """Print a row for each session, the worst first."""
+    table = _table(("session or trace", "service", "agent"), ("scores", "judged", "failing", "fail rate", "mean"))
+    for one in found:
+        table.add_row(
+            on_one_line(one.session_id or one.name or "(its record is damaged)", 50),
+            on_one_line(one.service_name, _NAME_CHARS),
+            on_one_line(one.agent_name, _NAME_CHARS),
+            f"{one.scores:,}",
+            f"{one.judged:,}",
+            f"{one.failing:,}",
+            f"{one.fail_rate:.3f}" if one.HasField("fail_rate") else "-",
+            f"{one.mean:.3f}" if one.HasField("mean") else "-",
+        )
+    console().print(table)
+
+
+def print_history(found: "Sequence[Score]") -> None:
+    """Print a row for each score, in the order of time."""
+    table = _table(("time (UTC)", "by", "run"), ("revision", "value", "label"))
+    for one in found:
+        at = datetime.fromtimestamp(one.evaluated_at_ns // 10**9, UTC)
+        by = one.evaluator.author or one.evaluator.source or one.evaluator.model or one.evaluator.name
+        table.add_row(
+            at.strftime("%Y-%m-%d %H:%M:%S"),
+            on_one_line(by, _NAME_CHARS),
+            on_one_line(one.run.removeprefix("runs/"), _NAME_CHARS) or "-",
+            str(one.revision),
+            f"{one.value:g}" if one.HasField("value") else "-",
+            on_one_line(one.label, _NAME_CHARS) or "-",
+        )
+    console().print(table)
+
+
+def figure(found: "pb.ScoreFigure") -> str:
+    """A value with its interval; without one, the value alone."""
+    if not found.HasField("value"):
+        return "-"
+    if not found.HasField("low"):
+        return f"{found.value:.3f}"
+    return f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
+
+
+def _bare(found: "pb.ScoreFigure") -> str:
+    return f"{found.value:.3f}" if found.HasField("value") else "-"
+
+
+def _figures(one: "pb.ScoreSummary") -> list[str]:
+    missing = sum(x.count for x in one.missing)
+    return [
+        f"{one.scores:,}",
+        f"{one.sessions:,}",
+        figure(one.mean),
+        figure(one.pass_rate),
+        figure(one.corrected_pass_rate) if one.HasField("corrected_pass_rate") else "-",
+        f"{missing:,}" if missing else "-",
+    ]
+
+
+def _named(one: "pb.ScoreSummary | pb.ScoreComparison") -> list[str]:
+    groups = [on_one_line(_value(x), _NAME_CHARS) for x in one.groups]
+    return [on_one_line(one.metric, _NAME_CHARS), on_one_line(one.source, _NAME_CHARS), *groups]
+
+
+def _value(group: "pb.ScoreGroup") -> str:
+    return group.value if group.HasField("value") else "-"
+
+
+def _print_notes(found: "Sequence[pb.ScoreSummary]") -> None:
+    """Print why there is no interval or correction, what a correction rests on, and what is missing."""
+    notes = []
+    for one in found:
+        for what, x in (("mean", one.mean), ("corrected", one.corrected_pass_rate)):
+            if x.note and (one.scores or what != "mean"):
+                notes.append(f"{one.metric}, {what}: {x.note}")
+        notes += [f"{one.metric}, missing: {x.count:,} {_reason(x)}" for x in one.missing]
+        if one.least_sampling < 1:
+            notes.append(f"{one.metric}: sampled, some by {one.least_sampling:g}; weighted by the inverse")
+    _print_lines(notes)
+
+
+def _reason(missing: "pb.MissingReason") -> str:
+    return f"{'failed' if missing.status == _FAILED else 'skipped'}, {missing.cause}"
+
+
+_FAILED = 3  # STATUS_FAILED
+
+
+def _print_lines(notes: Iterable[str]) -> None:
+    for note in dict.fromkeys(x for x in notes if x):
+        print(printable(note))
+
+
+def _table(texts: Sequence[str], numbers: Sequence[str]) -> "Table":
+    from rich.table import Table  # noqa: PLC0415 - --json needs no rich
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for heading in texts:
+        table.add_column(heading, overflow="fold")
+    for heading in numbers:
+        table.add_column(heading, justify="right", overflow="fold")
+    return table

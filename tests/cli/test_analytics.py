@@ -1,0 +1,159 @@
+"""`spanscore analytics` prints what the API answers, of a store or of a server."""
+
+import json
+
+import pytest
+
+from spanscore.cli import main
+from spanscore.model.score import Annotation, Evaluation, Evaluator, Score, Skip
+from spanscore.model.trace import AgentTrace, Target, ToolCall
+from spanscore.store.config import Config
+from spanscore.store.store import Store, StoredTrace
+
+DAY_NS = 86_400 * 10**9
+
+
+def _score(number, outcome, **facts):
+    resource = {"service.name": 'shop "a"', "service.version": "1" if number < 5 else "2"}
+    start_ns = DAY_NS * (20_000 + number)
+    target = Target(f"{number:032x}", f"{number:016x}", start_ns, start_ns + 1, resource)
+    trace = AgentTrace(
+        trace_ids=(target.trace_id,),
+        root_span_id=target.span_id,
+        target=target,
+        opening_span_id=target.span_id,
+        started_ns=target.start_ns,
+        ended_ns=target.end_ns,
+        session_id=f"session {number // 2}",
+        tool_calls=(ToolCall("c", "search" if number % 2 else "book", {}, ""),),
+    )
+    fields = {
+        "scope": "trace",
+        "subject_id": trace.id,
+        "metric": "judged",
+        "outcome": outcome,
+        "threshold": 0.5,
+        "scale": (0.0, 1.0),
+        "evaluator": Evaluator("LLM", "judged", "1", model="judge-1"),
+        "target": target,
+        "session_id": trace.session_id,
+        "service_name": 'shop "a"',
+        "evaluated_at_ns": target.end_ns,
+    }
+    return trace, Evaluation(**{**fields, **facts})
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A store with ten turns of five sessions, one of which was skipped, and what a person gave."""
+    path = tmp_path / "store.db"
+    store = Store.open(Config(url=f"sqlite:///{path}"))
+    made = [_score(n, Skip("spent", "budget") if n == 9 else Score(n / 10, "")) for n in range(10)]
+    store.commit([StoredTrace(x, 1, "digest") for x, _ in made], [x for _, x in made])
+    by = Evaluator("HUMAN", "review", "1", source="human", author="ada")
+    given = {"subject_id": made[0][0].trace_ids[0], "metric": "helpful", "evaluator": by, "scale": None}
+    store.put_external([_score(0, Annotation(1.0, None), threshold=None, received_uid="a" * 16, **given)[1]])
+    store.close()
+    return str(path)
+
+
+def run(capsys, file, *words):
+    code = main.main(["analytics", *words, "--store", file])
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
+
+
+def objects(capsys, file, *words):
+    code, out, _ = run(capsys, file, *words, "--json")
+    assert code == 0
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_a_summary_is_a_table_with_notes(capsys, file):
+    code, out, _ = run(capsys, file, "summary", "--by", "version")
+    assert code == 0
+    first, second, *_ = [line.split() for line in out.splitlines() if line.startswith("judged  ")]
+    assert first[:5] == ["judged", "spanscore", "1", "5", "3"]
+    assert second[:5] == ["judged", "spanscore", "2", "4", "3"]
+    assert "judged, missing: 1 skipped, budget" in out
+    assert "helpful, mean: all scores are of one session" in out
+
+
+def test_options_name_scores(capsys, file):
+    [found] = objects(capsys, file, "summary", "--service", 'shop "a"', "--tool", "search", "--source", "spanscore")
+    assert (found["metric"], found["scores"]) == ("judged", "4")
+    assert objects(capsys, file, "summary", "--service", "shop", "--service", "bank") == []
+    [found] = objects(capsys, file, "summary", "--metric", "helpful", "--metric", "other", "--filter", "scope = TRACE")
+    assert found["source"] == "human"
+
+
+def test_a_trend_has_a_row_for_each_time(capsys, file):
+    code, out, _ = run(capsys, file, "trend", "--metric", "judged", "--time-zone", "Europe/Berlin", "--unit", "month")
+    assert code == 0
+    assert "from (Europe/Berlin)" in out
+    assert "2024-10-01 00:00" in out
+
+
+def test_a_distribution_has_bins_and_quantiles(capsys, file):
+    code, out, _ = run(capsys, file, "distribution", "--metric", "judged", "--bins", "2", "--quantile", "0.5")
+    assert code == 0
+    assert "0 to 0.5" in out
+    assert "quantile 0.5" in out
+
+
+def test_two_versions_and_two_periods_are_compared(capsys, file):
+    [versions] = objects(
+        capsys, file, "compare", "--metric", "judged", "--before", "version = 1", "--after", "version = 2"
+    )
+    [periods] = objects(capsys, file, "compare", "--metric", "judged", "--at", "2024-10-09")
+    assert versions["mean_difference"] == periods["mean_difference"]
+    assert versions["mean_difference"]["value"] == pytest.approx(0.65 - 0.2)
+    code, out, _ = run(
+        capsys, file, "compare", "--metric", "judged", "--before", "version = 1", "--after", "version = 2"
+    )
+    assert code == 0
+    assert "5 > 4" in out
+
+
+def test_the_worst_session_is_first(capsys, file):
+    code, out, _ = run(capsys, file, "sessions", "--metric", "judged", "-n", "2")
+    assert code == 0
+    assert [line.split("  ")[0] for line in out.splitlines()[1:]] == ["session 0", "session 1"]
+
+
+def test_a_history_lists_every_score(capsys, file):
+    code, out, _ = run(capsys, file, "history", "helpful", "--trace", f"{0:032x}")
+    assert code == 0
+    assert "ada" in out
+
+
+def test_no_such_scores_are_said(capsys, file):
+    assert run(capsys, file, "summary", "--metric", "other") == (0, "no such scores\n", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["compare"], "give --at TIME to compare what was before with what came after, or --before and --after"),
+        (["compare", "--at", "soon"], "--at soon: give a duration such as 24h"),
+        (["summary", "--until", "soon"], "--until soon: give a duration such as 24h"),
+        (["summary", "--by", "colour"], "group_by: there is no group 'colour'"),
+        (["summary", "--level", "2"], "level: 2: give a share of intervals"),
+        (["trend", "--time-zone", "Nowhere"], "time_zone: 'Nowhere' is no time zone"),
+        (["distribution", "--bins", "0"], "--bins 0: give a number of at least 1"),
+        (["sessions", "-n", "0"], "--limit 0: give a number from 1 to 1000"),
+        (["history", "judged", "--trace", "x"], "trace_id: 'x' is no id"),
+        (["history", "other", "--session", "x"], "'other' has no score of 'x'"),
+        (["summary", "--token-file", "x"], "--token-file and --ca-file: go with --server"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(capsys, file, words, problem):
+    code, out, err = run(capsys, file, *words)
+    assert (code, out) == (2, "")
+    assert problem in err
+
+
+def test_a_store_that_is_not_there_is_said(capsys, tmp_path):
+    code, _, err = run(capsys, str(tmp_path / "none.db"), "summary")
+    assert code == 2
+    assert "no store there" in err
