@@ -70,7 +70,7 @@ class Pipeline:
         )
         self._store, self._sender = self._processing.store, self._processing.sender
         self.runs = self._processing.open_runs()
-        self.annotation, self.given = self._store.annotation, self._store.given
+        self.annotation, self.labels, self.given = self._store.annotation, self._store.labels, self._store.given
         self.given.created = partial(count_external, self.meter)
         self._passing = (
             Passing(

@@ -1,12 +1,15 @@
-"""AnnotationService: what people should label next."""
+"""AnnotationService: what people should label next, and how far a judge agrees with what they say."""
 
 import asyncio
 import math
+import time
+from dataclasses import replace
 from typing import Final
 
 from google.protobuf.empty_pb2 import Empty
 
-from spanscore.api import paging
+from spanscore import calibration
+from spanscore.api import agreement, paging
 from spanscore.api.backend import Backend
 from spanscore.api.convert import encode_score
 from spanscore.api.requests import name_of
@@ -14,7 +17,7 @@ from spanscore.api.servicer import Call, Servicer, needs
 from spanscore.api.text import text_of
 from spanscore.api.v1 import annotation_service_pb2 as pb
 from spanscore.api.v1 import score_pb2 as score_pb
-from spanscore.errors import FieldError, NotFoundError
+from spanscore.errors import FieldError, NotFoundError, StateError
 from spanscore.model.score import ScopeKind
 from spanscore.store.annotation import Item
 from spanscore.store.annotation_candidates import Queue, Strategy
@@ -26,6 +29,7 @@ _MAX_LEASE_S: Final = 86_400
 _USUAL_LEASE_S: Final = 600
 _MAX_AGAINST: Final = 20
 _MAX_LABELS_WANTED: Final = 100
+_LEVEL: Final = 0.95
 _STRATEGIES: Final[dict[int, Strategy]] = {
     pb.ANNOTATION_STRATEGY_UNSPECIFIED: "random",
     pb.ANNOTATION_STRATEGY_RANDOM: "random",
@@ -80,6 +84,37 @@ class AnnotationService(Servicer):
         if not await asyncio.to_thread(release, queue, scope, request.subject_id, skip=request.skip):
             raise NotFoundError(f"{request.subject_id[:80]!r} is not leased to {queue.author!r}")
         return Empty()
+
+    @needs("read")
+    async def get_agreement(self, request: pb.GetAgreementRequest, call: Call) -> pb.Agreement:
+        """How far a judge agrees with people."""
+        level = agreement.level_of(request)
+        found = await asyncio.to_thread(self._compared, request, call)
+        return await asyncio.to_thread(agreement.encode, found, level)
+
+    @needs("write")
+    async def calibrate_judge(self, request: pb.CalibrateJudgeRequest, call: Call) -> pb.CalibrateJudgeResponse:
+        """Keep a judge's error."""
+        found = await asyncio.to_thread(self._compared, request, call)
+        used = [x for x in (found.all if request.all_labels else found.at_random) if x.pairs]
+        if not used:
+            which = "label" if request.all_labels else "label of the random order"
+            raise StateError(f"no {which} is stored of what {request.metric!r} passes or fails")
+        now_ns = time.time_ns()
+        made = [calibration.calibration(x, now_ns) for x in used]
+        await asyncio.to_thread(self._backend.labels.keep, call.tenant, {x.key: x.to_json() for x in made}, now_ns)
+        kept = replace(found, all=used, at_random=() if request.all_labels else used)
+        shown = await asyncio.to_thread(agreement.encode, kept, _LEVEL)
+        return pb.CalibrateJudgeResponse(judges=shown.judges)
+
+    def _compared(self, request: pb.GetAgreementRequest | pb.CalibrateJudgeRequest, call: Call) -> agreement.Compared:
+        """Runs in a thread. Raises FieldError, InputError."""
+        metric = _name("metric", request.metric, "name the metric whose scores are held against labels")
+        label = _name("label", request.label or metric, "")
+        pass_from = request.pass_from if request.HasField("pass_from") else None
+        if pass_from is not None and not math.isfinite(pass_from):
+            raise FieldError("pass_from", "is no finite number")
+        return agreement.compared(self._backend.labels.read(call.tenant, metric, label), metric, pass_from)
 
 
 def _queue(queue: pb.AnnotationQueue, call: Call) -> Queue:

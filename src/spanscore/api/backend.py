@@ -14,6 +14,7 @@ from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.store.annotation import Annotation
 from spanscore.store.given_scores import GivenScores
+from spanscore.store.labelled import Labels
 
 
 class Backend(Lists, Stored, Protocol):
@@ -41,6 +42,11 @@ class Backend(Lists, Stored, Protocol):
     @property
     def annotation(self) -> Annotation:
         """Who labels what next."""
+        ...
+
+    @property
+    def labels(self) -> Labels:
+        """What people labelled, beside what a judge says of the same."""
         ...
 
     @property

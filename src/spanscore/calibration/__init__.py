@@ -2,7 +2,8 @@
 
 from spanscore.calibration.calibrating import Calibration, Measure, calibration, counted_pairs, measures, unsure
 from spanscore.calibration.correcting import PassRate, pass_rates
-from spanscore.calibration.labels import Label
+from spanscore.calibration.growing import Point, growth
+from spanscore.calibration.labels import Label, label_of
 from spanscore.calibration.labels import read as read_labels
 from spanscore.calibration.matching import Matched, match
 from spanscore.calibration.verdicts import Verdict
@@ -14,11 +15,14 @@ __all__ = [
     "Matched",
     "Measure",
     "PassRate",
+    "Point",
     "Verdict",
     "calibration",
     "clusters_of",
     "counted_pairs",
     "estimated",
+    "growth",
+    "label_of",
     "match",
     "measures",
     "pass_rates",

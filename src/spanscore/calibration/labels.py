@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from spanscore.errors import InputError
+from spanscore.model.score import Evaluation, reaches
 
 _MAX_BYTES = 64 * 2**20
 _PASSES = ("pass", "passed", "true", "yes", "y", "correct", "1", "1.0")
@@ -62,6 +63,23 @@ def read(path: Path, metric: str | None = None) -> list[Label]:
     if not labels:
         raise InputError(f"{path}: a heading and no label; {_HOW}")
     return _once(path, labels)
+
+
+def label_of(score: Evaluation, metric: str, number: int, pass_from: float | None = None) -> Label | None:
+    """The label of a metric that a score is which somebody gave; None where it is neither a pass nor a fail.
+
+    `pass_from` is the value from which on a number is a pass. Without it a number under the metric's own name, on its
+    scale, is a grade. `number` stands for the line.
+    """
+    by, passed = score.evaluator, score.passed
+    value, is_grade = None if passed is None else float(passed), False
+    if score.value is not None and pass_from is not None:
+        value = float(reaches(score.value, pass_from))
+    elif score.value is not None and passed is None and score.metric == metric and score.scale is not None:
+        value, is_grade = score.value, True
+    if value is None:
+        return None
+    return Label(score.subject_id, score.scope == "session", metric, value, by.author or by.name, number, is_grade)
 
 
 def _decoded(content: bytes) -> str:

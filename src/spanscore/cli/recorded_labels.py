@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spanscore.calibration import Label, Verdict
+from spanscore.calibration import Label, Verdict, label_of
 from spanscore.cli import recorded
 from spanscore.config import Settings
 from spanscore.errors import InputError
@@ -71,7 +71,7 @@ def read(args: argparse.Namespace, settings: Settings, telemetry: Sequence[Path]
     wanted = [x for x in given.scores if _is_wanted(args, x)]
     for notice in external_notices([x for x in given.of_no_turn if _is_wanted(args, x)]):
         print(f"spanscore: left out: {notice}", file=sys.stderr)
-    labels = [x for number, score in enumerate(wanted, 1) if (x := _label(score, metric, number, args.pass_from))]
+    labels = [x for number, score in enumerate(wanted, 1) if (x := label_of(score, metric, number, args.pass_from))]
     if len(labels) < len(wanted):
         what = f"{len(wanted) - len(labels)} of {len(wanted)} scores named {args.labels_from} are no pass and no fail"
         how = "" if args.pass_from is not None else "; --pass-from X says from which number on one is a pass"
@@ -165,14 +165,3 @@ def _given(args: argparse.Namespace, settings: Settings, telemetry: Sequence[Pat
 def _is_wanted(args: argparse.Namespace, score: Evaluation) -> bool:
     source = args.label_source or external.HUMAN
     return score.metric == args.labels_from and source in {_ANYBODY, score.evaluator.source}
-
-
-def _label(score: Evaluation, metric: str, number: int, pass_from: float | None) -> Label | None:
-    """The label that a score is; None where it is neither a pass nor a fail."""
-    passed = score.passed
-    if pass_from is not None and score.value is not None:
-        passed = reaches(score.value, pass_from)
-    if passed is None:
-        return None
-    by = score.evaluator
-    return Label(score.subject_id, score.scope == "session", metric, float(passed), by.author or by.name, number)

@@ -33,6 +33,7 @@ from spanscore.store.annotation import Annotation
 from spanscore.store.config import Config
 from spanscore.store.database import Database
 from spanscore.store.given_scores import GivenScores
+from spanscore.store.labelled import Labels
 from spanscore.store.monitors import MonitorStore
 from spanscore.store.reading import MAX_SESSION_TRACES, SessionRecord
 from spanscore.store.runs import RunTables
@@ -72,6 +73,8 @@ class Store:
         database.changed = self._take_stock
         self.annotation = Annotation(database, clock_ns)
         """Who labels what next."""
+        self.labels = Labels(database)
+        """What people labelled, beside what a judge says of the same."""
         self.given = GivenScores(database, self._grow, clock_ns)
         """The scores that others gave, to create, change and delete them one by one."""
 

@@ -295,3 +295,322 @@ class ReleaseAnnotationItemRequest(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ReleaseAnnotationItemRequest: _TypeAlias = ReleaseAnnotationItemRequest  # noqa: Y015
+
+@_typing.final
+class GetAgreementRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    METRIC_FIELD_NUMBER: _builtins.int
+    LABEL_FIELD_NUMBER: _builtins.int
+    PASS_FROM_FIELD_NUMBER: _builtins.int
+    LEVEL_FIELD_NUMBER: _builtins.int
+    metric: _builtins.str
+    """The metric whose scores, as they were made when the traces came, are held against labels."""
+    label: _builtins.str
+    """The name under which people labelled; empty: that of the metric."""
+    pass_from: _builtins.float
+    """The value from which on a number is a pass, where the label's name is not the metric's."""
+    level: _builtins.float
+    """The level of all intervals, between 0 and 1; not set: 0.95."""
+    def __init__(
+        self,
+        *,
+        metric: _builtins.str = ...,
+        label: _builtins.str = ...,
+        pass_from: _builtins.float | None = ...,
+        level: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_level", b"_level", "_pass_from", b"_pass_from", "level", b"level", "pass_from", b"pass_from"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_level", b"_level", "_pass_from", b"_pass_from", "label", b"label", "level", b"level", "metric", b"metric", "pass_from", b"pass_from"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__level: _TypeAlias = _typing.Literal["level"]  # noqa: Y015
+    _WhichOneofArgType__level: _TypeAlias = _typing.Literal["_level", b"_level"]  # noqa: Y015
+    _WhichOneofReturnType__pass_from: _TypeAlias = _typing.Literal["pass_from"]  # noqa: Y015
+    _WhichOneofArgType__pass_from: _TypeAlias = _typing.Literal["_pass_from", b"_pass_from"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__level) -> _WhichOneofReturnType__level | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__pass_from) -> _WhichOneofReturnType__pass_from | None: ...
+
+Global___GetAgreementRequest: _TypeAlias = GetAgreementRequest  # noqa: Y015
+
+@_typing.final
+class Agreement(_message.Message):
+    """What the stored labels show of a metric's judges, the newest score of each trace or session counting."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JUDGES_FIELD_NUMBER: _builtins.int
+    WITHOUT_VERDICT_FIELD_NUMBER: _builtins.int
+    OF_NOTHING_SCORED_FIELD_NUMBER: _builtins.int
+    without_verdict: _builtins.int
+    """Labels that say neither pass nor fail."""
+    of_nothing_scored: _builtins.int
+    """Labels of what the metric has no score of."""
+    @_builtins.property
+    def judges(self) -> _containers.RepeatedCompositeFieldContainer[Global___JudgeAgreement]:
+        """One for each judge: another model, version, prompt or threshold is another judge."""
+
+    def __init__(
+        self,
+        *,
+        judges: _abc.Iterable[Global___JudgeAgreement] | None = ...,
+        without_verdict: _builtins.int = ...,
+        of_nothing_scored: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["judges", b"judges", "of_nothing_scored", b"of_nothing_scored", "without_verdict", b"without_verdict"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Agreement: _TypeAlias = Agreement  # noqa: Y015
+
+@_typing.final
+class JudgeAgreement(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    METRIC_FIELD_NUMBER: _builtins.int
+    EVALUATOR_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    PROMPT_HASH_FIELD_NUMBER: _builtins.int
+    EMBEDDING_FIELD_NUMBER: _builtins.int
+    THRESHOLD_FIELD_NUMBER: _builtins.int
+    AT_RANDOM_FIELD_NUMBER: _builtins.int
+    ALL_FIELD_NUMBER: _builtins.int
+    HISTORY_FIELD_NUMBER: _builtins.int
+    metric: _builtins.str
+    evaluator: _builtins.str
+    version: _builtins.str
+    model: _builtins.str
+    prompt_hash: _builtins.str
+    embedding: _builtins.str
+    threshold: _builtins.float
+    @_builtins.property
+    def at_random(self) -> Global___AgreementTable:
+        """By the labels of the random order alone: what holds for everything that was scored."""
+
+    @_builtins.property
+    def all(self) -> Global___AgreementTable:
+        """By all labels, also those of what was chosen since it is doubtful or contradicted: no estimate for everything."""
+
+    @_builtins.property
+    def history(self) -> _containers.RepeatedCompositeFieldContainer[Global___AgreementPoint]:
+        """Agreement at random as the labels grew, oldest first, 20 points at most."""
+
+    def __init__(
+        self,
+        *,
+        metric: _builtins.str = ...,
+        evaluator: _builtins.str = ...,
+        version: _builtins.str = ...,
+        model: _builtins.str | None = ...,
+        prompt_hash: _builtins.str | None = ...,
+        embedding: _builtins.str | None = ...,
+        threshold: _builtins.float | None = ...,
+        at_random: Global___AgreementTable | None = ...,
+        all: Global___AgreementTable | None = ...,
+        history: _abc.Iterable[Global___AgreementPoint] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_embedding", b"_embedding", "_model", b"_model", "_prompt_hash", b"_prompt_hash", "_threshold", b"_threshold", "all", b"all", "at_random", b"at_random", "embedding", b"embedding", "model", b"model", "prompt_hash", b"prompt_hash", "threshold", b"threshold"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_embedding", b"_embedding", "_model", b"_model", "_prompt_hash", b"_prompt_hash", "_threshold", b"_threshold", "all", b"all", "at_random", b"at_random", "embedding", b"embedding", "evaluator", b"evaluator", "history", b"history", "metric", b"metric", "model", b"model", "prompt_hash", b"prompt_hash", "threshold", b"threshold", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__embedding: _TypeAlias = _typing.Literal["embedding"]  # noqa: Y015
+    _WhichOneofArgType__embedding: _TypeAlias = _typing.Literal["_embedding", b"_embedding"]  # noqa: Y015
+    _WhichOneofReturnType__model: _TypeAlias = _typing.Literal["model"]  # noqa: Y015
+    _WhichOneofArgType__model: _TypeAlias = _typing.Literal["_model", b"_model"]  # noqa: Y015
+    _WhichOneofReturnType__prompt_hash: _TypeAlias = _typing.Literal["prompt_hash"]  # noqa: Y015
+    _WhichOneofArgType__prompt_hash: _TypeAlias = _typing.Literal["_prompt_hash", b"_prompt_hash"]  # noqa: Y015
+    _WhichOneofReturnType__threshold: _TypeAlias = _typing.Literal["threshold"]  # noqa: Y015
+    _WhichOneofArgType__threshold: _TypeAlias = _typing.Literal["_threshold", b"_threshold"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__embedding) -> _WhichOneofReturnType__embedding | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__model) -> _WhichOneofReturnType__model | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__prompt_hash) -> _WhichOneofReturnType__prompt_hash | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__threshold) -> _WhichOneofReturnType__threshold | None: ...
+
+Global___JudgeAgreement: _TypeAlias = JudgeAgreement  # noqa: Y015
+
+@_typing.final
+class AgreementTable(_message.Message):
+    """The judge's verdicts beside those of people, of whom several count by their majority."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TRUE_PASS_FIELD_NUMBER: _builtins.int
+    FALSE_FAIL_FIELD_NUMBER: _builtins.int
+    FALSE_PASS_FIELD_NUMBER: _builtins.int
+    TRUE_FAIL_FIELD_NUMBER: _builtins.int
+    TIED_FIELD_NUMBER: _builtins.int
+    MEASURES_FIELD_NUMBER: _builtins.int
+    true_pass: _builtins.int
+    """People and judge pass it; people pass and the judge fails it; people fail and the judge passes it; both fail it."""
+    false_fail: _builtins.int
+    false_pass: _builtins.int
+    true_fail: _builtins.int
+    tied: _builtins.int
+    """On how many annotators are evenly divided, so that they are in no cell."""
+    @_builtins.property
+    def measures(self) -> _containers.RepeatedCompositeFieldContainer[Global___AgreementMeasure]:
+        """Agreement, Cohen's kappa, sensitivity, specificity, precision, AUC, thresholds; and for each two annotators their
+        agreement and kappa.
+        """
+
+    def __init__(
+        self,
+        *,
+        true_pass: _builtins.int = ...,
+        false_fail: _builtins.int = ...,
+        false_pass: _builtins.int = ...,
+        true_fail: _builtins.int = ...,
+        tied: _builtins.int = ...,
+        measures: _abc.Iterable[Global___AgreementMeasure] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["false_fail", b"false_fail", "false_pass", b"false_pass", "measures", b"measures", "tied", b"tied", "true_fail", b"true_fail", "true_pass", b"true_pass"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AgreementTable: _TypeAlias = AgreementTable  # noqa: Y015
+
+@_typing.final
+class AgreementMeasure(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    LOW_FIELD_NUMBER: _builtins.int
+    HIGH_FIELD_NUMBER: _builtins.int
+    N_FIELD_NUMBER: _builtins.int
+    NOTE_FIELD_NUMBER: _builtins.int
+    WHY_NOT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    value: _builtins.float
+    """Not set where it cannot be told; `why_not` says why."""
+    low: _builtins.float
+    high: _builtins.float
+    n: _builtins.int
+    """Units that count as independent: traces of one session count as one."""
+    note: _builtins.str
+    why_not: _builtins.str
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        value: _builtins.float | None = ...,
+        low: _builtins.float | None = ...,
+        high: _builtins.float | None = ...,
+        n: _builtins.int = ...,
+        note: _builtins.str = ...,
+        why_not: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_high", b"_high", "_low", b"_low", "_value", b"_value", "high", b"high", "low", b"low", "value", b"value"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_high", b"_high", "_low", b"_low", "_value", b"_value", "high", b"high", "low", b"low", "n", b"n", "name", b"name", "note", b"note", "value", b"value", "why_not", b"why_not"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__high: _TypeAlias = _typing.Literal["high"]  # noqa: Y015
+    _WhichOneofArgType__high: _TypeAlias = _typing.Literal["_high", b"_high"]  # noqa: Y015
+    _WhichOneofReturnType__low: _TypeAlias = _typing.Literal["low"]  # noqa: Y015
+    _WhichOneofArgType__low: _TypeAlias = _typing.Literal["_low", b"_low"]  # noqa: Y015
+    _WhichOneofReturnType__value: _TypeAlias = _typing.Literal["value"]  # noqa: Y015
+    _WhichOneofArgType__value: _TypeAlias = _typing.Literal["_value", b"_value"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__high) -> _WhichOneofReturnType__high | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__low) -> _WhichOneofReturnType__low | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__value) -> _WhichOneofReturnType__value | None: ...
+
+Global___AgreementMeasure: _TypeAlias = AgreementMeasure  # noqa: Y015
+
+@_typing.final
+class AgreementPoint(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LABELLED_NS_FIELD_NUMBER: _builtins.int
+    N_FIELD_NUMBER: _builtins.int
+    AGREEMENT_FIELD_NUMBER: _builtins.int
+    KAPPA_FIELD_NUMBER: _builtins.int
+    labelled_ns: _builtins.int
+    """When the last of the first `n` labels was given, in nanoseconds since the Unix epoch."""
+    n: _builtins.int
+    @_builtins.property
+    def agreement(self) -> Global___AgreementMeasure: ...
+    @_builtins.property
+    def kappa(self) -> Global___AgreementMeasure: ...
+    def __init__(
+        self,
+        *,
+        labelled_ns: _builtins.int = ...,
+        n: _builtins.int = ...,
+        agreement: Global___AgreementMeasure | None = ...,
+        kappa: Global___AgreementMeasure | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["agreement", b"agreement", "kappa", b"kappa"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agreement", b"agreement", "kappa", b"kappa", "labelled_ns", b"labelled_ns", "n", b"n"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AgreementPoint: _TypeAlias = AgreementPoint  # noqa: Y015
+
+@_typing.final
+class CalibrateJudgeRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    METRIC_FIELD_NUMBER: _builtins.int
+    LABEL_FIELD_NUMBER: _builtins.int
+    PASS_FROM_FIELD_NUMBER: _builtins.int
+    ALL_LABELS_FIELD_NUMBER: _builtins.int
+    metric: _builtins.str
+    """As those of GetAgreementRequest."""
+    label: _builtins.str
+    pass_from: _builtins.float
+    all_labels: _builtins.bool
+    """By all labels, and not only by those of the random order."""
+    def __init__(
+        self,
+        *,
+        metric: _builtins.str = ...,
+        label: _builtins.str = ...,
+        pass_from: _builtins.float | None = ...,
+        all_labels: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_pass_from", b"_pass_from", "pass_from", b"pass_from"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_pass_from", b"_pass_from", "all_labels", b"all_labels", "label", b"label", "metric", b"metric", "pass_from", b"pass_from"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__pass_from: _TypeAlias = _typing.Literal["pass_from"]  # noqa: Y015
+    _WhichOneofArgType__pass_from: _TypeAlias = _typing.Literal["_pass_from", b"_pass_from"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__pass_from) -> _WhichOneofReturnType__pass_from | None: ...
+
+Global___CalibrateJudgeRequest: _TypeAlias = CalibrateJudgeRequest  # noqa: Y015
+
+@_typing.final
+class CalibrateJudgeResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JUDGES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def judges(self) -> _containers.RepeatedCompositeFieldContainer[Global___JudgeAgreement]:
+        """The judges whose error is kept, with the tables that it rests on."""
+
+    def __init__(
+        self,
+        *,
+        judges: _abc.Iterable[Global___JudgeAgreement] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["judges", b"judges"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CalibrateJudgeResponse: _TypeAlias = CalibrateJudgeResponse  # noqa: Y015

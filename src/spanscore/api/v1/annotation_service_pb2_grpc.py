@@ -34,6 +34,16 @@ class AnnotationServiceStub(object):
                 request_serializer=spanscore_dot_v1_dot_annotation__service__pb2.ReleaseAnnotationItemRequest.SerializeToString,
                 response_deserializer=google_dot_protobuf_dot_empty__pb2.Empty.FromString,
                 )
+        self.GetAgreement = channel.unary_unary(
+                '/spanscore.v1.AnnotationService/GetAgreement',
+                request_serializer=spanscore_dot_v1_dot_annotation__service__pb2.GetAgreementRequest.SerializeToString,
+                response_deserializer=spanscore_dot_v1_dot_annotation__service__pb2.Agreement.FromString,
+                )
+        self.CalibrateJudge = channel.unary_unary(
+                '/spanscore.v1.AnnotationService/CalibrateJudge',
+                request_serializer=spanscore_dot_v1_dot_annotation__service__pb2.CalibrateJudgeRequest.SerializeToString,
+                response_deserializer=spanscore_dot_v1_dot_annotation__service__pb2.CalibrateJudgeResponse.FromString,
+                )
 
 
 class AnnotationServiceServicer(object):
@@ -65,6 +75,21 @@ class AnnotationServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetAgreement(self, request, context):
+        """How far a judge agrees with people, by the labels that are stored, and how that was as they grew.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CalibrateJudge(self, request, context):
+        """Keep the judge's error on the labels that are stored, as `spanscore calibrate` does: pass rates by the same judge are
+        corrected from then on.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AnnotationServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -82,6 +107,16 @@ def add_AnnotationServiceServicer_to_server(servicer, server):
                     servicer.ReleaseAnnotationItem,
                     request_deserializer=spanscore_dot_v1_dot_annotation__service__pb2.ReleaseAnnotationItemRequest.FromString,
                     response_serializer=google_dot_protobuf_dot_empty__pb2.Empty.SerializeToString,
+            ),
+            'GetAgreement': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetAgreement,
+                    request_deserializer=spanscore_dot_v1_dot_annotation__service__pb2.GetAgreementRequest.FromString,
+                    response_serializer=spanscore_dot_v1_dot_annotation__service__pb2.Agreement.SerializeToString,
+            ),
+            'CalibrateJudge': grpc.unary_unary_rpc_method_handler(
+                    servicer.CalibrateJudge,
+                    request_deserializer=spanscore_dot_v1_dot_annotation__service__pb2.CalibrateJudgeRequest.FromString,
+                    response_serializer=spanscore_dot_v1_dot_annotation__service__pb2.CalibrateJudgeResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -145,5 +180,39 @@ class AnnotationService(object):
         return grpc.experimental.unary_unary(request, target, '/spanscore.v1.AnnotationService/ReleaseAnnotationItem',
             spanscore_dot_v1_dot_annotation__service__pb2.ReleaseAnnotationItemRequest.SerializeToString,
             google_dot_protobuf_dot_empty__pb2.Empty.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def GetAgreement(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/spanscore.v1.AnnotationService/GetAgreement',
+            spanscore_dot_v1_dot_annotation__service__pb2.GetAgreementRequest.SerializeToString,
+            spanscore_dot_v1_dot_annotation__service__pb2.Agreement.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def CalibrateJudge(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/spanscore.v1.AnnotationService/CalibrateJudge',
+            spanscore_dot_v1_dot_annotation__service__pb2.CalibrateJudgeRequest.SerializeToString,
+            spanscore_dot_v1_dot_annotation__service__pb2.CalibrateJudgeResponse.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)

@@ -46,6 +46,12 @@ class AnnotationServiceStub:
     """
     ReleaseAnnotationItem: _grpc.UnaryUnaryMultiCallable[_annotation_service_pb2.ReleaseAnnotationItemRequest, _empty_pb2.Empty]
     """Give an item back that is not going to be labelled now."""
+    GetAgreement: _grpc.UnaryUnaryMultiCallable[_annotation_service_pb2.GetAgreementRequest, _annotation_service_pb2.Agreement]
+    """How far a judge agrees with people, by the labels that are stored, and how that was as they grew."""
+    CalibrateJudge: _grpc.UnaryUnaryMultiCallable[_annotation_service_pb2.CalibrateJudgeRequest, _annotation_service_pb2.CalibrateJudgeResponse]
+    """Keep the judge's error on the labels that are stored, as `spanscore calibrate` does: pass rates by the same judge are
+    corrected from then on.
+    """
 
 @_typing.type_check_only
 class AnnotationServiceAsyncStub(AnnotationServiceStub):
@@ -64,6 +70,12 @@ class AnnotationServiceAsyncStub(AnnotationServiceStub):
     """
     ReleaseAnnotationItem: _aio.UnaryUnaryMultiCallable[_annotation_service_pb2.ReleaseAnnotationItemRequest, _empty_pb2.Empty]  # type: ignore[assignment]
     """Give an item back that is not going to be labelled now."""
+    GetAgreement: _aio.UnaryUnaryMultiCallable[_annotation_service_pb2.GetAgreementRequest, _annotation_service_pb2.Agreement]  # type: ignore[assignment]
+    """How far a judge agrees with people, by the labels that are stored, and how that was as they grew."""
+    CalibrateJudge: _aio.UnaryUnaryMultiCallable[_annotation_service_pb2.CalibrateJudgeRequest, _annotation_service_pb2.CalibrateJudgeResponse]  # type: ignore[assignment]
+    """Keep the judge's error on the labels that are stored, as `spanscore calibrate` does: pass rates by the same judge are
+    corrected from then on.
+    """
 
 class AnnotationServiceServicer(metaclass=_abc_1.ABCMeta):
     """A queue of traces and sessions for people who label.
@@ -97,5 +109,23 @@ class AnnotationServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_empty_pb2.Empty, _abc.Awaitable[_empty_pb2.Empty]]:
         """Give an item back that is not going to be labelled now."""
+
+    @_abc_1.abstractmethod
+    def GetAgreement(
+        self,
+        request: _annotation_service_pb2.GetAgreementRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_annotation_service_pb2.Agreement, _abc.Awaitable[_annotation_service_pb2.Agreement]]:
+        """How far a judge agrees with people, by the labels that are stored, and how that was as they grew."""
+
+    @_abc_1.abstractmethod
+    def CalibrateJudge(
+        self,
+        request: _annotation_service_pb2.CalibrateJudgeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_annotation_service_pb2.CalibrateJudgeResponse, _abc.Awaitable[_annotation_service_pb2.CalibrateJudgeResponse]]:
+        """Keep the judge's error on the labels that are stored, as `spanscore calibrate` does: pass rates by the same judge are
+        corrected from then on.
+        """
 
 def add_AnnotationServiceServicer_to_server(servicer: AnnotationServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
