@@ -110,6 +110,17 @@ def test_a_filter_that_cannot_be_right_says_what_to_write(show, server):
     assert "latency" in page.locator(".filters .problem").inner_text()
 
 
+def test_sessions_are_listed_worst_first(show, server):
+    page = show(server, "#/sessions")
+    shares = [float(x.removesuffix(" %")) for x in page.locator(".row .row-facts").all_inner_texts()]
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] > 0
+    page.get_by_label("Order").select_option("newest")
+    page.locator(".row", has_text="4 turns").first.wait_for()
+    assert _titles(page)[0] == "session-99"
+    assert "order=newest" in page.url
+
+
 def test_a_session_has_its_turns(show, server):
     page = show(server, "#/sessions")
     page.locator(".row").first.click()

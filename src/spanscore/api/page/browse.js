@@ -1,7 +1,7 @@
 // A list of turns or sessions with what is open of it beside: the views "failing", "traces" and "sessions".
 
 import { button, h, replace } from "../report/elements.js";
-import { count, duration, state } from "../report/words.js";
+import { count, duration, share, state } from "../report/words.js";
 import { ask } from "./client.js";
 import { CONDITIONS } from "./conditions.js";
 import { makeFilters } from "./filters.js";
@@ -23,28 +23,31 @@ export function makeBrowse(app, kind) {
   let number = 0;
 
   const filters = makeFilters({
-    id: kind.view, search: kind.search, fields: kind.fields,
+    id: kind.view, search: kind.search, fields: kind.fields, orders: kind.orders,
     onchange: (changes, how = {}) => app.go(kind.view, { ...given, ...changes }, { replace: how.isTyping }),
   });
   const list = makeRowList({
-    label: kind.title, noun: kind.noun, order: kind.order ?? ", the newest first",
+    label: kind.title, noun: kind.noun, order: () => (kind.source?.(given) ?? kind).order ?? ", the newest first",
     // A token holds for the filter that it was given for, and "the last hour" moves on.
     load: async (from, signal) => {
-      const request = from ?? { pageSize: PAGE_SIZE, ...kind.request(given, Date.now()) };
-      const answer = await ask(kind.method, request, signal);
-      const rows = (answer[kind.field] ?? []).map(kind.row);
+      const source = kind.source?.(given) ?? kind;
+      const request = from ?? { pageSize: PAGE_SIZE, ...source.request(given, Date.now()) };
+      const answer = await ask(source.method, request, signal);
+      const rows = (answer[source.field] ?? []).map(source.row).filter((row) => row.id);
       filters.complain(null);
       filters.offer(rows);
       return { rows, next: answer.nextPageToken ? { ...request, pageToken: answer.nextPageToken } : null };
     },
     item: kind.item ?? ((row) => rowParts(row, kind)),
-    onopen: (row, how) => app.go(kind.view, { ...conditions(), [kind.opens]: row.id }, { replace: how.keepFocus }),
+    onopen: (row, how) => app.go(kind.view, { ...conditions(), [row.opens ?? kind.opens]: row.id }, { replace: how.keepFocus }),
     empty: () => emptyParts(),
     onerror: (error) => { if (error.code === "invalid_argument") filters.complain(error.message); else app.failed(error); },
   });
   const element = h("div", { class: "panes" }, h("div", { class: "list", role: "region", "aria-label": kind.title }, kind.hasNoFilters ? null : filters.element, list.element), main);
 
   const conditions = () => Object.fromEntries(CONDITIONS.filter((name) => given[name]).map((name) => [name, given[name]]));
+
+  const opened = () => given[kind.opens] ?? given.turn ?? null;
 
   async function show(next) {
     given = next;
@@ -53,14 +56,14 @@ export function makeBrowse(app, kind) {
     const isOther = wanted !== key;
     key = wanted;
     const listed = isOther ? list.reset() : list.fill();
-    list.follow(given[kind.opens] ?? null);
-    document.body.classList.toggle("reading", Boolean(given[kind.opens] || (isOther && kind.startsInMain)));
+    list.follow(opened());
+    document.body.classList.toggle("reading", Boolean(opened() || (isOther && kind.startsInMain)));
     await Promise.all([listed, showMain(isOther)]);
-    list.follow(given[kind.opens] ?? null);
+    list.follow(opened());
   }
 
   async function showMain(isOther) {
-    const place = JSON.stringify([given[kind.opens], given.run]);
+    const place = JSON.stringify([opened(), given.run]);
     if (place === shown && !(isOther && page?.refresh)) {
       if (given.step !== undefined) page?.showStep?.(Number(given.step));
       return;
@@ -94,7 +97,7 @@ export function makeBrowse(app, kind) {
     toggleAll: () => page?.toggleAll?.(),
     back() {
       if (page?.clear?.()) return;
-      if (given[kind.opens]) app.go(kind.view, conditions());
+      if (opened()) app.go(kind.view, conditions());
       else if (key !== "{}") app.go(kind.view, {});
     },
     resize: () => list.draw(),
@@ -102,7 +105,7 @@ export function makeBrowse(app, kind) {
 }
 
 function rowParts(row, kind) {
-  const names = row.fails.length ? h("span", { class: "fail-text names" }, row.fails.join(", "))
+  const names = row.words ? h("span", { class: ["names", row.state === "fail" ? "fail-text" : ""] }, row.words) : row.fails.length ? h("span", { class: "fail-text names" }, row.fails.join(", "))
     : row.errors.length ? h("span", { class: "error-word names" }, `not measured: ${row.errors.join(", ")}`)
       : row.isByTurns ? h("span", { class: "fail-text names" }, "some of its turns fail")
         : h("span", { class: "names" }, row.scored ? count(row.scored, "score") : "no scores");
@@ -118,5 +121,6 @@ export function turnFacts(row) {
 
 /** What a row of sessions shows at its end. */
 export function sessionFacts(row) {
-  return [count(row.turns, "turn"), ago(row.end)].filter(Boolean).join(" · ");
+  if (row.share !== undefined) return share(row.share);
+  return [row.turns === undefined ? "" : count(row.turns, "turn"), ago(row.end)].filter(Boolean).join(" · ");
 }

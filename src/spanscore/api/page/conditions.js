@@ -8,7 +8,7 @@ const DAY = 24 * HOUR;
 export const RANGES = { "15m": ["Last 15 minutes", 15 * MINUTE], "1h": ["Last hour", HOUR], "24h": ["Last 24 hours", DAY], "7d": ["Last 7 days", 7 * DAY], "30d": ["Last 30 days", 30 * DAY] };
 
 /** The names in an address that are conditions. */
-export const CONDITIONS = ["range", "service", "agent", "search", "metric", "filter", "scores"];
+export const CONDITIONS = ["range", "service", "agent", "search", "metric", "filter", "scores", "order"];
 
 /**
  * @param {string} text

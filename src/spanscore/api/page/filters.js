@@ -11,6 +11,7 @@ const MAX_NAMES = 200;
  * @param {string} options.id - tells its parts from those of other views
  * @param {string[]} [options.has] - the conditions that it offers; "filter" is of turns or sessions, "scores" of scores
  * @param {string} [options.search] - what the search field looks in
+ * @param {Record<string, string>} [options.orders] - in which the list can be, by name; the empty one is the usual one
  * @param {string} options.fields - a filter, as an example
  * @param {(changes: Record<string, string>, how?: {isTyping?: boolean}) => void} options.onchange
  */
@@ -29,12 +30,13 @@ export function makeFilters(options) {
   const agent = named("agent", "Any agent");
   const range = h("select", { "aria-label": "Time", onchange: () => options.onchange({ range: range.value }) },
     h("option", { value: "" }, "Any time"), Object.entries(RANGES).map(([key, [text]]) => h("option", { value: key }, text)));
+  const order = options.orders ? h("select", { "aria-label": "Order", onchange: () => options.onchange({ order: order.value }) }, Object.entries(options.orders).map(([name, word]) => h("option", { value: name }, word))) : null;
   const kind = has.includes("scores") ? "scores" : "filter";
   const filter = h("input", { type: "text", class: "mono", placeholder: options.fields, "aria-label": "Filter", spellcheck: "false", autocomplete: "off", onchange: () => options.onchange({ [kind]: filter.value.trim() }) });
   const more = h("details", { class: "more-filters" }, h("summary", null, "Filter by any field"), filter);
   const chips = h("div", { class: "chips" });
   const problem = h("p", { class: "problem", role: "alert", hidden: true });
-  const element = h("div", { class: "filters" }, has.includes("search") ? search : null, h("div", { class: "selects" }, range, service, agent, lists.service, lists.agent), more, chips, problem);
+  const element = h("div", { class: "filters" }, has.includes("search") ? search : null, h("div", { class: "selects" }, order, range, service, agent, lists.service, lists.agent), more, chips, problem);
 
   return {
     element, search,
@@ -44,6 +46,7 @@ export function makeFilters(options) {
         if (document.activeElement !== input || input === range) input.value = given[name] ?? "";
         input.classList.toggle("chosen", Boolean(given[name]));
       }
+      if (order) order.value = given.order ?? "";
       if (given[kind]) more.open = true;
       replace(chips,
         given.metric ? button([`fails in ${given.metric}`, h("span", { "aria-hidden": "true" }, " ✕")], () => options.onchange({ metric: "" }), { class: "chip", title: "Remove this condition" }) : null,

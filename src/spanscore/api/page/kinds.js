@@ -4,13 +4,17 @@ import { h } from "../report/elements.js";
 import { sessionFacts, turnFacts } from "./browse.js";
 import { sessionFilter, traceFilter } from "./conditions.js";
 import { failingPage } from "./failing.js";
-import { sessionRow, turnRow } from "./messages.js";
+import { selectionOf } from "./figures.js";
+import { rankedRow, sessionRow, turnRow } from "./messages.js";
 import { monitorItem, monitorPart, monitorRow, noMonitors } from "./monitors.js";
 import { sessionPart, turnPart } from "./opened.js";
 import { noRuns, runItem, runPart, runRow } from "./runs.js";
 
 const TURN_FIELDS = "score.task_completion < 0.5 AND latency > 10s";
 const SESSION_FIELDS = "trace_count > 3 AND failing = true";
+
+const NEWEST_SESSIONS = { method: "TraceService/ListSessions", field: "sessions", row: sessionRow, request: (given, now) => ({ filter: sessionFilter(given, now) }) };
+const WORST_SESSIONS = { method: "AnalyticsService/RankSessions", field: "sessions", row: rankedRow, order: ", the worst first", request: (given, now) => ({ selection: selectionOf(given, now) }) };
 
 /** @returns {Record<string, object>} by the name of the view */
 export function kinds() {
@@ -27,9 +31,9 @@ export function kinds() {
       request: (given, now) => ({ filter: traceFilter(given, now) }),
     },
     sessions: {
-      view: "sessions", title: "Sessions", noun: "session", method: "TraceService/ListSessions", field: "sessions", row: sessionRow, facts: sessionFacts, opens: "session",
-      search: "Search ids of sessions and users", fields: SESSION_FIELDS, page: async (given, app) => (given.session ? sessionPart(given, app) : chooseOne("session")), empty: noSessions,
-      request: (given, now) => ({ filter: sessionFilter(given, now) }),
+      view: "sessions", title: "Sessions", noun: "session", facts: sessionFacts, opens: "session", search: "Search ids of sessions and users", fields: SESSION_FIELDS, orders: { "": "Worst first", newest: "Newest first" },
+      source: (given) => (given.order === "newest" || given.search || given.filter ? NEWEST_SESSIONS : WORST_SESSIONS), empty: noSessions,
+      page: async (given, app) => (given.session ? sessionPart(given, app) : given.turn ? turnPart(given, app) : chooseOne("session")),
     },
     runs: {
       view: "runs", title: "Runs", noun: "run", method: "RunService/ListRuns", field: "runs", row: runRow, item: runItem, opens: "id", hasNoFilters: true,

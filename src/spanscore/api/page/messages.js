@@ -54,6 +54,19 @@ export function sessionRow(message) {
   };
 }
 
+/** A RankedSession as a row of the list; a turn of no session is one by itself. */
+export function rankedRow(message) {
+  const [collection, id] = message.name.split("/");
+  const isTurn = collection === "traces";
+  const failing = Number(message.failing ?? 0);
+  const judged = Number(message.judged ?? 0);
+  return {
+    id: decodeURIComponent(id ?? ""), opens: isTurn ? "turn" : "session", title: isTurn ? `A turn of ${message.agentName || message.serviceName || "no session"}` : message.sessionId || decodeURIComponent(id ?? ""),
+    state: failing ? "fail" : judged ? "pass" : "none", words: judged ? `${failing} of ${judged} scores fail` : "nothing that passes or fails", fails: [], errors: [], sources: [], share: message.failRate,
+    agent: message.agentName, service: message.serviceName,
+  };
+}
+
 function verdict(scores) {
   const own = scores.filter((score) => !score.source);
   const names = (state) => [...new Set(own.filter((score) => scoreState(score) === state).map((score) => score.metric))];

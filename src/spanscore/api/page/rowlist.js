@@ -16,7 +16,7 @@ const OPEN_AFTER_MS = 60; // a key that is held down opens only the row at which
  * @param {string} options.noun - one of its rows, such as "turn"
  * @param {(from: any, signal: AbortSignal) => Promise<{rows: Row[], next: any}>} options.load - the page at `next` of the page before,
  * null: the first one; each row has an `id`. After the last page `next` is null
- * @param {string} options.order - how they are ordered, in words after a comma
+ * @param {() => string} options.order - how they are ordered, in words after a comma
  * @param {(row: Row) => any[]} options.item - what a row shows
  * @param {(row: Row, options: {keepFocus?: boolean}) => void} options.onopen
  * @param {() => any} options.empty - what is shown where there is none
@@ -133,7 +133,7 @@ export function makeRowList(options) {
 
   function say() {
     const number = `${NUMBER.format(rows.length)}${state === "ended" ? "" : "+"}`;
-    const text = state === "failed" ? "Not loaded." : state === "ended" ? count(rows.length, options.noun) : rows.length ? `${number} ${options.noun}s${options.order}` : "Looking…";
+    const text = state === "failed" ? "Not loaded." : state === "ended" ? count(rows.length, options.noun) : rows.length ? `${number} ${options.noun}s${options.order()}` : "Looking…";
     if (found.textContent !== text) found.textContent = text;
     found.ariaBusy = String(state === "loading" && rows.length === 0);
   }
