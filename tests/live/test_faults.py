@@ -12,7 +12,9 @@ import grpc
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 
+from spanscore.api.v1 import monitor_service_pb2 as monitor_pb
 from spanscore.api.v1 import run_service_pb2 as pb
+from spanscore.api.v1.monitor_service_pb2_grpc import MonitorServiceStub
 from spanscore.api.v1.run_service_pb2_grpc import RunServiceStub
 from spanscore.store.config import Config
 from spanscore.store.store import Store, StoredTrace
@@ -214,3 +216,36 @@ def test_runs_go_on_by_themselves_after_the_disk_was_full(server, small_disk):
 
     assert code == grpc.StatusCode.UNAVAILABLE
     assert {(x.state, x.progress.done) for x in ended} == {(pb.RUN_STATE_SUCCEEDED, 5)}
+
+
+def test_ticks_of_monitors_that_a_full_disk_has_stopped_are_made_up_for(server, small_disk):
+    """No trace is left out, and none is evaluated twice."""
+    url = f"sqlite:///{small_disk}/store.db"
+    running = server(store={"url": url}).stop_clock().start()
+    monitor = monitor_pb.Monitor(
+        schedule=monitor_pb.MonitorSchedule(every_s=1.0),
+        run=monitor_pb.MonitorRun(measure=pb.RunMeasure(metrics=["coherence"]), only_if_changed=True),
+    )
+    with grpc.insecure_channel(f"127.0.0.1:{running.api}") as channel:
+        service = MonitorServiceStub(channel)
+        service.CreateMonitor(monitor_pb.CreateMonitorRequest(monitor=monitor, monitor_id="m"), wait_for_ready=True)
+    running.stop()
+    store = Store.open(Config(url=url))
+    traces = [agent_trace(user_input=f"question {n}", final_output="blue") for n in range(20)]
+    store.commit([StoredTrace(x, 1, "digest") for x in traces], [])
+    store.close()
+    running.start()
+    ballast = fill(small_disk)
+    running.pass_time(10)
+    running.wait_until(lambda _: "monitors: the store cannot be used" in (running.folder / "log").read_text())
+    ballast.unlink()
+    running.run_clock()
+
+    with grpc.insecure_channel(f"127.0.0.1:{running.api}") as channel:
+        listed = monitor_pb.ListMonitorTicksRequest(parent="monitors/m")
+        service = MonitorServiceStub(channel)
+        running.wait_until(lambda _: any(x.run_progress.done == 20 for x in service.ListMonitorTicks(listed).ticks))
+        found = service.ListMonitorTicks(listed).ticks
+    running.stop()
+    assert sum(x.run_progress.done for x in found) == 20
+    assert len({x.due_ns for x in found}) == len(found)
