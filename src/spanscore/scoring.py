@@ -103,7 +103,7 @@ class Scoring:
         earlier = await self._turns_before(stored.trace)
         before: list[Evaluation] = []
         if stored.revision > 1:
-            before = await self.patiently(self._store.evaluations, trace_id=stored.trace.id, tenant=None)
+            before = await self.patiently(self._store.evaluations, trace_id=stored.trace.id, tenant=stored.trace.tenant)
         ids = {"trace_id": target.trace_id, "span_id": target.span_id, "session_id": stored.trace.session_id}
         with about(**ids, tenant=stored.trace.tenant):
             evaluations = await self._engine.evaluate_trace(
@@ -254,7 +254,7 @@ class Scoring:
             if trace is None or trace.id not in known:
                 return None
             revision, digest = known[trace.id]
-            before = await self.patiently(self._store.evaluations, trace_id=trace.id, tenant=None)
+            before = await self.patiently(self._store.evaluations, trace_id=trace.id, tenant=trace.tenant)
             stored = StoredTrace(trace, revision + 1, digest)
             found = _drawn_as(before, await self.evaluate(stored, Overrides(tuple(names))))
             if await self.patiently(self._store.known, [trace_id]) != known:  # it has grown, and was evaluated anew

@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 from sqlalchemy import create_engine, insert, select
 
 from spanscore.errors import ConfigError
+from spanscore.model.headers import of_tenant, with_headers
 from spanscore.model.trace import ModelCall, Target
 from spanscore.store import ledger, salvage, schema
 from spanscore.store.config import Config
 from spanscore.store.journal import Config as JournalConfig
 from spanscore.store.journal import Journal
+from spanscore.store.listing import ScoreQuery
 from spanscore.store.pages import Pages
 from spanscore.store.store import Store, StoredTrace
 
@@ -112,6 +114,24 @@ def test_what_others_gave_to_a_response_is_of_its_turn_again(filled, config, fil
     found = store.external_scores(trace_id=trace.id)
     store.close()
     assert [x.uid for x in found] == ["e" * 16]
+
+
+def test_each_tenant_has_its_own_after_the_repair(filled, config, file):
+    store = Store.open(config)
+    targets = [replace(filled.trace(1).target, resource=with_headers({}, of_tenant(x))) for x in ("acme", "blue")]
+    traces = [filled.trace(1, target=x, session_id="s") for x in targets]
+    store.commit([filled.stored(x) for x in traces], [filled.score(x) for x in traces])
+    store.put_external([replace(filled.score(x), received_uid=f"{x.tenant:x<16}") for x in traces])
+    store.close()
+    overwrite(file, 0, PAGE)
+    salvage.store(config, file)
+    store = Store.open(config)
+    found = [store.trace(filled.trace(1).trace_ids[0], tenant=x) for x in ("acme", "blue", "coral")]
+    scores = [store.list_scores(ScoreQuery(tenant=x), 10).items for x in ("acme", "blue", "coral")]
+    store.close()
+    assert found == [*traces, None]
+    assert [{x.tenant for x in some} for some in scores] == [{"acme"}, {"blue"}, set()]
+    assert [len(x) for x in scores] == [2, 2, 0]
 
 
 def test_every_table_of_the_store_is_saved_or_made_again():
