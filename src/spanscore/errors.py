@@ -23,7 +23,8 @@
     └── EmbeddingError        an embedding provider or model gave no vector: the outcome is a Failure
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 
 class SpanscoreError(Exception):
@@ -41,15 +42,21 @@ class ConfigError(InputError):
 class FieldError(InputError):
     """A field of a request is wrong: `field` is its path, such as `target.filter`; `problem` what is wrong with it.
 
-    `others` are further fields of the same request that are wrong too.
+    "" is the request itself. `others` are further fields of the same request that are wrong too.
     """
 
     def __init__(self, field: str, problem: str, others: Sequence["FieldError"] = ()) -> None:
         more = f" (and {len(others)} more {'fields are' if len(others) > 1 else 'field is'} wrong)" if others else ""
-        super().__init__(f"{field}: {problem}{more}")
+        super().__init__(f"{field}: {problem}{more}" if field else f"{problem}{more}")
         self.field = field
         self.problem = problem
         self.others = tuple(others)
+
+    def within(self, parent: str, names: Mapping[str, str] = MappingProxyType({})) -> "FieldError":
+        """The same of a message in which these fields are those of its field `parent`, some under other `names`."""
+        path = names.get(self.field, self.field)
+        others = [x.within(parent, names) for x in self.others]
+        return FieldError(f"{parent}.{path}" if path else parent, self.problem, others)
 
 
 class NotFoundError(InputError):

@@ -111,6 +111,22 @@ def test_a_field_that_is_wrong_is_named(run, field):
     assert raised.value.field == field
 
 
+def test_each_field_that_is_wrong_is_named_by_its_path():
+    wrong = pb.Run(
+        target=pb.RunTarget(sampling=pb.RunSampling(share=7.0)),
+        measure=pb.RunMeasure(signal_weights={"coherence": -1.0}),
+        budget=pb.RunBudget(max_tokens=0),
+    )
+    with pytest.raises(FieldError) as raised:
+        spec_of(wrong)
+    found = [x.field for x in (raised.value, *raised.value.others)]
+    assert sorted(found) == [
+        "run.budget.max_tokens",
+        "run.measure.signal_weights.coherence",
+        "run.target.sampling.share",
+    ]
+
+
 def test_a_field_of_another_budget_that_is_wrong_is_named():
     with pytest.raises(FieldError) as raised:
         budget_of(pb.RunBudget(max_tokens=0))

@@ -16,7 +16,7 @@ from spanscore.control.monitor_spec import MonitorRun, MonitorSpec
 from spanscore.control.monitor_views import Findings, Shown, ShownTick
 from spanscore.control.target import read_spec
 from spanscore.control.ticking import Known
-from spanscore.errors import FieldError, InputError
+from spanscore.errors import FieldError
 from spanscore.monitoring.config import Times, Watch
 
 _SECOND: Final = 10**9
@@ -54,11 +54,8 @@ def spec_of(monitor: pb.Monitor) -> MonitorSpec:
         given["run"] = _run(monitor.run)
     try:
         return read_spec(MonitorSpec, given)
-    except InputError as error:
-        field, _, problem = str(error).partition(": ")
-        if not problem:
-            raise FieldError("monitor", field) from None
-        raise FieldError(f"monitor.{_NAMES.get(field, field)}", problem) from None
+    except FieldError as error:
+        raise error.within("monitor", _NAMES) from None
 
 
 def merged(known: Known, given: pb.Monitor, mask: FieldMask) -> pb.Monitor:
@@ -164,7 +161,7 @@ def _run(run: pb.MonitorRun) -> dict[str, Any]:
     try:
         spec = run_spec_of(asked)
     except FieldError as error:
-        raise FieldError(f"monitor.{error.field}", error.problem) from None
+        raise error.within("monitor") from None
     given: dict[str, Any] = {"target": spec.target, "measure": spec.measure, "budget": spec.budget}
     given |= {"export": spec.export, "everything": run.everything, "only_if_changed": run.only_if_changed}
     if run.HasField("look_back_s"):

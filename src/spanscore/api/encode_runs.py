@@ -11,7 +11,7 @@ from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_TRACE, SCOPE_UNSPECI
 from spanscore.control.estimating import Estimated
 from spanscore.control.spec import RunBudget, RunSpec
 from spanscore.control.target import read_spec
-from spanscore.errors import FieldError, InputError
+from spanscore.errors import FieldError
 from spanscore.model.score import ScopeKind
 from spanscore.store.runs import Item, ItemState, Progress, Run, RunState
 
@@ -39,16 +39,16 @@ def spec_of(run: pb.Run) -> RunSpec:
         given["budget"] = _given(run.budget)
     try:
         return read_spec(RunSpec, given)
-    except InputError as error:
-        raise _field_error("run", error) from None
+    except FieldError as error:
+        raise error.within("run", _NAMES) from None
 
 
 def budget_of(budget: pb.RunBudget) -> RunBudget:
     """What a run may spend. Raises FieldError."""
     try:
         return read_spec(RunBudget, _given(budget))
-    except InputError as error:
-        raise _field_error("budget", error) from None
+    except FieldError as error:
+        raise error.within("budget") from None
 
 
 def _scope_of(scope: Any) -> ScopeKind:
@@ -58,14 +58,6 @@ def _scope_of(scope: Any) -> ScopeKind:
     if found is None:
         raise FieldError("run.target.scope", f"{scope} is no scope of a run; give SCOPE_TRACE or SCOPE_SESSION")
     return found
-
-
-def _field_error(parent: str, error: InputError) -> FieldError:
-    """The error of a spec, whose text starts with a field's path, with that path as the message `parent` has it."""
-    field, _, problem = str(error).partition(": ")
-    if not problem:
-        return FieldError(parent, field)
-    return FieldError(f"{parent}.{_NAMES.get(field, field)}", problem)
 
 
 def state_of(state: Any) -> RunState:

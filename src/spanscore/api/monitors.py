@@ -42,7 +42,7 @@ class MonitorService(Servicer):
         try:
             known = await self._monitors.create(call.tenant, spec, request.monitor_id, request_id)
         except FieldError as error:
-            raise FieldError(f"monitor.{error.field}", error.problem) from None
+            raise error.within("monitor") from None
         return await self._encoded(known)
 
     @needs("read")
@@ -72,7 +72,7 @@ class MonitorService(Servicer):
         try:
             return await self._encoded(await self._monitors.update(known, spec))
         except FieldError as error:
-            raise FieldError(f"monitor.{error.field}", error.problem) from None
+            raise error.within("monitor") from None
 
     @needs("write")
     async def delete_monitor(self, request: pb.DeleteMonitorRequest, call: Call) -> Empty:

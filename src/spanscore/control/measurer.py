@@ -72,7 +72,7 @@ class Measurers:
             )
             metrics = engine.metrics_of(overrides)
         except FieldError as error:
-            raise FieldError(f"measure.{error.field}", error.problem) from None
+            raise error.within("measure") from None
         except (ConfigError, ValueError) as error:
             raise FieldError("measure", str(error)) from None
         rubric = engine.has_rubric(overrides)

@@ -284,7 +284,7 @@ class Monitors:
             if run is not None:
                 await self._runs.refuse_unmet(tenant, run)
         except FieldError as error:
-            raise FieldError(f"run.{error.field}", error.problem) from None
+            raise error.within("run") from None
         except NotFoundError:
             raise
         except InputError as error:

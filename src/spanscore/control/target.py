@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import (
@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from spanscore.errors import InputError
+from spanscore.errors import FieldError, InputError
 from spanscore.evaluation.rules.conditions import as_text
 from spanscore.filters import Fields, Filter, parse
 from spanscore.filters.syntax import MAX_CHARS
@@ -235,18 +235,17 @@ class MeasureSpec(Spec):
 
 
 def read_spec(kind: type[SpecT], given: Any) -> SpecT:
-    """`given`, a JSON object or its text, as a spec. Raises InputError that names each field that is wrong."""
+    """`given`, a JSON object or its text, as a spec. Raises FieldError that names each field that is wrong."""
     try:
         return kind.model_validate_json(given) if isinstance(given, str) else kind.model_validate(given)
     except ValidationError as error:
-        raise InputError("; ".join(_faults(error))) from None
+        first, *others = _faults(error)
+        raise FieldError(first.field, first.problem, others) from None
 
 
-def _faults(error: ValidationError) -> Iterable[str]:
+def _faults(error: ValidationError) -> Iterator[FieldError]:
     for fault in error.errors(include_url=False):
-        where = ".".join(map(str, fault["loc"]))
-        message = fault["msg"].removeprefix("Value error, ")
-        yield f"{where}: {message}" if where else message
+        yield FieldError(".".join(map(str, fault["loc"])), fault["msg"].removeprefix("Value error, "))
 
 
 def _condition(where: str, scope: ScopeKind) -> Filter[Any] | None:
