@@ -60,10 +60,13 @@ def page(
         return _of_sessions(store, tenant, target, cursor, stored_by_ns, rows)
     if rows is not None:
         return _of_rows(store, tenant, target, int(cursor or rows[0]), rows[1])
+    wanted = target.filter or TraceFilter()
+    if wanted == TraceFilter() and not target.where:
+        ids = store.read_runs(lambda x: x.trace_ids(tenant, cursor, _TRACES, stored_by_ns=stored_by_ns))
+        return Page(ids, ids[-1] if ids else None)
     found = store.read_runs(
         lambda x: x.traces(tenant, cursor, _TRACES, max_bytes=_MAX_BYTES, stored_by_ns=stored_by_ns)
     )
-    wanted = target.filter or TraceFilter()
     accepted = {id_: trace for id_, trace in found if trace is not None and wanted.accepts(trace)}
     return Page(_that_meet(store, tenant, target, accepted), found[-1][0] if found else None)
 

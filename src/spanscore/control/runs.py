@@ -11,6 +11,7 @@ from typing import Any
 
 from spanscore.control import listing
 from spanscore.control.estimating import Estimated, Estimating
+from spanscore.control.loop_delay import LoopDelay
 from spanscore.control.measurer import Measurers
 from spanscore.control.scoring_items import ItemScoring
 from spanscore.control.source_listing import stored
@@ -64,14 +65,15 @@ class Runs:
     ) -> None:
         """`sources` are where runs may read traces that are stored elsewhere.
 
-        While `is_busy` with what comes in, runs wait.
+        While `is_busy` with what comes in, or the event loop is late, runs wait.
         """
         self._config = config
         self._sources = sources or Sources({})
         self._measurers = measurers
         self._scoring = scoring
         self._store = store
-        self._is_busy = is_busy
+        self._delay = LoopDelay()
+        self._is_busy = lambda: self._delay.is_long or is_busy()
         self._clock_ns = clock_ns
         self._sleep = sleep
         self._estimating = Estimating(store, measurers, measurers.judge_config, self._sources, clock_ns)
@@ -82,6 +84,7 @@ class Runs:
 
     async def run(self) -> None:
         """Work off the runs that there are, and those that are created, until cancelled."""
+        watching = asyncio.create_task(self._delay.watch())
         try:
             while True:
                 self._news.clear()
@@ -95,9 +98,10 @@ class Runs:
                 except TimeoutError:
                     pass
         finally:
-            for active in self._active.values():
-                active.task.cancel()
-            await asyncio.gather(*(x.task for x in self._active.values()), return_exceptions=True)
+            tasks = [watching, *(x.task for x in self._active.values())]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def stop(self) -> None:
         """Take up nothing more, and wait some seconds for what is under way; the next start goes on with the rest."""

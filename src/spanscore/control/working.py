@@ -99,6 +99,7 @@ class Work:
             )
         self._uncommitted: list[tuple[Item, Worked]] = []
         self._committing = asyncio.Lock()
+        self._giving_way = asyncio.Lock()
 
     def end(self) -> None:
         """Take up no more items; `run` returns when those under way are committed."""
@@ -169,11 +170,14 @@ class Work:
             await self._commit(item, await items.work(item))
 
     async def _give_way(self) -> None:
-        """Let what comes in go first."""
-        waited_s = 0.0
-        while waited_s < _LONGEST_WAIT_S and self._is_busy():
-            await self._sleep(_WAIT_S)
-            waited_s += _WAIT_S
+        """Let what comes in go first; those that wait for it go on one after the other."""
+        if not self._is_busy():
+            return
+        async with self._giving_way:
+            waited_s = 0.0
+            while waited_s < _LONGEST_WAIT_S and self._is_busy():
+                await self._sleep(_WAIT_S)
+                waited_s += _WAIT_S
 
     async def _commit(self, item: Item, worked: Worked) -> None:
         """Commit an item with its scores, and in the same transaction all that wait for it meanwhile."""

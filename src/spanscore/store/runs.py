@@ -323,6 +323,12 @@ class RunTables:
         found = self._connection.execute(query)
         return [(row.id, next(iter(records.undamaged(records.decode_trace, row.record)), None)) for row in found]
 
+    def trace_ids(self, tenant: str, after: str, limit: int, *, stored_by_ns: int) -> list[str]:
+        """At most `limit` ids of the same agent traces, without a look at their records."""
+        table = agent_traces.c
+        known = (table.id > after, *tenants.is_of(agent_traces, tenant), _was_stored_by(stored_by_ns))
+        return list(self._connection.execute(select(table.id).where(*known).order_by(table.id).limit(limit)).scalars())
+
     def traces_in(
         self, tenant: str, after: int, limit: int, *, max_bytes: int, until: int
     ) -> list[tuple[int, str, AgentTrace | None]]:
