@@ -188,6 +188,8 @@ def test_another_tenant_has_monitors_of_its_own(ask):
         ({"watch": {"metric": "nonsense"}}, "monitor.watch.metric", "nonsense"),
         ({"watch": {"metric": METRIC, "scope": SCOPE_SESSION}}, "monitor.watch.metric", "session"),
         ({"watch": {"metric": METRIC, "floor": 2}}, "monitor.watch.floor", "less than or equal"),
+        ({"watch": {"metric": METRIC, "heaviest": float("inf")}}, "monitor.watch.heaviest", "less than|finite"),
+        ({"watch": {"metric": METRIC, "floor": float("nan")}}, "monitor.watch.floor", "finite|greater"),
         ({"watch": {"metric": METRIC, "of": "median"}}, "monitor.watch.of", "pass_rate"),
         ({"watch": {"metric": METRIC, "alpha": 1}}, "monitor.watch.alpha", "less than 1"),
         ({"watch": {"metric": METRIC, "reference": {"sessions": 5}}}, "monitor.watch.reference.sessions", "20"),
@@ -222,6 +224,12 @@ def test_what_is_wrong_is_said_with_its_field_and_changes_nothing(ask, changed, 
 def test_what_is_no_id_is_refused(ask, id_):
     with pytest.raises(FieldError, match="is no id"):
         ask.create(id_=id_)
+
+
+@pytest.mark.parametrize("id_", ["nothing", "%00", "a" * 300, "ü"])
+def test_a_name_under_which_there_is_nothing_is_named(ask, id_):
+    with pytest.raises(NotFoundError, match="there is no monitor"):
+        ask("get_monitor", name=f"monitors/{id_}")
 
 
 def test_ids_that_are_not_stored_are_refused(ask):

@@ -12,7 +12,7 @@ from spanscore.api.servicer import Call, Servicer, needs
 from spanscore.api.v1 import monitor_service_pb2 as pb
 from spanscore.control.monitors import Monitors
 from spanscore.control.ticking import Known
-from spanscore.errors import ConflictError, FieldError
+from spanscore.errors import ConflictError, FieldError, NotFoundError
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _ID_CHARS, _CHARS_A_NUMBER = 70, 7
@@ -113,7 +113,10 @@ class MonitorService(Servicer):
         return response
 
     async def _known(self, name: str, call: Call, field: str = "name") -> Known:
-        return await self._monitors.get(call.tenant, id_in(name, "monitors", field))
+        monitor_id = id_in(name, "monitors", field)
+        if not _ID.fullmatch(monitor_id):
+            raise NotFoundError(f"there is no monitor {shown(monitor_id)}")
+        return await self._monitors.get(call.tenant, monitor_id)
 
     async def _encoded(self, known: Known) -> pb.Monitor:
         return encode_monitor((await self._monitors.shown([known]))[0])

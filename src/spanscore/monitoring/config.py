@@ -26,7 +26,7 @@ class Reference(BaseModel):
     sessions: int = Field(default=400, ge=20, le=5000)
     """How many sessions. The more there are, the smaller the drops that are found."""
 
-    tolerance: float = Field(default=0.0, ge=0, lt=1)
+    tolerance: float = Field(default=0.0, ge=0, lt=1, allow_inf_nan=False)
     """How much lower the mean may be without an alert, on the scale 0..1."""
 
 
@@ -50,16 +50,16 @@ class Watch(BaseModel):
     agent: _Name | None = None
     """Only scores of the agent of this name."""
 
-    floor: float | None = Field(default=None, ge=0, le=1)
+    floor: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
     """Alert when the mean, on the scale 0..1, is below this. Not set: below that of `reference`."""
 
     reference: Reference | None = None
     """Alert when the mean is below that of the first sessions. Where neither is set, that of 400 sessions."""
 
-    alpha: float = Field(default=0.01, gt=0, lt=1)
+    alpha: float = Field(default=0.01, ge=1e-12, lt=1, allow_inf_nan=False)
     """The chance that this monitor ever raises a false alarm, however often it looks and however long it runs."""
 
-    heaviest: float | None = Field(default=None, gt=0)
+    heaviest: float | None = Field(default=None, gt=0, le=1e12, allow_inf_nan=False)
     """With how many turns, each by the inverse of the chance with which it was drawn, a session counts at most.
 
     Not set: three times the mean of the first 30 sessions, which are used for nothing else."""
