@@ -3,7 +3,7 @@
 from spanscore.calibration.calibrating import Calibration, Measure, calibration, counted_pairs, measures, unsure
 from spanscore.calibration.correcting import PassRate, pass_rates
 from spanscore.calibration.growing import Point, growth
-from spanscore.calibration.labels import Label, label_of
+from spanscore.calibration.labels import Label, label_of, read_rows
 from spanscore.calibration.labels import read as read_labels
 from spanscore.calibration.matching import Matched, match
 from spanscore.calibration.verdicts import Verdict
@@ -28,5 +28,6 @@ __all__ = [
     "pass_rates",
     "passing",
     "read_labels",
+    "read_rows",
     "unsure",
 ]

@@ -46,6 +46,23 @@ def read(path: Path, metric: str | None = None) -> list[Label]:
 
     Raises InputError where it has none, one is broken, or two contradict.
     """
+    lines = _rows(path, ("label", "score"), _KEYS)
+    labels = [_label(path, number, fields, metric) for number, fields in lines]
+    if not labels:
+        raise InputError(f"{path}: a heading and no label; {_HOW}")
+    return _once(path, labels)
+
+
+def read_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """The rows of any file of scores, each with its line: JSON Lines, or CSV with a heading.
+
+    Empty cells are left out. Raises InputError where there is no row, or one is broken.
+    """
+    return _rows(path, ("label", "value", "score"), ("trace_id", "session_id", "metric", "label", "value"))
+
+
+def _rows(path: Path, needed: Sequence[str], columns: Sequence[str]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """The rows of a file, of which a table has one of the `needed` columns."""
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise InputError(f"{path}: larger than {_MAX_BYTES >> 20} MiB; split it")
@@ -58,11 +75,7 @@ def read(path: Path, metric: str | None = None) -> list[Label]:
         raise InputError(f"{path}: the file is empty; {_HOW}")
     if text.lstrip().startswith("["):
         raise InputError(f"{path}:1: a JSON array; write one JSON object a line")
-    lines = _json_lines(path, text) if text.lstrip().startswith("{") else _table(path, text)
-    labels = [_label(path, number, fields, metric) for number, fields in lines]
-    if not labels:
-        raise InputError(f"{path}: a heading and no label; {_HOW}")
-    return _once(path, labels)
+    return _json_lines(path, text) if text.lstrip().startswith("{") else _table(path, text, needed, columns)
 
 
 def label_of(score: Evaluation, metric: str, number: int, pass_from: float | None = None) -> Label | None:
@@ -101,14 +114,16 @@ def _json_lines(path: Path, text: str) -> Iterator[tuple[int, Mapping[str, Any]]
         yield number, fields
 
 
-def _table(path: Path, text: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _table(
+    path: Path, text: str, needed: Sequence[str], columns: Sequence[str]
+) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """The rows with a value, by what their columns are called; spreadsheets part them by commas, semicolons or tabs."""
     separator = max(_SEPARATORS, key=text.splitlines()[0].count)
     rows = csv.reader(io.StringIO(text, newline=None), delimiter=separator, skipinitialspace=True, strict=True)
     try:
         headings = [x.strip().lower() for x in next(rows)]
-        if not {"label", "score"} & set(headings):
-            raise InputError(f"{path}:1: no column label or score; columns are {', '.join(_KEYS)}")
+        if not set(needed) & set(headings):
+            raise InputError(f"{path}:1: no column {' or '.join(needed)}; columns are {', '.join(columns)}")
         for row in rows:
             if fields := {key: value for key, x in zip(headings, row, strict=False) if key and (value := x.strip())}:
                 yield rows.line_num, _numbers(fields)

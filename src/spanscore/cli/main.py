@@ -107,8 +107,21 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
         command.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
         if name == named:
-            _module(name).add_arguments(command)
+            _declare(_module(name), command, words[words.index(name) + 1 :])
     return parser
+
+
+def _declare(module: ModuleType, command: argparse.ArgumentParser, following: Sequence[str]) -> None:
+    """Declare a command's options, or those of its action, where the next word names one of its `ACTIONS`."""
+    actions = getattr(module, "ACTIONS", {})
+    word = following[0] if following else ""
+    if word not in actions:
+        module.add_arguments(command)
+        return
+    command.prog = f"{command.prog} {word}"
+    command.description = f"{actions[word].summary[0].upper()}{actions[word].summary[1:]}."
+    command.add_argument("action", choices=[word], metavar=word, help=argparse.SUPPRESS)
+    actions[word].add_arguments(command)
 
 
 def _explain(error: Exception, *, debug: bool) -> int:

@@ -5,14 +5,18 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from spanscore.cli import exported, score_lines, sources, undelivered
+from spanscore.cli import annotation_actions, exported, score_actions, score_lines, sources, undelivered
 from spanscore.cli.terminal import print_json
 from spanscore.errors import InputError
 from spanscore.model.score import Evaluation
 
+ACTIONS = {**score_actions.ACTIONS, **annotation_actions.ACTIONS}
+"""What else the command does, by the word that follows it: `spanscore scores create`."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's options."""
+    """Declare the options of the list."""
+    parser.epilog = f"More: spanscore scores ({' | '.join(ACTIONS)}), each with --help."
     parser.add_argument("path", metavar="PATH", nargs="*", type=Path, help=exported.PATH_HELP)
     sources.add_arguments(parser)
     sources.add_conditions(parser, "scores")
@@ -26,7 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """List the scores. Returns the exit code."""
+    """List the scores, or do what an action says. Returns the exit code."""
+    if "action" in args:
+        return ACTIONS[args.action].run(args)
     if args.undelivered or args.resend or args.forget:
         return undelivered.run(args)
     if args.exporter:
