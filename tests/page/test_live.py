@@ -32,8 +32,17 @@ def test_where_nothing_is_stored_the_page_says_what_to_do(show, serve):
     assert "4317" not in page.locator(".nothing").inner_text()
     page.keyboard.press("1")
     page.locator(".nothing", has_text="No turn fails").wait_for()
+    page.locator(".all-well", has_text="Nothing is stored yet").wait_for()
     page.get_by_role("link", name="Runs").click()
     page.locator(".nothing", has_text="spanscore runs create").wait_for()
+
+
+def test_where_nothing_is_scored_the_page_says_why(show, serve):
+    served = serve(evaluation={"default_metrics": False, "metrics": {"task_completion": {}}}).start()
+    served.send_turn("a question", 1)
+    page = show(served)
+    assert until(lambda: page.keyboard.press("r") or "no_judge" in page.locator(".all-well").inner_text())
+    assert "No turn of these has a score" in page.locator(".all-well").inner_text()
 
 
 def test_without_a_judge_the_page_says_how_to_get_one(show, serve):

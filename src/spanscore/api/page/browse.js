@@ -9,6 +9,7 @@ import { makeRowList } from "./rowlist.js";
 import { ago } from "./times.js";
 
 const PAGE_SIZE = 100;
+const SLOW_MS = 150;
 
 /**
  * @param {object} app
@@ -70,7 +71,7 @@ export function makeBrowse(app, kind) {
     }
     shown = place;
     const own = (number += 1);
-    const slow = setTimeout(() => { if (own === number) main.classList.add("loading"); }, 150);
+    const slow = setTimeout(() => { if (own === number) waitIn(main); }, SLOW_MS);
     const made = await kind.page(given, app, conditions).catch((error) => ({ element: app.problemPart(error), error }));
     clearTimeout(slow);
     if (own !== number) { made.leave?.(); return; } // another page was opened meanwhile
@@ -102,6 +103,11 @@ export function makeBrowse(app, kind) {
     },
     resize: () => list.draw(),
   };
+}
+
+function waitIn(main) {
+  if (main.childElementCount) main.classList.add("loading");
+  else replace(main, h("p", { class: "boot" }, "Reading…"));
 }
 
 function rowParts(row, kind) {

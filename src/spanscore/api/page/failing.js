@@ -4,12 +4,13 @@ import { button, h } from "../report/elements.js";
 import { NUMBER, breakable, count, firstLine } from "../report/words.js";
 import { ask } from "./client.js";
 import { isAskable, scoreFilter } from "./conditions.js";
+import { whyNothingFails } from "./empty.js";
 import { rateCell, selectionOf } from "./figures.js";
 import { scoreOf } from "./messages.js";
 import { patch } from "./patching.js";
 import { ago } from "./times.js";
 
-const SCORES_READ = 400;
+const SCORES_READ = 300;
 const REASONS_SHOWN = 3;
 
 /**
@@ -18,18 +19,33 @@ const REASONS_SHOWN = 3;
  */
 export async function failingPage(app, conditions) {
   const element = h("article", { class: "page overview failing-page" });
-  async function refresh() {
+  let newest = [];
+  let summaries = [];
+  let why = []; // nothing fails
+
+  async function readNewest() {
+    newest = await failingScores({ filter: scoreFilter(conditions(), Date.now()) });
+    show();
+  }
+
+  async function readRates() {
+    summaries = (await ask("AnalyticsService/SummarizeScores", { selection: selectionOf(conditions(), Date.now()) })).summaries ?? [];
+    if (!withRates(newest, summaries).length) why = await whyNothingFails(summaries);
+    show();
+  }
+
+  function show() {
     const given = conditions();
-    const now = Date.now();
-    const [newest, whole] = await Promise.all([failingScores({ filter: scoreFilter(given, now) }), ask("AnalyticsService/SummarizeScores", { selection: { ...selectionOf(given, now) } })]);
-    const groups = withRates(newest, whole.summaries ?? []);
+    const groups = withRates(newest, summaries);
     patch(element,
       h("header", { class: "page-head" }, h("h1", null, "What fails now"), h("p", { class: "meta" }, words(given, groups).map((text) => h("span", null, text)))),
       app.viewer.hasJudge ? null : noJudge(),
-      groups.length ? groups.map((group) => groupPart(group, app, given)) : h("p", { class: "all-well" }, "No score fails, and none could not be measured."));
+      groups.length ? groups.map((group) => groupPart(group, app, given)) : h("div", { class: "all-well" }, why));
   }
-  await refresh();
-  return { element, refresh };
+
+  await readNewest();
+  readRates().catch(app.failed); // the reasons do not wait for the rates
+  return { element, refresh: () => Promise.all([readNewest(), readRates()]) };
 }
 
 /**

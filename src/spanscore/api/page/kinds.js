@@ -3,6 +3,7 @@
 import { h } from "../report/elements.js";
 import { sessionFacts, turnFacts } from "./browse.js";
 import { sessionFilter, traceFilter } from "./conditions.js";
+import { noSessions, nothingFails, nothingStored } from "./empty.js";
 import { failingPage } from "./failing.js";
 import { selectionOf } from "./figures.js";
 import { rankedRow, sessionRow, turnRow } from "./messages.js";
@@ -48,19 +49,4 @@ export function kinds() {
 
 function chooseOne(noun) {
   return { element: h("div", { class: "choose" }, h("h1", null, `Choose a ${noun}`), h("p", { class: "muted" }, "Click one in the list, or press ", h("kbd", null, "j"), " and ", h("kbd", null, "k"), ".")) };
-}
-
-function nothingFails() {
-  return [h("p", null, "No turn fails.")];
-}
-
-/** What to do where nothing is stored. */
-export function nothingStored() {
-  return [h("p", null, h("b", null, "Nothing is stored yet.")),
-    h("p", null, "Have your agent's SDK or collector send its traces by OTLP to spanscore: port 4327 (gRPC) or 4328 (HTTP), unless configured otherwise. A turn is listed some ten seconds after it has ended.")];
-}
-
-function noSessions() {
-  return [h("p", null, h("b", null, "There are no sessions yet.")),
-    h("p", null, "Turns whose spans have the same ", h("code", null, "session.id"), " or ", h("code", null, "gen_ai.conversation.id"), " are a session.")];
 }
