@@ -220,6 +220,14 @@ def test_what_is_wrong_is_said_with_its_field_and_changes_nothing(ask, changed, 
         assert ask("get_monitor", name="monitors/m").etag == before.etag
 
 
+def test_all_fields_that_are_wrong_are_named_at_once(ask):
+    wrong = pb.Monitor(watch={"metric": METRIC, "alpha": 2}, schedule={"time_zone": "Mars", "every_s": 0.1})
+    with pytest.raises(FieldError) as raised:
+        ask.create(wrong)
+    fields = [raised.value.field, *(x.field for x in raised.value.others)]
+    assert fields == ["monitor.watch.alpha", "monitor.schedule.every_s", "monitor.schedule.time_zone"]
+
+
 @pytest.mark.parametrize("id_", ["a/b", "-a", "a b", "ü", "a" * 65])
 def test_what_is_no_id_is_refused(ask, id_):
     with pytest.raises(FieldError, match="is no id"):
