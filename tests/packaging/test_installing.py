@@ -63,6 +63,13 @@ def test_older_versions_stay_and_the_same_is_rebuilt(environment, wheel, expecte
     assert seen(environment.folder / "bin/spanscore") == expected
 
 
+@pytest.mark.parametrize("version", ["protobuf<6", "protobuf<7", "protobuf"])
+def test_the_api_answers_with_each_version_of_protobuf(environment, wheel, version):
+    environment.install_first("pip", version)
+    environment.pip_install(f"{wheel}[api]")
+    environment.python(ROOT / "tests/packaging/api_calls.py")
+
+
 def test_the_lowest_versions_rebuild_and_score_the_same(environment, wheel, expected, tmp_path):
     lowest = tmp_path / "lowest.txt"
     run(UV, "pip", "compile", "-q", "--resolution", "lowest-direct", ROOT / "pyproject.toml", "-o", lowest)

@@ -18,6 +18,7 @@ from spanscore.control.target import read_spec
 from spanscore.control.ticking import Known
 from spanscore.errors import FieldError
 from spanscore.monitoring.config import Times, Watch
+from spanscore.otlp.json import is_repeated
 
 _SECOND: Final = 10**9
 _LONGEST_S: Final = 10**10
@@ -238,7 +239,7 @@ def _set_paths(message: Message, before: str = "") -> list[str]:
         path = f"{before}{field.name}"
         if not before and field.name not in _GIVEN:
             continue
-        is_message = field.message_type is not None and not field.is_repeated
+        is_message = field.message_type is not None and not is_repeated(field)
         inner = _set_paths(value, f"{path}.") if is_message else []
         found += inner or [path]
     return found

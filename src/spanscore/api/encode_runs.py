@@ -13,6 +13,7 @@ from spanscore.control.spec import RunBudget, RunSpec
 from spanscore.control.target import read_spec
 from spanscore.errors import FieldError
 from spanscore.model.score import ScopeKind
+from spanscore.otlp.json import is_repeated
 from spanscore.store.runs import Item, ItemState, Progress, Run, RunState
 
 _SCOPES: Final[dict[ScopeKind, Any]] = {"trace": SCOPE_TRACE, "session": SCOPE_SESSION}
@@ -169,7 +170,7 @@ def _given(message: Message) -> dict[str, Any]:
         if field.message_type is not None and not field.message_type.GetOptions().map_entry:
             continue
         if field.message_type is None:
-            found[field.name] = list(value) if field.is_repeated else value
+            found[field.name] = list(value) if is_repeated(field) else value
         elif field.message_type.fields_by_name["value"].message_type is None:
             found[field.name] = dict(value)
     return found

@@ -149,7 +149,7 @@ def _message_reader(field: FieldDescriptor) -> _Read:
             held.SetInParent()
             _read_message(held, item, depth + step)
 
-    return read_many if _is_repeated(field) else read_one
+    return read_many if is_repeated(field) else read_one
 
 
 def _scalar_reader(field: FieldDescriptor) -> _Read:
@@ -162,10 +162,10 @@ def _scalar_reader(field: FieldDescriptor) -> _Read:
     def read_one(message: Any, item: Any, _depth: int) -> None:
         setattr(message, name, convert(item))
 
-    return read_many if _is_repeated(field) else read_one
+    return read_many if is_repeated(field) else read_one
 
 
-def _is_repeated(field: Any) -> bool:
+def is_repeated(field: Any) -> bool:
     """Whether a FieldDescriptor has a list of values: `is_repeated` in protobuf 7, `label` in older ones."""
     return bool(field.is_repeated if hasattr(field, "is_repeated") else field.label == field.LABEL_REPEATED)
 
@@ -251,7 +251,7 @@ def _printers(descriptor: Descriptor) -> dict[str, tuple[str, Callable[[Any], An
 
 def _printer(field: FieldDescriptor) -> Callable[[Any], Any]:
     print_one = _value_printer(field)
-    return (lambda held: [print_one(x) for x in held]) if _is_repeated(field) else print_one
+    return (lambda held: [print_one(x) for x in held]) if is_repeated(field) else print_one
 
 
 def _value_printer(field: FieldDescriptor) -> Callable[[Any], Any]:
