@@ -7,7 +7,7 @@ import pytest
 from spanscore.control.monitor_spec import MonitorSpec
 from spanscore.control.monitors import Monitors
 from spanscore.control.target import read_spec
-from spanscore.errors import InputError, NotFoundError
+from spanscore.errors import InputError, JudgeUnavailableError, NotFoundError
 from spanscore.export.alerting_config import Alerting
 from spanscore.store.listing import ScoreQuery
 
@@ -306,6 +306,15 @@ def test_the_scores_of_runs_raise_an_alert_and_a_session_counts_once(server, tra
 
     again = world.worked_off(world.later())
     assert (again.outcome, again.sessions) == ("unchanged", 0)
+
+
+def test_a_tick_says_what_its_run_says_of_its_end(server, traces, judge):
+    world = World(server)
+    server.keep(traces(3))
+    judge.errors["order 1?"] = JudgeUnavailableError("no")
+    world.create(everything=True, watch={"floor": 0.95})
+    tick = world.worked_off(world.later())
+    assert (tick.scores, tick.facts.reason) == (2, "1 of 3 failed")
 
 
 def test_live_scores_are_no_matter_to_a_monitor_of_runs(server, traces):

@@ -33,7 +33,7 @@ def print_monitors(monitors: "Sequence[Monitor]") -> None:
             on_one_line(monitor.watch.metric or "-", 40),
             "yes" if monitor.HasField("run") else "-",
             _state(monitor),
-            f"{known.floor:.3f}" if known.HasField("floor") else "-",
+            _floor(monitor),
             _evidence(known),
             _time(monitor.last_tick.made_ns) if monitor.HasField("last_tick") else "-",
             _time(monitor.next_tick_ns) if monitor.HasField("next_tick_ns") else "-",
@@ -127,6 +127,12 @@ def _state(monitor: "Monitor") -> str:
     if monitor.state == MONITOR_STATE_PAUSED:
         return "paused"
     return _PHASES.get(monitor.findings.phase, monitor.findings.phase) or "new"
+
+
+def _floor(monitor: "Monitor") -> str:
+    """What the mean is held against; before the first look what the monitor was given."""
+    known = monitor.findings if monitor.HasField("findings") else monitor.watch
+    return f"{known.floor:.3f}" if known.HasField("floor") else "-"
 
 
 def _evidence(known: "MonitorFindings") -> str:

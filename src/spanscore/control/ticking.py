@@ -187,7 +187,7 @@ class Ticking:
         elif run.state == "FAILED":
             await asyncio.to_thread(self._end, tick, "failed", f"run {run_id} failed: {run.progress.reason}")
         elif run.is_ended and known.spec.watch is not None:
-            await asyncio.to_thread(self._assess, known, known.spec.watch, tick)
+            await asyncio.to_thread(self._assess, known, known.spec.watch, tick, run.progress.reason)
         elif run.is_ended:
             await asyncio.to_thread(self._end, tick, "done", run.progress.reason)
 
@@ -198,12 +198,12 @@ class Ticking:
         digest, is_kept = looking.digest(watched), known.kept is not None
         return self._store.look(tick, wanted, settled_ns, digest, advance, is_kept=is_kept)
 
-    def _assess(self, known: Known, watched: Watch, tick: Tick) -> None:
+    def _assess(self, known: Known, watched: Watch, tick: Tick, reason: str | None) -> None:
         run = tick.run or ""
         wanted = Wanted(watched.metric, watched.scope, partial(looking.value_of, watched, run=run), run)
         now_ns = self._clock_ns()
         advance = self._advance(known, watched, now_ns, run)
-        self._store.assess(tick, now_ns, wanted, looking.digest(watched), advance)
+        self._store.assess(tick, now_ns, wanted, looking.digest(watched), advance, reason)
 
     def _advance(self, known: Known, watched: Watch, now_ns: int, run: str | None = None) -> Advance:
         origin = Origin(known.id, known.tenant, run)

@@ -94,8 +94,13 @@ class MonitorStore:
             tables.change_tick(made)
         return made
 
-    def assess(self, tick: Tick, now_ns: int, wanted: Wanted, digest: str, advance: Advance) -> Tick | None:
-        """Look at the scores of a tick's run, which has ended; None where that was done, or there are more to read."""
+    def assess(
+        self, tick: Tick, now_ns: int, wanted: Wanted, digest: str, advance: Advance, reason: str | None = None
+    ) -> Tick | None:
+        """Look at the scores of a tick's run, which has ended; None where that was done, or there are more to read.
+
+        `reason` is what the run says of its end, for the history.
+        """
         with self._database.writing() as connection:
             tables = MonitorTables(connection)
             open_tick = tables.tick(tick.tenant, tick.monitor, tick.due_ns)
@@ -111,7 +116,7 @@ class MonitorStore:
             sessions = scores.settled(_ALL_NS, now_ns)
             outcome = _advance(connection, replace(tick, looked_ns=now_ns), digest, 0, advance, sessions)
             scores.forget(now_ns)
-            made = replace(open_tick, sessions=len(sessions)).ended(outcome, now_ns)
+            made = replace(open_tick, sessions=len(sessions)).ended(outcome, now_ns, reason)
             tables.change_tick(made)
         return made
 
