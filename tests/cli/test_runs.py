@@ -73,6 +73,11 @@ def test_a_run_is_watched_to_its_end(runs):
     assert f"skipped   5  {METRIC}: not_applicable" in printed.out
 
 
+def test_the_budget_of_a_run_is_shown_beside_what_it_has_spent(runs):
+    _, printed = runs("create", "--metric", METRIC, "--max-usd", "2.5", "--max-tokens", "1000")
+    assert "budget    at most 2.5000 USD and 1,000 tokens" in printed.out
+
+
 def test_a_run_that_was_made_is_listed(runs):
     run = created(runs, "--name", "nightly")
     _, printed = runs("list")

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +21,8 @@ from spanscore.store.config import Config
 from spanscore.store.store import Store, StoredTrace
 from spanscore.telemetry import Meter
 from spanscore.testing.traces import agent_trace, tool_call
+
+sys.path[:0] = [str(Path(__file__).parents[1] / "judged")]  # the traces that files record
 
 ENDED = {"SUCCEEDED", "FAILED", "CANCELLED", "PAUSED"}
 

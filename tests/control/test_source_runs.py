@@ -2,12 +2,10 @@
 
 import asyncio
 import itertools
-import json
 import threading
 
 import pytest
-from google.protobuf import json_format
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from sent_traces import SECOND_NS, lines_of, request_of
 
 from spanscore.control import source_listing
 from spanscore.control.runs import Runs
@@ -21,38 +19,6 @@ from spanscore.rebuild import rebuild_all
 from spanscore.store.listing import ScoreQuery, TraceQuery
 from spanscore.store.store import StoredTrace
 
-SECOND_NS = 10**9
-
-
-def request_of(number, *, service="shop", session=None, resource=(), start_ns=None):
-    """A trace of one agent span, as it is sent."""
-    start_ns = start_ns or (number + 1) * 60 * SECOND_NS
-    attributes = {
-        "gen_ai.operation.name": "invoke_agent",
-        "gen_ai.agent.name": "clerk",
-        "gen_ai.input.messages": json.dumps(
-            [{"role": "user", "parts": [{"type": "text", "content": f"Order {number}?"}]}]
-        ),
-        "gen_ai.output.messages": json.dumps(
-            [{"role": "assistant", "parts": [{"type": "text", "content": f"Sent {number}."}], "finish_reason": "stop"}]
-        ),
-        **({"gen_ai.conversation.id": session} if session else {}),
-    }
-    request = ExportTraceServiceRequest()
-    group = request.resource_spans.add()
-    for key, value in {"service.name": service, **dict(resource)}.items():
-        group.resource.attributes.add(key=key).value.string_value = value
-    span = group.scope_spans.add().spans.add(
-        trace_id=(number + 1).to_bytes(16, "big"),
-        span_id=(number + 1).to_bytes(8, "big"),
-        name="invoke_agent clerk",
-        start_time_unix_nano=start_ns,
-        end_time_unix_nano=start_ns + SECOND_NS,
-    )
-    for key, value in attributes.items():
-        span.attributes.add(key=key).value.string_value = value
-    return request
-
 
 @pytest.fixture
 def recorded(tmp_path):
@@ -61,8 +27,7 @@ def recorded(tmp_path):
     def write(requests):
         folder = tmp_path / "elsewhere"
         folder.mkdir(exist_ok=True)
-        lines = [json_format.MessageToJson(x, indent=None) for x in requests]
-        (folder / "traces.jsonl").write_text("\n".join(lines))
+        (folder / "traces.jsonl").write_text(lines_of(requests))
         return folder
 
     return write

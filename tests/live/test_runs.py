@@ -7,6 +7,7 @@ import grpc
 import pytest
 from obliging_model import ObligingModel, question_of
 from scripted_server import ScriptedServer
+from sent_traces import lines_of, request_of
 
 from spanscore.api.v1 import run_service_pb2 as pb
 from spanscore.api.v1.run_service_pb2_grpc import RunServiceStub
@@ -75,10 +76,11 @@ def model():
 
 
 @pytest.fixture
-def judged(server, model):
-    """A server whose judge is the scripted model, and that evaluates nothing by itself."""
+def judged(server, model, tmp_path):
+    """A server whose judge is the scripted model, and that evaluates nothing by itself; `archive` is a folder."""
     judge = {"model": "openai/scripted", "api_base": model[0].url, "api_key": "k", "try_at_start": False}
-    return server(judge=judge, evaluation={"runs": {"max_concurrent": AT_ONCE}})
+    sources = {"archive": {"url": f"file://{tmp_path}/archive"}}
+    return server(judge=judge, evaluation={"runs": {"max_concurrent": AT_ONCE, "sources": sources}})
 
 
 @pytest.mark.timeout(3 * DEADLINE_S)
@@ -135,3 +137,24 @@ def test_a_run_of_sessions_stores_their_signals_through_a_kill(judged):
     assert ended.progress.done == 20
     assert found["session", "agent_reliability"] == 20
     assert found["trace", "confidence"] == found["trace", "tool_correctness"] == 60
+
+
+def test_a_run_over_a_source_asks_once_for_each_of_its_traces_through_kills(judged, model, tmp_path):
+    (tmp_path / "archive").mkdir()
+    (tmp_path / "archive" / "traces.jsonl").write_text(lines_of(request_of(n) for n in range(TRACES)))
+    judged.start()
+    created = pb.Run(target=pb.RunTarget(source="archive"), measure=pb.RunMeasure(metrics=[METRIC]))
+    estimate = ask(judged, "EstimateRun", pb.EstimateRunRequest(run=created))
+    run = ask(judged, "CreateRun", pb.CreateRunRequest(run=created))
+    judged.kill()  # while it is read, or before
+    judged.start()
+    worked_off(judged, run, TRACES // 3)
+    judged.kill()
+    judged.start()
+    ended = ask(judged, "WatchRun", pb.WatchRunRequest(name=run.name))[-1]
+    judged.stop()
+
+    assert (estimate.candidates, estimate.calls) == (TRACES, len(model[1]))
+    assert (ended.state, ended.progress.done) == (pb.RUN_STATE_SUCCEEDED, TRACES)
+    assert len({x.subject_id for x in scores_of(judged.folder, run)}) == TRACES
+    assert len([question for question, count in model[1].items() if count > 1]) <= 2 * AT_ONCE

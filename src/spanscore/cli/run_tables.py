@@ -10,7 +10,7 @@ from spanscore.cli.terminal import console, on_one_line, printable
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from spanscore.api.v1.run_service_pb2 import MissingScores, Run, RunEstimate, RunItem, RunProgress
+    from spanscore.api.v1.run_service_pb2 import MissingScores, Run, RunBudget, RunEstimate, RunItem, RunProgress
 
 
 def print_runs(runs: "Sequence[Run]") -> None:
@@ -46,6 +46,8 @@ def print_run(run: "Run") -> None:
         f"  judge     {usage.calls:,} calls and {usage.cached:,} from the cache, {usage.input_tokens:,} tokens in, "
         f"{usage.output_tokens:,} out, {_usd(progress)} USD"
     )
+    if run.HasField("budget"):
+        print(f"  budget    {_budget(run.budget)}")
     for what, missing in (("skipped", progress.skipped), ("failed", progress.errors)):
         for x in sorted(missing, key=lambda x: -x.count):
             print(f"  {what:<9} {x.count:,}  {_cause(x)}")
@@ -142,6 +144,12 @@ def _eta(progress: "RunProgress") -> str:
 
 def _usd(progress: "RunProgress") -> str:
     return f"{progress.usage.cost_usd:.4f}" if progress.usage.HasField("cost_usd") else "?"
+
+
+def _budget(budget: "RunBudget") -> str:
+    usd = [f"{budget.max_usd:.4f} USD"] if budget.HasField("max_usd") else []
+    tokens = [f"{budget.max_tokens:,} tokens"] if budget.HasField("max_tokens") else []
+    return f"at most {' and '.join(usd + tokens)}"
 
 
 def _cause(missing: "MissingScores") -> str:
