@@ -1,5 +1,6 @@
 """Two tenants of a real server send the same trace ids, session ids and content, and aim at each other."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 import grpc
@@ -167,6 +168,32 @@ def test_the_same_question_about_both_tenants_traces_is_asked_for_each(running, 
     running.stop()
     assert asked[0] > 0
     assert asked[1] == 2 * asked[0]
+
+
+def attributes(span):
+    return {x["key"] for x in span.get("attributes", [])}
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_in_inline_mode_the_same_span_leaves_once_for_each_tenant_with_its_scores(server, recording, is_killed):
+    recorded, running = recording(CASE), server(mode="inline", tenancy={"enabled": True}).stop_clock().start()
+    trace_ids, _ = ids_of(recorded.traces)
+    with grpc.insecure_channel(f"127.0.0.1:{running.grpc}") as channel:
+        for request in recorded.spans_one_by_one():
+            for tenant in TENANTS:
+                TraceServiceStub(channel).Export(request, metadata=(("x-scope-orgid", tenant),))
+    running.wait_until(lambda state: state["held_roots"] == 2 * len(trace_ids))
+    if is_killed:
+        running.kill()
+        running.start()
+    running.run_clock()
+    running.wait_until_finished(2 * len(trace_ids))
+    assert running.stop() == 0
+
+    roots = [x for x in running.exported("spans") if not x.get("parentSpanId")]
+    assert Counter(x["traceId"] for x in roots) == dict.fromkeys((x.hex() for x in trace_ids), 2)
+    assert all("spanscore.coherence.score" in attributes(x) for x in roots)
+    assert ":tenant" not in running.scores.read_text()
 
 
 def test_who_shows_no_token_is_refused(running, recording):
