@@ -119,3 +119,12 @@ def test_a_value_nested_beyond_the_bound_is_left_out_when_encoding():
     for _ in range(decode.MAX_DEPTH + 5):
         deep = [deep]
     assert "deep" not in str(encode.value(deep))
+
+
+def test_a_resource_has_no_attributes_under_names_that_are_spanscores_own():
+    request = ExportTraceServiceRequest()
+    group = request.resource_spans.add()
+    encode.fill(group.resource.attributes, {"service.name": "shop", "spanscore.header.:tenant": "acme"})
+    group.scope_spans.add().spans.add()
+    [span] = decode.spans(request)
+    assert span.resource.attributes == {"service.name": "shop"}

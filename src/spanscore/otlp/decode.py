@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from spanscore.model.headers import without_headers
 from spanscore.model.span import Event, Link, LogRecord, Resource, Scope, Span, Value
 
 MAX_DEPTH: Final = 32
@@ -34,8 +35,8 @@ def attributes(pairs: Iterable[Any], depth: int = 0) -> dict[str, Value]:
 
 
 def resource(message: Any) -> Resource:
-    """A Resource message; its attributes are read now."""
-    return Resource(attributes(message.attributes))
+    """A Resource message; its attributes are read now, but for those under names that are spanscore's own."""
+    return Resource(without_headers(attributes(message.attributes)))
 
 
 def scope(message: Any) -> Scope:
