@@ -11,6 +11,7 @@ import grpc
 import pytest
 
 from spanscore.api.calling import Caller, Refusal
+from spanscore.api.client import AsyncClient, Client
 from spanscore.api.http_server import HttpServer
 from spanscore.api.server import Server
 from spanscore.api.servicer import Servicer, methods, needs
@@ -18,6 +19,7 @@ from spanscore.api.v1 import score_pb2
 from spanscore.api.v1 import score_service_pb2 as pb
 from spanscore.api.v1.score_service_pb2_grpc import ScoreServiceStub
 from spanscore.config import Api, ApiHttp
+from spanscore.errors import InputError
 from spanscore.receive.auth import open_authenticators
 from spanscore.receive.config import BearerToken
 from spanscore.receive.tenancy import Config, Tenancy
@@ -168,3 +170,30 @@ def _opened(request):
 def test_over_each_protocol_the_same_tenant_is_answered(tokens, protocol, headers, answer):
     caller = Caller(tokens, Tenancy(Config(enabled=True)))
     assert asyncio.run(getattr(Asking(caller), protocol)(headers)) == answer
+
+
+def test_a_client_asks_as_a_tenant():
+    caller = Caller(None, Tenancy(Config(enabled=True)))
+
+    async def ask():
+        server = Server(Api(endpoint="127.0.0.1:0"), None)
+        server.servicers, server.caller = [Scores()], caller
+        await server.start()
+        endpoint = f"127.0.0.1:{server.port}"
+
+        def score():
+            with Client(endpoint, tenant="blue") as client:
+                return client.scores.GetScore(GET)
+
+        try:
+            async with AsyncClient(endpoint, tenant="acme") as client:
+                return (await client.scores.GetScore(GET)).metric, (await asyncio.to_thread(score)).metric
+        finally:
+            await server.stop(0)
+
+    assert asyncio.run(ask()) == ("acme", "blue")
+
+
+def test_a_client_refuses_what_can_be_no_tenant():
+    with pytest.raises(InputError, match="tenant 'a/b': a tenant is 1 to 128 printable ASCII characters"):
+        Client(tenant="a/b")

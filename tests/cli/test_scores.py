@@ -1,12 +1,14 @@
 """`spanscore scores`: scores listed, and what exporters could not deliver, to be sent again."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from spanscore.cli import sources
 from spanscore.cli.main import main
 from spanscore.export import spans
+from spanscore.model.headers import TENANT, with_headers
 from spanscore.model.score import Evaluation, Evaluator, Score
 from spanscore.model.trace import Target
 from spanscore.model.undelivered import Undelivered
@@ -210,3 +212,15 @@ def test_the_list_fits_the_terminal_and_loses_nothing(store, run, monkeypatch, c
     out = run("--undelivered")[1]
     assert max(map(len, out.splitlines())) <= columns
     assert "…" not in out
+
+
+def test_the_scores_of_a_tenant_are_listed_by_its_name(store, run):
+    target = replace(_score("").target, resource=with_headers({}, ((TENANT, "acme"),)))
+    store.commit([], [replace(_score("goal_accuracy"), target=target)])
+
+    def metrics(*words):
+        return {json.loads(line)["metric"] for line in run("--json", *words)[1].splitlines()}
+
+    assert metrics("--tenant", "acme") == {"goal_accuracy"}
+    assert metrics() == {"task_completion", "plan_adherence"}
+    assert metrics("--tenant", "blue") == set()

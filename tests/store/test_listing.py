@@ -251,3 +251,10 @@ def test_a_store_that_is_not_there_is_refused(tmp_path):
     config = Config(url=f"sqlite:///{tmp_path}/nowhere.db")
     with pytest.raises(ConfigError, match="no store there"):
         next(listing.pages(config, lambda connection, place: listing.scores(connection, ScoreQuery(), 2, place)))
+
+
+def test_a_damaged_score_of_a_trace_costs_no_other(store, make, commit, sql):
+    trace = make.trace(1)
+    store.commit([make.stored(trace)], [make.score(trace, "damaged"), make.score(trace, "whole")])
+    sql("UPDATE evaluations SET record = '{' WHERE metric = 'damaged'")
+    assert [x.metric for x in store.evaluations(trace_id=trace.id)] == ["whole"]

@@ -4,7 +4,7 @@ import random
 import time
 import uuid
 from collections import namedtuple
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
@@ -38,7 +38,7 @@ from spanscore.errors import (
     SpanscoreError,
     StateError,
 )
-from spanscore.rpc.bearer import authorization
+from spanscore.rpc.bearer import TENANT_HEADER, authorization, tenant_named
 from spanscore.rpc.status import Status, read_status
 
 if TYPE_CHECKING:
@@ -118,6 +118,8 @@ class Client:
         endpoint: str = "127.0.0.1:4329",
         *,
         token: str | None = None,
+        tenant: str | None = None,
+        tenant_header: str = TENANT_HEADER,
         ca_file: str | Path | None = None,
         timeout_s: float = 300.0,
         sleep: Callable[[float], Any] = time.sleep,
@@ -125,11 +127,13 @@ class Client:
         """`endpoint` is the server's `api.endpoint`; `ca_file`, in PEM, asks for TLS and says whom it trusts.
 
         `timeout_s` bounds each call. Nothing is connected before the first one. Raises OSError where `ca_file` cannot
-        be read, InputError where `token` is more than one word of ASCII.
+        be read, InputError where `token` is more than one word of ASCII, or there can be no such `tenant`.
+
+        `tenant` is sent in the header that the server's `tenancy.header` names; a tenant's own token needs none.
         """
         channel = grpc.insecure_channel(endpoint, _OPTIONS) if ca_file is None else _secure(grpc, endpoint, ca_file)
         self._channel = channel
-        self._asking = _Asking(token, timeout_s, sleep)
+        self._asking = _Asking(_metadata(token, tenant, tenant_header), timeout_s, sleep)
         asked = grpc.intercept_channel(channel, self._asking, _Streaming(self._asking))
         self.traces, self.scores = TraceServiceStub(asked), ScoreServiceStub(asked)
         self.runs, self.control = RunServiceStub(asked), ControlServiceStub(asked)
@@ -181,6 +185,8 @@ class AsyncClient:
         endpoint: str = "127.0.0.1:4329",
         *,
         token: str | None = None,
+        tenant: str | None = None,
+        tenant_header: str = TENANT_HEADER,
         ca_file: str | Path | None = None,
         timeout_s: float = 300.0,
         sleep: Callable[[float], Awaitable[Any]] | None = None,
@@ -188,7 +194,7 @@ class AsyncClient:
         """As of `Client`; in a running event loop."""
         import asyncio  # noqa: PLC0415 - the other client needs none
 
-        self._asking = asking = _Asking(token, timeout_s, sleep or asyncio.sleep)
+        self._asking = asking = _Asking(_metadata(token, tenant, tenant_header), timeout_s, sleep or asyncio.sleep)
         how = {"options": _OPTIONS, "interceptors": [_AsyncAsking(asking), _AsyncStreaming(asking)]}
         if ca_file is None:
             self._channel = grpc.aio.insecure_channel(endpoint, **how)
@@ -228,6 +234,12 @@ class AsyncClient:
         await self.close()
 
 
+def _metadata(token: str | None, tenant: str | None, header: str) -> list[tuple[str, str]]:
+    """Who asks, as each call says it. Raises InputError."""
+    found = [authorization(token, "token")] if token else []
+    return found if tenant is None else [*found, tenant_named(tenant, "tenant", header)]
+
+
 def _secure(module: Any, endpoint: str, ca_file: str | Path) -> Any:
     return module.secure_channel(endpoint, grpc.ssl_channel_credentials(Path(ca_file).read_bytes()), _OPTIONS)
 
@@ -253,8 +265,8 @@ class _Details(
 class _Asking(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc has no types
     """Adds token, time-out and request id to a call, asks again what may pass, and raises what is wrong."""
 
-    def __init__(self, token: str | None, timeout_s: float, sleep: Callable[[float], Any]) -> None:
-        self._metadata = (authorization(token, "token"),) if token else ()
+    def __init__(self, metadata: Sequence[tuple[str, str]], timeout_s: float, sleep: Callable[[float], Any]) -> None:
+        self._metadata = metadata
         self.is_closed = False
         self._timeout_s = timeout_s
         self.sleep = sleep

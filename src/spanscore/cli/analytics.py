@@ -66,7 +66,7 @@ def _answer(args: argparse.Namespace, method: str, request: Any) -> Any:
     from spanscore.api.analytics import ANSWERS  # noqa: PLC0415 - SQLAlchemy, which --server does not need
     from spanscore.api.servicer import Call  # noqa: PLC0415 - likewise
 
-    return sources.read(args, lambda connection: ANSWERS[method](connection, request, Call()))
+    return sources.read(args, lambda connection: ANSWERS[method](connection, request, Call(args.tenant or "")))
 
 
 _Question = tuple[str, Any, str, Callable[[list[Any]], None]]

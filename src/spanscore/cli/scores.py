@@ -66,6 +66,7 @@ def _found(args: argparse.Namespace) -> Iterator[Evaluation]:
         session_id=args.session,
         source=args.source,
         run=_run_id(args),
+        tenant=args.tenant or "",
     )
     if args.path:
         since = query.since_ns or 0

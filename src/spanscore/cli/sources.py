@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from spanscore import config
 from spanscore.errors import ConfigError, InputError, SpanscoreError
 from spanscore.model.quantity import duration_ns
-from spanscore.rpc.bearer import authorization
+from spanscore.rpc.bearer import TENANT_HEADER, authorization, tenant_named
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -25,6 +25,7 @@ ItemT = TypeVar("ItemT")
 PAGE = 200
 """How many items are asked for at once."""
 
+_TENANT_HELP = "what this tenant has, of a server with tenants (tenancy); a tenant's own token needs no name"
 _LAST_NS = 2**63 - 1
 _TIMEOUT_S = 30.0
 _BAD_INPUT = frozenset({"INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "FAILED_PRECONDITION", "ABORTED"})
@@ -40,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ca-file", metavar="FILE", type=Path, help="with --server: use TLS, and trust what this PEM file contains"
     )
+    parser.add_argument("--tenant", metavar="NAME", help=_TENANT_HELP)
 
 
 def add_conditions(parser: argparse.ArgumentParser, what: str) -> None:
@@ -64,6 +66,8 @@ def check(args: argparse.Namespace) -> None:
         raise InputError("--token-file and --ca-file: go with --server")
     if getattr(args, "path", None) and (args.server or args.store):
         raise InputError("give files, or --store, or --server: one of them is read")
+    if getattr(args, "path", None) and args.tenant is not None:
+        raise InputError("--tenant: goes with a store or --server; files name no tenants")
 
 
 def since_ns(text: str | None, option: str = "--since") -> int | None:
@@ -130,6 +134,7 @@ def add_server_arguments(parser: argparse.ArgumentParser, default: str) -> None:
     parser.add_argument("--server", metavar="HOST:PORT", default=default, help=f"its api.endpoint; default: {default}")
     parser.add_argument("--token-file", metavar="FILE", type=Path, help="a file with the bearer token")
     parser.add_argument("--ca-file", metavar="FILE", type=Path, help="use TLS, and trust what this PEM file contains")
+    parser.add_argument("--tenant", metavar="NAME", help=_TENANT_HELP)
 
 
 class Ask:
@@ -212,11 +217,16 @@ def of_server(args: argparse.Namespace, request: Any, method: str, items: str, l
 
 
 def _metadata(args: argparse.Namespace) -> list[tuple[str, str]]:
-    """What a request to the control service has beside itself: the token. Raises InputError."""
-    if args.token_file is None:
-        return []
-    token = _content(args.token_file, "--token-file").decode(errors="replace")
-    return [authorization(token, f"--token-file {args.token_file}")]
+    """What a request to the control service has beside itself: token and tenant. Raises InputError, ConfigError."""
+    found = []
+    if args.token_file is not None:
+        token = _content(args.token_file, "--token-file").decode(errors="replace")
+        found.append(authorization(token, f"--token-file {args.token_file}"))
+    if args.tenant is not None:
+        file = getattr(args, "config", None)
+        header = config.load(file).tenancy.header if file else TENANT_HEADER
+        found.append(tenant_named(args.tenant, "--tenant", header))
+    return found
 
 
 def _channel(args: argparse.Namespace) -> Any:

@@ -36,7 +36,13 @@ def _found(args: argparse.Namespace) -> Iterator[TraceSummary]:
             failing=args.failing, since_ns=since_ns, service_name=args.service, session_id=args.session
         )
         return sources.of_server(args, request, "ListTraces", "traces", args.limit)
-    query = listing.TraceQuery(failing=args.failing, since_ns=since_ns, service=args.service, session_id=args.session)
+    query = listing.TraceQuery(
+        failing=args.failing,
+        since_ns=since_ns,
+        service=args.service,
+        session_id=args.session,
+        tenant=args.tenant or "",
+    )
     found = sources.of_store(args, lambda connection, place: listing.traces(connection, query, sources.PAGE, place))
     return map(messages.summary, found)
 

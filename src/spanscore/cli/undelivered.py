@@ -21,7 +21,7 @@ _MAX_SHOWN, _MAX_GROUPS = 50, 20
 _MAX_ERROR_CHARS = 300
 _OF_LISTS = (
     *("path", "store", "server", "token_file", "ca_file"),
-    *("failing", "skipped", "since", "service", "session", "metric", "source"),
+    *("tenant", "failing", "skipped", "since", "service", "session", "metric", "source"),
 )
 """Options of the lists of scores; taken for nothing here, they would have more forgotten than was meant."""
 _REASONS = {

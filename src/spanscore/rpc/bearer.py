@@ -1,6 +1,12 @@
-"""The bearer token that a client sends, as the metadata of gRPC have it."""
+"""Who a client is, as the metadata of gRPC have it: its bearer token and its tenant."""
+
+from typing import Final
 
 from spanscore.errors import InputError
+from spanscore.model import tenant
+
+TENANT_HEADER: Final = "x-scope-orgid"
+"""The header in which servers look for a tenant, unless their `tenancy.header` names another."""
 
 
 def authorization(token: str, source: str) -> tuple[str, str]:
@@ -13,3 +19,10 @@ def authorization(token: str, source: str) -> tuple[str, str]:
     if not all("!" <= x <= "~" for x in given):
         raise InputError(f"{source}: contains blanks or what is not ASCII; give one token, without its scopes")
     return "authorization", f"Bearer {given}"
+
+
+def tenant_named(name: str, source: str, header: str = TENANT_HEADER) -> tuple[str, str]:
+    """The metadata that name a tenant, which `source` gave. Raises InputError where it cannot be one."""
+    if problem := tenant.problem(name):
+        raise InputError(f"{source} {name[:80]!r}: {problem}")
+    return header.lower(), name

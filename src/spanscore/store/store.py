@@ -174,7 +174,7 @@ class Store:
         """
         with self._database.reading() as connection:
             found = list(recent.stored_before(connection, tenant, before_ns, limit))
-        return [records.decode_trace(record) for record in found]
+        return [x for record in found for x in records.undamaged(records.decode_trace, record)]
 
     def turns_before(self, trace: AgentTrace, *, limit: int, max_bytes: int) -> list[AgentTrace]:
         """The newest turns of the session of `trace` that began before it, oldest first; [] without a session.
@@ -217,7 +217,7 @@ class Store:
             traces, sessions = _subjects(connection, trace_id, session_id, tenant)
             traces += reading.session_trace_ids(connection, sessions, tenant)
             scores = reading.newest_scores(connection, traces, sessions, tenant, run)
-        return records.decode_evaluations(row.record for row in scores)
+        return [x for found in records.undamaged_evaluations([row.record for row in scores]) for x in found]
 
     def score(self, uid: str, *, tenant: str = "") -> Evaluation | None:
         """The score with this uid, whatever its revision, ours or what others gave; None where there is none."""
