@@ -102,6 +102,7 @@ class Population:
     def __init__(self, store, seed=1):
         self.store, self.rng = store, random.Random(seed)
         self.traces = []
+        self.made = 0
         self.newest = {}
 
     @property
@@ -120,8 +121,8 @@ class Population:
         self.store.commit([StoredTrace(x, revision, f"digest {revision}") for x in traces if run is None], scores)
 
     def add(self, count):
-        first = len(self.traces) + 1
-        traces = [make_trace(first + x, self.rng) for x in range(count)]
+        traces = [make_trace(self.made + x, self.rng) for x in range(1, count + 1)]
+        self.made += count
         self.traces += traces
         self.commit(traces)
         return traces

@@ -21,6 +21,7 @@ from spanscore.stats.weighted import (
     population_mean,
     weighted_difference,
     weighted_mean,
+    weighted_means,
     weighted_total,
 )
 
@@ -266,3 +267,17 @@ def test_verdicts_that_repeat_their_session_count_once():
 @pytest.mark.parametrize("share", [0.001, 0.025, 0.5, 0.975])
 def test_quantiles_of_the_gamma_distribution_are_right(share, shape):
     assert gamma_quantile(share, shape) == pytest.approx(gamma.ppf(share, shape), rel=1e-4)
+
+
+def test_means_in_one_go_are_those_that_each_has_alone():
+    found = [
+        moments([1, 0, 1, 1], [1, 1, 1, 1]),
+        moments([0.2, 0.4, 0.9], [1, 0.5, 0.1], clusters=["a", "a", "b"]),
+        moments([1, 1], [0.5, 0.5]),
+    ]
+    for least_chance in (1.0, 0.1):
+        together = weighted_means(found, least_chance=least_chance)
+        alone = [weighted_mean(x, least_chance=least_chance) for x in found]
+        for one, other in zip(together, alone, strict=True):
+            assert one.value == other.value
+            assert (one.interval.low, one.interval.high) == pytest.approx((other.interval.low, other.interval.high))

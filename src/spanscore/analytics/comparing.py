@@ -1,6 +1,6 @@
 """Two periods, two versions, or any two selections of scores: how far their figures differ, and how sure that is."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy.engine import Connection
@@ -8,10 +8,12 @@ from sqlalchemy.engine import Connection
 from spanscore.analytics.figures import NO_VALUES, NO_VERDICTS, ONE_SESSION, Figure, moments, without_interval
 from spanscore.analytics.selection import Part, Selected, Selection, select
 from spanscore.analytics.summary import Summary, bounds_of, calibrations_of, summaries
+from spanscore.calibration import Calibration
 from spanscore.stats import Estimate
 from spanscore.stats.weighted import Crossed, weighted_difference
 from spanscore.store import spread, sums
 from spanscore.store.sums import Cell
+from spanscore.store.transactions import together
 
 _UNSCALED = "the scale of the values is not recorded, so the difference has no interval"
 
@@ -42,22 +44,33 @@ def compare(
     """Each metric, scope, source and group of two selections. Raises FieldError where the question cannot be right."""
     sides = select(connection, before, group_by), select(connection, after, group_by)
     known = calibrations_of(connection)
-    found: list[Comparison] = []
     keys = sorted({_part_key(x) for side in sides for x in side.parts}, key=repr)
-    for key in keys:
+
+    def work(key: tuple[object, ...]) -> Callable[[Connection], list[Comparison]]:
         parts = [next((x for x in side.parts if _part_key(x) == key), None) for side in sides]
-        summed = [
-            {} if part is None else {_key(x): x for _, x in summaries(connection, side, part, known, level=level)}
-            for side, part in zip(sides, parts, strict=True)
-        ]
-        differences = _differences(connection, sides, parts[0], parts[1], level)
-        for own in sorted({*summed[0], *summed[1]}, key=repr):
-            metric, scope, source, groups = own
-            named = dict(groups)
-            mean, rate, count = differences.get(_values(named, sides[0]), _NOTHING)
-            pair = summed[0].get(own), summed[1].get(own)
-            found.append(Comparison(metric, scope, source, named, *pair, mean, rate, count))
-    return found
+        return lambda own: list(_compared(own, sides, (parts[0], parts[1]), known, level))
+
+    return [x for found in together(connection, [work(key) for key in keys]) for x in found]
+
+
+def _compared(
+    connection: Connection,
+    sides: tuple[Selected, Selected],
+    parts: tuple[Part | None, Part | None],
+    known: Sequence[Calibration],
+    level: float,
+) -> Iterator[Comparison]:
+    summed = [
+        {} if part is None else {_key(x): x for _, x in summaries(connection, side, part, known, level=level)}
+        for side, part in zip(sides, parts, strict=True)
+    ]
+    differences = _differences(connection, sides, parts[0], parts[1], level)
+    for own in sorted({*summed[0], *summed[1]}, key=repr):
+        metric, scope, source, groups = own
+        named = dict(groups)
+        mean, rate, count = differences.get(_values(named, sides[0]), _NOTHING)
+        pair = summed[0].get(own), summed[1].get(own)
+        yield Comparison(metric, scope, source, named, *pair, mean, rate, count)
 
 
 _NOTHING = Figure(None, 0, 0, NO_VALUES), Figure(None, 0, 0, NO_VERDICTS), 0

@@ -1,19 +1,19 @@
 """How the values and labels of a metric are spread: shares with intervals, and quantiles with intervals."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy.engine import Connection
 
-from spanscore.analytics.figures import NO_VALUES, ONE_SESSION, Figure, moments, without_interval
+from spanscore.analytics.figures import NO_VALUES, ONE_SESSION, Figure, moments, share_figures, without_interval
 from spanscore.analytics.selection import Part, Selected, Selection, select
 from spanscore.analytics.summary import bounds_of
 from spanscore.errors import FieldError
 from spanscore.stats import Estimate
 from spanscore.stats.distributions import beta_quantile
 from spanscore.stats.estimate import Interval
-from spanscore.stats.weighted import independent_verdicts, weighted_mean
+from spanscore.stats.weighted import independent_verdicts
 from spanscore.store import spread
 from spanscore.store.sums import Scores, Sums
 
@@ -98,38 +98,29 @@ def _distribution(
     low, high = bounds_of(connection, selected, part)
     scores = selected.scores(part.scored)
     chance = part.least_chance
-    labels = [
-        Label(x.category, x.scores, _share(x.sums, chance, level))
-        for x in spread.labels(connection, scores, MAX_LABELS)
-    ]
+    named = spread.labels(connection, scores, MAX_LABELS)
+    of_labels = share_figures([x.sums for x in named], NO_VALUES, least_chance=chance, level=level)
+    labels = [Label(x.category, x.scores, share) for x, share in zip(named, of_labels, strict=True)]
     if not labels or not math.isfinite(high - low):
         return Distribution(part.metric, part.scope, part.source, part.scale, (), labels, ())
     edges = [low + (high - low) * x / count for x in range(count)] + [high]
     found = {x.category: x for x in spread.bins(connection, scores, edges)}
-    bins = [_bin(found.get(x), found, edges[x], edges[x + 1], chance, level) for x in range(count)] if found else []
+    binned = [found.get(x) or _empty(found) for x in range(count)] if found else []
+    of_bins = share_figures([x.sums for x in binned], NO_VALUES, least_chance=chance, level=level)
+    bins = [Bin(edges[x], edges[x + 1], binned[x].scores, of_bins[x]) for x in range(len(binned))]
     quantiles = _quantiles(connection, scores, shares, level) if found else ()
     return Distribution(part.metric, part.scope, part.source, part.scale, bins, labels, quantiles)
 
 
-def _bin(
-    own: spread.Share | None, found: dict[int, spread.Share], low: float, high: float, chance: float, level: float
-) -> Bin:
-    if own is None:
-        others = next(iter(found.values())).sums
-        powers = tuple(0.0 if i else x for x, i in zip(others.powers, _OF_A, strict=True))
-        own = spread.Share(None, 0, others._replace(powers=powers))
-    return Bin(low, high, own.scores, _share(own.sums, chance, level))
+def _empty(found: Mapping[int, spread.Share]) -> spread.Share:
+    """The share of a bin without values."""
+    others = next(iter(found.values())).sums
+    powers = tuple(0.0 if i else x for x, i in zip(others.powers, _OF_A, strict=True))
+    return spread.Share(None, 0, others._replace(powers=powers))
 
 
 _OF_A = (1, 0, 2, 1, 0, 4, 3, 2, 1, 0)
 """The powers of a in `sums.POWERS`."""
-
-
-def _share(sums: Sums, least_chance: float, level: float) -> Figure:
-    found = weighted_mean(moments(sums), level=level, least_chance=least_chance)
-    if sums.clusters < 2:
-        found = without_interval(found, ONE_SESSION)
-    return Figure(found, sums.units, sums.clusters)
 
 
 def _quantiles(connection: Connection, scores: Scores, shares: Sequence[float], level: float) -> list[Quantile]:

@@ -8,13 +8,14 @@ from spanscore.calibration import Calibration
 from spanscore.stats import Estimate, NotEstimableError
 from spanscore.stats.distributions import student_quantile
 from spanscore.stats.estimate import Interval
-from spanscore.stats.weighted import Moments, corrected_mean, weighted_mean
+from spanscore.stats.weighted import Moments, corrected_mean, weighted_means
 from spanscore.store.selecting import Procedure
 from spanscore.store.sums import Cell, Sums
 
 ONE_SESSION = "all scores are of one session: how sessions differ cannot be seen, so there is no interval"
 NO_VALUES = "no score has a value"
 NO_VERDICTS = "no score is known to pass or to fail"
+_TOO_LARGE = "values are too large to be added up"
 _NO_SPREAD = "all values are equal and their scale is not recorded, so there is no interval"
 
 
@@ -46,26 +47,44 @@ def moments(sums: Sums) -> Moments:
     return Moments(sums.units, sums.clusters, sums.heaviest, sums.squared_weights, *sums.powers)
 
 
-def mean(cell: Cell, bounds: tuple[float, float], *, is_scaled: bool, least_chance: float, level: float) -> Figure:
-    """The mean of the values; where no scale is recorded (`is_scaled`) the interval is Student's of the clusters."""
-    values = cell.values
-    if not values.units:
-        return Figure(None, 0, 0, NO_VALUES)
+def means(
+    cells: Sequence[Cell], bounds: tuple[float, float], *, is_scaled: bool, least_chance: float, level: float
+) -> list[Figure]:
+    """The mean of the values of each; where no scale is recorded (`is_scaled`) with Student's interval of clusters."""
     if not math.isfinite(bounds[1] - bounds[0]):
-        return Figure(None, values.units, values.clusters, "values are too large to be added up")
-    if not is_scaled:
-        return Figure(_unscaled(moments(values), bounds, level), values.units, values.clusters)
-    found = weighted_mean(moments(values), level=level, least_chance=least_chance, bounds=bounds)
-    return Figure(_of_several(found, values), values.units, values.clusters)
+        return [Figure(None, x.values.units, x.values.clusters, _TOO_LARGE) for x in cells]
+    if is_scaled:
+        return share_figures(
+            [x.values for x in cells], NO_VALUES, least_chance=least_chance, level=level, bounds=bounds
+        )
+    return [
+        Figure(_unscaled(moments(x.values), bounds, level), x.values.units, x.values.clusters)
+        if x.values.units
+        else Figure(None, 0, 0, NO_VALUES)
+        for x in cells
+    ]
 
 
-def pass_rate(cell: Cell, *, least_chance: float, level: float) -> Figure:
-    """The share of the verdicts that pass."""
-    verdicts = cell.verdicts
-    if not verdicts.units:
-        return Figure(None, 0, 0, NO_VERDICTS)
-    found = weighted_mean(moments(verdicts), level=level, least_chance=least_chance)
-    return Figure(_of_several(found, verdicts), verdicts.units, verdicts.clusters)
+def pass_rates(cells: Sequence[Cell], *, least_chance: float, level: float) -> list[Figure]:
+    """The share of the verdicts of each that pass."""
+    return share_figures([x.verdicts for x in cells], NO_VERDICTS, least_chance=least_chance, level=level)
+
+
+def share_figures(
+    found: Sequence[Sums],
+    why_none: str,
+    *,
+    least_chance: float,
+    level: float,
+    bounds: tuple[float, float] = (0.0, 1.0),
+) -> list[Figure]:
+    """The weighted mean of each, without an interval where all is of one session."""
+    known = [moments(x) for x in found if x.units]
+    estimates = iter(weighted_means(known, level=level, least_chance=least_chance, bounds=bounds))
+    return [
+        Figure(_of_several(next(estimates), x), x.units, x.clusters) if x.units else Figure(None, 0, 0, why_none)
+        for x in found
+    ]
 
 
 def without_interval(found: Estimate, note: str) -> Estimate:

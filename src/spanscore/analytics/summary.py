@@ -1,7 +1,7 @@
 """What the scores of each metric come to: all in all, and over time."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
@@ -10,11 +10,12 @@ from sqlalchemy.engine import Connection
 
 from spanscore.analytics import calendar
 from spanscore.analytics.calendar import Unit
-from spanscore.analytics.figures import Corrected, Figure, corrected, mean, pass_rate
+from spanscore.analytics.figures import Corrected, Figure, corrected, means, pass_rates
 from spanscore.analytics.selection import Part, Selected, Selection, groups_of, select
 from spanscore.calibration import Calibration
 from spanscore.store import calibrations, selecting, sums
 from spanscore.store.sums import Cell
+from spanscore.store.transactions import together
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +78,8 @@ def summarize(
 ) -> list[Summary]:
     """The summary of each metric, scope, source and group. Raises FieldError where the question cannot be right."""
     selected, known = select(connection, selection, group_by), calibrations_of(connection)
-    return [
-        summary for part in selected.parts for _, summary in summaries(connection, selected, part, known, level=level)
-    ]
+    found = together(connection, [_work(selected, part, known, (), level) for part in selected.parts])
+    return [summary for of_part in found for _, summary in of_part]
 
 
 def trend(
@@ -94,11 +94,18 @@ def trend(
     selected, known = select(connection, selection, group_by), calibrations_of(connection)
     edges = _edges(connection, selected, unit, time_zone)
     found: dict[str, list[tuple[int, Summary]]] = defaultdict(list)
-    for part in selected.parts if edges else ():
-        for bucket, summary in summaries(connection, selected, part, known, edges, level=level):
+    tasks = [_work(selected, part, known, edges, level) for part in selected.parts] if edges else []
+    for of_part in together(connection, tasks):
+        for bucket, summary in of_part:
             key = repr((summary.metric, summary.scope, summary.source, tuple(summary.groups.items())))
             found[key].append((bucket or 0, summary))
     return [_series(points, edges) for points in found.values()]
+
+
+def _work(
+    selected: Selected, part: Part, known: Sequence[Calibration], edges: Sequence[int], level: float
+) -> Callable[[Connection], list[tuple[int | None, Summary]]]:
+    return lambda connection: list(summaries(connection, selected, part, known, edges, level=level))
 
 
 def _series(found: Sequence[tuple[int, Summary]], edges: Sequence[int]) -> Series:
@@ -135,23 +142,26 @@ def summaries(
     scores = selected.scores(part.scored, bounds)
     cells = {(x.bucket, x.group): x for x in sums.cells(connection, scores, edges=edges, groups=selected.groups)}
     missing = _missing(connection, selected, part, edges)
-    for place in sorted({*cells, *missing}, key=repr):
-        found = cells.get(place, _no_scores(place))
-        yield place[0], _summary(selected, part, found, bounds, missing.get(place, ()), known, level)
+    places = sorted({*cells, *missing}, key=repr)
+    found = [cells.get(place) or _no_scores(place) for place in places]
+    chance, is_scaled = part.least_chance, part.scale is not None
+    of_values = means(found, bounds, is_scaled=is_scaled, least_chance=chance, level=level)
+    rates = pass_rates(found, least_chance=chance, level=level)
+    for place, cell, mean, rate in zip(places, found, of_values, rates, strict=True):
+        yield place[0], _summary(selected, part, cell, (mean, rate), missing.get(place, ()), known, level)
 
 
 def _summary(
     selected: Selected,
     part: Part,
     cell: Cell,
-    bounds: tuple[float, float],
+    figures: tuple[Figure, Figure],
     missing: Sequence[Missing],
     known: Sequence[Calibration],
     level: float,
 ) -> Summary:
     of_contexts = dict(zip(selected.groups.fields, cell.group, strict=True))
     named = {**of_contexts, **part.groups}
-    chance, scale = part.least_chance, part.scale
     return Summary(
         part.metric,
         part.scope,
@@ -160,11 +170,10 @@ def _summary(
         cell.scores,
         cell.subjects,
         cell.clusters,
-        mean(cell, bounds, is_scaled=scale is not None, least_chance=chance, level=level),
-        pass_rate(cell, least_chance=chance, level=level),
+        *figures,
         corrected(cell, part.scored, known, level),
-        scale,
-        chance,
+        part.scale,
+        part.least_chance,
         missing,
     )
 

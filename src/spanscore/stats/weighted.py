@@ -122,19 +122,45 @@ def weighted_mean(
     >>> round(estimate.value, 3), round(estimate.effective_n, 2)
     (0.923, 1.64)
     """
+    return weighted_means([found], level=level, least_chance=least_chance, bounds=bounds)[0]
+
+
+def weighted_means(
+    found: Sequence[Moments],
+    *,
+    level: float = 0.95,
+    least_chance: float = 1.0,
+    bounds: tuple[float, float] = (0, 1),
+) -> list[Estimate]:
+    """`weighted_mean` of each, in one go: a hundred take little longer than one. Raises as that does."""
     require_level(level)
     if not 0 < least_chance <= 1:
         raise ValueError(f"least_chance {least_chance:g}: give a chance above 0, up to 1")
-    center = found.value
-    if _is_count(found) and least_chance == 1:
-        return rescaled(rate(round(found.a), found.units, level=level), bounds)
-    of_shares = np.array([found.b2 / found.b**2, found.b4 / found.b**4])
-    heaviest = max(found.heaviest, found.units / found.clusters / least_chance) / found.b
-    low, high = limits_from_sums(
-        center, (of_shares[0], of_shares[1]), tuple(np.array(found.pulls())), level, heaviest=heaviest
+    if not all(x.units for x in found):
+        raise NotEstimableError(_NO_VALUES)
+    weighed = [x for x in found if not (_is_count(x) and least_chance == 1)]
+    estimates = iter(_weighed(weighed, level, least_chance) if weighed else ())
+    return [
+        rescaled(
+            rate(round(x.a), x.units, level=level) if _is_count(x) and least_chance == 1 else next(estimates), bounds
+        )
+        for x in found
+    ]
+
+
+def _weighed(found: Sequence[Moments], level: float, least_chance: float) -> list[Estimate]:
+    """Hajek's means with intervals from the moments."""
+    centers = np.array([x.value for x in found])
+    of_shares = np.array([(x.b2 / x.b**2, x.b4 / x.b**4) for x in found]).T
+    pulls = np.array([x.pulls() for x in found]).T
+    heaviest = np.array([max(x.heaviest, x.units / x.clusters / least_chance) / x.b for x in found])
+    lows, highs = limits_from_sums(
+        centers, (of_shares[0], of_shares[1]), (pulls[0], pulls[1]), level, heaviest=heaviest
     )
-    interval = Interval(float(low), float(high), level)
-    return rescaled(Estimate(center, found.clusters, interval, "Hajek", found.effective_n), bounds)
+    return [
+        Estimate(x.value, x.clusters, Interval(float(low), float(high), level), "Hajek", x.effective_n)
+        for x, low, high in zip(found, lows, highs, strict=True)
+    ]
 
 
 def weighted_total(

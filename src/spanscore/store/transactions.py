@@ -1,9 +1,11 @@
 """Transactions on the store's database, their errors sorted by what to do."""
 
+import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeVar
 
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import DBAPIError, InterfaceError, InternalError, OperationalError
@@ -19,6 +21,10 @@ WRITES: Final = "spanscore_writes"
 
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _REPAIR = "it is damaged: stop the server and run `spanscore repair` with its configuration"
+_MAX_THREADS = 4
+
+ItemT = TypeVar("ItemT")
+
 _MAY_PASS = (OperationalError, InterfaceError, InternalError)
 
 
@@ -34,6 +40,25 @@ def snapshot(engine: Engine) -> Iterator[Connection]:
     """A transaction that only reads; it waits for no writer. Raises as `transaction` does."""
     with _sorted_errors(), engine.begin() as connection:
         yield connection
+
+
+def together(connection: Connection, tasks: Sequence[Callable[[Connection], ItemT]]) -> list[ItemT]:
+    """What each of these reading tasks gives, worked on by as many threads as there are processors, up to four.
+
+    Each has a snapshot of its own, but for one task alone, and in a database that has one connection: they have that of
+    `connection`. Raises as `transaction` does.
+    """
+    engine = connection.engine
+    threads = min(_MAX_THREADS, os.cpu_count() or 1, len(tasks))
+    if threads < 2 or engine.url.database in {None, "", ":memory:"}:
+        return [task(connection) for task in tasks]
+
+    def work(task: Callable[[Connection], ItemT]) -> ItemT:
+        with snapshot(engine) as own:
+            return task(own)
+
+    with ThreadPoolExecutor(threads) as workers:
+        return list(workers.map(work, tasks))
 
 
 def is_damaged(error: BaseException | None) -> bool:
