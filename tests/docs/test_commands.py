@@ -230,7 +230,7 @@ def test_a_command_in_a_sentence_is_one_that_there_is(page, command):
     words = [x for x in shlex.split(command.replace("…", "")) if x]
     name = words[1]
     assert name in main.COMMANDS, page
-    parser = main._parser([name])
+    parser = main._parser(words[1:])
     choices = next(x for x in parser._actions if isinstance(x, argparse._SubParsersAction)).choices
     known = choices[name].format_help() + " ".join(
         y.format_help()
