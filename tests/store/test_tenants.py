@@ -61,21 +61,27 @@ def test_each_row_says_whose_it_is(store, table):
     assert rows(store, schema.tables.tables[table], "tenant") == [("acme",), ("blue",)]
 
 
-def test_what_both_gave_to_one_otel_trace_has_facts_of_its_own(store, both):
-    otel_id = both[0].target.trace_id
-    found = rows(store, schema.subject_facts, "tenant", "subject_id")
-    assert [x for x in found if x[1] == otel_id] == [("acme", otel_id), ("blue", otel_id)]
-    assert [x for x in rows(store, schema.score_facts, "tenant", "metric") if x[1] == "helpful"] == [
-        ("acme", "helpful"),
-        ("blue", "helpful"),
-    ]
+def facts_of(store, metric):
+    """Whose scores of a metric analytics knows, each with a hash of what was scored."""
+    made, facts = schema.score_procedures.c, schema.score_facts.c
+    query = select(made.tenant, facts.subject).join_from(
+        schema.score_facts, schema.score_procedures, facts.procedure == made.id
+    )
+    with store._database.reading() as connection:
+        return sorted(map(tuple, connection.execute(query.where(made.metric == metric))))
+
+
+def test_what_both_gave_to_one_otel_trace_has_facts_of_its_own(store):
+    (acme, of_acme), (blue, of_blue) = facts_of(store, "helpful")
+    assert (acme, blue) == ("acme", "blue")
+    assert of_acme != of_blue
 
 
 def test_a_later_score_of_one_tenant_leaves_the_others_facts(store, make, both):
+    before = facts_of(store, "helpful")
     again = given(both[0]) | {"received_uid": "given again", "evaluated_at_ns": 1}
     store.put_external([make.score(both[0], "helpful", **again)])
-    helpful = [x for x in rows(store, schema.score_facts, "metric", "tenant") if x[0] == "helpful"]
-    assert helpful == [("helpful", "acme"), ("helpful", "blue")]
+    assert facts_of(store, "helpful") == before
 
 
 @pytest.mark.parametrize(("tenant", "count"), [("acme", 1), ("blue", 1), ("", 0), ("a", 0)])
