@@ -227,9 +227,17 @@ def test_a_page_ends_where_too_much_was_looked_at_and_the_next_goes_on(store, ma
     monkeypatch.setattr(listing, "_MAX_LOOKED_AT", 2)
     for number, value in enumerate((0.1, 0.9, 0.9)):
         commit(make.score(make.trace(number), value=value))
-    first = store.list_scores(ScoreQuery(failing=True), 10)
+    query = ScoreQuery(filter=parse("value < 0.5", SCORE_FIELDS))
+    first = store.list_scores(query, 10)
     assert first.items == []
-    assert [x.value for x in store.list_scores(ScoreQuery(failing=True), 10, first.next).items] == [0.1]
+    assert [x.value for x in store.list_scores(query, 10, first.next).items] == [0.1]
+
+
+def test_of_failing_scores_only_these_are_looked_at(store, make, commit, monkeypatch):
+    monkeypatch.setattr(listing, "_MAX_LOOKED_AT", 2)
+    for number, value in enumerate((0.1, 0.9, 0.9)):
+        commit(make.score(make.trace(number), value=value))
+    assert [x.value for x in store.list_scores(ScoreQuery(failing=True), 10).items] == [0.1]
 
 
 def test_a_damaged_record_is_left_out(store, make, commit, sql):

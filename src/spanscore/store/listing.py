@@ -14,7 +14,7 @@ from spanscore.model.trace import AgentTrace
 from spanscore.store import connecting, filtering, reading, records, tenants, transactions
 from spanscore.store.config import Config
 from spanscore.store.fields import SCORE_FIELDS
-from spanscore.store.schema import agent_traces, evaluations, external_scores
+from spanscore.store.schema import agent_traces, evaluations, external_scores, score_facts, score_procedures
 from spanscore.store.writing import key
 
 MAX_PAGE = 1000
@@ -238,7 +238,16 @@ def _own_wanted(query: ScoreQuery) -> list[Any]:
         *_metric_wanted(table.metric, query.metric),
         *_filtered(query, _OWN_COLUMNS),
         *_text_wanted(table.record, query),
+        *([_IS_FAILING] if query.failing else []),
     ]
+
+
+_IS_FAILING = exists().where(
+    score_facts.c.number == evaluations.c.seq,
+    score_procedures.c.id == score_facts.c.procedure,
+    or_(score_facts.c.passing == 0, score_procedures.c.status == "failed"),
+)
+"""That a score does not pass, or could not be measured, by its facts: its record need not be decoded to know that."""
 
 
 _OWN_COLUMNS = {
