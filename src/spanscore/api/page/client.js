@@ -1,7 +1,7 @@
 // The API over HTTP: a method is a POST of JSON. The token is kept, as is the tenant's name, for as long as the browser's tab is open.
 
 const KEYS = { token: "spanscore-token", tenant: "spanscore-tenant" };
-const TIMEOUT_MS = 60_000;
+const TIMEOUT_MS = 300_000; // a search in the words of very many turns takes its time
 
 /** What a call ended with, in words for people; `code` is Connect's, or "gone" where no answer came. */
 export class ApiError extends Error {
