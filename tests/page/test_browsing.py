@@ -215,7 +215,7 @@ def test_fifty_thousand_turns_are_gone_through_page_by_page(show, large_server):
 
 
 def test_fifty_thousand_turns_are_filtered(show, large_server):
-    page = show(large_server, "#/traces?filter=user_input%3A%22(777)%22")
+    page = show(large_server, "#/traces?filter=user_input%3A%22(777)%22", ready=".found")
     page.locator(".found[aria-busy=false]", has_text="1 turn").wait_for(timeout=300_000)
     assert len(_titles(page)) == 1
 
