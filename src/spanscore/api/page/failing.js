@@ -5,7 +5,7 @@ import { NUMBER, breakable, count, firstLine } from "../report/words.js";
 import { ask } from "./client.js";
 import { isAskable, scoreFilter } from "./conditions.js";
 import { whyNothingFails } from "./empty.js";
-import { rateCell, selectionOf } from "./figures.js";
+import { rateCell, restsOn, selectionOf } from "./figures.js";
 import { scoreOf } from "./messages.js";
 import { patch } from "./patching.js";
 import { ago } from "./times.js";
@@ -101,7 +101,7 @@ export function groupPart(group, app, given) {
   return h("section", { class: "part reasons-part", "data-key": group.metric },
     h("h2", null, h("span", { class: "metric" }, name),
       h("span", { class: "summary" }, group.failing ? h("span", { class: "count fail" }, `${group.summary?.leastSampling < 1 ? "about " : ""}${NUMBER.format(group.failing)} failing`) : null, group.errors ? h("span", { class: "count error" }, `${NUMBER.format(group.errors)} not measured`) : null),
-      rate ? h("span", { class: "tools rate-of" }, h("span", { class: "muted" }, "pass"), rate, h("span", { class: "muted" }, `n = ${NUMBER.format(Number(group.summary.passRate.sessions ?? 0))}`)) : null),
+      rate ? h("span", { class: "tools rate-of" }, h("span", { class: "muted" }, "pass"), rate, h("span", { class: "muted" }, restsOn(group.summary.passRate))) : null),
     h("ul", { class: "why-list" }, shown.map((score) => reasonPart(score, app, given))));
 }
 

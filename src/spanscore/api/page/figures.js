@@ -2,6 +2,7 @@
 
 import { estimateCell } from "../report/charts.js";
 import { h } from "../report/elements.js";
+import { count } from "../report/words.js";
 import { quoted, startOf } from "./conditions.js";
 
 /**
@@ -18,7 +19,12 @@ export function selectionOf(given, now) {
 /** A ScoreFigure as an estimate; null where it has no value. */
 export function estimateOf(figure) {
   if (!figure || figure.value === undefined) return null;
-  return { value: figure.value, low: figure.low ?? null, high: figure.high ?? null, n: Number(figure.sessions ?? 0), method: figure.method, note: [`${figure.scores ?? 0} scores`, figure.note].filter(Boolean).join("; ") };
+  return { value: figure.value, low: figure.low ?? null, high: figure.high ?? null, n: Number(figure.scores ?? 0), method: figure.method, note: [count(Number(figure.sessions ?? 0), "session"), figure.note].filter(Boolean).join("; ") };
+}
+
+/** What a ScoreFigure rests on, in words: its scores, and the sessions that its interval takes as units. */
+export function restsOn(figure) {
+  return `n = ${count(Number(figure.scores ?? 0), "score")} in ${count(Number(figure.sessions ?? 0), "session")}`;
 }
 
 /** The pass rate of a ScoreSummary with its interval, and what it is freed of the judge's error. */
