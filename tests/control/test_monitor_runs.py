@@ -1,6 +1,7 @@
 """Monitors that start runs: what each run is about, what happens while one is going, and what its scores raise."""
 
 import asyncio
+import threading
 
 import pytest
 
@@ -15,6 +16,23 @@ MINUTE = 60 * 10**9
 START = 1_790_000_000 * 10**9 // MINUTE * MINUTE
 METRICS = {"measure": {"metrics": ["task_completion"]}}
 WEBHOOK = {"webhook": {"endpoint": "http://127.0.0.1:9/x"}}
+
+
+class HeldStore:
+    """A store of monitors whose first write waits until it is `released`."""
+
+    def __init__(self, store):
+        self._store = store
+        self.reached, self.released = threading.Event(), threading.Event()
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    def write(self, change):
+        if not self.reached.is_set():
+            self.reached.set()
+            self.released.wait()
+        return self._store.write(change)
 
 
 class World:
@@ -390,3 +408,26 @@ def test_monitors_of_another_tenant_evaluate_what_that_one_has(world, server, tr
         return found
 
     assert world.do(ended()).progress.candidates == 0
+
+
+def test_a_trigger_that_takes_long_holds_up_none_of_another_monitor(server):
+    now_ns = iter(range(START, START + 10**6))
+    spec = read_spec(MonitorSpec, {"run": METRICS})
+    made = Monitors({}, Alerting(), server.store.monitors, server.runs, clock_ns=lambda: next(now_ns))
+    slow, other = (server.do(made.create(tenant, spec, "m")) for tenant in ("acme", "other"))
+    held = HeldStore(server.store.monitors)
+    monitors = Monitors({}, Alerting(), held, server.runs, clock_ns=lambda: next(now_ns))
+
+    async def scenario():
+        first = asyncio.create_task(monitors.trigger(slow))
+        await asyncio.to_thread(held.reached.wait)
+        second = asyncio.create_task(monitors.trigger(other))
+        try:
+            async with asyncio.timeout(60):
+                await second
+            return first.done()
+        finally:
+            held.released.set()
+            await asyncio.gather(first, second)
+
+    assert not server.do(scenario())

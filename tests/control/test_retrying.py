@@ -58,8 +58,35 @@ def test_a_creation_is_repeated_while_no_other_run_may_be_created(server, monkey
     monkeypatch.setattr(control, "MAX_UNFINISHED", 1)
     one = server.do(server.runs.create("", spec(), "key"))
     assert server.do(server.runs.create("", spec(), "key")) == one
-    with pytest.raises(StateError, match="waiting or running"):
+    with pytest.raises(StateError, match="waiting, running or paused"):
         server.do(server.runs.create("", spec(), "other"))
+
+
+def test_paused_runs_count_among_those_that_a_tenant_may_have(server, monkeypatch):
+    monkeypatch.setattr(control, "MAX_UNFINISHED", 1)
+    run = server.do(server.runs.create("", spec()))
+    server.do(server.runs.pause("", run.id))
+    with pytest.raises(StateError, match="waiting, running or paused"):
+        server.do(server.runs.create("", spec()))
+    assert server.do(server.runs.resume("", run.id)).state == "PENDING"
+
+
+def test_a_run_is_not_resumed_beside_as_many_as_a_tenant_may_have(server, monkeypatch):
+    runs = [server.do(server.runs.create("", spec())) for _ in range(2)]
+    server.do(server.runs.pause("", runs[0].id))
+    monkeypatch.setattr(control, "MAX_UNFINISHED", 1)
+    with pytest.raises(StateError, match="waiting or running"):
+        server.do(server.runs.resume("", runs[0].id))
+
+
+def test_a_run_is_not_retried_beside_as_many_as_a_tenant_may_have(server, traces, judge, monkeypatch):
+    server.keep(traces(1))
+    judge.errors = {"": UNREACHABLE}
+    run = work(server, spec())
+    monkeypatch.setattr(control, "MAX_UNFINISHED", 1)
+    server.do(server.runs.create("", spec()))
+    with pytest.raises(StateError, match="waiting, running or paused"):
+        retry(server, run)
 
 
 def test_a_creation_is_repeated_after_a_retry_with_another_budget(server, traces, judge):

@@ -6,8 +6,10 @@ import pytest
 
 from spanscore.control.spec import RunSpec
 from spanscore.control.target import read_spec
+from spanscore.control.turn_taking import TurnTaking
 from spanscore.errors import ExistsError, InputError, JudgeUnavailableError, NotFoundError, StateError
 from spanscore.store.listing import ScoreQuery
+from spanscore.store.runs import OpenRun
 
 COMPLETION = {"measure": {"metrics": ["task_completion"]}}
 
@@ -266,6 +268,33 @@ def test_a_tenant_has_no_runs_of_another(server):
         with pytest.raises(NotFoundError, match="there is no run"):
             server.do(asked)
     assert server.do(server.runs.page("other", 10)) == []
+
+
+def test_slow_runs_of_one_tenant_keep_none_of_another_from_starting(open_server, traces, judge):
+    server = open_server(runs={"at_once": 2})
+    judge.gate.clear()
+
+    async def scenario():
+        for tenant, trace in zip(("acme", "other"), traces(2), strict=True):
+            await server.runs.import_traces(tenant, [trace])
+        slow = [await server.runs.create("acme", spec()) for _ in range(3)]
+        other = await server.runs.create("other", spec())
+        working = asyncio.create_task(server.runs.run())
+        await server.eventually(lambda: len(server.runs._active) == 2)
+        working.cancel()
+        await asyncio.wait([working])
+        return [(await server.runs.get(x.tenant, x.id)).state for x in (*slow, other)]
+
+    assert server.do(scenario()) == ["RUNNING", "PENDING", "PENDING", "RUNNING"]
+
+
+def test_tenants_with_equally_many_runs_take_turns():
+    waiting = [OpenRun(f"{tenant}{n}", "PENDING", tenant) for tenant in "abc" for n in range(2)]
+    turns, begun = TurnTaking(), []
+    while waiting:  # one at a time
+        begun.append(turns.next(waiting, {}))
+        waiting.remove(begun[-1])
+    assert [x.id for x in begun] == ["a0", "b0", "c0", "a1", "b1", "c1"]
 
 
 def test_runs_are_listed_newest_first(server):

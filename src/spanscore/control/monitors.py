@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+from weakref import WeakValueDictionary
 
 from spanscore.control import looking, monitor_views
 from spanscore.control.alerting import Alerts, Events
@@ -77,7 +78,7 @@ class Monitors:
         self._due_ns: dict[Key, int] = {}
         self._schedules: dict[Key, Schedule] = {}
         self._began_ns, self._looked_ns = clock_ns(), 0
-        self._triggering = asyncio.Lock()
+        self._triggering: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         """All that has to run, for ever."""
@@ -223,7 +224,7 @@ class Monitors:
         Raises NotFoundError where the monitor is gone.
         """
         request = request_id or secrets.token_hex(16)
-        async with self._triggering:
+        async with self._triggering.setdefault(known.key, asyncio.Lock()):
             earlier = await self._ask(lambda x: x.tick_of_request(known.tenant, known.id, request))
             if earlier is not None:
                 return (await self._with_runs([earlier]))[0]

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import secrets
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,6 +19,7 @@ from spanscore.control.source_listing import stored
 from spanscore.control.sources import Sources
 from spanscore.control.spec import RunBudget, RunSpec, kept, whole
 from spanscore.control.target import read_spec
+from spanscore.control.turn_taking import TurnTaking
 from spanscore.control.working import Work
 from spanscore.errors import ExistsError, InputError, NotFoundError, StateError
 from spanscore.evaluation.config import Runs as Config
@@ -30,8 +32,9 @@ from spanscore.store.store import Store
 _log = logging.getLogger(__name__)
 
 MAX_UNFINISHED = 1000
-"""Runs of one tenant that are not worked off: of more, no other is created."""
+"""Runs of one tenant that have not ended: of more, no other is created or retried."""
 
+_UNFINISHED: tuple[RunState, ...] = ("PENDING", "RUNNING", "PAUSED")
 _ID_BYTES = 7  # a page token has it as a number of 64 bits
 
 _GRACE_S = 5.0
@@ -44,6 +47,7 @@ _ERASES: dict[RunState, bool] = {"DELETING": False, "ERASING": True}
 
 @dataclass(slots=True)
 class _Active:
+    tenant: str
     work: Work
     task: "asyncio.Task[None]"
 
@@ -78,6 +82,7 @@ class Runs:
         self._sleep = sleep
         self._estimating = Estimating(store, measurers, measurers.judge_config, self._sources, clock_ns)
         self._active: dict[str, _Active] = {}
+        self._turn_taking = TurnTaking()
         self._news = asyncio.Event()
         self._is_stopped = False
         self._expire_at_ns = 0
@@ -246,9 +251,15 @@ class Runs:
 
     async def resume(self, tenant: str, run_id: str) -> Run:
         """Have a paused run go on where it stood. Raises NotFoundError, StateError."""
-        run = await self._move(tenant, run_id, ("PAUSED",), "PENDING", "resumed")
+
+        def resume(tables: RunTables) -> Run:
+            run = _moved(tables.get(tenant, run_id), run_id, ("PAUSED",), "PENDING", "resumed")
+            _refuse_too_many(tables, tenant, ("PENDING", "RUNNING"))
+            return tables.change(run_id, self._clock_ns(), lambda _: run) or run
+
+        changed: Run = await self._once(self._store.write_runs, resume)
         self._news.set()
-        return run
+        return changed
 
     async def cancel(self, tenant: str, run_id: str) -> Run:
         """End a run for good; what it has scored stays. Raises NotFoundError, StateError."""
@@ -260,13 +271,14 @@ class Runs:
         """Evaluate again what failed of a run that has ended, and nothing else; `budget` takes the place of the run's.
 
         A run that could not be begun, or came to no end, goes on where it stood. Raises NotFoundError, and StateError
-        where nothing failed, or the run was cancelled or has not ended.
+        where nothing failed, the run was cancelled or has not ended, or too many runs wait.
         """
 
         def retry(tables: RunTables) -> Run:
             run = _moved(tables.get(tenant, run_id), run_id, ("SUCCEEDED", "FAILED"), "PENDING", "retried")
             if not run.progress.failed and run.progress.cursor is None and not run.progress.left:
                 raise StateError(f"run {run_id}: nothing of it has failed")
+            _refuse_too_many(tables, tenant)
             tables.retry(run_id)
             if budget is not None:
                 spec = read_spec(RunSpec, run.spec).model_copy(update={"budget": budget})
@@ -317,21 +329,21 @@ class Runs:
     async def _take_up(self) -> None:
         await self._expire()
         unfinished: list[OpenRun] = await self._ask(self._store.read_runs, lambda x: x.unfinished())
-        for run in unfinished:
-            if self._is_stopped:
-                return
-            if run.id in self._active:
-                continue
-            try:
-                await self._take_up_one(run)
-            except Exception:  # noqa: BLE001 - one run must not keep the later ones waiting
-                _log.exception("run %s cannot be taken up now", run.id)
+        idle = [x for x in unfinished if x.id not in self._active]
+        waiting = [x for x in idle if x.state not in _ERASES]
+        while waiting and len(self._active) < self._config.at_once and not self._is_stopped:
+            run = self._turn_taking.next(waiting, Counter(x.tenant for x in self._active.values()))
+            waiting.remove(run)
+            await self._take_up_one(run, self._begin(run.id))
+        for run in idle:
+            if run.state in _ERASES and not self._is_stopped:
+                await self._take_up_one(run, self._delete(run.id, with_scores=_ERASES[run.state]))
 
-    async def _take_up_one(self, run: OpenRun) -> None:
-        if run.state in _ERASES:
-            await self._delete(run.id, with_scores=_ERASES[run.state])
-        elif len(self._active) < self._config.at_once:
-            await self._begin(run.id)
+    async def _take_up_one(self, run: OpenRun, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except Exception:  # noqa: BLE001 - one run must not keep the later ones waiting
+            _log.exception("run %s cannot be taken up now", run.id)
 
     async def _begin(self, run_id: str) -> None:
         now_ns = self._clock_ns()
@@ -375,7 +387,7 @@ class Runs:
         )
         _log.info("run %s is worked on: %d of %d done", begun.id, _worked_off(begun.progress), begun.progress.items)
         task = asyncio.create_task(self._work_off(begun, work))
-        self._active[begun.id] = _Active(work, task)
+        self._active[begun.id] = _Active(begun.tenant, work, task)
 
     async def _work_off(self, run: Run, work: Work) -> None:
         try:
@@ -435,10 +447,11 @@ class Runs:
         return await self._scoring.patiently(ask, *arguments, **options)
 
 
-def _refuse_too_many(tables: RunTables, tenant: str) -> None:
-    """Raise StateError where a tenant can have no more runs."""
-    if tables.count(tenant, ("PENDING", "RUNNING")) >= MAX_UNFINISHED:
-        raise StateError(f"{MAX_UNFINISHED} runs are waiting or running; cancel some, or wait for their end")
+def _refuse_too_many(tables: RunTables, tenant: str, states: Sequence[RunState] = _UNFINISHED) -> None:
+    """Raise StateError where a tenant can have no more runs in these states."""
+    if tables.count(tenant, states) >= MAX_UNFINISHED:
+        is_any = "waiting, running or paused" if "PAUSED" in states else "waiting or running"
+        raise StateError(f"{MAX_UNFINISHED} runs are {is_any}; cancel some, or wait for their end")
 
 
 def _moved(run: Run | None, run_id: str, of: Sequence[RunState], to: RunState, done: str) -> Run:

@@ -109,6 +109,7 @@ class OpenRun(NamedTuple):
 
     id: str
     state: RunState
+    tenant: str
 
 
 class Item(NamedTuple):
@@ -182,7 +183,7 @@ class RunTables(TargetReads):
 
     def unfinished(self) -> list[OpenRun]:
         """The runs of all tenants on which there is work to do, the oldest first."""
-        open_ = select(runs.c.id, runs.c.state).where(runs.c.state.in_(("PENDING", "RUNNING", *_GOING)))
+        open_ = select(runs.c.id, runs.c.state, runs.c.tenant).where(runs.c.state.in_(("PENDING", "RUNNING", *_GOING)))
         return [OpenRun(*row) for row in self._connection.execute(open_.order_by(runs.c.created_ns))]
 
     def change(self, run_id: str, now_ns: int, edit: Callable[[Run], Run]) -> Run | None:
