@@ -61,6 +61,12 @@ def bearer(token):
     return "authorization", f"Bearer {token}"
 
 
+def test_a_caller_who_shows_several_tokens_is_refused(tokens):
+    with pytest.raises(Refusal, match="several headers `authorization`: send one") as refused:
+        asked(tokens, bearer("of-acme"), bearer("of-nobody"), (HEADER, "blue"))
+    assert refused.value.code is grpc.StatusCode.UNAUTHENTICATED
+
+
 @pytest.mark.parametrize(
     ("headers", "tenant"),
     [

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from spanscore.api.convert import decode_trace, encode_score, encode_trace
 from spanscore.api.v1 import score_pb2
 from spanscore.model.expected import Expected, ExpectedTool
+from spanscore.model.headers import with_headers
 from spanscore.model.json import loads
 from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Score, Skip
 from spanscore.model.trace import (
@@ -128,6 +129,12 @@ def _evaluation(outcome, **facts):
 @given(_traces)
 def test_a_trace_survives_the_way_there_and_back(trace):
     assert decode_trace(encode_trace(trace)) == trace
+
+
+def test_headers_that_a_sender_sent_are_shown_to_nobody_who_reads_its_trace():
+    resource = with_headers({"service.name": "shop"}, ((":tenant", "acme"), ("x-api-key", "secret")))
+    message = encode_trace(replace(_trace(), target=replace(_TARGET, resource=resource)))
+    assert loads(message.target.resource_json) == {"service.name": "shop"}
 
 
 def test_a_trace_that_recorded_no_call_differs_from_one_that_recorded_none():

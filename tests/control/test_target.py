@@ -4,6 +4,7 @@ import pytest
 
 from spanscore.control.target import MeasureSpec, Sampling, TargetSpec, TraceFilter, read_spec
 from spanscore.errors import InputError
+from spanscore.model.headers import with_headers
 from spanscore.model.trace import Target, Usage
 from spanscore.testing.traces import agent_trace, tool_call
 
@@ -64,6 +65,11 @@ def test_a_filter_leaves_out_a_trace_for_which_one_does_not_hold(conditions):
 def test_the_former_name_of_the_environment_is_read_too():
     target = Target("1" * 32, "2" * 16, 0, 0, {"deployment.environment": "prod"})
     assert TraceFilter(environment="prod").accepts(agent_trace(target=target))
+
+
+def test_the_headers_that_came_with_a_trace_fulfil_no_condition():
+    target = Target("1" * 32, "2" * 16, 0, 0, with_headers({}, (("x-api-key", "secret"),)))
+    assert not TraceFilter(resource={"spanscore.header.x-api-key": "secret"}).accepts(agent_trace(target=target))
 
 
 def test_a_trace_that_records_no_tokens_is_not_of_many_tokens():

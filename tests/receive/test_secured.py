@@ -9,7 +9,7 @@ import trustme
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 
 from spanscore.errors import ConfigError
-from spanscore.receive.auth import open_authenticators
+from spanscore.receive.auth import UnauthenticatedError, open_authenticators
 from spanscore.receive.config import BearerToken
 
 AUTH = {"authenticator": "bearertokenauth"}
@@ -204,11 +204,28 @@ def test_a_tenant_of_a_token_is_refused_at_the_start_of_a_server_without_tenants
         open_authenticators({"bearertokenauth": BearerToken(filename=file)})
 
 
+def test_a_line_that_begins_with_a_number_sign_is_a_comment_and_no_token(tmp_path):
+    file = tmp_path / "tokens"
+    file.write_text("# of the teams\n#off scopes=read\n  # later: c\nright\n", encoding="utf-8")
+    known = open_authenticators({"bearertokenauth": BearerToken(filename=file)})["bearertokenauth"]
+    assert known.shown.text == b"right"
+    for text in ("#", "#off"):
+        with pytest.raises(UnauthenticatedError):
+            known.check([f"Bearer {text}"], "read")
+
+
+def test_a_file_of_nothing_but_comments_has_no_token(tmp_path):
+    file = tmp_path / "tokens"
+    file.write_text("# none yet\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="no token in it"):
+        open_authenticators({"bearertokenauth": BearerToken(filename=file)})
+
+
 def test_a_line_names_scopes_and_tenant_of_a_token_in_any_order(tmp_path):
     file = tmp_path / "tokens"
     file.write_text("a\nb tenant=acme\nc tenant=acme scopes=read\nd scopes=read tenant=acme\nb tenant=acme\n")
     known = open_authenticators({"bearertokenauth": BearerToken(filename=file)}, has_tenants=True)["bearertokenauth"]
-    found = [known.check(f"Bearer {x}", "read") for x in "abcd"]
+    found = [known.check([f"Bearer {x}"], "read") for x in "abcd"]
     assert [x.tenant for x in found] == [None, "acme", "acme", "acme"]
     assert [len(x.scopes) for x in found] == [3, 3, 1, 1]
 

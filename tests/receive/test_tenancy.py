@@ -122,6 +122,14 @@ async def test_a_tenants_token_decides_and_any_other_leaves_it_to_the_header(
 
 
 @BOTH
+@pytest.mark.parametrize("others", [["of-acme"], ["unknown"], ["of-all"]])
+async def test_who_shows_several_tokens_is_refused(serve, traces, send, tokens, others):
+    shown = [("authorization", f"Bearer {x}") for x in ("of-acme", *others)]
+    async with serve(tenancy=ON, extensions=tokens, grpc=AUTH, http=AUTH) as up:
+        assert await send(up, traces(), *shown) == "UNAUTHENTICATED"
+
+
+@BOTH
 async def test_what_cannot_be_decoded_is_put_aside_with_its_tenants_name(serve, send):
     class Broken:
         def SerializeToString(self):  # noqa: N802 - as protobuf has it
@@ -157,7 +165,10 @@ def test_a_header_that_names_it_twice_names_it():
     assert Tenancy(Config(enabled=True)).of(None, ["acme", "acme"]) == "acme"
 
 
-@pytest.mark.parametrize("given", [{"default": "a/b"}, {"header": "no header"}, {"default": ""}, {"tenant": "acme"}])
+@pytest.mark.parametrize(
+    "given",
+    [{"default": "a/b"}, {"header": "no header"}, {"header": "X-Team-Bin"}, {"default": ""}, {"tenant": "acme"}],
+)
 def test_what_cannot_be_configured_is_refused(given):
     with pytest.raises(ValidationError):
         Config.model_validate(given)

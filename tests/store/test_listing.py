@@ -6,6 +6,7 @@ import pytest
 
 from spanscore.errors import ConfigError
 from spanscore.filters import parse
+from spanscore.model.headers import with_headers
 from spanscore.model.score import Annotation, Evaluator, Failure, Skip
 from spanscore.store import listing
 from spanscore.store.config import Config
@@ -97,6 +98,17 @@ def test_traces_are_filtered_by_their_scores_and_resource(store, make, commit):
     commit(make.score(make.trace(2), "coherence", 0.75), trace=make.trace(2))
     query = TraceQuery(filter=parse("score.coherence < 0.5", TRACE_FIELDS))
     assert [x.trace.id for x in store.list_traces(query, 10).items] == [trace.id]
+
+
+def test_traces_are_not_found_by_the_headers_that_came_with_them(store, make, commit):
+    target = make.trace(1).target
+    sent = replace(target, resource=with_headers({"zone": "eu"}, (("x-api-key", "secret"),)))
+    trace = make.trace(1, target=sent)
+    commit(make.score(trace, "coherence"), trace=trace)
+    asked = {"resource.zone = eu": [trace.id], "resource.spanscore.header.x-api-key:*": []}
+    for text, wanted in asked.items():
+        query = TraceQuery(filter=parse(text, TRACE_FIELDS))
+        assert [x.trace.id for x in store.list_traces(query, 10).items] == wanted
 
 
 def test_sessions_come_page_by_page_those_that_went_on_last_first(store, make, commit):

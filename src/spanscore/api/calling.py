@@ -110,7 +110,7 @@ class Caller:
         """The token that is shown; None where none is needed. Raises as `_admit`."""
         if self._tokens is None:
             return None
-        return self._tokens.check(next(iter(headers("authorization")), None), scope)
+        return self._tokens.check(headers("authorization"), scope)
 
 
 def _refusal(path: str, error: Exception) -> Refusal:

@@ -12,6 +12,7 @@ from spanscore.api.v1 import control_service_pb2 as control_pb
 from spanscore.api.v1 import score_pb2 as score_pb
 from spanscore.metrics import Metric
 from spanscore.model.external import etag
+from spanscore.model.headers import without_headers
 from spanscore.model.json import Json, dumps, loads
 from spanscore.model.score import Evaluation, Failure, Skip
 from spanscore.model.trace import (
@@ -221,7 +222,7 @@ def _encode_target(target: Target) -> trace_pb.Target:
         span_id=target.span_id,
         start_ns=target.start_ns,
         end_ns=target.end_ns,
-        resource_json=text_of(dumps(target.resource)),
+        resource_json=text_of(dumps(without_headers(target.resource))),
         response_id=text_of(target.response_id),
     )
 

@@ -20,6 +20,7 @@ from spanscore.errors import FieldError, InputError
 from spanscore.evaluation.rules.conditions import as_text
 from spanscore.filters import Fields, Filter, parse
 from spanscore.filters.syntax import MAX_CHARS
+from spanscore.model.headers import without_headers
 from spanscore.model.score import ScopeKind
 from spanscore.model.trace import AgentTrace
 from spanscore.store.fields import TRACE_FIELDS
@@ -93,7 +94,7 @@ class TraceFilter(Spec):
         wanted = {"service_name": self.service, "agent_name": self.agent, "user_id": self.user}
         return (
             all(value is None or getattr(trace, name) == value for name, value in wanted.items())
-            and self._accepts_resource(trace.target.resource)
+            and self._accepts_resource(without_headers(trace.target.resource))
             and self._accepts_time(trace)
             and (self.has_error is None or _has_error(trace) == self.has_error)
             and (self.min_tokens is None or _tokens(trace) >= self.min_tokens)

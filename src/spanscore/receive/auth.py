@@ -2,7 +2,7 @@
 
 import hmac
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
@@ -17,6 +17,7 @@ _log = logging.getLogger(__name__)
 _LOOK_EVERY_S: Final = 10.0
 _MAX_FILE_BYTES: Final = 2**20
 _SHOWN_CHARS: Final = 40
+_COMMENT: Final = b"#"
 _NO_TENANTS: Final = "tenant=… needs `tenancy` in the configuration; without it all tokens would reach the same traces"
 _TWICE: Final = "this token is given before, with other scopes or another tenant; give it once"
 _LINES: Final = "expected are lines of the form `TOKEN [scopes=read,write] [tenant=acme]`"
@@ -75,14 +76,18 @@ class BearerTokens:
             why = (error.strerror if isinstance(error, OSError) else None) or error
             raise ConfigError(f"{key}.filename: {config.filename}: {why}; {_LINES}") from error
 
-    def check(self, header: str | None, scope: Scope = "write") -> Token:
+    def check(self, headers: Sequence[str], scope: Scope = "write") -> Token:
         """The token that a request shows in its header `authorization`, which must permit `scope`.
 
+        `headers` has each value of that header: with several, a proxy may have checked another one than is read here.
         Raises UnauthenticatedError, ForbiddenError where it is known and does not permit it, and RetryableError where
         the tokens cannot be read now: a sender must keep what it has until they can.
         """
-        if header is None:
+        if not headers:
             raise UnauthenticatedError("no token: send it as the header `authorization: Bearer TOKEN`")
+        if len(headers) > 1:
+            raise UnauthenticatedError("several headers `authorization`: send one, with one token")
+        header = headers[0]
         given = header.removeprefix(f"{self._config.scheme} ").encode("utf-8", "surrogateescape")
         same = [x for x in self._known() if hmac.compare_digest(given, x.text)]  # all, so that time shows nothing
         if not same or not header.startswith(f"{self._config.scheme} "):
@@ -125,7 +130,7 @@ def _read_lines(content: bytes) -> list[tuple[int, Token]]:
     if len(content) > _MAX_FILE_BYTES:
         raise ValueError(f"larger than {_MAX_FILE_BYTES} bytes")
     lines = [(number, x.split()) for number, x in enumerate(content.splitlines(), start=1)]
-    found = [(number, _read_line(number, parts)) for number, parts in lines if parts]
+    found = [(number, _read_line(number, parts)) for number, parts in lines if parts and parts[0][:1] != _COMMENT]
     if not found:
         raise ValueError("no token in it")
     return found

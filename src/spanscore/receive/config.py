@@ -73,7 +73,7 @@ class BearerToken(_Model):
     filename: Path | None = None
     """A file with one token a line, and after it, where it may not do all, `scopes=read,write`, and with `tenancy`
     `tenant=NAME`, the only tenant that it reaches; it is read again when it changes. Scopes: `read` (ask), `write`
-    (send, evaluate, change), `admin` (all)."""
+    (send, evaluate, change), `admin` (all). A line that begins with `#` is a comment."""
 
     @model_validator(mode="after")
     def _has_a_token(self) -> Self:

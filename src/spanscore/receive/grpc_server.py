@@ -143,8 +143,8 @@ class GrpcServer:
     def _headers(self, context: Any) -> Headers:
         """The headers that are kept with a request, and whose it is. Raises UnauthenticatedError, RetryableError."""
         received = context.invocation_metadata() or ()
-        token = None if self._tokens is None else self._tokens.check(_header(received, "authorization"))
-        tenant = self._tenancy.of(token, [value for key, value in received if key == self._tenancy.header])
+        token = None if self._tokens is None else self._tokens.check(_values(received, "authorization"))
+        tenant = self._tenancy.of(token, _values(received, self._tenancy.header))
         kept = chosen(received, self._kept) if self._kept else ()
         return ((TENANT, tenant), *kept) if tenant else kept
 
@@ -241,5 +241,5 @@ def _count_slow(arrival: Arrival, max_bytes: int) -> None:
         arrival.make_way()
 
 
-def _header(received: Iterable[tuple[str, str]], name: str) -> str | None:
-    return next((value for key, value in received if key == name), None)
+def _values(received: Iterable[tuple[str, str]], name: str) -> list[str]:
+    return [value for key, value in received if key == name]

@@ -125,7 +125,7 @@ class HttpServer:
 
     def _headers(self, request: web.BaseRequest) -> Headers:
         """The headers that are kept with a request, and whose it is. Raises UnauthenticatedError, RetryableError."""
-        token = None if self._tokens is None else self._tokens.check(request.headers.get("Authorization"))
+        token = None if self._tokens is None else self._tokens.check(request.headers.getall("Authorization", ()))
         tenant = self._tenancy.of(token, request.headers.getall(self._tenancy.header, ()))
         kept = chosen(request.headers.items(), self._kept) if self._kept else ()
         return ((TENANT, tenant), *kept) if tenant else kept

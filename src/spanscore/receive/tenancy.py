@@ -25,6 +25,12 @@ def _tenant(name: str) -> str:
     return name
 
 
+def _header(name: str) -> str:
+    if name.lower().endswith("-bin"):
+        raise ValueError(f"{name}: gRPC gives headers that end in -bin as bytes, and a tenant is text; name another")
+    return name.lower()
+
+
 class Config(BaseModel):
     """Keeping the tenants of one server apart: nobody sees, joins or changes what another one sent."""
 
@@ -33,9 +39,10 @@ class Config(BaseModel):
     enabled: bool = False
     """Whether each request is of a tenant. Not enabled: all are of one, whatever their headers are."""
 
-    header: Annotated[str, Field(pattern="^[A-Za-z0-9_.-]+$"), AfterValidator(str.lower)] = "x-scope-orgid"
+    header: Annotated[str, Field(pattern="^[A-Za-z0-9_.-]+$"), AfterValidator(_header)] = "x-scope-orgid"
     """The header, or gRPC metadata, that names the tenant of a request. Where the request's token is one tenant's
-    (`tenant=` in the file of `bearertokenauth`), that token decides, and a header that names another is refused."""
+    (`tenant=` in the file of `bearertokenauth`), that token decides, and a header that names another is refused. A name
+    that ends in `-bin` is refused: gRPC gives such headers as bytes."""
 
     default: Annotated[str, AfterValidator(_tenant)] | None = None
     """The tenant of a request that names none. Not set: such a request is refused (UNAUTHENTICATED, 401)."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from spanscore.filters import Field, Fields
+from spanscore.model.headers import without_headers
 from spanscore.model.score import Evaluation, Failure, Skip
 from spanscore.model.trace import AgentTrace
 
@@ -69,7 +70,7 @@ def label_of(scores: Sequence[Evaluation], metric: str) -> str | None:
 
 
 def _attribute(found: "TraceScores", name: str) -> str | None:
-    value = found.trace.target.resource.get(name)
+    value = without_headers(found.trace.target.resource).get(name)
     if isinstance(value, bool):
         return str(value).lower()
     return None if value is None else str(value)
