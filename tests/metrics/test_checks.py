@@ -382,6 +382,36 @@ def test_arguments_that_break_the_schema_are_found(make_trace, arguments, argume
     assert [x["argument"] for x in findings("arguments_match_schema", trace)] == [argument]
 
 
+def booked(make_trace, arguments, *properties, calls=1):
+    """The outcome of the check where the tools `book0`, `book1`, ... with these properties were called."""
+    tools = tuple(tool(f"book{place}", x) for place, x in enumerate(properties))
+    made = tuple(call(x.name, arguments) for x in tools for _ in range(calls))
+    return outcome("arguments_match_schema", make_trace(available_tools=tools, tool_calls=made))
+
+
+def test_a_schema_that_is_too_large_is_not_checked(make_trace):
+    found = booked(make_trace, {"seats": 1}, {"seats": {"enum": list(range(100_000))}})
+    assert (type(found), "too large" in found.reason) == (Skip, True)
+
+
+def test_all_calls_share_one_budget(make_trace):
+    found = booked(make_trace, {"seats": 1}, {"seats": {"enum": list(range(20_000))}}, calls=900)
+    assert (type(found), "too large" in found.reason) == (Skip, True)
+
+
+def test_arguments_that_break_a_schema_are_found_beside_one_that_is_too_large(make_trace):
+    found = booked(
+        make_trace, {"seats": -1}, {"seats": {"enum": list(range(100_000))}}, {"seats": {"minimum": 1}}, {"seats": {}}
+    )
+    assert [x["tool"] for x in found.metadata["findings"]] == ["book1"]
+
+
+def test_a_required_list_that_contains_objects_forbids_nothing(make_trace):
+    tools = (Tool("book", None, {"type": "object", "properties": {"seats": {}}, "required": [{}]}),)
+    trace = make_trace(available_tools=tools, tool_calls=(call("book", {"seats": None}),))
+    assert findings("arguments_match_schema", trace) == ()
+
+
 @pytest.mark.parametrize(
     "fields",
     [

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanscore.metrics._schema import MAX_VIOLATIONS, violations
+from spanscore.metrics._schema import MAX_SCHEMA_VALUES, MAX_STEPS, MAX_VIOLATIONS, Steps, TooLargeError, violations
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.floats(-5, 5) | st.sampled_from(["", "a", "red", "long text"]),
@@ -62,11 +62,50 @@ def test_a_reference_to_itself_ends():
     assert violations({"a": 1}, {"$ref": "#/", "anyOf": [{"$ref": "#/x"}] * 9}) == []
 
 
-def test_a_schema_made_to_stall_ends():
+def test_a_schema_made_to_stall_is_too_large():
     nested = {"type": "null"}
     for _ in range(14):
         nested = {"allOf": [nested] * 50}
-    assert len(violations(1, nested)) <= MAX_VIOLATIONS
+    with pytest.raises(TooLargeError):
+        violations(None, nested)
+
+
+def test_what_was_found_before_the_steps_ran_out_is_kept():
+    schema = {"required": ["day"], "allOf": [{"enum": [0] * MAX_STEPS * 16}]}
+    assert violations({}, schema) == ["'day' is missing"]
+
+
+@pytest.mark.parametrize(
+    ("value", "schema"),
+    [
+        (-1, {"enum": list(range(1000))}),
+        ("x", {"type": ["integer"] * 1000}),
+        ({}, {"required": [7] * 20_000}),
+        ([0] * 1000, {"enum": [[0] * 999 + [1]]}),
+        ("x" * 64_000, {"const": "x" * 63_999 + "y"}),
+        (1, {f"x-{x}": 0 for x in range(20_000)}),
+        (1, {"$ref": "#/" + "/" * 20_000}),
+    ],
+    ids=["enum", "type", "required", "large value", "long text", "keywords", "reference"],
+)
+def test_each_comparison_costs_some_of_the_one_budget(value, schema):
+    steps = Steps()
+    with pytest.raises(TooLargeError):
+        for _ in range(MAX_STEPS // 50):
+            for part in ({"anyOf": [{}, schema]}, {"allOf": [schema]}):
+                violations([value], {"items": part}, steps)
+
+
+def test_of_a_large_value_only_the_beginning_is_quoted():
+    (found,) = violations(7, {"enum": [["a"] * 5, *({"name": "b" * 9} for _ in range(MAX_SCHEMA_VALUES))]})
+    assert found == (
+        "the whole must be one of [['a', 'a', 'a', 'a', 'a'], {'name': 'bbbbbbbbb'}, {'name': ... and is 7"
+    )
+
+
+def test_of_a_long_name_only_the_beginning_is_quoted():
+    (found,) = violations({"a" * 100_000: 7}, {"additionalProperties": {"type": "string"}})
+    assert len(found) < 300
 
 
 def test_no_more_than_a_few_violations_are_told():

@@ -1,14 +1,21 @@
 """A small JSON Schema validator: the keywords that tools' parameters use, bounded, since traces may be hostile."""
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 from spanscore.model.json import Json
 
 MAX_DEPTH = 16
-MAX_STEPS = 2_000
+MAX_STEPS = 50_000
+"""The work on all the values that one budget is for: some 100 to 200 ms."""
+MAX_SCHEMA_VALUES = 50_000
+"""A schema that contains more objects, lists, numbers and texts is not looked at."""
 MAX_VIOLATIONS = 5
 _BRIEF_CHARS = 60
+_NAME_CHARS = 200
+_COMPARED_IN_A_STEP = 16
+_CHARS_OF_A_VALUE = 64
 _BOUNDS = frozenset(
     ("enum", "const", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 )
@@ -17,44 +24,91 @@ _PLAIN = _BOUNDS.union(
 )
 
 
-def violations(value: Json, schema: Json) -> list[str]:
+class TooLargeError(Exception):
+    """A schema, or what it makes of the values, takes too long to be checked."""
+
+
+class Steps:
+    """A budget of `MAX_STEPS` for all the values that are checked with it."""
+
+    def __init__(self) -> None:
+        self._left = MAX_STEPS
+
+    def take(self, count: int = 1) -> None:
+        """Spend so many steps. Raises TooLargeError where there are no more."""
+        self._left -= count
+        if self._left < 0:
+            raise TooLargeError
+
+    def compare(self, value: Json, others: int) -> None:
+        """Spend what it takes to compare `value` with so many others. Raises TooLargeError."""
+        room = self._left * _COMPARED_IN_A_STEP
+        self.take(1 + size(value, room) * max(others, 1) // _COMPARED_IN_A_STEP)
+
+
+def size(value: Json, most: int) -> int:
+    """How many objects, lists, numbers and texts of 64 characters `value` contains, itself included; counted to `most`.
+
+    >>> size({"a": [1, 2]}, 100), size([0] * 1000, 10)
+    (4, 10)
+    """
+    counted, waiting = 0, [iter((value,))]
+    while waiting and counted < most:
+        found = next(waiting[-1], waiting)
+        if found is waiting:
+            waiting.pop()
+            continue
+        counted += 1 + (len(found) // _CHARS_OF_A_VALUE if isinstance(found, str) else 0)
+        if isinstance(found, dict | list):
+            waiting.append(iter(found.values() if isinstance(found, dict) else found))
+    return min(counted, most)
+
+
+def violations(value: Json, schema: Json, steps: Steps | None = None) -> list[str]:
     """What in `value` breaks `schema`, at most five sentences; empty when nothing does, or the schema says nothing.
 
     Knows type, enum, const, properties, required, additionalProperties, items, anyOf, oneOf, allOf, local $ref and
     the bounds of numbers, lengths and counts. Other keywords are ignored; `pattern` is, since a regular expression
     from a trace could take for ever.
 
+    It costs some of `steps`, of a budget of its own without. Raises TooLargeError where they do not suffice and
+    nothing was found until then.
+
     >>> violations({"city": 7}, {"properties": {"city": {"type": "string"}, "day": {}}, "required": ["day"]})
     ["'day' is missing", "'city' must be of type string and is 7"]
     """
-    if _fits_plainly(value, schema, 0):
+    steps = steps or Steps()
+    if _fits_plainly(value, schema, 0, steps):
         return []
     found: list[str] = []
-    for violation in _Validator(schema).walk(value, schema, "", 0):
-        found.append(violation)
-        if len(found) == MAX_VIOLATIONS:
-            break
+    try:
+        found.extend(islice(_Validator(schema, steps).walk(value, schema, "", 0), MAX_VIOLATIONS))
+    except TooLargeError:
+        if not found:
+            raise
     return found
 
 
 class _Validator:
-    """Walks one value; yields nothing more after `MAX_STEPS`, which only a schema made to stall needs."""
+    """Walks one value, at the cost of `steps`."""
 
-    def __init__(self, root: Json) -> None:
+    def __init__(self, root: Json, steps: Steps) -> None:
         self._root = root
-        self._steps = 0
+        self._steps = steps
 
     def walk(self, value: Json, schema: Json, path: str, depth: int) -> Iterator[str]:
-        self._steps += 1
-        if not isinstance(schema, dict) or depth > MAX_DEPTH or self._steps > MAX_STEPS:
+        self._steps.take(1 + _length(schema) // _COMPARED_IN_A_STEP)
+        if not isinstance(schema, dict) or depth > MAX_DEPTH:
             return
         if "$ref" in schema:
             yield from self.walk(value, self._resolve(schema["$ref"]), path, depth + 1)
-        if "type" in schema and not _is_of(value, schema):
-            yield f"{_at(path)} must be of type {_type_name(schema['type'])} and is {_brief(value)}"
-            return
+        if "type" in schema:
+            self._steps.take(_length(schema["type"]))
+            if not _is_of(value, schema):
+                yield f"{_at(path)} must be of type {_type_name(schema['type'])} and is {_brief(value)}"
+                return
         if not _BOUNDS.isdisjoint(schema):
-            yield from _value_bounds(value, schema, path)
+            yield from _value_bounds(value, schema, path, self._steps)
         if isinstance(value, dict):
             yield from self._members(value, schema, path, depth)
         elif isinstance(value, list):
@@ -64,6 +118,7 @@ class _Validator:
 
     def _members(self, value: dict[str, Json], schema: dict[str, Json], path: str, depth: int) -> Iterator[str]:
         required, properties = schema.get("required"), schema.get("properties")
+        self._steps.take((len(value) + _length(required)) // _COMPARED_IN_A_STEP)
         for name in required if isinstance(required, list) else ():
             if isinstance(name, str) and name not in value:
                 yield f"{_at(_join(path, name))} is missing"
@@ -95,6 +150,7 @@ class _Validator:
     def _resolve(self, ref: Json) -> Json:
         if not isinstance(ref, str) or not ref.startswith("#/"):
             return None
+        self._steps.take(len(ref) // _COMPARED_IN_A_STEP)
         found = self._root
         for key in ref[2:].split("/"):
             found = found.get(key) if isinstance(found, dict) else None
@@ -106,12 +162,16 @@ def _schemas(schema: dict[str, Json], keyword: str) -> list[Json]:
     return parts if isinstance(parts, list) else []
 
 
-def _value_bounds(value: Any, schema: dict[str, Any], path: str) -> Iterator[str]:
+def _value_bounds(value: Any, schema: dict[str, Any], path: str, steps: Steps) -> Iterator[str]:
     enum = schema.get("enum")
-    if isinstance(enum, list) and value not in enum:
-        yield f"{_at(path)} must be one of {_brief(enum)} and is {_brief(value)}"
-    if "const" in schema and value != schema["const"]:
-        yield f"{_at(path)} must be {_brief(schema['const'])} and is {_brief(value)}"
+    if isinstance(enum, list):
+        steps.compare(value, len(enum))
+        if value not in enum:
+            yield f"{_at(path)} must be one of {_brief(enum)} and is {_brief(value)}"
+    if "const" in schema:
+        steps.compare(value, 1)
+        if value != schema["const"]:
+            yield f"{_at(path)} must be {_brief(schema['const'])} and is {_brief(value)}"
     if isinstance(value, str):
         yield from _between(len(value), schema, "minLength", "maxLength", f"the length of {_at(path)}")
     elif _is_number(value):
@@ -156,28 +216,30 @@ _PLAIN_TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-def _fits_plainly(value: Json, schema: Json, depth: int) -> bool:
+def _fits_plainly(value: Json, schema: Json, depth: int, steps: Steps) -> bool:
     """The common case, decided fast: types, bounds, properties and required names, and a value that fits them.
 
-    False says nothing.
+    False says nothing. Raises TooLargeError.
     """
+    steps.take(1 + _length(schema) // _COMPARED_IN_A_STEP)
     if not isinstance(schema, dict) or depth > MAX_DEPTH or not _PLAIN.issuperset(schema):
         return False
     kind = schema.get("type")
     if not isinstance(kind, str) or type(value) not in _PLAIN_TYPES.get(kind, ()):
         return False
-    if not _BOUNDS.isdisjoint(schema) and any(_value_bounds(value, schema, "")):
+    if not _BOUNDS.isdisjoint(schema) and any(_value_bounds(value, schema, "", steps)):
         return False
-    return not isinstance(value, dict) or _members_fit_plainly(value, schema, depth)
+    return not isinstance(value, dict) or _members_fit_plainly(value, schema, depth, steps)
 
 
-def _members_fit_plainly(value: dict[str, Json], schema: dict[str, Json], depth: int) -> bool:
+def _members_fit_plainly(value: dict[str, Json], schema: dict[str, Json], depth: int, steps: Steps) -> bool:
     properties, required = schema.get("properties", {}), schema.get("required", [])
     if not isinstance(properties, dict) or not isinstance(required, list):
         return False
+    steps.take(len(required) // _COMPARED_IN_A_STEP)
     if not all(isinstance(name, str) and name in value for name in required):
         return False
-    return all(name in properties and _fits_plainly(value[name], properties[name], depth + 1) for name in value)
+    return all(name in properties and _fits_plainly(value[name], properties[name], depth + 1, steps) for name in value)
 
 
 def _is_of(value: Json, schema: dict[str, Json]) -> bool:
@@ -190,10 +252,19 @@ def _is_of(value: Json, schema: dict[str, Json]) -> bool:
 
 
 def _type_name(declared: Json) -> str:
-    return " or ".join(map(str, declared)) if isinstance(declared, list) else str(declared)
+    return " or ".join(map(_cut, declared)) if isinstance(declared, list) else _cut(declared)
+
+
+def _cut(value: Json) -> str:
+    return value[:_NAME_CHARS] if isinstance(value, str) else _brief(value)
+
+
+def _length(value: Json) -> int:
+    return len(value) if isinstance(value, list | dict) else 0
 
 
 def _join(path: str, name: str) -> str:
+    name = name[:_NAME_CHARS]
     return f"{path}.{name}" if path else name
 
 
@@ -202,5 +273,29 @@ def _at(path: str) -> str:
 
 
 def _brief(value: Json) -> str:
-    text = repr(value)
-    return text if len(text) <= _BRIEF_CHARS else f"{text[:_BRIEF_CHARS]}..."
+    """The beginning of what Python shows of `value`, of which no more is looked at."""
+    text = ""
+    for piece in _shown(value):
+        text += piece
+        if len(text) > _BRIEF_CHARS:
+            return f"{text[:_BRIEF_CHARS]}..."
+    return text
+
+
+def _shown(value: Json) -> Iterator[str]:
+    if isinstance(value, str):
+        yield repr(value[: _BRIEF_CHARS + 1])
+    elif isinstance(value, dict):
+        yield "{"
+        for place, (name, member) in enumerate(value.items()):
+            yield f"{', ' if place else ''}{name[: _BRIEF_CHARS + 1]!r}: "
+            yield from _shown(member)
+        yield "}"
+    elif isinstance(value, list):
+        yield "["
+        for place, element in enumerate(value):
+            yield ", " if place else ""
+            yield from _shown(element)
+        yield "]"
+    else:
+        yield repr(value)

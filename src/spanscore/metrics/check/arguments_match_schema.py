@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, ClassVar
 
 from spanscore.metrics._evidence import Evidence
-from spanscore.metrics._schema import violations
-from spanscore.metrics.check._check import Check, Finding, not_applicable, not_recorded
+from spanscore.metrics._schema import MAX_SCHEMA_VALUES, Steps, TooLargeError, size, violations
+from spanscore.metrics.check._check import MAX_FINDINGS, Check, Finding, not_applicable, not_recorded
 from spanscore.model.json import Json, loads
 from spanscore.model.score import Skip
 from spanscore.model.tool_names import bare
@@ -44,13 +45,26 @@ class ArgumentsMatchSchema(Check):
         known = [(i, x) for i, x in enumerate(evidence.calls) if bare(x.name) in schemas and x.arguments is not None]
         if not known:
             return not_recorded("the schema and the arguments of any tool that was called")
-        return _broken(known, schemas)
+        called = {bare(x.name) for _, x in known}
+        too_large = {name for name in called if size(schemas[name], MAX_SCHEMA_VALUES + 1) > MAX_SCHEMA_VALUES}
+        findings: list[Finding] = []
+        try:
+            checked = [(i, x) for i, x in known if bare(x.name) not in too_large]
+            findings.extend(islice(_broken(checked, schemas), MAX_FINDINGS))
+        except TooLargeError:
+            too_large = called
+        if too_large and not findings:
+            return Skip("The schema of a tool that was called is too large to check all arguments by it.")
+        return findings
 
 
 def _broken(calls: list[tuple[int, ToolCall]], schemas: dict[str, Any]) -> Iterator[Finding]:
+    """What one budget suffices to find. Raises TooLargeError where it does not suffice for all calls."""
+    steps = Steps()
     for place, call in calls:
         schema = schemas[bare(call.name)]
-        for text in violations(_as_taken(call.arguments, schema, has_failed=call.error is not None), schema):
+        taken = _as_taken(call.arguments, schema, steps, has_failed=call.error is not None)
+        for text in violations(taken, schema, steps):
             yield Finding.of_call(place, call, text, _argument(text))
 
 
@@ -60,18 +74,20 @@ def _argument(violation: str) -> str | None:
     return quoted[1:].partition("'")[0] if quoted.startswith("'") else None
 
 
-def _as_taken(arguments: Json, schema: dict[str, Any], *, has_failed: bool) -> Json:
+def _as_taken(arguments: Json, schema: dict[str, Any], steps: Steps, *, has_failed: bool) -> Json:
     """The arguments as a framework hands them on: with defaults, without nulls, in the types that it makes of them."""
     properties = schema.get("properties")
     if not isinstance(arguments, dict) or not isinstance(properties, dict):
         return arguments
     required = schema.get("required")
-    needed = set(required) if isinstance(required, list) else set()
+    needed = required if isinstance(required, list) else []
     taken: dict[str, Json] = {}
-    for name, value in list(arguments.items())[:_MAX_MEMBERS]:
+    for name, value in islice(arguments.items(), _MAX_MEMBERS):
+        if value is None:
+            steps.compare(name, len(needed))
         if value is not None or name in needed:
             taken[name] = value if has_failed else _coerced(value, properties.get(name))
-    for name, described in list(properties.items())[:_MAX_MEMBERS]:
+    for name, described in islice(properties.items(), _MAX_MEMBERS):
         if isinstance(described, dict) and "default" in described:
             taken.setdefault(name, described["default"])
     return taken
