@@ -26,6 +26,8 @@ class ArgumentsMatchSchema(Check):
     references; not patterns and formats. A missing parameter that has a default and a null for one that may be left
     out are no fault. Nor, where the call did not fail, is what frameworks take for the same: "5" for 5, "true" for
     true, 5 for "5", and JSON text for an object or a list.
+    Where a schema is so large that not all calls can be checked in a bounded time, and no fault is found until then,
+    the check is skipped.
 
     >>> ArgumentsMatchSchema.weighs
     ('available_tools',)
