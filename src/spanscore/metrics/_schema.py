@@ -102,11 +102,9 @@ class _Validator:
             return
         if "$ref" in schema:
             yield from self.walk(value, self._resolve(schema["$ref"]), path, depth + 1)
-        if "type" in schema:
-            self._steps.take(_length(schema["type"]))
-            if not _is_of(value, schema):
-                yield f"{_at(path)} must be of type {_type_name(schema['type'])} and is {_brief(value)}"
-                return
+        if "type" in schema and not _is_of(value, schema, self._steps):
+            yield f"{_at(path)} must be of type {_type_name(schema['type'])} and is {_brief(value)}"
+            return
         if not _BOUNDS.isdisjoint(schema):
             yield from _value_bounds(value, schema, path, self._steps)
         if isinstance(value, dict):
@@ -163,15 +161,7 @@ def _schemas(schema: dict[str, Json], keyword: str) -> list[Json]:
 
 
 def _value_bounds(value: Any, schema: dict[str, Any], path: str, steps: Steps) -> Iterator[str]:
-    enum = schema.get("enum")
-    if isinstance(enum, list):
-        steps.compare(value, len(enum))
-        if value not in enum:
-            yield f"{_at(path)} must be one of {_brief(enum)} and is {_brief(value)}"
-    if "const" in schema:
-        steps.compare(value, 1)
-        if value != schema["const"]:
-            yield f"{_at(path)} must be {_brief(schema['const'])} and is {_brief(value)}"
+    yield from _same_as(value, schema, path, steps)
     if isinstance(value, str):
         yield from _between(len(value), schema, "minLength", "maxLength", f"the length of {_at(path)}")
     elif _is_number(value):
@@ -181,6 +171,18 @@ def _value_bounds(value: Any, schema: dict[str, Any], path: str, steps: Steps) -
             yield f"{_at(path)} must be more than {low} and is {value}"
         if _is_number(high) and value >= high:
             yield f"{_at(path)} must be less than {high} and is {value}"
+
+
+def _same_as(value: Json, schema: dict[str, Json], path: str, steps: Steps) -> Iterator[str]:
+    enum = schema.get("enum")
+    if isinstance(enum, list):
+        steps.compare(value, len(enum))
+        if value not in enum:
+            yield f"{_at(path)} must be one of {_brief(enum)} and is {_brief(value)}"
+    if "const" in schema:
+        steps.compare(value, 1)
+        if value != schema["const"]:
+            yield f"{_at(path)} must be {_brief(schema['const'])} and is {_brief(value)}"
 
 
 def _between(size: Any, schema: dict[str, Any], least: str, most: str, what: str) -> Iterator[str]:
@@ -242,8 +244,9 @@ def _members_fit_plainly(value: dict[str, Json], schema: dict[str, Json], depth:
     return all(name in properties and _fits_plainly(value[name], properties[name], depth + 1, steps) for name in value)
 
 
-def _is_of(value: Json, schema: dict[str, Json]) -> bool:
+def _is_of(value: Json, schema: dict[str, Json], steps: Steps) -> bool:
     declared = schema["type"]
+    steps.take(_length(declared))
     kinds = declared if isinstance(declared, list) else [declared]
     if value is None and schema.get("nullable") is True:
         return True
