@@ -52,15 +52,18 @@ def size(value: Json, most: int) -> int:
     >>> size({"a": [1, 2]}, 100), size([0] * 1000, 10)
     (4, 10)
     """
-    counted, waiting = 0, [iter((value,))]
+    counted = 0
+    waiting: list[Iterator[Json]] = [iter((value,))]
     while waiting and counted < most:
-        found = next(waiting[-1], waiting)
-        if found is waiting:
+        for found in waiting[-1]:
+            counted += 1
+            if isinstance(found, str):
+                counted += len(found) // _CHARS_OF_A_VALUE
+            elif isinstance(found, dict | list):
+                waiting.append(iter(found.values() if isinstance(found, dict) else found))
+            break
+        else:
             waiting.pop()
-            continue
-        counted += 1 + (len(found) // _CHARS_OF_A_VALUE if isinstance(found, str) else 0)
-        if isinstance(found, dict | list):
-            waiting.append(iter(found.values() if isinstance(found, dict) else found))
     return min(counted, most)
 
 
