@@ -223,6 +223,36 @@ def test_a_cancelled_run_is_given_up_with_what_is_under_way(server, traces, judg
     assert (run.state, run.progress.done) == ("CANCELLED", 0)
 
 
+def move_as_it_begins(server, monkeypatch, run_id, move):
+    """Have `move(run_id)` happen right after it was committed that the run is worked on."""
+    write, loop, moved = server.store.write_runs, asyncio.get_running_loop(), []
+
+    def wrapped(change):
+        written = write(change)
+        if not moved and server.store.read_runs(lambda x: x.get("", run_id)).state == "RUNNING":
+            moved.append(run_id)
+            asyncio.run_coroutine_threadsafe(move(run_id), loop).result()
+        return written
+
+    monkeypatch.setattr(server.store, "write_runs", wrapped)
+
+
+@pytest.mark.parametrize(("action", "state"), [("pause", "PAUSED"), ("cancel", "CANCELLED")])
+def test_a_run_that_is_ended_just_as_it_begins_asks_nothing(open_server, traces, judge, monkeypatch, action, state):
+    server = open_server(runs={"at_once": 1})
+    server.keep(traces(3))
+
+    async def scenario():
+        run = await server.runs.create("", spec(measure={"metrics": ["task_completion"], "model": "ended"}))
+        move_as_it_begins(server, monkeypatch, run.id, lambda id_: getattr(server.runs, action)("", id_))
+        later = await server.runs.create("", spec(measure={"metrics": ["task_completion"], "model": "later"}))
+        await server.ended(later.id)
+        return await server.runs.get("", run.id)
+
+    assert server.do(scenario()).state == state
+    assert judge.models == {"later"}
+
+
 @pytest.mark.parametrize("action", ["pause", "resume", "cancel"])
 def test_what_has_ended_is_not_moved(server, action):
     run = work(server)

@@ -83,6 +83,7 @@ class Runs:
         self._estimating = Estimating(store, measurers, measurers.judge_config, self._sources, clock_ns)
         self._active: dict[str, _Active] = {}
         self._turn_taking = TurnTaking()
+        self._beginning: str | None = None  # the run that is being begun, unless it was ended meanwhile
         self._news = asyncio.Event()
         self._is_stopped = False
         self._expire_at_ns = 0
@@ -347,6 +348,7 @@ class Runs:
 
     async def _begin(self, run_id: str) -> None:
         now_ns = self._clock_ns()
+        self._beginning = run_id
 
         def started(tables: RunTables) -> Run | None:
             def start(current: Run) -> Run:
@@ -361,6 +363,8 @@ class Runs:
         if begun is None or begun.state != "RUNNING":
             return
         ids: str = await self._ask(self._store.read_runs, lambda x: x.ids(run_id))
+        if self._beginning != run_id:
+            return
         try:
             spec = whole(begun.spec, ids)
             measurer = self._measurers.of(spec, begun.progress.usage)
@@ -416,6 +420,8 @@ class Runs:
 
     def _end(self, run_id: str, grace_s: float = _GRACE_S) -> None:
         """Take up nothing more of a run; after `grace_s` what is under way is given up too."""
+        if self._beginning == run_id:
+            self._beginning = None
         if (active := self._active.get(run_id)) is not None:
             active.work.end()
             asyncio.get_running_loop().call_later(grace_s, active.task.cancel)

@@ -53,14 +53,20 @@ class _Turn(NamedTuple):
 
 
 def put(
-    connection: Connection, scored: Sequence[_Numbered], traces: Sequence[AgentTrace], *, new: Collection[str] = ()
+    connection: Connection, scored: Sequence[_Numbered], traces: Iterable[AgentTrace], *, new: Collection[str] = ()
 ) -> None:
     """Write the facts of scores with their outbox numbers, in the place of those of earlier revisions.
 
-    `traces` are those of the same commit; of others the context is known from their earlier scores. `new` are the ids
-    of agent traces that have no scores yet.
+    `traces` are those of the same commit, of which none is kept; of others the context is known from their earlier
+    scores. `new` are the ids of agent traces that have no scores yet.
     """
-    about = {trace.id: OfTrace.of(trace) for trace in traces}
+    about: dict[str, OfTrace] = {}
+    trace_ids: set[str] = set()
+    answers: set[str] = set()
+    for trace in traces:
+        about[trace.id] = OfTrace.of(trace)
+        trace_ids.update(trace.trace_ids)
+        answers.update(key(call.response_id) for call in trace.model_calls if call.response_id)
     contexts: dict[str, int] = {}
     places = {_place(x) for _, x in scored}
     known = {subject_of(x) for _, x in scored if x.scope == "session" or x.subject_id not in new}
@@ -76,7 +82,7 @@ def put(
             of_subjects[x.scope, x.subject_id] = _of_subject(dimensions, x, about, contexts)
     rows = [_row(dimensions, number, x, of_subjects) for number, x in newest.values()]
     _write(connection, dimensions, rows)
-    _place_external(connection, traces)
+    _place_external(connection, trace_ids, answers)
 
 
 def put_external(connection: Connection, scored: Sequence[_Numbered]) -> None:
@@ -130,8 +136,7 @@ def fill(connection: Connection) -> bool:
     query = select(evaluations.c.seq, evaluations.c.record)
     for rows in _batches(connection, query, evaluations.c.seq, max(last, 0)):
         if scored := list(_decoded(rows)):
-            traces = list(_stored(connection, [x.subject_id for _, x in scored if x.scope == "trace"]))
-            put(connection, scored, traces)
+            put(connection, scored, _stored(connection, [x.subject_id for _, x in scored if x.scope == "trace"]))
             return True
     lowest = select(func.coalesce(func.min(score_facts.c.number), 0))
     last = connection.execute(lowest).scalar_one()
@@ -195,12 +200,11 @@ def _external_row(dimensions: Dimensions, number: int, score: Evaluation, turns:
     )
 
 
-def _place_external(connection: Connection, traces: Sequence[AgentTrace]) -> None:
-    """Have what others gave to traces and model responses count with the agent traces that are stored of them now."""
+def _place_external(connection: Connection, trace_ids: Collection[str], answers: Collection[str]) -> None:
+    """Have what others gave to OTel traces and model responses count with the agent traces that are stored of them."""
     given: list[Any] = []
-    for some in chunks(sorted({trace_id for x in traces for trace_id in x.trace_ids})):
+    for some in chunks(sorted(trace_ids)):
         given += connection.execute(_GIVEN_TO_TRACES, {"trace_ids": some}).all()
-    answers = {key(call.response_id) for x in traces for call in x.model_calls if call.response_id}
     for some in chunks(sorted(answers)):
         given += connection.execute(_GIVEN_TO_RESPONSES, {"responses": some}).all()
     turns = _turns(connection, {(x.tenant, x.kind, x.id) for x in given})
@@ -262,10 +266,11 @@ def _decoded(rows: Sequence[Any]) -> Iterator[_Numbered]:
         yield number, evaluation
 
 
-def _stored(connection: Connection, ids: Sequence[str]) -> Iterator[AgentTrace]:
-    query = select(agent_traces.c.record)
-    for some in chunks(sorted(set(ids))):
-        for record in connection.execute(query.where(agent_traces.c.id.in_(some))).scalars():
+def _stored(connection: Connection, ids: Iterable[str]) -> Iterator[AgentTrace]:
+    """Those of these agent traces that are there, each read once it is asked for: one may be of megabytes."""
+    query = select(agent_traces.c.record).where(agent_traces.c.id == bindparam("id_"))
+    for id_ in sorted(set(ids)):
+        for record in connection.execute(query, {"id_": id_}).scalars().all():
             try:
                 yield records.decode_trace(record)
             except _DAMAGED_RECORD:

@@ -9,6 +9,7 @@ from sqlalchemy.engine import Connection
 
 from spanscore.model.score import Evaluation
 from spanscore.store import records
+from spanscore.store.runs import is_of_run
 from spanscore.store.schema import evaluations, monitor_scores
 from spanscore.store.tenants import is_of
 
@@ -63,7 +64,7 @@ class MonitorScores:
         of_metric = (evaluations.c.metric == wanted.metric, evaluations.c.scope == wanted.scope)
         query = (
             select(evaluations.c.seq, evaluations.c.record)
-            .where(*of_metric, evaluations.c.run == wanted.run, *is_of(evaluations, self._tenant))
+            .where(*of_metric, *is_of_run(wanted.run), *is_of(evaluations, self._tenant))
             .order_by(evaluations.c.seq)
             .limit(_READ_AT_ONCE)
         )

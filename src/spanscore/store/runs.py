@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from sqlalchemy import Row, delete, func, insert, select, tuple_, update
+from sqlalchemy import ColumnElement, Row, delete, func, insert, literal_column, select, tuple_, update
 
 from spanscore.model.score import JudgeUsage
 from spanscore.store import facts
@@ -22,6 +22,7 @@ DELETE_STEP = 500
 _MAX_CAUSES = 100
 _OTHERS = "others"
 _GOING: tuple[RunState, ...] = ("DELETING", "ERASING")
+_NO_RUN: ColumnElement[str] = literal_column("''")
 _WITHOUT_IDS = [x for x in runs.c if x is not runs.c.ids]
 
 
@@ -281,7 +282,7 @@ class RunTables(TargetReads):
         The run itself goes last, so that what a kill leaves behind is found again.
         """
         if with_scores:
-            of_run = select(evaluations.c.seq, evaluations.c.size_bytes).where(evaluations.c.run == run_id)
+            of_run = select(evaluations.c.seq, evaluations.c.size_bytes).where(*is_of_run(run_id))
             rows = self._connection.execute(of_run.order_by(evaluations.c.seq).limit(DELETE_STEP)).all()
             if rows:
                 numbers = [x.seq for x in rows]
@@ -297,6 +298,16 @@ class RunTables(TargetReads):
             return False, 0
         self._connection.execute(delete(runs).where(runs.c.id == run_id))
         return True, 0
+
+
+def is_of_run(run_id: str) -> tuple[ColumnElement[bool], ...]:
+    """The conditions that find the scores of a run; "" stands for those that were made as the traces came.
+
+    That it is not "" is written out, since only then SQLite uses the index of the scores that are of a run.
+    """
+    if not run_id:
+        return (evaluations.c.run == _NO_RUN,)
+    return evaluations.c.run == run_id, evaluations.c.run != _NO_RUN
 
 
 def _run(row: Row[Any]) -> Run:

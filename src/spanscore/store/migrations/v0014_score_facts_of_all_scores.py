@@ -47,9 +47,7 @@ _OWN = sa.text(
 _GIVEN = sa.text("SELECT row, record FROM external_scores WHERE row > :after ORDER BY row LIMIT :batch")
 _GIVEN_TO_TRACE = sa.text("SELECT row, record FROM external_scores WHERE trace_id = :id AND metric = :metric")
 _GIVEN_TO_SESSION = sa.text("SELECT row, record FROM external_scores WHERE session_key = :id AND metric = :metric")
-_TRACES = sa.text("SELECT id, record FROM agent_traces WHERE id IN :ids").bindparams(
-    sa.bindparam("ids", expanding=True)
-)
+_TRACE = sa.text("SELECT id, record FROM agent_traces WHERE id = :id")
 _GIVEN_TO_RESPONSE = sa.text(
     "SELECT external_scores.row, record FROM external_scores JOIN response_scores"
     " ON response_scores.row = external_scores.row WHERE response_id = :id AND metric = :metric AND trace_id IS NULL"
@@ -91,12 +89,13 @@ def _batches(connection: Connection, query: sa.TextClause, after: int) -> Iterat
 
 
 def _measured(connection: Connection, rows: Sequence[Any]) -> Iterator[tuple[_Row, _Row, _Row, tuple[str, ...]]]:
-    scores = list(_decoded(rows))
-    ids = sorted({x["subject_id"] for _, x in scores if x["scope"] == "trace"})
-    traces = dict(_decoded(connection.execute(_TRACES, {"ids": ids}).all())) if ids else {}
-    for number, score in scores:
+    of_traces: dict[str, tuple[str | None, tuple[str, ...]]] = {}
+    for number, score in _decoded(rows):
         try:
-            model, tools = _of_trace(traces.get(score["subject_id"]))
+            subject, is_trace = score["subject_id"], score["scope"] == "trace"
+            if is_trace and subject not in of_traces:
+                of_traces[subject] = _of_trace(_trace(connection, subject))
+            model, tools = of_traces[subject] if is_trace else _of_trace(None)
             context = _context(score, model, tools)
             procedure = _procedure(score)
             yield _fact(number, score, procedure, (context[0], _cluster(score)), None), procedure, context, tools
@@ -200,6 +199,11 @@ def _context(score: Any, model: str | None, tools: tuple[str, ...]) -> _Row:
         model,
     )
     return _hash(*row, tools), *row
+
+
+def _trace(connection: Connection, id_: str) -> Any:
+    """The record of an agent trace, which may be of megabytes: one is in memory at a time."""
+    return next((trace for _, trace in _decoded(connection.execute(_TRACE, {"id": id_}).all())), None)
 
 
 def _of_trace(trace: Any) -> tuple[str | None, tuple[str, ...]]:
