@@ -8,9 +8,10 @@ import pytest
 from spanscore.control.monitor_spec import MonitorSpec
 from spanscore.control.monitors import Monitors
 from spanscore.control.target import read_spec
-from spanscore.errors import InputError, JudgeUnavailableError, NotFoundError
+from spanscore.errors import InputError, JudgeUnavailableError, NotFoundError, PermanentError
 from spanscore.export.alerting_config import Alerting
 from spanscore.store.listing import ScoreQuery
+from spanscore.store.monitors import MonitorStore
 
 MINUTE = 60 * 10**9
 START = 1_790_000_000 * 10**9 // MINUTE * MINUTE
@@ -307,6 +308,49 @@ def test_a_monitor_whose_metric_is_no_longer_there_says_so_in_its_history(world)
     world.server.runs._measurers.of = refuse
     tick = world.later()
     assert (tick.outcome, tick.facts.reason) == ("failed", "no run can be started: there is no such metric")
+
+
+def test_a_monitor_that_cannot_tick_says_so_in_its_history_and_holds_up_no_other(world, monkeypatch):
+    world.create()
+    spec = world.known().spec
+    faulty = world.do(world.monitors.create("", spec, "faulty"))
+    world.do(world.monitors.look())
+    starting = world.server.runs.starting
+
+    def starts(tenant, spec):
+        if spec.name.startswith("faulty"):
+            raise KeyError("no such option")
+        return starting(tenant, spec)
+
+    monkeypatch.setattr(world.server.runs, "starting", starts)
+    assert world.later().outcome == "running"
+    [tick] = [x.tick for x in world.do(world.monitors.ticks(faulty, 10))]
+    assert (tick.outcome, tick.facts.reason) == ("failed", "it cannot tick: KeyError: 'no such option'")
+    world.do(world.monitors.look())
+    assert len(world.do(world.monitors.ticks(faulty, 10))) == 1
+
+
+def test_a_tick_whose_scores_cannot_be_read_fails_and_holds_up_no_other(world, traces, monkeypatch):
+    world.server.keep(traces(1))
+    faulty = world.create(everything=True, watch={"floor": 0.95})
+    other = world.do(world.monitors.create("", faulty.spec, "other"))
+    world.do(world.monitors.look())
+    world.later()
+    assess = MonitorStore.assess
+
+    def assesses(store, tick, *given):
+        if tick.monitor == "m":
+            raise PermanentError("value too long")
+        return assess(store, tick, *given)
+
+    monkeypatch.setattr(MonitorStore, "assess", assesses)
+    ticks = [world.do(world.monitors.ticks(x, 1))[0].tick for x in (faulty, other)]
+    for tick in ticks:
+        world.do(world.server.ended(tick.run))
+    world.do(world.monitors.look())
+    first, second = (world.do(world.monitors.ticks(x, 1))[0].tick for x in (faulty, other))
+    assert (first.outcome, first.facts.reason) == ("failed", "it cannot be followed: value too long")
+    assert second.scores == 1
 
 
 def refuse(*_given):

@@ -48,6 +48,20 @@ def test_what_falls_into_the_time_that_there_is_twice_comes_once(zone, cron, aft
     assert times(cron, zone, after, 2) == expected
 
 
+@pytest.mark.parametrize(
+    ("zone", "cron", "after", "expected"),
+    [
+        ("Europe/Berlin", "30 2 * * *", "2026-10-25T01:10", "26 01:30"),
+        ("America/New_York", "30 1 * * *", "2026-11-01T06:10", "02 06:30"),
+        ("Europe/Berlin", "30 3 * * *", "2026-10-25T01:10", "25 02:30"),
+    ],
+)
+def test_a_time_that_there_is_twice_does_not_come_again_in_the_second_of_the_two_hours(zone, cron, after, expected):
+    schedule, after_ns = Schedule("a", cron=cron, time_zone=zone), ns(after)
+    assert datetime.fromtimestamp(schedule.next_after(after_ns) / 1e9, UTC).strftime("%d %H:%M") == expected
+    assert schedule.last_until(after_ns + 60 * 10**9, after_ns) is None
+
+
 @pytest.mark.parametrize("after", ["2026-03-28T20:00", "2026-10-24T20:00"])
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe"])
 def test_every_half_hour_comes_every_half_hour_whatever_the_clocks_do(zone, after):

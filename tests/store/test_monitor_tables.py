@@ -6,7 +6,7 @@ import pytest
 
 from spanscore.errors import PermanentError, RetryableError
 from spanscore.store.config import Config
-from spanscore.store.monitor_scores import Wanted
+from spanscore.store.monitor_scores import Wanted, last_seq
 from spanscore.store.monitor_tables import KeptMonitor, MonitorProgress, Tick, TickFacts
 from spanscore.store.monitors import Advanced, begin_anew
 from spanscore.store.store import Store
@@ -110,6 +110,17 @@ def test_rows_rise_on_where_all_traces_are_gone(database_url, make):
     trace = make.trace(1)
     store.commit([make.stored(trace)], [])
     assert store.monitors.read(lambda x: x.last_row) == 41
+    store.close()
+
+
+def test_scores_are_numbered_on_from_those_that_the_tick_of_a_run_has_read(database_url, make):
+    store = Store.open(Config(url=database_url))
+    add(store.monitors, tick(5, outcome="running", run="ab", facts=TickFacts(read_seq=40)))
+    store.close()
+    store = Store.open(Config(url=database_url))
+    trace = make.trace(1)
+    store.commit([make.stored(trace)], [make.score(trace)])
+    assert store.monitors.read(lambda x: last_seq(x.connection)) == 41
     store.close()
 
 

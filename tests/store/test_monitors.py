@@ -107,6 +107,28 @@ def test_a_revision_without_a_value_takes_the_score_out(any_store, make, look):
     assert look.sessions[2] == []
 
 
+@pytest.mark.parametrize("text", ["x" * 300, "nul \0", "half a pair \ud83d"])
+def test_a_session_whose_id_no_column_can_hold_counts_as_any_other(any_store, make, look, text):
+    put(any_store, make, 1, 0.25, session=text)
+    put(any_store, make, 2, 0.5)
+    look()
+    assert sorted(look.sessions[1]) == [(0.25,), (0.5,)]
+
+
+@pytest.mark.parametrize("text", ["x" * 300, "nul \0", "half a pair \ud83d"])
+def test_a_score_whose_subject_no_column_can_hold_counts_as_any_other(any_store, make, look, text):
+    put(any_store, make, 1, 0.25, subject_id=text)
+    look()
+    assert look.sessions[1] == [(0.25,)]
+
+
+def test_sessions_whose_long_ids_begin_alike_count_each(any_store, make, look):
+    for number in (1, 2):
+        put(any_store, make, number, number / 4, session="s" * 250 + str(number))
+    look()
+    assert sorted(look.sessions[1]) == [(0.25,), (0.5,)]
+
+
 def test_scores_of_other_metrics_are_left_out(any_store, make, look):
     put(any_store, make, 1, 0.25, metric="loop_detection")
     look()
@@ -141,6 +163,22 @@ def test_the_state_survives_the_process(database_url):
         look()
         assert look.kept == [looks]
         store.close()
+
+
+def test_no_score_is_left_out_after_a_restart_where_those_before_are_deleted(database_url, make):
+    config = Config(url=database_url, retention={"max_age": "1h"})
+    store = Store.open(config)
+    for number in (1, 2, 3):
+        put(store, make, number, 0.25)
+    Looking(store)()
+    store.prune(9 * 10**18)
+    store.close()
+    store = Store.open(config)
+    put(store, make, 4, 0.75)
+    look = Looking(store)
+    look(5 * MINUTE)
+    store.close()
+    assert look.sessions == [[(0.75,)]]
 
 
 def test_another_configuration_begins_anew_and_takes_its_alerts_back(any_store, look):

@@ -15,7 +15,7 @@ from spanscore.control.monitor_spec import MonitorSpec
 from spanscore.control.monitor_views import Shown, ShownTick
 from spanscore.control.runs import Runs
 from spanscore.control.target import read_spec
-from spanscore.control.ticking import Key, Known, Ticking, end_of
+from spanscore.control.ticking import Key, Known, Ticking, end_of, report
 from spanscore.errors import (
     ConflictError,
     ExistsError,
@@ -95,7 +95,7 @@ class Monitors:
     async def look(self) -> None:
         """Make the ticks that are due, and follow those that have started runs.
 
-        Raises RetryableError where the store cannot be used now.
+        A monitor that fails holds up no other one. Raises RetryableError where the store cannot be used now.
         """
         monitors = await self._all()
         await self._ticking.follow_up(monitors)
@@ -103,8 +103,14 @@ class Monitors:
             self._due_ns.clear()
         for known in list(monitors.values()):
             self._looked_ns = now_ns = self._clock_ns()
-            if not known.is_paused:
+            if known.is_paused:
+                continue
+            try:
                 await self._look_where_due(known, now_ns)
+            except RetryableError:
+                raise
+            except Exception as error:  # noqa: BLE001 - the other monitors do not depend on this one
+                report(known.tenant, known.id, error)
 
     async def create(
         self, tenant: str, spec: MonitorSpec, monitor_id: str = "", request_id: str | None = None

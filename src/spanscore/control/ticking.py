@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from spanscore.control import looking
 from spanscore.control.monitor_spec import MonitorRun, MonitorSpec
 from spanscore.control.runs import Runs
-from spanscore.errors import InputError, StateError
+from spanscore.errors import InputError, PermanentError, RetryableError, StateError
 from spanscore.monitoring.alerts import Origin, moment
 from spanscore.monitoring.config import Watch
 from spanscore.store.monitor_scores import SettledSession, Wanted, last_seq
@@ -23,6 +23,8 @@ _log = logging.getLogger(__name__)
 
 MAX_QUEUED = 10
 """Ticks of one monitor that wait for the end of a run; what is due beyond is skipped."""
+
+_MAX_REASON_CHARS = 1000
 
 Key: TypeAlias = tuple[str, str]
 _Start: TypeAlias = Callable[[RunTables, "tuple[int, int] | None"], Run]
@@ -71,27 +73,65 @@ class Ticking:
     ) -> Tick | None:
         """Make the tick of `due_ns`; None where it was made, or the monitor is gone or paused.
 
-        Raises RetryableError where the store cannot be used now.
+        A tick that cannot be made is kept as failed, with the reason. Raises RetryableError where the store cannot be
+        used now.
         """
         tick = Tick(known.tenant, known.id, due_ns, now_ns, request_id=request_id, facts=TickFacts(cause))
         made: Tick | None = None
-        if known.spec.run is not None:
-            made = await self._tick_run(known, known.spec.run, tick)
-        elif known.spec.watch is not None:
-            made = await asyncio.to_thread(self._look, known, known.spec.watch, tick)
+        try:
+            if known.spec.run is not None:
+                made = await self._tick_run(known, known.spec.run, tick)
+            elif known.spec.watch is not None:
+                made = await asyncio.to_thread(self._look, known, known.spec.watch, tick)
+        except RetryableError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a metric that is a plugin may raise anything
+            report(known.tenant, known.id, error)
+            made = await asyncio.to_thread(self._keep_failed, known, tick, f"it cannot tick: {_reason(error)}")
         self._count(made)
         return made
 
     async def follow_up(self, monitors: Mapping[Key, Known]) -> None:
-        """Look at the scores of runs that have ended, and start those that had to wait for it."""
+        """Look at the scores of runs that have ended, and start those that had to wait for it.
+
+        A tick that cannot be followed ends as failed, with the reason, and holds up no other one. Raises
+        RetryableError where the store cannot be used now.
+        """
         for tick in await asyncio.to_thread(self._store.read, MonitorTables.open_ticks):
             known = monitors.get((tick.tenant, tick.monitor))
-            if known is None or known.spec.run is None:
-                await asyncio.to_thread(self._end, tick, "failed", "the monitor starts no runs any more")
-            elif tick.outcome == "running":
-                await self._follow_run(known, tick)
-            elif not known.is_paused:
-                await self._start_queued(known, known.spec.run, tick)
+            try:
+                await self._follow(known, tick)
+            except RetryableError:
+                raise
+            except Exception as error:  # noqa: BLE001 - the other monitors do not depend on this one
+                report(tick.tenant, tick.monitor, error)
+                await self._give_up(tick, f"it cannot be followed: {_reason(error)}")
+
+    async def _follow(self, known: Known | None, tick: Tick) -> None:
+        if known is None or known.spec.run is None:
+            await asyncio.to_thread(self._end, tick, "failed", "the monitor starts no runs any more")
+        elif tick.outcome == "running":
+            await self._follow_run(known, tick)
+        elif not known.is_paused:
+            await self._start_queued(known, known.spec.run, tick)
+
+    async def _give_up(self, tick: Tick, reason: str) -> None:
+        try:
+            await asyncio.to_thread(self._end, tick, "failed", reason)
+        except PermanentError as error:
+            report(tick.tenant, tick.monitor, error)
+        else:
+            self._meter.add(declared.MONITOR_TICKS, outcome="failed")
+
+    def _keep_failed(self, known: Known, tick: Tick, reason: str) -> Tick | None:
+        """Keep a tick that could not be made; None where it was made, or the monitor is gone or paused."""
+        made = tick.ended("failed", tick.looked_ns, reason)
+
+        def keep(tables: MonitorTables) -> Tick | None:
+            may_tick = known.kept is None or tables.may_tick(made)
+            return made if may_tick and tables.add_tick(made) else None
+
+        return self._store.write(keep)
 
     async def _tick_run(self, known: Known, run: MonitorRun, tick: Tick) -> Tick | None:
         starting: _Starting | None = None
@@ -264,6 +304,17 @@ def _going(tables: MonitorTables, kept: KeptMonitor) -> Run | None:
 def _cancelled(run: Run, tick: Tick) -> Run:
     reason = f"cancelled at the next tick of monitor {tick.monitor}"
     return replace(run, state="CANCELLED", progress=replace(run.progress, ended_ns=tick.looked_ns, reason=reason))
+
+
+def report(tenant: str, monitor: str, error: Exception) -> None:
+    """Log why a monitor cannot do its work."""
+    of = f" of tenant {tenant}" if tenant else ""
+    _log.error("monitor %s%s: %s", monitor, of, _reason(error), exc_info=not isinstance(error, PermanentError))
+
+
+def _reason(error: Exception) -> str:
+    reason = str(error) if isinstance(error, PermanentError) else f"{type(error).__name__}: {error}"
+    return reason[:_MAX_REASON_CHARS]
 
 
 def end_of(receivers: Iterable[str], now_ns: int, why: str) -> Callable[[dict[str, Any]], Advanced]:

@@ -60,8 +60,11 @@ class Schedule:
 
 
 def _times(cron: str, zone: ZoneInfo, after_ns: int) -> Iterator[int]:
+    """The times after `after_ns`, in ns since the Unix epoch."""
     for found in CronSim(cron, datetime.fromtimestamp(after_ns // _SECOND, UTC).astimezone(zone)):
-        yield int(found.timestamp()) * _SECOND
+        found_ns = int(found.timestamp()) * _SECOND
+        if found_ns > after_ns:  # in the second of two equal hours, CronSim begins with one of the first
+            yield found_ns
 
 
 def check_cron(cron: str) -> None:

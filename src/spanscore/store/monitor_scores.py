@@ -12,6 +12,7 @@ from spanscore.store import records
 from spanscore.store.runs import is_of_run
 from spanscore.store.schema import evaluations, monitor_scores
 from spanscore.store.tenants import is_of
+from spanscore.store.writing import key, subject_of
 
 _READ_AT_ONCE = 500
 _MAX_PAGES = 40  # of one look, so that a backlog holds up no other writer for long
@@ -100,8 +101,8 @@ class MonitorScores:
 
     def _take(self, evaluation: Evaluation, value: float | None) -> int:
         """Keep the value of a score, in place of that of an earlier revision."""
-        subject, session = evaluation.subject_id, evaluation.session_key
-        unit = f"trace {subject}"[:256] if session is None else f"session {session}"[:256]
+        subject, session = subject_of(evaluation), evaluation.session_key
+        unit = key(f"trace {subject}" if session is None else f"session {session}")
         of_unit = and_(self._own, monitor_scores.c.unit == unit)
         this = and_(of_unit, monitor_scores.c.subject == subject)
         counted = self._connection.execute(select(func.max(monitor_scores.c.counted)).where(of_unit)).scalar() or 0

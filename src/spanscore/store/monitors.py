@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from sqlalchemy import and_, delete, insert, select, update
+from sqlalchemy import and_, delete, func, insert, select, update
 from sqlalchemy.engine import Connection, Row
 
 from spanscore.store import alert_notices as notices
@@ -158,6 +158,12 @@ def history(connection: Connection, monitor: str, limit: int, tenant: str = "") 
     yield from connection.execute(
         select(monitor_ticks).where(of_monitor).order_by(monitor_ticks.c.due_ns.desc()).limit(limit)
     )
+
+
+def last_read_seq(connection: Connection) -> int:
+    """The highest number of a score up to which a monitor has read; 0 where none has."""
+    of_states: int = connection.execute(select(func.coalesce(func.max(monitor_states.c.seq), 0))).scalar_one()
+    return max([of_states, *(x.facts.read_seq for x in MonitorTables(connection).open_ticks())])
 
 
 def _of(table: Any, tenant: str, monitor: str) -> Any:

@@ -34,7 +34,7 @@ from spanscore.store.config import Config
 from spanscore.store.database import Database
 from spanscore.store.given_scores import GivenScores
 from spanscore.store.labelled import Labels
-from spanscore.store.monitors import MonitorStore
+from spanscore.store.monitors import MonitorStore, last_read_seq
 from spanscore.store.reading import MAX_SESSION_TRACES, SessionRecord
 from spanscore.store.runs import RunTables
 from spanscore.store.schema import agent_traces, cursors, evaluations, external_scores, judge_answers, monitors
@@ -471,7 +471,7 @@ class Store:
     def _take_stock(self, connection: Connection) -> None:
         """Count what is there; sequence numbers never fall, whatever became of the file."""
         last_seq = max(_highest(connection, evaluations.c.seq), _highest(connection, cursors.c.seq))
-        self._last_seq = max(self._last_seq, last_seq)
+        self._last_seq = max(self._last_seq, last_seq, last_read_seq(connection))
         last_row = max(_highest(connection, agent_traces.c.row), _highest(connection, monitors.c.until_row))
         self._last_row = max(self._last_row, last_row)
         self._last_answer = max(self._last_answer, _highest(connection, judge_answers.c.row))
