@@ -1,6 +1,8 @@
 """RunService: what is asked by messages is what is stored, and what is stored is shown as messages."""
 
 import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -15,6 +17,7 @@ from spanscore.control.runs import Runs
 from spanscore.errors import FieldError, NotFoundError, RetryableError
 from spanscore.evaluation import Engine
 from spanscore.export.sender import Sender
+from spanscore.receive.auth import ForbiddenError
 from spanscore.scoring import Scoring
 from spanscore.store.config import Config
 from spanscore.store.runs import Progress, Run, Tallied
@@ -172,6 +175,31 @@ def test_an_estimate_counts_what_would_be_evaluated(service):
     )
     found = asyncio.run(service.estimate_run(pb.EstimateRunRequest(run=run), CALL))
     assert (found.candidates, found.items, found.calls) == (3, 2, 0)
+
+
+def test_to_have_a_source_read_needs_more_than_the_scope_read(service):
+    request = pb.EstimateRunRequest(run=pb.Run(target=pb.RunTarget(source="archive")))
+    with pytest.raises(ForbiddenError, match="scope write"):
+        asyncio.run(service.estimate_run(request, Call(scopes=frozenset({"read"}))))
+    with pytest.raises(FieldError, match="no source"):
+        asyncio.run(service.estimate_run(request, Call(scopes=frozenset({"read", "write"}))))
+
+
+def test_requests_wait_for_none_of_the_threads_that_all_else_uses(service):
+    held = threading.Event()
+
+    async def scenario():
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        other = asyncio.create_task(asyncio.to_thread(held.wait))
+        await asyncio.sleep(0)
+        try:
+            async with asyncio.timeout(60):
+                return await service.list_runs(pb.ListRunsRequest(), CALL)
+        finally:
+            held.set()
+            await other
+
+    assert asyncio.run(scenario()) == pb.ListRunsResponse()
 
 
 def test_a_watched_run_ends_when_the_server_stops(service):

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sent_traces import SECOND_NS, lines_of, request_of
@@ -57,6 +58,10 @@ def elsewhere(recorded, open_server):
 def spec(**target):
     measure = target.pop("measure", {"metrics": ["task_completion"]})
     return read_spec(RunSpec, {"target": {"source": "archive", **target}, "measure": measure})
+
+
+def stored():
+    return read_spec(RunSpec, {"measure": {"metrics": ["task_completion"]}})
 
 
 def work(server, given=None, tenant=""):
@@ -339,8 +344,47 @@ def test_an_estimate_of_a_source_is_that_of_the_same_traces_in_the_store(elsewhe
 
 
 def test_an_estimate_of_a_source_that_takes_too_long_says_so(elsewhere, monkeypatch):
-    monkeypatch.setattr("spanscore.control.estimating_source._DEADLINE_S", 0.0)
+    monkeypatch.setattr("spanscore.control.estimating_limit.DEADLINE_S", 0.0)
     monkeypatch.setattr("spanscore.control.sources.Reading", Interrupted)
     server = elsewhere([request_of(0)])
     with pytest.raises(InputError, match="cannot be read in 0 s"):
         server.do(server.runs.estimate("", spec()))
+
+
+def test_estimates_of_a_slow_source_leave_all_other_threads_free(elsewhere, monkeypatch):
+    monkeypatch.setattr("spanscore.control.sources.Reading", Interrupted)
+    server = elsewhere([request_of(0)])
+
+    async def scenario():
+        server.loop.get_loop().set_default_executor(ThreadPoolExecutor(1))
+        slow = [asyncio.create_task(server.runs.estimate("", spec())) for _ in range(8)]
+        refused = await asyncio.gather(*slow[1:], return_exceptions=True)
+        free = await asyncio.to_thread(lambda: "free"), (await server.runs.estimate("", stored())).items
+        slow[0].cancel()
+        await asyncio.wait(slow)
+        return {type(x) for x in refused}, free
+
+    assert server.do(scenario()) == ({RetryableError}, ("free", 0))
+
+
+def test_a_source_is_read_no_further_when_the_caller_has_gone(elsewhere, monkeypatch):
+    monkeypatch.setattr("spanscore.control.sources.Reading", Interrupted)
+    server = elsewhere([request_of(0)])
+
+    async def scenario():
+        asked = asyncio.create_task(server.runs.estimate("", spec()))
+        await asyncio.sleep(0)
+        asked.cancel()
+        await asyncio.wait([asked])
+        await server.eventually(server.runs._estimating._from_source.done)
+        return server.runs._estimating._from_source.exception()
+
+    assert "cannot be read" in str(server.do(scenario()))
+
+
+def test_an_estimate_of_what_is_stored_that_takes_too_long_says_so(elsewhere, traces, monkeypatch):
+    monkeypatch.setattr("spanscore.control.estimating_limit.DEADLINE_S", 0.0)
+    server = elsewhere([])
+    server.keep(traces(1))
+    with pytest.raises(InputError, match="cannot be estimated in 0 s"):
+        server.do(server.runs.estimate("", stored()))

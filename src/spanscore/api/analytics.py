@@ -1,6 +1,5 @@
 """AnalyticsService: figures over the scores that are stored."""
 
-import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
@@ -16,6 +15,7 @@ from spanscore.api.convert import encode_score
 from spanscore.api.requests import id_in, shown, trace_id
 from spanscore.api.servicer import Call, Servicer, needs
 from spanscore.api.v1 import analytics_service_pb2 as pb
+from spanscore.control.request_threads import in_thread
 from spanscore.errors import FieldError, InputError, NotFoundError
 from spanscore.store import ranking
 
@@ -61,34 +61,34 @@ class AnalyticsService(Servicer):
     @needs("read")
     async def summarize_scores(self, request: pb.SummarizeScoresRequest, call: Call) -> pb.SummarizeScoresResponse:
         """What the scores of each metric come to."""
-        return await asyncio.to_thread(self._stored.read, lambda connection: summarize(connection, request, call))
+        return await in_thread(self._stored.read, lambda connection: summarize(connection, request, call))
 
     @needs("read")
     async def query_score_trend(self, request: pb.QueryScoreTrendRequest, call: Call) -> pb.QueryScoreTrendResponse:
         """The same for each hour, day or longer time."""
-        return await asyncio.to_thread(self._stored.read, lambda connection: trend(connection, request, call))
+        return await in_thread(self._stored.read, lambda connection: trend(connection, request, call))
 
     @needs("read")
     async def query_score_distribution(
         self, request: pb.QueryScoreDistributionRequest, call: Call
     ) -> pb.QueryScoreDistributionResponse:
         """How the values and labels of each metric are spread."""
-        return await asyncio.to_thread(self._stored.read, lambda connection: spread(connection, request, call))
+        return await in_thread(self._stored.read, lambda connection: spread(connection, request, call))
 
     @needs("read")
     async def compare_scores(self, request: pb.CompareScoresRequest, call: Call) -> pb.CompareScoresResponse:
         """How two selections differ."""
-        return await asyncio.to_thread(self._stored.read, lambda connection: compare(connection, request, call))
+        return await in_thread(self._stored.read, lambda connection: compare(connection, request, call))
 
     @needs("read")
     async def rank_sessions(self, request: pb.RankSessionsRequest, call: Call) -> pb.RankSessionsResponse:
         """A page of sessions, the worst first."""
-        return await asyncio.to_thread(self._stored.read, lambda connection: rank(connection, request, call))
+        return await in_thread(self._stored.read, lambda connection: rank(connection, request, call))
 
     @needs("read")
     async def list_score_history(self, request: pb.ListScoreHistoryRequest, call: Call) -> pb.ListScoreHistoryResponse:
         """All that was ever said of one trace or session by one metric."""
-        return await asyncio.to_thread(self._stored.read, lambda connection: history(connection, request, call))
+        return await in_thread(self._stored.read, lambda connection: history(connection, request, call))
 
 
 def summarize(connection: Connection, request: pb.SummarizeScoresRequest, call: Call) -> pb.SummarizeScoresResponse:

@@ -1,6 +1,5 @@
 """AnnotationService: what people should label next, and how far a judge agrees with what they say."""
 
-import asyncio
 import math
 import time
 from dataclasses import replace
@@ -17,6 +16,7 @@ from spanscore.api.servicer import Call, Servicer, needs
 from spanscore.api.text import text_of
 from spanscore.api.v1 import annotation_service_pb2 as pb
 from spanscore.api.v1 import score_pb2 as score_pb
+from spanscore.control.request_threads import in_thread
 from spanscore.errors import FieldError, NotFoundError, StateError
 from spanscore.model.score import ScopeKind
 from spanscore.store.annotation import Item
@@ -56,7 +56,7 @@ class AnnotationService(Servicer):
         queue, limit = _queue(request.queue, call), paging.limit(request.page_size)
         place = paging.place(request, call, 2)
         after = None if place is None else (place[0], place[1])
-        found = await asyncio.to_thread(self._backend.annotation.page, queue, limit, after)
+        found = await in_thread(self._backend.annotation.page, queue, limit, after)
         shown = paging.fitting(map(_encoded, found.items), limit)
         following = found.items[len(shown) - 1].place if len(shown) < len(found.items) else found.next
         token = "" if following is None else paging.token(request, call, following)
@@ -70,7 +70,7 @@ class AnnotationService(Servicer):
         queue = _queue(request.queue, call)
         count = _number("max_items", request.max_items, 1, _MAX_LEASED)
         lease_s = _number("lease_s", request.lease_s, _USUAL_LEASE_S, _MAX_LEASE_S)
-        found = await asyncio.to_thread(self._backend.annotation.lease, queue, count, lease_s * 10**9)
+        found = await in_thread(self._backend.annotation.lease, queue, count, lease_s * 10**9)
         return pb.LeaseAnnotationItemsResponse(items=map(_encoded, found))
 
     @needs("write")
@@ -81,7 +81,7 @@ class AnnotationService(Servicer):
             raise FieldError("subject_id", "is empty: give that of the item")
         scope = _SCOPES.get(request.scope, "trace")
         release = self._backend.annotation.release
-        if not await asyncio.to_thread(release, queue, scope, request.subject_id, skip=request.skip):
+        if not await in_thread(release, queue, scope, request.subject_id, skip=request.skip):
             raise NotFoundError(f"{request.subject_id[:80]!r} is not leased to {queue.author!r}")
         return Empty()
 
@@ -89,22 +89,22 @@ class AnnotationService(Servicer):
     async def get_agreement(self, request: pb.GetAgreementRequest, call: Call) -> pb.Agreement:
         """How far a judge agrees with people."""
         level = agreement.level_of(request)
-        found = await asyncio.to_thread(self._compared, request, call)
-        return await asyncio.to_thread(agreement.encode, found, level)
+        found = await in_thread(self._compared, request, call)
+        return await in_thread(agreement.encode, found, level)
 
     @needs("write")
     async def calibrate_judge(self, request: pb.CalibrateJudgeRequest, call: Call) -> pb.CalibrateJudgeResponse:
         """Keep a judge's error."""
-        found = await asyncio.to_thread(self._compared, request, call)
+        found = await in_thread(self._compared, request, call)
         used = [x for x in (found.all if request.all_labels else found.at_random) if x.pairs]
         if not used:
             which = "label" if request.all_labels else "label of the random order"
             raise StateError(f"no {which} is stored of what {request.metric!r} passes or fails")
         now_ns = time.time_ns()
         made = [calibration.calibration(x, now_ns) for x in used]
-        await asyncio.to_thread(self._backend.labels.keep, call.tenant, {x.key: x.to_json() for x in made}, now_ns)
+        await in_thread(self._backend.labels.keep, call.tenant, {x.key: x.to_json() for x in made}, now_ns)
         kept = replace(found, all=used, at_random=() if request.all_labels else used)
-        shown = await asyncio.to_thread(agreement.encode, kept, _LEVEL)
+        shown = await in_thread(agreement.encode, kept, _LEVEL)
         return pb.CalibrateJudgeResponse(judges=shown.judges)
 
     def _compared(self, request: pb.GetAgreementRequest | pb.CalibrateJudgeRequest, call: Call) -> agreement.Compared:

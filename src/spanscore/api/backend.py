@@ -1,6 +1,5 @@
 """What the services need of a running spanscore."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -8,6 +7,7 @@ from spanscore.api.analytics import Stored
 from spanscore.api.listing import Lists
 from spanscore.api.requests import not_found
 from spanscore.control.monitors import Monitors
+from spanscore.control.request_threads import in_thread
 from spanscore.control.runs import Runs
 from spanscore.evaluation.config import Overrides
 from spanscore.model.score import Evaluation
@@ -86,7 +86,7 @@ class Backend(Lists, Stored, Protocol):
 
 async def find_trace(backend: Backend, trace_id: str, *, tenant: str) -> AgentTrace:
     """The agent trace under an id. Raises NotFoundError."""
-    trace = await asyncio.to_thread(backend.trace, trace_id, tenant=tenant)
+    trace = await in_thread(backend.trace, trace_id, tenant=tenant)
     if trace is None:
         raise not_found(trace_id)
     return trace
@@ -99,7 +99,7 @@ async def require_subject(
     if trace_id is not None:
         await find_trace(backend, trace_id, tenant=tenant)
     elif session_id is not None:
-        found = await asyncio.to_thread(backend.evaluations, tenant=tenant, session_id=session_id)
+        found = await in_thread(backend.evaluations, tenant=tenant, session_id=session_id)
         if not found:
             raise not_found(session_id)
 

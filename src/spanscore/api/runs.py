@@ -58,6 +58,8 @@ class RunService(Servicer):
     @needs("read")
     async def estimate_run(self, request: pb.EstimateRunRequest, call: Call) -> pb.RunEstimate:
         """What a run would cost at most."""
+        if request.run.target.source:
+            call.require("write", "to read a source")
         return encode_estimate(await self._runs.estimate(call.tenant, spec_of(request.run)))
 
     @needs("read")

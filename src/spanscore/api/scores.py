@@ -1,6 +1,5 @@
 """ScoreService: what was measured, and what others gave, and can change here."""
 
-import asyncio
 from functools import partial
 
 from google.protobuf.empty_pb2 import Empty
@@ -12,6 +11,7 @@ from spanscore.api.requests import id_in, shown, trace_id
 from spanscore.api.servicer import Call, Servicer, needs
 from spanscore.api.v1 import score_pb2 as score_pb
 from spanscore.api.v1 import score_service_pb2 as pb
+from spanscore.control.request_threads import in_thread
 from spanscore.errors import FieldError, NotFoundError
 from spanscore.store.given import Given
 
@@ -28,33 +28,33 @@ class ScoreService(Servicer):
     async def get_score(self, request: pb.GetScoreRequest, call: Call) -> score_pb.Score:
         """One score, of whatever revision."""
         uid = id_in(request.name, "scores")
-        found = await asyncio.to_thread(self._backend.score, uid, tenant=call.tenant)
+        found = await in_thread(self._backend.score, uid, tenant=call.tenant)
         if found is None:
             raise NotFoundError(f"there is no score {shown(uid)}: it may be past its retention")
         if not found.is_external:
             return encode_score(found)
-        state = await asyncio.to_thread(self._backend.given.subject_state, call.tenant, found)
+        state = await in_thread(self._backend.given.subject_state, call.tenant, found)
         return encode_given(Given(found, state))
 
     @needs("read")
     async def list_scores(self, request: pb.ListScoresRequest, call: Call) -> pb.ListScoresResponse:
         """A page of scores: of one trace or session, or of all."""
         if request.WhichOneof("subject") is None:
-            return await asyncio.to_thread(listing.scores, self._backend, request, call)
+            return await in_thread(listing.scores, self._backend, request, call)
         trace, session = _subject(request)
         of_run = {"run": id_in(request.run, "runs", "run")} if request.run else {}
-        found = await asyncio.to_thread(
+        found = await in_thread(
             self._backend.evaluations, tenant=call.tenant, trace_id=trace, session_id=session, **of_run
         )
         if not found:
             await require_subject(self._backend, tenant=call.tenant, trace_id=trace, session_id=session)
-        return await asyncio.to_thread(listing.scores_of_subject, found, request, call)
+        return await in_thread(listing.scores_of_subject, found, request, call)
 
     @needs("write")
     async def create_score(self, request: pb.CreateScoreRequest, call: Call) -> score_pb.Score:
         """Keep a score that somebody gave."""
         wanted = given.draft(request, call.tenant)
-        [found] = await asyncio.to_thread(self._backend.given.create, call.tenant, [wanted])
+        [found] = await in_thread(self._backend.given.create, call.tenant, [wanted])
         return encode_given(found)
 
     @needs("write")
@@ -62,8 +62,8 @@ class ScoreService(Servicer):
         self, request: pb.BatchCreateScoresRequest, call: Call
     ) -> pb.BatchCreateScoresResponse:
         """Keep scores that somebody gave, all or none."""
-        wanted = await asyncio.to_thread(given.drafts, request, call.tenant)
-        found = await asyncio.to_thread(self._backend.given.create, call.tenant, wanted)
+        wanted = await in_thread(given.drafts, request, call.tenant)
+        found = await in_thread(self._backend.given.create, call.tenant, wanted)
         return pb.BatchCreateScoresResponse(
             scores=map(encode_given, found), already_there=sum(not x.is_new for x in found)
         )
@@ -73,7 +73,7 @@ class ScoreService(Servicer):
         """Change a score that somebody gave."""
         uid = id_in(request.score.name, "scores", "score.name")
         changed = given.change(request)
-        return encode_given(await asyncio.to_thread(self._backend.given.change, call.tenant, uid, changed))
+        return encode_given(await in_thread(self._backend.given.change, call.tenant, uid, changed))
 
     @needs("write")
     async def delete_score(self, request: pb.DeleteScoreRequest, call: Call) -> Empty:
@@ -81,7 +81,7 @@ class ScoreService(Servicer):
         uid = id_in(request.name, "scores")
         checked = partial(given.require_unchanged, wanted=request.etag)
         try:
-            await asyncio.to_thread(self._backend.given.remove, call.tenant, uid, checked)
+            await in_thread(self._backend.given.remove, call.tenant, uid, checked)
         except NotFoundError:
             if not request.allow_missing:
                 raise

@@ -24,7 +24,7 @@ from google.protobuf.descriptor_pb2 import MethodOptions
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from spanscore.receive.auth import SCOPES, Scope
+from spanscore.receive.auth import SCOPES, ForbiddenError, Scope
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
@@ -37,6 +37,11 @@ class Call:
 
     tenant: str = ""
     scopes: frozenset[Scope] = SCOPES
+
+    def require(self, scope: Scope, why: str) -> None:
+        """Raise ForbiddenError where the caller may not do what needs this scope beside the method's own."""
+        if not self.scopes & {scope, "admin"}:
+            raise ForbiddenError(f"this token has not the scope {scope}, which is needed {why}: show one that has it")
 
 
 def needs(scope: Scope) -> Callable[[FunctionT], FunctionT]:

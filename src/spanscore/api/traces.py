@@ -1,7 +1,5 @@
 """TraceService: stored agent traces and sessions."""
 
-import asyncio
-
 from spanscore.api import listing
 from spanscore.api.backend import Backend, evaluate, find_trace
 from spanscore.api.convert import encode_score, encode_trace
@@ -10,6 +8,7 @@ from spanscore.api.requests import id_in, masked, name_of, not_found, overrides,
 from spanscore.api.servicer import Call, Servicer, needs
 from spanscore.api.v1 import agent_trace_pb2 as agent_trace_pb
 from spanscore.api.v1 import trace_service_pb2 as pb
+from spanscore.control.request_threads import in_thread
 from spanscore.errors import FieldError
 from spanscore.store.reading import SessionRecord
 
@@ -26,28 +25,28 @@ class TraceService(Servicer):
     async def get_trace(self, request: pb.GetTraceRequest, call: Call) -> agent_trace_pb.AgentTrace:
         """One agent trace as it was rebuilt."""
         trace = await find_trace(self._backend, _trace_named(request), tenant=call.tenant)
-        return await asyncio.to_thread(lambda: masked(encode_trace(trace), request.read_mask))
+        return await in_thread(lambda: masked(encode_trace(trace), request.read_mask))
 
     @needs("read")
     async def list_traces(self, request: pb.ListTracesRequest, call: Call) -> pb.ListTracesResponse:
         """A page of agent traces with their scores."""
-        return await asyncio.to_thread(listing.traces, self._backend, request, call)
+        return await in_thread(listing.traces, self._backend, request, call)
 
     @needs("read")
     async def get_session(self, request: pb.GetSessionRequest, call: Call) -> pb.Session:
         """One session with its scores and those of its traces."""
         found = await find_session(self._backend, id_in(request.name, "sessions"), tenant=call.tenant)
-        return await asyncio.to_thread(self._whole, found, request, call)
+        return await in_thread(self._whole, found, request, call)
 
     @needs("read")
     async def list_sessions(self, request: pb.ListSessionsRequest, call: Call) -> pb.ListSessionsResponse:
         """A page of sessions with their own scores."""
-        return await asyncio.to_thread(listing.sessions, self._backend, request, call)
+        return await in_thread(listing.sessions, self._backend, request, call)
 
     @needs("write")
     async def import_traces(self, request: pb.ImportTracesRequest, call: Call) -> pb.ImportTracesResponse:
         """Store agent traces for runs to evaluate."""
-        traces = await asyncio.to_thread(imported, request.traces)
+        traces = await in_thread(imported, request.traces)
         kept = await self._backend.runs.import_traces(call.tenant, traces)
         keys = dict.fromkeys(x.session_key for x in kept if x.session_key is not None)
         return pb.ImportTracesResponse(
@@ -76,7 +75,7 @@ class TraceService(Servicer):
 
 async def find_session(backend: Backend, session_id: str, *, tenant: str) -> SessionRecord:
     """The one session with this key or id. Raises NotFoundError, or FieldError where several have it."""
-    found = await asyncio.to_thread(backend.sessions, session_id, tenant=tenant)
+    found = await in_thread(backend.sessions, session_id, tenant=tenant)
     if not found:
         raise not_found(session_id)
     if len(found) > 1:

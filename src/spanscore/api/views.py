@@ -1,6 +1,5 @@
 """ViewService: stored traces and sessions as a page shows them."""
 
-import asyncio
 from importlib.metadata import version
 
 from spanscore.api.backend import Backend, find_trace
@@ -9,6 +8,7 @@ from spanscore.api.servicer import Call, Servicer, needs
 from spanscore.api.text import text_of
 from spanscore.api.traces import find_session
 from spanscore.api.v1 import view_service_pb2 as pb
+from spanscore.control.request_threads import in_thread
 from spanscore.model.json import dumps
 from spanscore.receive.auth import SCOPES
 
@@ -44,7 +44,7 @@ class ViewService(Servicer):
             scores = self._backend.evaluations(trace_id=trace.id, run=run, tenant=call.tenant)
             return pb.TraceView(name=name_of("traces", trace.id), view_json=text_of(dumps(trace_view(trace, scores))))
 
-        return await asyncio.to_thread(view)
+        return await in_thread(view)
 
     @needs("read")
     async def get_session_view(self, request: pb.GetSessionViewRequest, call: Call) -> pb.SessionView:
@@ -59,4 +59,4 @@ class ViewService(Servicer):
             found = session_view(session.id, session.traces, scores)
             return pb.SessionView(name=name_of("sessions", session.id), view_json=text_of(dumps(found)))
 
-        return await asyncio.to_thread(view)
+        return await in_thread(view)

@@ -1,18 +1,23 @@
 """What a run would ask a judge, and what that costs at most, before it is created."""
 
+import asyncio
 import heapq
 import itertools
-import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
+from weakref import WeakValueDictionary
 
 from spanscore.control import listing
+from spanscore.control.estimating_limit import Limit
 from spanscore.control.estimating_source import planned
 from spanscore.control.measurer import Measurer, Measurers
 from spanscore.control.sources import Sources
 from spanscore.control.spec import RunSpec
+from spanscore.errors import RetryableError
 from spanscore.evaluation import MAX_EARLIER_TURNS
 from spanscore.evaluation.costing import CostedCall, costed
 from spanscore.judge.config import Config
@@ -21,6 +26,8 @@ from spanscore.store.records import DAMAGED
 from spanscore.store.store import Store
 
 _PLANNED = 200
+_STORE_THREADS: Final = 2
+_RETRY_AFTER_S: Final = 5.0
 _MAX_EARLIER_BYTES = 4 * 2**20
 
 
@@ -85,20 +92,40 @@ class Estimating:
         self._judge = judge
         self._sources = sources
         self._clock_ns = clock_ns
-        self._reading_source = threading.Lock()
+        self._of_tenants: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._store_threads = ThreadPoolExecutor(_STORE_THREADS, thread_name_prefix="estimate")
+        self._source_thread = ThreadPoolExecutor(1, thread_name_prefix="estimate-source")
+        self._from_source: Future[Estimated] | None = None
 
-    def estimate(self, tenant: str, spec: RunSpec) -> Estimated:
-        """What `spec` would cost a tenant. Blocks. Raises InputError as creating the run does.
+    async def estimate(self, tenant: str, spec: RunSpec) -> Estimated:
+        """What `spec` would cost a tenant, in threads of its own; given up where nobody waits for it any more.
 
-        Of sources one is read at a time.
+        Of a tenant one is made at a time. Raises InputError as creating the run does, and where it takes minutes;
+        RetryableError while another one reads a source, however long ago its caller has gone.
         """
+        if spec.target.source is not None:
+            return await self._estimate_source(tenant, spec)
+        async with self._of_tenants.setdefault(tenant, asyncio.Lock()):
+            limit = Limit()
+            return await _waited_for(self._store_threads.submit(self._estimated, tenant, spec, limit), limit)
+
+    async def _estimate_source(self, tenant: str, spec: RunSpec) -> Estimated:
+        if self._from_source is not None and not self._from_source.done():
+            raise RetryableError(
+                "a source is being read for another estimate, and only one is at a time", retry_after_s=_RETRY_AFTER_S
+            )
+        limit = Limit()
+        self._from_source = self._source_thread.submit(self._estimated, tenant, spec, limit)
+        return await _waited_for(self._from_source, limit)
+
+    def _estimated(self, tenant: str, spec: RunSpec, limit: Limit) -> Estimated:
         measurer = self._measurers.of(spec)
         listing.refuse_unknown(self._store, tenant, spec.target)
         if spec.target.source is None:
-            candidates, items, some = self._drawn(tenant, spec)
-            totals = [self._of_stored(tenant, spec, measurer, subject_id) for subject_id in some]
+            candidates, items, some = self._drawn(tenant, spec, limit)
+            totals = [self._of_stored(tenant, spec, measurer, subject_id) for subject_id in limit.each(some)]
         else:
-            candidates, items, totals = self._of_source(tenant, spec, measurer)
+            candidates, items, totals = self._of_source(tenant, spec, measurer, limit)
         total = sum(totals, _Total())
         factor = items / len(totals) if totals else 0.0
         return Estimated(
@@ -112,27 +139,29 @@ class Estimating:
             models=tuple(sorted(total.models)),
         )
 
-    def _drawn(self, tenant: str, spec: RunSpec) -> tuple[int, int, list[str]]:
+    def _drawn(self, tenant: str, spec: RunSpec, limit: Limit) -> tuple[int, int, list[str]]:
         """How many the target names, how many of them are drawn, and those of the lowest draws."""
         sampling = spec.target.sampling
         candidates = drawn = 0
         lowest: list[tuple[int, str]] = []
-        for page in listing.every_page(self._store, tenant, spec.target, stored_by_ns=self._clock_ns()):
+        pages = listing.every_page(self._store, tenant, spec.target, stored_by_ns=self._clock_ns())
+        for page in limit.each(pages):
             taken = [(sampling.draw(x), x) for x in page if sampling.is_in_share(x)]
             candidates, drawn = candidates + len(page), drawn + len(taken)
             lowest = heapq.nsmallest(_PLANNED, itertools.chain(lowest, taken))
         items = drawn if sampling.count is None else min(drawn, sampling.count)
         return candidates, items, [subject_id for _, subject_id in lowest[:items]]
 
-    def _of_source(self, tenant: str, spec: RunSpec, measurer: Measurer) -> tuple[int, int, list[_Total]]:
-        with self._reading_source:
-            found = planned(
-                self._sources.open(tenant, spec.target, self._clock_ns()),
-                spec.target,
-                _PLANNED,
-                plan_trace=partial(self._of_trace, measurer),
-                plan_session=partial(self._of_session, measurer),
-            )
+    def _of_source(self, tenant: str, spec: RunSpec, measurer: Measurer, limit: Limit) -> tuple[int, int, list[_Total]]:
+        reading = self._sources.open(tenant, spec.target, self._clock_ns())
+        found = planned(
+            reading,
+            spec.target,
+            _PLANNED,
+            limit,
+            plan_trace=partial(self._of_trace, measurer),
+            plan_session=partial(self._of_session, measurer),
+        )
         count = spec.target.sampling.count
         items = found.drawn if count is None else min(found.drawn, count)
         return found.candidates, items, found.plans(items)
@@ -163,3 +192,11 @@ class Estimating:
             return self._store.trace(trace_id, tenant=tenant)
         except DAMAGED:
             return None
+
+
+async def _waited_for(future: Future[Estimated], limit: Limit) -> Estimated:
+    try:
+        return await asyncio.wrap_future(future)
+    except asyncio.CancelledError:
+        limit.give_up()
+        raise

@@ -1,19 +1,17 @@
 """What a run over a source would ask a judge: its traces are read, and nothing of them is kept."""
 
 import heapq
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
+from spanscore.control.estimating_limit import Limit
 from spanscore.control.source_listing import Drawing
 from spanscore.control.sources import Reading
 from spanscore.control.target import TargetSpec
 from spanscore.errors import InputError
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.offline.sessions import SessionTurns
-
-_DEADLINE_S: Final = 120.0
 
 PlanT = TypeVar("PlanT")
 PlanTrace: TypeAlias = Callable[[AgentTrace, Sequence[AgentTrace]], PlanT]
@@ -45,38 +43,36 @@ class Lowest(Generic[PlanT]):
 def planned(
     reading: Reading,
     target: TargetSpec,
-    limit: int,
+    count: int,
+    limit: Limit,
     *,
     plan_trace: PlanTrace[PlanT],
     plan_session: Callable[[Session], PlanT],
 ) -> Lowest[PlanT]:
-    """What is planned of the `limit` lowest of a target's subjects. Blocks.
+    """What is planned of the `count` lowest of a target's subjects. Blocks.
 
     Raises InputError or RetryableError where the source cannot be read, InputError also where that takes minutes.
     """
-    timer = threading.Timer(_DEADLINE_S, reading.stop)
-    timer.daemon = True
-    timer.start()
     turns = SessionTurns()
     try:
-        found, sessions = _read(reading, target, limit, turns, plan_trace)
+        with limit.stops(reading.stop):
+            found, sessions = _read(reading, target, count, turns, plan_trace)
         if reading.is_stopped:
             raise InputError(
-                f"{reading}: cannot be read in {_DEADLINE_S:g} s; narrow the filter, or create the run with a budget"
+                f"{reading}: cannot be read in {limit}; narrow the filter, or create the run with a budget"
             )
-        for key, subject in sessions.items():
+        for key, subject in limit.each(sessions.items()):
             found.add(target.sampling.draw(subject), subject, lambda key=key: plan_session(turns.session(key)[0]))  # type: ignore[misc]
         return found
     finally:
-        timer.cancel()
         turns.close()
 
 
 def _read(
-    reading: Reading, target: TargetSpec, limit: int, turns: SessionTurns, plan_trace: PlanTrace[PlanT]
+    reading: Reading, target: TargetSpec, count: int, turns: SessionTurns, plan_trace: PlanTrace[PlanT]
 ) -> tuple[Lowest[PlanT], dict[str, str]]:
     """Plan the traces as they are read; sessions are planned when all is read: their subjects by their keys."""
-    found: Lowest[PlanT] = Lowest(limit)
+    found: Lowest[PlanT] = Lowest(count)
     drawing, sessions = Drawing(target), dict[str, str]()
     for batch in reading.batches():
         drawn = drawing.of(batch)

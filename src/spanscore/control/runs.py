@@ -14,6 +14,7 @@ from spanscore.control import listing
 from spanscore.control.estimating import Estimated, Estimating
 from spanscore.control.loop_delay import LoopDelay
 from spanscore.control.measurer import Measurers
+from spanscore.control.request_threads import in_thread
 from spanscore.control.scoring_items import ItemScoring
 from spanscore.control.source_listing import stored
 from spanscore.control.sources import Sources
@@ -198,7 +199,7 @@ class Runs:
         Nothing is evaluated because of it. Raises RetryableError where the store cannot be used now.
         """
         own = self._sources.owned(tenant, traces)
-        await self._once(self._store.commit, await asyncio.to_thread(stored, own), [])
+        await self._once(self._store.commit, await in_thread(stored, own), [])
         return own
 
     async def get(self, tenant: str, run_id: str) -> Run:
@@ -233,9 +234,8 @@ class Runs:
         return found
 
     async def estimate(self, tenant: str, spec: RunSpec) -> Estimated:
-        """What a run would cost at most; nothing is stored. Raises as `create`."""
-        found: Estimated = await self._once(self._estimating.estimate, tenant, spec)
-        return found
+        """What a run would cost at most; nothing is stored. Raises as `create`, and as `Estimating.estimate`."""
+        return await self._estimating.estimate(tenant, spec)
 
     def eta_s(self, run: Run) -> float | None:
         """How many seconds a run will still take; None where it is not worked on, or nothing is known of it yet."""
@@ -446,7 +446,7 @@ class Runs:
 
     async def _once(self, ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """What the store answers to who waits for it. Raises RetryableError where it cannot be used now."""
-        return await asyncio.to_thread(ask, *arguments, **options)
+        return await in_thread(ask, *arguments, **options)
 
     async def _ask(self, ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """What the store answers, however long it takes."""
