@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 from spanscore import metrics
 from spanscore.assemble.assembler import Cut
 from spanscore.errors import InputError, RetryableError
-from spanscore.evaluation import MAX_EARLIER_TURNS, Engine, Overrides, outcomes, unanswered
+from spanscore.evaluation import MAX_EARLIER_BYTES, MAX_EARLIER_TURNS, Engine, Overrides, outcomes, unanswered
 from spanscore.evaluation.rubric import is_rubric
 from spanscore.evaluation.rules import FREQUENCY, Frequencies
 from spanscore.evaluation.tallying import tallied
@@ -35,7 +35,6 @@ _RETRY_STORE_S, _LONGEST_RETRY_S = 1.0, 15.0
 _STORE_THREADS = 8
 """Those that may wait for the store at once: when it hangs, there are still threads that decode what is received."""
 
-_MAX_EARLIER_BYTES = 4 * 2**20
 _NO_STORE = "scoring waits for the store"
 
 
@@ -116,7 +115,7 @@ class Scoring:
         if trace.session_id is None or not self._engine.looks_back:
             return []
         stored = await self.patiently(
-            self._store.turns_before, trace, limit=MAX_EARLIER_TURNS, max_bytes=_MAX_EARLIER_BYTES
+            self._store.turns_before, trace, limit=MAX_EARLIER_TURNS, max_bytes=MAX_EARLIER_BYTES
         )
         known = {x.id: x for x in stored}
         known |= {x.trace.id: x.trace for x in self._uncommitted.values() if _is_before(x.trace, trace)}

@@ -22,7 +22,7 @@ from spanscore.model.trace import Target
 from spanscore.monitoring.config import Monitor
 from spanscore.store import connecting
 from spanscore.store.config import Config
-from spanscore.store.monitors import history
+from spanscore.store.monitor_tables import MonitorTables
 from spanscore.store.store import Store
 from spanscore.store.transactions import snapshot
 from spanscore.telemetry import Meter
@@ -346,7 +346,7 @@ def test_two_servers_make_one_look_of_a_time(url):
             await asyncio.gather(here.monitors.look(), other.look())
         engine = connecting.connect(Config(url=url))
         with snapshot(engine) as connection:
-            found = [x.scores for x in history(connection, "quality", 10)]
+            found = [x.scores for x in MonitorTables(connection).ticks("", "quality", 10)]
         engine.dispose()
         return found
 

@@ -8,6 +8,7 @@ from spanscore.control.spec import RunSpec
 from spanscore.control.target import read_spec
 from spanscore.control.turn_taking import TurnTaking
 from spanscore.errors import ExistsError, InputError, JudgeUnavailableError, NotFoundError, StateError
+from spanscore.scoring import Scoring
 from spanscore.store.listing import ScoreQuery
 from spanscore.store.runs import OpenRun
 
@@ -251,6 +252,46 @@ def test_a_run_that_is_ended_just_as_it_begins_asks_nothing(open_server, traces,
 
     assert server.do(scenario()).state == state
     assert judge.models == {"later"}
+
+
+@pytest.mark.parametrize("text", ["\ud800", "\0"])
+def test_an_error_that_no_database_takes_as_text_costs_no_other_item(server, traces, judge, text):
+    server.keep(traces(3))
+    judge.errors["order 1?"] = JudgeUnavailableError(f"the answer {text}has no JSON")
+    run = work(server)
+
+    assert (run.state, run.progress.done, run.progress.failed) == ("SUCCEEDED", 2, 1)
+    [item] = server.do(server.runs.items("", run.id, "FAILED", 10))
+    assert "the answer has no JSON" in item.error
+
+
+class Unstorable(Scoring):
+    """Stores no scores of a subject, and where `is_full` nothing that is of a run."""
+
+    def __init__(self, scoring, subject_id, *, is_full=False):
+        self.__dict__ = vars(scoring)
+        self.subject_id, self.is_full = subject_id, is_full
+
+    async def commit(self, traces, evaluations, **options):
+        if self.is_full or any(x.subject_id == self.subject_id for x in evaluations):
+            raise ValueError("no row fits")
+        return await super().commit(traces, evaluations, **options)
+
+
+def test_scores_that_cannot_be_stored_cost_no_other_item(server, traces):
+    [subject_id, *_] = server.keep(traces(3))
+    server.runs._scoring = Unstorable(server.scoring, subject_id)
+    run = work(server)
+
+    assert (run.state, run.progress.done, run.progress.failed) == ("SUCCEEDED", 2, 1)
+
+
+def test_a_run_of_which_nothing_can_be_stored_has_the_reason(server, traces):
+    [subject_id, *_] = server.keep(traces(3))
+    server.runs._scoring = Unstorable(server.scoring, subject_id, is_full=True)
+    run = work(server)
+
+    assert (run.state, run.progress.reason) == ("FAILED", "ValueError: no row fits")
 
 
 @pytest.mark.parametrize("action", ["pause", "resume", "cancel"])

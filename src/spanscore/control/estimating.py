@@ -18,7 +18,7 @@ from spanscore.control.measurer import Measurer, Measurers
 from spanscore.control.sources import Sources
 from spanscore.control.spec import RunSpec
 from spanscore.errors import RetryableError
-from spanscore.evaluation import MAX_EARLIER_TURNS
+from spanscore.evaluation import MAX_EARLIER_BYTES, MAX_EARLIER_TURNS
 from spanscore.evaluation.costing import CostedCall, costed
 from spanscore.judge.config import Config
 from spanscore.model.trace import AgentTrace, Session
@@ -28,7 +28,6 @@ from spanscore.store.store import Store
 _PLANNED = 200
 _STORE_THREADS: Final = 2
 _RETRY_AFTER_S: Final = 5.0
-_MAX_EARLIER_BYTES = 4 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +172,7 @@ class Estimating:
         trace = self._trace(tenant, subject_id)
         if trace is None:
             return _Total()
-        earlier = self._store.turns_before(trace, limit=MAX_EARLIER_TURNS, max_bytes=_MAX_EARLIER_BYTES)
+        earlier = self._store.turns_before(trace, limit=MAX_EARLIER_TURNS, max_bytes=MAX_EARLIER_BYTES)
         return self._of_trace(measurer, trace, earlier)
 
     def _of_session(self, measurer: Measurer, session: Session) -> _Total:

@@ -403,7 +403,7 @@ class Runs:
             await self._fail(run, str(error))
         except Exception as error:  # noqa: BLE001 - one run must not stop the others, nor itself at every start
             _log.exception("run %s cannot go on", run.id)
-            await self._fail(run, f"{type(error).__name__}: {error}")
+            await self._fail(run, _reason(error))
         finally:
             self._active.pop(run.id, None)
             self._news.set()
@@ -474,6 +474,13 @@ def _same(run: Run, spec: RunSpec) -> Run:
     if run.progress.asked != kept(spec).digest:
         raise ExistsError(f"request_id {run.request_id!r}: run {run.id} was created under it with another content")
     return run
+
+
+def _reason(error: Exception) -> str:
+    """Why a run cannot go on: of errors that several tasks raised, the first."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"
 
 
 def _not_found(run_id: str) -> NotFoundError:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from spanscore.control.measurer import Measurer
 from spanscore.control.spec import RunSpec
-from spanscore.evaluation import MAX_EARLIER_TURNS, Overrides
+from spanscore.evaluation import MAX_EARLIER_BYTES, MAX_EARLIER_TURNS, Overrides
 from spanscore.evaluation.unanswered import cause_of
 from spanscore.metrics import SessionMetric
 from spanscore.model.score import Evaluation, Failure, JudgeUsage, Score, Skip
@@ -16,11 +16,10 @@ from spanscore.model.trace import AgentTrace, Session
 from spanscore.scoring import Scoring, superseding
 from spanscore.store.runs import Finished, Item, Run, Tallied
 from spanscore.store.store import Store
-from spanscore.store.writing import key
+from spanscore.store.writing import NO_TEXT, key
 
 _log = logging.getLogger(__name__)
 
-_MAX_EARLIER_BYTES = 4 * 2**20
 _MAX_ERROR = 500
 _OF_SESSION = "runs_with_session"
 
@@ -100,7 +99,7 @@ class ItemScoring:
         if trace.session_id is None or not self._measurer.engine.looks_back:
             return []
         found: list[AgentTrace] = await self._scoring.patiently(
-            self._store.turns_before, trace, limit=MAX_EARLIER_TURNS, max_bytes=_MAX_EARLIER_BYTES
+            self._store.turns_before, trace, limit=MAX_EARLIER_TURNS, max_bytes=MAX_EARLIER_BYTES
         )
         return found
 
@@ -129,7 +128,7 @@ class ItemScoring:
         newest = {(x.subject_id, x.metric): x for x in [*before, *made]}
         replaced = [x for x in before if newest[x.subject_id, x.metric] is not x]
         lost = next((x for x in newest.values() if _has_failed(x)), None)
-        error = None if lost is None else f"{lost.metric}: {lost.reason}"[:_MAX_ERROR]
+        error = None if lost is None else _text(f"{lost.metric}: {lost.reason}")
         usage = sum((x.usage for x in made), JudgeUsage())
         tally = tallied(made) + -tallied(replaced)
         return Worked(made, Finished(item.subject_id, "FAILED" if lost else "DONE", error, tally, usage))
@@ -153,7 +152,12 @@ def tallied(found: Iterable[Evaluation]) -> Tallied:
 def failed(item: Item, error: Exception) -> Worked:
     """An item of which nothing can be stored."""
     tally = Tallied(failed={f"\t{type(error).__name__}": 1})
-    return Worked([], Finished(item.subject_id, "FAILED", str(error)[:_MAX_ERROR], tally, JudgeUsage()))
+    return Worked([], Finished(item.subject_id, "FAILED", _text(str(error)), tally, JudgeUsage()))
+
+
+def _text(error: str) -> str:
+    """An error as a column can hold it."""
+    return NO_TEXT.sub("", error)[:_MAX_ERROR]
 
 
 def _gone(item: Item) -> Worked:

@@ -13,7 +13,6 @@ from spanscore.control.scoring_items import ItemScoring, Worked, failed
 from spanscore.control.source_listing import SourceListing
 from spanscore.control.sources import Sources
 from spanscore.control.spec import RunSpec
-from spanscore.errors import PermanentError
 from spanscore.scoring import Scoring
 from spanscore.store.runs import Item, Run, RunState
 from spanscore.store.store import Store
@@ -188,7 +187,7 @@ class Work:
                 return
             try:
                 await self._commit_all([x for _, x in some])
-            except PermanentError:
+            except Exception:  # noqa: BLE001 - each by itself, so that one which cannot be stored costs no other
                 for one in some:
                     await self._commit_alone(*one)
             self.rate.add(len(some))
@@ -196,7 +195,7 @@ class Work:
     async def _commit_alone(self, item: Item, worked: Worked) -> None:
         try:
             await self._commit_all([worked])
-        except PermanentError as error:
+        except Exception as error:  # noqa: BLE001 - one trace must not stop a run
             _log.error("run %s: the scores of %r cannot be stored: %s", self._run_id, item.subject_id, error)
             await self._commit_all([failed(item, error)])
 

@@ -20,6 +20,9 @@ from spanscore.model.trace import AgentTrace, Session
 MAX_EARLIER_TURNS = 20
 """Turns of a session before the evaluated one that its evaluation looks at, at most: the newest."""
 
+MAX_EARLIER_BYTES = 4 * 2**20
+"""Bytes of the stored records of these turns, at most."""
+
 NO_EMBEDDING = (
     "No embedding is configured: set embedding.model to a provider's model (such as text-embedding-3-small), or "
     "embedding.local_model to a model2vec model; embedding.provider: ngrams compares spelling only."

@@ -172,12 +172,6 @@ class MonitorTables:
             query = query.where(monitor_ticks.c.due_ns < before_ns)
         return [_tick(row) for row in self.connection.execute(query.limit(limit))]
 
-    def last_looks(self, tenant: str) -> dict[str, tuple[int, int]]:
-        """By monitor when its last tick was due, and when the last one was made."""
-        columns = (monitor_ticks.c.monitor, func.max(monitor_ticks.c.due_ns), func.max(monitor_ticks.c.looked_ns))
-        query = select(*columns).where(monitor_ticks.c.tenant == tenant).group_by(monitor_ticks.c.monitor)
-        return {name: (due_ns, looked_ns) for name, due_ns, looked_ns in self.connection.execute(query)}
-
     def last_tick_ns(self, tenant: str, monitor: str) -> int | None:
         """When the last tick that was due by a monitor's times was made; None where there is none."""
         query = select(func.max(monitor_ticks.c.looked_ns)).where(_of(tenant, monitor))

@@ -1,7 +1,7 @@
 """What monitors read and keep, each step in one transaction: after a crash it was made as a whole or not at all."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -13,7 +13,7 @@ from spanscore.store.alert_notices import AlertNotices
 from spanscore.store.database import Database
 from spanscore.store.monitor_scores import MonitorScores, SettledSession, Wanted, last_seq
 from spanscore.store.monitor_tables import MonitorTables, Tick
-from spanscore.store.schema import alert_notices, monitor_states, monitor_ticks
+from spanscore.store.schema import alert_notices, monitor_states
 
 ItemT = TypeVar("ItemT")
 
@@ -139,25 +139,11 @@ def begin_anew(
     connection.execute(delete(monitor_states).where(_of(monitor_states, tenant, monitor)))
 
 
-def states(connection: Connection, tenant: str = "") -> dict[str, Row[Any]]:
-    """What each monitor knows, by name."""
-    rows = connection.execute(select(monitor_states).where(monitor_states.c.tenant == tenant))
-    return {row.monitor: row for row in rows}
-
-
 def state_of(connection: Connection, tenant: str, monitor: str) -> dict[str, Any] | None:
     """What one monitor knows; None before its first look."""
     query = select(monitor_states.c.record).where(_of(monitor_states, tenant, monitor))
     record = connection.execute(query).scalar()
     return None if record is None else json.loads(record)
-
-
-def history(connection: Connection, monitor: str, limit: int, tenant: str = "") -> Iterator[Row[Any]]:
-    """The last looks of a monitor, the newest first."""
-    of_monitor = _of(monitor_ticks, tenant, monitor)
-    yield from connection.execute(
-        select(monitor_ticks).where(of_monitor).order_by(monitor_ticks.c.due_ns.desc()).limit(limit)
-    )
 
 
 def last_read_seq(connection: Connection) -> int:
