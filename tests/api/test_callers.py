@@ -20,7 +20,7 @@ from spanscore.api.v1 import score_service_pb2 as pb
 from spanscore.api.v1.score_service_pb2_grpc import ScoreServiceStub
 from spanscore.config import Api, ApiHttp
 from spanscore.errors import InputError
-from spanscore.receive.auth import open_authenticators
+from spanscore.receive.auth import Token, UnauthenticatedError, open_authenticators
 from spanscore.receive.config import BearerToken
 from spanscore.receive.tenancy import Config, Tenancy
 
@@ -96,6 +96,26 @@ def test_a_caller_who_is_no_tenant_is_refused(tokens, headers, code, reason):
     with pytest.raises(Refusal) as raised:
         asked(tokens, *headers)
     assert (raised.value.code.name, raised.value.status.info.reason) == (code, reason)
+
+
+class Revocable:
+    """Knows each token until it is revoked."""
+
+    is_revoked = False
+
+    def check(self, _headers, _scope):
+        if self.is_revoked:
+            raise UnauthenticatedError("this token is not known here")
+        return Token(b"any")
+
+
+def test_a_method_that_goes_on_is_told_when_its_callers_token_is_revoked():
+    tokens = Revocable()
+    call = Caller(tokens)._admit(lambda _name: (), "read")
+    call.admit()
+    tokens.is_revoked = True
+    with pytest.raises(UnauthenticatedError):
+        call.admit()
 
 
 def test_a_refusal_shows_nothing_of_the_tenant_that_the_token_is_for(tokens):

@@ -17,7 +17,7 @@ from spanscore.control.runs import Runs
 from spanscore.errors import FieldError, NotFoundError, RetryableError
 from spanscore.evaluation import Engine
 from spanscore.export.sender import Sender
-from spanscore.receive.auth import ForbiddenError
+from spanscore.receive.auth import ForbiddenError, UnauthenticatedError
 from spanscore.scoring import Scoring
 from spanscore.store.config import Config
 from spanscore.store.runs import Progress, Run, Tallied
@@ -26,6 +26,7 @@ from spanscore.telemetry import Meter
 from spanscore.testing.traces import agent_trace
 
 CALL = Call()
+MEASURE = pb.RunMeasure(metrics=["check.errors_recovered"])
 TRACES = [agent_trace(user_input=str(n)) for n in range(3)]
 FULL = pb.Run(
     display_name="nightly",
@@ -214,6 +215,50 @@ def test_a_watched_run_ends_when_the_server_stops(service):
 
     with pytest.raises(RetryableError, match="stops"):
         asyncio.run(watch())
+
+
+def test_a_watched_run_ends_when_the_token_is_revoked(service):
+    revoked = []
+
+    def admit():
+        if revoked:
+            raise UnauthenticatedError("this token is not known here")
+
+    async def watch():
+        name = (await service.create_run(pb.CreateRunRequest(run=pb.Run(measure=MEASURE)), CALL)).name
+        watching = service.watch_run(pb.WatchRunRequest(name=name), Call(admit=admit))
+        await anext(watching)
+        revoked.append(True)
+        await anext(watching)
+
+    with pytest.raises(UnauthenticatedError, match="not known"):
+        asyncio.run(watch())
+
+
+def test_a_tenant_watches_no_more_runs_at_once_than_it_may(service, monkeypatch):
+    monkeypatch.setattr("spanscore.api.runs._MAX_STREAMS", 1)
+
+    async def watch():
+        made = [
+            await service.create_run(pb.CreateRunRequest(run=pb.Run(measure=MEASURE)), Call(tenant))
+            for tenant in ("acme", "other")
+        ]
+        first, second, other = (
+            service.watch_run(pb.WatchRunRequest(name=made[n].name), Call(tenant))
+            for n, tenant in ((0, "acme"), (0, "acme"), (1, "other"))
+        )
+        await anext(first)
+        await anext(other)
+        with pytest.raises(RetryableError, match="1 streams watch runs already") as raised:
+            await anext(second)
+        await first.aclose()
+        await other.aclose()
+        third = service.watch_run(pb.WatchRunRequest(name=made[0].name), Call("acme"))
+        found = (await anext(third)).name == made[0].name
+        await third.aclose()
+        return found, raised.value.retry_after_s
+
+    assert asyncio.run(watch()) == (True, 5.0)
 
 
 def test_a_name_of_something_else_is_refused(service):

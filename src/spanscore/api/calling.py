@@ -104,7 +104,9 @@ class Caller:
         """Who calls. Raises UnauthenticatedError, ForbiddenError or RetryableError."""
         token = self._token(headers, scope)
         tenant = "" if self._tenancy is None else self._tenancy.of(token, headers(self._tenancy.header))
-        return Call(tenant) if token is None else Call(tenant, token.scopes)
+        if token is None:
+            return Call(tenant)
+        return Call(tenant, token.scopes, admit=lambda: self._admit(headers, scope))
 
     def _token(self, headers: Headers, scope: Scope) -> Token | None:
         """The token that is shown; None where none is needed. Raises as `_admit`."""

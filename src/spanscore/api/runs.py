@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import AsyncIterator
 
 from google.protobuf.empty_pb2 import Empty
@@ -26,6 +27,8 @@ from spanscore.errors import FieldError, RetryableError
 from spanscore.store.runs import Place, Run
 
 _WATCH_EVERY_S = 0.5
+_MAX_STREAMS = 50  # of one tenant; each reads its run twice a second
+_RETRY_AFTER_S = 5.0
 _MAX_REQUEST_ID = 64
 
 
@@ -37,6 +40,7 @@ class RunService(Servicer):
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._stopping = asyncio.Event()
+        self._streams = Counter[str]()
 
     def stop(self) -> None:
         """End those that watch a run; they may watch it again when the server is back."""
@@ -85,12 +89,26 @@ class RunService(Servicer):
     @needs("read")
     async def watch_run(self, request: pb.WatchRunRequest, call: Call) -> AsyncIterator[pb.Run]:
         """The run, and again whenever it has changed."""
-        run_id, shown = id_in(request.name, "runs"), None
+        run_id = id_in(request.name, "runs")
+        if self._streams[call.tenant] >= _MAX_STREAMS:
+            message = f"{_MAX_STREAMS} streams watch runs already: end one, or ask GetRun"
+            raise RetryableError(message, retry_after_s=_RETRY_AFTER_S)
+        self._streams[call.tenant] += 1
+        try:
+            async for run in self._states(run_id, call):
+                yield self._encoded(run)
+        finally:
+            self._streams[call.tenant] -= 1
+            self._streams += Counter()  # without the tenants that watch none
+
+    async def _states(self, run_id: str, call: Call) -> AsyncIterator[Run]:
+        shown = None
         while True:
+            call.admit()
             run = await self._runs.get(call.tenant, run_id)
             if run != shown:
                 shown = run
-                yield self._encoded(run)
+                yield run
             if run.is_ended or run.state == "PAUSED":
                 return
             with contextlib.suppress(TimeoutError):

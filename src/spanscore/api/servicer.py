@@ -16,7 +16,7 @@ streams is an asynchronous generator of responses. What is wrong it raises, as o
 import inspect
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, TypeVar
 
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
@@ -33,10 +33,14 @@ _SCOPE: Final = "_needed_scope"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Who calls: the tenant that all is about, "" without tenancy, and what the caller may do."""
+    """Who calls: the tenant that all is about, "" without tenancy, and what the caller may do.
+
+    A method that streams calls `admit` again and again: it raises where the caller's token has been revoked meanwhile.
+    """
 
     tenant: str = ""
     scopes: frozenset[Scope] = SCOPES
+    admit: Callable[[], object] = field(default=lambda: None, compare=False)
 
     def require(self, scope: Scope, why: str) -> None:
         """Raise ForbiddenError where the caller may not do what needs this scope beside the method's own."""
