@@ -1,5 +1,7 @@
 """The annotation queue in a real browser: labels by keys, saved at once."""
 
+import re
+
 import pytest
 from filled_store import fill
 from harness.browser import until
@@ -116,3 +118,40 @@ def test_a_metric_is_chosen_of_those_that_have_scores(show, served):
     page = show(served, "#/annotate", ready=".choose")
     page.get_by_role("button", name="tool_correctness").click()
     assert "metric=tool_correctness" in page.url
+
+
+def test_what_is_taken_for_one_metric_is_not_labelled_for_another(show, served):
+    page = show(served, _AT, ready=".choose")
+    slow = []
+
+    def lease(route):
+        if route.request.post_data_json["queue"]["metric"] == "task_completion":
+            slow.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/*LeaseAnnotationItems", lease)
+    page.get_by_label("Your name").fill("ann")
+    page.keyboard.press("Enter")
+    assert until(lambda: slow or page.wait_for_timeout(20))
+    page.evaluate("location.hash = '#/annotate?metric=tool_correctness'")
+    page.wait_for_selector(".label-bar:not([hidden])")
+    with page.expect_response("**/*LeaseAnnotationItems"):
+        slow[0].fulfill(json={"items": [{"subjectId": "of-another-metric", "scope": "SCOPE_TRACE"}]})
+    first = _title(page)
+    page.locator(".main").click()
+    page.keyboard.press("y")
+    assert until(lambda: page.locator(".main h1").inner_text() != first)
+    assert page.locator(".page.turn").count() == 1
+
+
+def test_the_label_of_another_metric_is_not_taken_back(annotate, served):
+    page = annotate(served)
+    page.keyboard.press("y")
+    _said(page, "pass is saved")
+    page.evaluate("location.hash = '#/annotate?metric=tool_correctness'")
+    page.locator(".wide-filters [role=status]", has_text=re.compile("^$")).wait_for(state="attached")
+    page.wait_for_selector(".label-bar:not([hidden])")
+    page.keyboard.press("u")
+    _said(page, "There is nothing to take back")
+    assert [x[1] for x in _labels(served)] == ["task_completion"]

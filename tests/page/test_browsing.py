@@ -1,6 +1,8 @@
 """The page in a real browser: what fails and why, lists, turns and sessions, by mouse and by keys."""
 
 import re
+import time
+from dataclasses import replace
 
 import pytest
 from contrast import LOW_CONTRAST
@@ -70,6 +72,38 @@ def test_trends_are_grouped_by_what_the_reader_chooses(show, server):
     names.locator("li", has_text="travel").wait_for()
     assert sorted(names.locator("li").all_inner_texts()) == ["shop", "travel", "weather"]
     assert "by=service" in page.url
+
+
+def test_scores_of_turns_and_of_sessions_by_one_metric_stand_apart(show, serve):
+    served = serve()
+    now = time.time_ns() - 60 * S
+    good, bad = (turn(number, now, failing=False, session_id=f"s{number}") for number in (1, 2))
+    of_session = {"scope": "session", "subject_id": bad.session_key}
+    _write(
+        served,
+        (good, score(good, "rubric.polite", 1.0, "It is polite.")),
+        (bad, score(bad, "rubric.polite", 1.0, "It is polite."),
+         replace(score(bad, "rubric.polite", 0.0, "The session is rude."), **of_session)),
+    )  # fmt: skip
+    page = show(served.start())
+    part = page.locator(".reasons-part", has_text="The session is rude.")
+    part.locator(".rate-of").wait_for()
+    words = " ".join(part.locator("h2").inner_text().split())
+    assert words.startswith("rubric.polite sessions 1 failing pass 0 %")
+
+
+def test_a_picture_of_a_trend_has_pass_rates_or_means_and_not_both(show, serve):
+    served = serve()
+    now = time.time_ns() - 60 * S
+    points = [(turn(n, now - n * 86_400 * S, failing=False), n) for n in range(1, 4)]
+    made = [(trace, score(trace, "mixed", 0.4, "")) for trace, _ in points]
+    made[2] = made[2][0], replace(made[2][1], threshold=None)
+    _write(served, *made)
+    page = show(served.start(), "#/trends?range=7d", ready=".trend")
+    card = page.locator(".trend", has_text="mixed")
+    card.locator("summary").click()
+    assert card.locator("thead").inner_text().split()[1] == "mean"
+    assert card.locator("tbody tr td:nth-child(3)").all_inner_texts() == ["0.4", "0.4", "0.4"]
 
 
 def test_a_reason_leads_to_the_turn_and_the_steps_that_it_rests_on(show, server):

@@ -20,7 +20,7 @@ export function makeAnnotate(app) {
   let queue = []; // items that are still to be labelled, the next one first
   let shown = null; // the item that is open
   let number = 0;
-  const labelled = []; // [item, score], the last one last
+  let labelled = []; // [item, score] of this metric and author, the last one last
 
   const metrics = h("datalist", { id: "annotate-metrics" });
   const metric = field("Metric", { list: "annotate-metrics", onchange: () => app.go("annotate", { ...given, metric: metric.value.trim() }) });
@@ -42,8 +42,13 @@ export function makeAnnotate(app) {
     if (!isSame) await start();
   }
 
+  // What is still being read or saved for another metric or author no longer counts.
   async function start() {
+    number += 1;
     queue = [];
+    shown = null;
+    labelled = [];
+    tally.textContent = "";
     labels.hide();
     if (!metrics.childElementCount) await offerMetrics();
     if (!given.metric) {
@@ -64,8 +69,9 @@ export function makeAnnotate(app) {
   async function advance() {
     const own = (number += 1);
     try {
-      if (!queue.length) queue = await take();
+      const taken = queue.length ? queue : await take();
       if (own !== number) return;
+      queue = taken;
       shown = queue[0] ?? null;
       if (shown === null) {
         labels.hide();
@@ -90,9 +96,10 @@ export function makeAnnotate(app) {
 
   /** Saves a label; rejects where that fails, and then the item stays. */
   async function give(label, comment, requestId) {
-    const item = shown;
+    const [item, own] = [shown, labelled];
     const subject = item.scope === "SCOPE_SESSION" ? { sessionId: item.subjectId } : { traceId: item.subjectId };
     const score = await ask("ScoreService/CreateScore", { requestId, score: { ...subject, scope: item.scope, metric: given.metric, label, reason: comment, evaluator: { source: "human", author: author.value.trim() } } });
+    if (own !== labelled) return "";
     labelled.push([item, score]);
     queue = queue.filter((one) => one !== item);
     tally.textContent = tallyWords(labelled);
@@ -101,17 +108,20 @@ export function makeAnnotate(app) {
   }
 
   async function skip() {
-    const item = shown;
+    const [item, own] = [shown, labelled];
     if (!item) return;
     if (!why) await ask("AnnotationService/ReleaseAnnotationItem", { queue: queueOf(), scope: item.scope, subjectId: item.subjectId, skip: true });
+    if (own !== labelled) return;
     queue = queue.filter((one) => one !== item);
     advance();
   }
 
   async function undo() {
-    const [item, score] = labelled.at(-1) ?? [];
+    const own = labelled;
+    const [item, score] = own.at(-1) ?? [];
     if (!item) return "";
     await ask("ScoreService/DeleteScore", { name: score.name, allowMissing: true });
+    if (own !== labelled) return score.label;
     labelled.pop();
     queue.unshift(item);
     tally.textContent = tallyWords(labelled);

@@ -6,7 +6,7 @@ import { ask } from "./client.js";
 import { isAskable, scoreFilter } from "./conditions.js";
 import { whyNothingFails } from "./empty.js";
 import { rateCell, restsOn, selectionOf } from "./figures.js";
-import { scoreOf } from "./messages.js";
+import { scopeOf, scoreOf } from "./messages.js";
 import { patch } from "./patching.js";
 import { ago } from "./times.js";
 
@@ -49,7 +49,7 @@ export async function failingPage(app, conditions) {
 }
 
 /**
- * The newest scores that fail, or could not be measured, by metric.
+ * The newest scores that fail, or could not be measured, by metric and scope.
  * @param {object} request - conditions of ListScores
  */
 export async function failingScores(request) {
@@ -59,13 +59,14 @@ export async function failingScores(request) {
 
 // The groups of the newest scores with the rates of all of these metrics; those of which most fail first.
 function withRates(newest, summaries) {
-  const groups = new Map(newest.map((group) => [group.metric, group]));
+  const groups = new Map(newest.map((group) => [keyOf(group), group]));
   for (const summary of summaries) {
     if (summary.source !== "spanscore") continue;
     const rate = summary.passRate;
+    const [metric, scope] = [summary.metric, scopeOf(summary)];
     const failing = rate?.value === undefined ? 0 : Math.round((1 - rate.value) * Number(rate.scores ?? 0));
-    const group = groups.get(summary.metric) ?? (failing ? { metric: summary.metric, scores: [], failing: 0, errors: 0 } : null);
-    if (group) groups.set(summary.metric, { ...group, failing, errors: errorsOf(summary), summary });
+    const group = groups.get(keyOf({ metric, scope })) ?? (failing ? { metric, scope, scores: [], failing: 0, errors: 0 } : null);
+    if (group) groups.set(keyOf(group), { ...group, failing, errors: errorsOf(summary), summary });
   }
   return [...groups.values()].sort((one, other) => other.failing - one.failing || other.errors - one.errors);
 }
@@ -74,22 +75,28 @@ function errorsOf(summary) {
   return (summary.missing ?? []).filter((reason) => reason.status === "STATUS_FAILED").reduce((sum, reason) => sum + Number(reason.count), 0);
 }
 
-// Scores by metric: that with the most failures first.
+// A metric such as a rubric's may score both turns and sessions, which have rates of their own.
+function keyOf({ metric, scope }) {
+  return `${metric}\n${scope}`;
+}
+
+// Scores by metric and scope: that with the most failures first.
 function grouped(scores) {
   const groups = new Map();
   for (const score of scores) {
-    const group = groups.get(score.metric) ?? { metric: score.metric, scores: [], failing: 0, errors: 0 };
+    const { metric, scope } = score;
+    const group = groups.get(keyOf(score)) ?? { metric, scope, scores: [], failing: 0, errors: 0 };
     group.scores.push(score);
     if (score.status === "failed") group.errors += 1;
     else group.failing += 1;
-    groups.set(score.metric, group);
+    groups.set(keyOf(score), group);
   }
   return [...groups.values()].sort((one, other) => other.failing - one.failing || other.errors - one.errors);
 }
 
 function words(given, groups) {
   const number = groups.reduce((sum, group) => sum + group.scores.length, 0);
-  return [groups.length ? `${number >= SCORES_READ ? "the newest " : ""}${count(number, "failing score")} of ${count(groups.length, "metric")}` : "", given.service ? `service ${given.service}` : "", given.agent ? `agent ${given.agent}` : ""].filter(Boolean);
+  return [groups.length ? `${number >= SCORES_READ ? "the newest " : ""}${count(number, "failing score")} of ${count(new Set(groups.map(({ metric }) => metric)).size, "metric")}` : "", given.service ? `service ${given.service}` : "", given.agent ? `agent ${given.agent}` : ""].filter(Boolean);
 }
 
 /** A metric with its newest reasons. With `given.run` these are of a run's scores. */
@@ -98,8 +105,8 @@ export function groupPart(group, app, given) {
     ? button(breakable(group.metric), () => app.go("failing", { ...given, metric: group.metric }), { class: "link", title: "List the turns that fail in it" }) : breakable(group.metric);
   const rate = rateCell(group.summary);
   const shown = byReason(group.scores).slice(0, REASONS_SHOWN);
-  return h("section", { class: "part reasons-part", "data-key": group.metric },
-    h("h2", null, h("span", { class: "metric" }, name),
+  return h("section", { class: "part reasons-part", "data-key": keyOf(group) },
+    h("h2", null, h("span", { class: "metric" }, name), group.scope === "session" ? h("span", { class: "tag" }, "sessions") : null,
       h("span", { class: "summary" }, group.failing ? h("span", { class: "count fail" }, `${group.summary?.leastSampling < 1 ? "about " : ""}${NUMBER.format(group.failing)} failing`) : null, group.errors ? h("span", { class: "count error" }, `${NUMBER.format(group.errors)} not measured`) : null),
       rate ? h("span", { class: "tools rate-of" }, h("span", { class: "muted" }, "pass"), rate, h("span", { class: "muted" }, restsOn(group.summary.passRate))) : null),
     h("ul", { class: "why-list" }, shown.map((score) => reasonPart(score, app, given))));

@@ -17,8 +17,13 @@ export function scoreOf(message) {
   return {
     name: message.name, metric: message.metric, source, author: message.evaluator?.author, status: STATUSES[message.status], passed: passed(message), value: message.value,
     label: message.label, threshold: message.threshold, reason: message.reason ?? "", error: message.error, trace: message.traceId, subject: message.subjectId,
-    at: milliseconds(message.evaluatedAtNs), scope: message.scope === "SCOPE_SESSION" ? "session" : "trace", session: message.sessionKey ?? message.sessionId, agent: message.agentName, service: message.serviceName,
+    at: milliseconds(message.evaluatedAtNs), scope: scopeOf(message), session: message.sessionKey ?? message.sessionId, agent: message.agentName, service: message.serviceName,
   };
+}
+
+/** What a Score or a ScoreSummary is of: "trace" or "session". */
+export function scopeOf(message) {
+  return message.scope === "SCOPE_SESSION" ? "session" : "trace";
 }
 
 function passed(message) {

@@ -57,7 +57,7 @@ export function makeTrends(app) {
   return { element: h("div", { class: "whole" }, main), show, refresh, leave: () => {}, back: () => app.go("trends", {}) };
 }
 
-// The trends of each metric, those that pass least first.
+// The trends of each metric, those that pass least first. One picture has pass rates or means: what more of its points have.
 function cardsOf(trends, summaries) {
   const cards = new Map();
   for (const trend of trends) {
@@ -66,23 +66,27 @@ function cardsOf(trends, summaries) {
     card.lines.push({ name: trend.groups?.[0] ? trend.groups[0].value ?? "not known" : "", points: (trend.points ?? []).map(pointOf) });
     cards.set(key, card);
   }
+  for (const card of cards.values()) {
+    const points = card.lines.flatMap((line) => line.points);
+    card.isRate = points.filter((point) => point.rate).length >= points.filter((point) => point.mean).length;
+    for (const point of points) point.estimate = card.isRate ? point.rate : point.mean;
+  }
   const rate = (card) => card.summary?.passRate?.value ?? 2;
   return [...cards.values()].filter((card) => card.lines.some((line) => line.points.some((point) => point.estimate))).sort((one, other) => rate(one) - rate(other));
 }
 
 function pointOf(point) {
   const { summary } = point;
-  const rate = estimateOf(summary.passRate);
-  return { at: milliseconds(point.startNs), end: milliseconds(point.endNs), estimate: rate ?? estimateOf(summary.mean), isRate: rate !== null, low: summary.low, high: summary.high };
+  return { at: milliseconds(point.startNs), end: milliseconds(point.endNs), rate: estimateOf(summary.passRate), mean: estimateOf(summary.mean), low: summary.low, high: summary.high };
 }
 
 function cardPart(card, given, app) {
   const lines = [...card.lines].sort((one, other) => weight(other) - weight(one)).slice(0, MAX_LINES);
-  const isRate = lines.every((line) => line.points.every((point) => point.isRate || !point.estimate));
+  const { isRate } = card;
   return h("section", { class: "tile trend", "data-key": card.key },
     h("h2", null, h("span", { class: "metric" }, breakable(card.metric)),
       card.scope === "SCOPE_SESSION" ? h("span", { class: "tag" }, "sessions") : null, card.source === "spanscore" ? null : h("span", { class: "tag" }, card.source)),
-    h("p", { class: "trend-figure" }, rateCell(card.summary, { chart: false }) ?? meanWords(card.summary), h("span", { class: "muted small" }, card.summary ? `${isRate ? "pass, " : ""}${NUMBER.format(Number(card.summary.subjects ?? 0))} ${card.scope === "SCOPE_SESSION" ? "sessions" : "turns"}` : "")),
+    h("p", { class: "trend-figure" }, (isRate ? rateCell(card.summary, { chart: false }) : null) ?? meanWords(card.summary), h("span", { class: "muted small" }, card.summary ? `${isRate ? "pass, " : ""}${NUMBER.format(Number(card.summary.subjects ?? 0))} ${card.scope === "SCOPE_SESSION" ? "sessions" : "turns"}` : "")),
     chart(card, lines, isRate),
     lines.length > 1 || lines[0].name ? h("ul", { class: "line-names" }, lines.map((line, place) => h("li", null, h("i", { class: `line-${place}`, "aria-hidden": "true" }), line.name)), card.lines.length > MAX_LINES ? h("li", { class: "muted" }, `and ${card.lines.length - MAX_LINES} others`) : null) : null,
     h("div", { class: "trend-foot" },
