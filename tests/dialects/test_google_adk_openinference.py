@@ -131,3 +131,18 @@ def test_what_openinferences_attributes_hide_is_read_from_adks_own():
         input__value="__REDACTED__", output__value="__REDACTED__", gen_ai__operation__name="execute_tool", **own
     )
     assert (step.arguments, step.result, step.damaged) == ({"sku": "7"}, 3, frozenset())
+
+
+@pytest.mark.parametrize("result", [False, 0, [], None])
+def test_an_empty_result_stays_where_openinference_completes_adks_own_span(result):
+    step = read(
+        {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": "f",
+            "gcp.vertex.agent.tool_response": json.dumps({"result": result}),
+            "openinference.span.kind": "TOOL",
+            "output.value": json.dumps({"id": "c1", "name": "f", "response": {"result": "other"}}),
+        },
+        scope="gcp.vertex.agent",
+    )
+    assert (step.has_result, step.result) == (True, result)

@@ -45,7 +45,7 @@ def read(span: Span, context: Context) -> Facts:
 def _completed(facts: Facts, beside: Facts) -> Facts:
     """`facts` with those of `beside` that they lack; what either records whole is not damaged."""
     if facts.get("has_result"):
-        beside = {**beside, "result": None}
+        beside.pop("result", None)
     lacking = {key: x for key, x in beside.items() if facts.get(key) in (None, (), False)}
     damaged = facts.get("damaged", frozenset()) | beside.get("damaged", frozenset())
     completed = facts | lacking
