@@ -65,7 +65,7 @@ def _entry(module: ModuleType, name: str) -> str:
 def docstring(module: ModuleType, name: str) -> str:
     """What is said of a public name, "" where nothing is."""
     found = getattr(module, name)
-    if inspect.isclass(found) or callable(found):
+    if inspect.isclass(found) or inspect.isroutine(found):
         return inspect.getdoc(found) or ""
     home, node = _home(module, name)
     body = home.body

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
+from typing import Final, Literal, TypeAlias
 
 from spanscore.dialects.author_attributes import AUTHORED, authored
 from spanscore.dialects.coding_agents import claude_code, codex, copilot, gemini_cli
@@ -22,7 +23,7 @@ from spanscore.dialects.forms.message_cache import MessageCache
 from spanscore.dialects.forms.structure import is_redacted
 from spanscore.dialects.forms.tool_messages import opened
 from spanscore.dialects.forms.truncation import LAST_OF_MARKS
-from spanscore.dialects.forms.values import Facts
+from spanscore.dialects.forms.values import Facts, add_damaged, pop_given
 from spanscore.dialects.frameworks import (
     agent_framework,
     autogen,
@@ -151,7 +152,8 @@ def tried(dialect: Dialect) -> Iterator[None]:
 
 _NAMING = IDENTIFYING | AUTHORED | frozenset({"session.id", "user.id", "enduser.id", "gen_ai.conversation.id"})
 _ANNOUNCES = "logfire.span_type"  # Logfire tells that a span has begun by a span, whose id is another one
-_HIDEABLE: tuple[tuple[str, tuple[StepFact, ...]], ...] = (
+_TextField: TypeAlias = Literal["session_id", "user_id", "agent_name", "input_text", "output_text"]
+_HIDEABLE: Final[tuple[tuple[_TextField, tuple[StepFact, ...]], ...]] = (
     ("session_id", ()),  # or all that are hidden would be one
     ("user_id", ()),
     ("agent_name", ()),
@@ -297,7 +299,7 @@ def _step(span: Span, dialect: str, facts: Facts) -> Step:
     attributes = span.attributes
     given_session = given_user = None
     if "given_session_id" in facts:
-        given_session, given_user = facts.pop("given_session_id"), facts.pop("given_user_id", None)
+        given_session, given_user = pop_given(facts)
     if given_session or "session.id" in attributes:
         facts["session_id"] = given_session or identity(attributes["session.id"]) or facts.get("session_id")
     if not attributes.keys().isdisjoint(IDENTIFYING):  # this way round it looks up these few keys, and not all
@@ -308,11 +310,13 @@ def _step(span: Span, dialect: str, facts: Facts) -> Step:
         facts["user_id"] = identity(user) or facts.get("user_id")
     if not attributes.keys().isdisjoint(AUTHORED):
         stated = authored(attributes)
-        facts |= {**stated, "damaged": facts.get("damaged", frozenset()) | stated["damaged"]}
+        add_damaged(facts, *stated.pop("damaged"))
+        facts |= stated
     for field, resting in _HIDEABLE:
         value = facts.get(field)
         if value and value[-1:] in LAST_OF_MARKS and is_redacted(value):
-            facts[field], facts["damaged"] = None, facts.get("damaged", frozenset()).union(resting)
+            facts[field] = None
+            add_damaged(facts, *resting)
     return Step(span=span, dialect=dialect, **facts)
 
 

@@ -9,6 +9,7 @@ from spanscore.dialects.forms.values import Facts, text
 from spanscore.model.expected import Expected, ExpectedTool
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Value
+from spanscore.model.step import StepFact
 
 PLAN = "spanscore.plan"
 ANSWER = "spanscore.expected.answer"
@@ -32,7 +33,7 @@ class _UnreadableError(Exception):
 
 def authored(attributes: Attributes) -> Facts:
     """The plan and the expectation that a span states, and those of the two that arrived cut or redacted."""
-    damaged: set[str] = set()
+    damaged: set[StepFact] = set()
     plan = _plan(attributes.get(PLAN))
     if plan is not None and is_marked(plan):
         plan = None

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 from spanscore.dialects.forms.ids import first_identity, identity
 from spanscore.dialects.forms.structure import is_redacted
-from spanscore.dialects.forms.values import Facts, count, text
+from spanscore.dialects.forms.values import Facts, GivenFacts, count, text
 from spanscore.model.json import dumps
 from spanscore.model.span import Attributes, Link, LogRecord, Scope, Span, Value
 from spanscore.model.step import Message
@@ -104,7 +104,7 @@ def around(span: Span, ends: Iterable[int]) -> Span:
     return replace(span, end_ns=max([span.end_ns, *ends]))
 
 
-def given(resource: Attributes) -> Facts:
+def given(resource: Attributes) -> GivenFacts:
     """The session and user that whoever started a program named; it makes up its own: a conversation, a device."""
     return {
         "given_session_id": identity(resource.get("session.id")),

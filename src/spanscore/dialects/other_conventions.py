@@ -4,7 +4,7 @@ Tracing backends take a question, an answer, a call or a count under any of thes
 Only what is missing is filled in, and nothing of what was recorded as cut or hidden.
 """
 
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from spanscore.dialects.dialect import Context
 from spanscore.dialects.forms.decorated_calls import is_call, only_argument, read_call, read_function, recorded
@@ -12,10 +12,19 @@ from spanscore.dialects.forms.indexed import indexed
 from spanscore.dialects.forms.messages import message
 from spanscore.dialects.forms.provider_bodies import conversation, offered
 from spanscore.dialects.forms.structure import Parsed, structure
-from spanscore.dialects.forms.values import Facts, first_count, first_text
+from spanscore.dialects.forms.values import (
+    NOT_RECORDED,
+    Facts,
+    Side,
+    TokenCount,
+    add_damaged,
+    add_missing,
+    first_count,
+    first_text,
+)
 from spanscore.model.json import printed
 from spanscore.model.span import Attributes, Span, Value
-from spanscore.model.step import Message
+from spanscore.model.step import Message, StepFact
 
 _SIDES = (
     ("gen_ai.input.messages", "gen_ai.output.messages"),
@@ -35,8 +44,9 @@ _CALLS = (
     ("gcp.vertex.agent.tool_call_args", "gcp.vertex.agent.tool_response"),
     *_SIDES,
 )
-_FLAT = (("input", "llm.input_messages.", "user"), ("output", "llm.output_messages.", "assistant"))
-_COUNTS = (
+_INPUTS, _OUTPUTS = tuple(given for given, _ in _SIDES), tuple(produced for _, produced in _SIDES)
+_ARGUMENTS, _RESULTS = tuple(given for given, _ in _CALLS), tuple(returned for _, returned in _CALLS)
+_COUNTS: Final[tuple[tuple[TokenCount, tuple[str, ...]], ...]] = (
     ("input_tokens", ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt")),
     ("output_tokens", ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion")),
 )
@@ -48,8 +58,24 @@ _MODELS = (
     "llm.model_name",
     "model",
 )
+_NOTHING = (*NOT_RECORDED, "")
 _STATUSES = ("gen_ai.tool.status", "tool.status")
 _FAILURES = frozenset({"error", "failure", "failed"})
+
+
+class _Place(NamedTuple):
+    """Where one side of a model call is: in attributes that start with `flat`, or in one of those named `whole`."""
+
+    side: Side
+    flat: str
+    whole: tuple[str, ...]
+    role: str
+
+
+_PLACES = (
+    _Place("input", "llm.input_messages.", _INPUTS, "user"),
+    _Place("output", "llm.output_messages.", _OUTPUTS, "assistant"),
+)
 
 
 def complete(span: Span, context: Context, facts: Facts) -> None:
@@ -64,28 +90,28 @@ def complete(span: Span, context: Context, facts: Facts) -> None:
 
 
 def _complete_model(attributes: Attributes, facts: Facts) -> None:
-    for at, (fact, prefix, role) in enumerate(_FLAT):
-        if _lacks(facts, fact):
-            _complete_side(attributes, at, prefix, role, facts)
-    for fact, keys in _COUNTS:
-        if facts.get(fact) is None:
-            facts[fact] = first_count(attributes, keys)
+    for place in _PLACES:
+        if _lacks(facts, place.side):
+            _complete_side(attributes, place, facts)
+    for field, keys in _COUNTS:
+        if facts.get(field) is None:
+            facts[field] = first_count(attributes, keys)
     facts["model"] = facts.get("model") or first_text(attributes, _MODELS)
 
 
-def _complete_side(attributes: Attributes, at: int, prefix: str, role: str, facts: Facts) -> None:
+def _complete_side(attributes: Attributes, place: _Place, facts: Facts) -> None:
     """What a model was given, or what it answered: flattened as OpenInference has it, or in one attribute."""
-    fact = _FLAT[at][0]
-    flat = [x.get("message") for x in indexed(attributes, prefix) if isinstance(x, dict)]
-    found = tuple(x for x in (message(y, role) for y in flat) if x is not None)
-    value = _opened(_first(attributes, tuple(x[at] for x in _SIDES)))
+    side = place.side
+    flat = [x.get("message") for x in indexed(attributes, place.flat) if isinstance(x, dict)]
+    found = tuple(x for x in (message(y, place.role) for y in flat) if x is not None)
+    value = _opened(_first(attributes, place.whole))
     if found or value is None:
-        facts[fact] = found or facts.get(fact)
+        facts[side] = found or facts.get(side)
         return
     parsed = structure(value)
-    facts[fact] = _said(parsed, value, role)
-    if parsed.damaged and facts[fact] is None:
-        facts["damaged"] = facts.get("damaged", frozenset()) | {fact}
+    facts[side] = _said(parsed, value, place.role)
+    if parsed.damaged and facts[side] is None:
+        add_damaged(facts, side)
     if facts.get("tools") is None:
         facts["tools"] = offered(parsed.value)
 
@@ -100,18 +126,18 @@ def _said(parsed: Parsed, value: Value, role: str) -> tuple[Message, ...] | None
 
 def _complete_function(attributes: Attributes, facts: Facts) -> None:
     """What an agent or the code around it was given and returned."""
-    missing = {
-        "input": not (facts.get("input") or facts.get("input_text")) and _lacks(facts, "input"),
-        "output": not any(facts.get(x) for x in ("output", "output_text", "output_json")) and _lacks(facts, "output"),
-    }
-    sides = {fact: tuple(x[at] for x in _SIDES) for at, fact in enumerate(missing)}
-    given, returned = (_first(attributes, sides[x]) if missing[x] else None for x in missing)
+    given = returned = None
+    if not (facts.get("input") or facts.get("input_text")) and _lacks(facts, "input"):
+        given = _first(attributes, _INPUTS)
+    is_answered = facts.get("output") or facts.get("output_text") or facts.get("output_json")
+    if not is_answered and _lacks(facts, "output"):
+        returned = _first(attributes, _OUTPUTS)
     if given is None and returned is None:
         return
     called = recorded(_opened(given)).value
     found: Facts = {}
     read_function(only_argument(called) if is_call(called) else called, recorded(_opened(returned)), found)
-    facts.update({key: value for key, value in found.items() if value is not None and missing[key.split("_")[0]]})
+    add_missing(facts, found, missing=_NOTHING)
 
 
 def _complete_tool(span: Span, facts: Facts) -> None:
@@ -119,20 +145,19 @@ def _complete_tool(span: Span, facts: Facts) -> None:
     held = (attributes, *(x.attributes for x in span.events)) if span.events else (attributes,)
     given = returned = None
     if facts.get("arguments") is None and not facts.get("positional") and _lacks(facts, "arguments"):
-        given = next((x for x in (_first(y, tuple(z[0] for z in _CALLS)) for y in held) if x is not None), None)
+        given = next((x for x in (_first(y, _ARGUMENTS) for y in held) if x is not None), None)
     if not facts.get("has_result") and _lacks(facts, "result"):
-        returned = next((x for x in (_first(y, tuple(z[1] for z in _CALLS)) for y in held) if x is not None), None)
+        returned = next((x for x in (_first(y, _RESULTS) for y in held) if x is not None), None)
     if given is not None or returned is not None:
         found: Facts = {}
         read_call(span, _opened(given), _opened(returned), found)
-        facts["damaged"] = facts.get("damaged", frozenset()) | found.pop("damaged")
-        facts.update({key: value for key, value in found.items() if value is not None and not facts.get(key)})
+        add_missing(facts, found, missing=_NOTHING)
     status = first_text(attributes, _STATUSES)
     if status is not None and status.lower() in _FAILURES and not facts.get("error"):
         facts["error"] = printed(facts["result"]) if facts.get("result") is not None else status
 
 
-def _lacks(facts: Facts, fact: str) -> bool:
+def _lacks(facts: Facts, fact: StepFact) -> bool:
     """Whether nothing says what a fact is, nor that it was lost."""
     return facts.get(fact) is None and fact not in facts.get("damaged", ())
 

@@ -7,9 +7,9 @@ from spanscore.dialects.forms.ids import first_identity, identity
 from spanscore.dialects.forms.messages import Messages, message, messages, system_text
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import is_redacted, opened, structure
-from spanscore.dialects.forms.values import Facts, count, first_count, first_text, text
+from spanscore.dialects.forms.values import Facts, add_damaged, count, first_count, first_text, text
 from spanscore.model.span import LogRecord, Span
-from spanscore.model.step import Message, Step, ToolResult
+from spanscore.model.step import Message, Step, StepKind, ToolResult
 from spanscore.model.trace import RequestedCall, Tool
 
 __all__ = [
@@ -23,8 +23,10 @@ __all__ = [
     "RequestedCall",
     "Span",
     "Step",
+    "StepKind",
     "Tool",
     "ToolResult",
+    "add_damaged",
     "arguments",
     "call_id",
     "count",

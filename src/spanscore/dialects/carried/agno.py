@@ -34,9 +34,9 @@ def complete(span: Span, facts: Facts) -> None:
             facts["output_text"] = returned  # text is recorded as it is, even where it is JSON
         if (facts.get("output_text") or "").startswith(_PAUSED):
             facts["output_text"] = None
-    elif facts["kind"] == "model" and facts.get("input") and any(x.results for x in facts["input"]):
+    elif facts["kind"] == "model" and (given := facts.get("input")) and any(x.results for x in given):
         failed = _failed(structure(span.attributes.get("input.value")).value)
-        facts["input"] = tuple(_told(x, failed) for x in facts["input"])
+        facts["input"] = tuple(_told(x, failed) for x in given)
 
 
 def complete_openllmetry(span: Span, facts: Facts) -> None:

@@ -9,7 +9,7 @@ from spanscore.dialects.forms.arguments import arguments, call_id
 from spanscore.dialects.forms.indexed import elements, indexed
 from spanscore.dialects.forms.reprs import quoted, unprinted
 from spanscore.dialects.forms.structure import structure
-from spanscore.dialects.forms.values import Facts, count
+from spanscore.dialects.forms.values import Facts, add_damaged, count
 from spanscore.model.json import printed
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
@@ -87,13 +87,14 @@ def complete(span: Span, facts: Facts) -> None:
 def _complete_model(span: Span, facts: Facts) -> None:
     """Add what stands beside the flattened messages: thoughts, and what functions returned."""
     items = [x for x in indexed(span.attributes, "llm.input_messages.") if isinstance(x.get("message"), dict)]
-    if facts.get("input") and len(items) == len(facts["input"]):
-        facts["input"] = tuple(_completed(x, item) for x, item in zip(facts["input"], items, strict=True))
+    given, produced = facts.get("input"), facts.get("output")
+    if given and len(items) == len(given):
+        facts["input"] = tuple(_completed(x, item) for x, item in zip(given, items, strict=True))
     answer, is_cut = structure(span.attributes.get("output.value"))
-    if facts.get("output") and isinstance(answer, dict):
-        facts["output"] = tuple(_with_thought(x, answer.get("thought")) for x in facts["output"])
+    if produced and isinstance(answer, dict):
+        facts["output"] = tuple(_with_thought(x, answer.get("thought")) for x in produced)
     if is_cut:  # it tells thoughts that nothing else does
-        facts["damaged"] = facts.get("damaged", frozenset()) | {"output"}
+        add_damaged(facts, "output")
 
 
 def _completed(message: Message, item: dict[str, Any]) -> Message:

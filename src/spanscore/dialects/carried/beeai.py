@@ -29,8 +29,9 @@ def complete(span: Span, facts: Facts) -> None:
     elif facts["kind"] == "model":
         if span.status_code == STATUS_ERROR:
             facts["output"] = None  # else the error's text
-        facts["output"] = tuple(map(_answered, facts["output"])) if facts.get("output") else None
-        facts["tools"] = tuple(x for x in facts["tools"] if x.name != _FINAL_ANSWER) if facts.get("tools") else None
+        facts["output"] = tuple(map(_answered, facts.get("output") or ())) or None
+        offered = facts.get("tools")
+        facts["tools"] = tuple(x for x in offered if x.name != _FINAL_ANSWER) if offered else None
 
 
 def _tool(facts: Facts) -> None:

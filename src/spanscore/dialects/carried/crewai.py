@@ -9,7 +9,7 @@ from spanscore.dialects.forms.decorated_calls import cut
 from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.reprs import STRING, unprinted
 from spanscore.dialects.forms.structure import MAX_DEPTH, literal, structure
-from spanscore.dialects.forms.values import Facts, text
+from spanscore.dialects.forms.values import Facts, add_damaged, text
 from spanscore.model.span import Span, Value
 from spanscore.model.step import Message
 from spanscore.model.trace import Tool
@@ -54,7 +54,7 @@ def complete_listener(span: Span, facts: Facts) -> None:
         if facts.get("tools") is None:
             offered = structure(attributes.get("llm.tools"))
             facts["tools"] = tools(_unquoted(offered.value, 0))
-            facts["damaged"] |= cut(tools=offered)
+            add_damaged(facts, *cut(tools=offered))
     elif facts["kind"] == "agent":
         facts["agent_name"] = text(attributes.get("graph.node.id")) or facts.get("agent_name")
         task = text(attributes.get("task_description"))

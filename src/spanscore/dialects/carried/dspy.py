@@ -99,15 +99,14 @@ def _answered(fields: Mapping[str, Any]) -> tuple[Message, ...]:
 def _complete_model(facts: Facts, returned: Any) -> None:
     if not facts.get("output") and isinstance(returned, list):  # the texts alone
         facts["output"] = tuple(Message("assistant", x) for x in returned if isinstance(x, str)) or None
-    given = facts.get("input")
-    if given:
+    if given := facts.get("input"):
         if facts.get("tools") is None:
             texts = (x.text for x in given if x.role == "system" and x.text and len(x.text) < _MAX_INSTRUCTIONS)
             told = (_offered(x) for x in texts)
             facts["tools"] = next((x for x in told if x), None)
         facts["input"] = tuple(x for message in given for x in _opened_message(message))
-    if facts.get("output"):
-        facts["output"] = tuple(x for message in facts["output"] for x in _opened_message(message))
+    if produced := facts.get("output"):
+        facts["output"] = tuple(x for message in produced for x in _opened_message(message))
 
 
 def _opened_message(message: Message) -> Iterator[Message]:

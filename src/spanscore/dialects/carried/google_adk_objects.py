@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from spanscore.dialects.forms import gemini_calls
 from spanscore.dialects.forms.indexed import indexed
 from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.provider_bodies import configured_tools, system_of
 from spanscore.dialects.forms.structure import is_redacted, structure
-from spanscore.dialects.forms.values import Facts
+from spanscore.dialects.forms.values import Facts, Side, add_damaged
 from spanscore.model.json import Json
 from spanscore.model.span import Span, Value
 from spanscore.model.step import Message
@@ -19,6 +19,12 @@ _FLAT = "llm.input_messages."
 _RETOLD = ("For context:\n", "For context: below is a transcript of what another agent did")
 _UNCONFIRMED = "This tool call requires confirmation"  # what a tool that waits for it seems to return
 _SAID, _OF_RESULT = frozenset({"contents", "tool_calls"}), frozenset({"content", "name", "tool_call_id"})
+_RUN: Final[tuple[tuple[Side, str, str, str], ...]] = (
+    ("input", "input.value", "new_message", "user"),
+    ("output", "output.value", "content", "assistant"),
+)
+"""Of each side of a run: the attribute, the member of the object in it that is a message, and its role."""
+
 _RESPONSE_KEYS = frozenset({"id", "name", "response", "parts", "scheduling", "will_continue"})
 
 
@@ -46,16 +52,13 @@ def complete_openinference(span: Span, facts: Facts) -> None:
 
 def _complete_run(span: Span, facts: Facts) -> None:
     """A run's new message and its last event, which are the question and the answer."""
-    for fact, key, member, role in (
-        ("input", "input.value", "new_message", "user"),
-        ("output", "output.value", "content", "assistant"),
-    ):
+    for fact, key, member, role in _RUN:
         recorded = structure(span.attributes.get(key))
         inside = _member(recorded.value, member)
         if isinstance(inside, dict):
             facts[fact] = messages([inside], role).messages
         elif recorded.damaged:
-            facts["damaged"] = facts.get("damaged", frozenset()) | {fact}
+            add_damaged(facts, fact)
 
 
 def _complete_tool(span: Span, facts: Facts) -> None:
@@ -90,12 +93,12 @@ def _complete_model(span: Span, facts: Facts) -> None:
         facts["input"], facts["system"] = messages(given["contents"]).messages, system_of(given)
         facts["tools"] = facts.get("tools") or configured_tools(given)
     elif any(isinstance(x.get("message"), dict) and _overlaps(x["message"]) for x in indexed(span.attributes, _FLAT)):
-        facts["damaged"] |= {"input"}
+        add_damaged(facts, "input")
     if isinstance(returned.get("content"), dict):
         facts["output"] = messages([returned["content"]], "assistant").messages
     gemini_calls.without_envelopes(facts)
-    if facts.get("input"):
-        facts["input"] = tuple(map(by_its_author, facts["input"]))
+    if given_messages := facts.get("input"):
+        facts["input"] = tuple(map(by_its_author, given_messages))
 
 
 def _object(value: Value) -> Mapping[str, Any]:

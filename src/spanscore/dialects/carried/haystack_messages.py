@@ -8,7 +8,7 @@ from spanscore.dialects.forms.arguments import call_id, result, tools
 from spanscore.dialects.forms.ids import identity
 from spanscore.dialects.forms.reprs import evaluated, opened_repr
 from spanscore.dialects.forms.structure import opened, structure
-from spanscore.dialects.forms.values import Facts, count, text
+from spanscore.dialects.forms.values import Facts, add_missing, count, text
 from spanscore.model.json import Json, printed
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
@@ -87,11 +87,11 @@ def read_meta(returned: object) -> Facts:
 
 def _complete_model(given: object, returned: object, facts: Facts) -> None:
     """Add what the flattened attributes lack: results, ids, the calls of earlier answers, tools, token counts."""
-    for fact, state in (("input", given), ("output", returned)):
-        facts[fact] = state_messages(state) or facts.get(fact)
+    facts["input"] = state_messages(given) or facts.get("input")
+    facts["output"] = state_messages(returned) or facts.get("output")
     if facts.get("tools") is None and isinstance(given, dict):
         facts["tools"] = _printed_tools(given.get("tools"))
-    facts.update({fact: value for fact, value in read_meta(returned).items() if facts.get(fact) is None})
+    add_missing(facts, read_meta(returned))
 
 
 def _printed_tools(offered: object) -> tuple[Tool, ...] | None:

@@ -4,20 +4,19 @@ from typing import Any
 
 from spanscore.dialects.forms.messages import message
 from spanscore.dialects.forms.structure import structure
-from spanscore.dialects.forms.values import Facts
+from spanscore.dialects.forms.values import NO_CONTENT, Facts
 from spanscore.model.span import Span
 from spanscore.model.step import Message
 
 SCOPE = "com.arize.langchain4j"
 
-_NOTHING = dict.fromkeys(("input", "output", "input_text", "output_text", "output_json", "agent_name"))
 _PRINTED = ("SystemMessage { ", "UserMessage { ", "AiMessage { ", "ToolExecutionResultMessage { ")
 
 
 def complete(span: Span, facts: Facts) -> None:
     """An AI service's span has no content of its own; of a model's messages the early versions show the objects."""
     if facts["kind"] == "agent":
-        facts |= _NOTHING
+        facts |= {**NO_CONTENT, "agent_name": None}
     elif facts["kind"] == "model" and any((x.text or "").startswith(_PRINTED) for x in facts.get("input") or ()):
         facts["input"] = _listed(structure(span.attributes.get("input.value")).value)
 

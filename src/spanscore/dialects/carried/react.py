@@ -17,13 +17,13 @@ _MAX_CHARS = 256 * 1024
 
 def complete(facts: Facts) -> None:
     """Open the messages of a model call, in place, if its instructions ask for this form."""
-    given: tuple[Message, ...] = facts.get("input") or ()
+    given = facts.get("input") or ()
     told = given[0].text if given and given[0].role == "system" else None
     if not told or not _asks(told):
         return
     facts["input"] = tuple(_opened(given))
-    if facts.get("output"):
-        facts["output"] = tuple(_opened(facts["output"]))
+    if produced := facts.get("output"):
+        facts["output"] = tuple(_opened(produced))
     if not facts.get("tools"):
         facts["tools"] = tuple(_offered(told)) or None
 

@@ -25,21 +25,37 @@ _MANAGED_ANSWER = re.compile(r"\AHere is the final answer from your managed agen
 def complete(span: Span, facts: Facts) -> None:
     """Add to the facts of a span, in place."""
     if facts["kind"] == "agent":
-        facts["tools"] = _offered(span.attributes)
-        called = structure(span.attributes.get("input.value")).value
-        if isinstance(called, dict) and "task" in called:
-            facts["input_text"] = called["task"] if isinstance(called["task"], str) else None
-        if facts["agent_name"] == span.name:
-            facts["agent_name"] = span.name.removesuffix(".run")
+        _complete_agent(span, facts)
     elif facts["kind"] == "model":
-        if facts.get("input"):
-            facts["input"] = tuple(_remembered(facts["input"]))
-        facts["output"] = tuple(map(_answered, facts["output"])) if facts.get("output") else facts.get("output")
-        if facts.get("tools"):
-            facts["tools"] = tuple(x for x in facts["tools"] if x.name != _FINAL_ANSWER)
+        _complete_model(facts)
     elif facts["kind"] == "tool":
-        is_answer = facts["tool_name"] == _FINAL_ANSWER
-        facts |= {"kind": "other"} if is_answer else {"tools": (_described(facts["tool_name"], span.attributes),)}
+        _complete_tool(span.attributes, facts)
+
+
+def _complete_agent(span: Span, facts: Facts) -> None:
+    facts["tools"] = _offered(span.attributes)
+    called = structure(span.attributes.get("input.value")).value
+    if isinstance(called, dict) and "task" in called:
+        facts["input_text"] = called["task"] if isinstance(called["task"], str) else None
+    if facts["agent_name"] == span.name:
+        facts["agent_name"] = span.name.removesuffix(".run")
+
+
+def _complete_model(facts: Facts) -> None:
+    if given := facts.get("input"):
+        facts["input"] = tuple(_remembered(given))
+    if produced := facts.get("output"):
+        facts["output"] = tuple(map(_answered, produced))
+    if offered := facts.get("tools"):
+        facts["tools"] = tuple(x for x in offered if x.name != _FINAL_ANSWER)
+
+
+def _complete_tool(attributes: Attributes, facts: Facts) -> None:
+    name = facts["tool_name"]
+    if name == _FINAL_ANSWER:
+        facts["kind"] = "other"
+    elif name is not None:
+        facts["tools"] = (_described(name, attributes),)
 
 
 def _offered(attributes: Attributes) -> tuple[Tool, ...] | None:

@@ -13,14 +13,13 @@ from spanscore.dialects.forms.arguments import call_id
 from spanscore.dialects.forms.envelopes import tool_output
 from spanscore.dialects.forms.messages import blocks, message
 from spanscore.dialects.forms.structure import opened, structure
-from spanscore.dialects.forms.values import Facts, text
+from spanscore.dialects.forms.values import NO_CONTENT, Facts, text
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import Message, Step, ToolResult
 
 SCOPE = "@traceloop/instrumentation-langchain"
 
 _GRAPH, _PARTS = "CompiledStateGraph", "Runnable"  # how the classes of a graph's parts begin
-_NOTHING = dict.fromkeys(("input", "output", "input_text", "output_text", "output_json"))
 _MAX_GRAPHS = 100
 _CLASSES = frozenset({"DynamicTool", "DynamicStructuredTool", "StructuredTool", "Tool"})
 """What tools are named that were made by a function; classes of an application's own have a name that tells more."""
@@ -34,7 +33,8 @@ def complete(span: Span, facts: Facts) -> None:
     elif facts["kind"] == "workflow":
         _complete_workflow(span, facts)
     elif facts["kind"] == "model":
-        facts["input"] = None if facts.get("input") is None else tuple(map(_as_told, facts["input"]))
+        if given := facts.get("input"):
+            facts["input"] = tuple(map(_as_told, given))
         if facts.get("output") in ((Message("assistant", ""),), ()):  # it calls tools, and calls are left out
             facts["output"] = None
 
@@ -43,14 +43,14 @@ def _complete_workflow(span: Span, facts: Facts) -> None:
     """What a graph returned, which is an agent where it is a trace of its own; the runs of its parts are neither."""
     name = str(span.attributes.get("traceloop.workflow.name"))
     if name == _GRAPH:
-        facts |= {"kind": "other" if span.parent_span_id else "agent", **_NOTHING, "agent_name": None}
+        facts |= {"kind": "other" if span.parent_span_id else "agent", **NO_CONTENT, "agent_name": None}
         given, returned = (span.attributes.get(f"traceloop.entity.{x}put") for x in ("in", "out"))
         told, held = (langchain_messages.state_messages(structure(x).value) for x in (returned, given))
         facts["output"] = _added(told, held) or langchain_messages.after_question(told)
         if facts["kind"] == "agent":
             facts["input"] = held
     elif name.startswith(_PARTS):
-        facts |= {"kind": "other", **_NOTHING}
+        facts |= {"kind": "other", **NO_CONTENT}
 
 
 def _added(told: tuple[Message, ...] | None, held: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
@@ -68,9 +68,9 @@ def _complete_tool(attributes: Attributes, facts: Facts) -> None:
     if name is None and facts.get("tool_name") not in _CLASSES:
         name = facts.get("tool_name") or text(attributes.get("traceloop.entity.name"))
     if name is None or name in _CLASSES:
-        facts |= {"kind": "other", **_NOTHING}
+        facts |= {"kind": "other", **NO_CONTENT}
         return
-    facts |= {"kind": "tool", "tool_name": name, "call_id": identity, **_NOTHING}
+    facts |= {"kind": "tool", "tool_name": name, "call_id": identity, **NO_CONTENT}
     args = given.get("args") if isinstance(given, dict) else None
     if isinstance(args, list) and len(args) == 1:
         value = opened(args[0], scalars=False)

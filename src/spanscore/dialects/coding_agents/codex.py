@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from spanscore.dialects.content_switch import ContentSwitch
 from spanscore.dialects.dialect import Context, Dialect
@@ -9,16 +10,23 @@ from spanscore.dialects.forms.arguments import arguments, call_id
 from spanscore.dialects.forms.decorated_calls import damaged
 from spanscore.dialects.forms.ids import first_identity, identity
 from spanscore.dialects.forms.structure import is_redacted, opened
-from spanscore.dialects.forms.values import Facts, count, text
+from spanscore.dialects.forms.values import Facts, add_damaged, count, text
 from spanscore.dialects.log_turns import LogTurns, Part, Unit, around, given, in_order, name_of, prompt, span_of
 from spanscore.model.span import Attributes, LogRecord, Span, Value
+from spanscore.model.step import StepKind
 
 _LOGS = "codex_otel"
 _SPANS = ("codex_cli_rs", "codex_exec", "codex_tui", "codex_app_server", "codex_mcp_server")
 
 _PROMPT, _EVENT, _CALLED, _RETURNED = "codex.user_prompt", "codex.sse_event", "codex.api_request", "codex.tool_result"
 _DECIDED, _SOCKET = "codex.tool_decision", "codex.websocket_event"
-_KINDS = {_PROMPT: "agent", _EVENT: "model", _SOCKET: "model", _RETURNED: "tool", _DECIDED: "tool"}
+_KINDS: Final[dict[str, StepKind]] = {
+    _PROMPT: "agent",
+    _EVENT: "model",
+    _SOCKET: "model",
+    _RETURNED: "tool",
+    _DECIDED: "tool",
+}
 _DONE = "response.completed"
 
 _REPORT = re.compile(
@@ -52,7 +60,7 @@ def _read_tool(attributes: Attributes, facts: Facts) -> None:
     called_with, returned = attributes.get("arguments"), attributes.get("output")
     facts["damaged"] = damaged(arguments=called_with, result=returned)
     if attributes.get("output_truncated") is True:
-        facts["damaged"] |= {"result"}
+        add_damaged(facts, "result")
     if called_with is not None and not is_redacted(called_with):
         facts["arguments"] = arguments(called_with)
     if returned is not None and not is_redacted(returned):

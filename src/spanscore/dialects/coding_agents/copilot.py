@@ -25,8 +25,8 @@ def read(span: Span, context: Context) -> Facts:
     if facts["kind"] == "tool":
         if facts.get("has_result"):
             facts["result"] = _told_once(facts["result"])
-    elif facts.get("input"):
-        facts["input"] = tuple(map(_as_said, facts["input"]))
+    elif given := facts.get("input"):
+        facts["input"] = tuple(map(_as_said, given))
         facts["input_is_part"] = True  # each span has what is new since the one before
     return facts
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from spanscore.dialects.carried import (
     ag2,
@@ -35,12 +35,19 @@ from spanscore.dialects.forms.provider_bodies import conversation
 from spanscore.dialects.forms.reprs import REPR_CONTAINERS, evaluated, is_address
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import Parsed, is_redacted, literal, opened, structure
-from spanscore.dialects.forms.values import Facts, count, text
+from spanscore.dialects.forms.values import Facts, Side, add_damaged, count, text
 from spanscore.model.span import Attributes, Span, Value
-from spanscore.model.step import Message
+from spanscore.model.step import Message, StepKind
 
 _RESPONSE_ID = re.compile(r'\{"id": ?"((?:chatcmpl-|resp_|msg_|gen-)[^"\\]{1,200})"')
-_KINDS = {"LLM": "model", "AGENT": "agent", "CHAIN": "workflow", "TOOL": "tool", "RETRIEVER": "retrieval"}
+_KINDS: Final[dict[str, StepKind]] = {
+    "LLM": "model",
+    "AGENT": "agent",
+    "CHAIN": "workflow",
+    "TOOL": "tool",
+    "RETRIEVER": "retrieval",
+}
+_ROLES: Final[tuple[tuple[Side, str], ...]] = (("input", "user"), ("output", "assistant"))
 _PSEUDO_TOOLS = ("_prepare_chat_with_tools",)  # LlamaIndex's, a step of its model class, called tool or model
 _OPENAI_AGENTS = "openinference.instrumentation.openai_agents"
 _JS_OPENAI = "@arizeai/openinference-instrumentation-openai"
@@ -59,9 +66,12 @@ _LANGCHAIN = ("openinference.instrumentation.langchain", "@arizeai/openinference
 
 def _complete_bedrock(span: Span, facts: Facts) -> None:
     """Take off an answer the line break for each of its calls: versions to 0.1.31 join the texts of all its blocks."""
-    said = facts["output"][0] if facts["kind"] == "model" and len(facts.get("output") or ()) == 1 else None
-    if said is not None and not said.calls and (said.text or "").endswith("\n") and _JOINED in span.attributes:
-        facts["output"] = (replace(said, text=(said.text or "").rstrip("\n") or None),)
+    produced = facts.get("output") or ()
+    if facts["kind"] != "model" or len(produced) != 1 or produced[0].calls or _JOINED not in span.attributes:
+        return
+    said = produced[0].text or ""
+    if said.endswith("\n"):
+        facts["output"] = (replace(produced[0], text=said.rstrip("\n") or None),)
 
 
 _GIVEN, _PRODUCED = (
@@ -139,13 +149,11 @@ def _input(span: Span) -> Any:
 
 def _read_model(span: Span, facts: Facts) -> None:
     attributes = span.attributes
-    damaged = set[str]()
-    for fact, side, role in (("input", "input", "user"), ("output", "output", "assistant")):
-        facts[fact], cut = _messages(span, side, role)
-        if cut:
-            damaged.add(fact)
+    for side, role in _ROLES:
+        facts[side], is_damaged = _messages(span, side, role)
+        if is_damaged:
+            add_damaged(facts, side)
     facts["output"] = from_raw_body.with_reasoning(facts["output"], attributes.get("output.value"))
-    facts["damaged"] = frozenset(damaged)
     offered = [x.get("json_schema") for x in _objects(attributes, "llm.tools.", "tool")]
     facts["tools"] = (
         _all_tools(offered)
@@ -237,17 +245,15 @@ def _read_tool(span: Span, facts: Facts) -> None:
     facts["tool_name"] = text(attributes.get("tool.name")) or text(span.name)
     facts["call_id"] = call_id(attributes.get("tool.id"))
     facts["error"] = status_error(span)
-    damaged = set[str]()
     given, returned = attributes.get("input.value"), attributes.get("output.value")
     if is_redacted(given):
-        damaged.add("arguments")
+        add_damaged(facts, "arguments")
     elif given is not None:
         _read_arguments(span, given, facts)
     if is_redacted(returned):
-        damaged.add("result")
+        add_damaged(facts, "result")
     elif returned is not None:
         _read_result(span, returned, facts)
-    facts["damaged"] = frozenset(damaged)
 
 
 def _read_arguments(span: Span, given: Value, facts: Facts) -> None:
@@ -302,7 +308,10 @@ def _read_function(span: Span, facts: Facts) -> None:
         )
     facts["input_text"] = _plain(given, attributes.get("input.mime_type"))
     _read_returned(span, returned, facts)
-    facts["damaged"] = frozenset(fact for fact, value in (("input", given), ("output", returned)) if is_redacted(value))
+    if is_redacted(given):
+        add_damaged(facts, "input")
+    if is_redacted(returned):
+        add_damaged(facts, "output")
 
 
 def _agent_by_convention(span: Span) -> str | None:

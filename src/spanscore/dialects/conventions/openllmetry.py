@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from spanscore.dialects.carried import (
     agno,
@@ -29,11 +29,11 @@ from spanscore.dialects.forms.messages import blocks, message
 from spanscore.dialects.forms.reprs import REPR_CONTAINERS, evaluated, unprinted
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import is_redacted, literal, opened, structure
-from spanscore.dialects.forms.values import Facts, count, text
+from spanscore.dialects.forms.values import Facts, Side, TokenCount, add_damaged, change_messages, count, text
 from spanscore.model.span import Attributes, LogRecord, Span
-from spanscore.model.step import Message, Step
+from spanscore.model.step import Message, Step, StepKind
 
-_KINDS = {
+_KINDS: Final[dict[str, StepKind]] = {
     "workflow": "workflow",
     "task": "workflow",
     "agent": "agent",
@@ -41,7 +41,20 @@ _KINDS = {
     "session": "other",
     "handoff": "other",
 }
-_REQUEST_TYPES = {"chat": "model", "completion": "model", "embedding": "other", "rerank": "other"}
+_REQUEST_TYPES: Final[dict[str, StepKind]] = {
+    "chat": "model",
+    "completion": "model",
+    "embedding": "other",
+    "rerank": "other",
+}
+_SIDES: Final[tuple[tuple[Side, str, str], ...]] = (
+    ("input", "gen_ai.prompt.", "user"),
+    ("output", "gen_ai.completion.", "assistant"),
+)
+_COUNTS: Final[tuple[tuple[TokenCount, str], ...]] = (
+    ("input_tokens", "gen_ai.usage.prompt_tokens"),
+    ("output_tokens", "gen_ai.usage.completion_tokens"),
+)
 _MESSAGES = frozenset({"gen_ai.prompt.0.role", "gen_ai.prompt.0.content", "gen_ai.completion.0.content"})
 _LANGCHAIN = "opentelemetry.instrumentation.langchain"
 _OPENAI_AGENTS = "opentelemetry.instrumentation.openai_agents"
@@ -100,7 +113,7 @@ def read(span: Span, context: Context) -> Facts:
         _read_entity(attributes, facts, outermost=context.outermost)
     opening = _PRINTED.get(span.scope.name)
     if opening is not None:
-        facts.update({x: tuple(map(opening, facts[x])) for x in ("input", "output") if facts.get(x)})
+        change_messages(facts, opening)
     complete = _COMPLETIONS.get(span.scope.name)
     if complete is not None:
         complete(span, facts)
@@ -116,7 +129,7 @@ def _whole(span: Span, context: Context) -> tuple[Span, Context]:
     return whole, context if whole is span else replace(context, logs=())
 
 
-def _kind(attributes: Attributes) -> str | None:
+def _kind(attributes: Attributes) -> StepKind | None:
     """What the span says that it is; None where only the conventions say it."""
     stated = _KINDS.get(str(attributes.get("traceloop.span.kind")))
     stated = stated or _REQUEST_TYPES.get(str(attributes.get("llm.request.type")))
@@ -143,19 +156,17 @@ def _place_in_graph(attributes: Attributes, context: Context, facts: Facts) -> N
 
 def _read_model(span: Span, facts: Facts) -> None:
     attributes, is_read = span.attributes, facts.get("input") is not None
-    damaged = set(facts.get("damaged", ()))
-    for fact, prefix, role in (("input", "gen_ai.prompt.", "user"), ("output", "gen_ai.completion.", "assistant")):
+    for fact, prefix, role in _SIDES:
         if facts.get(fact) is None:
             items = [_without_filler(span, x) for x in indexed(attributes, prefix)]
             facts[fact] = tuple(x for x in (_message(item, role) for item in items) if x is not None) if items else None
             if any(is_redacted(item.get("content")) for item in items):
-                damaged.add(fact)
-    facts["damaged"] = frozenset(damaged)
+                add_damaged(facts, fact)
     if facts.get("tools") is None:
         _read_functions(attributes, facts)
-    for fact, name in (("input_tokens", "prompt_tokens"), ("output_tokens", "completion_tokens")):
-        if facts.get(fact) is None:
-            facts[fact] = count(attributes.get("gen_ai.usage." + name))
+    for field, key in _COUNTS:
+        if facts.get(field) is None:
+            facts[field] = count(attributes.get(key))
     if not is_read:
         react.complete(facts)
 
@@ -165,7 +176,7 @@ def _read_functions(attributes: Attributes, facts: Facts) -> None:
     functions = indexed(attributes, _FUNCTIONS)
     facts["tools"] = tools(functions) if functions else None
     if functions and f"{_FUNCTIONS}0.name" not in attributes:
-        facts["damaged"] |= {"tools"}
+        add_damaged(facts, "tools")
 
 
 def _with_reasons(said: Message) -> Message:

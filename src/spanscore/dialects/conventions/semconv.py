@@ -6,7 +6,7 @@ kind of event comes as a span event or as a log record of the span, its payload 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from spanscore.dialects.carried import react
 from spanscore.dialects.content_switch import CAPTURE, OPENTELEMETRY, ContentSwitch
@@ -23,9 +23,9 @@ from spanscore.dialects.forms.structure import is_redacted, opened, structure
 from spanscore.dialects.forms.values import Facts, first_count, first_value, text
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, LogRecord, Span, Value
-from spanscore.model.step import Message, ToolResult
+from spanscore.model.step import Message, StepFact, StepKind, ToolResult
 
-_OPERATIONS = {
+_OPERATIONS: Final[dict[str, StepKind]] = {
     "chat": "model",
     "generate_content": "model",
     "text_completion": "model",
@@ -139,7 +139,7 @@ def read(span: Span, context: Context) -> Facts:
     return facts
 
 
-def _kind(attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]], *, is_whole: bool) -> str:
+def _kind(attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]], *, is_whole: bool) -> StepKind:
     operation = attributes.get("gen_ai.operation.name")
     kind = _OPERATIONS.get(operation) if isinstance(operation, str) else None
     if kind is not None and kind != "tool":
@@ -163,7 +163,7 @@ def _read_tool(span: Span, attributes: Attributes, events: list[tuple[str, Mappi
     facts["tool_name"] = _tool_name(span, attributes)
     facts["call_id"] = call_id(attributes.get("gen_ai.tool.call.id"))
     facts["error"] = status_error(span)
-    damaged: set[str] = set()
+    damaged: set[StepFact] = set()
     given = first_value(attributes, _ARGUMENTS)
     returned: Any = first_value(attributes, _RESULT)
     has_result = returned is not None or _RESULT[0] in attributes
@@ -220,7 +220,7 @@ def _tool_name(span: Span, attributes: Attributes) -> str | None:
     return name if name or "gen_ai.operation.name" in attributes else span.name.removeprefix(_EXECUTES) or None
 
 
-def _read_result(returned: Json, facts: Facts) -> set[str]:
+def _read_result(returned: Json, facts: Facts) -> set[StepFact]:
     """Read what a tool returned, or the message that answers the call, as the tracer of langchain-azure-ai records it.
 
     Returns the facts that are hidden.
@@ -258,7 +258,7 @@ def _read_conversation(
     if (given.messages is None or produced.messages is None) and events:
         given, produced = _from_events(events, given, produced)
     facts["input"], facts["output"] = given.messages, produced.messages
-    damaged = _damaged_sides(given, produced) if given.damaged or produced.damaged else set[str]()
+    damaged = _damaged_sides(given, produced)
     instructions = attributes.get("gen_ai.system_instructions")
     if instructions is not None:
         facts["system"], cut = system_text(instructions)
@@ -279,8 +279,13 @@ def _read_conversation(
         facts["finish_reasons"] = tuple(x for x in reasons if isinstance(x, str))
 
 
-def _damaged_sides(given: Messages, produced: Messages) -> set[str]:
-    return {name for name, side in (("input", given), ("output", produced)) if side.damaged}
+def _damaged_sides(given: Messages, produced: Messages) -> set[StepFact]:
+    damaged: set[StepFact] = set()
+    if given.damaged:
+        damaged.add("input")
+    if produced.damaged:
+        damaged.add("output")
+    return damaged
 
 
 def _from_attributes(attributes: Attributes, histories: MessageCache) -> tuple[Messages, Messages]:

@@ -11,10 +11,10 @@ from spanscore.dialects.forms.reprs import is_address
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import Parsed, is_redacted, opened, structure
 from spanscore.dialects.forms.truncation import is_marked, mended
-from spanscore.dialects.forms.values import Facts
+from spanscore.dialects.forms.values import Facts, step_facts
 from spanscore.model.json import dumps, loads
 from spanscore.model.span import Span, Value
-from spanscore.model.step import Message
+from spanscore.model.step import Message, StepFact
 
 _LISTS = ("input", "output", "choices")
 _CALL = frozenset({"args", "kwargs"})
@@ -119,14 +119,14 @@ def only_argument(call: dict[str, Any]) -> Any:
     return values[0] if len(values) == 1 else None
 
 
-def damaged(**values: Value) -> frozenset[str]:
+def damaged(**values: Value) -> frozenset[StepFact]:
     """The facts whose recorded value is a mark of redaction, or JSON that just ends."""
-    return frozenset(fact for fact, value in values.items() if isinstance(value, str) and recorded(value).damaged)
+    return step_facts(fact for fact, value in values.items() if isinstance(value, str) and recorded(value).damaged)
 
 
-def cut(**read: Parsed) -> frozenset[str]:
+def cut(**read: Parsed) -> frozenset[StepFact]:
     """The facts of whose recorded JSON not all could be read."""
-    return frozenset(fact for fact, parsed in read.items() if parsed.damaged)
+    return step_facts(fact for fact, parsed in read.items() if parsed.damaged)
 
 
 def _listed(value: Any, role: str) -> tuple[Message, ...] | None:

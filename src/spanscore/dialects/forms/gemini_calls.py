@@ -6,12 +6,11 @@ from dataclasses import replace
 from json import JSONDecoder
 
 from spanscore.dialects.forms.structure import opened
-from spanscore.dialects.forms.values import Facts
+from spanscore.dialects.forms.values import Facts, change_messages
 from spanscore.model.json import Json
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
 
-_SIDES = ("input", "output")
 _BETWEEN = "\n\n"
 _MAX_RESULTS = 1000  # of one message
 _NUMBERED = re.compile(r"_\d+$")
@@ -33,10 +32,9 @@ def without_envelopes(facts: Facts, *, objects: bool = False) -> None:
 
     They are a tool's name and the place of the part in its message, so a call and its result differ in them.
     """
-    names = {call.name for side in _SIDES for x in facts.get(side) or () for call in x.calls}
-    for side in _SIDES:
-        if facts.get(side):
-            facts[side] = tuple(_opened(x, names, objects=objects) if x.calls or x.results else x for x in facts[side])
+    sides = facts.get("input"), facts.get("output")
+    names = {call.name for side in sides for x in side or () for call in x.calls}
+    change_messages(facts, lambda x: _opened(x, names, objects=objects) if x.calls or x.results else x)
 
 
 def _opened(message: Message, names: set[str], *, objects: bool) -> Message:
@@ -60,8 +58,8 @@ def complete(_span: Span, facts: Facts) -> None:
 
 def complete_openinference(span: Span, facts: Facts) -> None:
     """The same; OpenInference up to 0.1.8 tells results as a text of the user's, one JSON object after another."""
-    if facts["kind"] == "model" and facts.get("input"):
-        facts["input"] = tuple(_answered(facts["input"]))
+    if facts["kind"] == "model" and (given := facts.get("input")):
+        facts["input"] = tuple(_answered(given))
     complete(span, facts)
 
 

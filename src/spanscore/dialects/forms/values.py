@@ -1,12 +1,109 @@
-"""The plain values that a reader takes from a span's attributes: texts, counts, the first of several keys."""
+"""The facts of a span, and the plain values in its attributes: texts, counts, the first of several keys."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Literal, TypeAlias, TypedDict, cast
 
+from spanscore.model.expected import Expected
+from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Value
+from spanscore.model.step import Message, StepFact, StepKind
+from spanscore.model.trace import Tool
 
-Facts: TypeAlias = dict[str, Any]
-"""The fields of a Step that a span records, by name: `kind` always, any of the others."""
+Side: TypeAlias = Literal["input", "output"]
+"""The facts that are messages: what a model or agent was given, and what it produced."""
+
+TokenCount: TypeAlias = Literal["input_tokens", "output_tokens"]
+"""The facts that are numbers of tokens."""
+
+
+class Facts(TypedDict, total=False):
+    """The fields of a `Step` that a span records: `kind` always, any of the others."""
+
+    kind: StepKind
+    agent_name: str | None
+    session_id: str | None
+    user_id: str | None
+    input: tuple[Message, ...] | None
+    input_is_part: bool
+    output: tuple[Message, ...] | None
+    input_text: str | None
+    output_text: str | None
+    output_json: str | None
+    system: str | None
+    tools: tuple[Tool, ...] | None
+    model: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+    response_id: str | None
+    finish_reasons: tuple[str, ...]
+    call_id: str | None
+    tool_name: str | None
+    arguments: Json
+    positional: tuple[Json, ...]
+    result: Json
+    has_result: bool
+    error: str | None
+    runs_agent: str | None
+    query: str | None
+    documents: tuple[Json, ...]
+    plan: str | None
+    expected: Expected | None
+    damaged: frozenset[StepFact]
+
+
+class GivenFacts(Facts, total=False):
+    """Facts with the session and user that whoever started a program gave it; they rank above all others."""
+
+    given_session_id: str | None
+    given_user_id: str | None
+
+
+NO_CONTENT: Final[Facts] = {
+    "input": None,
+    "output": None,
+    "input_text": None,
+    "output_text": None,
+    "output_json": None,
+}
+"""Replaces what a span records as given and produced, where a turn was not given and did not produce it."""
+
+NOT_RECORDED: Final = (None, (), False)
+"""The values of a Step's fields where the span did not record any."""
+
+
+def pop_given(facts: Facts) -> tuple[str | None, str | None]:
+    """Take the session and user that were given out of `facts`, which are then the fields of a Step."""
+    given = cast("GivenFacts", facts)
+    return given.pop("given_session_id", None), given.pop("given_user_id", None)
+
+
+def step_facts(names: Iterable[str]) -> frozenset[StepFact]:
+    """The facts of these names, for `damaged`; each has to be one."""
+    return frozenset(cast("Iterable[StepFact]", names))
+
+
+def add_damaged(facts: Facts, *damaged: StepFact) -> None:
+    """Record that these facts arrived cut or redacted, beside those recorded before."""
+    facts["damaged"] = facts.get("damaged", frozenset()).union(damaged)
+
+
+def add_missing(facts: Facts, found: Facts, *, missing: tuple[object, ...] = (None,)) -> None:
+    """Add what `found` contains and `facts` does not, or contains as one of the values `missing`.
+
+    What of `found` arrived cut or redacted is added to that of `facts`.
+    """
+    if damaged := found.get("damaged"):
+        add_damaged(facts, *damaged)
+    known = cast("dict[str, object]", facts)
+    known.update((name, x) for name, x in found.items() if x is not None and known.get(name) in missing)
+
+
+def change_messages(facts: Facts, change: Callable[[Message], Message]) -> None:
+    """Put what `change` makes of it in the place of each message, on both sides."""
+    if given := facts.get("input"):
+        facts["input"] = tuple(map(change, given))
+    if produced := facts.get("output"):
+        facts["output"] = tuple(map(change, produced))
 
 
 def text(value: object) -> str | None:

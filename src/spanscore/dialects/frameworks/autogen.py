@@ -27,8 +27,8 @@ def read(span: Span, context: Context) -> Facts:
         return {"kind": "other"}
     facts = semconv.read(span, context)
     described = text(attributes.get("gen_ai.tool.description"))
-    if facts["kind"] == "tool" and described is not None and facts.get("tool_name"):
-        facts["tools"] = (Tool(facts["tool_name"], described),)
+    if facts["kind"] == "tool" and described is not None and (name := facts.get("tool_name")):
+        facts["tools"] = (Tool(name, described),)
     return facts
 
 
@@ -44,8 +44,10 @@ def _delivery(delivered: dict[str, Any], recipient: object) -> Facts:
         return _spoken(delivered, listed[-1:] if isinstance(listed, list) else [])
     inner = response.get("inner_messages")
     told = [*(inner if isinstance(inner, list) else ()), response.get("chat_message")]
-    counted = {"input_tokens": "prompt_tokens", "output_tokens": "completion_tokens"}
-    return _spoken(delivered, told) | {x: autogen_messages.tokens(told, y) for x, y in counted.items()}
+    facts = _spoken(delivered, told)
+    facts["input_tokens"] = autogen_messages.tokens(told, "prompt_tokens")
+    facts["output_tokens"] = autogen_messages.tokens(told, "completion_tokens")
+    return facts
 
 
 def _spoken(delivered: dict[str, Any], told: list[Any]) -> Facts:

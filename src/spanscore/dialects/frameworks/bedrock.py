@@ -7,23 +7,22 @@ from spanscore.dialects.content_switch import OPENTELEMETRY, ContentSwitch
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms import bedrock_blocks, from_raw_body
-from spanscore.dialects.forms.values import Facts
+from spanscore.dialects.forms.values import Facts, change_messages
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
 
-_SIDES = ("input", "output")
 _SCOPES = ("opentelemetry.instrumentation.botocore.bedrock-runtime", "opentelemetry.instrumentation.genai.bedrock")
 
 
 def read(span: Span, context: Context) -> Facts:
     """The facts of a request to Bedrock's runtime."""
     facts = semconv.read(span, context)
-    if facts.get("input"):
-        facts["input"] = tuple(_told_once(facts["input"]))
-    told = [x for side in _SIDES for x in facts.get(side) or ()]
+    if given := facts.get("input"):
+        facts["input"] = tuple(_told_once(given))
+    told = (*(facts.get("input") or ()), *(facts.get("output") or ()))
     # where content is not recorded, all arguments are left out
     if any(x.text is not None or any(y.arguments for y in x.calls) for x in told) and not span.dropped_attributes_count:
-        facts.update({side: tuple(map(from_raw_body.without_gaps, facts[side])) for side in _SIDES if facts.get(side)})
+        change_messages(facts, from_raw_body.without_gaps)
     return facts
 
 

@@ -1,7 +1,7 @@
 """Google's Genkit: actions with a subtype, their input and output as JSON."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms.arguments import tools
@@ -12,7 +12,7 @@ from spanscore.dialects.forms.provider_bodies import messages_of
 from spanscore.dialects.forms.structure import Parsed, opened, structure
 from spanscore.dialects.forms.values import Facts, count, first_text, text
 from spanscore.model.span import Span, Value
-from spanscore.model.step import Message
+from spanscore.model.step import Message, StepKind
 
 _TYPE, _SUBTYPE = "genkit:type", "genkit:metadata:subtype"
 _SESSIONS = ("genkit:sessionId", "genkit:metadata:agent:sessionId", "session.id", "gen_ai.conversation.id")
@@ -20,7 +20,7 @@ _USERS = ("user.id", "enduser.id")  # labels that an application gives a call (`
 _CONTEXT = "genkit:metadata:context"
 _CONTEXT_SESSIONS = ("sessionId", "session_id", "threadId", "conversationId")
 _CONTEXT_USERS = ("userId", "user_id", "uid")
-_KINDS = {  # by subtype, which only actions have; else by type
+_KINDS: Final[dict[str, StepKind]] = {  # by subtype, which only actions have; else by type
     "model": "model",
     "background-model": "model",
     "tool": "tool",

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from spanscore.dialects.carried.google_adk_objects import by_its_author, waits
 from spanscore.dialects.content_switch import CAPTURE, LATEST, ContentSwitch
@@ -14,10 +15,10 @@ from spanscore.dialects.forms.ids import identity
 from spanscore.dialects.forms.messages import messages, system_text
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import is_redacted, opened, structure
-from spanscore.dialects.forms.values import Facts, count
+from spanscore.dialects.forms.values import NOT_RECORDED, Facts, add_damaged, add_missing, count
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span
-from spanscore.model.step import Step
+from spanscore.model.step import Step, StepFact
 
 _REQUEST, _RESPONSE = "gcp.vertex.agent.llm_request", "gcp.vertex.agent.llm_response"
 _GIVEN, _RETURNED = "gcp.vertex.agent.tool_call_args", "gcp.vertex.agent.tool_response"
@@ -31,7 +32,7 @@ _TYPESCRIPT = '"usageMetadata":'
 """How the SDKs for TypeScript and Java spell what a response tells; in a text the quotes would have backslashes."""
 
 _OPENINFERENCE = "openinference.span.kind"
-_DAMAGEABLE = ("input", "output", "arguments", "result")
+_DAMAGEABLE: Final[tuple[StepFact, ...]] = ("input", "output", "arguments", "result")
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -46,13 +47,14 @@ def _completed(facts: Facts, beside: Facts) -> Facts:
     """`facts` with those of `beside` that they lack; what either records whole is not damaged."""
     if facts.get("has_result"):
         beside.pop("result", None)
-    lacking = {key: x for key, x in beside.items() if facts.get(key) in (None, (), False)}
-    damaged = facts.get("damaged", frozenset()) | beside.get("damaged", frozenset())
-    completed = facts | lacking
-    whole = {
-        x for x in _DAMAGEABLE if any(y.get(x) is not None and x not in y.get("damaged", ()) for y in (facts, beside))
-    }
-    return completed | {"damaged": damaged - whole}
+    whole = {x for x in _DAMAGEABLE if _is_whole(facts, x) or _is_whole(beside, x)}
+    add_missing(facts, beside, missing=NOT_RECORDED)
+    facts["damaged"] = facts.get("damaged", frozenset()) - whole
+    return facts
+
+
+def _is_whole(facts: Facts, fact: StepFact) -> bool:
+    return facts.get(fact) is not None and fact not in facts.get("damaged", ())
 
 
 def _read(span: Span, context: Context) -> Facts:
@@ -68,8 +70,8 @@ def _read(span: Span, context: Context) -> Facts:
         _read_request(attributes, facts)
         _read_response(attributes, facts)
         gemini_calls.without_envelopes(facts)
-        if facts.get("input"):
-            facts["input"] = tuple(map(by_its_author, facts["input"]))
+        if given := facts.get("input"):
+            facts["input"] = tuple(map(by_its_author, given))
     return facts
 
 
@@ -107,7 +109,7 @@ def _read_request(attributes: Attributes, facts: Facts) -> None:
     """What the model was given; `{}` where recording content is switched off."""
     request, damaged = structure(attributes.get(_REQUEST))
     if damaged:
-        facts["damaged"] = facts.get("damaged", frozenset()) | {"input"}
+        add_damaged(facts, "input")
     if not isinstance(request, dict):
         return
     if facts.get("input") is None and isinstance(request.get("contents"), list):
@@ -125,7 +127,7 @@ def _read_request(attributes: Attributes, facts: Facts) -> None:
 def _read_response(attributes: Attributes, facts: Facts) -> None:
     response, damaged = structure(attributes.get(_RESPONSE))
     if damaged:
-        facts["damaged"] = facts.get("damaged", frozenset()) | {"output"}
+        add_damaged(facts, "output")
     if not isinstance(response, dict):
         return
     if facts.get("output") is None and isinstance(response.get("content"), dict):

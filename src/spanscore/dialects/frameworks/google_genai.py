@@ -40,7 +40,7 @@ def read(span: Span, context: Context) -> Facts:
 
 def _put_together(facts: Facts) -> None:
     """Read a streamed conversation: each piece of an answer is a message, and so is each answer that called tools."""
-    given, answered = (_whole(facts.get(x) or ()) for x in ("input", "output"))
+    given, answered = _whole(facts.get("input") or ()), _whole(facts.get("output") or ())
     if answered and not answered[-1].calls:  # the tools of those before it were run meanwhile
         given, answered = [*given, *answered[:-1]], answered[-1:]
     facts["input"], facts["output"] = tuple(given) or None, tuple(answered) or None

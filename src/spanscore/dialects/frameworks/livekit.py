@@ -3,6 +3,8 @@
 Since August 2026 the attributes that hold what people said have `pii` in their name.
 """
 
+from typing import Final
+
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms.arguments import arguments, call_id, tools
@@ -12,9 +14,10 @@ from spanscore.dialects.forms.reprs import evaluated
 from spanscore.dialects.forms.structure import opened, structure
 from spanscore.dialects.forms.values import Facts, first_text
 from spanscore.model.span import Attributes, Span, Value
+from spanscore.model.step import StepKind
 
 _SCOPE = "livekit-agents"
-_KINDS = {
+_KINDS: Final[dict[str, StepKind]] = {
     "agent_turn": "agent",
     "llm_node": "model",
     "llm_request": "model",

@@ -55,8 +55,8 @@ def _model(begun: Attributes, ended: Attributes) -> Facts:
     produced = None if answered is None else llama_index_envelopes.chat_message(answered)
     facts["output"] = None if produced is None else (produced,)
     facts["response_id"] = identity(ended.get("response.raw.id"))
-    for fact, names in (("input_tokens", _INPUT_TOKENS), ("output_tokens", _OUTPUT_TOKENS)):
-        facts[fact] = first_count(ended, (prefix + name for prefix in _USAGE for name in names))
+    facts["input_tokens"] = first_count(ended, (prefix + name for prefix in _USAGE for name in _INPUT_TOKENS))
+    facts["output_tokens"] = first_count(ended, (prefix + name for prefix in _USAGE for name in _OUTPUT_TOKENS))
     react.complete(facts)
     return facts
 

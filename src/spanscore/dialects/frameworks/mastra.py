@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from spanscore.dialects.content_switch import ContentSwitch
 from spanscore.dialects.dialect import Context, Dialect
@@ -16,14 +16,14 @@ from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.provider_bodies import messages_of
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import Parsed, is_redacted, opened, structure
-from spanscore.dialects.forms.values import Facts, first_count, first_text, text
+from spanscore.dialects.forms.values import Facts, TokenCount, first_count, first_text, text
 from spanscore.model.json import Json, dumps, printed
 from spanscore.model.span import Attributes, Span, Value
-from spanscore.model.step import Message, Step
+from spanscore.model.step import Message, Step, StepKind
 from spanscore.model.trace import Tool
 
 _TYPE = "mastra.span.type"
-_KINDS = {
+_KINDS: Final[dict[str, StepKind]] = {
     "agent_run": "agent",
     "model_generation": "model",  # the loop: it sums up the steps inside it, or stands for the only one
     "llm_generation": "model",
@@ -59,10 +59,19 @@ _TOOL_NAMES, _CALL_IDS = ("gen_ai.tool.name", "tool.name"), ("gen_ai.tool.call.i
 _DESCRIPTIONS = ("gen_ai.tool.description", "tool.description")
 _OFFERED = ("gen_ai.tool.definitions", "agent.available_tools")
 _MODELS = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "modelId")
-_GIVEN_TOKENS = ("gen_ai.usage.input_tokens", "llm.token_count.prompt")
-_PRODUCED_TOKENS = ("gen_ai.usage.output_tokens", "llm.token_count.completion")
-_COUNTS = {"input_tokens": ("prompt_tokens", "input_tokens"), "output_tokens": ("completion_tokens", "output_tokens")}
-"""A response's own counts, of providers that have them at its top."""
+_TOKENS: Final[tuple[tuple[TokenCount, tuple[str, ...], tuple[str, ...]], ...]] = (
+    (
+        "input_tokens",
+        ("gen_ai.usage.input_tokens", "llm.token_count.prompt"),
+        ("prompt_tokens", "input_tokens"),
+    ),
+    (
+        "output_tokens",
+        ("gen_ai.usage.output_tokens", "llm.token_count.completion"),
+        ("completion_tokens", "output_tokens"),
+    ),
+)
+"""Of each count its attributes, and its names in the response of a provider that has them at the top."""
 
 _LOOPS = frozenset({"model_generation", "llm_generation"})
 _LEVELS_IN_LOOP = 2
@@ -164,10 +173,10 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
     facts["model"] = first_text(attributes, _MODELS)
     facts["tools"] = _described(body) or _described(told)
     used = told.get("usage") if isinstance(told, dict) else None
-    for fact, names in (("input_tokens", _GIVEN_TOKENS), ("output_tokens", _PRODUCED_TOKENS)):
+    for fact, names, names_in_body in _TOKENS:
         facts[fact] = first_count(attributes, names)
         if facts[fact] is None and isinstance(used, dict):
-            facts[fact] = first_count(used, _COUNTS[fact])
+            facts[fact] = first_count(used, names_in_body)
 
 
 def _cleaned(given: tuple[Message, ...] | None) -> tuple[Message, ...] | None:

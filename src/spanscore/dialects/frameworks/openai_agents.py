@@ -1,7 +1,7 @@
 """OpenAI's Agents SDK under opentelemetry-instrumentation-openai-agents-v2: messages with Python reprs for parts."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from spanscore.dialects.content_switch import OPENTELEMETRY, ContentSwitch
 from spanscore.dialects.conventions import semconv
@@ -9,12 +9,15 @@ from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.reprs import opened_repr
 from spanscore.dialects.forms.structure import literal, structure
-from spanscore.dialects.forms.values import Facts
+from spanscore.dialects.forms.values import Facts, Side, add_damaged
 from spanscore.model.span import LogRecord, Span
 
 _SCOPE = "opentelemetry.instrumentation.openai_agents"  # Traceloop's too
 _BOTH_NAMES = ("gen_ai.system", "gen_ai.provider.name")  # this instrumentation writes both, Traceloop's one
-_SIDES = (("input", "gen_ai.input.messages", "user"), ("output", "gen_ai.output.messages", "assistant"))
+_SIDES: Final[tuple[tuple[Side, str, str], ...]] = (
+    ("input", "gen_ai.input.messages", "user"),
+    ("output", "gen_ai.output.messages", "assistant"),
+)
 _HIDDEN, _REDACTED = "readacted", "[REDACTED]"  # how it spells what it hides, and how that is spelled elsewhere
 _CALL = "ResponseFunctionToolCall("
 _TEXTS = ("output_text", "input_text", "text", "refusal")
@@ -38,7 +41,8 @@ def read(span: Span, context: Context) -> Facts:
             if isinstance(parsed, list):
                 found = messages([_opened(x) for x in parsed], role)
                 facts[fact] = found.messages
-                facts["damaged"] = facts["damaged"] | {fact} if found.damaged else facts["damaged"]
+                if found.damaged:
+                    add_damaged(facts, fact)
     return facts
 
 

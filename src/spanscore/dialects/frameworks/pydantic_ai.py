@@ -12,10 +12,10 @@ from spanscore.dialects.forms.ids import identity
 from spanscore.dialects.forms.messages import Messages, messages
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import opened, structure
-from spanscore.dialects.forms.values import Facts, text
+from spanscore.dialects.forms.values import Facts, add_damaged, change_messages, text
 from spanscore.model.json import printed
 from spanscore.model.span import Attributes, Span, Value
-from spanscore.model.step import Message
+from spanscore.model.step import Message, StepKind
 from spanscore.model.trace import RequestedCall, Tool
 
 _SCOPE = "pydantic-ai"
@@ -51,13 +51,11 @@ def _hides(attributes: Attributes) -> bool:
 
 def _leave_out_hidden(facts: Facts) -> None:
     """Forget results that only seem to be null, since what a tool returned was left out too."""
-    facts["damaged"] = facts.get("damaged", frozenset()) | {"input", "output"}
-    for name in ("input", "output"):
-        kept = tuple(replace(x, results=()) if x.results else x for x in facts.get(name) or ())
-        facts[name] = kept or facts.get(name)
+    add_damaged(facts, "input", "output")
+    change_messages(facts, lambda x: replace(x, results=()) if x.results else x)
 
 
-def _kind_by_name(span: Span) -> str:
+def _kind_by_name(span: Span) -> StepKind:
     """Where the span does not state it: in all of Pydantic AI 1, whose format 3 has the names of the conventions."""
     if "tool_arguments" in span.attributes or span.name == "running tool" or span.name.startswith("execute_tool "):
         return "tool"
@@ -137,10 +135,10 @@ def _read_model(attributes: Attributes, facts: Facts) -> None:
 def _open_output_tools(output_tools: tuple[Tool, ...], facts: Facts) -> None:
     """Make structured output text: the model gives it as a call of a tool that only stands for the answer."""
     names = {x.name for x in output_tools}
-    if names and facts.get("tools"):
-        facts["tools"] = tuple(x for x in facts["tools"] if x.name not in names)
-    if names and facts.get("output"):
-        facts["output"] = tuple(_as_text(x, names) for x in facts["output"])
+    if names and (offered := facts.get("tools")):
+        facts["tools"] = tuple(x for x in offered if x.name not in names)
+    if names and (produced := facts.get("output")):
+        facts["output"] = tuple(_as_text(x, names) for x in produced)
 
 
 def _as_text(message: Message, names: set[str]) -> Message:

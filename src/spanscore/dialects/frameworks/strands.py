@@ -7,7 +7,7 @@ from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms import bedrock_blocks
 from spanscore.dialects.forms.messages import system_text
 from spanscore.dialects.forms.structure import opened, structure
-from spanscore.dialects.forms.values import Facts, text
+from spanscore.dialects.forms.values import Facts, change_messages, text
 from spanscore.model.json import Json, printed
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
@@ -23,9 +23,7 @@ def read(span: Span, context: Context) -> Facts:
     if not _CYCLES.isdisjoint(attributes):
         return {"kind": "other"}  # what its model call and tools tell, once more
     facts = semconv.read(span, context)
-    for side in ("input", "output"):
-        if facts.get(side):
-            facts[side] = tuple(map(_unblocked, facts[side]))
+    change_messages(facts, _unblocked)
     if facts["kind"] == "agent":
         _read_agent(span, facts)
     elif facts["kind"] == "tool" and facts["tool_name"] is not None:
@@ -65,8 +63,8 @@ def _read_agent(span: Span, facts: Facts) -> None:
     facts["system"] = facts.get("system") or _prompt(span)
     if _is_interrupted(span, facts):  # what it says then are the questions that somebody has to answer, printed
         facts["output"] = None
-    elif facts.get("output"):
-        facts["output"] = tuple(replace(x, text=x.text and x.text.removesuffix("\n")) for x in facts["output"])
+    elif produced := facts.get("output"):
+        facts["output"] = tuple(replace(x, text=x.text and x.text.removesuffix("\n")) for x in produced)
 
 
 def _is_interrupted(span: Span, facts: Facts) -> bool:

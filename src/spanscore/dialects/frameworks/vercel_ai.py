@@ -13,7 +13,7 @@ from spanscore.dialects.forms.ids import first_identity, identity
 from spanscore.dialects.forms.messages import message, messages
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import is_redacted, opened, structure
-from spanscore.dialects.forms.values import Facts, first_count, first_text, text
+from spanscore.dialects.forms.values import Facts, add_damaged, add_missing, first_count, first_text, text
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import Message
@@ -58,9 +58,9 @@ def read(span: Span, context: Context) -> Facts:
     else:
         facts = {"kind": "other"}  # embeddings
     if operation is not None and not _INDEXED.isdisjoint(attributes):
-        _fill(facts, openllmetry.read(_without_parts(span), context))
+        add_missing(facts, openllmetry.read(_without_parts(span), context))
     elif operation is not None and not _MOVED.isdisjoint(attributes):
-        _fill(facts, semconv.read(span, context))
+        add_missing(facts, semconv.read(span, context))
         _mark_taken_apart(attributes, facts)
     if span.scope.name == _OPENCODE and _finds_title(facts):
         return {"kind": "other"}
@@ -82,12 +82,6 @@ def _finds_title(facts: Facts) -> bool:
     """Whether opencode asks for a title of the conversation, which serves no turn: its own instructions say so."""
     messages = (x.text for x in facts.get("input") or () if x.role == "system")
     return (facts.get("system") or next(messages, None) or "").startswith(_TITLE)
-
-
-def _fill(facts: Facts, moved: Facts) -> None:
-    """Add what was found elsewhere and is not known yet."""
-    facts["damaged"] = facts.get("damaged", frozenset()) | moved.get("damaged", frozenset())
-    facts.update((k, v) for k, v in moved.items() if facts.get(k) is None)
 
 
 def _mark_taken_apart(attributes: Attributes, facts: Facts) -> None:
@@ -121,7 +115,9 @@ def _read_call(attributes: Attributes, context: Context, facts: Facts) -> None:
     given = attributes.get("ai.prompt.messages")
     if given is not None:
         told = context.histories.messages(given)
-        facts["input"], facts["damaged"] = told.messages, frozenset({"input"} if told.damaged else ())
+        facts["input"] = told.messages
+        if told.damaged:
+            add_damaged(facts, "input")
     definitions = attributes.get("ai.prompt.tools")
     facts["tools"] = None if definitions is None else tools(definitions)
     produced = _response(attributes)
@@ -136,7 +132,8 @@ def _read_call(attributes: Attributes, context: Context, facts: Facts) -> None:
 def _read_loop(attributes: Attributes, facts: Facts) -> None:
     """What the application asked and was answered. The calls of all steps stand in it beside the answer to them."""
     prompt, is_cut = structure(attributes.get("ai.prompt"))
-    facts["damaged"] = frozenset({"input"} if is_cut else ())
+    if is_cut:
+        add_damaged(facts, "input")
     if isinstance(prompt, dict):
         facts["system"] = _system(prompt.get("system", prompt.get("instructions")))
         facts["input"] = _asked(prompt)
@@ -180,8 +177,8 @@ def _response(attributes: Attributes) -> Message | None:
 
 
 def _read_usage(attributes: Attributes, facts: Facts) -> None:
-    for fact, names in (("input_tokens", _GIVEN), ("output_tokens", _PRODUCED)):
-        facts[fact] = first_count(attributes, names)
+    facts["input_tokens"] = first_count(attributes, _GIVEN)
+    facts["output_tokens"] = first_count(attributes, _PRODUCED)
 
 
 def _tool_call(span: Span) -> Facts:

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms.arguments import call_id, tools
@@ -11,15 +11,21 @@ from spanscore.dialects.forms.decorated_calls import damaged, read_call, read_fu
 from spanscore.dialects.forms.ids import identity
 from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.structure import Parsed, is_redacted, opened, structure
-from spanscore.dialects.forms.values import Facts, count, first_text, text
+from spanscore.dialects.forms.values import Facts, add_damaged, count, first_text, text
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span, Value
-from spanscore.model.step import Message, Step
+from spanscore.model.step import Message, Step, StepKind
 from spanscore.model.trace import Tool
 
 _TYPE, _ENTITY = "span.type", "entity.type"
-_KINDS = {"agent": "agent", "llm": "model", "tool": "tool", "retriever": "retrieval", "workflow-step": "workflow"}
-_ENTITIES = {"agent": "agent", "workflow": "workflow"}  # of a span without a type
+_KINDS: Final[dict[str, StepKind]] = {
+    "agent": "agent",
+    "llm": "model",
+    "tool": "tool",
+    "retriever": "retrieval",
+    "workflow-step": "workflow",
+}
+_ENTITIES: Final[dict[str, StepKind]] = {"agent": "agent", "workflow": "workflow"}  # of a span without a type
 _ASIDE = "generateTitle"
 """A model call that belongs to no turn."""
 _NAMES = ("subagent.name", "entity.name")  # a sub-agent's entity is the agent that it works for
@@ -62,8 +68,10 @@ def _read_agent(attributes: Attributes, given: Value, returned: Value, facts: Fa
     facts["tools"] = _offered(structure(attributes.get("agent.stateSnapshot")).value)
     facts["input_tokens"] = count(attributes.get("usage.prompt_tokens"))
     facts["output_tokens"] = count(attributes.get("usage.completion_tokens"))
-    parts = {"input": told.damaged or is_redacted(given), "output": is_redacted(returned)}
-    facts["damaged"] = frozenset(fact for fact, cut in parts.items() if cut)
+    if told.damaged or is_redacted(given):
+        add_damaged(facts, "input")
+    if is_redacted(returned):
+        add_damaged(facts, "output")
 
 
 def _said(value: Value) -> str | None:
@@ -83,7 +91,8 @@ def _schema(parameters: Json) -> Json:
 def _read_model(attributes: Attributes, facts: Facts) -> None:
     told = structure(attributes.get("llm.messages"))
     facts["input"] = messages(told.value).messages if isinstance(told.value, list) else None
-    facts["damaged"] = frozenset({"input"}) if told.damaged else frozenset()
+    if told.damaged:
+        add_damaged(facts, "input")
     said = attributes.get("output")
     if isinstance(said, str) and said and not is_redacted(said):
         facts["output"] = (Message("assistant", said),)

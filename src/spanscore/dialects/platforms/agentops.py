@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from spanscore.dialects.conventions import openllmetry
 from spanscore.dialects.dialect import Context, Dialect
@@ -20,11 +21,11 @@ from spanscore.dialects.forms.indexed import indexed
 from spanscore.dialects.forms.structure import opened, structure
 from spanscore.dialects.forms.values import Facts, first_text, text
 from spanscore.model.span import Attributes, Span, Value
-from spanscore.model.step import Message, Step, ToolResult
+from spanscore.model.step import Message, Step, StepKind, ToolResult
 from spanscore.model.trace import RequestedCall, Tool
 
 _KIND, _REQUEST = "agentops.span.kind", "gen_ai.request.type"
-_KINDS = {
+_KINDS: Final[dict[str, StepKind]] = {
     "session": "workflow",
     "workflow": "workflow",
     "task": "workflow",
@@ -73,8 +74,8 @@ def _read_model(span: Span, context: Context) -> Facts:
         return facts
     if facts.get("tools") is None:
         facts["tools"] = _offered(attributes)
-    if facts.get("input") and span.name.startswith(_ANTHROPIC):
-        facts["input"] = tuple(map(_with_results, facts["input"]))
+    if (said := facts.get("input")) and span.name.startswith(_ANTHROPIC):
+        facts["input"] = tuple(map(_with_results, said))
     return facts
 
 
@@ -132,8 +133,9 @@ def _read_tool(span: Span, facts: Facts) -> None:
     given = attributes.get("tool.parameters") if given is None else given
     returned = attributes.get("tool.result") if returned is None else returned
     read_call(span, given, returned, facts)
-    if is_call(facts.get("arguments")):
-        read_arguments(facts["arguments"], facts)
+    called = facts.get("arguments")
+    if is_call(called):
+        read_arguments(called, facts)
 
 
 def together(steps: Sequence[Step]) -> Sequence[Step]:

@@ -1,6 +1,6 @@
 """Laminar's SDK: the conventions with messages as the provider has them, and what its decorator recorded of a call."""
 
-from typing import Any
+from typing import Any, Final, Literal
 
 from spanscore.dialects.conventions import openllmetry
 from spanscore.dialects.dialect import Context, Dialect
@@ -9,14 +9,22 @@ from spanscore.dialects.forms.ids import first_identity
 from spanscore.dialects.forms.indexed import indexed
 from spanscore.dialects.forms.provider_bodies import conversation
 from spanscore.dialects.forms.structure import structure
-from spanscore.dialects.forms.values import Facts, text
+from spanscore.dialects.forms.values import Facts, Side, text
 from spanscore.model.span import Attributes, Span
+from spanscore.model.step import StepKind
 
 _TYPE = "lmnr.span.type"
-_KINDS = {"LLM": "model", "CACHED": "model", "TOOL": "tool", "DEFAULT": "workflow"}
+_KINDS: Final[dict[str, StepKind]] = {"LLM": "model", "CACHED": "model", "TOOL": "tool", "DEFAULT": "workflow"}
 _INPUT, _OUTPUT = "lmnr.span.input", "lmnr.span.output"
 _ASSOCIATION = "lmnr.association.properties."
-_IDS = (("session_id", ("session_id", "conversation_id", "thread_id")), ("user_id", ("user_id",)))
+_IDS: Final[tuple[tuple[Literal["session_id", "user_id"], tuple[str, ...]], ...]] = (
+    ("session_id", ("session_id", "conversation_id", "thread_id")),
+    ("user_id", ("user_id",)),
+)
+_SIDES: Final[tuple[tuple[Side, str, str, str], ...]] = (
+    ("input", "gen_ai.input.messages", _INPUT, "user"),
+    ("output", "gen_ai.output.messages", _OUTPUT, "assistant"),
+)
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -44,13 +52,10 @@ def read(span: Span, context: Context) -> Facts:
 
 def _read_model(attributes: Attributes, facts: Facts) -> None:
     """Its messages are the provider's, choices among them; what a decorated function took and gave comes last."""
-    for fact, keys, role in (
-        ("input", ("gen_ai.input.messages", _INPUT), "user"),
-        ("output", ("gen_ai.output.messages", _OUTPUT), "assistant"),
-    ):
-        key = next((x for x in keys if x in attributes), None)
-        if key is not None and (key != keys[1] or facts.get(fact) is None):
-            facts[fact] = conversation(_provider_messages(structure(attributes[key]).value), role)
+    for side, conventional, decorated, role in _SIDES:
+        key = conventional if conventional in attributes else decorated
+        if key in attributes and (key == conventional or facts.get(side) is None):
+            facts[side] = conversation(_provider_messages(structure(attributes[key]).value), role)
     if facts.get("system") is None and "gen_ai.prompt.0.role" in attributes:  # of OpenAI's Responses
         said = indexed(attributes, "gen_ai.prompt.")
         facts["system"] = next((text(x.get("content")) for x in said if x.get("role") == "system"), None)

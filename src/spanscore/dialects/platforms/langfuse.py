@@ -1,7 +1,7 @@
 """Langfuse's SDKs: observations with a type, an input and an output, recorded as the function or client had them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from spanscore.dialects.carried import langgraph
 from spanscore.dialects.content_switch import ContentSwitch
@@ -22,12 +22,12 @@ from spanscore.dialects.forms.json_text import as_told
 from spanscore.dialects.forms.provider_bodies import conversation, offered, system_of
 from spanscore.dialects.forms.reprs import REPR_CONTAINERS
 from spanscore.dialects.forms.structure import literal, opened, structure
-from spanscore.dialects.forms.values import Facts, first_count, text
+from spanscore.dialects.forms.values import Facts, add_damaged, first_count, text
 from spanscore.model.span import Attributes, LogRecord, Span, Value
-from spanscore.model.step import Message, Step
+from spanscore.model.step import Message, Step, StepKind
 
 _TYPE = "langfuse.observation.type"
-_KINDS = {
+_KINDS: Final[dict[str, StepKind]] = {
     "generation": "model",
     "agent": "agent",
     "tool": "tool",
@@ -96,7 +96,7 @@ def _recorded(attributes: Attributes) -> tuple[Value, Value]:
     return given, attributes.get("langfuse.trace.output") if returned is None else returned
 
 
-def _kind(span: Span, placed: Mapping[str, object], *, outermost: bool) -> str:
+def _kind(span: Span, placed: Mapping[str, object], *, outermost: bool) -> StepKind:
     """What an observation stands for. LangChain's handler calls a chain an agent for a word in its name.
 
     So a node of LangGraph's is none, and a graph that is named as an agent is one.
@@ -120,12 +120,12 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
     facts["damaged"] = cut(input=request, output=response)
     _complete_responses(attributes, facts)
     if request.damaged and facts["tools"] is None:
-        facts["damaged"] |= {"tools"}
+        add_damaged(facts, "tools")
     facts["model"] = text(attributes.get("langfuse.observation.model.name"))
     usage = structure(attributes.get("langfuse.observation.usage_details")).value
     if isinstance(usage, dict):
-        for fact, names in (("input_tokens", _GIVEN), ("output_tokens", _PRODUCED)):
-            facts[fact] = first_count(usage, names)
+        facts["input_tokens"] = first_count(usage, _GIVEN)
+        facts["output_tokens"] = first_count(usage, _PRODUCED)
 
 
 def _complete_responses(attributes: Attributes, facts: Facts) -> None:
@@ -135,7 +135,7 @@ def _complete_responses(attributes: Attributes, facts: Facts) -> None:
     """
     listed = structure(attributes.get(_METADATA + "tools"))
     if listed.damaged:
-        facts["damaged"] |= {"tools"}
+        add_damaged(facts, "tools")
     elif not isinstance(listed.value, list) or not all(isinstance(x, dict) for x in listed.value):
         return
     instructions = attributes.get(_METADATA + "instructions")

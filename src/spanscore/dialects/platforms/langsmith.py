@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from spanscore.dialects.carried import claude_agent_sdk, langgraph
 from spanscore.dialects.content_switch import ContentSwitch
@@ -15,10 +15,10 @@ from spanscore.dialects.forms.provider_bodies import configured_tools, conversat
 from spanscore.dialects.forms.structure import literal, structure
 from spanscore.dialects.forms.values import Facts, count, first_text, text
 from spanscore.model.span import Attributes, Span, Value
-from spanscore.model.step import Step
+from spanscore.model.step import Step, StepKind
 
 _KIND = "langsmith.span.kind"
-_KINDS = {"llm": "model", "tool": "tool", "retriever": "retrieval", "chain": "workflow"}
+_KINDS: Final[dict[str, StepKind]] = {"llm": "model", "tool": "tool", "retriever": "retrieval", "chain": "workflow"}
 _INPUTS, _OUTPUTS = "gen_ai.prompt", "gen_ai.completion"
 _HIDDEN = "{}"  # stands for either where LANGSMITH_HIDE_INPUTS or LANGSMITH_HIDE_OUTPUTS is set
 _METADATA = "langsmith.metadata."  # `langsmith.trace.session_id` is a project, and no conversation
@@ -56,7 +56,7 @@ def read(span: Span, context: Context) -> Facts:
     return facts
 
 
-def _kind_of_chain(span: Span, placed: dict[str, object], context: Context) -> str:
+def _kind_of_chain(span: Span, placed: dict[str, object], context: Context) -> StepKind:
     around = (
         context.outermost
         and langchain_messages.state_messages(structure(span.attributes.get(_INPUTS)).value) is not None

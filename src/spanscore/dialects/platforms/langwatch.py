@@ -1,7 +1,7 @@
 """LangWatch's SDK: a type for each span, and an input and an output that each say what kind of value they are."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from spanscore.dialects.content_switch import ContentSwitch
 from spanscore.dialects.dialect import Context, Dialect
@@ -12,12 +12,13 @@ from spanscore.dialects.forms.provider_bodies import conversation, system_of
 from spanscore.dialects.forms.provider_bodies import offered as listed_tools
 from spanscore.dialects.forms.reprs import evaluated
 from spanscore.dialects.forms.structure import Parsed, structure
-from spanscore.dialects.forms.values import Facts, first_count, first_text, text
+from spanscore.dialects.forms.values import Facts, TokenCount, first_count, first_text, text
 from spanscore.model.json import printed
 from spanscore.model.span import Attributes, LogRecord, Span, Value
+from spanscore.model.step import StepKind
 
 _TYPE, _INPUT, _OUTPUT = "langwatch.span.type", "langwatch.input", "langwatch.output"
-_KINDS = {
+_KINDS: Final[dict[str, StepKind]] = {
     "llm": "model",
     "agent": "agent",
     "tool": "tool",
@@ -26,10 +27,20 @@ _KINDS = {
 }
 _SESSIONS = ("langwatch.thread.id", "langwatch.thread_id", "thread_id", "threadId", "gen_ai.conversation.id")
 _USERS = ("langwatch.user.id", "langwatch.user_id", "user_id", "userId")
-_TOKENS = (
-    ("input_tokens", ("prompt_tokens", "promptTokens")),
-    ("output_tokens", ("completion_tokens", "completionTokens")),
+_TOKENS: Final[tuple[tuple[TokenCount, tuple[str, ...], tuple[str, ...]], ...]] = (
+    (
+        "input_tokens",
+        ("prompt_tokens", "promptTokens"),
+        ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
+    ),
+    (
+        "output_tokens",
+        ("completion_tokens", "completionTokens"),
+        ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
+    ),
 )
+"""Of each count its names in LangWatch's metrics, and the conventions' attributes, which rank above these."""
+
 _KEYS = {"type", "value"}
 
 
@@ -69,7 +80,7 @@ def read(span: Span, context: Context) -> Facts:
     return facts
 
 
-def _kind_of_messages(attributes: Attributes) -> str:
+def _kind_of_messages(attributes: Attributes) -> StepKind:
     """What a span without a type is: a model call where messages went in or came out."""
     sides = (structure(attributes.get(x)).value for x in (_INPUT, _OUTPUT))
     is_model = any(isinstance(x, dict) and x.get("type") == "chat_messages" for x in sides)
@@ -94,9 +105,9 @@ def _read_model(attributes: Attributes, given: Any, returned: Any, facts: Facts)
     facts["model"] = first_text(attributes, ("gen_ai.response.model", "gen_ai.request.model"))
     metrics = structure(_value(attributes.get("langwatch.metrics"))).value
     counted = metrics if isinstance(metrics, dict) else {}
-    for fact, names in _TOKENS:
-        told = first_count(attributes, (f"gen_ai.usage.{fact}", f"gen_ai.usage.{names[0]}"))
-        facts[fact] = first_count(counted, names) if told is None else told
+    for fact, own, conventional in _TOKENS:
+        told = first_count(attributes, conventional)
+        facts[fact] = first_count(counted, own) if told is None else told
 
 
 def _named(given: Any) -> Any:

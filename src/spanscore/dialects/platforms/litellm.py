@@ -15,7 +15,7 @@ from spanscore.dialects.forms.indexed import indexed
 from spanscore.dialects.forms.messages import message, system_text
 from spanscore.dialects.forms.provider_bodies import messages_of
 from spanscore.dialects.forms.structure import structure
-from spanscore.dialects.forms.values import Facts, count, text
+from spanscore.dialects.forms.values import Facts, add_damaged, count, text
 from spanscore.model.span import Attributes, LogRecord, Span
 from spanscore.model.step import Message
 from spanscore.model.trace import RequestedCall
@@ -63,14 +63,14 @@ def _read_model(attributes: Attributes, logs: Sequence[LogRecord], facts: Facts)
         facts["input"] = given
     if produced and "gen_ai.output.messages" not in attributes:
         facts["output"] = produced
-    answer = facts["output"][-1] if facts.get("output") else None
-    if answer is not None and not answer.calls and (calls := tuple(_called(attributes))):
-        facts["output"] = (*facts["output"][:-1], replace(answer, calls=calls))
+    said = facts.get("output")
+    if said and not said[-1].calls and (calls := tuple(_called(attributes))):
+        facts["output"] = (*said[:-1], replace(said[-1], calls=calls))
     if facts.get("tools") is None:
         listed = next(filter(None, (indexed(attributes, x) for x in _TOOLS)), None)
         facts["tools"] = None if listed is None else tools(listed)
     if len(facts["tools"] or ()) < (count(attributes.get(_DECLARED)) or 0):
-        facts["damaged"] = facts.get("damaged", frozenset()) | {"tools"}
+        add_damaged(facts, "tools")
 
 
 def _of_last_call(span: Span) -> Span:

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import Context, Dialect
@@ -15,10 +15,19 @@ from spanscore.dialects.forms.provider_bodies import messages_of
 from spanscore.dialects.forms.reprs import unprinted
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import structure
-from spanscore.dialects.forms.values import Facts, first_count, first_text, text
+from spanscore.dialects.forms.values import (
+    Facts,
+    Side,
+    TokenCount,
+    add_damaged,
+    add_missing,
+    first_count,
+    first_text,
+    text,
+)
 from spanscore.model.json import printed
 from spanscore.model.span import STATUS_ERROR, Attributes, Span
-from spanscore.model.step import Message, Step
+from spanscore.model.step import Message, Step, StepKind
 from spanscore.model.trace import RequestedCall
 
 _AGENTS, _MCP, _ANTHROPIC = "logfire.openai_agents", "logfire.mcp", "logfire.anthropic"
@@ -26,8 +35,15 @@ _SCOPES = (_AGENTS, _MCP, _ANTHROPIC, "logfire.openai")
 _TOLD_OF_CALL = ("gen_ai.input.messages", "request_data", "events", "raw_input", "response")
 _TOLD_OF_ANSWER = ("gen_ai.output.messages", "response_data", "gen_ai.usage.output_tokens")
 _ASKED, _ANSWERED = ("messages", "prompt"), ("message", "combined_chunk_content", "text")
-_GIVEN, _PRODUCED = ("input_tokens", "prompt_tokens"), ("output_tokens", "completion_tokens")
-_STARTS = (("OpenAI Agents trace", "workflow"), ("Agent run", "agent"), ("Function", "tool"))
+_COUNTS: Final[tuple[tuple[TokenCount, tuple[str, ...]], ...]] = (
+    ("input_tokens", ("input_tokens", "prompt_tokens")),
+    ("output_tokens", ("output_tokens", "completion_tokens")),
+)
+_STARTS: Final[tuple[tuple[str, StepKind], ...]] = (
+    ("OpenAI Agents trace", "workflow"),
+    ("Agent run", "agent"),
+    ("Function", "tool"),
+)
 _SESSIONS, _USERS = ("session_id", "conversation_id", "thread_id"), ("user_id",)
 _APPLICATION = "logfire"  # the scope of spans that an application opens itself
 _MAX_STREAMS = 50  # at once beside each other that are compared with a record
@@ -46,7 +62,7 @@ def read(span: Span, context: Context) -> Facts:
         if kind is not None or not _calls_model(span.attributes):
             return _read_step(span, kind or "other")
     facts = semconv.read(span, context)
-    facts |= {key: x for key, x in named(span).items() if facts.get(key) is None}
+    add_missing(facts, named(span))
     facts["kind"] = _kind(span.attributes)
     if facts["kind"] == "model":
         _read_model(span, facts)
@@ -58,15 +74,19 @@ def named(span: Span) -> Facts:
     if span.scope.name != _APPLICATION and span.scope.name not in _SCOPES:
         return {}
     attributes = span.attributes
-    found = {"session_id": first_identity(attributes, _SESSIONS), "user_id": first_identity(attributes, _USERS)}
-    return {key: x for key, x in found.items() if x is not None}
+    found: Facts = {}
+    if session := first_identity(attributes, _SESSIONS):
+        found["session_id"] = session
+    if user := first_identity(attributes, _USERS):
+        found["user_id"] = user
+    return found
 
 
 def _calls_model(attributes: Attributes) -> bool:
     return any(x in attributes for x in _TOLD_OF_CALL)
 
 
-def _kind(attributes: Attributes) -> str:
+def _kind(attributes: Attributes) -> StepKind:
     is_other = not _calls_model(attributes) or attributes.get("gen_ai.operation.name") == "embeddings"
     return "other" if is_other else "model"
 
@@ -98,9 +118,9 @@ def _read_model(span: Span, facts: Facts) -> None:
         facts["tools"] = next((tools(x) for x in listed), None)
     facts["model"] = facts.get("model") or text(request.get("model"))
     usage = response.get("usage")
-    for fact, names in (("input_tokens", _GIVEN), ("output_tokens", _PRODUCED)):
-        if facts.get(fact) is None and isinstance(usage, dict):
-            facts[fact] = first_count(usage, names)
+    for field, names in _COUNTS:
+        if facts.get(field) is None and isinstance(usage, dict):
+            facts[field] = first_count(usage, names)
 
 
 def _complete_messages(attributes: Attributes, bodies: tuple[_Body, _Body, _Body], facts: Facts) -> None:
@@ -119,13 +139,17 @@ def _complete_messages(attributes: Attributes, bodies: tuple[_Body, _Body, _Body
         _messages(response, _ANSWERED, "assistant"),
         answered,
     )
-    damaged = set(facts.get("damaged", ()))
-    for fact, sources in (("input", given), ("output", produced)):
-        told = next((x for x in sources if x.messages is not None), Messages(None))
-        if facts.get(fact) is None:
-            facts[fact] = told.messages
-            damaged |= {fact} if told.damaged else set()
-    facts["damaged"] = frozenset(damaged)
+    _complete_side("input", given, facts)
+    _complete_side("output", produced, facts)
+
+
+def _complete_side(side: Side, sources: tuple[Messages, ...], facts: Facts) -> None:
+    if facts.get(side) is not None:
+        return
+    told = next((x for x in sources if x.messages is not None), Messages(None))
+    facts[side] = told.messages
+    if told.damaged:
+        add_damaged(facts, side)
 
 
 def _object(attributes: Attributes, key: str) -> _Body:
@@ -170,7 +194,7 @@ def _with_bare_arguments(message: Message) -> Message:
     return replace(message, calls=calls)
 
 
-def _read_step(span: Span, kind: str) -> Facts:
+def _read_step(span: Span, kind: StepKind) -> Facts:
     """A step of the Agents SDK that calls no model."""
     attributes = span.attributes
     facts: Facts = {"kind": kind}

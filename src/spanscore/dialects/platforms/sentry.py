@@ -9,7 +9,7 @@ from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms.arguments import arguments, tools
 from spanscore.dialects.forms.messages import message, messages
 from spanscore.dialects.forms.structure import is_redacted, opened, structure
-from spanscore.dialects.forms.values import Facts, first_text
+from spanscore.dialects.forms.values import Facts, add_damaged, first_text
 from spanscore.model.span import Attributes, LogRecord, Span
 from spanscore.model.step import Message
 
@@ -28,7 +28,6 @@ def read(span: Span, context: Context) -> Facts:
     """The facts of a span of a provider's client, of LangChain or of LangGraph."""
     attributes = span.attributes
     facts = semconv.read(span, context)
-    damaged = set(facts.get("damaged", ()))
     if facts["kind"] in {"model", "agent"}:
         if facts.get("input") is None and (given := attributes.get("gen_ai.request.messages")) is not None:
             facts["input"] = messages(given).messages
@@ -37,10 +36,9 @@ def read(span: Span, context: Context) -> Facts:
         if facts.get("tools") is None and (offered := first_text(attributes, (_OFFERED,))) is not None:
             facts["tools"] = tools(offered)
         if _is_cut(attributes, facts.get("input")):
-            damaged.add("input")
+            add_damaged(facts, "input")
     elif facts["kind"] == "tool":
         _read_tool(attributes, facts)
-    facts["damaged"] = frozenset(damaged)
     return facts
 
 

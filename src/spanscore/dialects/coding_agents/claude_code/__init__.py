@@ -13,7 +13,7 @@ from spanscore.dialects.forms.decorated_calls import damaged
 from spanscore.dialects.forms.messages import Messages, messages
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import is_redacted, structure
-from spanscore.dialects.forms.values import Facts, count, text
+from spanscore.dialects.forms.values import Facts, add_damaged, count, text
 from spanscore.dialects.log_turns import given, name_of, prompt
 from spanscore.model.span import LogRecord, Span, Value
 from spanscore.model.step import Message, MessageFact
@@ -134,7 +134,7 @@ def _tool_call(span: Span, told: _Told) -> Facts:
         "damaged": damaged(arguments=called_with, result=returned),
     }
     if isinstance(called_with, str) and _SHORTENED.search(called_with):
-        facts["damaged"] |= {"arguments"}
+        add_damaged(facts, "arguments")
     if called_with is not None and not is_redacted(called_with):
         facts["arguments"] = arguments(called_with)
     if returned is not None and not is_redacted(returned):

@@ -2,15 +2,20 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from spanscore.dialects.coding_agents.claude_code import notices
 from spanscore.dialects.forms.arguments import tools
 from spanscore.dialects.forms.messages import messages, system_text
 from spanscore.dialects.forms.structure import structure, whole_members
 from spanscore.dialects.forms.values import Facts
+from spanscore.model.step import StepFact
 
-_FACTS = (("input", "messages"), ("system", "system"), ("tools", "tools"))
+_FACTS: Final[tuple[tuple[StepFact, str], ...]] = (
+    ("input", "messages"),
+    ("system", "system"),
+    ("tools", "tools"),
+)
 """The facts of a request and their members, in the order in which Claude Code writes them."""
 
 _BEGIN, _END = "<system-reminder>", "</system-reminder>"
@@ -22,7 +27,7 @@ _NOTHING = re.compile(r"\([\w.-]{1,256} completed with no output\)")
 def read_request(body: object) -> Facts:
     """What a model was given: messages, instructions and tools, and which of them were cut."""
     if not isinstance(body, str):
-        return {"damaged": frozenset[str]()}
+        return {"damaged": frozenset()}
     request, cut = _members(body)
     facts: Facts = {"damaged": frozenset(x for x, key in _FACTS if cut and (key == cut or key not in request))}
     said, system, offered = (request.get(key) for _, key in _FACTS)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from spanscore.dialects.coding_agents.gemini_cli import events
 from spanscore.dialects.content_switch import ContentSwitch
@@ -13,12 +13,16 @@ from spanscore.dialects.forms.arguments import arguments, call_id
 from spanscore.dialects.forms.message_cache import MessageCache
 from spanscore.dialects.forms.messages import message, messages
 from spanscore.dialects.forms.structure import opened, structure
-from spanscore.dialects.forms.values import Facts, count, first_text, text
+from spanscore.dialects.forms.values import Facts, TokenCount, add_damaged, count, first_text, text
 from spanscore.dialects.log_turns import given, prompt
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import Message, ToolResult
 
 _INPUT, _OUTPUT = "gen_ai.input.messages", "gen_ai.output.messages"
+_COUNTS: Final[tuple[tuple[TokenCount, str], ...]] = (
+    ("input_tokens", "input_token_count"),
+    ("output_tokens", "output_token_count"),
+)
 _CUT = "...[TRUNCATED: original length "  # and the length and a bracket, at the end of a value
 _MARKS = ("<untrusted_context>\n", "\n</untrusted_context>")
 _CONTEXT = ("<session_context>", "</session_context>")  # around what it says in the user's name before the user does
@@ -54,22 +58,22 @@ def _read_model(span: Span, told: Mapping[str, Attributes], histories: MessageCa
     attributes = span.attributes
     asked, answered = told.get(events.REQUEST, {}), told.get(events.RESPONSE, attributes)
     given_messages = attributes.get(_INPUT, asked.get("request_text"))
-    damaged = set[str](facts.get("damaged", ()))
     if given_messages is not None:
         read_input = histories.messages(given_messages)
         facts["input"] = None if read_input.messages is None else _conversation(read_input.messages)
-        damaged |= {"input"} if _is_cut(given_messages) or read_input.damaged else set()
+        if _is_cut(given_messages) or read_input.damaged:
+            add_damaged(facts, "input")
     if facts.get("output") is None:
         recorded = answered.get("response_text")
         facts["output"] = _text(recorded) if span.scope.name == events.QWEN else _answer(recorded)
-    if facts.get("output"):
-        facts["output"] = (_whole(facts["output"]),)
-    damaged |= {"output"} if _is_cut(attributes.get(_OUTPUT)) else set()
+    if produced := facts.get("output"):
+        facts["output"] = (_whole(produced),)
+    if _is_cut(attributes.get(_OUTPUT)):
+        add_damaged(facts, "output")
     facts["model"] = facts.get("model") or first_text(answered, ("model",))
-    for field, key in (("input_tokens", "input_token_count"), ("output_tokens", "output_token_count")):
+    for field, key in _COUNTS:
         if facts.get(field) is None:
             facts[field] = count(answered.get(key))
-    facts["damaged"] = frozenset(damaged)
 
 
 def _text(recorded: Value) -> tuple[Message, ...] | None:
@@ -137,8 +141,10 @@ def _read_tool(attributes: Attributes, told: Mapping[str, Attributes], facts: Fa
         facts["result"], facts["has_result"] = _returned(returned), True
     if record.get("success") is False:
         facts["error"] = facts.get("error") or first_text(record, ("error", "error_type")) or "failed"
-    cut = {name for name, key in (("arguments", _INPUT), ("result", _OUTPUT)) if _is_cut(attributes.get(key))}
-    facts["damaged"] = facts.get("damaged", frozenset()) | cut
+    if _is_cut(attributes.get(_INPUT)):
+        add_damaged(facts, "arguments")
+    if _is_cut(returned):
+        add_damaged(facts, "result")
 
 
 def _arguments(recorded: Value) -> Any:

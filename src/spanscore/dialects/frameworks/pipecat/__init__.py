@@ -3,18 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Final
 
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms.arguments import tools
 from spanscore.dialects.forms.ids import identity
-from spanscore.dialects.forms.values import Facts
+from spanscore.dialects.forms.values import Facts, add_damaged
 from spanscore.dialects.frameworks.pipecat.context import with_calls, with_results
 from spanscore.model.span import Span
-from spanscore.model.step import Message, Step
+from spanscore.model.step import Message, Step, StepKind
 
 _SCOPES = ("pipecat", "pipecat.turn")
-_KINDS = {"turn": "agent", "llm": "model"}
+_KINDS: Final[dict[str, StepKind]] = {"turn": "agent", "llm": "model"}
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -30,7 +31,7 @@ def read(span: Span, context: Context) -> Facts:
             given = context.histories.messages(attributes["input"])
             facts["input"] = with_results(given.messages, attributes["input"])
             if given.damaged:
-                facts["damaged"] = facts.get("damaged", frozenset()) | {"input"}
+                add_damaged(facts, "input")
         said = attributes.get("output")
         if facts.get("output") is None:  # only what was said: calls are told by the next request alone
             facts["output"] = (Message("assistant", said),) if isinstance(said, str) and said else ()

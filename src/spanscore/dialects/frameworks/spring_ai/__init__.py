@@ -1,6 +1,7 @@
 """Spring AI's observations: the chat client around it all, its tools, and log records of texts without roles."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from spanscore.dialects.content_switch import ContentSwitch
 from spanscore.dialects.conventions import semconv
@@ -13,11 +14,11 @@ from spanscore.dialects.forms.values import Facts, first_text, text
 from spanscore.dialects.frameworks.spring_ai.quoted_lists import system_and_user, texts
 from spanscore.dialects.frameworks.spring_ai.tool_loop import apart
 from spanscore.model.span import Attributes, LogRecord, Span
-from spanscore.model.step import Message
+from spanscore.model.step import Message, StepKind
 from spanscore.model.trace import Tool
 
 _KIND = "spring.ai.kind"
-_KINDS = {"chat_client": "agent", "tool_call": "tool"}
+_KINDS: Final[dict[str, StepKind]] = {"chat_client": "agent", "tool_call": "tool"}
 _OFFERED, _REASONS = "spring.ai.model.request.tool.names", "gen_ai.response.finish_reasons"
 _LOGGERS = "org.springframework.ai."
 _SCOPES = "org.springframework."

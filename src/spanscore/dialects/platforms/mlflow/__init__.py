@@ -1,7 +1,7 @@
 """MLflow's tracing SDKs: a type, inputs and outputs, each attribute encoded as JSON, even plain text."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from spanscore.dialects.carried import dspy, langgraph, pydantic_ai_messages
 from spanscore.dialects.conventions import semconv
@@ -15,10 +15,10 @@ from spanscore.dialects.forms.structure import Parsed, opened, structure
 from spanscore.dialects.forms.values import Facts, count, text
 from spanscore.dialects.platforms.mlflow import chunks
 from spanscore.model.span import Attributes, Span, Value
-from spanscore.model.step import Message
+from spanscore.model.step import Message, StepKind
 
 _TYPE, _SCOPE = "mlflow.spanType", "mlflow.tracing.provider"
-_KINDS = {
+_KINDS: Final[dict[str, StepKind]] = {
     "LLM": "model",
     "CHAT_MODEL": "model",
     "AGENT": "agent",

@@ -9,7 +9,7 @@ from spanscore.dialects.forms.ids import identity
 from spanscore.dialects.forms.provider_bodies import conversation
 from spanscore.dialects.forms.streams import LAST, whole
 from spanscore.dialects.forms.structure import structure
-from spanscore.dialects.forms.values import Facts, first_count, text
+from spanscore.dialects.forms.values import Facts, add_damaged, first_count, text
 from spanscore.model.span import Event, Span
 from spanscore.model.step import Message, MessageFact
 
@@ -89,7 +89,7 @@ def complete_model(streamed: Chunks, facts: Facts) -> None:
         facts["output"] = _with_streamed_calls(recorded, told, streamed, facts["finish_reasons"])
     else:
         facts["output"] = tuple(replace(x, damaged=_LOST) for x in told)
-        facts["damaged"] = facts.get("damaged", frozenset()) | {"output"}
+        add_damaged(facts, "output")
 
 
 def tell_response(response: Mapping[str, Any], facts: Facts) -> None:
@@ -142,4 +142,4 @@ def complete_function(streamed: Chunks, facts: Facts) -> None:
             return
         facts["output"], facts["output_json"] = conversation(response, "assistant"), None
     if not streamed.are_all:
-        facts["damaged"] = facts.get("damaged", frozenset()) | {"output"}
+        add_damaged(facts, "output")

@@ -12,7 +12,7 @@ from spanscore.dialects.forms.decorated_calls import only_argument
 from spanscore.dialects.forms.envelopes import tool_output
 from spanscore.dialects.forms.reprs import WHOLE_STRING, evaluated, is_address
 from spanscore.dialects.forms.structure import literal, structure
-from spanscore.dialects.forms.values import Facts, first_text, text
+from spanscore.dialects.forms.values import Facts, change_messages, first_text, text
 from spanscore.dialects.platforms.openlit import texts
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import Message
@@ -46,9 +46,7 @@ def _read_decorated(span: Span, context: Context) -> Facts:
 def _read_gemini(span: Span, context: Context) -> Facts:
     """A call of Gemini, with the results and the lack of a text as str() prints them."""
     facts = semconv.read(span, context)
-    for side in ("input", "output"):
-        if facts.get(side):
-            facts[side] = tuple(map(_unprinted, facts[side]))
+    change_messages(facts, _unprinted)
     gemini_calls.complete(span, facts)
     return facts
 

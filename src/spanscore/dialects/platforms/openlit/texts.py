@@ -8,7 +8,7 @@ from spanscore.dialects.forms.arguments import call_id
 from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.structure import literal, opened
 from spanscore.dialects.forms.truncation import is_marked
-from spanscore.dialects.forms.values import Facts, text
+from spanscore.dialects.forms.values import Facts, add_damaged, text
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import Message, ToolResult
@@ -34,9 +34,9 @@ def complete(span: Span, facts: Facts) -> None:
     if said is not None:
         facts["input"] = _whole(said) or _by_line(said, is_gemini=is_gemini)
         if _PRINTED in said and not _WHOLE.search(said):
-            facts["damaged"] = facts["damaged"] | {"input"}
+            add_damaged(facts, "input")
     if span.dropped_attributes_count:
-        facts["damaged"] = facts["damaged"] | {"input", "output"}
+        add_damaged(facts, "input", "output")
     asked = _calls(attributes)
     if asked or answered:
         is_none = answered == "None" and (is_gemini or asked)
