@@ -17,6 +17,9 @@ NO_VALUES = "no score has a value"
 NO_VERDICTS = "no score is known to pass or to fail"
 _TOO_LARGE = "values are too large to be added up"
 _NO_SPREAD = "all values are equal and their scale is not recorded, so there is no interval"
+_JUDGE = ("metric", "evaluator", "version", "model", "prompt", "embedding", "threshold")
+_JUDGE_GROUPS = {1: "evaluator", 2: "evaluator_version", 3: "judge_model"}
+"""By what of a judge figures can be grouped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +126,7 @@ def corrected(
     if not of_metric or not cell.verdicts.units:
         return None
     if len(asked) > 1:
-        return Corrected(
-            None, f"not corrected: {len(asked)} judges gave these scores; group by evaluator or judge_model"
-        )
+        return Corrected(None, _several(asked))
     found = next((x for x in of_metric if x.judge == asked[0]), None)
     if found is None:
         return Corrected(None, _other(asked[0], of_metric))
@@ -153,8 +154,18 @@ def _judge(made: Procedure) -> tuple[object, ...]:
     return made.metric, *by, made.threshold
 
 
+def _several(judges: Sequence[tuple[object, ...]]) -> str:
+    differs = [place for place in range(len(_JUDGE)) if len({x[place] for x in judges}) > 1]
+    groups = [place for place in differs if place in _JUDGE_GROUPS]
+    named = " and ".join(_JUDGE[x] for x in differs)
+    if len({tuple(x[place] for place in groups) for x in judges}) == len(judges):
+        advice = f"group by {' and '.join(_JUDGE_GROUPS[x] for x in groups)}"
+    else:
+        advice = "ask for a time in which one judge gave all"
+    return f"not corrected: {len(judges)} judges that differ in {named} gave these scores; {advice}"
+
+
 def _other(judge: tuple[object, ...], of_metric: Sequence[Calibration]) -> str:
-    names = ("metric", "evaluator", "version", "model", "prompt", "embedding", "threshold")
     nearest = min(of_metric, key=lambda x: sum(a != b for a, b in zip(x.judge, judge, strict=True)))
-    differs = [name for name, a, b in zip(names, nearest.judge, judge, strict=True) if a != b]
+    differs = [name for name, a, b in zip(_JUDGE, nearest.judge, judge, strict=True) if a != b]
     return f"not corrected: the calibration of {nearest.date} is of another {' and '.join(differs)}"

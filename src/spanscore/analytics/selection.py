@@ -60,7 +60,10 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The procedures of which figures are made together: of one metric, scope and source, and of one of each group."""
+    """The procedures of which figures are made together: of one metric, scope and source, and of one of each group.
+
+    Each has scores that are selected: what others have in common changes no figure.
+    """
 
     metric: str
     scope: str
@@ -124,9 +127,11 @@ def select(connection: Connection, selection: Selection, group_by: Sequence[str]
     if selection.start_ns is not None and selection.end_ns is not None and selection.start_ns >= selection.end_ns:
         raise FieldError("end_ns", "is not after start_ns")
     of_procedures, of_contexts = _split(selection.filter)
-    procedures = [x for x in selecting.procedures(connection, selection.tenant, selection.run) if of_procedures(x)]
+    accepted = [x for x in selecting.procedures(connection, selection.tenant, selection.run) if of_procedures(x)]
     of_context = tuple(x for x in group_by if x in CONTEXT_FIELDS)
     known, wanted = _contexts(connection, selection.tenant, of_contexts, needed=bool(of_context))
+    limits = Scores(procedures={}, contexts=wanted, start_ns=selection.start_ns, end_ns=selection.end_ns).limits()
+    procedures = selecting.with_scores(connection, accepted, limits)
     parts = list(_parts(procedures, [x for x in group_by if x not in CONTEXT_FIELDS]))
     return Selected(selection, parts, wanted, _groups(of_context, known), group_by, {x.id: x for x in known})
 
@@ -134,13 +139,13 @@ def select(connection: Connection, selection: Selection, group_by: Sequence[str]
 def _contexts(
     connection: Connection, tenant: str, wants: Callable[[Context], bool] | None, *, needed: bool
 ) -> tuple[list[Context], list[int] | None]:
-    """The contexts that may be met, where it matters which; and the ids of those wanted, None for all."""
+    """The contexts that may be met, where it matters which; and the ids of those wanted, None for all.
+
+    Where it matters, scores of contexts that come later are left out: parts are read in snapshots of their own.
+    """
     if wants is None and not needed:
         return [], None
-    known = selecting.contexts(connection, tenant)
-    if wants is None:
-        return known, None
-    wanted = [x for x in known if wants(x)]
+    wanted = [x for x in selecting.contexts(connection, tenant) if wants is None or wants(x)]
     return wanted, [x.id for x in wanted]
 
 

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, func, literal, select
 from sqlalchemy.engine import Connection
 
 from spanscore.errors import InputError
 from spanscore.store.schema import context_tools, score_contexts, score_facts, score_procedures
+from spanscore.store.sums import among
 
 MAX_DIMENSIONS: Final = 20_000
 """Procedures, and contexts, that one question may be about."""
@@ -58,6 +59,20 @@ def procedures(connection: Connection, tenant: str, run: str) -> list[Procedure]
     table = score_procedures.c
     wanted = select(score_procedures).where(table.tenant == tenant, table.run == run).order_by(table.metric, table.id)
     return [Procedure(*row) for row in _bounded(connection, wanted, "metrics, evaluators and rules")]
+
+
+def with_scores(
+    connection: Connection, known: Sequence[Procedure], limits: Sequence[ColumnElement[bool]]
+) -> list[Procedure]:
+    """The procedures by which a score was made that meets `limits`, conditions on `score_facts`."""
+    if not known:
+        return []
+    own = score_procedures.c.id
+    # With a limit the subquery looks for one score of each procedure, where `exists` may read all scores.
+    one = select(literal(1)).where(score_facts.c.procedure == own, *limits).limit(1).scalar_subquery()
+    wanted = select(own).where(among(own, [x.id for x in known]), one.is_not(None))
+    ids = set(connection.execute(wanted).scalars())
+    return [x for x in known if x.id in ids]
 
 
 def contexts(connection: Connection, tenant: str) -> list[Context]:

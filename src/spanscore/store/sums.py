@@ -59,7 +59,11 @@ class Scores:
 
     def conditions(self) -> list[ColumnElement[bool]]:
         """What a row of `score_facts` must meet."""
-        found = [among(_facts.procedure, list(self.procedures))]
+        return [among(_facts.procedure, list(self.procedures)), *self.limits()]
+
+    def limits(self) -> list[ColumnElement[bool]]:
+        """What it must meet beside its procedure."""
+        found: list[ColumnElement[bool]] = []
         if self.start_ns is not None:
             found.append(_facts.evaluated_ns >= self.start_ns)
         if self.end_ns is not None:
