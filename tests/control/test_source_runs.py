@@ -202,6 +202,55 @@ def test_sessions_of_a_source_are_evaluated_with_all_of_their_traces(elsewhere):
     assert len({x.subject_id for x in found}) == 12
 
 
+def test_nothing_of_a_source_is_drawn_or_encoded_in_the_event_loop(elsewhere, monkeypatch):
+    threads, encode = set(), source_listing._encoded
+
+    class Watched(source_listing.Drawing):
+        def of(self, traces):
+            threads.add(threading.current_thread())
+            return super().of(traces)
+
+    def encoded(trace):
+        threads.add(threading.current_thread())
+        return encode(trace)
+
+    monkeypatch.setattr(source_listing, "Drawing", Watched)
+    monkeypatch.setattr(source_listing, "_encoded", encoded)
+    work(elsewhere([request_of(n, session="s") for n in range(3)]))
+
+    assert len(threads) == 1
+    assert threading.main_thread() not in threads
+
+
+def committed(server, monkeypatch):
+    """The ids of the traces of each commit of `server`, those of them that have any."""
+    commits, commit = [], server.store.commit
+
+    def noted(traces, *arguments, **options):
+        commits.append([x.trace.id for x in traces])
+        return commit(traces, *arguments, **options)
+
+    monkeypatch.setattr(server.store, "commit", noted)
+    return commits
+
+
+def test_an_earlier_turn_is_stored_once(elsewhere, monkeypatch):
+    server = elsewhere([request_of(n, session="s") for n in range(12)])
+    commits = committed(server, monkeypatch)
+    work(server)
+
+    assert [len(x) for x in commits if x] == [12]
+
+
+def test_traces_of_many_bytes_are_committed_in_parts(elsewhere, monkeypatch):
+    monkeypatch.setattr(source_listing, "_MAX_PART_BYTES", 1)
+    server = elsewhere([request_of(n) for n in range(5)])
+    commits = committed(server, monkeypatch)
+    run = work(server)
+
+    assert ([len(x) for x in commits if x], run.progress.done) == ([1] * 5, 5)
+
+
 class Interrupted(Reading):
     """Reads one batch and then waits to be stopped, as a source that is slow."""
 

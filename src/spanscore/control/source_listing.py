@@ -5,7 +5,7 @@ import hashlib
 import heapq
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -27,6 +27,7 @@ _log = logging.getLogger(__name__)
 
 _TRIES = 6
 _WAIT_S, _LONGEST_WAIT_S = 2.0, 60.0
+_MAX_PART_BYTES = 8 * 2**20
 
 
 class Drawn(NamedTuple):
@@ -44,6 +45,7 @@ class Drawing:
         self._target = target
         self._filter = target.filter or TraceFilter()
         self._seen: set[int] = set()
+        self._kept: set[str] = set()  # ids of the traces to be stored: an earlier turn is stored once
         self._lowest: list[int] = []  # negative draws: the highest comes first
         self._turns = SessionTurns() if looks_back and target.scope == "trace" else None
 
@@ -53,8 +55,12 @@ class Drawing:
             self._turns.close()
 
     def of(self, traces: Sequence[AgentTrace]) -> Drawn:
-        """The subjects among some more traces. Of a session that may be drawn all traces are stored."""
-        subjects, kept = [], []
+        """The subjects among some more traces. Of a session that may be drawn all traces are stored.
+
+        Blocks: earlier turns are read from a file.
+        """
+        subjects: list[str] = []
+        kept: list[AgentTrace] = []
         for trace in traces:
             subject, is_accepted = self.subject_of(trace), self._filter.accepts(trace)
             if subject is None:
@@ -64,7 +70,9 @@ class Drawing:
                 self._see(draw)
                 subjects.append(subject)
             if (is_accepted or self._target.scope == "session") and self._may_be_drawn(subject, draw):
-                kept += [*self._before(trace), trace]
+                new = [*self._before(trace), trace]
+                self._kept.update(x.id for x in new)
+                kept += new
             if self._turns is not None:
                 self._turns.add(trace)
         return Drawn(subjects, kept)
@@ -91,7 +99,7 @@ class Drawing:
         return len(self._lowest) < sampling.count or draw <= -self._lowest[0]
 
     def _before(self, trace: AgentTrace) -> Sequence[AgentTrace]:
-        return () if self._turns is None else self._turns.before(trace)
+        return () if self._turns is None else self._turns.before(trace, self._kept)
 
 
 class SourceListing:
@@ -157,28 +165,29 @@ class SourceListing:
         run = await self._note(candidates=0, reason=None)
         reading = self._reading = self._sources.open(self._run.tenant, self._target, self._run.created_ns)
         batches, drawing = reading.batches(), Drawing(self._target, looks_back=self._looks_back)
+        parts = _parts(batches, drawing)
         thread = ThreadPoolExecutor(1, thread_name_prefix="source")
         try:
             while run is not None and not self._is_ended:
-                some = await asyncio.get_running_loop().run_in_executor(thread, next, batches, None)
-                if some is None:
-                    return None if reading.is_stopped else await self._add(run, Drawn([], []), is_last=True)
+                part = await asyncio.get_running_loop().run_in_executor(thread, next, parts, None)
+                if part is None:
+                    return None if reading.is_stopped else await self._add(run, _Part([], []), is_last=True)
                 await self._give_way()
-                run = await self._add(run, drawing.of(some), is_last=False)
+                run = await self._add(run, part, is_last=False)
             return None
         finally:
             reading.stop()
-            drawing.close()
-            thread.submit(batches.close)  # after what it reads now
+            for opened in (parts, batches, drawing):
+                thread.submit(opened.close)  # after what it reads now
             thread.shutdown(wait=False)
 
-    async def _add(self, run: Run, drawn: Drawn, *, is_last: bool) -> Run | None:
+    async def _add(self, run: Run, part: "_Part", *, is_last: bool) -> Run | None:
         """Store the traces and list the subjects in one transaction."""
         listed: list[Run | None] = []
-        page = Page(drawn.subjects, None if is_last else "")
+        page = Page(part.subjects, None if is_last else "")
         await self._scoring.patiently(
             self._store.commit,
-            stored(drawn.traces),
+            part.traces,
             [],
             also=lambda tables: listed.append(listing.add(tables, run, self._target.sampling, page, self._clock_ns())),
         )
@@ -205,10 +214,35 @@ class SourceListing:
         return found
 
 
+class _Part(NamedTuple):
+    """What is committed at once: subjects, and the traces to be stored."""
+
+    subjects: list[str]
+    traces: list[StoredTrace]
+
+
+def _parts(batches: Iterable[Sequence[AgentTrace]], drawing: Drawing) -> Generator[_Part]:
+    """What is drawn of each batch, some megabytes at a time. Blocks."""
+    for batch in batches:
+        part, part_bytes = _Part([], []), 0
+        for trace in batch:
+            drawn = drawing.of([trace])
+            part.subjects.extend(drawn.subjects)
+            for stored_trace, size_bytes in map(_encoded, drawn.traces):
+                part.traces.append(stored_trace)
+                part_bytes += size_bytes
+            if part_bytes >= _MAX_PART_BYTES:
+                yield part
+                part, part_bytes = _Part([], []), 0
+        yield part
+
+
 def stored(traces: Iterable[AgentTrace]) -> list[StoredTrace]:
     """Traces as the store keeps those that never came here."""
-    return [StoredTrace(x, IMPORTED, _digest(x)) for x in traces]
+    return [_encoded(x)[0] for x in traces]
 
 
-def _digest(trace: AgentTrace) -> str:
-    return hashlib.sha256(records.encode(trace).encode("utf-8", "surrogatepass")).hexdigest()
+def _encoded(trace: AgentTrace) -> tuple[StoredTrace, int]:
+    """A trace as `stored` has it, and the bytes of its record."""
+    record = records.encode(trace).encode("utf-8", "surrogatepass")
+    return StoredTrace(trace, IMPORTED, hashlib.sha256(record).hexdigest()), len(record)

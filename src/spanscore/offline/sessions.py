@@ -1,7 +1,7 @@
 """The sessions of a run over recorded traces: their turns are kept in a file once they fill a bound in memory."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from tempfile import SpooledTemporaryFile
 from typing import IO, NamedTuple
@@ -31,6 +31,7 @@ class _Place(NamedTuple):
 class _Turn:
     """Where a turn's record, and those of its evaluations, stand in the file; `order` is that of its session."""
 
+    id: str
     order: tuple[int, tuple[str, ...], str]
     trace: _Place
     evaluations: list[_Place] = field(default_factory=list)
@@ -50,7 +51,8 @@ class SessionTurns:
         """Keep a turn, after those of its session that are here already."""
         if trace.session_key is None:
             return
-        turn = _Turn((trace.started_ns, trace.trace_ids, trace.opening_span_id), self._written(records.encode(trace)))
+        order = (trace.started_ns, trace.trace_ids, trace.opening_span_id)
+        turn = _Turn(trace.id, order, self._written(records.encode(trace)))
         self._turns[trace.id] = turn
         self._sessions.setdefault(trace.session_key, []).append(turn)
 
@@ -59,12 +61,15 @@ class SessionTurns:
         if (turn := self._turns.get(trace.id)) is not None:
             turn.evaluations = [self._written(records.encode(x)) for x in evaluations]
 
-    def before(self, trace: AgentTrace) -> tuple[AgentTrace, ...]:
-        """The newest turns that were kept of the session of `trace`, which is not among them yet, oldest first."""
+    def before(self, trace: AgentTrace, known: Container[str] = ()) -> tuple[AgentTrace, ...]:
+        """The newest turns that were kept of the session of `trace`, which is not among them yet, oldest first.
+
+        Those whose ids are `known` are left out.
+        """
         if trace.session_key is None:
             return ()
         turns = self._sessions.get(trace.session_key, ())[-MAX_EARLIER_TURNS:]
-        return tuple(self._decoded(x.trace) for x in turns)
+        return tuple(self._decoded(x.trace) for x in turns if x.id not in known)
 
     def __len__(self) -> int:
         return len(self._sessions)
