@@ -5,10 +5,11 @@ import threading
 
 import pytest
 
+from spanscore.control import runs
 from spanscore.control.monitor_spec import MonitorSpec
 from spanscore.control.monitors import Monitors
 from spanscore.control.target import read_spec
-from spanscore.errors import InputError, JudgeUnavailableError, NotFoundError, PermanentError
+from spanscore.errors import FieldError, InputError, JudgeUnavailableError, NotFoundError, PermanentError
 from spanscore.export.alerting_config import Alerting
 from spanscore.store.listing import ScoreQuery
 from spanscore.store.monitors import MonitorStore
@@ -195,6 +196,26 @@ def test_a_run_that_is_cancelled_for_the_next_leaves_it_what_it_was_about(world,
     assert [x.outcome for x in world.ticks()] == ["running", "cancelled"]
     assert first.run in second.facts.reason
     assert world.subjects(world.worked_off(second)) == sorted(one + two)
+
+
+def test_no_run_is_cancelled_for_one_that_may_not_start(world, server, traces, monkeypatch):
+    world.create(overlap="cancel_previous")
+    ids = server.keep(traces(2))
+    first = world.later()
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, "MAX_UNFINISHED", 0)
+        assert world.later().outcome == "skipped"
+    assert world.run(first.run).state == "PENDING"
+    assert world.subjects(world.worked_off(world.later())) == sorted(ids)
+
+
+def test_a_condition_over_scores_needs_a_window_in_which_later_scores_are_seen(world):
+    for number, window in enumerate(({"look_back": "1h"}, {"everything": True})):
+        given = {"run": {**METRICS, "target": {"where": "failing = true"}, **window}}
+        assert world.do(world.monitors.create("", read_spec(MonitorSpec, given), f"m{number}"))
+    with pytest.raises(FieldError, match="look_back or everything") as caught:
+        world.create(target={"where": "failing = true"})
+    assert caught.value.field == "run.target.where"
 
 
 @pytest.mark.parametrize("target", [{}, {"filter": {"service": "shop"}}, {"scope": "session"}])

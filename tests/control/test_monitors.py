@@ -11,6 +11,7 @@ from aiohttp import web
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from pydantic import ValidationError
 
+from spanscore.control import monitors
 from spanscore.control.alerting import Events
 from spanscore.control.looking import digest, value_of
 from spanscore.control.monitors import Monitors
@@ -235,6 +236,33 @@ def test_a_receiver_that_is_down_holds_up_no_look(url):
             return here.looked_ns() == here.now_ns
 
     assert asyncio.run(scenario())
+
+
+def test_a_receiver_that_does_not_answer_holds_up_no_other(url, monkeypatch):
+    monkeypatch.setattr(monitors, "_LOOK_EVERY_S", 0)
+
+    async def scenario():
+        receiver = Receiver()
+        async with served(receiver) as endpoint:
+            receivers = {"otel_event": {"exporter": "otlp_grpc"}, "webhook": {"endpoint": endpoint}}
+            async with world(url, receivers) as here, asyncio.timeout(60):
+                here.exporter.send = never
+                loops = [asyncio.create_task(x) for x in here.monitors.loops()]
+                for number, value in enumerate((0.2, 0.9), 1):
+                    here.scores(value, 100)
+                    here.now_ns += MINUTE
+                    while len(receiver.requests) < number:
+                        await asyncio.to_thread(lambda: None)
+                for loop in loops:
+                    loop.cancel()
+                await asyncio.wait(loops)
+        return receiver
+
+    assert [x["status"] for x in asyncio.run(scenario()).bodies] == ["firing", "resolved"]
+
+
+async def never(*_given):
+    await asyncio.Event().wait()
 
 
 def test_an_alert_leaves_as_an_event_when_it_begins_and_when_it_ends(url):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from spanscore.errors import PermanentError, RetryableError
+from spanscore.store import monitor_tables
 from spanscore.store.config import Config
 from spanscore.store.monitor_scores import Wanted, last_seq
 from spanscore.store.monitor_tables import KeptMonitor, MonitorProgress, Tick, TickFacts
@@ -77,6 +78,12 @@ def test_the_history_is_bounded_and_what_is_open_stays(monitors):
     add(monitors, tick(1, outcome="running"), *(tick(x, outcome="done") for x in range(2, 1004)))
     kept = [x.due_ns for x in monitors.read(lambda x: x.ticks("", "nightly", 2000))]
     assert (len(kept), kept[-1], kept[-2]) == (1001, 1, 4)
+
+
+def test_a_new_tick_is_kept_where_the_clock_was_set_back_behind_all_that_are_kept(monitors, monkeypatch):
+    monkeypatch.setattr(monitor_tables, "_KEPT_TICKS", 3)
+    add(monitors, *(tick(x, outcome="done") for x in range(10, 14)), tick(5))
+    assert monitors.read(lambda x: x.tick("", "nightly", 5)) == tick(5)
 
 
 def test_a_paused_monitor_may_tick_where_somebody_asks_for_it(monitors):

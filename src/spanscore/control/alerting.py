@@ -3,8 +3,9 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from spanscore.errors import PermanentError, RetryableError
@@ -74,19 +75,25 @@ class Alerts:
 
     async def deliver(self) -> None:
         """Send the alerts that are due, once each. Raises RetryableError where the store cannot be used now."""
-        due = await asyncio.to_thread(self._notices.due, self._clock_ns())
-        queues: dict[str, list[Notice]] = {}
-        for notice in due:
-            queues.setdefault(notice.receiver, []).append(notice)
-        await asyncio.gather(*(self._deliver(x) for x in queues.values()))
+        await asyncio.gather(*(x() for x in self.deliveries()))
 
-    async def _deliver(self, notices: Sequence[Notice]) -> None:
-        """Those of one receiver, one after the other."""
-        for notice in notices:
-            receiver = self._receivers.get(notice.receiver)
-            if receiver is None or (notice.delivered and notice.is_superseded):
-                if receiver is None:
-                    _log.warning("%s: an alert of %s is dropped, the receiver is gone", notice.receiver, notice.monitor)
+    def deliveries(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
+        """What `deliver` does, by receiver: repeated side by side, one that hangs holds up no other."""
+        return [*(partial(self._deliver_to, name) for name in self._receivers), self._drop_undeliverable]
+
+    async def _drop_undeliverable(self) -> None:
+        """Forget the alerts whose receiver is gone."""
+        for notice in await asyncio.to_thread(self._notices.due, self._clock_ns()):
+            if notice.receiver not in self._receivers:
+                _log.warning("%s: an alert of %s is dropped, the receiver is gone", notice.receiver, notice.monitor)
+                await asyncio.to_thread(self._notices.settle, notice, None)
+
+    async def _deliver_to(self, name: str) -> None:
+        """Send the alerts that are due to one receiver, one after the other."""
+        receiver = self._receivers[name]
+        due = await asyncio.to_thread(self._notices.due, self._clock_ns())
+        for notice in (x for x in due if x.receiver == name):
+            if notice.delivered and notice.is_superseded:
                 await asyncio.to_thread(self._notices.settle, notice, None)
                 continue
             try:

@@ -68,6 +68,11 @@ class MonitorRun(Spec):
         """Whether the target names its traces or sessions one by one."""
         return bool(self.target.trace_ids or self.target.session_ids)
 
+    @property
+    def misses_later_scores(self) -> bool:
+        """Whether the runs are about what was stored since the run before, of which some may not be scored yet."""
+        return bool(self.target.where) and self.look_back is None and not self.everything
+
     def run_spec(self, name: str, now_ns: int | None = None) -> RunSpec:
         """The run of a tick that is made at `now_ns`."""
         target = self.target

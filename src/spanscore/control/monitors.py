@@ -82,7 +82,7 @@ class Monitors:
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         """All that has to run, for ever."""
-        return [self._repeatedly(self.look), self._repeatedly(self.deliver)]
+        return [self._repeatedly(x) for x in (self.look, *self._alerts.deliveries())]
 
     async def close(self) -> None:
         """Close the connections to all receivers."""
@@ -286,6 +286,11 @@ class Monitors:
         return self._schedules[known.key]
 
     async def _refuse_unmet(self, tenant: str, spec: MonitorSpec) -> None:
+        if spec.run is not None and spec.run.misses_later_scores:
+            raise FieldError(
+                "run.target.where",
+                "a trace that is scored after a tick would be in no run: give look_back or everything beside it",
+            )
         run = None if spec.run is None else spec.run.run_spec("")
         try:
             if run is not None:

@@ -170,16 +170,23 @@ class Ticking:
             return self._started(tables, kept, run, tick, starting)
         before = "the run before waits" if going is None else f"run {going.id} was still {going.state}"
         if run.overlap == "cancel_previous" and going is not None:
-            tables.runs.change(going.id, tick.looked_ns, partial(_cancelled, tick=tick))
-            starting.cancelled = going.id
-            kept = replace(kept, until_row=kept.progress.from_row)  # what it was about is what this one is about
-            reason = f"{before}, and was cancelled"
-            tick = replace(tick, facts=replace(tick.facts, reason=reason))
-            return self._started(tables, kept, run, tick, starting)
+            return self._in_place_of(going, tables, kept, run, tick, starting)
         if run.overlap == "queue" and waiting < MAX_QUEUED:
             return replace(tick, outcome="queued", facts=replace(tick.facts, reason=before))
         more = f", and {waiting} ticks wait for its end" if waiting else ""
         return tick.ended("skipped", tick.looked_ns, f"{before}{more}")
+
+    def _in_place_of(
+        self, going: Run, tables: MonitorTables, kept: KeptMonitor, run: MonitorRun, tick: Tick, starting: _Starting
+    ) -> Tick:
+        """The tick with its run, which is also about what `going` was about; where it starts, that is cancelled."""
+        reason = f"run {going.id} was still {going.state}, and was cancelled"
+        tick = replace(tick, facts=replace(tick.facts, reason=reason))
+        made = self._started(tables, replace(kept, until_row=kept.progress.from_row), run, tick, starting)
+        if made.outcome == "running":
+            tables.runs.change(going.id, tick.looked_ns, partial(_cancelled, tick=tick))
+            starting.cancelled = going.id
+        return made
 
     def _started(
         self, tables: MonitorTables, kept: KeptMonitor, run: MonitorRun, tick: Tick, starting: _Starting

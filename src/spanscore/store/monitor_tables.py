@@ -145,7 +145,7 @@ class MonitorTables:
             return False
         dialect = postgresql if self.connection.dialect.name == "postgresql" else sqlite
         self.connection.execute(dialect.insert(monitor_ticks).values(**_tick_row(tick)).on_conflict_do_nothing())
-        self._forget_ticks(tick.tenant, tick.monitor)
+        self._forget_ticks_before(tick)
         return True
 
     def change_tick(self, tick: Tick) -> None:
@@ -203,14 +203,14 @@ class MonitorTables:
         newer = select(agent_traces.c.row).where(*is_of(agent_traces, tenant), agent_traces.c.row > row).limit(1)
         return any(self.connection.execute(newer.where(column.in_(x))).first() is not None for x in chunks(subjects))
 
-    def _forget_ticks(self, tenant: str, monitor: str) -> None:
-        """Hold the history to its bound; what is open stays."""
-        due = monitor_ticks.c.due_ns
-        newest = select(due).where(_of(tenant, monitor)).order_by(due.desc()).offset(_KEPT_TICKS).limit(1)
+    def _forget_ticks_before(self, new: Tick) -> None:
+        """Hold the history to its bound; what is open stays, and `new`, also where a clock has made others later."""
+        of_monitor, due = _of(new.tenant, new.monitor), monitor_ticks.c.due_ns
+        newest = select(due).where(of_monitor).order_by(due.desc()).offset(_KEPT_TICKS).limit(1)
         last_ns = self.connection.execute(newest).scalar()
         if last_ns is not None:
-            is_old = and_(due <= last_ns, monitor_ticks.c.outcome.not_in(OPEN))
-            self.connection.execute(delete(monitor_ticks).where(_of(tenant, monitor), is_old))
+            is_old = and_(due <= last_ns, due != new.due_ns, monitor_ticks.c.outcome.not_in(OPEN))
+            self.connection.execute(delete(monitor_ticks).where(of_monitor, is_old))
 
 
 def _is(table: Any, tenant: str, monitor: str) -> Any:
