@@ -6,7 +6,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from spanscore import config, pipeline, rebuild, scoring
-from spanscore.errors import InputError, RetryableError
+from spanscore.errors import FieldError, InputError, RetryableError
 from spanscore.evaluation import Config as Evaluation
 from spanscore.evaluation import Overrides
 from spanscore.store import quarantine
@@ -162,6 +162,19 @@ def test_a_trace_nobody_knows_is_not_evaluated(settings):
 
     served(settings, ask, lambda _: True)
     assert found == [[]]
+
+
+def test_a_trace_is_not_evaluated_by_a_model_that_is_an_address(settings):
+    found = []
+
+    async def ask(running):
+        try:
+            await running.evaluate(trace_id="0" * 32, overrides=Overrides(model="oobabooga/http://127.0.0.1:1/"))
+        except FieldError as error:
+            found.append(error.field)
+
+    served(settings, ask, lambda _: True)
+    assert found == ["model"]
 
 
 def test_a_trace_that_cannot_be_stored_is_put_aside_and_costs_no_other(settings, monkeypatch):

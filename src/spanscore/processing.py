@@ -16,6 +16,7 @@ from spanscore.assemble.work_queue import WorkQueue
 from spanscore.config import Settings
 from spanscore.content import ContentWatch
 from spanscore.control.measurer import Measurers
+from spanscore.control.requested_models import RequestedModels
 from spanscore.control.runs import Runs
 from spanscore.control.sources import Sources
 from spanscore.embed import open_embedder
@@ -76,6 +77,7 @@ class Processing:
         self.meter = meter
         self.store = store
         self._settings = settings
+        self._requested = RequestedModels(settings)
         self._is_judged = judge is not None or any(x.models for x in settings.judges)
         self._spans = spans
         self._clock_ns = clock_ns
@@ -210,6 +212,7 @@ class Processing:
         Raises InputError when `overrides` cannot be met.
         """
         asked = overrides or Overrides()
+        self._requested.require(asked.model, "model")
         refuse_misplaced(asked, "trace" if session_id is None else "session")
         self._scoring.check(asked)
         if session_id is not None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from spanscore.config import Settings
+from spanscore.control.requested_models import RequestedModels
 from spanscore.control.spec import RunBudget, RunSpec
 from spanscore.control.target import MeasureSpec, TargetSpec
 from spanscore.embed.port import Embedder
@@ -50,6 +51,7 @@ class Measurers:
         self._judge = judge
         self._embedder = embedder
         self._clock_ns = clock_ns
+        self._requested = RequestedModels(settings)
 
     @property
     def judge_config(self) -> JudgeConfig:
@@ -59,6 +61,7 @@ class Measurers:
     def of(self, spec: RunSpec, spent: JudgeUsage = JudgeUsage()) -> Measurer:  # noqa: B008 - frozen
         """The engine for `spec`, of whose budget so much is `spent`. Raises InputError where it cannot be met."""
         measure, scope = spec.measure, spec.target.scope
+        self._requested.require_all(measure)
         overrides = Overrides(measure.metrics or None, measure.model, None, measure.signal_weights or None)
         refuse_misplaced(overrides, scope)
         evaluation = self._changed(measure, is_all_named=bool(measure.metrics))

@@ -63,6 +63,12 @@ def _no_rules(models: tuple[str, ...]) -> tuple[str, ...]:
     return models
 
 
+def _ends_in_star(allowed: str) -> str:
+    if "*" in allowed[:-1]:
+        raise ValueError(f"{allowed}: a * stands at the end only, for all names that begin so, such as openai/*")
+    return allowed
+
+
 def _read_bands(given: Any) -> Any:
     """The bands in the file that `given` names; bands themselves as they are."""
     if not isinstance(given, str):
@@ -201,6 +207,11 @@ class Config(BaseModel):
 
     fallback_models: Annotated[tuple[str, ...], AfterValidator(_no_rules)] = ()
     """Models to ask, in order, when the one before gave no valid answer."""
+
+    allowed_models: tuple[Annotated[str, Field(min_length=1), AfterValidator(_ends_in_star)], ...] | None = None
+    """Models that requests to the API may name beside those of the configuration: names, or beginnings of names with a
+    `*`, such as `openai/*`; `*` alone is every model. null: every model where `api.auth` is not set and `tenancy` is
+    not enabled, else none."""
 
     plan: Literal["staged", "fused"] = "fused"
     """`fused`: all metrics of a trace share two calls, or more where the judge cannot read or write as much at once.

@@ -22,6 +22,9 @@ _NO_KEY = re.compile(r"\bmissing (?:credentials|(?:\w+ )?api[ _]key)", re.IGNORE
 """What litellm says, as if it were an error 500, when it finds no key to call with."""
 _HOW_TO_GIVE_A_KEY = "no key to call it with: set {}, or judge.api_key"
 _OPENAI_KEY = "OPENAI_API_KEY"
+_RAW = re.compile(r"\{|<[!/a-z]", re.IGNORECASE)
+"""Where the body of an answer begins, as litellm quotes it."""
+_JSON_MESSAGE = re.compile(r"""(["'])(?:message|detail|error)\1\s*:\s*(["'])(.*?)(?<!\\)\2""")
 _PREFIX = re.compile(r"^litellm\.(\w+): (?:\w+: )?(?:\w+Exception - )?")
 
 
@@ -156,7 +159,7 @@ class LiteLLM:
         too_long = isinstance(error, litellm.ContextWindowExceededError) or is_too_long(said) or exceeds_context(error)
         lacks_key = bool(_NO_KEY.search(said))
         return CallError(
-            _without_key(litellm, model) if lacks_key else self._shown(said),
+            _without_key(litellm, model) if lacks_key else self._shown(_without_body(said, model, error)),
             status=401 if lacks_key else getattr(error, "status_code", None),
             timed_out=isinstance(error, litellm.Timeout),
             headers=_lower_case(getattr(error, "litellm_response_headers", None)),
@@ -171,6 +174,23 @@ class LiteLLM:
         for secret in self._secrets:
             line = line.replace(secret, "[REDACTED:api_key]")
         return redact.redact(line).text[:_MAX_MESSAGE_CHARACTERS]
+
+
+def _without_body(said: str, model: str, error: Any) -> str:
+    """What an error says, without the body of the answer: of a JSON body its message, of any other one nothing.
+
+    Nothing of the answer either where it came from an address in the model's name.
+    """
+    kind, _, told = said.partition(": ")
+    status = getattr(error, "status_code", None)
+    without = f"{kind} (HTTP {status})" if status else kind
+    if "://" in model:
+        return without
+    if (body := _RAW.search(told)) is None:
+        raw = getattr(error, "body", None)
+        return without if isinstance(raw, str) and raw else said
+    message = _JSON_MESSAGE.search(told, body.start())
+    return f"{kind}: {message[3]}" if message and body[0] == "{" else without
 
 
 def _without_key(litellm: Any, model: str) -> str:
