@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from spanscore.cli import main
+from spanscore.api.v1 import analytics_service_pb2 as pb
+from spanscore.cli import analytics_tables, main
 from spanscore.model.score import Annotation, Evaluation, Evaluator, Score, Skip
 from spanscore.model.trace import AgentTrace, Target, ToolCall
 from spanscore.store.config import Config
@@ -125,6 +126,24 @@ def test_a_history_lists_every_score(capsys, file):
     code, out, _ = run(capsys, file, "history", "helpful", "--trace", f"{0:032x}")
     assert code == 0
     assert "ada" in out
+
+
+def test_a_pass_rate_without_an_interval_says_why(capsys):
+    rate = pb.ScoreFigure(value=1.0, note="of one session alone")
+    analytics_tables.print_summaries([pb.ScoreSummary(metric="judged", scores=3, least_sampling=1, pass_rate=rate)])
+    assert "judged, pass rate: of one session alone" in capsys.readouterr().out
+
+
+def test_a_distribution_says_why_a_quantile_has_no_interval(capsys, file):
+    words = ("distribution", "--metric", "helpful", "--quantile", "0.5")
+    [found] = objects(capsys, file, *words)
+    _, out, _ = run(capsys, file, *words)
+    assert f"quantile 0.5: {found['quantiles'][0]['value']['note']}" in out
+
+
+def test_a_history_says_why_a_score_has_no_value(capsys, file):
+    _, out, _ = run(capsys, file, "history", "judged", "--trace", f"{9:032x}")
+    assert "skipped, budget" in out
 
 
 def test_no_such_scores_are_said(capsys, file):

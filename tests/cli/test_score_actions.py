@@ -147,6 +147,12 @@ def test_a_file_may_only_be_checked(act, given_file):
     assert printed.out == "1 scores can be imported; nothing was sent\n"
 
 
+def test_a_dry_run_of_an_import_prints_json_where_it_is_asked_for(act, given_file):
+    file = given_file(f"trace_id,metric,label\n{TRACE},dry,pass\n")
+    _, printed = act("import", file, "--dry-run", "--json")
+    assert json.loads(printed.out) == {"lines": 1, "created": 0, "already_there": 0}
+
+
 def test_an_empty_queue_says_so(act):
     code, printed = act("queue", "--metric", "nothing", "--author", "ada")
     assert (code, printed.out) == (0, "nothing is to be labelled\n")

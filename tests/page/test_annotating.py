@@ -155,3 +155,31 @@ def test_the_label_of_another_metric_is_not_taken_back(annotate, served):
     page.keyboard.press("u")
     _said(page, "There is nothing to take back")
     assert [x[1] for x in _labels(served)] == ["task_completion"]
+
+
+def test_a_label_whose_answer_is_lost_is_saved_with_the_comment_as_it_is_now(annotate, served):
+    page = annotate(served)
+
+    def lose(route):
+        route.fetch()
+        route.fulfill(status=503, json={"code": "unavailable", "message": "It is lost."})
+
+    page.route("**/*CreateScore", lose, times=1)
+    page.keyboard.press("y")
+    page.locator(".label-bar .problem", has_text="is not saved; press 1 to try again").wait_for()
+    page.keyboard.press("c")
+    page.keyboard.type("but slow")
+    page.keyboard.press("Escape")
+    page.keyboard.press("1")
+    _said(page, "pass is saved")
+    assert ("ann", "task_completion", "pass", "but slow") in _labels(served)
+
+
+def test_why_the_metrics_cannot_be_read_is_shown(show, served):
+    page = show(served, "#/failing")
+    error = {"code": "internal", "message": "The figures cannot be read."}
+    page.route("**/*SummarizeScores", lambda route: route.fulfill(status=500, json=error))
+    page.keyboard.press("r")
+    page.locator(".failing-page .problem", has_text="The figures cannot be read.").wait_for()
+    page.evaluate("location.hash = '#/annotate'")
+    page.locator(".annotate .main", has_text="The figures cannot be read.").wait_for()

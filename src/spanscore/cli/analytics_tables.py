@@ -55,6 +55,8 @@ def print_distributions(found: "Sequence[pb.ScoreDistribution]") -> None:
         for quantile in one.quantiles:
             table.add_row(f"quantile {quantile.share:g}", "", figure(quantile.value))
         console().print(table)
+        shares = [*(x.share.note for x in one.bins), *(x.share.note for x in one.labels)]
+        _print_lines([*shares, *(f"quantile {x.share:g}: {x.value.note}" for x in one.quantiles if x.value.note)])
 
 
 def print_comparisons(found: "Sequence[pb.ScoreComparison]") -> None:
@@ -106,9 +108,16 @@ def print_history(found: "Sequence[Score]") -> None:
             on_one_line(one.run.removeprefix("runs/"), _NAME_CHARS) or "-",
             str(one.revision),
             f"{one.value:g}" if one.HasField("value") else "-",
-            on_one_line(one.label, _NAME_CHARS) or "-",
+            on_one_line(one.label, _NAME_CHARS) or _status(one),
         )
     console().print(table)
+
+
+def _status(one: "Score") -> str:
+    """Why a score has no value, where it has none."""
+    if one.status == _SKIPPED:
+        return f"skipped, {on_one_line(one.skip_cause, _NAME_CHARS)}" if one.skip_cause else "skipped"
+    return "failed" if one.status == _FAILED else "-"
 
 
 def figure(found: "pb.ScoreFigure") -> str:
@@ -149,8 +158,9 @@ def _print_notes(found: "Sequence[pb.ScoreSummary]") -> None:
     """Print why there is no interval or correction, what a correction rests on, and what is missing."""
     notes = []
     for one in found:
-        for what, x in (("mean", one.mean), ("corrected", one.corrected_pass_rate)):
-            if x.note and (one.scores or what != "mean"):
+        figures = (("mean", one.mean), ("pass rate", one.pass_rate), ("corrected", one.corrected_pass_rate))
+        for what, x in figures:
+            if x.note and (one.scores or what == "corrected") and (what != "pass rate" or x.note != one.mean.note):
                 notes.append(f"{one.metric}, {what}: {x.note}")
         notes += [f"{one.metric}, missing: {x.count:,} {_reason(x)}" for x in one.missing]
         if one.least_sampling < 1:
@@ -162,7 +172,7 @@ def _reason(missing: "pb.MissingReason") -> str:
     return f"{'failed' if missing.status == _FAILED else 'skipped'}, {missing.cause}"
 
 
-_FAILED = 3  # STATUS_FAILED
+_SKIPPED, _FAILED = 2, 3  # STATUS_SKIPPED, STATUS_FAILED
 
 
 def _print_lines(notes: Iterable[str]) -> None:

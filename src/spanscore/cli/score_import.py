@@ -46,6 +46,9 @@ def run(args: argparse.Namespace) -> int:
     lines = _lines(args)
     batches = [lines[start : start + BATCH] for start in range(0, len(lines), BATCH)]
     _check(args.file, batches)
+    if args.dry_run and args.json:
+        print_json({"lines": len(lines), "created": 0, "already_there": 0})
+        return 0
     if args.dry_run:
         print(f"{len(lines):,} scores can be imported; nothing was sent")
         return 0

@@ -25,7 +25,7 @@ export function makeAnnotate(app) {
   const metrics = h("datalist", { id: "annotate-metrics" });
   const metric = field("Metric", { list: "annotate-metrics", onchange: () => app.go("annotate", { ...given, metric: metric.value.trim() }) });
   const kind = h("select", { "aria-label": "Which ones", onchange: () => app.go("annotate", { ...given, kind: kind.value }) }, Object.entries(STRATEGIES).map(([name, [, word]]) => h("option", { value: name }, word)));
-  const author = field("Your name", { autocomplete: "name", value: localStorage.getItem(AUTHOR_KEY) ?? "", onchange: () => { localStorage.setItem(AUTHOR_KEY, author.value.trim()); start(); } });
+  const author = field("Your name", { autocomplete: "name", value: localStorage.getItem(AUTHOR_KEY) ?? "", onchange: () => { localStorage.setItem(AUTHOR_KEY, author.value.trim()); start().catch(app.failed); } });
   const tally = h("p", { class: "muted small", role: "status" });
   const main = h("main", { class: "main", id: "main", tabindex: "-1" });
   const labels = makeLabels({ why, onlabel: give, onskip: skip, onundo: undo });
@@ -44,19 +44,26 @@ export function makeAnnotate(app) {
 
   // What is still being read or saved for another metric or author no longer counts.
   async function start() {
-    number += 1;
+    const own = (number += 1);
     queue = [];
     shown = null;
     labelled = [];
     tally.textContent = "";
     labels.hide();
-    if (!metrics.childElementCount) await offerMetrics();
+    try {
+      if (!metrics.childElementCount) await offerMetrics();
+    } catch (error) {
+      if (own === number) replace(main, problemPart(error, () => start().catch(app.failed)));
+      throw error;
+    }
+    if (own !== number) return;
     if (!given.metric) {
       const choices = [...metrics.children].map(({ value }) => h("li", null, button(value, () => app.go("annotate", { ...given, metric: value }), { class: "link" })));
-      return replace(main, message("Choose a metric", choices.length ? "What you label is kept as a score that a person gave, and compared with the judge's." : "There are no scores yet that pass or fail: what is labelled is what was scored.", h("ul", null, choices)));
+      replace(main, message("Choose a metric", choices.length ? "What you label is kept as a score that a person gave, and compared with the judge's." : "There are no scores yet that pass or fail: what is labelled is what was scored.", h("ul", null, choices)));
+      return;
     }
-    if (!author.value.trim()) return replace(main, message("Who are you?", "Type your name above. Labels have it, and you are asked only for what you have not labelled."));
-    return advance();
+    if (author.value.trim()) await advance();
+    else replace(main, message("Who are you?", "Type your name above. Labels have it, and you are asked only for what you have not labelled."));
   }
 
   async function offerMetrics() {

@@ -22,6 +22,7 @@ export async function failingPage(app, conditions) {
   let newest = [];
   let summaries = [];
   let why = []; // nothing fails
+  let problem = ""; // why the rates cannot be read, where asking again would not help
 
   async function readNewest() {
     newest = await failingScores({ filter: scoreFilter(conditions(), Date.now()) });
@@ -29,9 +30,16 @@ export async function failingPage(app, conditions) {
   }
 
   async function readRates() {
-    summaries = (await ask("AnalyticsService/SummarizeScores", { selection: selectionOf(conditions(), Date.now()) })).summaries ?? [];
-    if (!withRates(newest, summaries).length) why = await whyNothingFails(summaries);
-    show();
+    try {
+      summaries = (await ask("AnalyticsService/SummarizeScores", { selection: selectionOf(conditions(), Date.now()) })).summaries ?? [];
+      if (!withRates(newest, summaries).length) why = await whyNothingFails(summaries);
+      problem = "";
+    } catch (error) {
+      problem = error.isPassing ? "" : error.message;
+      throw error;
+    } finally {
+      show();
+    }
   }
 
   function show() {
@@ -40,6 +48,7 @@ export async function failingPage(app, conditions) {
     patch(element,
       h("header", { class: "page-head" }, h("h1", null, "What fails now"), h("p", { class: "meta" }, words(given, groups).map((text) => h("span", null, text)))),
       app.viewer.hasJudge ? null : noJudge(),
+      problem ? h("p", { class: "problem", role: "alert" }, `The pass rates cannot be shown: ${problem}`) : null,
       groups.length ? groups.map((group) => groupPart(group, app, given)) : h("div", { class: "all-well" }, why));
   }
 

@@ -13,7 +13,7 @@ const LABELS = [{ label: "pass", keys: ["1", "y"], word: "Pass" }, { label: "fai
  */
 export function makeLabels(options) {
   let subject = null; // what is to be labelled
-  let tried = { subject: null, label: "", requestId: "" }; // a label that is tried again is the same request
+  let tried = null; // a label with its comment that is not saved yet; tried again, it is the same request
   let isBusy = false;
 
   const said = h("span", { class: "said", role: "status" });
@@ -41,11 +41,13 @@ export function makeLabels(options) {
 
   function give(label) {
     if (options.why) return;
-    if (tried.subject !== subject || tried.label !== label) tried = { subject, label, requestId: requestId() };
+    const words = comment.value.trim();
+    if (tried?.subject !== subject || tried.label !== label || tried.words !== words) tried = { subject, label, words, requestId: requestId() };
     for (const one of labels) one.setAttribute("aria-pressed", String(one.dataset.label === label));
     const again = LABELS.find((one) => one.label === label).keys[0];
     once(`“${label}” is not saved; press ${again} to try again`, async () => {
-      const found = await options.onlabel(label, comment.value.trim(), tried.requestId);
+      const found = await options.onlabel(label, words, tried.requestId);
+      tried = null;
       comment.value = "";
       return `${label} is saved. ${found}`;
     });
@@ -70,7 +72,7 @@ export function makeLabels(options) {
       for (const one of labels) one.removeAttribute("aria-pressed");
     },
     hide() {
-      subject = null;
+      subject = tried = null;
       element.hidden = true;
     },
   };
