@@ -202,3 +202,21 @@ def test_an_answer_that_no_client_would_read_is_refused(store, monkeypatch):
     monkeypatch.setattr(analytics, "MAX_ANSWER_BYTES", 10)
     with pytest.raises(InputError, match="more than a client reads: ask for fewer metrics or"):
         ask(store, "summarize_scores", pb.SummarizeScoresRequest())
+
+
+def test_few_questions_are_worked_on_at_once(store, monkeypatch):
+    counts = [0]
+
+    async def in_turn(read, ask):
+        counts.append(counts[-1] + 1)
+        await asyncio.sleep(0)
+        counts.append(counts[-1] - 1)
+        return read(ask)
+
+    async def ask_often():
+        service = AnalyticsService(store)
+        await asyncio.gather(*(service.summarize_scores(pb.SummarizeScoresRequest(), Call("")) for _ in range(15)))
+
+    monkeypatch.setattr(analytics, "in_thread", in_turn)
+    asyncio.run(ask_often())
+    assert max(counts) == 2

@@ -8,6 +8,7 @@ from spanscore.model.headers import of_tenant, with_headers
 from spanscore.model.score import Annotation, Evaluation, Evaluator, Failure
 from spanscore.model.session_scope import scope_of, session_key
 from spanscore.model.trace import ModelCall, Target
+from spanscore.store import external, records
 from spanscore.store.config import Config
 from spanscore.store.external import named
 from spanscore.store.writing import key
@@ -330,3 +331,14 @@ def test_what_one_tenant_sends_is_no_label_of_anothers_trace(store, make, databa
     resource = with_headers({}, (("x-tenant", "other"),))
     store.put_external([given(trace.trace_ids[0], target=Target(trace.trace_ids[0], "", 0, 0, resource))])
     assert named(Config(url=database_url), "helpful") == ([], [])
+
+
+def test_the_traces_that_scores_may_be_of_are_read_one_after_the_other(store, make, monkeypatch):
+    traces = [make.trace(number) for number in range(1, 4)]
+    store.commit([make.stored(x) for x in traces], [])
+    decoded = []
+    decode = records.decode_trace
+    monkeypatch.setattr(records, "decode_trace", lambda record: decoded.append(1) or decode(record))
+    with store._database.reading() as connection:
+        next(external.turns(connection, [make.score(x) for x in traces], None))
+    assert len(decoded) == 1

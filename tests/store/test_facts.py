@@ -176,6 +176,22 @@ def test_a_score_whose_trace_is_not_in_its_commit_has_the_context_of_the_trace(s
     assert [(x.number, x.model) for x in rows()] == [(1, "gpt-4o"), (2, "gpt-4o")]
 
 
+def test_the_first_scores_of_a_stored_trace_have_its_context(store, make, rows):
+    trace = make.trace(model_calls=(ModelCall("3" * 16, "gpt-4o"),))
+    store.commit([make.stored(trace)], [])
+    store.commit([], [make.score(trace, run="run1")])
+    assert [x.model for x in rows()] == ["gpt-4o"]
+
+
+def test_a_damaged_score_can_be_deleted(store, make, rows, sql):
+    trace = make.trace()
+    [score] = scores = [make.score(trace, **given(trace, 0.5, 1))]
+    store.put_external(scores)
+    sql("UPDATE external_scores SET record = '{'")
+    store.given.remove("", score.uid, lambda _score: None)
+    assert (rows(), sql("SELECT count(*) FROM external_scores")) == ([], [(0,)])
+
+
 def test_a_trace_that_became_part_of_another_has_none(store, make, rows):
     alone, turn = make.trace(2), make.trace(1)
     store.commit([make.stored(alone)], [make.score(alone)])

@@ -1,5 +1,6 @@
 """AnalyticsService: figures over the scores that are stored."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
@@ -25,6 +26,8 @@ MessageT = TypeVar("MessageT", bound=Message)
 MAX_ANSWER_BYTES = 3 * 2**20
 """gRPC's clients read messages of up to 4 MiB unless they are told otherwise."""
 
+_AT_ONCE = 2
+"""Questions that are worked on at once: each takes several of the connections that whoever commits needs too."""
 _USUAL_LEVEL = 0.95
 _USUAL_BINS = 10
 _USUAL_QUANTILES = [0.1, 0.25, 0.5, 0.75, 0.9]
@@ -57,38 +60,43 @@ class AnalyticsService(Servicer):
 
     def __init__(self, stored: Stored) -> None:
         self._stored = stored
+        self._reading = asyncio.Semaphore(_AT_ONCE)
+
+    async def _read(self, ask: Callable[[Connection], MessageT]) -> MessageT:
+        async with self._reading:
+            return await in_thread(self._stored.read, ask)
 
     @needs("read")
     async def summarize_scores(self, request: pb.SummarizeScoresRequest, call: Call) -> pb.SummarizeScoresResponse:
         """What the scores of each metric come to."""
-        return await in_thread(self._stored.read, lambda connection: summarize(connection, request, call))
+        return await self._read(lambda connection: summarize(connection, request, call))
 
     @needs("read")
     async def query_score_trend(self, request: pb.QueryScoreTrendRequest, call: Call) -> pb.QueryScoreTrendResponse:
         """The same for each hour, day or longer time."""
-        return await in_thread(self._stored.read, lambda connection: trend(connection, request, call))
+        return await self._read(lambda connection: trend(connection, request, call))
 
     @needs("read")
     async def query_score_distribution(
         self, request: pb.QueryScoreDistributionRequest, call: Call
     ) -> pb.QueryScoreDistributionResponse:
         """How the values and labels of each metric are spread."""
-        return await in_thread(self._stored.read, lambda connection: spread(connection, request, call))
+        return await self._read(lambda connection: spread(connection, request, call))
 
     @needs("read")
     async def compare_scores(self, request: pb.CompareScoresRequest, call: Call) -> pb.CompareScoresResponse:
         """How two selections differ."""
-        return await in_thread(self._stored.read, lambda connection: compare(connection, request, call))
+        return await self._read(lambda connection: compare(connection, request, call))
 
     @needs("read")
     async def rank_sessions(self, request: pb.RankSessionsRequest, call: Call) -> pb.RankSessionsResponse:
         """A page of sessions, the worst first."""
-        return await in_thread(self._stored.read, lambda connection: rank(connection, request, call))
+        return await self._read(lambda connection: rank(connection, request, call))
 
     @needs("read")
     async def list_score_history(self, request: pb.ListScoreHistoryRequest, call: Call) -> pb.ListScoreHistoryResponse:
         """All that was ever said of one trace or session by one metric."""
-        return await in_thread(self._stored.read, lambda connection: history(connection, request, call))
+        return await self._read(lambda connection: history(connection, request, call))
 
 
 def summarize(connection: Connection, request: pb.SummarizeScoresRequest, call: Call) -> pb.SummarizeScoresResponse:

@@ -1,6 +1,6 @@
 """External scores in the store: beside what spanscore measured, and never in the outbox."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -160,8 +160,11 @@ def otel_ids(connection: Connection, agent_trace_ids: Sequence[str]) -> set[str]
     return found
 
 
-def turns(connection: Connection, scores: Sequence[Evaluation], tenant: str | None) -> list[AgentTrace]:
-    """The agent traces that these scores may be of; those whose records are damaged are left out."""
+def turns(connection: Connection, scores: Sequence[Evaluation], tenant: str | None) -> Iterator[AgentTrace]:
+    """The agent traces that these scores may be of, each read once it is asked for: one may be of megabytes.
+
+    Those whose records are damaged are left out.
+    """
     ids: set[str] = set()
     of_tenant = tenants.is_of(otel_traces, tenant)
     for trace_ids in chunks(sorted({x.target.trace_id for x in scores})):
@@ -170,12 +173,10 @@ def turns(connection: Connection, scores: Sequence[Evaluation], tenant: str | No
     named = {"tenants": sorted({x.tenant for x in scores})}
     for response_ids in chunks(sorted({key(x.target.response_id) for x in scores if x.target.response_id})):
         ids.update(connection.execute(_ANSWERED, {"responses": response_ids, **named}).scalars())
-    found = []
-    for some in chunks(sorted(ids)):
-        stored = select(agent_traces.c.record).where(agent_traces.c.id.in_(some))
-        for record in connection.execute(stored).scalars():
-            found += records.undamaged(records.decode_trace, record)
-    return found
+    stored = select(agent_traces.c.record).where(agent_traces.c.id == bindparam("id_"))
+    for id_ in sorted(ids):
+        for record in connection.execute(stored, {"id_": id_}).scalars().all():
+            yield from records.undamaged(records.decode_trace, record)
 
 
 def _row(score: Evaluation, row: int, now_ns: int) -> tuple[Any, ...]:

@@ -74,6 +74,8 @@ def put(
         found = connection.execute(_PLACES, {"subjects": some}).all()
         contexts.update((x.subject_id, x.context) for x in found if x.scope == "trace")
         _delete(connection, [x.number for x in found if tuple(x)[2:] in places])
+    unknown = {x.subject_id for _, x in scored if x.scope == "trace"} - about.keys() - contexts.keys()
+    about.update((trace.id, OfTrace.of(trace)) for trace in _stored(connection, sorted(unknown)))
     newest = {_place(x): (number, x) for number, x in scored}
     dimensions = Dimensions()
     of_subjects: dict[tuple[str, str], _OfSubject] = {}

@@ -166,7 +166,7 @@ def state_of(connection: Connection, tenant: str, score: Evaluation) -> SubjectS
     """Whether what a stored score is of is stored too."""
     if score.scope == "session":
         return Subjects.of(connection, tenant, [score]).resolved(score, tenant)[1]
-    turns = external.turns(connection, [score], tenant)
+    turns = list(external.turns(connection, [score], tenant))
     joined = join([score], turns)
     if joined.of_no_turn:
         return "ambiguous"
@@ -177,15 +177,21 @@ def state_of(connection: Connection, tenant: str, score: Evaluation) -> SubjectS
 def remove(connection: Connection, tenant: str, uid: str, checked: Callable[[Evaluation], object], now_ns: int) -> int:
     """Delete a score, unless `checked` raises; returns how many bytes went. Raises NotFoundError, StateError.
 
-    One that was received, and not created by the API, does not come back when it is received again.
+    One that was received, and not created by the API, does not come back when it is received again. One whose record is
+    damaged is deleted unchecked.
     """
-    row, score = _one(connection, tenant, uid)
-    checked(score)
+    row = _row(connection, tenant, uid)
+    score = next(iter(records.undamaged(records.decode_evaluation, row.record)), None)
+    if score is not None:
+        checked(score)
     connection.execute(delete(external_scores).where(external_scores.c.row == row.row))
     connection.execute(delete(response_scores).where(response_scores.c.row == row.row))
-    facts.renew_external(connection, row.row, score)
+    if score is None:
+        facts.forget(connection, [-row.row])
+    else:
+        facts.renew_external(connection, row.row, score)
     annotation.forget_label(connection, uid)
-    if not score.digest:
+    if score is None or not score.digest:
         connection.execute(insert(deleted_scores).values(uid=uid, tenant=tenant, deleted_ns=now_ns))
     freed_bytes: int = row.size_bytes
     return freed_bytes
@@ -197,11 +203,16 @@ def forget_deleted(connection: Connection, now_ns: int) -> None:
 
 
 def _one(connection: Connection, tenant: str, uid: str) -> tuple[Any, Evaluation]:
+    row = _row(connection, tenant, uid)
+    return row, records.decode_evaluation(row.record)
+
+
+def _row(connection: Connection, tenant: str, uid: str) -> Any:
     table = external_scores.c
     query = select(table.row, table.size_bytes, table.record).where(table.uid == uid, *is_of(external_scores, tenant))
     found = connection.execute(query.with_for_update()).first()
     if found is not None:
-        return found, records.decode_evaluation(found.record)
+        return found
     measured = select(evaluations.c.seq).where(evaluations.c.uid == uid, *is_of(evaluations, tenant)).limit(1)
     if connection.execute(measured).first() is not None:
         raise StateError(
@@ -216,7 +227,7 @@ def _there(connection: Connection, tenant: str, uids: Sequence[str]) -> dict[str
     for some in chunks(sorted(set(uids))):
         wanted = external_scores.c.uid.in_(some), *is_of(external_scores, tenant)
         there = connection.execute(select(external_scores.c.record).where(*wanted)).scalars()
-        found.update((x.uid, x) for x in map(records.decode_evaluation, there))
+        found.update((x.uid, x) for record in there for x in records.undamaged(records.decode_evaluation, record))
     return found
 
 

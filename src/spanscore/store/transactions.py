@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -45,20 +46,35 @@ def snapshot(engine: Engine) -> Iterator[Connection]:
 def together(connection: Connection, tasks: Sequence[Callable[[Connection], ItemT]]) -> list[ItemT]:
     """What each of these reading tasks gives, worked on by as many threads as there are processors, up to four.
 
-    Each has a snapshot of its own, but for one task alone, and in a database that has one connection: they have that of
-    `connection`. Raises as `transaction` does.
+    The calling thread works with `connection`, and alone where the database has one connection; each other thread has a
+    snapshot of its own. Raises as `transaction` does.
     """
     engine = connection.engine
     threads = min(_MAX_THREADS, os.cpu_count() or 1, len(tasks))
     if threads < 2 or engine.url.database in {None, "", ":memory:"}:
         return [task(connection) for task in tasks]
 
-    def work(task: Callable[[Connection], ItemT]) -> ItemT:
-        with snapshot(engine) as own:
-            return task(own)
+    waiting = deque(enumerate(tasks))
+    found: dict[int, ItemT] = {}
 
-    with ThreadPoolExecutor(threads) as workers:
-        return list(workers.map(work, tasks))
+    def work(own: Connection) -> None:
+        while waiting:
+            try:
+                place, task = waiting.popleft()
+            except IndexError:  # another thread took the last one
+                return
+            found[place] = task(own)
+
+    def work_beside() -> None:
+        with snapshot(engine) as own:
+            work(own)
+
+    with ThreadPoolExecutor(threads - 1) as workers:
+        others = [workers.submit(work_beside) for _ in range(threads - 1)]
+        work(connection)
+        for other in others:
+            other.result()
+    return [found[place] for place in range(len(tasks))]
 
 
 def is_damaged(error: BaseException | None) -> bool:
