@@ -180,8 +180,11 @@ def test_another_tenant_has_monitors_of_its_own(ask):
         ({"schedule": {"cron": "61 * * * *"}}, "monitor.schedule.cron", "cron '61"),
         ({"schedule": {"cron": "0 0 30 2 *"}}, "monitor.schedule.cron", "day-of-month"),
         ({"schedule": {"cron": "* * * * *", "time_zone": "Mars"}}, "monitor.schedule.time_zone", "IANA"),
-        ({"schedule": {"cron": "* * * * *", "every_s": 5}}, "monitor.schedule", "not both"),
-        ({"schedule": {"every_s": 0.5}}, "monitor.schedule.every_s", "greater than or equal"),
+        ({"schedule": {"cron": "* * * * *", "every_s": 60}}, "monitor.schedule", "not both"),
+        ({"schedule": {"every_s": 0.5}}, "monitor.schedule.every_s", "at least 10 s"),
+        ({"schedule": {"every_s": 9.9}}, "monitor.schedule.every_s", "9.9 s is too often: at least 10 s"),
+        ({"schedule": {"cron": "*/5 * * * * *"}}, "monitor.schedule.cron", "at least 10 apart"),
+        ({"schedule": {"cron": "0,55 * * * * *"}}, "monitor.schedule.cron", "at least 10 apart"),
         ({"schedule": {"every_s": float("nan")}}, "monitor.schedule.every_s", "no number of seconds"),
         ({"schedule": {"jitter_s": -1}}, "monitor.schedule.jitter_s", "no number of seconds"),
         ({"watch": {"metric": ""}}, "monitor.watch.metric", "at least 1"),
@@ -218,6 +221,11 @@ def test_what_is_wrong_is_said_with_its_field_and_changes_nothing(ask, changed, 
         with pytest.raises(FieldError, match=problem):
             ask("update_monitor", monitor=pb.Monitor(name="monitors/m", **changed), update_mask=mask)
         assert ask("get_monitor", name="monitors/m").etag == before.etag
+
+
+@pytest.mark.parametrize("schedule", [{"every_s": 10.0}, {"cron": "*/10 * * * * *"}, {"cron": "* * * * *"}])
+def test_a_monitor_may_tick_each_ten_seconds(ask, schedule):
+    assert ask.create(pb.Monitor(watch=LIVE.watch, schedule=schedule)).schedule.time_zone == "UTC"
 
 
 def test_all_fields_that_are_wrong_are_named_at_once(ask):

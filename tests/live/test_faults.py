@@ -223,7 +223,7 @@ def test_ticks_of_monitors_that_a_full_disk_has_stopped_are_made_up_for(server, 
     url = f"sqlite:///{small_disk}/store.db"
     running = server(store={"url": url}).stop_clock().start()
     monitor = monitor_pb.Monitor(
-        schedule=monitor_pb.MonitorSchedule(every_s=1.0),
+        schedule=monitor_pb.MonitorSchedule(every_s=10.0),
         run=monitor_pb.MonitorRun(measure=pb.RunMeasure(metrics=["coherence"]), only_if_changed=True),
     )
     with grpc.insecure_channel(f"127.0.0.1:{running.api}") as channel:

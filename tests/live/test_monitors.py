@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -24,7 +25,7 @@ TRACES = 40
 METRIC = "coherence"  # which needs no judge; of these traces it is low
 LIVE = pb.MonitorWatch(metric=METRIC, floor=0.99, heaviest=1.0)
 MONITOR = pb.Monitor(
-    schedule=pb.MonitorSchedule(every_s=1.0),
+    schedule=pb.MonitorSchedule(every_s=10.0),
     run=pb.MonitorRun(
         measure=run_pb.RunMeasure(metrics=[METRIC]), overlap=pb.MONITOR_OVERLAP_QUEUE, only_if_changed=True
     ),
@@ -105,6 +106,20 @@ def keep(folder, count):
     return sorted(x.id for x in made)
 
 
+def tick_each_second(folder):
+    """Have the monitor `m` tick more often than the API permits, while no server runs."""
+
+    def change(tables):
+        kept = tables.get("", "m")
+        spec = json.loads(kept.spec)
+        spec["schedule"]["every"] = "1s"
+        tables.change(replace(kept, spec=json.dumps(spec)))
+
+    store = Store.open(Config(url=f"sqlite:///{folder}/store.db"))
+    store.monitors.write(change)
+    store.close()
+
+
 def scored(folder, found):
     """How often each trace was scored by the runs of these ticks."""
     store = Store.open(Config(url=f"sqlite:///{folder}/store.db"))
@@ -127,6 +142,7 @@ def test_a_kill_at_any_step_loses_no_tick_and_starts_no_run_twice(server, webhoo
     ask(running, "CreateMonitor", pb.CreateMonitorRequest(monitor=MONITOR, monitor_id="m"))
     running.stop()
     ids = keep(running.folder, TRACES)
+    tick_each_second(running.folder)
 
     (running.folder / "kill").write_text(point)
     killed = running.run()

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message
+from pydantic import field_validator
 
 from spanscore.api.encode_runs import encode_run, encode_spec
 from spanscore.api.encode_runs import spec_of as run_spec_of
@@ -17,11 +18,14 @@ from spanscore.control.monitor_views import Findings, Shown, ShownTick
 from spanscore.control.target import read_spec
 from spanscore.control.ticking import Known
 from spanscore.errors import FieldError
+from spanscore.model.quantity import Duration
 from spanscore.monitoring.config import Times, Watch
+from spanscore.monitoring.schedule import seconds_apart
 from spanscore.otlp.json import is_repeated
 
 _SECOND: Final = 10**9
 _LONGEST_S: Final = 10**10
+_LEAST_S: Final = 10
 _GIVEN: Final = ("display_name", "watch", "schedule", "run")
 """The fields of a monitor that its user gives."""
 
@@ -44,6 +48,30 @@ _OVERLAPS: Final[dict[Any, str]] = {
 _TICK_STATES: Final = {"queued": "QUEUED", "running": "RUNNING", "skipped": "SKIPPED", "failed": "FAILED"}
 
 
+class _AskedTimes(Times):
+    """Times that somebody asks for by the API: the server's owner alone has a monitor tick more often."""
+
+    every: Duration | None = None
+
+    @field_validator("every")
+    @classmethod
+    def _is_seldom(cls, every: int | None) -> int | None:
+        if every is not None and every < _LEAST_S * _SECOND:
+            raise ValueError(f"{every / _SECOND:g} s is too often: at least {_LEAST_S} s")
+        return every
+
+    @field_validator("cron")
+    @classmethod
+    def _has_seldom_times(cls, cron: str | None) -> str | None:
+        if cron is not None and seconds_apart(cron) < _LEAST_S:
+            raise ValueError(f"cron {cron!r} is too often: its seconds must be at least {_LEAST_S} apart")
+        return cron
+
+
+class _AskedSpec(MonitorSpec):
+    schedule: _AskedTimes = _AskedTimes()
+
+
 def spec_of(monitor: pb.Monitor) -> MonitorSpec:
     """What a monitor is asked to do. Raises FieldError with the path of what is wrong."""
     given: dict[str, Any] = {"name": monitor.display_name}
@@ -54,7 +82,7 @@ def spec_of(monitor: pb.Monitor) -> MonitorSpec:
     if monitor.HasField("run"):
         given["run"] = _run(monitor.run)
     try:
-        return read_spec(MonitorSpec, given)
+        return read_spec(MonitorSpec, read_spec(_AskedSpec, given).model_dump_json())
     except FieldError as error:
         raise error.within("monitor", _NAMES) from None
 

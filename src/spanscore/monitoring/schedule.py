@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
@@ -75,6 +76,16 @@ def check_cron(cron: str) -> None:
         raise ValueError(f"cron {cron!r}: {error}; write minute, hour, day, month and day of the week") from None
     if found is None:
         raise ValueError(f"cron {cron!r}: there is no such time")
+
+
+def seconds_apart(cron: str) -> int:
+    """How many seconds there are at least between two times of an expression.
+
+    >>> seconds_apart("*/15 * * * * *"), seconds_apart("0 3 * * *")
+    (15, 60)
+    """
+    seconds = sorted(CronSim(cron, datetime.fromtimestamp(0, UTC)).seconds)
+    return min(later - earlier for earlier, later in pairwise([*seconds, seconds[0] + 60]))
 
 
 def zone_of(name: str) -> ZoneInfo:

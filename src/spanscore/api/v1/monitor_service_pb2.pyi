@@ -351,9 +351,11 @@ class MonitorSchedule(_message.Message):
     JITTER_S_FIELD_NUMBER: _builtins.int
     CATCH_UP_FIELD_NUMBER: _builtins.int
     every_s: _builtins.float
-    """How often, in seconds; at least 1. The times are multiples of it since the Unix epoch."""
+    """How often, in seconds; at least 10. The times are multiples of it since the Unix epoch."""
     cron: _builtins.str
-    """Minute, hour, day of the month, month and day of the week; or six fields, with seconds first."""
+    """Minute, hour, day of the month, month and day of the week; or six fields, with seconds first, which are at least 10
+    apart.
+    """
     time_zone: _builtins.str
     """The time zone of `cron`, such as Europe/Berlin. Empty: UTC."""
     jitter_s: _builtins.float
