@@ -75,8 +75,8 @@ NEEDED = {
 }
 """By method what a request has beside the names that are tried, so that it is answered where they are right."""
 
-OF_ALL = {"ListMetrics", "GetViewer"}
-"""Methods that give every tenant the same."""
+OF_ALL = {"ListMetrics", "GetViewer", "CalibrateJudge"}
+"""Methods that give every tenant the same, or refuse all alike."""
 
 COLLECTIONS = ("traces", "sessions", "scores", "runs", "monitors")
 _MONITORS = "/spanscore.v1.MonitorService"

@@ -57,33 +57,55 @@ async def run(command: Sequence[str], env: Mapping[str, str]) -> int:
 
     Returns its exit code, for one that a signal ended 128 and the signal's number. Raises ProgramError.
     """
-    try:
-        process = await asyncio.create_subprocess_exec(*command, env=dict(env))
-    except FileNotFoundError:
-        raise ProgramError(f"{command[0]}: no such program; what follows `--` is run as it is", _NOT_FOUND) from None
-    except OSError as error:
-        raise ProgramError(f"{command[0]}: cannot be run ({error.strerror})", _NOT_EXECUTABLE) from None
-    with _passing_on(process):
+    with _passing_on() as passing:
+        try:
+            process = await asyncio.create_subprocess_exec(*command, env=dict(env))
+        except FileNotFoundError:
+            message = f"{command[0]}: no such program; what follows `--` is run as it is"
+            raise ProgramError(message, _NOT_FOUND) from None
+        except OSError as error:
+            raise ProgramError(f"{command[0]}: cannot be run ({error.strerror})", _NOT_EXECUTABLE) from None
+        passing.to(process)
         code = await process.wait()
     return 128 - code if code < 0 else code
 
 
-@contextlib.contextmanager
-def _passing_on(process: asyncio.subprocess.Process) -> Iterator[None]:
-    """Have signals that are sent to us reach the program, and let it decide when both end."""
-    loop = asyncio.get_running_loop()
+class _Passing:
+    """Has signals that are sent to us reach a program, which decides when both end.
 
-    def send(number: int) -> None:
+    What comes before there is a program reaches it as soon as there is one.
+    """
+
+    def __init__(self) -> None:
+        self._program: asyncio.subprocess.Process | None = None
+        self._early: list[int] = []
+
+    def to(self, program: asyncio.subprocess.Process) -> None:
+        """Pass signals on to this program."""
+        self._program = program
+        for number in self._early:
+            self.send(number)
+
+    def send(self, number: int) -> None:
+        """Pass one signal on."""
         if number == signal.SIGINT and _is_in_foreground():
             return  # the terminal has sent it to the program as well
+        if self._program is None:
+            self._early.append(number)
+            return
         with contextlib.suppress(ProcessLookupError):
-            process.send_signal(number)
+            self._program.send_signal(number)
 
+
+@contextlib.contextmanager
+def _passing_on() -> Iterator[_Passing]:
+    """Within the block, signals are passed on and end nothing here."""
+    loop, passing = asyncio.get_running_loop(), _Passing()
     numbers = (signal.SIGINT, *_PASSED_ON)
     for number in numbers:
-        loop.add_signal_handler(number, send, number)
+        loop.add_signal_handler(number, passing.send, number)
     try:
-        yield
+        yield passing
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)
