@@ -29,7 +29,7 @@ def span(*attributes):
 def mlflow(backend):
     """Call it with the spans of one trace; gives the bodies of searches."""
 
-    def made(spans, state="OK", pages=1):
+    def made(spans, state="OK", pages=1, experiment="0"):
         searches = []
 
         async def answer(request, body):
@@ -41,7 +41,9 @@ def mlflow(backend):
                 info = {"trace_id": f"tr-{len(searches):032x}", "request_time": "2023-11-14T21:56:40Z"}
                 more = {"next_page_token": "more"} if len(searches) < pages else {}
                 return web.json_response({"traces": [info], **more})
-            info = {"state": state, "tags": {"service.name": "shop", "mlflow.x": "y", "team": "a"}}
+            location = {"type": "MLFLOW_EXPERIMENT", "mlflow_experiment": {"experiment_id": experiment}}
+            located = {"trace_location": location} if experiment else {}
+            info = {**located, "state": state, "tags": {"service.name": "shop", "mlflow.x": "y", "team": "a"}}
             return web.json_response({"trace": {"trace_info": info, "spans": spans}})
 
         backend.answer = answer
@@ -82,6 +84,21 @@ def test_an_experiment_is_known_by_its_name_and_pages_are_followed(backend, mlfl
     assert len(searches) == 2
     assert '"experiment_id": "7"' in searches[0]
     assert "timestamp_ms >= 1699913600000" in searches[0]
+
+
+@pytest.mark.parametrize(("experiment", "is_read"), [("7", True), ("0", False), ("70", False), (None, False)])
+@pytest.mark.parametrize("asked", ["experiment=shop", "experiment=7", "experiment=3&experiment=7"])
+def test_a_trace_that_is_named_is_read_where_it_is_in_a_wanted_experiment(
+    backend, mlflow, read, experiment, is_read, asked
+):
+    mlflow([span()], experiment=experiment)
+    found = read(f"mlflow://127.0.0.1:{backend.port}?{asked}&trace_id=1")
+    assert len(found) == is_read
+
+
+def test_a_trace_that_is_named_is_of_the_default_experiment_where_none_is(backend, mlflow, read):
+    mlflow([span()], experiment="7")
+    assert read(f"mlflow://127.0.0.1:{backend.port}?trace_id=1") == []
 
 
 def test_an_experiment_that_is_not_there_is_an_error(backend, mlflow, read):

@@ -43,6 +43,7 @@ class Source:
         self._http = http or Http(location.connection, "MLflow")
         self._where = str(location)
         self._experiments = location.options.get("experiment", ["0"])
+        self._experiment_ids: Sequence[str] = ()
 
     def pushed(self, query: Query) -> frozenset[str]:
         """See `port.Source`."""
@@ -54,7 +55,7 @@ class Source:
 
     async def find(self, query: Query) -> AsyncIterator[Found]:
         """See `port.Source`."""
-        ids = [await self._id_of(x) for x in self._experiments]
+        ids = await self._ids()
         asked: dict[str, Any] = {
             "locations": [{"type": "MLFLOW_EXPERIMENT", "mlflow_experiment": {"experiment_id": x}} for x in ids],
             "filter": _filter(query),
@@ -78,6 +79,8 @@ class Source:
             return None
         trace = self._parsed(answer).get("trace") or {}
         info, listed = trace.get("trace_info") or {}, trace.get("spans") or []
+        if _experiment_of(info) not in await self._ids():  # MLflow gives a trace by its id whichever it is in
+            return None
         if not listed:
             _log.warning(
                 "%s: MLflow gives no spans of trace %s; it may keep them elsewhere", self._where, found.trace_id
@@ -102,6 +105,12 @@ class Source:
         resource = Resource({name: value for name, value in tags.items() if name.startswith(_OF_RESOURCE)})
         return replace(made, spans=[_as_sent(x, resource) for x in made.spans])
 
+    async def _ids(self) -> Sequence[str]:
+        """The ids of the experiments. Raises InputError where there is none of a name."""
+        if not self._experiment_ids:
+            self._experiment_ids = [await self._id_of(x) for x in self._experiments]
+        return self._experiment_ids
+
     async def _id_of(self, experiment: str) -> str:
         if experiment.isdecimal():
             return experiment
@@ -114,6 +123,13 @@ class Source:
     def _parsed(self, answer: Answer) -> dict[str, Any]:
         body = parsed(answer.body, self._where, is_cut=answer.is_cut, depth=_DEPTH)
         return body if isinstance(body, dict) else {}
+
+
+def _experiment_of(info: Mapping[str, Any]) -> str | None:
+    """The id of the experiment that a trace is in; None where MLflow gives none."""
+    location = info.get("trace_location") or {}
+    found = (location.get("mlflow_experiment") or {}).get("experiment_id")
+    return None if found is None else str(found)
 
 
 def _filter(query: Query) -> str:
