@@ -90,6 +90,31 @@ def test_headers_of_requests_are_only_there_with_metadata():
     assert parse(text + "receive: {grpc: {include_metadata: true}}").headers_kept == {"b"}
 
 
+SETTER = "extensions: {headers_setter: {headers: [{key: X-Scope-OrgID, from_context: %s}]}}\n"
+
+
+@pytest.mark.parametrize(
+    ("tenancy", "from_context"),
+    [("{enabled: true}", "X-Scope-OrgID"), ("{enabled: true, header: X-Team}", "x-team")],
+)
+def test_the_tenants_header_is_the_tenant_that_was_found_and_needs_no_metadata(tenancy, from_context):
+    settings = parse(SETTER % from_context + f"tenancy: {tenancy}")
+    setter = settings.authenticators["headers_setter"]
+    assert setter({}, ((":tenant", "acme"),)) == {"x-scope-orgid": "acme"}
+    assert (settings.exports_tenants, settings.headers_kept) == (True, frozenset())
+
+
+@pytest.mark.parametrize(
+    ("tenancy", "from_context"),
+    [("{enabled: true}", "x-team"), ("{enabled: false}", "x-scope-orgid")],
+)
+def test_another_header_is_what_the_sender_sent(tenancy, from_context):
+    settings = parse(SETTER % from_context + f"tenancy: {tenancy}\nreceive: {{grpc: {{include_metadata: true}}}}")
+    setter = settings.authenticators["headers_setter"]
+    assert setter({}, ((":tenant", "acme"), (from_context, "sent"))) == {"x-scope-orgid": "sent"}
+    assert (settings.exports_tenants, settings.headers_kept) == (False, {from_context})
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

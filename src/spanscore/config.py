@@ -147,8 +147,25 @@ class Settings(BaseModel):
     @property
     def headers_kept(self) -> frozenset[str]:
         """The headers of received requests that exporters need, in lower case."""
-        setters = (x for x in self.extensions.values() if isinstance(x, HeadersSetter))
-        return frozenset(name for x in setters for name in x.wanted)
+        return frozenset(name for x in self._setters for name in x.wanted)
+
+    @property
+    def authenticators(self) -> dict[str, BearerToken | HeadersSetter]:
+        """The extensions, where with tenants `from_context` of the tenancy's header is the tenant that was found."""
+        if not self.tenancy.enabled:
+            return self.extensions
+        header = self.tenancy.header
+        given = self.extensions.items()
+        return {name: x.with_tenant_as(header) if isinstance(x, HeadersSetter) else x for name, x in given}
+
+    @property
+    def exports_tenants(self) -> bool:
+        """Whether what leaves names its tenant, so that each tenant's leaves in requests of its own."""
+        return any(x.names_tenant for x in self._setters)
+
+    @property
+    def _setters(self) -> list[HeadersSetter]:
+        return [x for x in self.authenticators.values() if isinstance(x, HeadersSetter)]
 
     @model_validator(mode="after")
     def _authenticators_are_there(self) -> Self:
@@ -170,7 +187,7 @@ class Settings(BaseModel):
     @model_validator(mode="after")
     def _headers_are_there(self) -> Self:
         servers = (self.receive.grpc, self.receive.http)
-        for name, extension in self.extensions.items():
+        for name, extension in self.authenticators.items():
             is_reading = isinstance(extension, HeadersSetter) and extension.wanted
             if is_reading and not any(x.include_metadata for x in servers):
                 raise ValueError(

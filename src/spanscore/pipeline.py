@@ -47,7 +47,7 @@ class Pipeline:
     def __init__(self, settings: Settings, *, clock_ns: Callable[[], int] = time.time_ns) -> None:
         """Open journal, store and exporters. Raises ConfigError where one cannot be opened."""
         self.meter = Meter(clock_ns)
-        self.authenticators = open_authenticators(settings.extensions, has_tenants=settings.tenancy.enabled)
+        self.authenticators = open_authenticators(settings.authenticators, has_tenants=settings.tenancy.enabled)
         self._settings = settings
         self._clock_ns = clock_ns
         self._backlog = Backlog(

@@ -83,7 +83,15 @@ class Processing:
         self._clock_ns = clock_ns
         self._content = ContentWatch(lambda silent: _log.warning("%s", silent))
         self._reader = Reader(settings.assemble, spans, self._content, attributes=settings.evaluation.span_attributes)
-        self.sender = Sender(settings.export, exporters, store, meter, sinks=sinks, clock_ns=clock_ns)
+        self.sender = Sender(
+            settings.export,
+            exporters,
+            store,
+            meter,
+            sinks=sinks,
+            by_tenant=settings.exports_tenants,
+            clock_ns=clock_ns,
+        )
         self._judge = judge or open_judge(settings.judge, store, meter)
         self._embedder = open_embedder(settings.embedding, redact=redactor(settings.judge))
         usual = RuleJudge(self._judge, settings.judge)

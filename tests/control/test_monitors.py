@@ -92,10 +92,11 @@ class Exporter:
     """Takes log records by OTLP, or raises `error`."""
 
     def __init__(self):
-        self.requests, self.error = [], None
+        self.requests, self.headers, self.error = [], [], None
 
     async def send(self, signal, body, headers=()):
         self.requests.append((signal, body))
+        self.headers.append(headers)
         if self.error is not None:
             raise self.error
 
@@ -296,6 +297,17 @@ def test_an_alert_leaves_as_an_event_when_it_begins_and_when_it_ends(url):
         ("otel_event", "firing", "sent"): 1,
         ("otel_event", "resolved", "sent"): 1,
     }
+
+
+def test_an_alert_of_a_tenants_monitor_leaves_with_its_tenant(url):
+    async def scenario():
+        async with world(url, {"otel_event": {"exporter": "otlp_grpc"}}, tenant="acme") as here:
+            here.scores(0.2, 100, tenant="acme")
+            await here.later()
+            await here.later()
+        return here.exporter.headers
+
+    assert asyncio.run(scenario()) == [((TENANT, "acme"),)]
 
 
 def log_record(body):

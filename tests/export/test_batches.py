@@ -2,10 +2,14 @@
 
 import asyncio
 
+import pytest
+
 from spanscore.export.batches import Batches, Window, encoded
 from spanscore.export.config import Config
-from spanscore.model.headers import with_headers
+from spanscore.export.sending import send_again
+from spanscore.model.headers import of_tenant, tenant_in, with_headers
 from spanscore.model.score import Score
+from spanscore.model.undelivered import Undelivered
 
 
 def window(make, *numbers, max_size=100):
@@ -94,6 +98,28 @@ async def test_scores_of_different_tenants_leave_apart(make, fakes):
         ((("x-scope-orgid", "a"),), [a, a]),
         ((("x-scope-orgid", "b"),), [b]),
     ]
+
+
+@pytest.mark.parametrize(("by_tenant", "parted"), [(True, ["acme", "blue"]), (False, [""])])
+async def test_tenants_leave_apart_where_what_leaves_names_them(make, fakes, by_tenant, parted):
+    scores = [make.score(target=make.target(resource=with_headers({}, of_tenant(x)))) for x in ("acme", "blue", "acme")]
+    outbox = fakes.Outbox(list(enumerate(scores, start=1)))
+    batch = await Batches(Config(), outbox, by_tenant=by_tenant).after(0, 3)
+    assert [tenant_in(x.headers) for x in batch.parts] == parted
+
+
+async def test_scores_that_are_sent_again_leave_by_tenant_too(make):
+    class Delivery:
+        name, tenants = "tempo", []
+
+        async def deliver(self, _signal, _body, headers, *, patient):
+            self.tenants.append(tenant_in(headers))
+
+    scores = [make.score(target=make.target(resource=with_headers({}, of_tenant(x)))) for x in ("acme", "blue")]
+    rows = [(Undelivered("tempo", seq, ("traces",), "", "", 0), x) for seq, x in enumerate(scores, start=1)]
+    delivery = Delivery()
+    assert await send_again(delivery, Config(spans="all"), rows, 0, by_tenant=True) == []
+    assert delivery.tenants == ["acme", "blue"]
 
 
 def test_headers_do_not_leave_as_attributes(make):

@@ -85,3 +85,30 @@ def test_each_tenant_gets_its_own(server, recording, backend, mode, is_killed):
     assert set(backend.others) == {"a", "b"}
     for tenant in "ab":
         assert {x[-1:] for x in backend.traces(tenant)} == {tenant.encode()}
+
+
+@pytest.mark.parametrize("mode", ["branch", "inline"])
+def test_a_tenant_that_its_token_names_is_named_to_the_backend(server, recording, backend, tmp_path, mode):
+    tokens = tmp_path / "tokens"
+    tokens.write_text("".join(f"of-{tenant} tenant={tenant}\n" for tenant in "ab"), encoding="utf-8")
+    exporter = {
+        "endpoint": f"127.0.0.1:{backend.port}",
+        "tls": {"insecure": True},
+        "auth": {"authenticator": "headers_setter"},
+    }
+    running = server(
+        mode=mode,
+        tenancy={"enabled": True},
+        extensions={**SETTINGS["extensions"], "bearertokenauth": {"filename": str(tokens)}},
+        receive={"grpc": {"auth": {"authenticator": "bearertokenauth"}}},
+        export={"exporters": {"otlp_grpc": exporter}},
+    ).start()
+    with grpc.insecure_channel(f"127.0.0.1:{running.grpc}") as channel:
+        for tenant in "ab":
+            for request in of_tenant(recording("semconv/message-attributes"), tenant):
+                TraceServiceStub(channel).Export(request, metadata=(("authorization", f"Bearer of-{tenant}"),))
+    running.wait_until(lambda _: all(backend.has_session_score(tenant) for tenant in "ab"))
+    assert running.stop() == 0
+    assert set(backend.spans) | set(backend.others) == {"a", "b"}
+    for tenant in "ab":
+        assert {x[-1:] for x in backend.traces(tenant)} == {tenant.encode()}

@@ -177,7 +177,7 @@ def _export(args: argparse.Namespace, settings: Settings, found: suites.Run) -> 
     if settings.export.exporters and not args.no_export:
         targets.append(settings.export)
     for target in targets:
-        known = open_authenticators(settings.extensions, has_tenants=settings.tenancy.enabled)
+        known = open_authenticators(settings.authenticators, has_tenants=settings.tenancy.enabled)
         problems = asyncio.run(suites.send(target, found.evaluations, found.started_at_ns, time.time_ns(), known))
         for problem in problems:
             print(f"spanscore: warning: {problem}", file=sys.stderr)

@@ -13,6 +13,7 @@ from spanscore.export import alert_events
 from spanscore.export.alerting import Connection
 from spanscore.export.alerting_config import Alerting, Alertmanager, AlertReceiver, OtelEvent, Webhook
 from spanscore.export.port import Exporter
+from spanscore.model.headers import of_tenant
 from spanscore.model.json import dumps
 from spanscore.model.span import Attributes
 from spanscore.monitoring import alerts
@@ -37,7 +38,8 @@ class Events:
     async def send(self, receiver: OtelEvent, alert: Mapping[str, Any]) -> None:
         """Send an alert's record. Raises RetryableError or PermanentError where it is not taken."""
         body = alert_events.request(alert, self.resource)
-        not_taken = await self.exporters[receiver.exporter].send("logs", body)
+        headers = of_tenant(alert["tenant"] or "")
+        not_taken = await self.exporters[receiver.exporter].send("logs", body, headers)
         if not_taken is not None:
             raise PermanentError(not_taken)
 

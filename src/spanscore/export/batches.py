@@ -90,7 +90,8 @@ class Window:
 class Batches:
     """Makes each batch once, whoever asks first."""
 
-    def __init__(self, config: Config, outbox: Outbox) -> None:
+    def __init__(self, config: Config, outbox: Outbox, *, by_tenant: bool = False) -> None:
+        self._by_tenant = by_tenant
         self.window = Window(config.max_waiting)
         self._config = config
         self._outbox = outbox
@@ -112,14 +113,20 @@ class Batches:
 
     def _make(self, pairs: list[tuple[int, Evaluation]], seq: int, latest: int) -> Batch:
         pairs = pairs or self._outbox.outbox(seq, self._config.batch.max_size)
-        return Batch(pairs[-1][0] if pairs else latest, len(pairs), parts(pairs, self._config))
+        return Batch(
+            pairs[-1][0] if pairs else latest, len(pairs), parts(pairs, self._config, by_tenant=self._by_tenant)
+        )
 
 
-def parts(pairs: Iterable[tuple[int, Evaluation]], config: Config) -> list[Part]:
-    """Scores, by their sequence numbers, as the requests that carry their spans and events."""
+def parts(pairs: Iterable[tuple[int, Evaluation]], config: Config, *, by_tenant: bool = False) -> list[Part]:
+    """Scores, by their sequence numbers, as the requests that carry their spans and events.
+
+    With `by_tenant` the tenant is one of a part's headers, so that no request has scores of two tenants.
+    """
     by_headers: dict[Headers, list[tuple[int, Evaluation]]] = {}
     for seq, evaluation in pairs:
-        headers = without_tenant(headers_of(evaluation.target.resource))
+        headers = headers_of(evaluation.target.resource)
+        headers = headers if by_tenant else without_tenant(headers)
         by_headers.setdefault(headers, []).append((seq, evaluation))
     return [Part(headers, [x for _, x in some], encoded(some, config)) for headers, some in by_headers.items()]
 

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, mo
 
 from spanscore.errors import RetryableError
 from spanscore.export.port import UndeliveredError
-from spanscore.model.headers import Headers, without_tenant
+from spanscore.model.headers import TENANT, Headers
 
 Authenticator: TypeAlias = Callable[[Mapping[str, str], Headers], dict[str, str]]
 """Gives the headers that a request leaves with: from those of the configuration, and those that it came with.
@@ -21,7 +21,7 @@ def applied(authenticator: Authenticator | None, given: Mapping[str, str], recei
     if authenticator is None:
         return given
     try:
-        return authenticator(given, without_tenant(received))
+        return authenticator(given, received)
     except RetryableError as error:
         raise UndeliveredError(str(error)) from error
 
@@ -51,7 +51,7 @@ class HeaderSetting(BaseModel):
 
     from_context: str | None = None
     """In the place of `value`: the header of the request that came in that has it. That receiver needs
-    `include_metadata: true`."""
+    `include_metadata: true`. With `tenancy`, its `header` is the tenant, however the request named it."""
 
     default_value: SecretStr | None = None
     """The value where the request had no such header. Not set: the header is left as it is."""
@@ -77,7 +77,18 @@ class HeadersSetter(BaseModel):
     @property
     def wanted(self) -> frozenset[str]:
         """The headers of received requests that are needed, in lower case."""
-        return frozenset(x.from_context.lower() for x in self.headers if x.from_context is not None)
+        return frozenset(x.from_context.lower() for x in self.headers if x.from_context is not None) - {TENANT}
+
+    @property
+    def names_tenant(self) -> bool:
+        """Whether a request that leaves names its tenant."""
+        return any(x.from_context == TENANT for x in self.headers)
+
+    def with_tenant_as(self, header: str) -> Self:
+        """The same settings, but for `header`, in lower case: its value is the tenant that was found for a request."""
+        of_tenant = {"from_context": TENANT}
+        headers = [x.model_copy(update=of_tenant) if _is_of(x, header) else x for x in self.headers]
+        return self.model_copy(update={"headers": headers})
 
     def __call__(self, given: Mapping[str, str], received: Headers) -> dict[str, str]:
         """See `Authenticator`."""
@@ -90,6 +101,10 @@ class HeadersSetter(BaseModel):
             elif value is not None and setting.action in {"upsert", "update" if name in headers else "insert"}:
                 headers[name] = value
         return headers
+
+
+def _is_of(setting: HeaderSetting, header: str) -> bool:
+    return setting.from_context is not None and setting.from_context.lower() == header
 
 
 def _value(setting: HeaderSetting, received: Headers) -> str | None:

@@ -48,11 +48,16 @@ class Sender:
         meter: Meter,
         *,
         sinks: Mapping[str, Sink] | None = None,
+        by_tenant: bool = False,
         clock_ns: Callable[[], int] = time.time_ns,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        """`exporters` and `sinks` by the names that `config` gives them. Reads where the outbox ends now."""
+        """`exporters` and `sinks` by the names that `config` gives them. Reads where the outbox ends now.
+
+        `by_tenant`: the scores of each tenant leave in requests of their own.
+        """
+        self._by_tenant = by_tenant
         self._config = config
         self._outbox = outbox
         self._around = Surroundings(clock_ns, sleep, chance, meter)
@@ -65,7 +70,7 @@ class Sender:
         self._filings = [
             Filing(name, sink, config.sinks[name], outbox, self._around) for name, sink in (sinks or {}).items()
         ]
-        self._batches = Batches(config, outbox)
+        self._batches = Batches(config, outbox, by_tenant=by_tenant)
         self._without_spans = without_spans(config) if config.emit.spans else {}
         self._patience = Patience(self._complaints, sleep)
         self._resending = Resending(outbox, self._patience, self._ways_again())
@@ -261,7 +266,8 @@ class Sender:
         ) -> list[Undelivered]:
             pairs = [(note, evaluation) for note, evaluation, _ in rows]
             now_ns, signals = self._around.clock_ns(), self._signals_to(delivery.name)
-            return await sending.send_again(delivery, self._config, pairs, now_ns, signals)
+            by_tenant = self._by_tenant
+            return await sending.send_again(delivery, self._config, pairs, now_ns, signals, by_tenant=by_tenant)
 
         ways: dict[str, Again] = {x.name: partial(send_again, x) for x in self._deliveries}
         return ways | {x.name: x.file_again for x in self._filings}

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 
 from spanscore.export.batches import Part, Request, parts
 from spanscore.export.config import Config, Emit
@@ -49,27 +50,36 @@ async def send_again(
     rows: Sequence[tuple[Undelivered, Evaluation]],
     now_ns: int,
     signals: Collection[Signal] = SIGNALS,
+    *,
+    by_tenant: bool = False,
 ) -> list[Undelivered]:
-    """Deliver of each score what did not arrive, of these signals; gives those that still do not, each found alone."""
+    """Deliver of each score what did not arrive, of these signals; gives those that still do not, each found alone.
+
+    With `by_tenant` no request has scores of two tenants.
+    """
     still: list[Undelivered] = []
     for forms in dict.fromkeys(note.forms for note, _ in rows):
         of_forms = [(note.seq, x) for note, x in rows if note.forms == forms]
         wanted = set(forms).intersection(signals)
         emit = Emit(spans="traces" in wanted, events="logs" in wanted, metrics=False)
-        still += await _send_halves(delivery, config.model_copy(update={"emit": emit}), of_forms, now_ns)
+        divided = partial(parts, config=config.model_copy(update={"emit": emit}), by_tenant=by_tenant)
+        still += await _send_halves(delivery, divided, of_forms, now_ns)
     return still
 
 
 async def _send_halves(
-    delivery: Delivery, config: Config, pairs: Sequence[tuple[int, Evaluation]], now_ns: int
+    delivery: Delivery,
+    divided: Callable[[Sequence[tuple[int, Evaluation]]], list[Part]],
+    pairs: Sequence[tuple[int, Evaluation]],
+    now_ns: int,
 ) -> list[Undelivered]:
-    still = await send(delivery, parts(pairs, config), now_ns, patient=False)
+    still = await send(delivery, divided(pairs), now_ns, patient=False)
     failed = {x.seq for x in still}
     again = [pair for pair in pairs if pair[0] in failed]
     if len(again) < 2:
         return still
     middle = len(again) // 2
-    return [x for half in (again[:middle], again[middle:]) for x in await _send_halves(delivery, config, half, now_ns)]
+    return [x for half in (again[:middle], again[middle:]) for x in await _send_halves(delivery, divided, half, now_ns)]
 
 
 async def _deliver(delivery: Delivery, request: Request, part: Part, *, patient: bool) -> Loss | None:

@@ -41,7 +41,9 @@ async def check(settings: Settings, probe: Probe) -> AsyncIterator[Finding]:
 
 async def _otlp(name: str, config: GrpcConfig | HttpConfig, settings: Settings, probe: Probe) -> Finding:
     try:
-        exporter = open_exporter(config, open_authenticators(settings.extensions, has_tenants=settings.tenancy.enabled))
+        exporter = open_exporter(
+            config, open_authenticators(settings.authenticators, has_tenants=settings.tenancy.enabled)
+        )
     except SpanscoreError as error:
         return fail(name, told(error), f"mend export.exporters.{name}")
     try:

@@ -140,7 +140,9 @@ async def _caller(settings: Settings, auth: Auth | None) -> _Caller:
     """
     headers, tenant, tenancy = {}, None, settings.tenancy
     if auth is not None:
-        known = await asyncio.to_thread(open_authenticators, settings.extensions, has_tenants=settings.tenancy.enabled)
+        known = await asyncio.to_thread(
+            open_authenticators, settings.authenticators, has_tenants=settings.tenancy.enabled
+        )
         tokens = known[auth.authenticator]
         headers, tenant = dict(tokens({}, ())), tokens.shown.tenant
     if tenancy.enabled and tenant is None:
