@@ -157,6 +157,20 @@ def test_the_label_of_another_metric_is_not_taken_back(annotate, served):
     assert [x[1] for x in _labels(served)] == ["task_completion"]
 
 
+def test_keys_label_nothing_until_the_next_one_is_shown(annotate, served):
+    page = annotate(served)
+    slow = []
+    page.route("**/*GetTraceView", lambda route: slow.append(route), times=1)  # noqa: PLW0108 - Playwright looks into it
+    page.keyboard.press("y")
+    assert until(lambda: slow or page.wait_for_timeout(20))
+    page.keyboard.press("n")
+    slow[0].continue_()
+    _said(page, "pass is saved")
+    page.keyboard.press("s")
+    _said(page, "Skipped.")
+    assert [x[2] for x in _labels(served)] == ["pass"]
+
+
 def test_a_label_whose_answer_is_lost_is_saved_with_the_comment_as_it_is_now(annotate, served):
     page = annotate(served)
 

@@ -110,7 +110,7 @@ export function makeAnnotate(app) {
     labelled.push([item, score]);
     queue = queue.filter((one) => one !== item);
     tally.textContent = tallyWords(labelled);
-    advance();
+    await advance(); // until the next item is shown, no key labels it
     return judgedWords(item);
   }
 
@@ -120,7 +120,7 @@ export function makeAnnotate(app) {
     if (!why) await ask("AnnotationService/ReleaseAnnotationItem", { queue: queueOf(), scope: item.scope, subjectId: item.subjectId, skip: true });
     if (own !== labelled) return;
     queue = queue.filter((one) => one !== item);
-    advance();
+    await advance();
   }
 
   async function undo() {
@@ -132,7 +132,7 @@ export function makeAnnotate(app) {
     labelled.pop();
     queue.unshift(item);
     tally.textContent = tallyWords(labelled);
-    advance();
+    await advance();
     return score.label;
   }
 
