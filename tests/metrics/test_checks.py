@@ -477,6 +477,13 @@ def test_a_change_that_the_user_wanted_earlier_is_asked_for(make_trace):
     assert findings("changes_asked_for", trace) == ()
 
 
+def test_where_a_user_wrote_more_than_can_be_looked_through_no_wish_is_judged(make_trace):
+    history = tuple(PastMessage("user", "Which trains are late?" * 900) for _ in range(12))
+    trace = make_trace(user_input="Show me the result", tool_calls=(call("cancel_order"),), history=history)
+    found = outcome("changes_asked_for", trace)
+    assert (type(found), "too long" in found.reason) == (Skip, True)
+
+
 def test_a_tool_that_nobody_offered_is_found_where_the_call_failed(make_trace):
     offered = (tool("get_weather"),)
     failed = make_trace(available_tools=offered, tool_calls=(call("get_news", error="unknown tool"),))

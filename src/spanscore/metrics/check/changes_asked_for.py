@@ -23,6 +23,12 @@ _WANTS_MORE = re.compile(
     r"删|取消|退|付|转|买|清|削除|キャンセル|返金|払|購入|消し",
     re.IGNORECASE,
 )
+_MAX_TEXT_CHARS = 20_000
+"""Characters of one message that are looked through."""
+
+_MAX_CHARS = 200_000
+"""Characters of all the user's messages, history included: looking through them takes a fifth of a second."""
+
 _MAKING = frozenset(("add", "create", "generate", "insert", "make", "new", "open", "start", "write"))
 
 
@@ -50,7 +56,10 @@ class ChangesAskedFor(Check):
         """See `Check.look`."""
         trace = evidence.trace
         request = (trace.user_input or "")[:2_000]
-        if not only_asks_to_see(request) or any(_WANTS_MORE.search(x[:20_000]) for x in user_texts(trace)):
+        said = [x[:_MAX_TEXT_CHARS] for x in user_texts(trace)]
+        if sum(map(len, said)) > _MAX_CHARS:
+            return not_applicable("The user's messages are too long to be looked through for another wish.")
+        if not only_asks_to_see(request) or any(map(_WANTS_MORE.search, said)):
             return not_applicable("The user asks for more than to see something, or in words that are not known.")
         if not evidence.calls:
             return not_applicable("No tool was called.")
