@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
+from spanscore.cli import fitting
 from spanscore.cli.terminal import console, on_one_line, printable
 
 if TYPE_CHECKING:
@@ -14,15 +15,16 @@ if TYPE_CHECKING:
     from spanscore.api.v1.score_pb2 import Score
 
 _NAME_CHARS = 32
+_BREAKS = (" [", "\n["), (", ", ",\n"), (" > ", " >\n")
+"""Where figures are broken, one after the other, until a table fits."""
+
+_FIGURES = ("scores", "sessions", "mean", "pass rate", "corrected", "missing")
 
 
 def print_summaries(found: "Sequence[pb.ScoreSummary]") -> None:
     """Print a row for each metric and group, then what a reader must know besides."""
     names = [x.name for x in found[0].groups]
-    table = _table(("metric", "source", *names), ("scores", "sessions", "mean", "pass rate", "corrected", "missing"))
-    for one in found:
-        table.add_row(*_named(one), *_figures(one))
-    console().print(table)
+    _print_table(("metric", "source", *names), _FIGURES, [[*_named(x), *_figures(x)] for x in found])
     _print_notes(found)
 
 
@@ -32,13 +34,9 @@ def print_trends(found: "Sequence[pb.ScoreTrend]", time_zone: str | None) -> Non
     for one in found:
         groups = "".join(f"  {x.name}: {_value(x)}" for x in one.groups)
         print(f"{printable(one.metric)}  {printable(one.source)}{printable(groups)}")
-        table = _table(
-            (f"from ({time_zone or 'UTC'})",), ("scores", "sessions", "mean", "pass rate", "corrected", "missing")
-        )
-        for point in one.points:
-            begin = datetime.fromtimestamp(point.start_ns // 10**9, zone)
-            table.add_row(begin.strftime("%Y-%m-%d %H:%M"), *_figures(point.summary))
-        console().print(table)
+        times = [datetime.fromtimestamp(x.start_ns // 10**9, zone).strftime("%Y-%m-%d %H:%M") for x in one.points]
+        rows = [[time, *_figures(point.summary)] for time, point in zip(times, one.points, strict=True)]
+        _print_table((f"from ({time_zone or 'UTC'})",), _FIGURES, rows)
         _print_notes([x.summary for x in one.points])
 
 
@@ -46,15 +44,12 @@ def print_distributions(found: "Sequence[pb.ScoreDistribution]") -> None:
     """Print the bins, labels and quantiles of each metric."""
     for one in found:
         print(f"{printable(one.metric)}  {printable(one.source)}")
-        table = _table(("",), ("scores", "share, or value"))
-        for x in one.bins:
-            table.add_row(f"{x.low:g} to {x.high:g}", f"{x.scores:,}", figure(x.share))
+        rows = [[f"{x.low:g} to {x.high:g}", f"{x.scores:,}", figure(x.share)] for x in one.bins]
         for label in one.labels:
             named = on_one_line(label.label, _NAME_CHARS) if label.HasField("label") else "no label"
-            table.add_row(named, f"{label.scores:,}", figure(label.share))
-        for quantile in one.quantiles:
-            table.add_row(f"quantile {quantile.share:g}", "", figure(quantile.value))
-        console().print(table)
+            rows.append([named, f"{label.scores:,}", figure(label.share)])
+        rows += [[f"quantile {x.share:g}", "", figure(x.value)] for x in one.quantiles]
+        _print_table(("",), ("scores", "share, or value"), rows)
         shares = [*(x.share.note for x in one.bins), *(x.share.note for x in one.labels)]
         _print_lines([*shares, *(f"quantile {x.share:g}: {x.value.note}" for x in one.quantiles if x.value.note)])
 
@@ -63,54 +58,56 @@ def print_comparisons(found: "Sequence[pb.ScoreComparison]") -> None:
     """Print both sides of each metric and group, and how they differ."""
     names = [x.name for x in found[0].groups]
     columns = ("scores", "mean", "difference", "pass rate", "difference")
-    table = _table(("metric", "source", *names), columns)
+    rows = []
     for one in found:
         sides = one.before, one.after
-        table.add_row(
-            *_named(one),
+        figures = [
             " > ".join(f"{x.scores:,}" for x in sides),
             " > ".join(_bare(x.mean) for x in sides),
             figure(one.mean_difference),
             " > ".join(_bare(x.pass_rate) for x in sides),
             figure(one.pass_rate_difference),
-        )
-    console().print(table)
+        ]
+        rows.append([*_named(one), *figures])
+    _print_table(("metric", "source", *names), columns, rows)
     notes = [x.note for one in found for x in (one.mean_difference, one.pass_rate_difference)]
     _print_lines(notes)
 
 
 def print_sessions(found: "Sequence[pb.RankedSession]") -> None:
     """Print a row for each session, the worst first."""
-    table = _table(("session or trace", "service", "agent"), ("scores", "judged", "failing", "fail rate", "mean"))
-    for one in found:
-        table.add_row(
+    rows = [
+        [
             on_one_line(one.session_id or one.name or "(its record is damaged)", 50),
-            on_one_line(one.service_name, _NAME_CHARS),
-            on_one_line(one.agent_name, _NAME_CHARS),
+            on_one_line(one.service_name, _NAME_CHARS) or "-",
+            on_one_line(one.agent_name, _NAME_CHARS) or "-",
             f"{one.scores:,}",
             f"{one.judged:,}",
             f"{one.failing:,}",
             f"{one.fail_rate:.3f}" if one.HasField("fail_rate") else "-",
             f"{one.mean:.3f}" if one.HasField("mean") else "-",
-        )
-    console().print(table)
+        ]
+        for one in found
+    ]
+    _print_table(("session or trace", "service", "agent"), ("scores", "judged", "failing", "fail rate", "mean"), rows)
 
 
 def print_history(found: "Sequence[Score]") -> None:
     """Print a row for each score, in the order of time."""
-    table = _table(("time (UTC)", "by", "run"), ("revision", "value", "label"))
+    rows = []
     for one in found:
         at = datetime.fromtimestamp(one.evaluated_at_ns // 10**9, UTC)
         by = one.evaluator.author or one.evaluator.source or one.evaluator.model or one.evaluator.name
-        table.add_row(
+        row = [
             at.strftime("%Y-%m-%d %H:%M:%S"),
             on_one_line(by, _NAME_CHARS),
             on_one_line(one.run.removeprefix("runs/"), _NAME_CHARS) or "-",
             str(one.revision),
             f"{one.value:g}" if one.HasField("value") else "-",
             on_one_line(one.label, _NAME_CHARS) or _status(one),
-        )
-    console().print(table)
+        ]
+        rows.append(row)
+    _print_table(("time (UTC)", "by", "run"), ("revision", "value", "label"), rows)
 
 
 def _status(one: "Score") -> str:
@@ -180,12 +177,33 @@ def _print_lines(notes: Iterable[str]) -> None:
         print(printable(note))
 
 
-def _table(texts: Sequence[str], numbers: Sequence[str]) -> "Table":
+def _print_table(texts: Sequence[str], numbers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print the columns that say something; where there is no room, limits stand below the values they are of."""
+    headings = (*texts, *numbers)
+    kept = [at for at in range(len(headings)) if at == 0 or any(row[at] != "-" for row in rows)]
+    is_number = [at >= len(texts) for at in kept]
+    shown = [[row[at] for at in kept] for row in rows]
+
+    def made(rows: fitting.Rows) -> "Table":
+        return _table([headings[at] for at in kept], is_number, rows)
+
+    output = console()
+    for whole, broken in _BREAKS:
+        if fitting.width(output, made(shown)) <= output.width:
+            break
+        shown = [
+            [x.replace(whole, broken) if number else x for x, number in zip(row, is_number, strict=True)]
+            for row in shown
+        ]
+    output.print(fitting.fitted(output, made, shown))
+
+
+def _table(headings: Sequence[str], is_number: Sequence[bool], rows: fitting.Rows) -> "Table":
     from rich.table import Table  # noqa: PLC0415 - --json needs no rich
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for heading in texts:
-        table.add_column(heading, overflow="fold")
-    for heading in numbers:
-        table.add_column(heading, justify="right", overflow="fold")
+    for heading, numeric in zip(headings, is_number, strict=True):
+        table.add_column(heading, justify="right" if numeric else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
     return table
