@@ -272,7 +272,7 @@ def _stored(connection: Connection, ids: Iterable[str]) -> Iterator[AgentTrace]:
     """Those of these agent traces that are there, each read once it is asked for: one may be of megabytes."""
     query = select(agent_traces.c.record).where(agent_traces.c.id == bindparam("id_"))
     for id_ in sorted(set(ids)):
-        for record in connection.execute(query, {"id_": id_}).scalars().all():
+        for record in connection.execute(query, {"id_": key(id_)}).scalars().all():
             try:
                 yield records.decode_trace(record)
             except _DAMAGED_RECORD:
