@@ -66,8 +66,7 @@ test-ui: env ## tests with the real tracing UIs, installed once into a cache (no
 
 .PHONY: test-browser
 test-browser: env ## tests of the report and of the served page in a real Chromium
-	@$(BIN)/pytest -m browser tests/report/browser # one process, one browser
-	@$(BIN)/pytest -m browser tests/page
+	@$(BIN)/pytest -m browser tests/report/browser tests/page
 
 .PHONY: test-postgresql
 test-postgresql: env ## tests of the store on a PostgreSQL of their own (Debian: postgresql)

@@ -63,6 +63,19 @@ def postgresql_server():
     server.stop()
 
 
+@pytest.fixture(scope="session")
+def browser():
+    """A real Chromium that ends with the tests; those that use it have the marker `browser`.
+
+    One for all: a process can start Playwright a single time.
+    """
+    from harness import browser as chromium
+
+    with chromium.browser() as opened:
+        opened.open("about:blank").close()  # starts it here, where the cache is not yet that of one test
+        yield opened
+
+
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
 def database_url(request, tmp_path):
     """The store.url of an empty database: each test is run on SQLite and, with the marker, on PostgreSQL."""

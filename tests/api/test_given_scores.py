@@ -354,3 +354,11 @@ def test_a_score_of_one_tenant_is_not_joined_to_a_trace_of_another(service, stor
     store.commit([StoredTrace(trace(1), 1, "")], [])
     assert create(service, "", Call(tenant="b")).subject_state == score_pb.SUBJECT_STATE_NOT_STORED
     assert not store.external_scores(trace_id=trace(1).id)
+
+
+def test_a_request_id_that_is_too_long_is_named_where_it_stands(service, store):
+    with pytest.raises(FieldError, match=r"requests\[1\].request_id: is longer than 64 characters"):
+        batch(service, pb.CreateScoreRequest(score=score()), pb.CreateScoreRequest(score=score(), request_id="x" * 65))
+    with pytest.raises(FieldError, match="request_id: is longer than 64 characters"):
+        create(service, request_id="x" * 65)
+    assert not given(store)

@@ -95,6 +95,12 @@ def test_a_trend_has_a_row_for_each_time(capsys, file):
     assert "2024-10-01 00:00" in out
 
 
+def test_a_note_of_a_trend_names_its_times(capsys, file):
+    _, out, _ = run(capsys, file, "trend", "--metric", "judged", "--unit", "day")
+    assert "judged, missing: 1 skipped, budget (2024-10-13 00:00)" in out
+    assert ", 2024-10-06 00:00 and 6 more)" in out  # each day but the last has one session alone
+
+
 def test_a_distribution_has_bins_and_quantiles(capsys, file):
     code, out, _ = run(capsys, file, "distribution", "--metric", "judged", "--bins", "2", "--quantile", "0.5")
     assert code == 0

@@ -6,10 +6,8 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1] / "live/ui"))
 
 from filled_store import fill
-from harness import browser as chromium
 from served import Served
 
 HERE = Path(__file__).parent
@@ -22,13 +20,6 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.is_relative_to(HERE) and item.get_closest_marker("browser") is not None:
             item.add_marker(pytest.mark.timeout(600))
-
-
-@pytest.fixture(scope="session")
-def browser():
-    with chromium.browser() as opened:
-        opened.open("about:blank").close()
-        yield opened
 
 
 @pytest.fixture(scope="module")

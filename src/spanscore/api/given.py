@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from spanscore import metrics
-from spanscore.api.requests import shown, trace_id
+from spanscore.api.requests import request_id_in, shown, trace_id
 from spanscore.api.v1 import score_pb2 as score_pb
 from spanscore.api.v1 import score_service_pb2 as pb
 from spanscore.errors import ConflictError, FieldError
@@ -28,7 +28,6 @@ from spanscore.store.given import Draft
 MAX_BATCH: Final = 1000
 _MAX_NAME_CHARS: Final = 256
 _MAX_TEXT_CHARS: Final = 32_768
-_MAX_REQUEST_ID: Final = 64
 _MAX_ERRORS: Final = 100
 _LATEST_NS: Final = 2**63 - 1
 _CLOCK_SKEW_NS: Final = 24 * 3600 * 10**9
@@ -46,9 +45,7 @@ _KINDS: Final[Mapping[int, EvaluatorKind | None]] = {
 
 def draft(request: pb.CreateScoreRequest, tenant: str) -> Draft:
     """The score of a request. Raises FieldError, which names all fields that are wrong."""
-    if len(request.request_id) > _MAX_REQUEST_ID:
-        raise FieldError("request_id", f"is longer than {_MAX_REQUEST_ID} characters")
-    return _draft(request.score, "", request.request_id or secrets.token_hex(16), tenant)
+    return _draft(request.score, "", request_id_in(request.request_id) or secrets.token_hex(16), tenant)
 
 
 def drafts(request: pb.BatchCreateScoresRequest, tenant: str) -> list[Draft]:
@@ -59,16 +56,13 @@ def drafts(request: pb.BatchCreateScoresRequest, tenant: str) -> list[Draft]:
         raise FieldError(
             "requests", f"has {len(request.requests)} scores: give {MAX_BATCH} at most, in several batches"
         )
-    if len(request.request_id) > _MAX_REQUEST_ID:
-        raise FieldError("request_id", f"is longer than {_MAX_REQUEST_ID} characters")
-    of_all = request.request_id or secrets.token_hex(16)
+    of_all = request_id_in(request.request_id) or secrets.token_hex(16)
     found, wrong = [], []
     for place, one in enumerate(request.requests):
         where = f"requests[{place}]."
         try:
-            if len(one.request_id) > _MAX_REQUEST_ID:
-                raise FieldError(f"{where}request_id", f"is longer than {_MAX_REQUEST_ID} characters")  # noqa: TRY301
-            found.append(_draft(one.score, where, one.request_id or f"{of_all}\n{place}", tenant))
+            own = request_id_in(one.request_id, f"{where}request_id")
+            found.append(_draft(one.score, where, own or f"{of_all}\n{place}", tenant))
         except FieldError as error:
             wrong += [error, *error.others]
     _refuse(wrong)

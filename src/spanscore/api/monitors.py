@@ -7,7 +7,7 @@ from google.protobuf.empty_pb2 import Empty
 from spanscore.api import paging
 from spanscore.api.backend import Backend
 from spanscore.api.encode_monitors import encode_monitor, encode_tick, etag_of, merged, spec_of
-from spanscore.api.requests import id_in, shown
+from spanscore.api.requests import id_in, request_id_in, shown
 from spanscore.api.servicer import Call, Servicer, needs
 from spanscore.api.v1 import monitor_service_pb2 as pb
 from spanscore.control.monitors import Monitors
@@ -16,7 +16,6 @@ from spanscore.errors import ConflictError, FieldError, NotFoundError
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _ID_CHARS, _CHARS_A_NUMBER = 70, 7
-_MAX_REQUEST_ID = 64
 
 
 class MonitorService(Servicer):
@@ -37,7 +36,7 @@ class MonitorService(Servicer):
         if request.monitor_id and not _ID.fullmatch(request.monitor_id):
             allowed = 'up to 64 letters, digits, "-", "_" and ".", a letter or digit first'
             raise FieldError("monitor_id", f"{shown(request.monitor_id)} is no id: give {allowed}")
-        request_id = _request_id(request.request_id)
+        request_id = request_id_in(request.request_id)
         spec = spec_of(request.monitor)
         try:
             known = await self._monitors.create(call.tenant, spec, request.monitor_id, request_id)
@@ -97,7 +96,7 @@ class MonitorService(Servicer):
     @needs("write")
     async def trigger_monitor(self, request: pb.TriggerMonitorRequest, call: Call) -> pb.MonitorTick:
         """Make a tick now."""
-        request_id = _request_id(request.request_id)
+        request_id = request_id_in(request.request_id)
         return encode_tick(await self._monitors.trigger(await self._known(request.name, call), request_id))
 
     @needs("read")
@@ -120,12 +119,6 @@ class MonitorService(Servicer):
 
     async def _encoded(self, known: Known) -> pb.Monitor:
         return encode_monitor((await self._monitors.shown([known]))[0])
-
-
-def _request_id(given: str) -> str | None:
-    if len(given) > _MAX_REQUEST_ID:
-        raise FieldError("request_id", f"is longer than {_MAX_REQUEST_ID} characters")
-    return given or None
 
 
 def _refuse_changed(known: Known, etag: str) -> None:

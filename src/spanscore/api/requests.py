@@ -22,6 +22,7 @@ MessageT = TypeVar("MessageT", bound=Message)
 
 _TRACE_ID = re.compile(r"[0-9a-f]{32}")
 _SHOWN_CHARS = 80
+_MAX_REQUEST_ID_CHARS = 64
 
 
 def not_found(name: str) -> NotFoundError:
@@ -54,6 +55,13 @@ def id_in(name: str, collection: str, field: str = "name") -> str:
     if start != collection or not id_ or "/" in id_:
         raise FieldError(field, f"{shown(name)} is no name: write {collection}/ID, with the ID percent-encoded")
     return unquote(id_)
+
+
+def request_id_in(given: str, field: str = "request_id") -> str | None:
+    """The key under which a request that comes twice is done once; None where it has none. Raises FieldError."""
+    if len(given) > _MAX_REQUEST_ID_CHARS:
+        raise FieldError(field, f"is longer than {_MAX_REQUEST_ID_CHARS} characters")
+    return given or None
 
 
 def trace_id(text: str, field: str = "trace_id") -> str:

@@ -18,18 +18,17 @@ from spanscore.api.encode_runs import (
     spec_of,
     state_of,
 )
-from spanscore.api.requests import id_in
+from spanscore.api.requests import id_in, request_id_in
 from spanscore.api.servicer import Call, Servicer, needs
 from spanscore.api.v1 import run_service_pb2 as pb
 from spanscore.control.runs import Runs
 from spanscore.control.spec import kept, whole
-from spanscore.errors import FieldError, RetryableError
+from spanscore.errors import RetryableError
 from spanscore.store.runs import Place, Run
 
 _WATCH_EVERY_S = 0.5
 _MAX_STREAMS = 50  # of one tenant; each reads its run twice a second
 _RETRY_AFTER_S = 5.0
-_MAX_REQUEST_ID = 64
 
 
 class RunService(Servicer):
@@ -53,10 +52,9 @@ class RunService(Servicer):
     @needs("write")
     async def create_run(self, request: pb.CreateRunRequest, call: Call) -> pb.Run:
         """Keep a new run."""
-        if len(request.request_id) > _MAX_REQUEST_ID:
-            raise FieldError("request_id", f"is longer than {_MAX_REQUEST_ID} characters")
+        request_id = request_id_in(request.request_id)
         spec = spec_of(request.run)
-        created = await self._runs.create(call.tenant, spec, request.request_id or None)
+        created = await self._runs.create(call.tenant, spec, request_id)
         return encode_run(created, self._runs.eta_s(created), whole(created.spec, kept(spec).ids))
 
     @needs("read")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from spanscore.cli import fitting
+from spanscore.cli.plain_table import plain_table
 from spanscore.cli.terminal import console, on_one_line, printable
 
 if TYPE_CHECKING:
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from spanscore.api.v1.score_pb2 import Score
 
 _NAME_CHARS = 32
+_NAMED_TIMES = 3
+"""Times that a note of a trend names; of more it names how many there are."""
+
 _BREAKS = (" [", "\n["), (", ", ",\n"), (" > ", " >\n")
 """Where figures are broken, one after the other, until a table fits."""
 
@@ -37,7 +41,7 @@ def print_trends(found: "Sequence[pb.ScoreTrend]", time_zone: str | None) -> Non
         times = [datetime.fromtimestamp(x.start_ns // 10**9, zone).strftime("%Y-%m-%d %H:%M") for x in one.points]
         rows = [[time, *_figures(point.summary)] for time, point in zip(times, one.points, strict=True)]
         _print_table((f"from ({time_zone or 'UTC'})",), _FIGURES, rows)
-        _print_notes([x.summary for x in one.points])
+        _print_notes_of_times([x.summary for x in one.points], times)
 
 
 def print_distributions(found: "Sequence[pb.ScoreDistribution]") -> None:
@@ -153,16 +157,30 @@ def _value(group: "pb.ScoreGroup") -> str:
 
 def _print_notes(found: "Sequence[pb.ScoreSummary]") -> None:
     """Print why there is no interval or correction, what a correction rests on, and what is missing."""
+    _print_lines(note for one in found for note in _notes(one))
+
+
+def _print_notes_of_times(found: "Sequence[pb.ScoreSummary]", times: Sequence[str]) -> None:
+    """Print the same, each note with the times that it is of."""
+    at: dict[str, list[str]] = {}
+    for one, time in zip(found, times, strict=True):
+        for note in _notes(one):
+            at.setdefault(note, []).append(time)
+    for note, own in at.items():
+        more = f" and {len(own) - _NAMED_TIMES} more" if len(own) > _NAMED_TIMES else ""
+        print(f"{printable(note)} ({', '.join(own[:_NAMED_TIMES])}{more})")
+
+
+def _notes(one: "pb.ScoreSummary") -> list[str]:
+    figures = (("mean", one.mean), ("pass rate", one.pass_rate), ("corrected", one.corrected_pass_rate))
     notes = []
-    for one in found:
-        figures = (("mean", one.mean), ("pass rate", one.pass_rate), ("corrected", one.corrected_pass_rate))
-        for what, x in figures:
-            if x.note and (one.scores or what == "corrected") and (what != "pass rate" or x.note != one.mean.note):
-                notes.append(f"{one.metric}, {what}: {x.note}")
-        notes += [f"{one.metric}, missing: {x.count:,} {_reason(x)}" for x in one.missing]
-        if one.least_sampling < 1:
-            notes.append(f"{one.metric}: sampled, some by {one.least_sampling:g}; weighted by the inverse")
-    _print_lines(notes)
+    for what, x in figures:
+        if x.note and (one.scores or what == "corrected") and (what != "pass rate" or x.note != one.mean.note):
+            notes.append(f"{one.metric}, {what}: {x.note}")
+    notes += [f"{one.metric}, missing: {x.count:,} {_reason(x)}" for x in one.missing]
+    if one.least_sampling < 1:
+        notes.append(f"{one.metric}: sampled, some by {one.least_sampling:g}; weighted by the inverse")
+    return notes
 
 
 def _reason(missing: "pb.MissingReason") -> str:
@@ -185,7 +203,11 @@ def _print_table(texts: Sequence[str], numbers: Sequence[str], rows: Sequence[Se
     shown = [[row[at] for at in kept] for row in rows]
 
     def made(rows: fitting.Rows) -> "Table":
-        return _table([headings[at] for at in kept], is_number, rows)
+        words = [headings[at] for at in kept if at < len(texts)]
+        table = plain_table(words, [headings[at] for at in kept if at >= len(texts)])
+        for row in rows:
+            table.add_row(*row)
+        return table
 
     output = console()
     for whole, broken in _BREAKS:
@@ -196,14 +218,3 @@ def _print_table(texts: Sequence[str], numbers: Sequence[str], rows: Sequence[Se
             for row in shown
         ]
     output.print(fitting.fitted(output, made, shown))
-
-
-def _table(headings: Sequence[str], is_number: Sequence[bool], rows: fitting.Rows) -> "Table":
-    from rich.table import Table  # noqa: PLC0415 - --json needs no rich
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for heading, numeric in zip(headings, is_number, strict=True):
-        table.add_column(heading, justify="right" if numeric else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
-    return table

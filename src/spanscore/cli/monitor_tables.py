@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from spanscore.cli.plain_table import plain_table
 from spanscore.cli.terminal import console, on_one_line, printable
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from spanscore.api.v1.monitor_service_pb2 import Monitor, MonitorFindings, MonitorTick
 
 _PHASES = {
@@ -25,7 +24,7 @@ def print_monitors(monitors: "Sequence[Monitor]") -> None:
         print("no monitors; see docs/monitors.md")
         return
     columns = ("monitor", "watches", "runs", "state", "floor", "evidence", "last tick (UTC)", "next tick (UTC)")
-    table = _table(columns, ("sessions", "alerts"))
+    table = plain_table(columns, ("sessions", "alerts"), wrapped=columns)
     for monitor in monitors:
         known = monitor.findings
         table.add_row(
@@ -64,7 +63,8 @@ def print_ticks(ticks: "Sequence[MonitorTick]") -> None:
     if not ticks:
         print("it has not ticked yet")
         return
-    table = _table(("due (UTC)", "made (UTC)", "cause", "outcome", "run"), ("scores", "sessions"))
+    columns = ("due (UTC)", "made (UTC)", "cause", "outcome", "run")
+    table = plain_table(columns, ("scores", "sessions"), wrapped=columns)
     table.add_column("reason")
     for tick in ticks:
         table.add_row(
@@ -104,17 +104,6 @@ def _times(monitor: "Monitor") -> str:
     if schedule.HasField("cron"):
         return f"cron {printable(schedule.cron)} {printable(schedule.time_zone or 'UTC')}"
     return f"every {schedule.every_s:g} s" if schedule.HasField("every_s") else "every minute"
-
-
-def _table(words: Sequence[str], numbers: Sequence[str]) -> "Table":
-    from rich.table import Table  # noqa: PLC0415 - --json needs no rich
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for heading in words:
-        table.add_column(heading, overflow="fold")
-    for heading in numbers:
-        table.add_column(heading, no_wrap=True, justify="right")
-    return table
 
 
 def _id(monitor: "Monitor") -> str:

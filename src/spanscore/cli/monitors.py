@@ -1,13 +1,11 @@
 """`spanscore monitors`: what watches scores on a running server, or starts evaluation runs, at times of its own."""
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-from google.protobuf import json_format
-
 from spanscore.cli import monitor_options, monitor_tables, sources
-from spanscore.cli.terminal import print_json
+from spanscore.cli.messages import print_all, print_one
 from spanscore.errors import InputError
 
 _DEFAULT_SERVER = "127.0.0.1:4329"
@@ -38,7 +36,7 @@ def _create(args: argparse.Namespace, ask: "sources.Ask") -> None:
     request = pb.CreateMonitorRequest(
         monitor=monitor_options.wanted(args), monitor_id=_id(args), request_id=args.request_id or ""
     )
-    _print(args, ask("CreateMonitor", request), monitor_tables.print_monitor)
+    print_one(args, ask("CreateMonitor", request), monitor_tables.print_monitor)
 
 
 def _update(args: argparse.Namespace, ask: "sources.Ask") -> None:
@@ -59,21 +57,21 @@ def _update(args: argparse.Namespace, ask: "sources.Ask") -> None:
                 break
             parent.SetInParent()
     request = pb.UpdateMonitorRequest(monitor=monitor, update_mask=FieldMask(paths=paths))
-    _print(args, ask("UpdateMonitor", request), monitor_tables.print_monitor)
+    print_one(args, ask("UpdateMonitor", request), monitor_tables.print_monitor)
 
 
 def _list(args: argparse.Namespace, ask: "sources.Ask") -> None:
     from spanscore.api.v1 import monitor_service_pb2 as pb  # noqa: PLC0415 - as above
 
     found = sources.pages(ask, "ListMonitors", pb.ListMonitorsRequest(), "monitors", args.limit)
-    _print_all(args, found, monitor_tables.print_monitors)
+    print_all(args, found, monitor_tables.print_monitors)
 
 
 def _history(args: argparse.Namespace, ask: "sources.Ask") -> None:
     from spanscore.api.v1 import monitor_service_pb2 as pb  # noqa: PLC0415 - as above
 
     request = pb.ListMonitorTicksRequest(parent=_name(args))
-    _print_all(args, sources.pages(ask, "ListMonitorTicks", request, "ticks", args.limit), monitor_tables.print_ticks)
+    print_all(args, sources.pages(ask, "ListMonitorTicks", request, "ticks", args.limit), monitor_tables.print_ticks)
 
 
 def _delete(args: argparse.Namespace, ask: "sources.Ask") -> None:
@@ -88,7 +86,7 @@ def _trigger(args: argparse.Namespace, ask: "sources.Ask") -> None:
     from spanscore.api.v1 import monitor_service_pb2 as pb  # noqa: PLC0415 - as above
 
     request = pb.TriggerMonitorRequest(name=_name(args), request_id=args.request_id or "")
-    _print(args, ask("TriggerMonitor", request), monitor_tables.print_tick)
+    print_one(args, ask("TriggerMonitor", request), monitor_tables.print_tick)
 
 
 def _of_one(method: str) -> Callable[[argparse.Namespace, "sources.Ask"], None]:
@@ -98,7 +96,7 @@ def _of_one(method: str) -> Callable[[argparse.Namespace, "sources.Ask"], None]:
         from spanscore.api.v1 import monitor_service_pb2 as pb  # noqa: PLC0415 - as above
 
         request = getattr(pb, f"{method}Request")(name=_name(args))
-        _print(args, ask(method, request), monitor_tables.print_monitor)
+        print_one(args, ask(method, request), monitor_tables.print_monitor)
 
     return do
 
@@ -110,25 +108,6 @@ def _id(args: argparse.Namespace) -> str:
 
 def _name(args: argparse.Namespace) -> str:
     return f"monitors/{_id(args)}"
-
-
-def _print(args: argparse.Namespace, message: Any, show: Callable[[Any], None]) -> None:
-    if args.json:
-        print_json(_as_json(message))
-    else:
-        show(message)
-
-
-def _print_all(args: argparse.Namespace, found: Iterator[Any], show: Callable[[list[Any]], None]) -> None:
-    if args.json:
-        for message in found:
-            print_json(_as_json(message))
-    else:
-        show(list(found))
-
-
-def _as_json(message: Any) -> Any:
-    return json_format.MessageToDict(message, preserving_proto_field_name=True)
 
 
 def _add_name(parser: argparse.ArgumentParser) -> None:

@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from spanscore.cli.plain_table import plain_table
 from spanscore.cli.terminal import console, on_one_line, printable
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from spanscore.api.v1.run_service_pb2 import MissingScores, Run, RunBudget, RunEstimate, RunItem, RunProgress
 
 
@@ -18,7 +17,7 @@ def print_runs(runs: "Sequence[Run]") -> None:
     if not runs:
         print("no runs")
         return
-    table = _table(("run", "name", "state", "created (UTC)"), ("items", "done", "failed", "USD"))
+    table = plain_table(("run", "name", "state", "created (UTC)"), ("items", "done", "failed", "USD"))
     for run in runs:
         progress = run.progress
         table.add_row(
@@ -58,7 +57,7 @@ def print_items(items: "Sequence[RunItem]") -> None:
     if not items:
         print("none")
         return
-    table = _table(("trace or session", "tries", "error"), ())
+    table = plain_table(("trace or session", "tries", "error"), wrapped={"error"})
     for item in items:
         table.add_row(on_one_line(item.subject_id, 64), str(item.tries), on_one_line(item.error, 200))
     console().print(table)
@@ -101,17 +100,6 @@ class Watched:
         if self._is_terminal and self._state:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
-
-
-def _table(words: Sequence[str], numbers: Sequence[str]) -> "Table":
-    from rich.table import Table  # noqa: PLC0415 - --json needs no rich
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for heading in words:
-        table.add_column(heading, no_wrap=heading != "error")
-    for heading in numbers:
-        table.add_column(heading, no_wrap=True, justify="right")
-    return table
 
 
 def _id(run: "Run") -> str:

@@ -6,9 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from google.protobuf import json_format
-
 from spanscore.cli import run_files, run_options, run_tables, sources
+from spanscore.cli.messages import as_json, print_all, print_one
 from spanscore.cli.terminal import print_json
 
 if TYPE_CHECKING:
@@ -48,12 +47,12 @@ def _create(args: argparse.Namespace, ask: "sources.Ask") -> int:
         _send_files(args, wanted)
     if args.dry_run:
         estimate = ask("EstimateRun", pb.EstimateRunRequest(run=wanted))
-        _print(args, estimate, run_tables.print_estimate)
+        print_one(args, estimate, run_tables.print_estimate)
         return 0
     created = ask("CreateRun", pb.CreateRunRequest(run=wanted, request_id=args.request_id or ""))
     if args.watch:
         return _watched(args, ask, created.name)
-    _print(args, created, run_tables.print_run)
+    print_one(args, created, run_tables.print_run)
     return 0
 
 
@@ -70,7 +69,7 @@ def _list(args: argparse.Namespace, ask: "sources.Ask") -> int:
 
     states = [pb.RunState.Value(f"RUN_STATE_{x.upper()}") for x in args.state or ()]
     found = sources.pages(ask, "ListRuns", pb.ListRunsRequest(states=states), "runs", args.limit)
-    _print_all(args, found, run_tables.print_runs)
+    print_all(args, found, run_tables.print_runs)
     return 0
 
 
@@ -79,7 +78,7 @@ def _items(args: argparse.Namespace, ask: "sources.Ask") -> int:
 
     state = pb.RunItemState.Value(f"RUN_ITEM_STATE_{args.state.upper()}")
     request = pb.ListRunItemsRequest(parent=_name(args), state=state)
-    _print_all(args, sources.pages(ask, "ListRunItems", request, "items", args.limit), run_tables.print_items)
+    print_all(args, sources.pages(ask, "ListRunItems", request, "items", args.limit), run_tables.print_items)
     return 0
 
 
@@ -95,7 +94,7 @@ def _moved(method: str, args: argparse.Namespace, ask: "sources.Ask", **fields: 
     """Ask for a method that takes a run's name, and print the run."""
     from spanscore.api.v1 import run_service_pb2 as pb  # noqa: PLC0415 - as above
 
-    _print(args, ask(method, getattr(pb, f"{method}Request")(name=_name(args), **fields)), run_tables.print_run)
+    print_one(args, ask(method, getattr(pb, f"{method}Request")(name=_name(args), **fields)), run_tables.print_run)
     return 0
 
 
@@ -121,7 +120,7 @@ def _watched(args: argparse.Namespace, ask: "sources.Ask", name: str) -> int:
     shown = run_tables.Watched(is_terminal=sys.stderr.isatty() and not args.json)
     for last in _states(ask, pb.WatchRunRequest(name=name)):
         if args.json:
-            print_json(_as_json(last))
+            print_json(as_json(last))
         else:
             shown.show(last)
     shown.end()
@@ -154,25 +153,6 @@ def _states(ask: "sources.Ask", request: Any, sleep: Callable[[float], Any] = ti
 def _name(args: argparse.Namespace) -> str:
     given: str = args.run
     return given if given.startswith("runs/") else f"runs/{given}"
-
-
-def _print(args: argparse.Namespace, message: Any, show: Callable[[Any], None]) -> None:
-    if args.json:
-        print_json(_as_json(message))
-    else:
-        show(message)
-
-
-def _print_all(args: argparse.Namespace, found: Iterator[Any], show: Callable[[list[Any]], None]) -> None:
-    if args.json:
-        for message in found:
-            print_json(_as_json(message))
-    else:
-        show(list(found))
-
-
-def _as_json(message: Any) -> Any:
-    return json_format.MessageToDict(message, preserving_proto_field_name=True)
 
 
 def _of_one(parser: argparse.ArgumentParser) -> None:

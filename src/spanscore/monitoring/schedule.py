@@ -4,9 +4,11 @@ import zlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import pairwise
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from cronsim import CronSim, CronSimError
+if TYPE_CHECKING:
+    from cronsim import CronSim
 
 _SECOND = 10**9
 
@@ -62,19 +64,25 @@ class Schedule:
 
 def _times(cron: str, zone: ZoneInfo, after_ns: int) -> Iterator[int]:
     """The times after `after_ns`, in ns since the Unix epoch."""
-    for found in CronSim(cron, datetime.fromtimestamp(after_ns // _SECOND, UTC).astimezone(zone)):
+    for found in _parsed(cron, datetime.fromtimestamp(after_ns // _SECOND, UTC).astimezone(zone)):
         found_ns = int(found.timestamp()) * _SECOND
         if found_ns > after_ns:  # in the second of two equal hours, CronSim begins with one of the first
             yield found_ns
 
 
-def check_cron(cron: str) -> None:
-    """Raise ValueError where an expression is none, or has no time at all."""
+def _parsed(cron: str, after: datetime) -> "CronSim":
+    """The times of an expression after one. Raises ValueError where it is none."""
+    from cronsim import CronSim, CronSimError  # noqa: PLC0415 - a server without monitors need not load it
+
     try:
-        found = next(_times(cron, ZoneInfo("UTC"), 0), None)
+        return CronSim(cron, after)
     except CronSimError as error:
         raise ValueError(f"cron {cron!r}: {error}; write minute, hour, day, month and day of the week") from None
-    if found is None:
+
+
+def check_cron(cron: str) -> None:
+    """Raise ValueError where an expression is none, or has no time at all."""
+    if next(_times(cron, ZoneInfo("UTC"), 0), None) is None:
         raise ValueError(f"cron {cron!r}: there is no such time")
 
 
@@ -84,7 +92,7 @@ def seconds_apart(cron: str) -> int:
     >>> seconds_apart("*/15 * * * * *"), seconds_apart("0 3 * * *")
     (15, 60)
     """
-    seconds = sorted(CronSim(cron, datetime.fromtimestamp(0, UTC)).seconds)
+    seconds = sorted(_parsed(cron, datetime.fromtimestamp(0, UTC)).seconds)
     return min(later - earlier for earlier, later in pairwise([*seconds, seconds[0] + 60]))
 
 

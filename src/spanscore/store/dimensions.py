@@ -5,18 +5,17 @@ million of them two are equal with a chance of one in twenty million.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
-from sqlalchemy import Dialect, Table, delete, exists, func, not_, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import delete, exists, func, not_, select
 from sqlalchemy.engine import Connection
 
 from spanscore.model.score import Evaluation, Failure, Skip
 from spanscore.model.trace import AgentTrace
 from spanscore.store.schema import context_tools, score_contexts, score_facts, score_procedures
-from spanscore.store.writing import NO_TEXT, key, subject_of
+from spanscore.store.writing import NO_TEXT, key, put_rows, subject_of
 
 MAX_TOOLS = 32
 """Tools of a trace that are kept, the first ones by name."""
@@ -88,9 +87,9 @@ class Dimensions:
 
     def write(self, connection: Connection) -> None:
         """Write those that are not there yet."""
-        _put_new(connection, score_procedures, list(self._procedures.values()))
-        _put_new(connection, score_contexts, list(self._contexts.values()))
-        _put_new(connection, context_tools, sorted(self._tools))
+        put_rows(connection, score_procedures, list(self._procedures.values()), unless_there=True)
+        put_rows(connection, score_contexts, list(self._contexts.values()), unless_there=True)
+        put_rows(connection, context_tools, sorted(self._tools), unless_there=True)
 
 
 def cluster(score: Evaluation) -> int:
@@ -175,20 +174,3 @@ def _context(
 ) -> _Row:
     row = (tenant, text(service), text(agent), text(environment), text(version), about.model)
     return hashed(*row, about.tools), *row
-
-
-def _put_new(connection: Connection, table: Table, rows: list[_Row]) -> None:
-    if not rows:
-        return
-    statement = _insertion(table, connection.dialect)
-    if connection.dialect.positional:
-        connection.exec_driver_sql(statement, rows)
-    else:
-        names: Iterable[str] = table.columns.keys()
-        connection.exec_driver_sql(statement, [dict(zip(names, row, strict=True)) for row in rows])
-
-
-@lru_cache(maxsize=16)
-def _insertion(table: Table, dialect: Dialect) -> str:
-    insert = postgresql.insert(table) if dialect.name == "postgresql" else sqlite.insert(table)
-    return str(insert.on_conflict_do_nothing().compile(dialect=dialect))

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar
 
-from sqlalchemy import Dialect, Table, bindparam, delete, insert, select
+from sqlalchemy import Dialect, Table, bindparam, delete, select
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
 
 from spanscore.model.external import responses_of
@@ -199,14 +200,16 @@ def _evaluation_row(evaluation: Evaluation, subject: str, uid: str, seq: int, no
     )
 
 
-def put_rows(connection: Connection, table: Table, rows: list[_Row]) -> None:
+def put_rows(connection: Connection, table: Table, rows: list[_Row], *, unless_there: bool = False) -> None:
     """Insert rows whose values are in the order of the table's columns.
+
+    `unless_there`: those whose key the table contains are left out.
 
     Handed to the driver as they are: SQLAlchemy's own handling of parameters would take a fifth of a commit.
     """
     if not rows:
         return
-    statement = _insertion(table, connection.dialect)
+    statement = _insertion(table, connection.dialect, unless_there)
     if connection.dialect.positional:
         connection.exec_driver_sql(statement, rows)
     else:
@@ -215,5 +218,7 @@ def put_rows(connection: Connection, table: Table, rows: list[_Row]) -> None:
 
 
 @lru_cache(maxsize=16)
-def _insertion(table: Table, dialect: Dialect) -> str:
-    return str(insert(table).compile(dialect=dialect))
+def _insertion(table: Table, dialect: Dialect, unless_there: bool) -> str:
+    insertion = postgresql.insert(table) if dialect.name == "postgresql" else sqlite.insert(table)
+    statement = insertion.on_conflict_do_nothing() if unless_there else insertion
+    return str(statement.compile(dialect=dialect))

@@ -7,18 +7,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from harness import browser as chromium
-
 from spanscore import report
 
 _WAIT_MS = 60_000
-
-
-@pytest.fixture(scope="session")
-def browser():
-    with chromium.browser() as opened:
-        opened.open("about:blank").close()  # starts it here, where the cache is not yet that of one test
-        yield opened
 
 
 @pytest.fixture
