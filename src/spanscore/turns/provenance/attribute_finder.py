@@ -25,7 +25,7 @@ _JOINT = "__"  # between the names of an MCP server and its tool
 _EMPTY, _EMPTY_IN_TEXT = '""', r"\"\""
 _EMPTIES = (_EMPTY, _EMPTY_IN_TEXT, "''", "[]", "{}", "null", "None")
 
-Lens: TypeAlias = Callable[[Step], Any]
+FactGetter: TypeAlias = Callable[[Step], Any]
 """What a step says of one fact."""
 
 _Differs: TypeAlias = Callable[[Sequence[Any]], bool | None]
@@ -56,21 +56,21 @@ class AttributeFinder:
         self._left = _MAX_READ_PARTS
         self._known: dict[int, tuple[Step, Sequence[tuple[Any, str]]]] = {}
 
-    def parts(self, step: Step, lens: Lens, value: Any) -> list[Any]:
-        """The parts of a step's span from which it tells what `lens` shows; `value` is that, or what is alike in it.
+    def parts(self, step: Step, getter: FactGetter, value: Any) -> list[Any]:
+        """The parts of a step's span from which it tells what `getter` shows; `value` is that, or what is alike in it.
 
-        FirstOf the value, or a piece of its text, is made another wherever it stands: where that shows, there the value
+        First the value, or a piece of its text, is made another wherever it stands: where that shows, there the value
         was read, even if other parts repeat it. Else it is looked for by leaving out parts with a word of it. None
         where the span by itself does not tell the value.
         """
-        original = lens(self._again.without(step))
-        if original is None or original != lens(step):
+        original = getter(self._again.without(step))
+        if original is None or original != getter(step):
             return []
         held = self._parts(step)
 
         def differs(changed: Step) -> bool | None:
             self._left -= len(held)
-            return lens(changed) != original if changed.kind == step.kind else None
+            return getter(changed) != original if changed.kind == step.kind else None
 
         for old, new in _changes(value):
             marked = [x for x, text in held if holds(text, old)]

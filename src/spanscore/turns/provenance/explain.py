@@ -13,7 +13,7 @@ from spanscore.turns.facts import sources
 from spanscore.turns.facts.source import FirstOf, Sourced, first
 from spanscore.turns.facts.turn_steps import TurnSteps
 from spanscore.turns.provenance import fact_getters
-from spanscore.turns.provenance.attribute_finder import AttributeFinder, Lens, Rereader
+from spanscore.turns.provenance.attribute_finder import AttributeFinder, FactGetter, Rereader
 
 MAX_EXPLAINED = 50
 """How many of a turn's tool calls, of its tools on offer and of its counts of tokens are explained: the first."""
@@ -139,8 +139,10 @@ class _Explaining:
                 told = {id(x) for x in found.value or ()}
                 for tool in offered[:MAX_EXPLAINED]:
                     if tool.name not in origins and id(tool) in told:
-                        step, lens = self._teller(found), fact_getters.of_tool(tool.name)
-                        origins[tool.name] = self._origin(source.words, step, lens, (tool.name,), damaged=found.damaged)
+                        step, getter = self._teller(found), fact_getters.of_tool(tool.name)
+                        origins[tool.name] = self._origin(
+                            source.words, step, getter, (tool.name,), damaged=found.damaged
+                        )
         return origins
 
     def tokens(self) -> Iterator[Origin]:
@@ -164,27 +166,27 @@ class _Explaining:
             return [Origin(source, value, found.step, (), damaged)]
         place = fact_getters.placed(found, call)
         teller = self._teller(found, place)
-        lens = fact_getters.of_fact(name, found, call, place)
-        if lens(self._again.without(teller)) != lens(teller):
-            teller, lens = self._beside(name, found, call, teller) or (teller, lens)
+        getter = fact_getters.of_fact(name, found, call, place)
+        if getter(self._again.without(teller)) != getter(teller):
+            teller, getter = self._beside(name, found, call, teller) or (teller, getter)
         step, told = teller, list[Origin]()
         while len(told) < _MAX_LOST:
-            parts = self._holding.parts(step, lens, value)
+            parts = self._holding.parts(step, getter, value)
             attributes = tuple(self._again.name(step, x) for x in parts)
             told.append(Origin(source, value, teller, attributes, damaged))
             if not parts:
                 break
             step = self._again.without(step, *parts)
-            value, damaged = lens(step), False
+            value, damaged = getter(step), False
             if step.kind != found.step.kind or value is None or value == ():
                 break
             if isinstance(value, fact_getters.Recorded):
                 value = value.value
         return told if len(told) == 1 or told[-1].attributes else told[:-1]
 
-    def _origin(self, source: str, step: Step, lens: Lens, value: Any, *, damaged: bool = False) -> Origin:
-        parts = self._holding.parts(step, lens, value)
-        return Origin(source, lens(step), step, tuple(self._again.name(step, x) for x in parts), damaged)
+    def _origin(self, source: str, step: Step, getter: FactGetter, value: Any, *, damaged: bool = False) -> Origin:
+        parts = self._holding.parts(step, getter, value)
+        return Origin(source, getter(step), step, tuple(self._again.name(step, x) for x in parts), damaged)
 
     def _teller(self, found: Sourced, place: fact_getters.Place | None = None) -> Step:
         """The step as its span was read: what is found may have been completed by another report of the same call."""
@@ -202,20 +204,20 @@ class _Explaining:
             return own
         return next((x for x in self._turn.steps if getattr(x, field) is told), own)
 
-    def _beside(self, name: str, found: Sourced, call: Call | None, teller: Step) -> tuple[Step, Lens] | None:
+    def _beside(self, name: str, found: Sourced, call: Call | None, teller: Step) -> tuple[Step, FactGetter] | None:
         """Another step that tells the fact, and how, where the dialect took it over into this one."""
-        for step, lens in self._telling(name, found, call, teller):
-            if lens(self._again.without(step)) == found.value:
-                return step, lens
+        for step, getter in self._telling(name, found, call, teller):
+            if getter(self._again.without(step)) == found.value:
+                return step, getter
         return None
 
-    def _telling(self, name: str, found: Sourced, call: Call | None, teller: Step) -> Iterator[tuple[Step, Lens]]:
+    def _telling(self, name: str, found: Sourced, call: Call | None, teller: Step) -> Iterator[tuple[Step, FactGetter]]:
         """The steps that tell the same, those after this one first."""
         started_ns = teller.span.start_ns
         steps = sorted(self._all[:_MAX_BESIDE], key=lambda x: (x.span.start_ns <= started_ns, x.span.start_ns))
         if found.field in {"session_id", "user_id"}:
-            lens = fact_getters.of_fact(name, found)
-            yield from ((x, lens) for x in steps if lens(x) == found.value)
+            getter = fact_getters.of_fact(name, found)
+            yield from ((x, getter) for x in steps if getter(x) == found.value)
         request = None if call is None or call.request is None else call.request.call
         if found.field == "calls" and request is not None:
             places = ((x, fact_getters.repeated(request, x)) for x in steps if x is not teller)

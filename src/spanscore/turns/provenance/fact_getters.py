@@ -1,4 +1,4 @@
-"""Look at one fact in any reading of a span: the lens shows what that reading says of it, however it was changed."""
+"""Getters of one fact, which show what any reading of a span has for it, however the span was changed."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from spanscore.turns.basis.errors import inferred_error
 from spanscore.turns.calls.appearances import Call
 from spanscore.turns.facts.plans import set_down_in
 from spanscore.turns.facts.source import Sourced
-from spanscore.turns.provenance.attribute_finder import Lens
+from spanscore.turns.provenance.attribute_finder import FactGetter
 
 
 class Recorded(NamedTuple):
@@ -28,7 +28,7 @@ class Place(NamedTuple):
     itself: RequestedCall | ToolResult
 
 
-def of_fact(name: str, found: Sourced, call: Call | None = None, place: Place | None = None) -> Lens:
+def of_fact(name: str, found: Sourced, call: Call | None = None, place: Place | None = None) -> FactGetter:
     """What any reading of a span says of the fact that was found in its step; `call` where it is a fact of one."""
     field = found.field
     if place is not None:
@@ -49,7 +49,7 @@ def _agent(step: Step) -> str | None:
     return step.agent_name or step.runs_agent
 
 
-def of_tool(name: str) -> Lens:
+def of_tool(name: str) -> FactGetter:
     """What any reading of a span says of a tool on offer."""
     return lambda step: next((x for x in step.tools or () if x.name == name), None)
 
@@ -94,7 +94,7 @@ def _is_inferred(name: str, found: Sourced, call: Call | None) -> bool:
     return name == "error" and told is not None and not told.error and found.field == "results"
 
 
-def _in_message(name: str, field: str, place: Place, *, inferred: bool) -> Lens:
+def _in_message(name: str, field: str, place: Place, *, inferred: bool) -> FactGetter:
     def show(step: Step) -> Any:
         standing = _standing(step, place.field, field)
         if len(standing) == place.among:
@@ -122,7 +122,7 @@ def _plan(step: Step) -> tuple[str, tuple[str, ...]] | None:
     return planned if any(planned) else None
 
 
-_IN_MESSAGES: Mapping[str, Lens] = {
+_IN_MESSAGES: Mapping[str, FactGetter] = {
     "user_input": lambda step: conversation.opening(step.input or ()).text,
     "history": lambda step: conversation.history(conversation.opening(step.input or ())),
     "system_instructions": lambda step: conversation.system_text(step.input or ()),
