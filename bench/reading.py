@@ -7,19 +7,13 @@ With --before the sources of an earlier commit and today's read the same load in
 
 import argparse
 import cProfile
-import io
 import json
-import os
 import pstats
-import subprocess
-import sys
-import tarfile
-import tempfile
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TypeAlias, TypeVar
 
+from comparing import compare
 from load import SPANS_PER_TRACE, Load
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -31,10 +25,6 @@ Rates: TypeAlias = Mapping[str, float]
 """Spans per CPU second of each step, and of all."""
 
 START_NS = 1_750_000_000 * 10**9
-ROUNDS = 5
-"""Of which the best counts: whatever else the machine does only makes one slower."""
-
-PROJECT = Path(__file__).parents[1]
 
 
 def main() -> None:
@@ -45,7 +35,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print the rates as JSON")
     args = parser.parse_args()
     if args.before:
-        compare(args.before, args.traces)
+        compare([__file__], args.before, args.traces, "spans/CPU s")
     elif args.json:
         print(json.dumps(rates(args.traces)))
     else:
@@ -77,31 +67,6 @@ def timed(work: Callable[[], ResultT]) -> tuple[ResultT, float]:
     before_s = time.process_time()
     result = work()
     return result, time.process_time() - before_s
-
-
-def compare(commit: str, traces: int) -> None:
-    """Print the best rates of both, and how they compare."""
-    command = ["git", "-C", PROJECT, "archive", commit, "src"]
-    archive = subprocess.run(command, capture_output=True, check=False)
-    if archive.returncode:
-        sys.exit(f"bench/reading.py: no sources of {commit}: {archive.stderr.decode().strip()}")
-    with tempfile.TemporaryDirectory() as folder:
-        with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as sources:
-            sources.extractall(folder, filter="data")
-        trees = Path(folder) / "src", PROJECT / "src"
-        found = [[rates_of(tree, traces) for tree in trees] for _ in range(ROUNDS)]
-    print(f"{'spans/CPU s':<20}{commit[:12]:>12}{'now':>12}")
-    for what in found[0][0]:
-        before, now = (max(each[at][what] for each in found) for at in range(len(trees)))
-        print(f"{what:<20}{before:>12,.0f}{now:>12,.0f}{now / before:>8.2f}")
-
-
-def rates_of(tree: Path, traces: int) -> Rates:
-    """How fast the sources in `tree` read, in a process of their own."""
-    command = [sys.executable, __file__, "--json", "--traces", str(traces)]
-    ran = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(tree)}, stdout=subprocess.PIPE, check=True)
-    read: Rates = json.loads(ran.stdout)
-    return read
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ class Bench:
         with self._null_server("--record", str(exported)) as sink:
             endpoint = f"127.0.0.1:{sink.first_line()}"
             exporter = {"endpoint": endpoint, "tls": {"insecure": True}, "compression": "none"}
-            settings = SCORE | {"export": {"exporters": {"otlp_grpc": exporter}}}
+            settings = SCORE | {"export": {"exporters": {"otlp_grpc": exporter}, "spans": "all"}}
             return self._spanscore("+ score and export", settings, settle)
 
     def _wait_until_finished(self, health: "Health") -> None:
