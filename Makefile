@@ -83,7 +83,7 @@ lint: env
 	@$(BIN)/lint-imports --no-logo >$(VENV)/imports.log || { cat $(VENV)/imports.log; exit 1; }
 
 .PHONY: ci
-ci: check test-packaging test-examples ## what CI runs; those with a collector, a browser or PostgreSQL where there can be one
+ci: check test-site test-packaging test-examples ## what CI runs; those with a collector, a browser or PostgreSQL where there can be one
 	@$(BIN)/python tests/report/browser/ready.py; case $$? in \
 		0) $(MAKE) --no-print-directory test-browser ;; \
 		3) echo "the tests of the report and of the page in a browser were left out, see above" >&2 ;; \
@@ -135,6 +135,21 @@ proto-check: env $(PROTOC)
 docs: env ## write the pages that are made from the code
 	@$(BIN)/python docs/generate.py
 
+SITE := $(VENV)/docs/bin/python
+
+$(SITE): requirements/docs.txt | $(STAMP)
+	@$(BIN)/uv venv -q --clear $(VENV)/docs
+	@VIRTUAL_ENV=$(VENV)/docs $(BIN)/uv pip sync -q --require-hashes requirements/docs.txt
+	@touch $@
+
+.PHONY: site
+site: env $(SITE) ## build the documentation's site into out/site, refusing broken links (network once)
+	@NO_MKDOCS_2_WARNING=1 $(SITE) -m mkdocs build --strict >$(VENV)/site.log 2>&1 || { grep -v '^INFO' $(VENV)/site.log >&2; exit 1; }
+
+.PHONY: test-site
+test-site: site ## the built site loads nothing from elsewhere
+	@$(BIN)/pytest -m site tests/docs
+
 .PHONY: api
 api: docs ## record the public API as it is now, which a test holds
 	@$(BIN)/python -c 'import sys; sys.path.insert(0, "docs"); import api_page; print(api_page.signatures(), end="")' \
@@ -175,6 +190,8 @@ record: env ## record golden cases of NAME, a framework in tests/recording, anew
 lock: env ## resolve the dependencies anew (network)
 	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --upgrade \
 		--all-extras --group dev pyproject.toml -o $(LOCK)
+	@echo mkdocs-material | $(BIN)/uv pip compile -q --generate-hashes --no-emit-index-url --no-header \
+		--python-version 3.11 --universal --upgrade - -o requirements/docs.txt
 	@printf 'grpcio-tools==1.62.3\nsetuptools<81\n' | $(BIN)/uv pip compile -q --generate-hashes --no-emit-index-url \
 		--no-header --python-version 3.11 --universal --upgrade - -o requirements/proto.txt
 
