@@ -81,6 +81,7 @@ lint: env
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-logo >$(VENV)/imports.log || { cat $(VENV)/imports.log; exit 1; }
+	@$(BIN)/python tests/density.py
 
 .PHONY: ci
 ci: check test-site test-packaging test-examples ## what CI runs; those with a collector, a browser or PostgreSQL where there can be one
