@@ -187,6 +187,10 @@ fuzz: env ## feed mutated recordings to the reading step for SECONDS (network; n
 record: env ## record golden cases of NAME, a framework in tests/recording, anew (network); without NAME list them
 	@$(BIN)/python tests/recording/record.py $(or $(NAME),--list)
 
+.PHONY: outdated
+outdated: env ## which recordings are behind their framework's release (of NAME alone): when to record anew (network)
+	@$(BIN)/python tests/recording/outdated.py $(NAME)
+
 .PHONY: lock
 lock: env ## resolve the dependencies anew (network)
 	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --upgrade \
