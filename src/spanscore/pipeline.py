@@ -183,6 +183,11 @@ class Pipeline:
         """Whether a model is configured that judges."""
         return any(x.models for x in self._settings.judges)
 
+    @property
+    def page_key(self) -> bytes:
+        """The key with which the API's page tokens are sealed."""
+        return self._store.page_key
+
     def trace(self, trace_id: str, *, tenant: str = "") -> AgentTrace | None:
         """The rebuilt trace with this agent trace id, or of this OTel trace; None where there is none."""
         return self._store.trace(trace_id, tenant=tenant)

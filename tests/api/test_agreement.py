@@ -207,7 +207,7 @@ def test_what_is_kept_is_what_calibrating_by_a_file_of_the_same_labels_gives(ser
     for number in NUMBERS:
         label(store, number)
     calibrate(service, all_labels=True)
-    [kept] = calibrations.kept(config)
+    [(_, kept)] = calibrations.kept(config)
     file = tmp_path / "labels.jsonl"
     lines = [
         {
@@ -232,7 +232,7 @@ def test_it_rests_on_the_random_sample_unless_all_labels_are_asked_for(service, 
     for number in (*drawn, next(x for x in NUMBERS if x not in drawn)):
         label(store, number)
     shown = calibrate(service).judges
-    [kept] = calibrations.kept(config)
+    [(_, kept)] = calibrations.kept(config)
     assert (sum(cells(shown[0].at_random)), sum(kept["confusion"].values())) == (10, 10)
 
 

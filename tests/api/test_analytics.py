@@ -111,6 +111,13 @@ def test_a_calibration_of_another_judge_corrects_nothing_and_is_named(store, con
     assert found.corrected_pass_rate.note == "not corrected: the calibration of 2001-09-09 is of another model"
 
 
+def test_the_calibration_of_another_tenant_corrects_nothing(store):
+    kept = Calibration(CALIBRATED, Confusion(45, 5, 10, 40), 10**18)
+    store.labels.keep("acme", {kept.key: kept.to_json()}, 1)
+    [found] = ask(store, "summarize_scores", pb.SummarizeScoresRequest()).summaries
+    assert (found.corrected_pass_rate.HasField("value"), found.corrected_pass_rate.note) == (False, "")
+
+
 def test_a_distribution_has_bins_labels_and_quantiles(store):
     request = pb.QueryScoreDistributionRequest(bins=2, quantiles=[0.5])
     [found] = ask(store, "query_score_distribution", request).distributions

@@ -68,6 +68,7 @@ NEEDED = {
     "CompareScores": {"group_by": ["agent"]},
     "ListScoreHistory": {"metric": "coherence"},
     "GetAgreement": {"metric": "coherence", "label": "helpful"},
+    "CalibrateJudge": {"metric": "coherence", "label": "helpful", "all_labels": True},
     "ListAnnotationItems": {"queue": _QUEUE},
     "LeaseAnnotationItems": {"queue": _QUEUE},
     "ReleaseAnnotationItem": {"queue": _QUEUE, "scope": score_pb.SCOPE_TRACE},
@@ -75,8 +76,8 @@ NEEDED = {
 }
 """By method what a request has beside the names that are tried, so that it is answered where they are right."""
 
-OF_ALL = {"ListMetrics", "GetViewer", "CalibrateJudge"}
-"""Methods that give every tenant the same, or refuse all alike."""
+OF_ALL = {"ListMetrics", "GetViewer"}
+"""Methods that give every tenant the same."""
 
 COLLECTIONS = ("traces", "sessions", "scores", "runs", "monitors")
 _MONITORS = "/spanscore.v1.MonitorService"

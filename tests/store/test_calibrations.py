@@ -18,13 +18,26 @@ def config(tmp_path):
 def test_what_is_kept_is_found_the_newest_first(config):
     calibrations.keep(config, {"a": {"n": 1}}, 1)
     calibrations.keep(config, {"b": {"n": 2}}, 2)
-    assert calibrations.kept(config) == [{"n": 2}, {"n": 1}]
+    assert calibrations.kept(config) == [("", {"n": 2}), ("", {"n": 1})]
 
 
 def test_a_judge_has_one_calibration(config):
     calibrations.keep(config, {"a": {"n": 1}}, 1)
     calibrations.keep(config, {"a": {"n": 2}}, 2)
-    assert calibrations.kept(config) == [{"n": 2}]
+    assert calibrations.kept(config) == [("", {"n": 2})]
+
+
+def read(store, tenant):
+    with store._database.reading() as connection:
+        return calibrations.read(connection, tenant)
+
+
+def test_a_tenants_own_calibration_of_a_judge_holds_for_that_tenant_alone(any_store):
+    any_store.labels.keep("", {"a": {"of": "all"}, "b": {"of": "all"}}, 1)
+    any_store.labels.keep("acme", {"a": {"of": "acme"}}, 2)
+    any_store.labels.keep("blue", {"c": {"of": "blue"}}, 3)
+    assert read(any_store, "acme") == [{"of": "acme"}, {"of": "all"}]
+    assert read(any_store, "") == [{"of": "all"}] * 2
 
 
 def test_looking_makes_no_store(config, tmp_path):
@@ -44,7 +57,7 @@ def test_looking_writes_nothing_into_a_file_that_is_no_store(config, tmp_path):
 def test_they_are_kept_beside_a_server_that_has_the_store_open(config):
     store = Store.open(config)
     calibrations.keep(config, {"a": {"n": 1}}, 1)
-    assert calibrations.kept(config) == [{"n": 1}]
+    assert calibrations.kept(config) == [("", {"n": 1})]
     store.close()
 
 
@@ -53,7 +66,7 @@ def test_retention_leaves_them(config):
     store = Store.open(config)
     store.prune(9 * 10**18)
     store.close()
-    assert calibrations.kept(config) == [{"n": 1}]
+    assert calibrations.kept(config) == [("", {"n": 1})]
 
 
 @pytest.mark.parametrize("url", ["no url", "nodb://x"])

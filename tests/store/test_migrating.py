@@ -141,7 +141,7 @@ def test_what_nobody_answered_is_asked_again(opened):
 
 def test_its_judges_answers_and_calibrations_are_kept(opened, older):
     assert opened.get("a question and its model") == "its answer"
-    assert calibrations.kept(older) == [{"metric": "task_completion", "n": 12}]
+    assert calibrations.kept(older) == [("", {"metric": "task_completion", "n": 12})]
 
 
 def test_it_takes_new_traces_and_scores(opened, make):

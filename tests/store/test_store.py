@@ -417,3 +417,17 @@ def test_only_the_owner_reads_the_store(tmp_path):
     modes = {path.stat().st_mode & 0o777 for path in (tmp_path / "private").iterdir()}
     store.close()
     assert modes == {0o600}
+
+
+def test_page_tokens_are_sealed_with_one_key_in_all_servers_on_a_store(database_url):
+    first, second = Store.open(Config(url=database_url)), Store.open(Config(url=database_url))
+    assert first.page_key == second.page_key
+    for store in (first, second):
+        store.close()
+
+
+def test_another_store_seals_page_tokens_with_another_key(tmp_path):
+    stores = [Store.open(Config(url=f"sqlite:///{tmp_path}/{x}.db")) for x in "ab"]
+    assert stores[0].page_key != stores[1].page_key
+    for store in stores:
+        store.close()

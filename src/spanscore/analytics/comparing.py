@@ -43,7 +43,7 @@ def compare(
 ) -> list[Comparison]:
     """Each metric, scope, source and group of two selections. Raises FieldError where the question cannot be right."""
     sides = select(connection, before, group_by), select(connection, after, group_by)
-    known = calibrations_of(connection)
+    known = calibrations_of(connection, after.tenant)
     keys = sorted({_part_key(x) for side in sides for x in side.parts}, key=repr)
 
     def work(key: tuple[object, ...]) -> Callable[[Connection], list[Comparison]]:

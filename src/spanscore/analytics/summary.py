@@ -77,7 +77,7 @@ def summarize(
     connection: Connection, selection: Selection, group_by: Sequence[str] = (), level: float = 0.95
 ) -> list[Summary]:
     """The summary of each metric, scope, source and group. Raises FieldError where the question cannot be right."""
-    selected, known = select(connection, selection, group_by), calibrations_of(connection)
+    selected, known = select(connection, selection, group_by), calibrations_of(connection, selection.tenant)
     found = together(connection, [_work(selected, part, known, (), level) for part in selected.parts])
     return [summary for of_part in found for _, summary in of_part]
 
@@ -91,7 +91,7 @@ def trend(
     level: float = 0.95,
 ) -> list[Series]:
     """The summaries of each `unit` of time. Raises FieldError where the question cannot be right."""
-    selected, known = select(connection, selection, group_by), calibrations_of(connection)
+    selected, known = select(connection, selection, group_by), calibrations_of(connection, selection.tenant)
     edges = _edges(connection, selected, unit, time_zone)
     found: dict[str, list[tuple[int, Summary]]] = defaultdict(list)
     tasks = [_work(selected, part, known, edges, level) for part in selected.parts] if edges else []
@@ -212,7 +212,7 @@ def _no_scores(place: _Place) -> Cell:
     return Cell(*place, 0, 0, 0, none, none)
 
 
-def calibrations_of(connection: Connection) -> list[Calibration]:
-    """The calibrations that are kept."""
-    found = (Calibration.from_json(x) for x in calibrations.read(connection))
+def calibrations_of(connection: Connection, tenant: str) -> list[Calibration]:
+    """The calibrations that hold for a tenant."""
+    found = (Calibration.from_json(x) for x in calibrations.read(connection, tenant))
     return [x for x in found if x is not None]

@@ -64,10 +64,13 @@ class Refusal(Exception):  # noqa: N818 - it is what the caller gets, whatever w
 class Caller:
     """Calls methods for those who may call them, as the tenants that they are."""
 
-    def __init__(self, tokens: BearerTokens | None = None, tenancy: Tenancy | None = None) -> None:
-        """Without `tokens` everybody may; without `tenancy` there are no tenants."""
+    def __init__(
+        self, tokens: BearerTokens | None = None, tenancy: Tenancy | None = None, page_key: bytes = b""
+    ) -> None:
+        """Without `tokens` everybody may; without `tenancy` there are no tenants. `page_key` seals page tokens."""
         self._tokens = tokens
         self._tenancy = tenancy
+        self._page_key = page_key
 
     @property
     def tenant_header(self) -> str | None:
@@ -105,8 +108,8 @@ class Caller:
         token = self._token(headers, scope)
         tenant = "" if self._tenancy is None else self._tenancy.of(token, headers(self._tenancy.header))
         if token is None:
-            return Call(tenant)
-        return Call(tenant, token.scopes, admit=lambda: self._admit(headers, scope))
+            return Call(tenant, page_key=self._page_key)
+        return Call(tenant, token.scopes, self._page_key, admit=lambda: self._admit(headers, scope))
 
     def _token(self, headers: Headers, scope: Scope) -> Token | None:
         """The token that is shown; None where none is needed. Raises as `_admit`."""

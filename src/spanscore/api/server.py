@@ -37,13 +37,17 @@ class Server:
         backend: Backend,
         tokens: Mapping[str, BearerTokens] | None = None,
         tenancy: TenancyConfig | None = None,
+        page_key: bytes = b"",
     ) -> None:
-        """`tokens` are the authenticators that `config` may name; `tenancy` says how a caller's tenant is found."""
+        """`tokens` are the authenticators that `config` may name; `tenancy` says how a caller's tenant is found.
+
+        `page_key` seals page tokens, so all servers on one store need the same.
+        """
         self._config = config
         self.servicers = services(backend)
         """The services, which may be served by other protocols too."""
         known = (tokens or {})[config.auth.authenticator] if config.auth else None
-        self.caller = Caller(known, None if tenancy is None else Tenancy(tenancy))
+        self.caller = Caller(known, None if tenancy is None else Tenancy(tenancy), page_key)
         self._server: grpc.aio.Server | None = None
         self._health = health.Health()
         self.port = 0

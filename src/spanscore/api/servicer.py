@@ -36,10 +36,12 @@ class Call:
     """Who calls: the tenant that all is about, "" without tenancy, and what the caller may do.
 
     A method that streams calls `admit` again and again: it raises where the caller's token has been revoked meanwhile.
+    Page tokens are sealed with `page_key`.
     """
 
     tenant: str = ""
     scopes: frozenset[Scope] = SCOPES
+    page_key: bytes = field(default=b"", repr=False, compare=False)
     admit: Callable[[], object] = field(default=lambda: None, compare=False)
 
     def require(self, scope: Scope, why: str) -> None:

@@ -121,4 +121,5 @@ def _kept(settings: Settings) -> list[Calibration]:
     except SpanscoreError as error:
         print(f"spanscore: warning: pass rates are not corrected: {printable(str(error))}", file=sys.stderr)
         return []
-    return [found for x in records if (found := Calibration.from_json(x)) is not None]
+    operators = (x.record for x in records if not x.tenant)
+    return [found for x in operators if (found := Calibration.from_json(x)) is not None]

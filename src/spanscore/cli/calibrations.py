@@ -13,10 +13,11 @@ from spanscore.store.config import Config
 
 def listed(store: Config, *, as_json: bool) -> int:
     """Print all calibrations, the newest first. Returns the exit code."""
-    found = [x for record in calibrations.kept(store) if (x := Calibration.from_json(record)) is not None]
+    kept = calibrations.kept(store)
+    found = [(x.tenant, one) for x in kept if (one := Calibration.from_json(x.record)) is not None]
     if as_json:
-        for calibration in found:
-            print_json(calibration.to_json())
+        for tenant, calibration in found:
+            print_json({"tenant": tenant or None, **calibration.to_json()})
     elif found:
         _print(found)
     else:
@@ -29,14 +30,17 @@ def shown(url: str) -> str:
     return make_url(url).render_as_string(hide_password=True)
 
 
-def _print(found: list[Calibration]) -> None:
+def _print(found: list[tuple[str, Calibration]]) -> None:
     from rich.table import Table  # noqa: PLC0415 - --json needs no rich
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for heading in ("date", "metric", "judge", "prompt", "passes from", "labels", "sensitivity", "specificity"):
         figures = heading in {"passes from", "labels"}
         table.add_column(heading, justify="right" if figures else "left", no_wrap=heading in {"date", "metric"})
-    for x in found:
+    has_tenants = any(tenant for tenant, _ in found)
+    if has_tenants:
+        table.add_column("tenant", no_wrap=True)
+    for tenant, x in found:
         metric, name, version, model, prompt_hash, _, threshold = x.judge
         table.add_row(
             x.date,
@@ -47,6 +51,7 @@ def _print(found: list[Calibration]) -> None:
             f"{x.confusion.n:.0f}",
             _told(x.confusion.sensitivity, x.design_effects[0]),
             _told(x.confusion.specificity, x.design_effects[1]),
+            *([on_one_line(tenant, 40) or "-"] if has_tenants else []),
         )
     console().print(table)
 

@@ -52,7 +52,7 @@ async def _serve(settings: "Settings") -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     pipeline = Pipeline(settings)
-    control = Server(settings.api, pipeline, pipeline.authenticators, settings.tenancy)
+    control = Server(settings.api, pipeline, pipeline.authenticators, settings.tenancy, pipeline.page_key)
     _say_what_scores_rest_on(settings)
     http = None
     if settings.api.enabled:

@@ -1,7 +1,8 @@
-"""Calibrations in the store, one row a judge; to read them makes no store where there is none."""
+"""Calibrations in the store, one for each judge and tenant; to read them makes no store where there is none."""
 
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from sqlalchemy import delete, insert, select
 from sqlalchemy.engine import Connection
@@ -11,24 +12,28 @@ from spanscore.store.config import Config
 from spanscore.store.schema import calibrations
 
 
-def keep(config: Config, records: dict[str, dict[str, Any]], now_ns: int) -> None:
-    """Keep calibrations by their keys, each in the place of an earlier one of the same judge.
+class Kept(NamedTuple):
+    """The record of a calibration, and whose it is: "" is whoever runs the server."""
+
+    tenant: str
+    record: Any
+
+
+def keep(config: Config, records: Mapping[str, Any], now_ns: int) -> None:
+    """Keep the operator's calibrations by their keys, each in the place of an earlier one of the same judge.
 
     Raises ConfigError where the store cannot be opened, RetryableError or PermanentError where it cannot be written.
     """
     engine = connecting.connect(config)
     try:
         with transactions.transaction(engine) as connection:
-            for key, record in records.items():
-                connection.execute(delete(calibrations).where(calibrations.c.key == key))
-                text = json.dumps(record, separators=(",", ":"))
-                connection.execute(insert(calibrations).values(key=key, stored_ns=now_ns, record=text))
+            write(connection, "", records, now_ns)
     finally:
         engine.dispose()
 
 
-def kept(config: Config) -> list[Any]:
-    """The records of all calibrations, the newest first; none where there is no store, which is not made.
+def kept(config: Config) -> list[Kept]:
+    """All calibrations, the newest first; none where there is no store, which is not made.
 
     Raises ConfigError where `config.url` is none, RetryableError or PermanentError where the store cannot be read.
     """
@@ -37,12 +42,25 @@ def kept(config: Config) -> list[Any]:
         return []
     try:
         with transactions.snapshot(engine) as connection:
-            return read(connection)
+            query = select(calibrations.c.tenant, calibrations.c.record).order_by(calibrations.c.stored_ns.desc())
+            return [Kept(tenant, json.loads(text)) for tenant, text in connection.execute(query)]
     finally:
         engine.dispose()
 
 
-def read(connection: Connection) -> list[Any]:
-    """The records of all calibrations, the newest first."""
-    found = connection.execute(select(calibrations.c.record).order_by(calibrations.c.stored_ns.desc()))
-    return [json.loads(text) for text in found.scalars()]
+def write(connection: Connection, tenant: str, records: Mapping[str, Any], now_ns: int) -> None:
+    """Keep a tenant's calibrations by their keys, each in the place of an earlier one of the same judge."""
+    table = calibrations.c
+    for key, record in records.items():
+        connection.execute(delete(calibrations).where(table.key == key, table.tenant == tenant))
+        text = json.dumps(record, separators=(",", ":"))
+        connection.execute(insert(calibrations).values(key=key, stored_ns=now_ns, record=text, tenant=tenant))
+
+
+def read(connection: Connection, tenant: str) -> list[Any]:
+    """The records that hold for a tenant, the newest first: its own, and the operator's of judges without its own."""
+    table = calibrations.c
+    query = select(table.key, table.tenant, table.record).where(table.tenant.in_({"", tenant}))
+    found = connection.execute(query.order_by(table.stored_ns.desc())).all()
+    own = {row.key for row in found if row.tenant == tenant}
+    return [json.loads(row.record) for row in found if row.tenant == tenant or row.key not in own]

@@ -1,21 +1,18 @@
 """The labels that people gave, with the judge's newest scores of the same traces and sessions."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import select
 from sqlalchemy.engine import Connection
 
-from spanscore.errors import StateError
 from spanscore.model.external import HUMAN, join
 from spanscore.model.score import Evaluation
-from spanscore.store import external, records
+from spanscore.store import calibrations, external, records
 from spanscore.store.database import Database
 from spanscore.store.schema import (
     annotation_items,
-    calibrations,
     evaluations,
     external_scores,
     score_facts,
@@ -55,14 +52,9 @@ class Labels:
             return Labelled(labels, scores, _at_random(connection, tenant, label))
 
     def keep(self, tenant: str, found: Mapping[str, Any], now_ns: int) -> None:
-        """Keep calibrations by their keys. Raises StateError for a tenant: they hold for everybody."""
-        if tenant:
-            raise StateError("calibrations hold for a whole store, so they are kept only where there are no tenants")
+        """Keep a tenant's calibrations by their keys, each in the place of an earlier one of the same judge."""
         with self._database.writing() as connection:
-            for key, record in found.items():
-                connection.execute(delete(calibrations).where(calibrations.c.key == key))
-                text = json.dumps(record, separators=(",", ":"))
-                connection.execute(insert(calibrations).values(key=key, stored_ns=now_ns, record=text))
+            calibrations.write(connection, tenant, found, now_ns)
 
 
 def _labels(connection: Connection, tenant: str, name: str) -> list[Evaluation]:

@@ -203,7 +203,7 @@ _STORE_TABLES: Final = {
     "external_scores": _may_lack(1, _NULL, str, str, (str, _NULL), (str, _NULL), str, int, int, int, str, str),
     "judge_answers": _has(_NULL, str, int, int, str),
     "export_cursors": _has(str, int),
-    "calibrations": _has(str, int, str),
+    "calibrations": _may_lack(1, str, int, str, str),
     "undelivered": _has(str, int, str, str, str, int, int, rowid=False),
     "runs": _may_lack(1, str, str, _TEXT_OR_NONE, str, int, int, str, str, str),
     "run_items": _has(str, str, int, str, str, int, int, (str, _NULL), rowid=False),
@@ -269,8 +269,11 @@ def _is_evaluation(text: str) -> object:
 
 def _key(record: Record, table: str) -> Any:
     """What there is one of: a row, or what a table without row numbers counts by."""
-    if table in ("export_cursors", "calibrations", "runs"):
+    if table in ("export_cursors", "runs"):
         return record.values[0]
+    if table == "calibrations":
+        key, _stored_ns, _record, tenant = (*record.values, "")[:4]
+        return key, tenant
     if table == "judge_answers":
         return record.values[1]
     columns = len(schema.tables.tables[table].primary_key)

@@ -21,7 +21,7 @@ from sqlalchemy.engine import Connection
 
 from spanscore.errors import ConfigError
 
-VERSION = 15
+VERSION = 16
 """The number of the last of the `migrations`, which every change of a table here has."""
 
 tables = MetaData()
@@ -331,9 +331,18 @@ calibrations = Table(
     Column("key", String(64), primary_key=True),
     Column("stored_ns", _BIG, nullable=False),
     Column("record", Text, nullable=False),
+    Column("tenant", String(128), primary_key=True, server_default=""),
 )
 """Judges' errors as measured on human labels. Retention leaves them: there is one for each judge that was labelled."""
 
+secrets = Table(
+    "secrets",
+    tables,
+    Column("name", String(32), primary_key=True),
+    Column("value", String(64), nullable=False),
+    sqlite_with_rowid=False,
+)
+"""Keys that servers on this store share, in hex; each is drawn when it is first needed."""
 
 runs = Table(
     "runs",

@@ -38,6 +38,7 @@ from spanscore.store.monitors import MonitorStore, last_read_seq
 from spanscore.store.reading import MAX_SESSION_TRACES, SessionRecord
 from spanscore.store.runs import RunTables
 from spanscore.store.schema import agent_traces, cursors, evaluations, external_scores, judge_answers, monitors
+from spanscore.store.secrets import secret
 from spanscore.store.unanswered import Missing, Unanswered
 from spanscore.store.writing import StoredTrace
 
@@ -112,6 +113,11 @@ class Store:
     def size_bytes(self) -> int:
         """Bytes of the records held, without the database's own overhead."""
         return self._size_bytes
+
+    @property
+    def page_key(self) -> bytes:
+        """The key with which page tokens are sealed: the same in all servers on this store."""
+        return secret(self._database, "page tokens")
 
     def commit(
         self,
