@@ -18,7 +18,7 @@ from spanscore.evaluation.rules import STATUS, Rules
 from spanscore.model.span import Span
 from spanscore.model.trace import AgentTrace
 from spanscore.otlp import decode
-from spanscore.rebuild import rebuild, rebuild_part
+from spanscore.rebuild import rebuild, rebuild_trace
 from spanscore.span_attributes import SpanAttributes
 
 _ROUNDS, _TRACES = 7, 300
@@ -75,9 +75,9 @@ def _decide(rules: Rules, traces: Sequence[AgentTrace]) -> None:
 def _read(names: Sequence[str], received: Sequence[Sequence[Span]]) -> None:
     for spans in received:
         watch = SpanAttributes(names) if names else None
-        part = rebuild_part(spans, watch=watch)
+        rebuilt = rebuild_trace(spans, watch=watch)
         if watch is not None:
-            watch.added_to(part.traces)
+            watch.added_to(rebuilt.traces)
 
 
 if __name__ == "__main__":

@@ -6,23 +6,23 @@ from spanscore.assemble.assembler import Cut
 from spanscore.assemble.config import Config
 from spanscore.assemble.sessions import Sessions
 from spanscore.finishing import Finishing
-from spanscore.reading import Read, Work
 from spanscore.telemetry import Meter
+from spanscore.turn_scheduling import ReadJob, ReadResult
 
 TRACE = b"t" * 16
 HELD = "the root"
 
 
-class AnyReader:
+class AnyScheduler:
     """Reads nothing, and has nothing wait."""
 
-    def read(self, work):
-        return Read(work)
+    def read(self, job):
+        return ReadResult(job)
 
-    def keeps(self, read, now_ns):
+    def hold_back(self, result, now_ns):
         return False
 
-    def finished(self, work, now_ns):
+    def finished(self, job, now_ns):
         pass
 
     def is_part(self, cut):
@@ -74,8 +74,8 @@ class HoldsBack:
 
 
 def test_a_held_span_leaves_without_scores_where_its_trace_cannot_be_stored():
-    finishing = Finishing(AnyReader(), FullStore(), Spans(), Sessions(Config()), Meter(), session_scope=())
+    finishing = Finishing(AnyScheduler(), FullStore(), Spans(), Sessions(Config()), Meter(), session_scope=())
     finishing.holds_back = HoldsBack()
     cut = Cut(TRACE, rows=(1,), completeness="complete", genai=True, reopened=False)
-    asyncio.run(finishing.batch([Work((cut,))]))
+    asyncio.run(finishing.batch([ReadJob((cut,))]))
     assert finishing.holds_back.released == [(HELD, [])]

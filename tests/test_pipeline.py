@@ -66,25 +66,25 @@ def test_a_trace_that_crashes_a_reader_is_put_aside(settings, monkeypatch):
     def crash(*_, **__):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(rebuild, "rebuild_part", crash)
+    monkeypatch.setattr(rebuild, "rebuild_trace", crash)
     served(settings, lambda running: accept(running, request()), lambda x: x.get("traces_finished"))
     (entry,) = quarantine.listed(settings.journal.path)
     assert "ZeroDivisionError" in entry.reason
 
 
 def test_a_trace_that_crashes_a_reader_costs_no_other(settings, monkeypatch):
-    rebuild_part = rebuild.rebuild_part
+    rebuild_trace = rebuild.rebuild_trace
 
     def crash_once(spans, logs, **options):
         if spans[0].trace_id == "00" * 15 + "01":
             raise ZeroDivisionError
-        return rebuild_part(spans, logs, **options)
+        return rebuild_trace(spans, logs, **options)
 
     async def send(running):
         for number in (1, 2):
             await accept(running, request(number.to_bytes(16, "big")))
 
-    monkeypatch.setattr(rebuild, "rebuild_part", crash_once)
+    monkeypatch.setattr(rebuild, "rebuild_trace", crash_once)
     counters = served(settings, send, lambda x: x.get("traces_finished") == 2)
     assert counters["agent_traces"] == 1
 

@@ -11,10 +11,10 @@ from spanscore.assemble.assembler import Cut
 from spanscore.assemble.sessions import Sessions
 from spanscore.model.score import Evaluation
 from spanscore.model.session_scope import in_scope
-from spanscore.reading import Read, Reader, Source, Work
 from spanscore.scoring import Scoring
 from spanscore.store.store import StoredTrace
 from spanscore.telemetry import Meter, declared
+from spanscore.turn_scheduling import ReadJob, ReadResult, Source, TurnScheduler
 
 _log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class _Finished:
     `gone` are the ids of agent traces that traces gave by themselves, before they were known to be parts of one turn.
     """
 
-    read: Read
+    result: ReadResult
     traces: Sequence[StoredTrace]
     gone: Sequence[str] = ()
     evaluations: Sequence[Evaluation] = ()
@@ -79,7 +79,7 @@ class Finishing:
 
     def __init__(
         self,
-        reader: Reader,
+        scheduler: TurnScheduler,
         scoring: Scoring,
         spans: Spans,
         sessions: Sessions,
@@ -90,7 +90,7 @@ class Finishing:
     ) -> None:
         """`sessions` hear of each agent trace that was committed; `session_scope` as `in_scope` wants it."""
         self.holds_back: HoldsBack | None = None
-        self._reader = reader
+        self._scheduler = scheduler
         self._scoring = scoring
         self._spans = spans
         self._sessions = sessions
@@ -98,30 +98,30 @@ class Finishing:
         self._session_scope = session_scope
         self._clock_ns = clock_ns
 
-    async def batch(self, works: Sequence[Work]) -> None:
+    async def batch(self, jobs: Sequence[ReadJob]) -> None:
         """Finish a batch; where that fails, each by itself, and what fails by itself is put aside."""
         try:
-            await self._finish(works)
+            await self._finish(jobs)
         except Exception as error:  # noqa: BLE001 - one trace must not stop the server, nor stop it again at every start
-            if len(works) > 1:
-                for work in works:
-                    await self.batch([work])
+            if len(jobs) > 1:
+                for job in filter(self._scheduler.is_current, jobs):  # others were held back
+                    await self.batch([job])
                 return
-            self._give_up(works[0], error)
-            self._reader.finished(works[0], self._clock_ns())
-            self._forget(works[0])
-            self._meter.add(declared.TRACES_FINISHED, len(works[0].cuts))
+            self._give_up(jobs[0], error)
+            self._scheduler.finished(jobs[0], self._clock_ns())
+            self._forget(jobs[0])
+            self._meter.add(declared.TRACES_FINISHED, len(jobs[0].cuts))
 
-    async def _finish(self, works: Sequence[Work]) -> None:
+    async def _finish(self, jobs: Sequence[ReadJob]) -> None:
         """Read, evaluate and commit what was cut, but for what waits; then let go of its requests."""
         started_s = time.monotonic()
-        rebuilt = await self._scoring.patiently(self._rebuild, works)
+        rebuilt = await self._scoring.patiently(self._rebuild, jobs)
         now_ns = self._clock_ns()
-        rebuilt = [x for x in rebuilt if not self._reader.keeps(x.read, now_ns)]
+        rebuilt = [x for x in rebuilt if not self._scheduler.hold_back(x.result, now_ns)]
         finished = [self._with_held(x) for x in await asyncio.gather(*map(self._evaluated, rebuilt))]
         await self._commit(finished)
         self._let_go(finished)
-        self._meter.add(declared.TRACES_FINISHED, sum(len(x.read.work.cuts) for x in finished))
+        self._meter.add(declared.TRACES_FINISHED, sum(len(x.result.job.cuts) for x in finished))
         self._meter.observe(declared.EVALUATIONS_DURATION, time.monotonic() - started_s)
 
     async def _commit(self, finished: Sequence[_Finished]) -> None:
@@ -140,43 +140,43 @@ class Finishing:
         """All is committed: others may be read now, sessions go on, and held spans leave."""
         now_ns = self._clock_ns()
         for one in finished:
-            self._reader.finished(one.read.work, now_ns)
+            self._scheduler.finished(one.result.job, now_ns)
         for key in [stored.trace.session_key for x in finished for stored in x.traces]:
             if key is not None:
                 self._sessions.push(key, now_ns)
         if self.holds_back is None:
-            self._forget(*(x.read.work for x in finished))
+            self._forget(*(x.result.job for x in finished))
             return
         for one in finished:
             self._release_held(self.holds_back, one)
 
-    def _forget(self, *works: Work) -> None:
+    def _forget(self, *jobs: ReadJob) -> None:
         """These traces were dealt with; what held them is let go, unless late spans may still need it."""
-        cuts = [cut for work in works for cut in work.cuts]
-        self._spans.finish(cuts, parts=[cut for cut in cuts if self._reader.is_part(cut)])
+        cuts = [cut for job in jobs for cut in job.cuts]
+        self._spans.finish(cuts, parts=[cut for cut in cuts if self._scheduler.is_part(cut)])
 
-    def _rebuild(self, works: Sequence[Work]) -> list[_Finished]:
+    def _rebuild(self, jobs: Sequence[ReadJob]) -> list[_Finished]:
         """The agent traces in what was cut that were not evaluated just so before. Runs in a thread."""
-        found = [self._read(work) for work in works]
-        new = {x.trace.id: x for x in self._scoring.new([trace for read in found for trace in read.traces])}
+        found = [self._read(job) for job in jobs]
+        new = {x.trace.id: x for x in self._scoring.new([trace for result in found for trace in result.traces])}
         return [
-            _Finished(x, [new[y.id] for y in x.traces if y.id in new], self._scoring.left_over(x.work.cuts, x.traces))
+            _Finished(x, [new[y.id] for y in x.traces if y.id in new], self._scoring.left_over(x.job.cuts, x.traces))
             for x in found
         ]
 
-    def _read(self, work: Work) -> Read:
-        if not any(cut.genai for cut in work.cuts):
+    def _read(self, job: ReadJob) -> ReadResult:
+        if not any(cut.genai for cut in job.cuts):
             self._meter.add(declared.TRACES_WITHOUT_GENAI)
-            return Read(work)
+            return ReadResult(job)
         try:
-            read = self._reader.read(work)
-            return replace(read, traces=in_scope(read.traces, self._session_scope))
+            result = self._scheduler.read(job)
+            return replace(result, traces=in_scope(result.traces, self._session_scope))
         except Exception as error:  # noqa: BLE001 - what crashes a reader would crash it again after every restart
-            self._give_up(work, error)
-            return Read(work)
+            self._give_up(job, error)
+            return ReadResult(job)
 
-    def _give_up(self, work: Work, error: Exception) -> None:
-        for cut in work.cuts:
+    def _give_up(self, job: ReadJob, error: Exception) -> None:
+        for cut in job.cuts:
             told = "a trace cannot be scored; its requests are put aside"
             _log.error(told, exc_info=error, extra={"trace_id": cut.trace_id, "tenant": cut.tenant})
             self._meter.add(declared.TRACES_QUARANTINED)
@@ -193,11 +193,11 @@ class Finishing:
         """With the traces' spans that are still held back: from here on they leave with their scores."""
         if self.holds_back is None:
             return finished
-        held = [span for cut in finished.read.work.cuts for span in self.holds_back.take(cut.key)]
+        held = [span for cut in finished.result.job.cuts for span in self.holds_back.take(cut.key)]
         waiting = {span.span_id for span in held}
         placed = [replace(x, inline=True) if x.target.span_id in waiting else x for x in finished.evaluations]
         return replace(finished, evaluations=placed, held=held)
 
     def _release_held(self, holds_back: HoldsBack, finished: _Finished) -> None:
         """Send held spans on with their scores; until they are delivered, what they came in is kept."""
-        holds_back.release(finished.held, finished.evaluations, lambda: self._forget(finished.read.work))
+        holds_back.release(finished.held, finished.evaluations, lambda: self._forget(finished.result.job))

@@ -30,11 +30,11 @@ from spanscore.finishing import Finishing, HoldsBack, Spans
 from spanscore.judge import open_judge, redactor
 from spanscore.judge.port import Judge
 from spanscore.model.score import Evaluation
-from spanscore.reading import Reader, Work
 from spanscore.rescoring import Rescoring, asked_by, open_trials
 from spanscore.scoring import Scoring, refuse_misplaced
 from spanscore.store.store import Store
 from spanscore.telemetry import Meter, declared
+from spanscore.turn_scheduling import ReadJob, TurnScheduler
 
 _log = logging.getLogger(__name__)
 
@@ -82,7 +82,9 @@ class Processing:
         self._spans = spans
         self._clock_ns = clock_ns
         self._content = ContentWatch(lambda silent: _log.warning("%s", silent))
-        self._reader = Reader(settings.assemble, spans, self._content, attributes=settings.evaluation.span_attributes)
+        self._scheduler = TurnScheduler(
+            settings.assemble, spans, self._content, attributes=settings.evaluation.span_attributes
+        )
         self.sender = Sender(
             settings.export,
             exporters,
@@ -137,7 +139,7 @@ class Processing:
         )
         self._sessions = Sessions(settings.assemble)
         self._finishing = Finishing(
-            self._reader,
+            self._scheduler,
             self._scoring,
             spans,
             self._sessions,
@@ -145,7 +147,7 @@ class Processing:
             session_scope=settings.assemble.session_scope,
             clock_ns=clock_ns,
         )
-        self._cuts: WorkQueue[Work] = WorkQueue(_QUEUED)
+        self._cuts: WorkQueue[ReadJob] = WorkQueue(_QUEUED)
         self._quiet_sessions: WorkQueue[str] = WorkQueue(_QUEUED)
         self._watch()
 
@@ -156,7 +158,7 @@ class Processing:
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         """All that has to run, for ever."""
         cutting = loop.run(
-            self._reader.cut,
+            self._scheduler.cut,
             self._sessions,
             traces_out=self._cuts,
             sessions_out=self._quiet_sessions,
@@ -200,7 +202,7 @@ class Processing:
             "open_traces": self._spans.assembler.open_traces,
             "open_sessions": len(self._sessions),
             "waiting_traces": len(self._cuts),
-            "waiting_parts": self._reader.waiting,
+            "waiting_parts": self._scheduler.waiting,
             "store": self.store.trouble or "ok",
             "scores_to_export": self.sender.behind(),
             "scores_undelivered": self.sender.undelivered,
@@ -252,7 +254,7 @@ class Processing:
         ahead_ns = max(config.complete_after, config.idle_after, config.stitch_window)
         await self._finish_by(ahead_ns)
         for _ in range(_MAX_ROUNDS):  # a turn waits on while a trace that it is compared with is in work
-            if not self._reader.waiting:
+            if not self._scheduler.waiting:
                 break
             ahead_ns += config.complete_after
             await self._finish_by(ahead_ns)
@@ -263,7 +265,7 @@ class Processing:
         """Wait until all is scored that is complete by a time to come."""
         found = 1
         while found:
-            found = await self._cuts.fill(lambda: self._reader.cut(self._clock_ns() + ahead_ns + 1))
+            found = await self._cuts.fill(lambda: self._scheduler.cut(self._clock_ns() + ahead_ns + 1))
             await self._cuts.join()
 
     def _watch(self) -> None:
@@ -271,7 +273,7 @@ class Processing:
         meter = self.meter
         meter.watch(declared.TRACES_WAITING, lambda: len(self._cuts))
         meter.watch(declared.TRACES_WAITING_CAPACITY, lambda: _QUEUED)
-        meter.watch(declared.TRACES_WAITING_PARTS, lambda: self._reader.waiting)
+        meter.watch(declared.TRACES_WAITING_PARTS, lambda: self._scheduler.waiting)
         meter.watch(declared.SESSIONS_OPEN, lambda: len(self._sessions))
         meter.watch(declared.AGENT_TRACES_WITHOUT_CONTENT, lambda: self._content.count)
         meter.watch(declared.STORE_SIZE, lambda: self.store.size_bytes)

@@ -1,9 +1,10 @@
 """From spans and log records to agent traces: reading and turning in one step, for whoever has whole traces."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TypeAlias
 
 from spanscore import dialects, turns
 from spanscore.model.span import LogRecord, Span
@@ -13,30 +14,30 @@ from spanscore.model.trace import AgentTrace, Completeness
 Received: TypeAlias = tuple[list[Span], list[LogRecord]]
 """The spans and log records that `dialects.unit_of` has read together: mostly those of one trace id."""
 
-_WORST: tuple[Completeness, ...] = ("truncated", "idle", "complete")
+_WORST_FIRST: tuple[Completeness, ...] = ("truncated", "idle", "complete")
 
 
-class Part(NamedTuple):
-    """What one trace by itself tells: its agent traces, and what ties it to others, None for an ordinary one.
-
-    `ids_of_calls` are those by which another trace would tell of the same model calls. `reading` is what was read of
-    the trace, where others may have to do with it.
-    """
+@dataclass(frozen=True, slots=True)
+class RebuiltTrace:
+    """The agent traces of one OTel trace, and what the trace can be compared with others by."""
 
     traces: list[AgentTrace]
-    ends: turns.TraceFragment | None = None
+
     ids_of_calls: tuple[str, ...] = ()
+    """The ids of its model calls: another trace with one of these may report the same call."""
+
     reading: Reading | None = None
+    """What was read; None where the spans are not those of one trace: no other trace has parts of its turns."""
 
+    def hints(self) -> turns.DelegationHints | None:
+        """The texts by which it and a trace of a calling or called agent are recognised; None where it has none."""
+        return None if self.reading is None else turns.hints_of(self.reading, self.traces)
 
-class IsSought(Protocol):
-    """Says whether other traces may have to do with one, by the ids of its model calls and by what it says.
-
-    The latter is told when it is asked for.
-    """
-
-    def __call__(self, ids_of_calls: Sequence[str], hints_of: Callable[[], turns.DelegationHints | None], /) -> bool:
-        """Whether others may have to do with that trace."""
+    def fragment(self, *, is_referred_to: bool = False) -> turns.TraceFragment | None:
+        """What ties the trace to others; None for an ordinary trace, to which no other refers."""
+        if self.reading is None:
+            return None
+        return turns.fragment_of(self.reading, self.traces, linked=is_referred_to)
 
 
 def rebuild(
@@ -47,30 +48,27 @@ def rebuild(
     Order and repetition of spans and records change nothing, but for records of one moment, which count as they come.
     No content raises.
     """
-    return rebuild_part(spans, logs, completeness=completeness).traces
+    return rebuild_trace(spans, logs, completeness=completeness).traces
 
 
-def rebuild_part(
+def rebuild_trace(
     spans: Iterable[Span],
     logs: Iterable[LogRecord] = (),
     *,
     completeness: Completeness = "complete",
-    is_sought: IsSought = lambda _ids, _talk: False,
     watch: turns.Watch | None = None,
-) -> Part:
-    """What `rebuild` gives, and what ties the trace to others.
+) -> RebuiltTrace:
+    """What `rebuild` gives, with what the trace can be compared with others by.
 
-    `is_sought` says whether another trace looks for this one, links to it or says what it says: then it is told of
-    though it is an ordinary one.
+    `watch` is called with each agent trace that is built.
     """
-    readings = [dialects.read(*part) for part in dialects.split_units(spans, logs)]
-    traces = [trace for reading in readings for trace in turns.build(reading, completeness=completeness, watch=watch)]
+    readings = [dialects.read(*unit) for unit in dialects.split_units(spans, logs)]
+    traces: list[AgentTrace] = []
+    for reading in readings:
+        traces += turns.build(reading, completeness=completeness, watch=watch)
     if len(readings) != 1 or not _is_one_trace(readings[0]):
-        return Part(traces)
-    reading = readings[0]
-    ids = turns.ids_of_calls(reading)
-    ends = turns.fragment_of(reading, traces, linked=is_sought(ids, lambda: turns.hints_of(reading, traces)))
-    return Part(traces, ends, ids, None if ends is None else reading)
+        return RebuiltTrace(traces)
+    return RebuiltTrace(traces, turns.ids_of_calls(readings[0]), readings[0])
 
 
 def _is_one_trace(reading: Reading) -> bool:
@@ -83,8 +81,8 @@ def _is_one_trace(reading: Reading) -> bool:
     return True
 
 
-def rebuild_together(
-    parts: Iterable[Received],
+def rebuild_turn(
+    received: Iterable[Received],
     *,
     completeness: Sequence[Completeness] = (),
     within: Mapping[str, str] = MappingProxyType({}),
@@ -92,24 +90,29 @@ def rebuild_together(
 ) -> list[AgentTrace]:
     """The agent traces in several OTel traces that `turns.group` found to be of one turn, in its order.
 
-    `completeness` is that of each, where they are not all complete; what only repeats others has no part in the turn's.
-    `within` is for `turns.build`.
+    `completeness` is that of each, where they are not all complete; that of traces that only repeat others does not
+    count. `within` is for `turns.build`.
     """
-    readings = [dialects.read(*part) for part in dialects.merge_units(parts)]
-    return _together(readings, within, completeness=completeness, watch=watch)
+    readings = [dialects.read(*unit) for unit in dialects.merge_units(received)]
+    return _build_turn(readings, within, completeness=completeness, watch=watch)
 
 
-def _together(
+def _build_turn(
     readings: Sequence[Reading],
     within: Mapping[str, str],
     *,
     completeness: Sequence[Completeness] = (),
     watch: turns.Watch | None = None,
 ) -> list[AgentTrace]:
-    left = turns.without_repeats(readings)
-    kept = {x.spans[0].trace_id for x in left if x.spans}
-    told = (x for x, y in zip(completeness, readings, strict=False) if y.spans and y.spans[0].trace_id in kept)
-    return turns.build(*left, completeness=min(told, key=_WORST.index, default="complete"), within=within, watch=watch)
+    kept = turns.without_repeats(readings)
+    kept_ids = {reading.spans[0].trace_id for reading in kept if reading.spans}
+    of_kept = [
+        known
+        for known, reading in zip(completeness, readings, strict=False)
+        if reading.spans and reading.spans[0].trace_id in kept_ids
+    ]
+    worst: Completeness = min(of_kept, key=_WORST_FIRST.index, default="complete")
+    return turns.build(*kept, completeness=worst, within=within, watch=watch)
 
 
 def rebuild_all(
@@ -121,60 +124,83 @@ def rebuild_all(
 ) -> list[AgentTrace]:
     """The agent traces in the spans and log records of any number of traces, ordered by their start.
 
-    A turn that is spread over several traces is one agent trace. `watch` is told of each that is built. `truncated`
-    has the ids of the traces that are known not to be all there.
+    A turn that is spread over several traces is one agent trace. `watch` is called with each that is built.
+    `truncated` has the ids of the traces that are known not to be complete.
     """
-    received = _gathered(spans, logs)
-    known: dict[str, Completeness] = {unit: "truncated" if unit in truncated else "complete" for unit in received}
-    parts = {unit: rebuild_part(*received[unit], completeness=known[unit], watch=watch) for unit in received}
-    found = {unit: part.traces for unit, part in parts.items()}
-    for unit in _sought(parts):
-        parts[unit] = rebuild_part(*received[unit], completeness=known[unit], is_sought=lambda _ids, _talk: True)
-    readings = {unit: part.reading for unit, part in parts.items() if part.reading is not None}
-    for together in turns.group(part.ends for part in parts.values() if part.ends is not None):
-        ids = [x.trace_id for x in together]
-        if len(ids) > 1:
-            found.update({x: [] for x in ids})
-            if all(received[x][0] for x in ids):
-                found[ids[0]] = _together(
-                    [readings[x] for x in ids],
-                    turns.asked_within(together),
-                    completeness=[known[x] for x in ids],
-                    watch=watch,
-                )
-            else:  # log records of no span, which are now held against those of the others
-                found[ids[0]] = rebuild_together(
-                    (received[x] for x in ids),
-                    completeness=[known[x] for x in ids],
-                    within=turns.asked_within(together),
-                    watch=watch,
-                )
-    traces = in_order(trace for traces in found.values() for trace in traces)
-    unjoined = turns.UnmatchedContinuations(traces)
-    return [unjoined.marked(x) for x in traces]
+    received = _by_unit(spans, logs)
+    completeness: dict[str, Completeness] = {
+        unit: "truncated" if unit in truncated else "complete" for unit in received
+    }
+    rebuilt, fragments = _rebuilt_by_unit(received, completeness, watch)
+    found = {unit: each.traces for unit, each in rebuilt.items()}
+    for turn in turns.group(fragments.values()):
+        if len(turn) == 1:
+            continue
+        ids = [part.trace_id for part in turn]
+        found.update({trace_id: [] for trace_id in ids})
+        completeness_of_each = [completeness[trace_id] for trace_id in ids]
+        within = turns.asked_within(turn)
+        readings = [rebuilt[trace_id].reading for trace_id in ids]
+        known = [reading for reading in readings if reading is not None]
+        if all(received[trace_id][0] for trace_id in ids):
+            found[ids[0]] = _build_turn(known, within, completeness=completeness_of_each, watch=watch)
+        else:  # log records of no span, which are now compared with those of the others
+            of_turn = [received[trace_id] for trace_id in ids]
+            found[ids[0]] = rebuild_turn(of_turn, completeness=completeness_of_each, within=within, watch=watch)
+    traces = in_order(trace for each in found.values() for trace in each)
+    continuations = turns.UnmatchedContinuations(traces)
+    return [continuations.marked(trace) for trace in traces]
 
 
-def _sought(parts: Mapping[str, Part]) -> list[str]:
-    """The ordinary traces that others link to, whose model calls they look for, or that say what others say."""
-    keys = {key for part in parts.values() if part.ends is not None for key in part.ends.seeks}
-    talking = turns.may_delegate({unit: part.traces for unit, part in parts.items()}) if len(parts) > 1 else set()
-    return [
-        unit
-        for unit, part in parts.items()
-        if part.ends is None and (unit in talking or (keys and _is_sought(unit, part, keys)))
-    ]
+def _rebuilt_by_unit(
+    received: Mapping[str, Received], completeness: Mapping[str, Completeness], watch: turns.Watch | None
+) -> tuple[dict[str, RebuiltTrace], dict[str, turns.TraceFragment]]:
+    """Each trace rebuilt by itself, and the fragments among them; ordinary traces without what was read of them.
+
+    Most traces are ordinary: what was read of all of them would take much memory, so those that others refer to are
+    read once more.
+    """
+    rebuilt: dict[str, RebuiltTrace] = {}
+    fragments: dict[str, turns.TraceFragment] = {}
+    for unit, each in received.items():
+        trace = rebuild_trace(*each, completeness=completeness[unit], watch=watch)
+        fragment = trace.fragment()
+        if fragment is None:
+            rebuilt[unit] = replace(trace, reading=None)
+        else:
+            rebuilt[unit], fragments[unit] = trace, fragment
+    for unit in _referred_to(rebuilt, fragments):
+        trace = rebuild_trace(*received[unit], completeness=completeness[unit])
+        fragment = trace.fragment(is_referred_to=True)
+        if fragment is not None:
+            rebuilt[unit], fragments[unit] = trace, fragment
+    return rebuilt, fragments
 
 
-def _is_sought(unit: str, part: Part, keys: Collection[str]) -> bool:
-    return turns.keys.trace(unit) in keys or any(turns.keys.model_call(x) in keys for x in part.ids_of_calls)
+def _referred_to(rebuilt: Mapping[str, RebuiltTrace], fragments: Mapping[str, turns.TraceFragment]) -> list[str]:
+    """The ordinary traces that others link to, whose model calls they repeat, or that a delegation may tie to them."""
+    sought: set[str] = set()
+    for fragment in fragments.values():
+        sought.update(fragment.seeks)
+    delegating: set[str] = set()
+    if len(rebuilt) > 1:
+        delegating = turns.may_delegate({unit: trace.traces for unit, trace in rebuilt.items()})
+    ordinary = [unit for unit in rebuilt if unit not in fragments]
+    return [unit for unit in ordinary if unit in delegating or _is_sought(unit, rebuilt[unit], sought)]
+
+
+def _is_sought(unit: str, trace: RebuiltTrace, sought: Collection[str]) -> bool:
+    if not sought:
+        return False
+    return turns.keys.trace(unit) in sought or any(turns.keys.model_call(x) in sought for x in trace.ids_of_calls)
 
 
 def in_order(traces: Iterable[AgentTrace]) -> list[AgentTrace]:
     """The traces by their start."""
-    return sorted(traces, key=lambda x: (x.started_ns, x.trace_ids, x.opening_span_id))
+    return sorted(traces, key=lambda trace: (trace.started_ns, trace.trace_ids, trace.opening_span_id))
 
 
-def _gathered(spans: Iterable[Span], logs: Iterable[LogRecord]) -> dict[str, Received]:
+def _by_unit(spans: Iterable[Span], logs: Iterable[LogRecord]) -> dict[str, Received]:
     """What is read together, by its id; log records of no trace are left out."""
     received: defaultdict[str, Received] = defaultdict(lambda: ([], []))
     scope, is_plain = None, True
@@ -209,23 +235,34 @@ def explain_all(
         if watch is not None:
             watch(trace, turn, reading)
 
-    traces = rebuild_all(spans, logs, watch=note, truncated=truncated)
-    return [
-        (x, turns.explain(turn, dialects.again(reading), reading)) for x in traces for turn, reading in (built[x.id],)
-    ]
+    explained: list[tuple[AgentTrace, turns.Explanation]] = []
+    for trace in rebuild_all(spans, logs, watch=note, truncated=truncated):
+        turn, reading = built[trace.id]
+        explained.append((trace, turns.explain(turn, dialects.again(reading), reading)))
+    return explained
 
 
 def unread_traces(spans: Iterable[Span], logs: Iterable[LogRecord], traces: Iterable[AgentTrace]) -> int:
-    """How many traces hold spans and nothing that a dialect reads; `traces` are the agent traces in them."""
-    read = {x for trace in traces for x in trace.trace_ids}
-    left = {unit: part for unit, part in _gathered(spans, logs).items() if unit not in read and part[0]}
-    steps = ((x for part in dialects.split_units(*both) for x in dialects.read(*part).steps) for both in left.values())
-    return sum(not any(x.dialect for x in each) for each in steps)
+    """How many traces contain spans, but none that a dialect reads; `traces` are the agent traces in them."""
+    rebuilt: set[str] = set()
+    for trace in traces:
+        rebuilt.update(trace.trace_ids)
+    others = [each for unit, each in _by_unit(spans, logs).items() if unit not in rebuilt and each[0]]
+    return sum(not _is_read(each) for each in others)
+
+
+def _is_read(received: Received) -> bool:
+    """Whether a dialect reads one of these spans."""
+    readings = (dialects.read(*unit) for unit in dialects.split_units(*received))
+    return any(step.dialect for reading in readings for step in reading.steps)
 
 
 def unread_all(spans: Iterable[Span], logs: Iterable[LogRecord] = ()) -> list[dialects.Unread]:
     """The spans that no dialect reads, and the log records of no span that one reads."""
     logs = list(logs)
-    gathered = [*_gathered(spans, logs).values(), ([], [x for x in logs if not unit_of(x, of_log=True)])]
-    parts = [part for received in gathered for part in dialects.split_units(*received)]
-    return dialects.unread([dialects.read(*part) for part in parts], [log for _, records in parts for log in records])
+    of_no_unit: Received = ([], [log for log in logs if not unit_of(log, of_log=True)])
+    units: list[Received] = []
+    for received in (*_by_unit(spans, logs).values(), of_no_unit):
+        units += dialects.split_units(*received)
+    readings = [dialects.read(*unit) for unit in units]
+    return dialects.unread(readings, [log for _, records in units for log in records])

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from turn_spans import ASK, call, chat, span, text, told, tool
 
-from spanscore.rebuild import rebuild_all, rebuild_part
+from spanscore.rebuild import rebuild_all, rebuild_trace
 from spanscore.turns import DelegationIndex
 from spanscore.turns.stitch import delegation
 
@@ -361,9 +361,7 @@ def test_bare_model_calls_at_both_ends_are_one_turn():
 
 def said(spans):
     """What a trace says that another may say too."""
-    heard = []
-    rebuild_part(spans, is_sought=lambda _ids, hints_of: bool(heard.append(hints_of())))
-    return heard[0]
+    return rebuild_trace(spans).hints()
 
 
 @pytest.mark.parametrize("known", ["desk", "clerk"])

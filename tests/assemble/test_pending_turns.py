@@ -7,7 +7,7 @@ import pytest
 from spanscore.assemble.assembler import Assembler, Cut
 from spanscore.assemble.config import Config
 from spanscore.assemble.fragments import Fragment
-from spanscore.assemble.parts import Parts
+from spanscore.assemble.pending_turns import PendingTurns
 
 SECOND = 10**9
 CONFIG = Config(stitch_window="30s", complete_after="10s", late_window="5m")
@@ -47,7 +47,7 @@ def tells_all(turn):
 
 
 def parts(config=CONFIG, gone=()):
-    return Parts(config, group=by_turn, is_whole=has_end, is_settled=tells_all, is_there=lambda x: x not in gone)
+    return PendingTurns(config, group=by_turn, is_whole=has_end, is_settled=tells_all, is_there=lambda x: x not in gone)
 
 
 def cut(trace_id):
@@ -169,13 +169,6 @@ def test_the_cut_of_a_part_that_came_again_is_handed_back():
     found.add(Made("a"), first, 0)
     found.add(Made("a"), second, 1)
     assert (found.replaced(), found.replaced()) == ([first], [])
-
-
-def test_a_cut_that_is_given_twice_is_not_handed_back():
-    found, first = parts(), cut("a")
-    found.add(Made("a"), first, 0)
-    found.add(Made("a"), first, 1)
-    assert (found.replaced(), found.waiting) == ([], 1)
 
 
 def test_a_turn_of_which_a_trace_is_in_work_waits_on():

@@ -11,26 +11,35 @@ from spanscore.assemble.assembler import Cut
 from spanscore.assemble.config import Config
 
 _MAX_NEAR = 1000
-"""Traces that are looked at together for what belongs to which turn."""
+"""Traces that are compared with each other to find which are of one turn."""
 
 _MAX_ALIKE = 100
-"""Traces with one key in common that are looked at: the latest."""
+"""Traces with one key in common that are compared: the latest."""
 
 
-class Part(Protocol):
+class TurnPart(Protocol):
     """What is known of a trace that may be part of a turn with others."""
 
     @property
-    def trace_id(self) -> str: ...  # noqa: D102 # told by the class
+    def trace_id(self) -> str: ...  # noqa: D102 # described by the class
+
     @property
-    def is_fragment(self) -> bool: ...  # noqa: D102 # told by the class
+    def is_fragment(self) -> bool:
+        """Whether it waits for others even if none is known yet."""
+        ...
+
     @property
-    def offers(self) -> frozenset[str]: ...  # noqa: D102 # told by the class
+    def offers(self) -> frozenset[str]:
+        """The keys by which other parts look for it."""
+        ...
+
     @property
-    def seeks(self) -> frozenset[str]: ...  # noqa: D102 # told by the class
+    def seeks(self) -> frozenset[str]:
+        """The keys of the parts that it looks for."""
+        ...
 
 
-PartT = TypeVar("PartT", bound=Part)
+PartT = TypeVar("PartT", bound=TurnPart)
 
 _Index: TypeAlias = defaultdict[str, dict[str, None]]
 """Trace ids by key, the latest last."""
@@ -38,20 +47,20 @@ _Index: TypeAlias = defaultdict[str, dict[str, None]]
 
 @dataclass(slots=True)
 class _Known(Generic[PartT]):
-    """A part: with its `Cut` while that waits to be dealt with, and when its turn is due, if it is."""
+    """A part. `cut` is there while it waits to be scored, `due_ns` while its turn is not due."""
 
     part: PartT
-    heard_ns: int
+    changed_ns: int
     cut: Cut | None = None
     due_ns: int | None = None
 
 
-class Parts(Generic[PartT]):
-    """The parts of unfinished turns, and those dealt with lately, to which a part that comes now may belong.
+class PendingTurns(Generic[PartT]):
+    """The parts of unfinished turns, and those scored lately, to which a part that comes now may belong.
 
-    `group` tells which of some parts are of one turn, `is_whole` whether such a turn has its beginning and its end,
-    `is_settled` whether one of its traces tells all of it, `is_there` whether a trace that was dealt with can be read
-    again. Not thread-safe, but for `is_sought`.
+    `group` returns which of some parts are of one turn, `is_whole` whether such a turn has its beginning and its end,
+    `is_settled` whether one of its traces contains all of it, `is_there` whether a trace that was scored can be read
+    again. Not thread-safe, but for `is_sought` and `in`.
     """
 
     def __init__(
@@ -82,11 +91,16 @@ class Parts(Generic[PartT]):
         return self._waiting
 
     def limit(self, max_parts: int) -> None:
-        """Keep at most so many in mind from now on; of more the next `due` gives those that have to go."""
+        """Remember at most so many from now on; of more, the next `due` returns those that have to go."""
         self._max_parts = max_parts
 
     def __contains__(self, trace_id: str) -> bool:
         return trace_id in self._known
+
+    def is_waiting(self, trace_id: str) -> bool:
+        """Whether a trace waits for others."""
+        known = self._known.get(trace_id)
+        return known is not None and known.cut is not None
 
     def is_sought(self, key: str) -> bool:
         """Whether a part looks for what offers this key. May be called from any thread."""
@@ -94,18 +108,17 @@ class Parts(Generic[PartT]):
 
     def seekers(self, keys: Iterable[str]) -> list[str]:
         """The traces that wait and look for what offers one of these keys."""
-        found = {x for key in keys if key in self._sought for x in islice(reversed(self._sought[key]), _MAX_ALIKE)}
-        return sorted(x for x in found if self._known[x].cut is not None)
+        found: set[str] = set()
+        for key in keys:
+            found.update(_latest(self._sought, key))
+        return sorted(filter(self.is_waiting, found))
 
     def add(self, part: PartT, cut: Cut | None, now_ns: int) -> bool:
         """Take in a part. False: it need not wait, nor does it bring another one to be due.
 
-        True: its `cut` comes back out of `due`. None for `cut`: the trace was dealt with before, and is only due again
-        with others.
+        True: `due` returns its `cut` later. None for `cut`: the trace was scored before, and is only due again with
+        others.
         """
-        before = self._known.get(part.trace_id)
-        if before is not None and before.cut is cut:
-            self._taken(part.trace_id)  # it is given a second time, after something went wrong
         self.forget(part.trace_id)
         self._known[part.trace_id] = known = _Known(part, now_ns)
         for index, keys in self._indexes(part):
@@ -128,7 +141,7 @@ class Parts(Generic[PartT]):
         return replaced
 
     def forget(self, trace_id: str) -> None:
-        """Put a part out of mind."""
+        """Forget a part."""
         known = self._known.pop(trace_id, None)
         if known is None:
             return
@@ -144,31 +157,40 @@ class Parts(Generic[PartT]):
     def due(
         self, now_ns: int, *, is_busy: Callable[[str], bool] = lambda _: False
     ) -> list[list[tuple[PartT, Cut | None]]]:
-        """The turns whose wait is over, each as its traces, in order; without the cut of those dealt with before.
+        """The turns whose wait is over, each as its traces, in order; without the cut of those scored before.
 
         A turn of which a trace `is_busy` waits on.
         """
         self._drop_old(now_ns)
         ready: list[list[tuple[PartT, Cut | None]]] = []
         busy: list[tuple[int, str]] = []
-        while self._due and (self._due[0][0] <= now_ns or len(self._known) > self._max_parts):
-            due_ns, trace_id = heapq.heappop(self._due)
-            known = self._known.get(trace_id)
-            if known is None or known.due_ns is None:
-                continue
-            if due_ns < known.due_ns and len(self._known) <= self._max_parts:
-                heapq.heappush(self._due, (known.due_ns, trace_id))  # it was put off
-                continue
+        while (trace_id := self._next_due(now_ns)) is not None:
             turn = self._readable_turn_of(trace_id)
-            if any(is_busy(x.trace_id) for x in turn):
-                busy.append((now_ns + self._config.complete_after, trace_id))
-                known.due_ns = busy[-1][0]
+            if any(is_busy(part.trace_id) for part in turn):
+                again_ns = now_ns + self._config.complete_after
+                self._known[trace_id].due_ns = again_ns
+                busy.append((again_ns, trace_id))
                 continue
-            ready.append([(x, self._taken(x.trace_id)) for x in turn])
+            ready.append([(part, self._taken(part.trace_id)) for part in turn])
             self._drop_old(now_ns)
         for waiting in busy:
             heapq.heappush(self._due, waiting)
         return ready
+
+    def _next_due(self, now_ns: int) -> str | None:
+        """The next part whose wait is over, or that has to go because there are too many."""
+        while self._due:
+            too_many = len(self._known) > self._max_parts
+            if self._due[0][0] > now_ns and not too_many:
+                return None
+            due_ns, trace_id = heapq.heappop(self._due)
+            known = self._known.get(trace_id)
+            if known is None or known.due_ns is None:
+                continue
+            if due_ns >= known.due_ns or too_many:
+                return trace_id
+            heapq.heappush(self._due, (known.due_ns, trace_id))  # it was put off
+        return None
 
     def _indexes(self, part: PartT) -> tuple[tuple["_Index", frozenset[str]], ...]:
         return (self._offered, part.offers), (self._sought, part.seeks)
@@ -180,7 +202,7 @@ class Parts(Generic[PartT]):
             wait_ns = min(wait_ns, self._config.complete_after)
         for part in turn:
             known = self._known[part.trace_id]
-            known.heard_ns, known.due_ns = now_ns, now_ns + wait_ns
+            known.changed_ns, known.due_ns = now_ns, now_ns + wait_ns
             self._known.move_to_end(part.trace_id)
 
     def _taken(self, trace_id: str) -> Cut | None:
@@ -190,35 +212,46 @@ class Parts(Generic[PartT]):
         return cut
 
     def _drop_old(self, now_ns: int) -> None:
-        """Put out of mind what was dealt with so long ago that its spans are gone, and the oldest of too many."""
+        """Forget what was scored so long ago that its spans are gone, and the oldest of too many."""
         oldest_ns = now_ns - self._config.late_window
         while self._known:
             trace_id, known = next(iter(self._known.items()))
-            is_old = known.heard_ns <= oldest_ns or len(self._known) > self._max_parts
+            is_old = known.changed_ns <= oldest_ns or len(self._known) > self._max_parts
             if known.due_ns is not None or not is_old:
                 return
             self.forget(trace_id)
 
     def _readable_turn_of(self, trace_id: str) -> list[PartT]:
-        """The turn of a part without those that can no more be read, and what had to do with it only through them."""
+        """The turn of a part, without traces that can no more be read and what belongs to it only through them."""
         while True:
             turn = self._turn_of(trace_id)
-            gone = [x.trace_id for x in turn if self._known[x.trace_id].cut is None and not self._is_there(x.trace_id)]
-            if not gone:
+            unreadable = [part.trace_id for part in turn if not self._is_readable(part.trace_id)]
+            if not unreadable:
                 return turn
-            for lost in gone:
+            for lost in unreadable:
                 self.forget(lost)
-            if trace_id in gone:
+            if trace_id in unreadable:
                 return []
 
+    def _is_readable(self, trace_id: str) -> bool:
+        return self._known[trace_id].cut is not None or self._is_there(trace_id)
+
     def _turn_of(self, trace_id: str) -> list[PartT]:
-        """The parts of the turn of one, itself included, among all that may have to do with it."""
-        near, waiting = {trace_id}, [trace_id]
-        while waiting and len(near) < _MAX_NEAR:
-            part = self._known[waiting.pop()].part
+        """The parts of the turn of one, itself included, among all that are tied to it by keys."""
+        near, to_follow = {trace_id}, [trace_id]
+        while to_follow and len(near) < _MAX_NEAR:
+            part = self._known[to_follow.pop()].part
             for keys, index in ((part.offers, self._sought), (part.seeks, self._offered)):
-                found = {x for key in keys if key in index for x in islice(reversed(index[key]), _MAX_ALIKE)} - near
+                found: set[str] = set()
+                for key in keys:
+                    found.update(_latest(index, key))
+                found -= near
                 near |= found
-                waiting += sorted(found)
-        turns = self._group(self._known[x].part for x in sorted(near))
-        return next(turn for turn in turns if any(x.trace_id == trace_id for x in turn))
+                to_follow += sorted(found)
+        turns = self._group(self._known[other].part for other in sorted(near))
+        return next(turn for turn in turns if any(part.trace_id == trace_id for part in turn))
+
+
+def _latest(index: _Index, key: str) -> Iterable[str]:
+    """The latest traces with a key."""
+    return islice(reversed(index[key]), _MAX_ALIKE) if key in index else ()

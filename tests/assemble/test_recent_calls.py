@@ -1,14 +1,14 @@
 """Which traces had a model call with an id, and for how long that is known."""
 
-from spanscore.assemble import recent
+from spanscore.assemble import recent_calls
 from spanscore.assemble.config import Config
-from spanscore.assemble.recent import Recent
+from spanscore.assemble.recent_calls import RecentCalls
 
 SECOND = 10**9
 
 
 def known(*traces, ids=("r1",), late_window="60s"):
-    found = Recent(Config(late_window=late_window))
+    found = RecentCalls(Config(late_window=late_window))
     for second, trace_id in enumerate(traces):
         found.add(ids, trace_id, second * SECOND)
     return found
@@ -34,8 +34,8 @@ def test_an_id_is_forgotten_when_late_spans_would_be():
 
 
 def test_above_their_number_the_oldest_ids_are_forgotten(monkeypatch):
-    monkeypatch.setattr(recent, "MAX_IDS", 3)
-    found = Recent(Config())
+    monkeypatch.setattr(recent_calls, "MAX_IDS", 3)
+    found = RecentCalls(Config())
     for number in range(5):
         found.add([f"r{number}"], "a", number)
     assert (len(found), found.find(["r1"]), found.find(["r2"])) == (3, [], ["a"])

@@ -1,0 +1,247 @@
+"""Decide which traces of one tenant are read when."""
+
+import threading
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from spanscore import rebuild, turns
+from spanscore.assemble import keys
+from spanscore.assemble.assembler import Cut
+from spanscore.assemble.config import Config
+from spanscore.assemble.pending_turns import PendingTurns
+from spanscore.assemble.recent_calls import MAX_IDS, RecentCalls
+from spanscore.model.trace import AgentTrace
+from spanscore.span_attributes import SpanAttributes
+from spanscore.turn_scheduling.jobs import JobKind, ReadJob, ReadResult, Source
+from spanscore.turn_scheduling.trace_states import State, TraceStates
+
+_MAX_TEXTS = 50_000
+"""Questions and arguments of tool calls that are remembered, some 20 MB: above it the oldest are forgotten."""
+
+
+class TenantScheduler:
+    """Schedules the traces of one tenant; the methods are those of `TurnScheduler`.
+
+    `TraceStates` contains what is under way. What a later trace may belong to is remembered beside it: fragments in
+    `PendingTurns`, ids of model calls in `RecentCalls`, texts of delegating calls in `DelegationIndex`.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        source: Source,
+        tenant: str,
+        watch: turns.Watch | None,
+        attributes: Collection[str],
+    ) -> None:
+        self.last_cut_ns = 0
+        """When a trace of this tenant was cut last."""
+        self._config = config
+        self._source = source
+        self._tenant = tenant
+        self._watch = watch
+        self._attributes = attributes
+        self._pending = PendingTurns[turns.TraceFragment](
+            config,
+            group=turns.group,
+            is_whole=turns.is_whole,
+            is_settled=turns.is_settled,
+            is_there=self._can_read,
+        )
+        self._states = TraceStates(self._pending.is_waiting)
+        self._recent_calls = RecentCalls(config)
+        self._delegations = turns.DelegationIndex(_MAX_TEXTS)
+        self._delegations_lock = threading.Lock()  # traces are read in several threads
+        self._continuations = turns.UnmatchedContinuations()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is to be read, is in work or waits."""
+        return not self._states
+
+    @property
+    def waiting(self) -> int:
+        """See `TurnScheduler.waiting`."""
+        return self._pending.waiting + self._states.queued
+
+    def limit(self, tenants: int) -> None:
+        """Remember no more than one of so many tenants may."""
+        self._pending.limit(self._config.max_parts // tenants)
+        self._recent_calls.limit(MAX_IDS // tenants)
+        with self._delegations_lock:
+            self._delegations.limit(_MAX_TEXTS // tenants)
+
+    def cut(self, cuts: Iterable[Cut], now_ns: int) -> list[ReadJob]:
+        """See `TurnScheduler.cut`; `cuts` are those of this tenant."""
+        for cut in cuts:
+            self._states.queue(ReadJob((cut,), queued_ns=now_ns))
+        jobs = self._states.start()
+        read_until_ns = self._states.read_until_ns(now_ns)  # a fragment may wait for what is not read yet
+        due = self._pending.due(read_until_ns, is_busy=self._states.is_busy)
+        for turn in [self._turn_job(parts, now_ns) for parts in due]:
+            if turn.cuts:
+                self._states.start_turn(turn)
+                jobs.append(turn)
+        return jobs
+
+    def read(self, job: ReadJob) -> ReadResult:
+        """See `TurnScheduler.read`."""
+        received = [self._source.load(cut) for cut in job.cuts]
+        attributes = SpanAttributes(self._attributes, self._watch) if self._attributes else None
+        watch = attributes or self._watch
+        if job.kind is JobKind.TURN:
+            completeness = [cut.completeness for cut in job.cuts]
+            traces = rebuild.rebuild_turn(received, completeness=completeness, within=job.within, watch=watch)
+            given = _with_attributes(traces, attributes)
+            return ReadResult(job, [self._continuations.marked(trace) for trace in given])
+        rebuilt = rebuild.rebuild_trace(*received[0], completeness=job.cuts[0].completeness, watch=watch)
+        hints = rebuilt.hints()
+        self._remember(job, hints)
+        is_referred_to = self._is_sought(job.trace_id, rebuilt.ids_of_calls) or bool(
+            self._delegation_partners(job.trace_id, hints)
+        )
+        fragment = rebuilt.fragment(is_referred_to=is_referred_to)
+        scored = _with_attributes(rebuilt.traces, attributes) if job.kind is JobKind.TRACE else ()
+        return ReadResult(job, scored, fragment, rebuilt.ids_of_calls, hints)
+
+    def hold_back(self, result: ReadResult, now_ns: int) -> bool:
+        """See `TurnScheduler.hold_back`."""
+        job = result.job
+        if not self._states.is_current(job):
+            return True
+        self._continuations.take(result.traces)
+        is_held = job.kind is not JobKind.TURN and self._holds(result, now_ns)
+        for cut in self._pending.replaced():
+            self._source.assembler.done(cut)
+        if is_held:
+            self._states.hold_back(job)
+        else:
+            self._states.score(job)
+        return is_held
+
+    def finished(self, job: ReadJob, now_ns: int) -> None:
+        """See `TurnScheduler.finished`."""
+        for trace_id in self._states.finish(job):
+            self._reread(trace_id, now_ns)
+
+    def is_current(self, job: ReadJob) -> bool:
+        """See `TurnScheduler.is_current`."""
+        return self._states.is_current(job)
+
+    def is_part(self, cut: Cut) -> bool:
+        """See `TurnScheduler.is_part`."""
+        return cut.trace_id in self._pending
+
+    def _holds(self, result: ReadResult, now_ns: int) -> bool:
+        """Whether a trace that was read is not scored now, because it may be part of a turn with others."""
+        job, fragment = result.job, result.fragment
+        if fragment is None or job.cuts[0].completeness == "truncated":
+            return self._holds_ordinary(result, now_ns)
+        if job.kind is JobKind.TRACE:
+            return self._holds_fragment(fragment, result, now_ns)
+        if job.trace_id not in self._pending:
+            self._pending.add(fragment, None, now_ns)
+        return False
+
+    def _holds_ordinary(self, result: ReadResult, now_ns: int) -> bool:
+        """Remember the ids of an ordinary trace. It is queued once more where it may be delegated, or delegate.
+
+        The trace of the other agent was then read at the same time, so that neither could find the other.
+        """
+        job = result.job
+        is_new = job.kind is JobKind.TRACE
+        if is_new and result.fragment is None and self._delegation_partners(job.trace_id, result.hints):
+            self._states.queue_again(job, now_ns)
+            return True
+        self._pending.forget(job.trace_id)
+        self._recent_calls.add(result.ids_of_calls, job.trace_id, now_ns)
+        if is_new:
+            self._reread_if_sought(job.trace_id, result.ids_of_calls)
+        return False
+
+    def _holds_fragment(self, fragment: turns.TraceFragment, result: ReadResult, now_ns: int) -> bool:
+        """Take in a fragment, and have the scored traces read again that may be of its turn."""
+        linked = [trace_id for trace_id in fragment.links if trace_id not in self._pending]
+        to_compare = self._scored_partners(fragment, result.hints)
+        if to_compare:
+            self._states.compare(fragment.trace_id, to_compare)
+            fragment = replace(fragment, must_wait=True)
+        is_held = self._pending.add(fragment, result.job.cuts[0], now_ns)
+        for trace_id in (*linked, *to_compare):
+            self._reread(trace_id, now_ns)
+        return is_held
+
+    def _scored_partners(self, fragment: turns.TraceFragment, hints: turns.DelegationHints | None) -> list[str]:
+        """The traces that were scored as ordinary ones and may report the same calls, or be tied by a delegation."""
+        same_calls = [
+            trace_id
+            for trace_id in self._recent_calls.find(fragment.repeatable)
+            if trace_id != fragment.trace_id and self._can_read(trace_id)
+        ]
+        delegating = self._delegation_partners(fragment.trace_id, hints)
+        found = dict.fromkeys((*same_calls, *delegating))
+        return [trace_id for trace_id in found if trace_id not in self._pending]
+
+    def _remember(self, job: ReadJob, hints: turns.DelegationHints | None) -> None:
+        """Remember the texts by which other traces may find that this one delegated to them, or they to it."""
+        if hints is not None and job.kind is JobKind.TRACE:
+            with self._delegations_lock:
+                self._delegations.add(job.trace_id, hints, job.queued_ns)
+                self._delegations.forget_before(job.queued_ns - self._config.late_window)
+
+    def _delegation_partners(self, trace_id: str, hints: turns.DelegationHints | None) -> list[str]:
+        """The traces of which one's tool call may have requested the other. May be called from any thread."""
+        if hints is None:
+            return []
+        with self._delegations_lock:
+            found = self._delegations.of(trace_id, hints)
+        return [other for other in found if other in self._pending or self._can_read(other)]
+
+    def _reread_if_sought(self, trace_id: str, ids_of_calls: Sequence[str]) -> None:
+        """Have a trace read again after it is scored, if a fragment that was read meanwhile looks for it.
+
+        Such fragments wait for that, however long the scoring takes: else they would be scored as whole turns.
+        """
+        if not self._is_sought(trace_id, ids_of_calls):
+            return
+        self._states.require_reread(trace_id)
+        for seeker in self._pending.seekers(_keys(trace_id, ids_of_calls)):
+            self._states.compare(seeker, [trace_id])
+
+    def _reread(self, trace_id: str, now_ns: int) -> None:
+        """Have a trace read again that was scored as an ordinary one, now that another looks for it."""
+        if self._states.require_reread(trace_id) or trace_id in self._pending:
+            return
+        if self._states.of(trace_id) is State.QUEUED:
+            return  # it is about to be read, and then finds the other
+        cut = self._source.assembler.again(self._key(trace_id), now_ns)
+        if cut is not None:
+            self._states.queue(ReadJob((cut,), JobKind.REREAD, now_ns))
+
+    def _is_sought(self, trace_id: str, ids_of_calls: Sequence[str]) -> bool:
+        """Whether a fragment looks for a trace, by its own id or by that of a model call in it."""
+        return any(self._pending.is_sought(key) for key in _keys(trace_id, ids_of_calls))
+
+    def _can_read(self, trace_id: str) -> bool:
+        """Whether a trace that was cut can be read again."""
+        return self._source.assembler.can_read(self._key(trace_id))
+
+    def _key(self, trace_id: str) -> bytes:
+        """The key by which the assembler knows a trace of this tenant."""
+        return keys.with_tenant(bytes.fromhex(trace_id), self._tenant)
+
+    def _turn_job(self, parts: Sequence[tuple[turns.TraceFragment, Cut | None]], now_ns: int) -> ReadJob:
+        """The job that reads the traces of a turn together, those that were scored before once more."""
+        cuts = [cut or self._source.assembler.again(self._key(part.trace_id), now_ns) for part, cut in parts]
+        within = turns.asked_within(part for part, _ in parts)
+        return ReadJob(tuple(cut for cut in cuts if cut is not None), JobKind.TURN, now_ns, within)
+
+
+def _with_attributes(traces: Sequence[AgentTrace], attributes: SpanAttributes | None) -> Sequence[AgentTrace]:
+    return traces if attributes is None else attributes.added_to(traces)
+
+
+def _keys(trace_id: str, ids_of_calls: Sequence[str]) -> Iterator[str]:
+    """The keys by which fragments look for a trace."""
+    yield turns.keys.trace(trace_id)
+    yield from map(turns.keys.model_call, ids_of_calls)
